@@ -100,7 +100,7 @@ def main():
         file = Path(folder) / "soak.toml"
         file.write_text(configuration(options.boards, options.hits_per_second))
         command = [options.binary, "run", str(file), "--seconds", str(seconds), "--json"]
-        # A file takes what no pipe holds: the books of many sources.
+        # A file takes what no pipe holds: the ledger of many sources.
         with tempfile.TemporaryFile("w+") as said:
             with subprocess.Popen(command, stdout=said, cwd=folder, env=os.environ) as child:
                 samples = watch(child, seconds)
@@ -118,7 +118,7 @@ def main():
     rate = (summary["hits_recorded"] + summary["hits_left_out"]) / summary["elapsed_seconds"]
     flat, fast = grown(settled) < TOLERATED_KIB, rate >= 0.95 * options.hits_per_second
     print(f"soak: {seconds:.0f} s, {rate / 1e6:.2f} M hits/s, {summary['hits_lost']} hits lost,"
-          f" books {'close' if summary['ledger_closed'] else 'DO NOT CLOSE'}")
+          f" ledger {'balances' if summary['ledger_closed'] else 'DOES NOT BALANCE'}")
     print(f"soak: resident {settled[0][1] / 1024:.1f} MiB at first, {settled[-1][1] / 1024:.1f} MiB at last,"
           f" grown by {grown(settled):+.0f} KiB, slope {slope(settled):+.0f} KiB/h: {'flat' if flat else 'GROWING'}")
     if not fast:

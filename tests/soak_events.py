@@ -93,7 +93,7 @@ def verdict(good, text):
 def run(binary, file, seconds):
     """One run: its summary, and samples of (seconds, KiB)."""
     command = [binary, "run", str(file), "--seconds", str(seconds), "--json"]
-    # A file takes what no pipe holds: the books of hundreds of boards.
+    # A file takes what no pipe holds: the ledger of hundreds of boards.
     with tempfile.TemporaryFile("w+") as said:
         with subprocess.Popen(command, stdout=said) as child:
             samples = watch(child, seconds)
@@ -189,7 +189,7 @@ def overload(binary, folder, seconds):
         verdict(complete == events["events_built"] == accepted,
                 f"every accepted trigger is a complete event: {accepted} accepted, {complete} complete,"
                 f" {boards['triggers_refused']} refused"),
-        verdict(summary["ledger_closed"], "the books close"),
+        verdict(summary["ledger_closed"], "the ledger balances"),
         verdict(grown < TOLERATED_KIB,
                 f"memory is flat: {settled[0] / 1024:.1f} MiB, at most {grown / 1024:+.1f} MiB later"),
         verdict(back is not None and back <= 1.0,
@@ -214,7 +214,7 @@ def camera(binary, folder, seconds):
               f" {events['events_partial']} partial; {events['triggers_refused']} of {events['triggers_offered']} triggers refused,"
               f" {events['fragments_missing']} fragments missing, {events['fragments_lost']} lost, {never} never received;"
               f" {settled[0] / 1024:.1f} to {max(settled) / 1024:.1f} MiB")
-        good &= verdict(summary["ledger_closed"], "the books close")
+        good &= verdict(summary["ledger_closed"], "the ledger balances")
         if rate_hz <= 2000:
             good &= verdict(lost + never == 0, "no fragment is lost")
             good &= verdict(built_hz > 0.99 * rate_hz, "whole events at the rate of the triggers")

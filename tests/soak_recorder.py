@@ -123,7 +123,7 @@ def main():
     print(f"recorder: {len(runs)} runs in {took:.0f} s, {recorded} hits recorded of {sent} sent, {lost} lost"
           f" ({100 * lost / max(sent, 1):.3f} %), {removed} runs removed, {most / 1e9:.1f} GB on file at most")
     print(f"recorder: {recorded / running / 1e6:.2f} M hits/s while runs went on, {recorded / took / 1e6:.2f} M/s in all;"
-          f" books {'close' if good else 'DO NOT CLOSE, or a run has failed'}")
+          f" ledger {'balances' if good else 'DOES NOT BALANCE, or a run has failed'}")
     for place, count in sorted(lost_by_reason(runs).items()):
         print(f"recorder: {count} hits lost at {place}")
     for run in runs:

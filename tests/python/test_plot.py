@@ -37,7 +37,7 @@ def test_the_plot_of_two_boards(tmp_path):
     words = " ".join(text.text or "" for text in page.iter(f"{SVG}text"))
     recorded = f"{recording.summary['hits_recorded']:,}".replace(",", "\u202f")
     assert f"{recorded} hits recorded" in words and "no hits lost" in words
-    for expected in ["energy (ADC channels)", "hits/s", "the books close", "Pulse shape against energy"]:
+    for expected in ["energy (ADC channels)", "hits/s", "the ledger balances", "Pulse shape against energy"]:
         assert expected in words
     outlines = [path.get("d") for path in page.iter(f"{SVG}path")]
     assert len(outlines) >= 4 and not any("NaN" in outline or "inf" in outline for outline in outlines)

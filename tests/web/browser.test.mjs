@@ -104,7 +104,7 @@ describe("a run, looked at", { skip, concurrency: 1 }, () => {
     await text_when(page, ".value.rate b", (text) => /[1-9]/.test(text));
   });
 
-  it("shows the books as a flow that ends on the disk", async () => {
+  it("shows the ledger as a flow that ends on the disk", async () => {
     await go(page, "#/run");
     await text_when(page, ".flow", (text) => text.includes("recorded") && text.includes("disk"));
     assert.ok((await page.locator(".flow .band.pass").count()) > 2);

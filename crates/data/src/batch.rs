@@ -42,7 +42,7 @@ impl Mark {
     }
 }
 
-/// The number of a snapshot of the books. The marker flows behind the data that it accounts for.
+/// The number of a snapshot of the ledger. The marker flows behind the data that it slots for.
 pub type SnapshotNumber = u32;
 
 /// What one batch says beside its payload: whence, when, and what follows it.
@@ -52,7 +52,7 @@ pub struct Header {
     pub source: SourceId,
     /// When it arrived.
     pub mark: Mark,
-    /// Behind this batch every stage copies its books under this number.
+    /// Behind this batch every stage copies its counters under this number.
     pub snapshot: Option<SnapshotNumber>,
     /// Nothing follows from this source in this run.
     pub end: bool,

@@ -220,7 +220,7 @@ impl Extra {
     }
 }
 
-/// A board's own account of one channel: what it saw, kept and missed.
+/// A board's own counters of one channel: what it saw, kept and missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// The board.

@@ -8,7 +8,7 @@
 //!    │    └─► Fragments ──► Events                       and triggered ones
 //!    └── Mark: when it arrived                         the only clock downstream
 //!
-//!  Counters ──► Ledger ──► Books                          every byte and hit, accounted
+//!  Counters ──► Ledger ──► LedgerSnapshot                          every byte and hit, accounted
 //! ```
 //!
 //! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
@@ -74,7 +74,9 @@ pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
 pub use event::{Closing, Event, Events, Fragment, Fragments};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};
-pub use ledger::{Account, Books, Counters, Ledger, LossReason, Noted, Quality, Stage, StageRole, Unit};
+pub use ledger::{
+    CounterSlot, Counters, Ledger, LedgerSnapshot, LossReason, Noted, Quality, Stage, StageRole, Unit,
+};
 pub use memory::{HugePages, Memory};
 pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};

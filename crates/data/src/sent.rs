@@ -73,7 +73,7 @@ pub enum Sought {
 
 /// What became of everything that was sent, by the numbers of what came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SentAccount {
+pub struct SentCounts {
     /// Datagrams up to the last that came.
     pub datagrams: u64,
     /// Datagrams behind it.
@@ -194,13 +194,13 @@ impl SentRecord {
     }
 
     /// Once both have ended; `None` where it is not known.
-    pub fn account(&self) -> Option<SentAccount> {
+    pub fn slot(&self) -> Option<SentCounts> {
         if self.is_unknown.load(Ordering::Acquire) {
             return None;
         }
         let (datagrams, frames) =
             (self.heard_datagrams.0.load(Ordering::Acquire), self.heard_frames.0.load(Ordering::Acquire));
-        Some(SentAccount {
+        Some(SentCounts {
             datagrams,
             datagrams_behind: self.datagrams.count().checked_sub(datagrams)?,
             hits: if frames == 0 { 0 } else { self.frames.get(frames - 1)? },
@@ -222,12 +222,12 @@ mod tests {
         assert_eq!((record.hits_between(0, 2), record.hits_between(1, 4)), (Some(9), Some(15)));
         assert_eq!(record.hits_between(1, 5), None, "it has not ended");
         record.hear(8, 3);
-        let account = SentAccount { datagrams: 8, datagrams_behind: 2, hits: 9, hits_behind: 11 };
-        assert_eq!(record.account(), Some(account));
+        let slot = SentCounts { datagrams: 8, datagrams_behind: 2, hits: 9, hits_behind: 11 };
+        assert_eq!(record.slot(), Some(slot));
         record.discard_frames(1, 9);
-        assert_eq!(record.account(), Some(SentAccount { hits_behind: 0, ..account }));
+        assert_eq!(record.slot(), Some(SentCounts { hits_behind: 0, ..slot }));
         record.give_up();
-        assert_eq!(record.account(), None);
+        assert_eq!(record.slot(), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub enum RunState {
     Paused,
     /// What is in flight is being written.
     Stopping,
-    /// The last byte is on disk and the books are closed.
+    /// The last byte is on disk and the ledger is closed.
     Stopped,
     /// The run ended by an error; what was written verifies.
     Failed,

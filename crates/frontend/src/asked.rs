@@ -1,4 +1,4 @@
-//! Hits in frames that came and in those that did not, as their sender says, in the account of the wire.
+//! Hits in frames that came and in those that did not, as their sender says, in the counters of the wire.
 //!
 //! ```text
 //!  frames that came, frames that did not ─ SentRecord ─► hits, out or lost

@@ -1,19 +1,19 @@
-//! Runs a front end as the host does and holds its books to the laws: for its tests and for fuzzing.
+//! Runs a front end as the host does and checks that its ledger balances: for its tests and for fuzzing.
 //!
 //! ```text
-//!  bytes ─► pieces or datagrams ─► Unpack ─► Decode ─► Outcome { hits, extras, samples, …, books }
+//!  bytes ─► pieces or datagrams ─► Unpack ─► Decode ─► Outcome { hits, extras, samples, …, snapshot }
 //! ```
 //! Not part of the data path: it copies everything out.
 
 use std::cell::RefCell;
 
-use thalweg_data::ledger::AccountBook;
+use thalweg_data::ledger::CounterSnapshot;
 use thalweg_data::pool::BlockWriter;
 use thalweg_data::stream::{Room, StreamBuffer};
 use thalweg_data::waveform::Samples;
 use thalweg_data::{
-    Books, Counters, Decode, Extra, Flags, Frames, Framing, Hit, Hits, LossReason, Mark, Pool, Signal,
-    SourceId, Stage, Statistics, Unit,
+    Counters, Decode, Extra, Flags, Frames, Framing, Hit, Hits, LedgerSnapshot, LossReason, Mark, Pool,
+    Signal, SourceId, Stage, Statistics, Unit,
 };
 
 use crate::format::{FramingInput, HitFormat, SelfTriggeredSettings};
@@ -55,7 +55,7 @@ pub struct Outcome {
     /// How often a framing wanted to carry a whole block, and the receiver gave the bytes up.
     pub given_up: u64,
     /// Receive, unpack, decode and wire.
-    pub books: Books,
+    pub snapshot: LedgerSnapshot,
 }
 
 impl Outcome {
@@ -64,21 +64,21 @@ impl Outcome {
     /// # Panics
     /// When the run had no such stage.
     pub fn counters(&self, stage: Stage) -> &Counters {
-        &self.books.account(stage, SourceId(0)).expect("the run has this stage").counters
+        &self.snapshot.slot(stage, SourceId(0)).expect("the run has this stage").counters
     }
 
     /// Everything lost for one reason, over all stages.
     pub fn lost(&self, reason: LossReason, unit: Unit) -> u64 {
-        self.books.accounts.iter().map(|account| account.counters.total_lost(reason, unit)).sum()
+        self.snapshot.slots.iter().map(|counts| counts.counters.total_lost(reason, unit)).sum()
     }
 
-    /// Panics when the books do not close or do not agree with the hits that came out.
+    /// Panics when the ledger does not balance or does not agree with the hits that came out.
     ///
     /// # Panics
     /// As said.
     pub fn assert_closed(&self) {
-        let discrepancies = self.books.discrepancies();
-        assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
+        let discrepancies = self.snapshot.discrepancies();
+        assert!(discrepancies.is_empty(), "the ledger does not balance: {discrepancies:?}");
         assert_eq!(self.counters(Stage::Decode).total_output(Unit::Hits), self.hits.len() as u64);
         let with_extra = self.hits.iter().filter(|hit| hit.flags.has(Flags::EXTRA));
         let times = with_extra.map(|hit| hit.time_ps);
@@ -305,19 +305,19 @@ impl Run {
         self.units.clear();
         self.unpack.finish(&self.received, &mut self.units);
         self.decode_units();
-        let book = |stage, units: &[Unit], counters: &Counters| AccountBook {
+        let slot = |stage, units: &[Unit], counters: &Counters| CounterSnapshot {
             stage,
             source: SourceId(0),
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
             counters: counters.clone(),
         };
-        let accounts = vec![
-            book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &self.unpack.wire_counters()[0]),
-            book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.receive),
-            book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.counters()),
-            book(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.counters()),
+        let slots = vec![
+            slot(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &self.unpack.wire_counters()[0]),
+            slot(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], &self.receive),
+            slot(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], self.unpack.counters()),
+            slot(Stage::Decode, &[Unit::Bytes, Unit::Frames, Unit::Hits], self.decode.counters()),
         ];
-        self.outcome.books = Books::of(vec!["checked".to_owned()], accounts);
+        self.outcome.snapshot = LedgerSnapshot::of(vec!["checked".to_owned()], slots);
         self.outcome
     }
 }

@@ -1,4 +1,4 @@
-//! The books of a framing that cuts a byte stream into units.
+//! The counters of a framing that cuts a byte stream into units.
 //!
 //! ```text
 //!  received: | carried | fresh bytes |  ──► cut ──► units | left over ─► carried next time
@@ -34,7 +34,7 @@ pub struct Piece<'a> {
 /// How a format finds its units in a stream.
 pub trait Cut: Send {
     /// Passes on the units found in `piece`, says what is lost, and returns how many bytes at its end wait for more.
-    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize;
+    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize;
 
     /// The next piece is the beginning of a stream.
     fn begin_anew(&mut self) {}
@@ -49,7 +49,7 @@ pub trait Cut: Send {
 #[derive(Debug)]
 pub struct StreamUnpack<C> {
     source: SourceId,
-    account: StreamAccount,
+    counts: StreamCounts,
     cut: C,
 }
 
@@ -62,7 +62,7 @@ impl<C> StreamUnpack<C> {
 
 impl<C: Cut> StreamUnpack<C> {
     pub(crate) fn of(source: SourceId, cut: C) -> StreamUnpack<C> {
-        StreamUnpack { source, account: StreamAccount::default(), cut }
+        StreamUnpack { source, counts: StreamCounts::default(), cut }
     }
 }
 
@@ -70,16 +70,15 @@ impl<C: Cut> Framing for StreamUnpack<C> {
     type Output = Frames;
 
     fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
-        let StreamUnpack { source, account, cut } = self;
-        let left_over =
-            account.unpack(received, units, |piece, units, account| cut.cut(piece, units, account));
+        let StreamUnpack { source, counts, cut } = self;
+        let left_over = counts.unpack(received, units, |piece, units, counts| cut.cut(piece, units, counts));
         units.header.source = *source;
         left_over
     }
 
     fn finish(&mut self, carried: &Frames, units: &mut Frames) {
-        let StreamUnpack { account, cut, .. } = self;
-        account.finish(carried, |piece, account| cut.cut(piece, units, account));
+        let StreamUnpack { counts, cut, .. } = self;
+        counts.finish(carried, |piece, counts| cut.cut(piece, units, counts));
     }
 
     fn begin_anew(&mut self) {
@@ -91,11 +90,11 @@ impl<C: Cut> Framing for StreamUnpack<C> {
     }
 
     fn counters(&self) -> &Counters {
-        &self.account.counters
+        &self.counts.counters
     }
 
     fn wire_counters(&self) -> &[Counters] {
-        std::slice::from_ref(&self.account.wire)
+        std::slice::from_ref(&self.counts.wire)
     }
 }
 
@@ -119,7 +118,7 @@ pub fn first_of_chain_to_end(
 
 /// Counters of a stream framing, with what it holds back.
 #[derive(Debug, Default)]
-pub struct StreamAccount {
+pub struct StreamCounts {
     /// Datagrams (receive calls), bytes and frames of the framing.
     pub counters: Counters,
     /// What sequence numbers say; without any, what was found.
@@ -129,24 +128,24 @@ pub struct StreamAccount {
     behind_gap: bool,
 }
 
-impl StreamAccount {
-    /// [`StreamAccount::pieces`] of a framing whose units are frames.
+impl StreamCounts {
+    /// [`StreamCounts::pieces`] of a framing whose units are frames.
     pub fn unpack(
         &mut self,
         received: &Frames,
         units: &mut Frames,
-        mut cut: impl FnMut(&Piece<'_>, &mut Frames, &mut StreamAccount) -> usize,
+        mut cut: impl FnMut(&Piece<'_>, &mut Frames, &mut StreamCounts) -> usize,
     ) -> usize {
         units.header = received.header;
-        self.pieces(received, |piece, account| cut(piece, units, account))
+        self.pieces(received, |piece, counts| cut(piece, units, counts))
     }
 
-    /// Counts a batch in, has each contiguous piece cut, and keeps the books of what is left over. `cut` returns how
+    /// Counts a batch in, has each contiguous piece cut, and keeps the counts of what is left over. `cut` returns how
     /// many bytes at the end of its piece wait for more.
     pub fn pieces(
         &mut self,
         received: &Frames,
-        cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+        cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
     ) -> usize {
         match received.interrupted || self.behind_gap {
             true => self.pieces_behind_gap(received, cut),
@@ -160,7 +159,7 @@ impl StreamAccount {
     fn pieces_behind_gap(
         &mut self,
         received: &Frames,
-        cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+        cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
     ) -> usize {
         let (counters, wire) = (self.counters.clone(), self.wire.clone());
         let left_over = self.all_pieces(received, cut);
@@ -174,7 +173,7 @@ impl StreamAccount {
     fn all_pieces(
         &mut self,
         received: &Frames,
-        mut cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+        mut cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
     ) -> usize {
         let Some((first, others)) = received.slices.split_first() else { return self.held };
         let mut interrupted = self.take_in(received);
@@ -261,7 +260,7 @@ impl StreamAccount {
     pub fn finish(
         &mut self,
         carried: &Frames,
-        mut cut: impl FnMut(&Piece<'_>, &mut StreamAccount) -> usize,
+        mut cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
     ) -> Option<LossReason> {
         let reason = match carried.interrupted {
             true => LossReason::RecordingDamaged,

@@ -24,7 +24,7 @@
 //! - `gaps`: what is missing by sequence numbers.
 //! - `unit_decode`: the decoder of units that hold hits of one size.
 //! - [`example`](mod@example): the documented example, which `CONTRIBUTING.md` walks through.
-//! - `check`: runs a front end as the host does and holds what it counts to the laws; behind the feature `harness`.
+//! - `check`: runs a front end as the host does and holds what it counts to the balance equations; behind the feature `harness`.
 //! - `damage`: damages what a family's parsers are tried with; behind the feature `harness`.
 
 pub mod abcd;

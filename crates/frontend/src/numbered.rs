@@ -232,11 +232,11 @@ mod tests {
             let decode = UnitDecode::new(SourceId(0), Plain, mapping);
             let outcome = check::datagrams(unpack, decode, arriving.iter().map(Vec::as_slice));
             outcome.assert_closed();
-            let account = record.account().expect("nothing is forgotten");
-            prop_assert_eq!(account.hits + account.hits_behind, total);
-            prop_assert_eq!(account.datagrams + account.datagrams_behind, sent.len() as u64);
+            let counts = record.slot().expect("nothing is forgotten");
+            prop_assert_eq!(counts.hits + counts.hits_behind, total);
+            prop_assert_eq!(counts.datagrams + counts.datagrams_behind, sent.len() as u64);
             let missing = outcome.lost(LossReason::FrameGap, Unit::Hits);
-            prop_assert_eq!(outcome.hits.len() as u64 + missing, account.hits);
+            prop_assert_eq!(outcome.hits.len() as u64 + missing, counts.hits);
             let twice = sent.iter().filter(|(_, arrives, twice)| *arrives && *twice).count() as u64;
             prop_assert_eq!(outcome.lost(LossReason::DuplicateDatagram, Unit::Datagrams), twice);
         }

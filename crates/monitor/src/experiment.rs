@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thalweg_analysis::spectrum::SpectrumSet;
 use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
-use thalweg_data::{Books, RunState};
+use thalweg_data::{LedgerSnapshot, RunState};
 
 use crate::history::Past;
 use crate::recorded_run::RecordedRun;
@@ -66,7 +66,7 @@ pub struct StartRun {
     pub hits: Option<u64>,
     /// It ends when so many events are recorded.
     pub events: Option<u64>,
-    /// `false`: its data are not kept; `run.json`, the books, losses and spectra are. Otherwise as `[record]` says.
+    /// `false`: its data are not kept; `run.json`, the ledger, losses and spectra are. Otherwise as `[record]` says.
     pub record: Option<bool>,
 }
 
@@ -128,8 +128,8 @@ pub trait Experiment: Send + Sync + 'static {
     /// Messages of a higher number, oldest first; at most the last hundred.
     fn messages_after(&self, number: u64) -> Vec<Message>;
 
-    /// The books as they stand; `None` before the first run.
-    fn books(&self) -> Option<Books>;
+    /// The ledger as it stands; `None` before the first run.
+    fn snapshot(&self) -> Option<LedgerSnapshot>;
 
     /// The spectra of the run, or of the last one.
     fn spectra(&self) -> Option<SpectrumSet>;

@@ -30,9 +30,9 @@ pub struct RecordedRun {
     pub events: u64,
     /// Hits that it has lost, or fragments of a run without hits; null where the number is not known.
     pub lost: Option<u64>,
-    /// What it has lost, with how well it is known, and in words; null without books.
+    /// What it has lost, with how well it is known, and in words; null without a ledger.
     pub loss: Option<Vec<LossTotal>>,
-    /// Whether its books balance; null before its end, and without books.
+    /// Whether its ledger balances; null before its end, and without a ledger.
     pub ledger_closed: Option<bool>,
     /// Bytes on file.
     pub bytes: u64,

@@ -41,7 +41,7 @@ const LARGEST_STEP_PS: i64 = 10_000_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pushed {
-    /// It was taken; the caller holds an empty batch to fill again. Its books may be read with
+    /// It was taken; the caller holds an empty batch to fill again. Its counters may be read with
     /// [`TimeOrder::counters`] before the next [`TimeOrder::pull`].
     Taken,
     /// The memory is used up and the batch was not touched. Pull until nothing is left, then push it again.
@@ -467,7 +467,7 @@ impl TimeOrder {
     }
 
     /// What became of one source's hits: in = out + lost + held, with those that came after their place in the order had passed and
-    /// were kept, flagged [`LATE`](thalweg_data::Flags::LATE), as noted, at any time between calls. For the books of a snapshot,
+    /// were kept, flagged [`LATE`](thalweg_data::Flags::LATE), as noted, at any time between calls. For the counters of a snapshot,
     /// read it after the push that brought the marker and before the next pull.
     ///
     /// # Panics

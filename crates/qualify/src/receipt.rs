@@ -64,7 +64,7 @@ pub struct Receipt {
     /// What each hop on the way says that it has thrown away.
     pub hops: Vec<HopLoss>,
     /// Whether what the hops count is what is missing, in words.
-    pub account: String,
+    pub slot: String,
 }
 
 /// What a hop says that it has thrown away.
@@ -93,7 +93,7 @@ fn hops(device: Option<&[Counter]>, host: &[Counter], socket_drops: u64) -> Vec<
 }
 
 /// Whether what the hops count is what is missing. They count of all programs, so that more is no contradiction.
-fn account(missing: u64, is_bound: bool, hops: &[HopLoss]) -> String {
+fn slot(missing: u64, is_bound: bool, hops: &[HopLoss]) -> String {
     let counted: u64 = hops.iter().filter_map(|hop| hop.dropped).sum();
     let bound = if is_bound { "at least " } else { "" };
     let unasked: Vec<&str> = hops.iter().filter(|hop| hop.dropped.is_none()).map(|hop| hop.hop).collect();
@@ -182,7 +182,7 @@ impl Receipt {
             missing,
             others: census.others,
             socket_drops: hops.last().and_then(|hop| hop.dropped),
-            account: if hops.is_empty() { String::new() } else { account(missing, !ended, &hops) },
+            slot: if hops.is_empty() { String::new() } else { slot(missing, !ended, &hops) },
             host_counters,
             hops,
             sources,
@@ -207,13 +207,13 @@ mod tests {
             known.iter().map(|hop| hop.dropped).collect::<Vec<_>>(),
             [Some(10), Some(3), Some(2), Some(1)]
         );
-        assert_eq!(account(16, false, &known), "16 missing, and the hops have thrown away 16");
-        assert!(account(17, false, &known).contains("lost where nobody counts"));
+        assert_eq!(slot(16, false, &known), "16 missing, and the hops have thrown away 16");
+        assert!(slot(17, false, &known).contains("lost where nobody counts"));
         let unasked = hops(None, &host, 1);
         assert_eq!(
-            account(5, true, &unasked),
+            slot(5, true, &unasked),
             "at least 5 missing, and the hops have thrown away 6; not asked: device"
         );
-        assert_eq!(account(0, false, &unasked), "nothing is missing");
+        assert_eq!(slot(0, false, &unasked), "nothing is missing");
     }
 }

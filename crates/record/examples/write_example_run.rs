@@ -45,21 +45,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     ledger.open(Stage::Raw, SourceId(0), &[Unit::Bytes, Unit::Datagrams]).publish(raw.counters(SourceId(0)));
     let events = write_events(&run, &settings, &sources)?;
     for source in (0..=BOARDS).map(SourceId) {
-        let account =
+        let slot =
             ledger.open(Stage::Record, source, &[Unit::Hits, Unit::Fragments, Unit::Bytes, Unit::Events]);
         let mut counters = hits.counters(source).clone();
         counters.add_all(events.source_counters(source));
         if source == SourceId(0) {
             counters.add_all(events.counters());
         }
-        account.publish(&counters);
+        slot.publish(&counters);
     }
     let coincidences = write_coincidences(&run, &settings, &sources)?;
     publish_coincidences(&ledger, SourceId(BOARDS + 1), coincidences.counters());
     let mut tables = hits.summaries();
     tables.extend([raw.summaries(), events.summaries(), coincidences.summaries()].into_iter().flatten());
     record.documents.push(run.write_spectra(b"{}\n")?);
-    record.stop(RunRecordState::Stopped, tables, Some(&ledger.books()));
+    record.stop(RunRecordState::Stopped, tables, Some(&ledger.snapshot()));
     record.write(&run)?;
     println!("{}", run.path().display());
     Ok(())
@@ -150,14 +150,14 @@ fn write_coincidences(
     Ok(writer)
 }
 
-/// The accounts of events of hits: made, kept by the cuts, recorded.
-fn publish_coincidences(ledger: &Ledger, account: SourceId, recorded: &Counters) {
+/// The counters of events of hits: made, kept by the cuts, recorded.
+fn publish_coincidences(ledger: &Ledger, slot: SourceId, recorded: &Counters) {
     let mut passed = Counters::default();
     passed.input(Unit::Events, recorded.total_input(Unit::Events));
     passed.output(Unit::Events, recorded.total_input(Unit::Events));
-    ledger.open(Stage::Coincide, account, &[Unit::Events]).publish(&passed);
-    ledger.open(Stage::Cut, account, &[Unit::Events]).publish(&passed);
-    ledger.open(Stage::Record, account, &[Unit::Events]).publish(recorded);
+    ledger.open(Stage::Coincide, slot, &[Unit::Events]).publish(&passed);
+    ledger.open(Stage::Cut, slot, &[Unit::Events]).publish(&passed);
+    ledger.open(Stage::Record, slot, &[Unit::Events]).publish(recorded);
 }
 
 fn some_hits(pool: &Pool, first: usize, mark: Mark) -> Result<Hits, Box<dyn Error>> {

@@ -5,24 +5,24 @@
 //!  keys of the source ───────► what was seen: to do; to do          what cannot be done here is left out
 //! ```
 //! The same word means different things: of a TCP board a gap was made in the board, of a UDP board more often on the way.
-//! The books say what happened; a recording and its readers say as well what can be done about it, by the keys of the configuration that
+//! The ledger says what happened; a recording and its readers say as well what can be done about it, by the keys of the configuration that
 //! made it. What to do is left out where it names a key that the source does not have, or dumps that its format does not keep.
 
 use thalweg_data::ledger::{Carrier, Loss, LossKind, LossReport};
-use thalweg_data::{Books, LossReason, SourceId, Stage, StageRole};
+use thalweg_data::{LedgerSnapshot, LossReason, SourceId, Stage, StageRole};
 
 /// What an advice calls the first refused bytes that some formats keep.
 const DUMPS: &str = "dumps";
 
-/// Every loss in these books with its advice, in path order; `known` says whether a source has a key.
-pub fn losses_of(books: &Books, known: impl Fn(SourceId, &str) -> bool) -> Vec<Loss> {
-    let advised = |(source, loss)| advised(loss, books.carrier(source), |key| known(source, key));
-    books.losses_by_source().into_iter().map(advised).collect()
+/// Every loss in this ledger with its advice, in path order; `known` says whether a source has a key.
+pub fn losses_of(snapshot: &LedgerSnapshot, known: impl Fn(SourceId, &str) -> bool) -> Vec<Loss> {
+    let advised = |(source, loss)| advised(loss, snapshot.carrier(source), |key| known(source, key));
+    snapshot.losses_by_source().into_iter().map(advised).collect()
 }
 
 /// The same with advice that holds whatever its source is.
-pub fn losses(books: &Books) -> Vec<Loss> {
-    losses_of(books, |_, _| false)
+pub fn losses(snapshot: &LedgerSnapshot) -> Vec<Loss> {
+    losses_of(snapshot, |_, _| false)
 }
 
 /// A loss with the advice for how its source's data come and for the keys that its source has.
@@ -31,9 +31,9 @@ pub fn advised(loss: Loss, carrier: Carrier, known: impl Fn(&str) -> bool) -> Lo
 }
 
 /// Losses as people read them, with advice that holds whatever their sources are. `kept_by` is as of [`LossReport::of`].
-pub fn loss_report(books: &Books, kept_by: StageRole) -> LossReport {
-    let kinds = LossKind::all_of(&losses(books), &books.path());
-    LossReport { kinds, ..LossReport::of(books, kept_by) }
+pub fn loss_report(snapshot: &LedgerSnapshot, kept_by: StageRole) -> LossReport {
+    let kinds = LossKind::all_of(&losses(snapshot), &snapshot.path());
+    LossReport { kinds, ..LossReport::of(snapshot, kept_by) }
 }
 
 /// What was seen, and what an operator can do about it here. `known` says whether the source has a key of this name, and
@@ -130,7 +130,7 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
             "triggers came while BUSY was raised, and were not taken: the rate is above what this system can take; see which stage is full"
         }
         UnitLost => {
-            "a unit ended with these on their way: see its own log; the events are in the books as partial"
+            "a unit ended with these on their way: see its own log; the events are in the ledger as partial"
         }
         DiskFull => "the disk was full: free space | set `[record] directory` to another disk",
         BoardGone => {
@@ -267,10 +267,10 @@ mod tests {
             let _ = ledger.open(Stage::Receive, SourceId(source), units);
             ledger.open(Stage::Wire, SourceId(source), &[Unit::Fragments]).publish(&counters);
         }
-        let losses = losses(&ledger.books());
+        let losses = losses(&ledger.snapshot());
         assert!(losses[0].advice.contains("TCP loses nothing"), "{}", losses[0].advice);
         assert!(losses[1].advice.contains("switch"), "{}", losses[1].advice);
-        let kind = loss_report(&ledger.books(), StageRole::Recording).kinds[0].to_string();
+        let kind = loss_report(&ledger.snapshot(), StageRole::Recording).kinds[0].to_string();
         let what = "lost 2 fragments (100.0 %) of 2 sources, most of tcp (1) at wire: missing_fragment — this board did not answer";
         assert!(kind.starts_with(what), "{kind}");
     }

@@ -125,7 +125,7 @@ struct Sealed<C> {
     compressed: Vec<(Table, Compressed)>,
 }
 
-/// Turns appended rows into batches on file, and keeps their account.
+/// Turns appended rows into batches on file, and keeps their counters.
 pub(crate) struct CutSink<C: Cut> {
     units: &'static [Unit],
     counters: Vec<Counters>,
@@ -300,12 +300,12 @@ impl<C: Cut> CutSink<C> {
         result
     }
 
-    /// The account of one source.
+    /// The counters of one source.
     pub fn counters(&self, source: SourceId) -> &Counters {
         self.counters.get(source.index()).unwrap_or(&self.untouched)
     }
 
-    /// The account of events.
+    /// The counters of events.
     pub fn events_counters(&self) -> &Counters {
         &self.events
     }
@@ -637,7 +637,7 @@ mod tests {
     }
 
     /// Out, held, lost.
-    fn account(sink: &CutSink<Rows>) -> [u64; 3] {
+    fn slot(sink: &CutSink<Rows>) -> [u64; 3] {
         let counters = sink.counters(SourceId(0));
         assert_eq!(
             counters.total_input(Unit::Hits),
@@ -653,14 +653,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("temporary folder");
         let mut sink = sink(folder.path(), Sync::Batch);
         give(&mut sink).expect("written and forced");
-        assert_eq!(account(&sink), [10, 0, 0]);
+        assert_eq!(slot(&sink), [10, 0, 0]);
         fail_forces_after(Some(0));
         let told = give(&mut sink).expect_err("the disk fails").to_string();
         fail_forces_after(None);
         assert!(told.contains("forcing to the disk"), "{told}");
-        assert_eq!(account(&sink), [10, 0, 10], "visible, but nobody knows whether it is on the disk");
+        assert_eq!(slot(&sink), [10, 0, 10], "visible, but nobody knows whether it is on the disk");
         assert!(give(&mut sink).is_err() && sink.finish().is_err(), "another try would lie");
-        assert_eq!(account(&sink), [10, 0, 20]);
+        assert_eq!(slot(&sink), [10, 0, 20]);
     }
 
     #[test]
@@ -668,12 +668,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("temporary folder");
         let mut sink = sink(folder.path(), Sync::Seconds(3600.0));
         give(&mut sink).expect("written");
-        assert_eq!((account(&sink), sink.rows_on_file(Table::Hits)), ([0, 10, 0], 10));
+        assert_eq!((slot(&sink), sink.rows_on_file(Table::Hits)), ([0, 10, 0], 10));
         sink.advance(Mark(1)).expect("not due");
-        assert_eq!(account(&sink), [0, 10, 0]);
+        assert_eq!(slot(&sink), [0, 10, 0]);
         sink.settings.sync = Sync::Seconds(0.0);
         sink.advance(Mark(2)).expect("due, although nothing comes");
-        assert_eq!(account(&sink), [10, 0, 0]);
+        assert_eq!(slot(&sink), [10, 0, 0]);
         sink.settings.sync = Sync::Seconds(3600.0);
         give(&mut sink).expect("written");
         sink.force().expect("somebody waits for it");
@@ -681,7 +681,7 @@ mod tests {
         fail_forces_after(Some(0));
         assert!(sink.finish().is_err());
         fail_forces_after(None);
-        assert_eq!(account(&sink), [20, 0, 10]);
+        assert_eq!(slot(&sink), [20, 0, 10]);
     }
 
     #[test]
@@ -690,10 +690,10 @@ mod tests {
         let mut sink = sink(folder.path(), Sync::None);
         fail_forces_after(Some(0));
         give(&mut sink).expect("written");
-        assert_eq!(account(&sink), [10, 0, 0]);
+        assert_eq!(slot(&sink), [10, 0, 0]);
         assert!(sink.finish().is_err(), "the end forces everything to the disk");
         fail_forces_after(None);
-        assert_eq!(account(&sink), [10, 0, 0]);
+        assert_eq!(slot(&sink), [10, 0, 0]);
     }
 
     #[test]
@@ -715,14 +715,14 @@ mod tests {
             harm(&folder.path().join("hits.arrows"));
             let told = give(&mut sink).expect_err("noticed").to_string();
             assert!(told.contains(words) && told.contains("hits.arrows"), "{told}");
-            assert_eq!(account(&sink), expected, "{words}");
+            assert_eq!(slot(&sink), expected, "{words}");
         }
         let folder = tempfile::tempdir().expect("temporary folder");
         let mut sink = sink(folder.path(), Sync::None);
         give(&mut sink).expect("written");
         std::fs::remove_file(folder.path().join("hits.arrows")).expect("removed");
         assert!(sink.finish().is_err(), "noticed at the end at the latest");
-        assert_eq!(account(&sink), [0, 0, 10]);
+        assert_eq!(slot(&sink), [0, 0, 10]);
     }
 
     fn cut_to_two_batches(path: &std::path::Path) {
@@ -740,7 +740,7 @@ mod tests {
         (0..1000).for_each(|_| give(&mut sink).expect("written"));
         cut_to_two_batches(&folder.path().join("hits.arrows"));
         assert!(give(&mut sink).is_err());
-        let [out, held, lost] = account(&sink);
+        let [out, held, lost] = slot(&sink);
         assert!((out, held) == (0, 0) && lost == 10_010, "{out} out, {held} held, {lost} lost");
     }
 }

@@ -133,7 +133,7 @@ impl HitWriter {
         }
     }
 
-    /// Moves the hits that do not pass from their sources' amounts to what is left out. The books close whatever is known of
+    /// Moves the hits that do not pass from their sources' amounts to what is left out. The ledger balances whatever is known of
     /// channels: no source is said to have left out more than came.
     fn leave_out(&mut self, hits: &Hits, pass: &[u8]) {
         let HitWriter { amounts, left_out, dropped, .. } = self;

@@ -3,7 +3,7 @@
 //! ```text
 //!  Hits ──────► HitWriter ─────────► columns ──► Cut ──► hits · extras · waveforms · statistics
 //!  HitEvents ─► CoincidenceWriter ─► columns ──► Cut ──► coincidences       │
-//!  Books ─────► LossList ──────────► columns ────────► losses              │
+//!  Ledgers ─────► LossList ──────────► columns ────────► losses              │
 //!  Reading ───► SeriesList ────────► columns ────────► series              │
 //!  Events ────► EventWriter ──► extents of blocks ──► events · fragments    │
 //!  Frames ────► RawWriter ───► extents of blocks ──► raw                    │  .arrows, run.json, ledger.bin

@@ -13,8 +13,8 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_data::ledger::AccountBook;
-use thalweg_data::{Books, LossReason, SourceId, Stage, StageRole, Unit};
+use thalweg_data::ledger::CounterSnapshot;
+use thalweg_data::{LedgerSnapshot, LossReason, SourceId, Stage, StageRole, Unit};
 
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
@@ -49,7 +49,7 @@ type Counter = (SourceId, Stage, Unit, LossReason);
 /// What the counters of losses read at one moment; those that read 0 are left out.
 type Reading = BTreeMap<Counter, u64>;
 
-/// Says which triggers a board has missed: those that were not asked for yet, of the first so many that its account on the wire counts.
+/// Says which triggers a board has missed: those that were not asked for yet, of the first so many that its counters on the wire counts.
 /// Where their rows find no room, later ones count them without their numbers.
 pub type MissedTriggers<'m> = dyn Fn(SourceId, u64) -> Vec<TriggerRange> + 'm;
 
@@ -115,24 +115,24 @@ impl LossList {
         }
     }
 
-    /// Writes what was lost since the last time. `books` were read at `now_ns` since run start, and `missed` is asked after that.
+    /// Writes what was lost since the last time. `snapshot` were read at `now_ns` since run start, and `missed` is asked after that.
     ///
     /// # Errors
     /// When the disk is full: the next time covers this one, too. When it has failed, or somebody has removed, moved or cut the file:
     /// nothing more is written, and every further call says so.
     pub fn take(
         &mut self,
-        books: &Books,
+        snapshot: &LedgerSnapshot,
         missed: &MissedTriggers<'_>,
         now_ns: u64,
     ) -> Result<(), RecordError> {
-        let reading = reading(books);
+        let reading = reading(snapshot);
         if let Some(cut) = &mut self.cut {
             cut.rows += grown(&cut.latest, &reading).count() as u64;
             (cut.latest, cut.read_ns) = (reading, now_ns);
             return Ok(());
         }
-        let mut rows = self.rows(books, &reading, missed, now_ns);
+        let mut rows = self.rows(snapshot, &reading, missed, now_ns);
         let left = self.bounds.rows.saturating_sub(self.file.rows() + 1);
         if rows.len() as u64 > left || self.file.summary().bytes >= self.bounds.bytes {
             let not_written = rows.len() as u64;
@@ -146,7 +146,7 @@ impl LossList {
         Ok(())
     }
 
-    /// Writes what was lost until the end of the run, which gives these `books` at `now_ns` since its start, and forces the table to
+    /// Writes what was lost until the end of the run, which gives these `snapshot` at `now_ns` since its start, and forces the table to
     /// the disk. Of a full disk it takes the room that was reserved in `directory`.
     ///
     /// # Errors
@@ -154,12 +154,12 @@ impl LossList {
     pub fn finish(
         &mut self,
         directory: &RunDirectory,
-        books: &Books,
+        snapshot: &LedgerSnapshot,
         missed: &MissedTriggers<'_>,
         now_ns: u64,
     ) -> Result<(), RecordError> {
-        let reading = reading(books);
-        let mut rows = self.rows(books, &reading, missed, now_ns);
+        let reading = reading(snapshot);
+        let mut rows = self.rows(snapshot, &reading, missed, now_ns);
         if let Some(cut) = &self.cut {
             let not_written = cut.rows + grown(&cut.latest, &reading).count() as u64;
             rows.push(LossRow::end_of_list(self.written_ns, now_ns, Some(not_written)));
@@ -192,7 +192,7 @@ impl LossList {
     /// What has changed since the rows on file: a row for each counter, or several where the triggers are known.
     fn rows(
         &self,
-        books: &Books,
+        snapshot: &LedgerSnapshot,
         reading: &Reading,
         missed: &MissedTriggers<'_>,
         now_ns: u64,
@@ -201,7 +201,7 @@ impl LossList {
         let row = |(source, stage, unit, reason): Counter, count| LossRow {
             from_ns: self.written_ns,
             until_ns: now_ns,
-            subject: books.sources.get(source.index()).cloned().unwrap_or_else(|| source.to_string()),
+            subject: snapshot.sources.get(source.index()).cloned().unwrap_or_else(|| source.to_string()),
             stage: stage.word().to_owned(),
             reason: reason.word().to_owned(),
             unit: unit.word().to_owned(),
@@ -211,9 +211,9 @@ impl LossList {
             quality: LossRow::quality_of(reason),
         };
         let mut rows = Vec::new();
-        for (account, counted) in missing_by_number(books) {
-            let counter = (account.source, account.stage, Unit::Fragments, LossReason::MissingFragment);
-            for TriggerRange { first, last, count } in missed(account.source, counted) {
+        for (slot, counted) in missing_by_number(snapshot) {
+            let counter = (slot.source, slot.stage, Unit::Fragments, LossReason::MissingFragment);
+            for TriggerRange { first, last, count } in missed(slot.source, counted) {
                 // Counts of one run are far below 2⁶³.
                 *changes.entry(counter).or_default() -= count as i64;
                 rows.push(LossRow { first: Some(first), last: Some(last), ..row(counter, count as i64) });
@@ -253,19 +253,19 @@ impl LossList {
 }
 
 /// Fragments of each board that were found to be missing, by the trigger numbers of the others; some of them have come since.
-fn missing_by_number(books: &Books) -> impl Iterator<Item = (&AccountBook, u64)> {
-    let by_number = books.at(StageRole::SequenceNumbers);
-    let missing = by_number.map(|account| (account, account.counters.total_gap_opened(Unit::Fragments)));
+fn missing_by_number(snapshot: &LedgerSnapshot) -> impl Iterator<Item = (&CounterSnapshot, u64)> {
+    let by_number = snapshot.at(StageRole::SequenceNumbers);
+    let missing = by_number.map(|slot| (slot, slot.counters.total_gap_opened(Unit::Fragments)));
     missing.filter(|(_, count)| *count > 0)
 }
 
-fn reading(books: &Books) -> Reading {
-    let cells = books.accounts.iter().flat_map(|account| {
-        let units = Unit::ALL.iter().filter(|unit| account.counters.total_lost_any(**unit) > 0);
+fn reading(snapshot: &LedgerSnapshot) -> Reading {
+    let cells = snapshot.slots.iter().flat_map(|slot| {
+        let units = Unit::ALL.iter().filter(|unit| slot.counters.total_lost_any(**unit) > 0);
         units.flat_map(move |unit| {
             LossReason::known().map(move |reason| {
-                let counter = (account.source, account.stage, *unit, reason);
-                (counter, account.counters.total_lost(reason, *unit))
+                let counter = (slot.source, slot.stage, *unit, reason);
+                (counter, slot.counters.total_lost(reason, *unit))
             })
         })
     });
@@ -298,13 +298,13 @@ mod tests {
         let run = RunDirectory::create(folder.path(), "").expect("made");
         let names = ["left".to_owned()];
         let ledger = Ledger::create(None, &names).expect("memory");
-        let account = ledger.open(Stage::Wire, SourceId(0), &[Unit::Frames]);
+        let slot = ledger.open(Stage::Wire, SourceId(0), &[Unit::Frames]);
         let mut list = LossList::create(&run, &names, Sync::Batch, LossBounds::default()).expect("made");
         let mut counters = Counters::default();
         let mut take = |second: u64| {
             counters.lost(LossReason::FrameGap, Unit::Frames, 1);
-            account.publish(&counters);
-            list.take(&ledger.books(), &|_, _| Vec::new(), second * READ_EVERY_NS)
+            slot.publish(&counters);
+            list.take(&ledger.snapshot(), &|_, _| Vec::new(), second * READ_EVERY_NS)
         };
         take(1).expect("forced");
         fail_forces_after(Some(0));

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use thalweg_data::ledger::{AccountBook, LossReport, UnitCounts};
+use thalweg_data::ledger::{CounterSnapshot, LossReport, UnitCounts};
 use thalweg_data::topology::{Lane, Topology};
-use thalweg_data::{Books, Counters, LossReason, Noted, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
 use crate::advice;
 use crate::directory::{DocumentSummary, RunDirectory};
@@ -93,7 +93,7 @@ pub struct RunRecord {
     pub cuts: Vec<CutRecord>,
     /// Events that were made of hits, of a run with coincidence.
     pub coincidences: Option<CoincidenceRecord>,
-    /// The books at the end.
+    /// The ledger at the end.
     pub ledger: Option<LedgerRecord>,
     /// Tables that were removed since, by the policy on old runs.
     pub removed: Option<RemovedTables>,
@@ -196,15 +196,15 @@ pub struct CoincidenceRecord {
     pub multiplicity: Vec<u64>,
 }
 
-/// The books of a run as its file has them.
+/// The ledger of a run as its file has them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LedgerRecord {
-    /// Whether both laws held everywhere.
+    /// Whether both balance equations held everywhere.
     pub closed: bool,
     /// Where they did not.
     pub discrepancies: Vec<String>,
-    /// Every account.
+    /// Every counter slot.
     pub entries: Vec<EntriesRecord>,
     /// Every loss: source, stage, reason, unit, count, quality.
     pub losses: serde_json::Value,
@@ -213,7 +213,7 @@ pub struct LedgerRecord {
     pub topology: Option<Topology>,
 }
 
-/// One unit of one account, as [`thalweg_data::ledger::Entries`] but readable from a file.
+/// One unit of one counter slot, as [`thalweg_data::ledger::Entries`] but readable from a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EntriesRecord {
@@ -279,11 +279,16 @@ impl RunRecord {
     }
 
     /// Completes the record of a run that ends now.
-    pub fn stop(&mut self, state: RunRecordState, tables: Vec<TableSummary>, books: Option<&Books>) {
+    pub fn stop(
+        &mut self,
+        state: RunRecordState,
+        tables: Vec<TableSummary>,
+        snapshot: Option<&LedgerSnapshot>,
+    ) {
         self.state = state;
         self.stopped = utc_text(SystemTime::now());
         self.tables = tables;
-        self.ledger = books.map(LedgerRecord::of);
+        self.ledger = snapshot.map(LedgerRecord::of);
     }
 
     /// Writes the record, in place of an older one, and forces it to the disk.
@@ -340,31 +345,32 @@ impl EntriesRecord {
 }
 
 impl RunRecord {
-    /// What was lost, as people read it; `None` of a run that has no books yet.
+    /// What was lost, as people read it; `None` of a run that has no ledger yet.
     pub fn loss_report(&self) -> Option<LossReport> {
-        let mut books = self.ledger.as_ref()?.books();
-        self.enter_unseen(&mut books);
+        let mut snapshot = self.ledger.as_ref()?.snapshot();
+        self.enter_unseen(&mut snapshot);
         let keeps = |table: Table| self.tables.iter().any(|found| found.table == table.word());
-        let are_sliced = books.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
+        let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
         let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
         let kept_by = if slices_alone { StageRole::Slices } else { StageRole::Recording };
-        Some(advice::loss_report(&books, kept_by))
+        Some(advice::loss_report(&snapshot, kept_by))
     }
 
-    /// Older runs have the number of unseen triggers beside their books.
-    fn enter_unseen(&self, books: &mut Books) {
+    /// Older runs have the number of unseen triggers beside their ledger.
+    fn enter_unseen(&self, snapshot: &mut LedgerSnapshot) {
         let unseen = self.detail_count("triggers_unseen");
-        if unseen > 0 && books.triggers_unseen() == 0 {
-            let path = books.path();
-            let is_of_events = |own: &AccountBook| path.lane_of(own.stage, own.source) == Some(Lane::Events);
-            let builds = |own: &&mut AccountBook| {
+        if unseen > 0 && snapshot.triggers_unseen() == 0 {
+            let path = snapshot.path();
+            let is_of_events =
+                |own: &CounterSnapshot| path.lane_of(own.stage, own.source) == Some(Lane::Events);
+            let builds = |own: &&mut CounterSnapshot| {
                 own.counts(Unit::Events)
                     && path.is_made(Unit::Events, own.stage, own.source)
                     && is_of_events(own)
             };
             let noted = UnitCounts { noted: vec![(Noted::Unseen, unseen)], ..UnitCounts::default() };
-            books
-                .accounts
+            snapshot
+                .slots
                 .iter_mut()
                 .filter(builds)
                 .take(1)
@@ -372,8 +378,8 @@ impl RunRecord {
         }
     }
 
-    /// Losses that are not in the books: hits recorded late, triggers that came from no board, bytes that could not be read.
-    pub fn beside_the_books(&self) -> Vec<String> {
+    /// Losses that are not in the ledger: hits recorded late, triggers that came from no board, bytes that could not be read.
+    pub fn beside_the_ledger(&self) -> Vec<String> {
         let lines = [
             ("hits_late", "hits came too late for the time order; they are recorded, flagged `late`"),
             ("triggers_unseen", "trigger numbers came from no board"),
@@ -389,56 +395,62 @@ impl RunRecord {
 }
 
 impl LedgerRecord {
-    /// The books, as a file has them.
-    pub fn of(books: &Books) -> LedgerRecord {
-        let discrepancies: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
-        let words = serde_json::to_value(books.entries()).ok();
+    /// The ledger, as a file has them.
+    pub fn of(snapshot: &LedgerSnapshot) -> LedgerRecord {
+        let discrepancies: Vec<String> = snapshot.discrepancies().iter().map(ToString::to_string).collect();
+        let words = serde_json::to_value(snapshot.entries()).ok();
         LedgerRecord {
             closed: discrepancies.is_empty(),
             discrepancies,
             entries: words.and_then(|words| serde_json::from_value(words).ok()).unwrap_or_default(),
-            losses: serde_json::to_value(advice::losses(books)).unwrap_or_default(),
-            topology: books.topology.as_deref().cloned(),
+            losses: serde_json::to_value(advice::losses(snapshot)).unwrap_or_default(),
+            topology: snapshot.topology.as_deref().cloned(),
         }
     }
 
-    /// The books again, of a run that is over.
-    pub fn books(&self) -> Books {
+    /// The ledger again, of a run that is over.
+    pub fn snapshot(&self) -> LedgerSnapshot {
         let topology = self.topology.clone().map(Arc::new);
         let names = topology.as_ref().map(|topology| topology.names());
         let legacy = topology.is_none();
-        let mut books = Books { topology, legacy, ..Books::of(names.unwrap_or_default(), Vec::new()) };
+        let mut snapshot =
+            LedgerSnapshot { topology, legacy, ..LedgerSnapshot::of(names.unwrap_or_default(), Vec::new()) };
         for row in &self.entries {
             let (Some(stage), Some(unit)) = (Stage::of_file(&row.stage).ok(), Unit::from_word(&row.unit))
             else {
                 continue;
             };
-            let known = books.sources.iter().position(|name| *name == row.source);
-            let source = SourceId(known.unwrap_or(books.sources.len()) as u16);
+            let known = snapshot.sources.iter().position(|name| *name == row.source);
+            let source = SourceId(known.unwrap_or(snapshot.sources.len()) as u16);
             if known.is_none() {
-                books.sources.push(row.source.clone());
+                snapshot.sources.push(row.source.clone());
             }
-            let open = |own: &AccountBook| (own.source, own.stage) == (source, stage);
-            let place = books.accounts.iter().rposition(open).unwrap_or_else(|| {
-                books.accounts.push(AccountBook { stage, source, units: 0, counters: Counters::default() });
-                books.accounts.len() - 1
+            let open = |own: &CounterSnapshot| (own.source, own.stage) == (source, stage);
+            let place = snapshot.slots.iter().rposition(open).unwrap_or_else(|| {
+                snapshot.slots.push(CounterSnapshot {
+                    stage,
+                    source,
+                    units: 0,
+                    counters: Counters::default(),
+                });
+                snapshot.slots.len() - 1
             });
-            let AccountBook { units, counters, .. } = &mut books.accounts[place];
+            let CounterSnapshot { units, counters, .. } = &mut snapshot.slots[place];
             *units |= 1 << unit as u32;
             counters.restore(unit, &row.counts());
         }
-        books.accounts.sort_by_key(|account| (account.source, account.stage));
-        books
+        snapshot.slots.sort_by_key(|slot| (slot.source, slot.stage));
+        snapshot
     }
 
     /// The same of recorded events: of those of the table `events`, or of those that were made of hits, `coincidences`. The
     /// latter are accounted for under a name of their own, and come the way of hits.
     pub(crate) fn total_events(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
         let lane = if table == Table::Coincidences { Lane::Hits } else { Lane::Events };
-        let books = self.books();
-        let recorded = books.recorded_events(lane).into_iter();
+        let snapshot = self.snapshot();
+        let recorded = snapshot.recorded_events(lane).into_iter();
         let recorded: BTreeSet<(&str, &str)> =
-            recorded.map(|own| (books.sources[own.source.index()].as_str(), own.stage.word())).collect();
+            recorded.map(|own| (snapshot.sources[own.source.index()].as_str(), own.stage.word())).collect();
         self.sum(entry, |row| {
             row.unit == Unit::Events.word() && recorded.contains(&(&row.source[..], &row.stage[..]))
         })
@@ -495,7 +507,7 @@ mod tests {
         let mut record = RunRecord::start(&directory, "test", "[run]\n", &["left".to_owned()]);
         record.write(&directory).expect("written");
         assert_eq!(RunRecord::read(&directory.run_record()).expect("read").state, RunRecordState::Running);
-        record.stop(RunRecordState::Stopped, Vec::new(), Some(&Books::default()));
+        record.stop(RunRecordState::Stopped, Vec::new(), Some(&LedgerSnapshot::default()));
         record.write(&directory).expect("written");
         assert_eq!(RunRecord::read(&directory.run_record()).expect("read"), record);
         assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);

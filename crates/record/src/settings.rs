@@ -229,7 +229,7 @@ pub enum OnFull {
 }
 
 /// `[record.retention]`: the tables of the oldest runs in `directory` are removed so that these bounds hold, and each run's
-/// `run.json`, books and spectra stay. The newest run, and one that has not ended, is never touched.
+/// `run.json`, snapshot and spectra stay. The newest run, and one that has not ended, is never touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retention {

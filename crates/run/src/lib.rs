@@ -1,4 +1,4 @@
-//! Composes the rooms: settings into a plan, the plan into threads, threads into a run with closed books.
+//! Composes the rooms: settings into a plan, the plan into threads, threads into a run with a balanced ledger.
 //!
 //! ```text
 //!  config ─► plan ─► open, pipeline (threads, rings) ─► assemble ─► supervise ─► Summary

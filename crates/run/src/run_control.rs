@@ -32,7 +32,7 @@ pub struct NewRun {
     /// When it ends by itself; without any, as the configuration says.
     #[serde(flatten)]
     pub end: EndWhen,
-    /// `false`: its data are not kept; `run.json`, the books, losses and spectra are. Otherwise as the configuration says.
+    /// `false`: its data are not kept; `run.json`, the ledger, losses and spectra are. Otherwise as the configuration says.
     pub record: Option<bool>,
 }
 

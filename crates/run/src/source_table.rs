@@ -1,4 +1,4 @@
-//! Who is who in a run: the numbers and names of everything that has an account in the ledger.
+//! Who is who in a run: the numbers and names of everything that has a counter slot in the ledger.
 //!
 //! ```text
 //!  hits' sources │ boards of triggered sources,         │ links to several boards │ events │ coincidences │ units
@@ -12,14 +12,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use thalweg_data::ledger::{Carrier, Loss, LossReport};
-use thalweg_data::{Books, SourceId, StageRole, Unit};
+use thalweg_data::{LedgerSnapshot, SourceId, StageRole, Unit};
 use thalweg_readout::links::LinkPlan;
 use thalweg_record::{Table, advice};
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use thalweg_frontend::format::FormatSettings;
 
-/// What the events that are made of hits are called in the books.
+/// What the events that are made of hits are called in the ledger.
 pub(crate) const COINCIDENCES: &str = "coincidences";
 
 /// One link of a triggered source.
@@ -59,20 +59,20 @@ pub(crate) struct SourceTable {
     /// Of the triggered sources, what their links are, by place in the configuration.
     pub(crate) links: Vec<Option<LinkPlan>>,
     /// Those whose fragments events are built of: the boards of all triggered sources, or what sources of hits have in each time
-    /// slice, which is in books of its own.
+    /// slice, which is in a ledger of its own.
     pub(crate) boards: Range<u16>,
     /// Hits are kept in time slices alone, not in a table of their own.
     pub(crate) keeps_slices_alone: bool,
-    /// The account of the events themselves, of a run that has some.
+    /// The counters of the events themselves, of a run that has some.
     pub(crate) events: Option<SourceId>,
-    /// The account of the events that are made of hits, of a run with coincidence.
+    /// The counters of the events that are made of hits, of a run with coincidence.
     pub(crate) coincidences: Option<SourceId>,
-    /// The accounts of the units, in the order of the configuration.
+    /// The counters of the units, in the order of the configuration.
     pub(crate) units: Vec<(String, SourceId)>,
 }
 
 impl SourceTable {
-    /// The account of a unit.
+    /// The counters of a unit.
     ///
     /// # Panics
     /// Of a unit that is not configured.
@@ -88,11 +88,11 @@ impl SourceTable {
     }
 
     /// Every loss, with the advice for how its source's data come: of a board behind a shared link the link knows.
-    pub(crate) fn placed(&self, books: &Books) -> Vec<Loss> {
+    pub(crate) fn placed(&self, snapshot: &LedgerSnapshot) -> Vec<Loss> {
         let shared =
             self.entries.iter().flat_map(|entry| &entry.links).filter(|place| place.boards.len() > 1);
         let carried: HashMap<&str, Carrier> = shared
-            .flat_map(|place| place.boards.clone().map(move |board| (board, books.carrier(place.link))))
+            .flat_map(|place| place.boards.clone().map(move |board| (board, snapshot.carrier(place.link))))
             .map(|(board, carrier)| (self.names[usize::from(board)].as_str(), carrier))
             .collect();
         let owners = self.entries.iter().flat_map(|entry| entry.all.iter().map(move |own| (*own, entry)));
@@ -106,33 +106,33 @@ impl SourceTable {
             }
             None => loss,
         };
-        advice::losses_of(books, knows).into_iter().map(place).collect()
+        advice::losses_of(snapshot, knows).into_iter().map(place).collect()
     }
 
-    /// The losses of books that are grouped as [`SourceTable::groups`] says, with the advice that fits each `[[source]]`.
-    pub(crate) fn grouped_losses(&self, grouped: &Books) -> Vec<Loss> {
+    /// The losses of snapshot that are grouped as [`SourceTable::groups`] says, with the advice that fits each `[[source]]`.
+    pub(crate) fn grouped_losses(&self, grouped: &LedgerSnapshot) -> Vec<Loss> {
         let knows = |source: SourceId, key: &str| {
             self.entries.get(source.index()).is_some_and(|entry| entry.knows(key))
         };
         advice::losses_of(grouped, knows)
     }
 
-    /// Losses as people read them, of these books or of grouped ones.
-    pub(crate) fn loss_report(&self, books: &Books) -> LossReport {
-        LossReport::of(books, self.hits_end())
+    /// Losses as people read them, of this ledger or of grouped ones.
+    pub(crate) fn loss_report(&self, snapshot: &LedgerSnapshot) -> LossReport {
+        LossReport::of(snapshot, self.hits_end())
     }
 
     /// Events on file: those that were built or, of a run that builds none, those that were made of hits.
-    pub(crate) fn events_recorded(&self, books: &Books) -> u64 {
+    pub(crate) fn events_recorded(&self, snapshot: &LedgerSnapshot) -> u64 {
         let of_hits = |source| self.events.is_some() && self.coincidences == Some(source);
-        let recorded = books.at(StageRole::Recording).filter(|own| !of_hits(own.source));
-        recorded.map(|account| account.counters.total_output(Unit::Events)).sum()
+        let recorded = snapshot.at(StageRole::Recording).filter(|own| !of_hits(own.source));
+        recorded.map(|slot| slot.counters.total_output(Unit::Events)).sum()
     }
 
     /// Coincidences on file; 0 of a run without.
-    pub(crate) fn coincidences_recorded(&self, books: &Books) -> u64 {
-        let account = self.coincidences.and_then(|own| books.account_at(StageRole::Recording, own));
-        account.map_or(0, |account| account.counters.total_output(Unit::Events))
+    pub(crate) fn coincidences_recorded(&self, snapshot: &LedgerSnapshot) -> u64 {
+        let slot = self.coincidences.and_then(|own| snapshot.slot_at(StageRole::Recording, own));
+        slot.map_or(0, |slot| slot.counters.total_output(Unit::Events))
     }
 
     /// What the stage does that keeps hits: where the way forks behind decoding, that of the branch which keeps them.
@@ -144,8 +144,7 @@ impl SourceTable {
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &[SourceId])> {
         let sources = self.entries.iter().map(|entry| (entry.name.as_str(), entry.all.as_slice()));
         let events = self.events.iter().map(|events| ("events", std::slice::from_ref(events)));
-        let coincidences =
-            self.coincidences.iter().map(|account| (COINCIDENCES, std::slice::from_ref(account)));
+        let coincidences = self.coincidences.iter().map(|slot| (COINCIDENCES, std::slice::from_ref(slot)));
         let units = self.units.iter().map(|(name, unit)| (name.as_str(), std::slice::from_ref(unit)));
         sources.chain(events).chain(coincidences).chain(units)
     }
@@ -308,15 +307,15 @@ mod tests {
              [slices]\nslice_ps = 1_000_000_000\n[coincidence]\nwindow_ps = 100_000\n",
         );
         let ledger = thalweg_data::Ledger::create(None, &source_table.names).expect("memory");
-        for (account, count) in [(source_table.events, 300), (source_table.coincidences, 7)] {
+        for (slot, count) in [(source_table.events, 300), (source_table.coincidences, 7)] {
             let mut counters = thalweg_data::Counters::default();
             counters.output(Unit::Events, count);
-            let account = account.expect("the run has both");
-            ledger.open(thalweg_data::Stage::Record, account, &[Unit::Events]).publish(&counters);
+            let slot = slot.expect("the run has both");
+            ledger.open(thalweg_data::Stage::Record, slot, &[Unit::Events]).publish(&counters);
         }
-        let books = ledger.books();
+        let snapshot = ledger.snapshot();
         assert_eq!(
-            (source_table.events_recorded(&books), source_table.coincidences_recorded(&books)),
+            (source_table.events_recorded(&snapshot), source_table.coincidences_recorded(&snapshot)),
             (300, 7)
         );
     }

@@ -149,7 +149,7 @@ fn hits_picture(
             channels: *channels,
         })
         .collect();
-    // A run that was killed has no books: nobody knows.
+    // A run that was killed has no ledger: nobody knows.
     let lost = record.loss_report().map_or("hits lost: unknown".to_owned(), |loss| loss.text());
     let facts = Facts {
         title: title(record),

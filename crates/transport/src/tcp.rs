@@ -239,7 +239,7 @@ impl TcpReceiver {
         Ok(())
     }
 
-    /// Counters beside the books.
+    /// Counters beside the ledger.
     pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
         vec![("receive_moved_bytes", self.buffer.moved_bytes()), ("connection_resets", self.resets)]
     }

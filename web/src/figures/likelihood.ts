@@ -2,7 +2,7 @@
 //
 //   counts, model(parameters) ──► parameters, covariance, and whether the model fits at all
 //
-// Counts follow Poisson's law, also where they are few: least squares with √n errors would pull every area down. So the
+// Counts follow Poisson's balance equation, also where they are few: least squares with √n errors would pull every area down. So the
 // likelihood is climbed (Fisher's scoring, damped as Levenberg and Marquardt do); the errors are its curvature at the top.
 // Deviance: Baker and Cousins, NIM 221 (1984) 437; near χ² with (bins − parameters) degrees of freedom for a true model.
 

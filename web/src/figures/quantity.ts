@@ -45,7 +45,7 @@ export function count(value: number | null | undefined): string {
   return quantity(value, "");
 }
 
-/** Every digit of a count, in groups of three: for tables and hints where books must balance. */
+/** Every digit of a count, in groups of three: for tables and hints where the ledger must balance. */
 export function exact(value: number | null | undefined): string {
   if (value === null || value === undefined) return UNKNOWN;
   return Math.round(value)

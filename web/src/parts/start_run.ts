@@ -44,7 +44,7 @@ export function ask_for_run(): void {
       field("events", events),
       configured,
     ),
-    h("label", { class: "check" }, record, "keep the data (otherwise only the books, losses and spectra of the run)"),
+    h("label", { class: "check" }, record, "keep the data (otherwise only the ledger, losses and spectra of the run)"),
     changed,
     refusal,
     h("div", { class: "tools" }, start, h("button", { type: "button", onclick: () => dialog.close() }, "cancel")),
@@ -95,7 +95,7 @@ export function ask_to_stop(run: string): void {
       h(
         "p",
         {},
-        "What is in flight is written, the books are closed, and the run cannot be continued. The boards stay configured; a new run can start at once.",
+        "What is in flight is written, the ledger is closed, and the run cannot be continued. The boards stay configured; a new run can start at once.",
       ),
       h(
         "div",

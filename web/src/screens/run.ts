@@ -1,4 +1,4 @@
-// Run: is it all right? The books as a flow, the channels by rate, the boards over time, and what the system has to say.
+// Run: is it all right? The ledger as a flow, the channels by rate, the boards over time, and what the system has to say.
 
 import { ChannelCells, RateBar } from "../draw/cells.js";
 import { FlowDrawing } from "../draw/flow.js";

@@ -172,7 +172,7 @@ class RunsScreen implements Screen {
         : run.lost > 0
           ? count(run.lost)
           : run.ledger_closed === false && !is_taken
-            ? "books open"
+            ? "ledger does not balance"
             : "0",
     );
     set(lost, "class", (run.lost ?? 0) > 0 || (run.lost === null && run.loss !== null) ? "lost" : "");
@@ -200,7 +200,7 @@ class RunsScreen implements Screen {
   }
 }
 
-// What is lost where the number is not known, in the words of the books.
+// What is lost where the number is not known, in the words of the ledger.
 function unknown_loss({ loss }: RecordedRun): string {
   return loss === null ? "–" : "unknown";
 }
@@ -222,7 +222,7 @@ function details(run: RecordedRun, noted: () => void): HTMLElement {
 function summary(run: RecordedRun): HTMLElement[] {
   const name = encodeURIComponent(run.name);
   const facts = new Facts();
-  const books = run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed";
+  const balance = run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed";
   facts.show([
     ["started", day(run.started)],
     ["lasted", lasting(run.seconds)],
@@ -230,7 +230,7 @@ function summary(run: RecordedRun): HTMLElement[] {
     ["events", exact(run.events)],
     ["size", quantity(run.bytes, "B")],
     ["lost", run.loss?.map(({ text }) => text).join("; ") ?? "–"],
-    ["books", typeof run.ledger_closed === "boolean" ? books : "–"],
+    ["ledger", typeof run.ledger_closed === "boolean" ? balance : "–"],
     ...(run.removed ? [["tables", gone(run)] as [string, string]] : []),
   ]);
   const comment = h("textarea", { rows: 3, "aria-label": "Comment", placeholder: "what happened in this run" });
@@ -243,7 +243,7 @@ function summary(run: RecordedRun): HTMLElement[] {
     const verified = (found: unknown) => set_text(answer, verdict(found));
     void told(post(`/api/runs/${name}/verify`), verified, () => set_text(answer, ""));
   };
-  const verify = button("verify", read_back, { title: "read every file back and compare with the books" });
+  const verify = button("verify", read_back, { title: "read every file back and compare with the ledger" });
   return [facts.root, comment, h("div", { class: "tools" }, keep, verify, answer)];
 }
 
@@ -292,8 +292,8 @@ function gone({ removed }: RecordedRun): string {
 function verdict(found: unknown): string {
   const { ok, problems, removed } = (found ?? {}) as { ok?: boolean; problems?: string[]; removed?: unknown };
   if (ok === false) return `does not verify: ${(problems ?? []).join("; ") || "no reason is told"}`;
-  if (removed) return "verified: what is left is whole, and the books agree with it and what was removed";
-  return "verified: every file is whole, and the books agree";
+  if (removed) return "verified: what is left is whole, and the ledger agrees with it and what was removed";
+  return "verified: every file is whole, and the ledger agrees";
 }
 
 async function show_miniatures(holder: HTMLElement, run: string): Promise<void> {

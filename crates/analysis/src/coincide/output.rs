@@ -1,4 +1,4 @@
-//! Where closed events go, and the account of who was in one.
+//! Where closed events go, and the counts of who was in one.
 //!
 //! ```text
 //!  rule ─ emit(hits) ─► HitEvents

@@ -50,7 +50,7 @@ fn count_in(stage: &mut Coincidence, map: &ChannelMap, hits: &[Hit]) {
 
 type Found = Vec<(Vec<Hit>, usize)>;
 
-/// What the stage makes of a stream that comes in pieces; its books must close after each.
+/// What the stage makes of a stream that comes in pieces; its ledger must balance after each.
 fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
     let map = map();
     let mut stage = Coincidence::new(settings, &map, 2).expect("valid settings");
@@ -65,7 +65,7 @@ fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
             let right = counters.total_output(Unit::Hits)
                 + counters.total_filtered(Unit::Hits)
                 + counters.held(Unit::Hits);
-            assert_eq!(counters.total_input(Unit::Hits), right, "the books of {source}");
+            assert_eq!(counters.total_input(Unit::Hits), right, "the ledger of {source}");
         }
     };
     for batch in hits.chunks(piece.max(1)) {
@@ -241,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn long_events_are_closed_and_the_books_still_close(hits in streams(), piece in 1usize..40, longest in 2usize..6) {
+    fn long_events_are_closed_and_the_ledger_still_balances(hits in streams(), piece in 1usize..40, longest in 2usize..6) {
         for events in [Grouping::Chain, Grouping::Window, Grouping::Gap] {
             let settings = Settings { longest_event_hits: longest, events, ..majority(20, 2) };
             let found = run(&settings, &hits, piece);

@@ -1,4 +1,4 @@
-//! Reads any text as an expression and holds its answers to the laws: for fuzzing and for tests.
+//! Reads any text as an expression and holds its answers to the balance equations: for fuzzing and for tests.
 //!
 //! ```text
 //!  bytes ─► text, hits ─► answers at once = answers one by one, each 0 or 1
@@ -15,7 +15,7 @@ const MOST_HITS: usize = 300;
 /// The text before the first zero byte is an expression, what is behind it makes hits.
 ///
 /// # Panics
-/// When a law is broken.
+/// When a balance equation is broken.
 pub fn check(bytes: &[u8]) {
     let text_end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let (text, rest) = bytes.split_at(text_end);

@@ -14,10 +14,10 @@ pub enum CutError {
         message: String,
     },
     /// Two cuts with one name.
-    #[error("two [[cut]] are called \"{0}\"; names are unique, since the books count by them")]
+    #[error("two [[cut]] are called \"{0}\"; names are unique, since the ledger counts by them")]
     Twice(String),
     /// A cut without a name.
-    #[error("a [[cut]] without a name; the books count by it")]
+    #[error("a [[cut]] without a name; the ledger counts by it")]
     Nameless,
     /// A polygon that encloses nothing, or not in one way.
     #[error("[[polygon]] \"{name}\": {message}")]

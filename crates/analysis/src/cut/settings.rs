@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What the books count it by.
+    /// What the ledger counts it by.
     pub name: String,
     /// What is kept: an expression over the fields of a hit.
     pub keep: String,

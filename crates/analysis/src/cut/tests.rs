@@ -128,7 +128,7 @@ fn regions_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
-fn cuts_are_counted_by_name_and_source_and_the_books_close() {
+fn cuts_are_counted_by_name_and_source_and_the_ledger_balances() {
     let map = map();
     let cut = |name: &str, keep: &str, on| Settings {
         name: name.into(),

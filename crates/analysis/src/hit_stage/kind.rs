@@ -21,7 +21,7 @@ pub enum HitStageRole {
 /// A kind of stage: its word, what it can lose, and how it is made.
 #[derive(Clone, Copy, Debug)]
 pub struct HitStageKind {
-    /// `kind` in the configuration, and its name in the books, on the page and in metrics.
+    /// `kind` in the configuration, and its name in the ledger, on the page and in metrics.
     pub word: &'static str,
     /// What it is for, in a line.
     pub about: &'static str,
@@ -33,9 +33,9 @@ pub struct HitStageKind {
     pub make: fn(&Keys) -> Result<Box<dyn HitStage>, String>,
 }
 
-/// A stage that was made, and its words in the books.
+/// A stage that was made, and its words in the ledger.
 pub struct MadeStage {
-    /// Its name in the books.
+    /// Its name in the ledger.
     pub stage: Stage,
     /// Where it stands.
     pub role: HitStageRole,

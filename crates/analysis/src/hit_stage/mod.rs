@@ -7,7 +7,7 @@
 //!                    └─► sink      └─► sink
 //! ```
 //! A kind is a folder with a [`HitStageKind`], and a line: in `KINDS` here, or a call of [`add`] in a program of one's own, before it
-//! reads its configuration. The stage says what becomes of each hit; who drives it counts, so that the books, the page, the metrics and the
+//! reads its configuration. The stage says what becomes of each hit; who drives it counts, so that the ledger, the page, the metrics and the
 //! recording know a new stage by its word without having heard of it.
 
 mod kind;
@@ -81,7 +81,7 @@ pub enum HitStageError {
     /// It is asked for twice; counts are kept by its word.
     #[error("[[stage]] \"{0}\": there is one already; a kind can stand in the path once")]
     Twice(String),
-    /// Its words cannot be entered in the books.
+    /// Its words cannot be entered in the ledger.
     #[error("[[stage]] \"{kind}\": {cause}")]
     Word {
         /// The kind.

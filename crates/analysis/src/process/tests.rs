@@ -18,7 +18,7 @@ fn map() -> Arc<ChannelMap> {
 }
 
 #[test]
-fn hits_go_through_cuts_coincidence_and_spectra_and_the_books_close() {
+fn hits_go_through_cuts_coincidence_and_spectra_and_the_ledger_balances() {
     let cut = |name: &str, keep: &str, on| cut::Settings {
         name: name.into(),
         keep: keep.into(),

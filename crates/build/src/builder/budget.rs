@@ -1,7 +1,7 @@
 //! What a builder takes of memory, computed before it begins.
 
-use super::books::Books;
 use super::columns::Columns;
+use super::counters::BuilderCounters;
 use super::parking::Parking;
 use super::rows::Rows;
 use super::settings::Settings;
@@ -19,7 +19,7 @@ pub struct Budget {
     /// Slices beyond the first of fragments that came in pieces.
     pub chained: u64,
     /// Counts and counters.
-    pub books: u64,
+    pub counters: u64,
     /// Payload that may wait: it lies in the sources' own blocks, and is not the builder's.
     pub payload: u64,
 }
@@ -32,14 +32,14 @@ impl Budget {
             rows: Rows::byte_size(settings.depth) as u64 + 8 * settings.depth as u64,
             parked: Parking::byte_size(sources, settings.depth) as u64,
             chained: (settings.chained_slices_of(sources) * size_of::<Slice>()) as u64,
-            books: Books::byte_size(sources) as u64,
+            counters: BuilderCounters::byte_size(sources) as u64,
             payload: settings.bytes_per_source(sources).saturating_mul(sources as u64),
         }
     }
 
     /// What the builder allocates itself.
     pub fn own(&self) -> u64 {
-        self.columns + self.rows + self.parked + self.chained + self.books
+        self.columns + self.rows + self.parked + self.chained + self.counters
     }
 
     /// The items by name, as printed.
@@ -49,7 +49,7 @@ impl Budget {
             ("rows", self.rows),
             ("parked", self.parked),
             ("chained slices", self.chained),
-            ("books", self.books),
+            ("counters", self.counters),
             ("payload in the sources' blocks", self.payload),
         ]
     }

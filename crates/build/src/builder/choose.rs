@@ -136,11 +136,11 @@ impl Builder {
 
     /// Counts an incomplete event and its fragments as lost and lets go of their bytes.
     fn drop_event(&mut self, trigger: u64) {
-        self.books.events.lost(LossReason::Incomplete, Unit::Events, 1);
+        self.counters.events.lost(LossReason::Incomplete, Unit::Events, 1);
         for source in 0..self.sources.len() {
             let entry = *self.columns.entry(source, trigger);
             let counts = &mut self.sources[source];
-            self.books.touch(source, counts);
+            self.counters.touch(source, counts);
             if entry.trigger != trigger {
                 counts.missing += 1;
                 continue;
@@ -150,7 +150,7 @@ impl Builder {
             counts.held -= 1;
             counts.held_bytes -= bytes;
             self.held_bytes -= bytes;
-            self.books.lost(source, LossReason::Incomplete, 1, bytes);
+            self.counters.lost(source, LossReason::Incomplete, 1, bytes);
         }
     }
 }

@@ -107,7 +107,7 @@ impl Builder {
         counts.gone_bytes += gone_bytes;
         counts.missing += missing;
         self.held_bytes -= gone_bytes;
-        self.books.touch(source, counts);
+        self.counters.touch(source, counts);
     }
 
     fn add_events(&mut self, events: &mut Events) {
@@ -129,7 +129,7 @@ impl Builder {
             self.event_bytes.add(end.bytes);
             self.build_ns.add(self.now.since_ns(chosen.first_arrival));
         }
-        self.books.events.output(Unit::Events, self.chosen.len() as u64);
+        self.counters.events.output(Unit::Events, self.chosen.len() as u64);
     }
 }
 

@@ -8,8 +8,8 @@
 use thalweg_data::prefetch::prefetch;
 use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice, SourceId};
 
-use super::books::index_of;
 use super::columns::{EMPTY, Entry};
+use super::counters::index_of;
 use super::dumps::Unused;
 use super::parking::Parked;
 use super::rows::CLOSED;
@@ -58,7 +58,7 @@ impl Builder {
             }
             rest = others;
         }
-        self.update_books();
+        self.update_counters();
         taken
     }
 
@@ -69,7 +69,7 @@ impl Builder {
         let Some(counts) = self.sources.get(next) else { return };
         prefetch(counts);
         prefetch(self.columns.entry(next, fragment.trigger));
-        self.books.prefetch(next);
+        self.counters.prefetch(next);
     }
 
     /// Counts fragments from `first` on, which were not taken and cannot be held back, as lost.
@@ -79,10 +79,10 @@ impl Builder {
             let source = index_of(fragment.source, self.first_source);
             match source < self.sources.len() {
                 true => self.lose_incoming(LossReason::OverBudget, source, bytes),
-                false => self.books.unknown_source(bytes),
+                false => self.counters.unknown_source(bytes),
             }
         }
-        self.update_books();
+        self.update_counters();
     }
 
     #[inline(always)]
@@ -145,7 +145,7 @@ impl Builder {
         let counts = &mut self.sources[source];
         counts.new += 1;
         counts.new_bytes += bytes;
-        self.books.touch(source, counts);
+        self.counters.touch(source, counts);
     }
 
     /// Everything but a fragment of one slice within the room. Returns whether it was taken, or counted as lost.
@@ -156,7 +156,7 @@ impl Builder {
         let bytes = slices.iter().map(|slice| u64::from(slice.length)).sum();
         incoming.bytes = bytes;
         if source >= self.sources.len() {
-            self.books.unknown_source(bytes);
+            self.counters.unknown_source(bytes);
             self.keep_dump(LossReason::UnknownSource, incoming);
             return true;
         }
@@ -182,7 +182,7 @@ impl Builder {
         self.place(incoming)
     }
 
-    /// Into the column, the parking, or the books.
+    /// Into the column, the parking, or the counters.
     fn place(&mut self, incoming: Incoming) -> bool {
         let Incoming { fragment, slices, source, bytes, mark, .. } = incoming;
         let ahead = self.ahead(source, fragment.trigger);
@@ -262,7 +262,7 @@ impl Builder {
 
     fn lose_incoming(&mut self, reason: LossReason, source: usize, bytes: u64) {
         self.count_incoming(source, bytes);
-        self.books.lost(source, reason, 1, bytes);
+        self.counters.lost(source, reason, 1, bytes);
     }
 
     fn keep_dump(&mut self, reason: LossReason, incoming: Incoming) {

@@ -29,11 +29,11 @@
 //! ```
 
 mod blocks;
-mod books;
 mod budget;
 mod chains;
 mod choose;
 mod columns;
+mod counters;
 mod dumps;
 mod gather;
 mod insert;
@@ -57,10 +57,10 @@ pub use statistics::Histogram;
 
 use crate::error::BuildError;
 use blocks::Blocks;
-use books::{Books, Source, index_of};
 use chains::Chains;
 use choose::Chosen;
 use columns::Columns;
+use counters::{BuilderCounters, Source, index_of};
 use dumps::Dumps;
 use gather::Cursor;
 use parking::Parking;
@@ -147,7 +147,7 @@ pub struct Builder {
     ready: VecDeque<u64>,
     chosen: Vec<Chosen>,
     cursors: Vec<Cursor>,
-    books: Books,
+    counters: BuilderCounters,
     held_bytes: u64,
     bytes_per_source: u64,
     dumps: Dumps,
@@ -197,7 +197,7 @@ impl Builder {
             ready: VecDeque::with_capacity(settings.depth),
             chosen: Vec::with_capacity(CHUNK),
             cursors: Vec::with_capacity(CHUNK),
-            books: Books::new(count),
+            counters: BuilderCounters::new(count),
             held_bytes: 0,
             bytes_per_source: settings.bytes_per_source(count),
             dumps: Dumps::new(),
@@ -220,13 +220,13 @@ impl Builder {
     }
 
     /// Begins a run: trigger numbers, counts and marks begin anew. What still waits of the run before is let go, so pull
-    /// first; it is in that run's books as held.
+    /// first; it is in that run's counters as held.
     pub fn start_run(&mut self, run: u32) {
         self.blocks = Blocks::new();
         self.chains.clear();
         self.parking.clear();
         self.columns.clear();
-        self.books.clear();
+        self.counters.clear();
         self.dumps.clear();
         self.closings.fill(0);
         self.event_bytes.clear();
@@ -264,7 +264,7 @@ impl Builder {
     pub fn note_refused(&mut self, source: SourceId, fragments: u64) {
         let index = index_of(source, self.first_source);
         if index < self.sources.len() {
-            self.books.refuse(index, fragments);
+            self.counters.refuse(index, fragments);
         }
     }
 
@@ -272,7 +272,7 @@ impl Builder {
     pub fn note_unreadable(&mut self, source: SourceId, fragments: u64) {
         let index = index_of(source, self.first_source);
         if index < self.sources.len() {
-            self.books.note_unreadable(index, fragments);
+            self.counters.note_unreadable(index, fragments);
         }
     }
 
@@ -351,7 +351,7 @@ impl Builder {
     pub fn end_numbers(&mut self, accepted: Option<RangeInclusive<u64>>) {
         let shift = self.sources.iter().map(|source| u32::from(source.shift)).max().unwrap_or(0);
         self.rows.end(accepted, shift);
-        self.update_books();
+        self.update_counters();
     }
 
     /// Appends events that are complete, or incomplete and no longer waited for, to `events`, at most `most_events`. Returns
@@ -368,17 +368,18 @@ impl Builder {
             }
             self.gather(events);
         }
-        self.update_books();
+        self.update_counters();
         events.events.len() > before
     }
 
-    fn update_books(&mut self) {
+    fn update_counters(&mut self) {
         let parking = &self.parking;
-        self.books.update(&mut self.sources, |source| (parking.length(source) as u64, parking.bytes(source)));
-        self.books.events.input(Unit::Events, self.rows.take_opened());
-        self.books.note(Noted::Unseen, self.rows.take_unseen());
-        self.books.note(Noted::Numbers, self.rows.take_numbers());
-        self.books.events.set_held(Unit::Events, self.rows.open() as u64);
+        self.counters
+            .update(&mut self.sources, |source| (parking.length(source) as u64, parking.bytes(source)));
+        self.counters.events.input(Unit::Events, self.rows.take_opened());
+        self.counters.note(Noted::Unseen, self.rows.take_unseen());
+        self.counters.note(Noted::Numbers, self.rows.take_numbers());
+        self.counters.events.set_held(Unit::Events, self.rows.open() as u64);
         let (span, depth) = (self.rows.highest - self.rows.base, self.settings.depth as u64);
         let above = |quarters: u64| {
             span > depth / 4 * quarters || self.held_bytes > self.settings.memory_bytes / 4 * quarters
@@ -431,7 +432,7 @@ impl Builder {
     /// # Panics
     /// When the source is not one of this builder's.
     pub fn counters(&self, source: SourceId) -> &Counters {
-        &self.books.of(index_of(source, self.first_source)).build
+        &self.counters.of(index_of(source, self.first_source)).build
     }
 
     /// Fragments of one source by the trigger numbers of the others: expected, built, missing. Fragments of events that were
@@ -440,17 +441,17 @@ impl Builder {
     /// # Panics
     /// When the source is not one of this builder's.
     pub fn wire_counters(&self, source: SourceId) -> &Counters {
-        &self.books.of(index_of(source, self.first_source)).wire
+        &self.counters.of(index_of(source, self.first_source)).wire
     }
 
     /// Events: left, dropped because they were incomplete, held.
     pub fn events_counters(&self) -> &Counters {
-        &self.books.events
+        &self.counters.events
     }
 
     /// Fragments of sources that this builder does not have.
     pub fn unknown_source_counters(&self) -> &Counters {
-        &self.books.unknown
+        &self.counters.unknown
     }
 
     /// Triggers with fragments that wait.

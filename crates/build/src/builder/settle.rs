@@ -45,7 +45,7 @@ impl Builder {
                 if let Some(parked) = self.parking.pop(source) {
                     self.held_bytes -= parked.bytes;
                     taken |= self.reconsider(source, parked);
-                    self.books.touch(source, &mut self.sources[source]);
+                    self.counters.touch(source, &mut self.sources[source]);
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Builder {
             EMPTY => &[],
             _ => self.blocks.bytes(slice),
         });
-        self.books.lost(source, reason, 1, bytes);
+        self.counters.lost(source, reason, 1, bytes);
         self.let_go(slice);
     }
 

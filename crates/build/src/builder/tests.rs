@@ -104,7 +104,7 @@ impl Bench {
         assert_eq!(self.pool.free_count(), self.pool.block_count());
     }
 
-    /// The books close, and what they say is held is what the columns have.
+    /// The counters close, and what they say is held is what the columns have.
     fn check(&self) {
         let mut held_bytes = 0;
         for source in self.builder.sources().map(SourceId) {
@@ -602,7 +602,7 @@ fn busy_has_a_hysteresis() {
 }
 
 #[test]
-fn refused_fragments_are_in_the_books() {
+fn refused_fragments_are_in_the_ledger() {
     let mut bench = Bench::new(&small(), 2);
     let mut writer = bench.pool.take().expect("free");
     let batch = bench.batch(&mut writer, 0, &(0..100).collect::<Vec<_>>());

@@ -38,7 +38,7 @@ impl FragmentCutter {
         for (fragment, slices) in batch.iter().skip(first) {
             let index = usize::from(fragment.source.0.wrapping_sub(self.first));
             let Some(timeline) = self.timelines.get_mut(index) else {
-                // Of a board that is not behind this link: in the books of its first.
+                // Of a board that is not behind this link: in the ledger of its first.
                 self.timelines[0].lose(LossReason::UnknownSource, 1);
                 taken += 1;
                 continue;

@@ -1,7 +1,7 @@
 //! Arbitrary words between units: for fuzzing.
 //!
 //! ```text
-//!  input: |sender|action|head:u16|payload:u16|head…|payload…|… ─► readout unit, builder unit, event manager ─► books, bounds
+//!  input: |sender|action|head:u16|payload:u16|head…|payload…|… ─► readout unit, builder unit, event manager ─► snapshot, bounds
 //! ```
 
 use std::sync::OnceLock;
@@ -21,7 +21,7 @@ const WORD_BYTES: usize = 6;
 /// Lets three units hear whatever is in `input`, each message from the sender that it names.
 ///
 /// # Panics
-/// When a unit does, its books do not close, or what it says cannot be read.
+/// When a unit does, its ledger does not balance, or what it says cannot be read.
 pub fn check(input: &[u8]) {
     let settings = Settings { slots: 32, keep_events: 64, ..Settings::default() };
     let topology = Topology { readouts: vec![0..2, 2..4], builders: 2 };

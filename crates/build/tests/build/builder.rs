@@ -1,4 +1,4 @@
-//! Whatever sources do, every trigger that was answered leaves once, no fragment in another's place, and the books close
+//! Whatever sources do, every trigger that was answered leaves once, no fragment in another's place, and the ledger balances
 //! after every call.
 
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ struct World {
     mark: u64,
     offered: Vec<u64>,
     built: BTreeMap<u64, u64>,
-    /// Their sum, which is held against the books at every step.
+    /// Their sum, which is held against the ledger at every step.
     fragments_built: u64,
     seen: BTreeMap<u64, Closing>,
     last: Option<u64>,
@@ -302,7 +302,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn books_close_and_nothing_is_mixed(
+    fn the_ledger_balances_and_nothing_is_mixed(
         settings in settings(),
         (sources, steps) in (1..6u8).prop_flat_map(|n| (Just(n), prop::collection::vec(step(n), 1..150))),
     ) {

@@ -1,7 +1,7 @@
-//! Words that somebody adds to a vocabulary of the books: the name of a stage of one's own, and why it loses something.
+//! Words that somebody adds to a vocabulary of the ledger: the name of a stage of one's own, and why it loses something.
 //!
 //! ```text
-//!  listed words, which the laws know │ places for added ones: "prescale" · "holdoff" · … · free
+//!  listed words, which the balance equations know │ places for added ones: "prescale" · "holdoff" · … · free
 //! ```
 //! An added word has a place for as long as the process lives, since counters are kept by place. Files have the words themselves, so any
 //! program reads them that has a free place.
@@ -19,13 +19,13 @@ pub struct Added(u8);
 /// A word that cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WordError {
-    /// It does not look like a word of the books.
+    /// It does not look like a word of the ledger.
     #[error(
-        "`{0}` is no word for the books: 1 to {MOST_BYTES} lower-case letters, digits and `_`, a letter first"
+        "`{0}` is no word for the ledger: 1 to {MOST_BYTES} lower-case letters, digits and `_`, a letter first"
     )]
     Form(String),
     /// It has a meaning already.
-    #[error("`{0}` has a meaning in the books already; choose another word")]
+    #[error("`{0}` has a meaning in the ledger already; choose another word")]
     Taken(String),
     /// Every place is taken.
     #[error("there is no place for the word `{0}`: a program adds {MOST_ADDED} of a kind at most")]
@@ -50,7 +50,7 @@ impl Register {
     /// The place of a word, which takes the next free one where it has none.
     ///
     /// # Errors
-    /// When it is no word for the books, or no place is free.
+    /// When it is no word for the ledger, or no place is free.
     pub fn enter(&self, word: &str) -> Result<Added, WordError> {
         let is_letter = |byte: &u8| byte.is_ascii_lowercase();
         let fits = |byte: &u8| is_letter(byte) || byte.is_ascii_digit() || *byte == b'_';

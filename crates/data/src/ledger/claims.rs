@@ -1,4 +1,4 @@
-//! Which accounts were opened, held against what the topology declares.
+//! Which counter slots were opened, held against what the topology declares.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Notes that an account was opened with these units.
+    /// Notes that a counter slot was opened with these units.
     pub fn open(&mut self, topology: &Topology, (stage, source): (Stage, SourceId), units: &[Unit]) {
         let name = topology.subjects.get(source.index()).map_or("?", |subject| &subject.name);
         let Some((node, counts)) = topology.counting(stage, source) else {
             return self.faults.push(format!("{stage} of {name}: opened, and not declared"));
         };
         if !self.opened.insert((stage, source)) {
-            self.faults.push(format!("{}: the account of {name} is opened twice", node.id));
+            self.faults.push(format!("{}: the counter slot of {name} is opened twice", node.id));
         }
         let undeclared = units.iter().filter(|unit| !counts.units.contains(unit));
         let uncounted =

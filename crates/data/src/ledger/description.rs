@@ -32,10 +32,10 @@ pub(super) struct Description {
 pub(super) struct Words {
     pub stages: Vec<Stage>,
     pub units: Vec<Unit>,
-    /// Of each cell of an account, its place among this program's; `None` of a reason's that nobody has added.
+    /// Of each cell of a counter slot, its place among this program's; `None` of a reason's that nobody has added.
     pub cells: Vec<Option<usize>>,
-    /// Words of an account, its head included.
-    pub account_words: usize,
+    /// Words of a counter slot, its head included.
+    pub slot_words: usize,
 }
 
 /// The reasons in the order of the cells; `None` for a place that nobody has taken.
@@ -55,7 +55,7 @@ fn each<T>(words: &[String], of: impl Fn(&str) -> Result<T, String>) -> Result<V
 }
 
 impl Description {
-    /// Of a ledger that this program makes now. A stage that is added afterwards has no account in it.
+    /// Of a ledger that this program makes now. A stage that is added afterwards has no counters in it.
     pub fn of(topology: Option<&Topology>) -> Description {
         let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
         Description {
@@ -87,7 +87,7 @@ impl Words {
         Words::by_place(stages, Unit::ALL.to_vec(), &entries, (&reasons, &[]))
     }
 
-    /// Stages, and cells of an account.
+    /// Stages, and cells of a counter slot.
     pub fn shape(&self) -> (usize, usize) {
         (self.stages.len(), self.cells.len())
     }
@@ -133,8 +133,8 @@ impl Words {
             entries.iter().map(move |entry| entry.map(|entry| first + entry)).collect::<Vec<_>>()
         };
         let cells: Vec<Option<usize>> = units.iter().flat_map(row).collect();
-        let account_words = super::file::LINE_WORDS + cells.len().next_multiple_of(super::file::LINE_WORDS);
-        Words { stages, units, cells, account_words }
+        let slot_words = super::file::LINE_WORDS + cells.len().next_multiple_of(super::file::LINE_WORDS);
+        Words { stages, units, cells, slot_words }
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_that_is_added_while_a_ledger_is_made_has_no_account_in_it() {
+    fn a_stage_that_is_added_while_a_ledger_is_made_has_no_counter_slot_in_it() {
         let description = Description::of(None);
         let late = Stage::add("added_meanwhile", "comes between").expect("a place");
         let reason = LossReason::add("lost_meanwhile", "comes between").expect("a place");

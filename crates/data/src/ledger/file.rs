@@ -1,7 +1,7 @@
 //! The ledger's counters, and their copy in a mapped file: written with plain stores, readable by anyone, alive after `kill -9`.
 //!
 //! ```text
-//!  64 B header: "THALEDGR", version, sources, stages, cells per account, bytes of the description
+//!  64 B header: "THALEDGR", version, sources, stages, cells per counters, bytes of the description
 //!  64 B per source: its name
 //!  per (source, stage): 64 B (which units are counted), then the cells, u64 in native order
 //!  description, JSON: the words for stages, units, reasons and notes in the order of the cells, and the topology
@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::books::{AccountBook, Books};
 use super::claims::Claims;
 use super::counters::{CELLS, Counters, output_cell};
 use super::description::{Description, Words};
 use super::mirror::Mirror;
+use super::snapshot::{CounterSnapshot, LedgerSnapshot};
 use super::stages::StageRole;
 use super::words::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
@@ -27,7 +27,7 @@ const VERSION: u64 = 2;
 /// The version without a description.
 const LEGACY_VERSION: u64 = 1;
 pub(super) const LINE_WORDS: usize = 8;
-const ACCOUNT_WORDS: usize = LINE_WORDS + CELLS.next_multiple_of(LINE_WORDS);
+const SLOT_WORDS: usize = LINE_WORDS + CELLS.next_multiple_of(LINE_WORDS);
 /// Snapshots kept until they are complete and read; older ones are given up.
 const SNAPSHOTS_KEPT: usize = 8;
 
@@ -73,7 +73,7 @@ struct Inner {
 
 struct Snapshot {
     number: SnapshotNumber,
-    accounts: Vec<AccountBook>,
+    slots: Vec<CounterSnapshot>,
 }
 
 /// The counters of one run. Cloning gives another handle.
@@ -81,7 +81,7 @@ struct Snapshot {
 pub struct Ledger(Arc<Inner>);
 
 impl Ledger {
-    /// A ledger for these sources, in `path` or, without one, in memory that ends with the process. Any account may be opened.
+    /// A ledger for these sources, in `path` or, without one, in memory that ends with the process. Any counter slot may be opened.
     ///
     /// # Errors
     /// When the file cannot be made.
@@ -89,7 +89,7 @@ impl Ledger {
         Ledger::make(path, sources, None)
     }
 
-    /// A ledger for a run: every account that its topology declares is to be opened once, and no other; see [`Ledger::claim_faults`].
+    /// A ledger for a run: every counter slot that its topology declares is to be opened once, and no other; see [`Ledger::claim_faults`].
     ///
     /// # Errors
     /// When the file cannot be made.
@@ -105,8 +105,8 @@ impl Ledger {
     ) -> Result<Ledger, LedgerError> {
         let description = Description::of(topology.as_deref());
         let (meaning, description) = (Words::ours(&description), description.text());
-        let accounts = accounts_words(sources.len(), meaning.stages.len());
-        let words = accounts + description.len().div_ceil(8);
+        let slots = slots_words(sources.len(), meaning.stages.len());
+        let words = slots + description.len().div_ceil(8);
         let mirror =
             path.map(|path| Mirror::create(path, words * 8).map_err(|cause| file_error(path, cause)));
         let mirror = mirror.transpose()?;
@@ -137,7 +137,7 @@ impl Ledger {
         for (index, piece) in description.as_bytes().chunks(8).enumerate() {
             let mut word = [0u8; 8];
             word[..piece.len()].copy_from_slice(piece);
-            inner.store(accounts + index, u64::from_ne_bytes(word));
+            inner.store(slots + index, u64::from_ne_bytes(word));
         }
         Ok(Ledger(Arc::new(inner)))
     }
@@ -158,7 +158,7 @@ impl Ledger {
                 if !claims.opened.contains(&(node.stage, subject)) {
                     let name = &self.0.sources[subject.index()];
                     faults.push(format!(
-                        "{}: the account of {name} is declared, and nobody has opened it",
+                        "{}: the counter slot of {name} is declared, and nobody has opened it",
                         node.id
                     ));
                 }
@@ -167,73 +167,76 @@ impl Ledger {
         faults
     }
 
-    /// The account that a node of the topology declares for a subject, and its one writer: of the units that stand there. What nobody has
+    /// The counter slot that a node of the topology declares for a subject, and its one writer: of the units that stand there. What nobody has
     /// declared is written nowhere, and is a fault; see [`Ledger::claim_faults`].
-    pub fn claim(&self, node: &str, subject: SourceId) -> Account {
+    pub fn claim(&self, node: &str, subject: SourceId) -> CounterSlot {
         self.claim_units(node, subject, None)
     }
 
     /// The same where only who opens a source knows which of the declared units it has: it has these.
-    pub fn claim_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> Account {
+    pub fn claim_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> CounterSlot {
         self.claim_units(node, subject, Some(units))
     }
 
-    fn claim_units(&self, node: &str, subject: SourceId, units: Option<&[Unit]>) -> Account {
+    fn claim_units(&self, node: &str, subject: SourceId, units: Option<&[Unit]>) -> CounterSlot {
         let declared = self.0.topology.as_ref().and_then(|topology| topology.counting_at(node, subject));
         match declared {
             Some((stage, counts)) => self.open(stage, subject, units.unwrap_or(&counts.units)),
             None => {
                 let name = self.0.sources.get(subject.index()).map_or("?", |name| name);
                 self.0.claims().faults.push(format!("{node} of {name}: opened, and not declared"));
-                Account::of_nobody()
+                CounterSlot::of_nobody()
             }
         }
     }
 
-    /// The account of one stage and source, and its one writer. `units` are those that the stage counts:
-    /// they take part in the laws even while they are zero.
-    pub fn open(&self, stage: Stage, source: SourceId, units: &[Unit]) -> Account {
+    /// The counters of one stage and source, and its one writer. `units` are those that the stage counts:
+    /// they take part in the balance equations even while they are zero.
+    pub fn open(&self, stage: Stage, source: SourceId, units: &[Unit]) -> CounterSlot {
         if let Some(topology) = &self.0.topology {
             self.0.claims().open(topology, (stage, source), units);
         }
         let mask = units.iter().fold(0u64, |mask, unit| mask | 1 << *unit as u32);
-        let first = self.0.account_word(source, stage);
+        let first = self.0.slot_word(source, stage);
         let units = self.0.cells[first].fetch_or(mask, Ordering::Relaxed) | mask;
         self.0.store(first, units);
-        Account { ledger: self.clone(), stage, source, first }
+        CounterSlot { ledger: self.clone(), stage, source, first }
     }
 
-    /// The books as they stand. Between batches they close; while data flows, stages publish at different moments, so
-    /// use [`Ledger::snapshot_books`] for books of one moment.
-    pub fn books(&self) -> Books {
+    /// The ledger as it stands. Between batches they close; while data flows, stages publish at different moments, so
+    /// use [`Ledger::snapshot_at`] for counts of one moment.
+    pub fn snapshot(&self) -> LedgerSnapshot {
         let count = self.0.sources.len();
         let read = |word: usize| self.0.load(word);
-        let accounts = read_accounts(count, &self.0.words, read);
-        Books { topology: self.0.topology.clone(), ..Books::of(self.0.sources.clone(), accounts) }
+        let slots = read_slots(count, &self.0.words, read);
+        LedgerSnapshot {
+            topology: self.0.topology.clone(),
+            ..LedgerSnapshot::of(self.0.sources.clone(), slots)
+        }
     }
 
-    /// What stages that do this have put out so far, over all sources: a cell of each account, and so cheap enough to ask often.
+    /// What stages that do this have put out so far, over all sources: a cell of each counter slot, and so cheap enough to ask often.
     pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
         let count = self.0.sources.len();
         let cell = LINE_WORDS + output_cell(unit);
         let stages = self.0.words.stages.iter().filter(|stage| stage.role() == role);
         let sources = || (0..count).map(|source| SourceId(source as u16));
-        let first = stages.flat_map(|stage| sources().map(|source| self.0.account_word(source, *stage)));
+        let first = stages.flat_map(|stage| sources().map(|source| self.0.slot_word(source, *stage)));
         first.map(|first| self.0.load(first + cell)).sum()
     }
 
-    /// The books of one snapshot, once every open account has passed its marker.
-    pub fn snapshot_books(&self, number: SnapshotNumber) -> Option<Books> {
-        let open = self.books().accounts.len();
+    /// The ledger of one snapshot, once every open counter slot has passed its marker.
+    pub fn snapshot_at(&self, number: SnapshotNumber) -> Option<LedgerSnapshot> {
+        let open = self.snapshot().slots.len();
         let mut snapshots = self.snapshots();
         let place = snapshots.iter().position(|snapshot| snapshot.number == number)?;
-        if snapshots[place].accounts.len() < open {
+        if snapshots[place].slots.len() < open {
             return None;
         }
-        let mut accounts = snapshots.swap_remove(place).accounts;
-        accounts.sort_by_key(|account| (account.source, account.stage));
-        let books = Books::of(self.0.sources.clone(), accounts);
-        Some(Books { topology: self.0.topology.clone(), at_a_marker: true, ..books })
+        let mut slots = snapshots.swap_remove(place).slots;
+        slots.sort_by_key(|slot| (slot.source, slot.stage));
+        let counts = LedgerSnapshot::of(self.0.sources.clone(), slots);
+        Some(LedgerSnapshot { topology: self.0.topology.clone(), at_a_marker: true, ..counts })
     }
 
     /// Writes the file again where somebody has cut, removed or replaced it since: the counters themselves lie in memory, and are
@@ -246,43 +249,43 @@ impl Ledger {
         mirror.repair(&self.0.cells).map_err(|cause| file_error(mirror.path(), cause))
     }
 
-    /// Reads the books that a process has left in `path`.
+    /// Reads the ledger that a process has left in `path`.
     ///
     /// # Errors
     /// When the file cannot be read, or is none that this program can read.
-    pub fn read_file(path: &Path) -> Result<Books, LedgerError> {
+    pub fn read_file(path: &Path) -> Result<LedgerSnapshot, LedgerError> {
         let bytes = std::fs::read(path).map_err(|cause| file_error(path, cause))?;
-        read_books(&bytes).map_err(|found| LedgerError::Foreign { path: path.to_owned(), found })
+        read_snapshot(&bytes).map_err(|found| LedgerError::Foreign { path: path.to_owned(), found })
     }
 
     fn snapshots(&self) -> MutexGuard<'_, Vec<Snapshot>> {
         self.0.snapshots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    fn add_to_snapshot(&self, number: SnapshotNumber, account: AccountBook) {
+    fn add_to_snapshot(&self, number: SnapshotNumber, slot: CounterSnapshot) {
         let mut snapshots = self.snapshots();
         let place = snapshots.iter().position(|snapshot| snapshot.number == number).unwrap_or_else(|| {
             if snapshots.len() == SNAPSHOTS_KEPT {
                 snapshots.remove(0);
             }
-            snapshots.push(Snapshot { number, accounts: Vec::new() });
+            snapshots.push(Snapshot { number, slots: Vec::new() });
             snapshots.len() - 1
         });
-        snapshots[place].accounts.push(account);
+        snapshots[place].slots.push(slot);
     }
 }
 
 /// The one writer of a stage's counts for one source.
-pub struct Account {
+pub struct CounterSlot {
     ledger: Ledger,
     stage: Stage,
     source: SourceId,
     first: usize,
 }
 
-impl Account {
+impl CounterSlot {
     /// One that nobody reads, for whoever has to count and was not declared.
-    fn of_nobody() -> Account {
+    fn of_nobody() -> CounterSlot {
         let nobody = ["nobody".to_owned()];
         let ledger = Ledger::make(None, &nobody, None).expect("a ledger in memory needs no file");
         let stage = ledger.0.words.stages[0];
@@ -306,20 +309,20 @@ impl Account {
     pub fn snapshot(&self, number: SnapshotNumber, counters: &Counters) {
         self.publish(counters);
         let units = self.ledger.0.load(self.first);
-        let account =
-            AccountBook { stage: self.stage, source: self.source, units, counters: counters.clone() };
-        self.ledger.add_to_snapshot(number, account);
+        let slot =
+            CounterSnapshot { stage: self.stage, source: self.source, units, counters: counters.clone() };
+        self.ledger.add_to_snapshot(number, slot);
     }
 }
 
 impl Inner {
-    /// Where the account of a stage and source begins.
-    fn account_word(&self, source: SourceId, stage: Stage) -> usize {
+    /// Where the counters of a stage and source begins.
+    fn slot_word(&self, source: SourceId, stage: Stage) -> usize {
         let (sources, stages) = (self.sources.len(), &self.words.stages);
-        assert!(source.index() < sources, "an account is of a source that the ledger was made for");
+        assert!(source.index() < sources, "a counter slot is of a source that the ledger was made for");
         let place = stages.iter().position(|each| *each == stage);
         let place = place.expect("a stage is added before the ledger is made");
-        LINE_WORDS * (1 + sources) + (source.index() * stages.len() + place) * ACCOUNT_WORDS
+        LINE_WORDS * (1 + sources) + (source.index() * stages.len() + place) * SLOT_WORDS
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {
@@ -348,28 +351,26 @@ fn file_error(path: &Path, cause: std::io::Error) -> LedgerError {
 }
 
 /// Words in front of the description, of this program's own cells.
-fn accounts_words(sources: usize, stages: usize) -> usize {
-    LINE_WORDS * (1 + sources) + sources * stages * ACCOUNT_WORDS
+fn slots_words(sources: usize, stages: usize) -> usize {
+    LINE_WORDS * (1 + sources) + sources * stages * SLOT_WORDS
 }
 
-fn read_books(bytes: &[u8]) -> Result<Books, String> {
+fn read_snapshot(bytes: &[u8]) -> Result<LedgerSnapshot, String> {
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
     let word = |index: usize| words.get(index).copied().unwrap_or(0);
     let foreign = || format!("{} bytes, header {:x?}", bytes.len(), &bytes[..bytes.len().min(16)]);
     let (sources, stages, cells) = (word(2) as usize, word(3) as usize, word(4) as usize);
-    let account_words = LINE_WORDS.saturating_add(cells.next_multiple_of(LINE_WORDS));
-    let accounts = sources.saturating_mul(stages).saturating_mul(account_words);
-    let accounts = LINE_WORDS.saturating_mul(sources.saturating_add(1)).saturating_add(accounts);
-    if word(0) != MAGIC || words.len() < accounts {
+    let slot_words = LINE_WORDS.saturating_add(cells.next_multiple_of(LINE_WORDS));
+    let slots = sources.saturating_mul(stages).saturating_mul(slot_words);
+    let slots = LINE_WORDS.saturating_mul(sources.saturating_add(1)).saturating_add(slots);
+    if word(0) != MAGIC || words.len() < slots {
         return Err(foreign());
     }
     let (described, topology) = match word(1) {
         LEGACY_VERSION if (stages, cells) == Words::legacy().shape() => (Words::legacy(), None),
         VERSION => {
-            let text = bytes
-                .get(accounts * 8..)
-                .and_then(|rest| rest.get(..word(5) as usize))
-                .ok_or_else(foreign)?;
+            let text =
+                bytes.get(slots * 8..).and_then(|rest| rest.get(..word(5) as usize)).ok_or_else(foreign)?;
             let description: Description =
                 serde_json::from_slice(text).map_err(|cause| format!("its description: {cause}"))?;
             (Words::of(&description, (stages, cells))?, description.topology.map(Arc::new))
@@ -388,15 +389,18 @@ fn read_books(bytes: &[u8]) -> Result<Books, String> {
         return Err(format!("{} names of {sources} sources", names.len()));
     }
     let legacy = word(1) == LEGACY_VERSION;
-    Ok(Books { topology, legacy, ..Books::of(names, read_accounts(sources, &described, word)) })
+    Ok(LedgerSnapshot {
+        topology,
+        legacy,
+        ..LedgerSnapshot::of(names, read_slots(sources, &described, word))
+    })
 }
 
-fn read_accounts(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> Vec<AccountBook> {
-    let mut accounts = Vec::new();
+fn read_slots(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> Vec<CounterSnapshot> {
+    let mut slots = Vec::new();
     for source in 0..sources {
         for (place, stage) in words.stages.iter().enumerate() {
-            let first =
-                LINE_WORDS * (1 + sources) + (source * words.stages.len() + place) * words.account_words;
+            let first = LINE_WORDS * (1 + sources) + (source * words.stages.len() + place) * words.slot_words;
             let counted = word(first);
             let units = words.units.iter().enumerate().filter(|(place, _)| counted >> place & 1 == 1);
             let units = units.fold(0, |mask, (_, unit)| mask | 1 << *unit as u32);
@@ -405,7 +409,7 @@ fn read_accounts(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> 
                     Some(((*ours)?, word(first + LINE_WORDS + theirs)))
                 };
                 let counters = Counters::from_cells(words.cells.iter().enumerate().filter_map(cell));
-                accounts.push(AccountBook {
+                slots.push(CounterSnapshot {
                     stage: *stage,
                     source: SourceId(source as u16),
                     units,
@@ -414,8 +418,8 @@ fn read_accounts(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> 
             }
         }
     }
-    accounts.sort_by_key(|account| (account.source, account.stage));
-    accounts
+    slots.sort_by_key(|slot| (slot.source, slot.stage));
+    slots
 }
 
 #[cfg(test)]
@@ -423,8 +427,8 @@ mod tests {
     use super::*;
 
     fn counted(path: &Path) -> Option<u64> {
-        let books = Ledger::read_file(path).ok()?;
-        Some(books.account(Stage::Receive, SourceId(0))?.counters.total_input(Unit::Hits))
+        let counts = Ledger::read_file(path).ok()?;
+        Some(counts.slot(Stage::Receive, SourceId(0))?.counters.total_input(Unit::Hits))
     }
 
     #[test]
@@ -433,11 +437,11 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("made");
         let path = folder.join("ledger.bin");
         let ledger = Ledger::create(Some(&path), &["board".to_owned()]).expect("made");
-        let account = ledger.open(Stage::Receive, SourceId(0), &[Unit::Hits]);
+        let slot = ledger.open(Stage::Receive, SourceId(0), &[Unit::Hits]);
         let mut counters = Counters::default();
         let mut count = || {
             counters.input(Unit::Hits, 7);
-            account.publish(&counters);
+            slot.publish(&counters);
         };
         count();
         assert_eq!((counted(&path), ledger.repair_file().expect("whole")), (Some(7), false));
@@ -446,7 +450,7 @@ mod tests {
         // Without care this store ends the process: no page of the file is behind it any more.
         count();
         count();
-        let in_memory = ledger.books().account(Stage::Receive, SourceId(0)).map(|book| book.counters.clone());
+        let in_memory = ledger.snapshot().slot(Stage::Receive, SourceId(0)).map(|slot| slot.counters.clone());
         assert_eq!(in_memory.map(|counters| counters.total_input(Unit::Hits)), Some(21));
         assert!(ledger.repair_file().expect("written again"));
         assert_eq!(counted(&path), Some(21));
@@ -455,7 +459,7 @@ mod tests {
         assert!(ledger.repair_file().expect("written again"));
         count();
         assert_eq!((counted(&path), ledger.repair_file().expect("whole")), (Some(35), false));
-        drop((account, ledger));
+        drop((slot, ledger));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

@@ -1,7 +1,7 @@
 //! Losses as people read them: with unit, fraction and how well they are known.
 //!
 //! ```text
-//!  Books ─► LossReport: totals  "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)"
+//!  Ledgers ─► LossReport: totals  "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)"
 //!                       sources  the same of each
 //!                       kinds   "lost 130 frames (2.0 %) of left at wire: frame_gap"
 //! ```
@@ -14,8 +14,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::books::{AccountBook, Books, Loss};
 use super::reasons::Quality;
+use super::snapshot::{CounterSnapshot, LedgerSnapshot, Loss};
 use super::stages::StageRole;
 use super::words::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
@@ -253,10 +253,10 @@ impl fmt::Display for LossKind {
 }
 
 impl LossReport {
-    /// Every loss in these books, by kind without advice. `kept_by` says what the stage does that keeps hits: what another branch loses of them, it loses of its own.
-    pub fn of(books: &Books, kept_by: StageRole) -> LossReport {
-        let path = books.path();
-        let events = events(books, &path);
+    /// Every loss in this ledger, by kind without advice. `kept_by` says what the stage does that keeps hits: what another branch loses of them, it loses of its own.
+    pub fn of(snapshot: &LedgerSnapshot, kept_by: StageRole) -> LossReport {
+        let path = snapshot.path();
+        let events = events(snapshot, &path);
         let mut sums: [(Unit, Option<Counted>); 3] =
             [(Unit::Hits, None), (Unit::Fragments, None), (Unit::Events, events)];
         // Fragments of triggers that nobody has seen are those of unseen events.
@@ -264,16 +264,15 @@ impl LossReport {
         let of_hits = Way::of(&path, Unit::Hits, Some(kept_by));
         let of_fragments = Way::of(&path, Unit::Fragments, None);
         let mut sources = Vec::new();
-        for source in (0..books.sources.len()).map(|index| SourceId(index as u16)) {
-            let counted = match books.of_source(source) {
-                accounts if accounts.iter().any(|own| of_hits.begins_at(own)) => {
-                    Some((0, hits(accounts, &of_hits)))
-                }
-                accounts => fragments(accounts, &of_fragments, unseen).map(|counted| (1, counted)),
+        for source in (0..snapshot.sources.len()).map(|index| SourceId(index as u16)) {
+            let counted = match snapshot.of_source(source) {
+                slots if slots.iter().any(|own| of_hits.begins_at(own)) => Some((0, hits(slots, &of_hits))),
+                slots => fragments(slots, &of_fragments, unseen).map(|counted| (1, counted)),
             };
             if counted.is_none() {
                 // A unit on the way to the recording: its fragments are those of the boards.
-                let lost = books.of_source(source).iter().map(|own| lost_at(own, Unit::Fragments, |_| true));
+                let lost =
+                    snapshot.of_source(source).iter().map(|own| lost_at(own, Unit::Fragments, |_| true));
                 let on_the_way = Counted { lost: lost.sum(), unseen, ..Counted::default() };
                 if on_the_way.lost > 0 {
                     sums[1].1.get_or_insert_default().add(&on_the_way);
@@ -286,7 +285,7 @@ impl LossReport {
             }
         }
         let totals = sums.iter().filter_map(|(unit, sum)| Some(sum.as_ref()?.total(*unit)));
-        LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&books.losses(), &path) }
+        LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&snapshot.losses(), &path) }
     }
 
     /// The total of one unit, where the run has such.
@@ -324,68 +323,68 @@ impl<'t> Way<'t> {
         Way { path, unit, before, kept }
     }
 
-    /// Whether they come into being at this account.
-    fn begins_at(&self, own: &AccountBook) -> bool {
+    /// Whether they come into being at this slot.
+    fn begins_at(&self, own: &CounterSnapshot) -> bool {
         own.counts(self.unit) && self.path.is_made(self.unit, own.stage, own.source)
     }
 
-    /// Whether an account counts what came before there were hits or fragments, or with them.
-    fn is_before(&self, own: &AccountBook) -> bool {
+    /// Whether a counter slot counts what came before there were hits or fragments, or with them.
+    fn is_before(&self, own: &CounterSnapshot) -> bool {
         is_in_front(own) || self.has(&self.before, own)
     }
 
-    /// Whether what an account has lost is not kept.
-    fn is_kept_behind(&self, own: &AccountBook) -> bool {
+    /// Whether what a counter slot has lost is not kept.
+    fn is_kept_behind(&self, own: &CounterSnapshot) -> bool {
         self.is_before(own) || self.has(&self.kept, own)
     }
 
-    fn has(&self, nodes: &BTreeSet<&str>, own: &AccountBook) -> bool {
+    fn has(&self, nodes: &BTreeSet<&str>, own: &CounterSnapshot) -> bool {
         let node = self.path.counting(own.stage, own.source);
         node.is_some_and(|(node, _)| nodes.contains(&node.id[..]))
     }
 }
 
-/// Whether an account is in front of everything that is done here.
-fn is_in_front(own: &AccountBook) -> bool {
+/// Whether a counter slot is in front of everything that is done here.
+fn is_in_front(own: &CounterSnapshot) -> bool {
     matches!(own.stage.role(), StageRole::SenderTotals | StageRole::SequenceNumbers | StageRole::Intake)
 }
 
-fn counts(accounts: &[AccountBook], role: StageRole, unit: Unit) -> bool {
-    accounts.iter().any(|account| account.stage.role() == role && account.counts(unit))
+fn counts(slots: &[CounterSnapshot], role: StageRole, unit: Unit) -> bool {
+    slots.iter().any(|slot| slot.stage.role() == role && slot.counts(unit))
 }
 
 /// Lost in one unit at one stage; what is missing on the wire because it was refused here is counted where that was done.
-fn lost_at(account: &AccountBook, unit: Unit, takes: impl Fn(LossReason) -> bool) -> u64 {
-    let has_echoes = account.stage.role() == StageRole::SequenceNumbers;
+fn lost_at(slot: &CounterSnapshot, unit: Unit, takes: impl Fn(LossReason) -> bool) -> u64 {
+    let has_echoes = slot.stage.role() == StageRole::SequenceNumbers;
     let own = |reason: &LossReason| !has_echoes || reason.is_gap();
     let reasons = LossReason::known().filter(|reason| own(reason) && takes(*reason));
-    reasons.map(|reason| account.counters.total_lost(reason, unit)).sum()
+    reasons.map(|reason| slot.counters.total_lost(reason, unit)).sum()
 }
 
-fn hits(accounts: &[AccountBook], way: &Way<'_>) -> Counted {
-    let on_the_way = accounts.iter().filter(|own| way.is_kept_behind(own));
-    let lost = on_the_way.map(|account| lost_at(account, Unit::Hits, |_| true)).sum();
+fn hits(slots: &[CounterSnapshot], way: &Way<'_>) -> Counted {
+    let on_the_way = slots.iter().filter(|own| way.is_kept_behind(own));
+    let lost = on_the_way.map(|slot| lost_at(slot, Unit::Hits, |_| true)).sum();
     let is_sender =
-        |own: &&AccountBook| own.stage.role() == StageRole::SenderTotals && own.counts(Unit::Hits);
-    if let Some(sender) = accounts.iter().find(is_sender) {
+        |own: &&CounterSnapshot| own.stage.role() == StageRole::SenderTotals && own.counts(Unit::Hits);
+    if let Some(sender) = slots.iter().find(is_sender) {
         return Counted { lost, of: sender.offered(Unit::Hits), ..Counted::default() };
     }
-    let came = accounts.iter().filter(|own| way.is_before(own)).map(|own| match way.begins_at(own) {
+    let came = slots.iter().filter(|own| way.is_before(own)).map(|own| match way.begins_at(own) {
         true => own.offered(Unit::Hits),
         false => lost_at(own, Unit::Hits, |_| true),
     });
     // Whose sender is asked, of that source the wire has the hits of every gap, while the run goes on.
-    let is_asked = |own: &AccountBook| {
+    let is_asked = |own: &CounterSnapshot| {
         own.stage.role() == StageRole::SequenceNumbers
             && own.counts(Unit::Hits)
             && own.counters.total_noted(Noted::Uncounted, Unit::Frames) == 0
     };
     // It has said at the end what lies behind the last that came, if it remembers.
     let is_silent =
-        |own: &AccountBook| own.stage.role() == StageRole::SenderTotals && !own.counts(Unit::Hits);
-    let coarse = match accounts.iter().any(is_asked) && !accounts.iter().any(is_silent) {
+        |own: &CounterSnapshot| own.stage.role() == StageRole::SenderTotals && !own.counts(Unit::Hits);
+    let coarse = match slots.iter().any(is_asked) && !slots.iter().any(is_silent) {
         true => Default::default(),
-        false => coarse(accounts, way),
+        false => coarse(slots, way),
     };
     Counted { lost, of: came.sum(), coarse, ..Counted::default() }
 }
@@ -393,49 +392,49 @@ fn hits(accounts: &[AccountBook], way: &Way<'_>) -> Counted {
 /// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
 /// trigger numbers of other boards; where these saw nothing, what was refused or damaged is all that is known. Trigger numbers do not
 /// show what a damaged file would have given at its end. `None` of a source that has none.
-fn fragments(accounts: &[AccountBook], way: &Way<'_>, unseen: (u64, u64)) -> Option<Counted> {
-    let by_numbers = counts(accounts, StageRole::SequenceNumbers, Unit::Fragments);
-    let by_sender = counts(accounts, StageRole::SenderTotals, Unit::Fragments);
-    if !by_numbers && !by_sender && !accounts.iter().any(|own| way.begins_at(own)) {
+fn fragments(slots: &[CounterSnapshot], way: &Way<'_>, unseen: (u64, u64)) -> Option<Counted> {
+    let by_numbers = counts(slots, StageRole::SequenceNumbers, Unit::Fragments);
+    let by_sender = counts(slots, StageRole::SenderTotals, Unit::Fragments);
+    if !by_numbers && !by_sender && !slots.iter().any(|own| way.begins_at(own)) {
         return None;
     }
     // What a sender reports and nobody found is counted there.
-    let is_reported = |own: &AccountBook| {
+    let is_reported = |own: &CounterSnapshot| {
         let is_sender = own.stage.role() == StageRole::SenderTotals;
         by_sender && !is_sender && (own.stage.role() == StageRole::SequenceNumbers || way.begins_at(own))
     };
-    let own = accounts.iter().filter(|own| !is_reported(own));
-    let lost: u64 = own.map(|account| lost_at(account, Unit::Fragments, |_| true)).sum();
-    let of = accounts.iter().map(|account| account.offered(Unit::Fragments)).max().unwrap_or(0);
-    let is_unread = |own: &AccountBook| {
+    let own = slots.iter().filter(|own| !is_reported(own));
+    let lost: u64 = own.map(|slot| lost_at(slot, Unit::Fragments, |_| true)).sum();
+    let of = slots.iter().map(|slot| slot.offered(Unit::Fragments)).max().unwrap_or(0);
+    let is_unread = |own: &CounterSnapshot| {
         let damaged = [LossReason::CaptureDamaged, LossReason::RecordingDamaged];
         own.stage.role() == StageRole::Intake
             && damaged.iter().any(|reason| own.counters.total_lost(*reason, Unit::Bytes) > 0)
     };
-    let exact = by_sender || lost > 0 && !accounts.iter().any(is_unread);
-    let coarse = if exact { Default::default() } else { coarse(accounts, way) };
+    let exact = by_sender || lost > 0 && !slots.iter().any(is_unread);
+    let coarse = if exact { Default::default() } else { coarse(slots, way) };
     let unseen = if by_sender { (0, 0) } else { unseen };
     Some(Counted { lost, of, coarse, unseen })
 }
 
 /// What was lost without a word on how many of the finer unit it held: lost ones, and all.
-fn coarse(accounts: &[AccountBook], way: &Way<'_>) -> [(u64, u64); COARSE.len()] {
-    let before = || accounts.iter().filter(|account| way.is_before(account));
+fn coarse(slots: &[CounterSnapshot], way: &Way<'_>) -> [(u64, u64); COARSE.len()] {
+    let before = || slots.iter().filter(|slot| way.is_before(slot));
     COARSE.map(|unit| {
-        let lost = before().map(|account| {
-            lost_at(account, unit, |reason| {
-                reason.is_of_our_data() && account.counters.total_lost(reason, way.unit) == 0
+        let lost = before().map(|slot| {
+            lost_at(slot, unit, |reason| {
+                reason.is_of_our_data() && slot.counters.total_lost(reason, way.unit) == 0
             })
         });
-        (lost.sum(), before().map(|account| account.offered(unit)).max().unwrap_or(0))
+        (lost.sum(), before().map(|slot| slot.offered(unit)).max().unwrap_or(0))
     })
 }
 
-impl Books {
+impl LedgerSnapshot {
     /// Whether every trigger was an event of whoever builds what is recorded, or is among those that are unseen there.
     fn knows_all_triggers(&self) -> bool {
         let makers = self.making(Unit::Events);
-        let mut triggers = self.at(StageRole::SenderTotals).filter(|account| account.counts(Unit::Events));
+        let mut triggers = self.at(StageRole::SenderTotals).filter(|slot| slot.counts(Unit::Events));
         triggers.any(|trigger| makers.iter().any(|maker| maker.source == trigger.source))
     }
 
@@ -447,25 +446,25 @@ impl Books {
         }
         let recorded: BTreeSet<SourceId> = self
             .at(StageRole::Recording)
-            .filter(|account| account.counts(Unit::Events))
-            .map(|account| account.source)
+            .filter(|slot| slot.counts(Unit::Events))
+            .map(|slot| slot.source)
             .collect();
         let made = self.making(Unit::Events).into_iter().filter(|own| recorded.contains(&own.source));
-        made.map(|account| account.counters.total_noted(Noted::Unseen, Unit::Events)).sum()
+        made.map(|slot| slot.counters.total_noted(Noted::Unseen, Unit::Events)).sum()
     }
 }
 
 /// Events that were begun and are not on file. Triggers that were refused were never begun.
-fn events(books: &Books, path: &Topology) -> Option<Counted> {
-    let is_of_hits = |own: &AccountBook| path.lane_of(own.stage, own.source) == Some(Lane::Hits);
-    let own = || books.accounts.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
-    let at = |role| own().filter(move |account| account.stage.role() == role);
-    let lost: u64 = own().map(|account| lost_at(account, Unit::Events, |why| !why.is_dead_time())).sum();
-    let kept: u64 = at(StageRole::Recording).map(|account| account.counters.total_output(Unit::Events)).sum();
+fn events(snapshot: &LedgerSnapshot, path: &Topology) -> Option<Counted> {
+    let is_of_hits = |own: &CounterSnapshot| path.lane_of(own.stage, own.source) == Some(Lane::Hits);
+    let own = || snapshot.slots.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
+    let at = |role| own().filter(move |slot| slot.stage.role() == role);
+    let lost: u64 = own().map(|slot| lost_at(slot, Unit::Events, |why| !why.is_dead_time())).sum();
+    let kept: u64 = at(StageRole::Recording).map(|slot| slot.counters.total_output(Unit::Events)).sum();
     let has_any = at(StageRole::Recording).next().is_some() || lost > 0;
-    let (lost, unseen) = match books.triggers_unseen() {
+    let (lost, unseen) = match snapshot.triggers_unseen() {
         // Its builder knows what numbers the trigger has given.
-        unseen if books.knows_all_triggers() => (lost + unseen, (0, 0)),
+        unseen if snapshot.knows_all_triggers() => (lost + unseen, (0, 0)),
         unseen => (lost, (unseen, kept + lost + unseen)),
     };
     has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
@@ -480,14 +479,14 @@ mod tests {
     /// A stage, what it counts, and its counts.
     type Counting = (Stage, &'static [Unit], fn(&mut Counters));
 
-    fn books(accounts: &[Counting]) -> Books {
+    fn snapshot(slots: &[Counting]) -> LedgerSnapshot {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
-        for (stage, units, count) in accounts {
+        for (stage, units, count) in slots {
             let mut counters = Counters::default();
             count(&mut counters);
             ledger.open(*stage, SourceId(0), units).publish(&counters);
         }
-        ledger.books()
+        ledger.snapshot()
     }
 
     const LOST_FRAMES: [Counting; 2] = [
@@ -508,7 +507,7 @@ mod tests {
 
     #[test]
     fn lost_frames_leave_the_number_of_lost_hits_unknown_with_its_bound() {
-        let report = LossReport::of(&books(&LOST_FRAMES), StageRole::Recording);
+        let report = LossReport::of(&snapshot(&LOST_FRAMES), StageRole::Recording);
         assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)");
         let hits = report.total(Unit::Hits).expect("the run has hits");
         assert_eq!((hits.quality, hits.known.count, hits.is_none()), (Quality::Unknown, 0, false));
@@ -518,14 +517,14 @@ mod tests {
 
     #[test]
     fn senders_that_report_their_totals_make_lost_hits_exact() {
-        let mut accounts = LOST_FRAMES.to_vec();
-        accounts.push((Stage::Sender, &[Unit::Hits], |counters| {
+        let mut slots = LOST_FRAMES.to_vec();
+        slots.push((Stage::Sender, &[Unit::Hits], |counters| {
             counters.input(Unit::Hits, 1_020_000);
             counters.output(Unit::Hits, 1_000_000);
             counters.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
         }));
         assert_eq!(
-            LossReport::of(&books(&accounts), StageRole::Recording).text(),
+            LossReport::of(&snapshot(&slots), StageRole::Recording).text(),
             "hits lost: 20000 (2.0 %)"
         );
     }
@@ -533,9 +532,9 @@ mod tests {
     #[test]
     fn a_sender_that_is_asked_makes_lost_hits_exact_while_the_run_goes_on() {
         let asked = |uncounted| {
-            let mut accounts = LOST_FRAMES.to_vec();
-            accounts[0].1 = &[Unit::Frames, Unit::Hits];
-            accounts[0].2 = if uncounted {
+            let mut slots = LOST_FRAMES.to_vec();
+            slots[0].1 = &[Unit::Frames, Unit::Hits];
+            slots[0].2 = if uncounted {
                 |counters| {
                     (LOST_FRAMES[0].2)(counters);
                     counters.noted(Noted::Uncounted, Unit::Frames, 130);
@@ -547,7 +546,7 @@ mod tests {
                     counters.lost(LossReason::FrameGap, Unit::Hits, 20_000);
                 }
             };
-            LossReport::of(&books(&accounts), StageRole::Recording).text()
+            LossReport::of(&snapshot(&slots), StageRole::Recording).text()
         };
         assert_eq!(asked(false), "hits lost: 20000 (2.0 %)");
         assert_eq!(asked(true), "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)");
@@ -556,7 +555,7 @@ mod tests {
     #[test]
     fn duplicates_and_unexpected_senders_are_no_lost_hits() {
         let report = LossReport::of(
-            &books(&[
+            &snapshot(&[
                 (Stage::Receive, &[Unit::Datagrams], |counters| {
                     counters.input(Unit::Datagrams, 11);
                     counters.output(Unit::Datagrams, 10);
@@ -578,7 +577,7 @@ mod tests {
     #[test]
     fn refused_triggers_are_no_lost_events() {
         let report = LossReport::of(
-            &books(&[
+            &snapshot(&[
                 (Stage::Trigger, &[Unit::Events], |counters| {
                     counters.input(Unit::Events, 200);
                     counters.output(Unit::Events, 146);
@@ -604,7 +603,7 @@ mod tests {
             counters.input(Unit::Datagrams, 100);
             counters.lost(LossReason::NoBlock, Unit::Datagrams, 3);
         });
-        let by_number = LossReport::of(&books(&[missed, dropped]), StageRole::Recording);
+        let by_number = LossReport::of(&snapshot(&[missed, dropped]), StageRole::Recording);
         assert_eq!(by_number.text(), "fragments lost: 3 (3.0 %)");
         // The sender knows of triggers that no board has answered, too.
         let sent: Counting = (Stage::Sender, &[Unit::Fragments], |counters| {
@@ -612,7 +611,7 @@ mod tests {
             counters.output(Unit::Fragments, 97);
             counters.lost(LossReason::NeverReceived, Unit::Fragments, 303);
         });
-        let by_sender = LossReport::of(&books(&[sent, missed, dropped]), StageRole::Recording);
+        let by_sender = LossReport::of(&snapshot(&[sent, missed, dropped]), StageRole::Recording);
         assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
     }
 
@@ -628,7 +627,7 @@ mod tests {
             counters.output(Unit::Bytes, 4000);
             counters.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
         });
-        let report = LossReport::of(&books(&[missed, unread]), StageRole::Recording);
+        let report = LossReport::of(&snapshot(&[missed, unread]), StageRole::Recording);
         assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≥ 20.0 %)");
     }
 
@@ -643,7 +642,7 @@ mod tests {
             counters.output(Unit::Events, 581);
             counters.noted(Noted::Unseen, Unit::Events, 419);
         });
-        let report = LossReport::of(&books(&[found, built, recorded]), StageRole::Recording);
+        let report = LossReport::of(&snapshot(&[found, built, recorded]), StageRole::Recording);
         assert_eq!(
             report.text(),
             "fragments lost: unknown, 419 triggers unseen (41.9 %); events lost: unknown, 419 triggers unseen (41.9 %)"
@@ -706,10 +705,10 @@ mod tests {
             }
             ledger.open(stage, SourceId(0), &[unit]).publish(&counters);
         }
-        let books = ledger.books();
+        let snapshot = ledger.snapshot();
         let both = [SourceId(0)];
-        for books in [&books, &books.grouped([("left", &both[..])])] {
-            let report = LossReport::of(books, StageRole::Recording);
+        for snapshot in [&snapshot, &snapshot.grouped([("left", &both[..])])] {
+            let report = LossReport::of(snapshot, StageRole::Recording);
             assert_eq!(report.text(), "hits lost: 8 (0.80 %)");
             let kinds: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
             assert_eq!(kinds, [Stage::Raw, filter, sink, Stage::Record], "branches, too, in path order");
@@ -717,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn books_without_a_topology_have_the_losses_of_those_with_one() {
+    fn ledgers_without_a_topology_have_the_losses_of_those_with_one() {
         let stages = [
             (Stage::Receive, Unit::Bytes, None),
             (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
@@ -743,12 +742,16 @@ mod tests {
                 counters.input(unit, 1000);
                 ledger.open(stage, SourceId(0), &[unit]).publish(&counters);
             }
-            let mut books = ledger.books();
-            let own = books.accounts.iter_mut().find(|account| account.stage == lossy).expect("opened");
+            let mut snapshot = ledger.snapshot();
+            let own = snapshot.slots.iter_mut().find(|slot| slot.stage == lossy).expect("opened");
             own.counters.lost(LossReason::WriteFailed, unit, 10);
-            let legacy = Books { topology: None, legacy: true, ..books.clone() };
-            let text = |books: &Books| LossReport::of(books, kept_by).text();
-            assert_eq!([text(&books), text(&legacy)], [words, words], "lost at {lossy}, kept by {kept_by:?}");
+            let legacy = LedgerSnapshot { topology: None, legacy: true, ..snapshot.clone() };
+            let text = |snapshot: &LedgerSnapshot| LossReport::of(snapshot, kept_by).text();
+            assert_eq!(
+                [text(&snapshot), text(&legacy)],
+                [words, words],
+                "lost at {lossy}, kept by {kept_by:?}"
+            );
         }
     }
 }

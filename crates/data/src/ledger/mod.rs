@@ -9,7 +9,7 @@
 //!                              fragments          events
 //!  Trigger    Sender ──► Wire … Unpack ──► Build ──► Ship ──► Record
 //! ```
-//! What must balance, checked by [`Books::discrepancies`], is read from the [topology](crate::topology) of the run:
+//! What must balance, checked by [`LedgerSnapshot::discrepancies`], is read from the [topology](crate::topology) of the run:
 //!
 //! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`; of what comes into being there, as frames where they are
 //!    framed, `in` is what did;
@@ -19,12 +19,11 @@
 //!    holds at the end of a run and not at a marker.
 //!
 //! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
-//! the remainder of others. So a forgotten increment shows: take any one away and the books do not close.
+//! the remainder of others. So a forgotten increment shows: take any one away and the ledger does not balance.
 //! What was refused here was found to be missing on the wire, too: it has filled that gap, and is one loss.
 //! Counters have a copy in a mapped file, so that they survive the process; [`Counters`] are published between batches.
 
 mod added;
-mod books;
 mod carrier;
 mod claims;
 mod counters;
@@ -35,15 +34,16 @@ mod mirror;
 mod reasons;
 #[cfg(debug_assertions)]
 pub mod site;
+mod snapshot;
 mod stages;
 mod words;
 
 pub use added::{Added, MOST_ADDED, WordError};
-pub use books::{AccountBook, Books, Discrepancy, Entries, Loss};
 pub use carrier::Carrier;
 pub use counters::{Counters, UnitCounts};
-pub use file::{Account, Ledger, LedgerError};
+pub use file::{CounterSlot, Ledger, LedgerError};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
 pub use reasons::{LossNature, LossReasonDescription, Quality};
+pub use snapshot::{CounterSnapshot, Discrepancy, Entries, LedgerSnapshot, Loss};
 pub use stages::{StageDescription, StageRole};
 pub use words::{LossReason, Noted, Stage, Unit};

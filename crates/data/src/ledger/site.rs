@@ -1,5 +1,5 @@
 //! The places in the source text that count, each of which a test can leave out: where a run goes on to balance without one of its
-//! counts, no law watches over that.
+//! counts, no balance equation watches over that.
 //!
 //! ```text
 //!  note_all() ─► run ─► counted(): every place that counted something ─► for each: leave_out(place) ─► run ─► must not balance

@@ -1,4 +1,4 @@
-//! The vocabulary of the books: stages, units, reasons, notes. Stages and reasons can be added.
+//! The vocabulary of the ledger: stages, units, reasons, notes. Stages and reasons can be added.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -49,7 +49,7 @@ fn word_of_today(word: &str) -> &str {
     RENAMED.iter().find(|(before, _)| *before == word).map_or(word, |(_, today)| today)
 }
 
-/// The same for a vocabulary to which words can be added: those in the table are the ones that the laws know.
+/// The same for a vocabulary to which words can be added: those in the table are the ones that the balance equations know.
 macro_rules! open_vocabulary {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -81,7 +81,7 @@ macro_rules! open_vocabulary {
                 /// Adds one, or says what a word means that a file has brought.
                 ///
                 /// # Errors
-                /// When the word is listed, is no word for the books, or there is no place for it.
+                /// When the word is listed, is no word for the ledger, or there is no place for it.
                 pub fn add(word: &str, about: &str) -> Result<$name, WordError> {
                     if $name::ALL.iter().any(|listed| listed.word() == word) {
                         return Err(WordError::Taken(word.to_owned()));
@@ -94,7 +94,7 @@ macro_rules! open_vocabulary {
                 /// The one with a word that a file has.
                 ///
                 /// # Errors
-                /// When it is no word for the books, or there is no place for it.
+                /// When it is no word for the ledger, or there is no place for it.
                 pub fn of_file(word: &str) -> Result<$name, WordError> {
                     match $name::from_word(word) {
                         Some(known) => Ok(known),

@@ -1,13 +1,13 @@
-//! The topology of books that carry none: ledgers of version 1, and books that a test has put together.
+//! The topology of a snapshot that carries none: ledgers of version 1, and snapshots that a test has put together.
 //!
 //! ```text
-//!  which accounts there are ─► a node per account, and the edges that such accounts had by their stages
+//!  which slots there are ─► a node per slot, and the edges that such slots had by their stages
 //! ```
 //! A recording made today has its own; here nothing new is added.
 
 use super::{Audit, Counts, Edge, Fan, Lane, Marker, Node, Subject, SubjectKind, Subjects, Topology, Via};
 use crate::batch::SourceId;
-use crate::ledger::{AccountBook, Books, Stage, Unit};
+use crate::ledger::{CounterSnapshot, LedgerSnapshot, Stage, Unit};
 
 /// Unit, giver, taker.
 const EDGES: [(Unit, Stage, Stage); 19] = [
@@ -52,28 +52,28 @@ const ORIGINS: [(Unit, Stage); 6] = [
 ];
 
 impl Topology {
-    /// The topology of these books' accounts.
-    pub fn legacy(books: &Books) -> Topology {
+    /// The topology of this snapshot's slots.
+    pub fn legacy(snapshot: &LedgerSnapshot) -> Topology {
         let mut topology = Topology::default();
-        for name in &books.sources {
+        for name in &snapshot.sources {
             let subject = Subject { name: name.clone(), kind: SubjectKind::Source, parent: None };
             topology.subjects.push(subject);
         }
-        for account in &books.accounts {
-            let units: Vec<Unit> = Unit::ALL.iter().copied().filter(|unit| account.counts(*unit)).collect();
+        for slot in &snapshot.slots {
+            let units: Vec<Unit> = Unit::ALL.iter().copied().filter(|unit| slot.counts(*unit)).collect();
             let made: Vec<Unit> =
-                units.iter().copied().filter(|unit| ORIGINS.contains(&(*unit, account.stage))).collect();
+                units.iter().copied().filter(|unit| ORIGINS.contains(&(*unit, slot.stage))).collect();
             topology.nodes.push(Node {
-                id: id(account.stage, account.source),
-                stage: account.stage,
-                lane: lane(books, account),
+                id: id(slot.stage, slot.source),
+                stage: slot.stage,
+                lane: lane(snapshot, slot),
                 thread: None,
-                counts: vec![Counts::of(account.source, &units).making(&made)],
+                counts: vec![Counts::of(slot.source, &units).making(&made)],
                 marker: Marker::PerSubject,
             });
         }
-        for source in (0..books.sources.len()).map(|source| SourceId(source as u16)) {
-            let is_there = |stage| books.account(stage, source).is_some();
+        for source in (0..snapshot.sources.len()).map(|source| SourceId(source as u16)) {
+            let is_there = |stage| snapshot.slot(stage, source).is_some();
             for (unit, from, to) in EDGES.into_iter().filter(|(_, from, to)| is_there(*from) && is_there(*to))
             {
                 let is_passed_by = match (unit, from, to) {
@@ -105,11 +105,11 @@ impl Topology {
     }
 }
 
-/// Which way an account was on: what is made of hits had an account at coincidence, too, and slices of time were built as events.
-fn lane(books: &Books, account: &AccountBook) -> Lane {
-    let is_of_hits = || books.account(Stage::Coincide, account.source).is_some();
-    let is_of_events = account.counts(Unit::Fragments) || account.counts(Unit::Events) && !is_of_hits();
-    if is_of_events || account.stage == Stage::TimeSlice { Lane::Events } else { Lane::Hits }
+/// Which way a counter slot was on: what is made of hits had a counter slot at coincidence, too, and slices of time were built as events.
+fn lane(snapshot: &LedgerSnapshot, slot: &CounterSnapshot) -> Lane {
+    let is_of_hits = || snapshot.slot(Stage::Coincide, slot.source).is_some();
+    let is_of_events = slot.counts(Unit::Fragments) || slot.counts(Unit::Events) && !is_of_hits();
+    if is_of_events || slot.stage == Stage::TimeSlice { Lane::Events } else { Lane::Hits }
 }
 
 fn id(stage: Stage, source: SourceId) -> String {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  configuration ─► Topology ─┬─► ledger: what must balance ([`balance`](Topology::discrepancies))
-//!                             ├─► assembly: every thread, ring, pool and account is claimed by name, once
+//!                             ├─► assembly: every thread, ring, pool and counters are claimed by name, once
 //!                             └─► --explain, page, run.json, ledger.bin
 //! ```
 //! ```text

@@ -1,4 +1,4 @@
-//! What readers of the books ask of a topology: where a unit comes into being, what stands in front of it, and where it ends.
+//! What readers of the ledger ask of a topology: where a unit comes into being, what stands in front of it, and where it ends.
 //!
 //! ```text
 //!   nodes that make hits ──────────────┐
@@ -79,7 +79,7 @@ impl Topology {
         found
     }
 
-    /// The topology of groups of subjects, as if each group were one, for books that are grouped likewise: a node per group and stage.
+    /// The topology of groups of subjects, as if each group were one, for snapshot that are grouped likewise: a node per group and stage.
     pub(crate) fn grouped(&self, groups: &[(&str, &[SourceId])]) -> Topology {
         let mut grouped = Topology::default();
         let mut group_of: HashMap<SourceId, u16> = HashMap::new();

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::ledger::{AccountBook, Books, Counters, Ledger, LossReason, Noted};
+use crate::ledger::{CounterSnapshot, Counters, Ledger, LedgerSnapshot, LossReason, Noted};
 
 /// A source that is received, framed and decoded into two takers, and a link with two boards whose fragments are built.
 fn topology() -> Topology {
@@ -44,8 +44,8 @@ fn topology() -> Topology {
     }
 }
 
-/// Books in which each of these accounts passes on all that comes in.
-fn books(topology: Topology, counts: &[(Stage, u16, Unit, u64)]) -> Books {
+/// A snapshot in which each of these slots passes on all that comes in.
+fn snapshot(topology: Topology, counts: &[(Stage, u16, Unit, u64)]) -> LedgerSnapshot {
     let ledger = Ledger::of(None, Arc::new(topology)).expect("memory");
     for (stage, source, unit, count) in counts {
         let mut counters = Counters::default();
@@ -53,7 +53,7 @@ fn books(topology: Topology, counts: &[(Stage, u16, Unit, u64)]) -> Books {
         counters.output(*unit, *count);
         ledger.open(*stage, SourceId(*source), &[*unit]).publish(&counters);
     }
-    ledger.books()
+    ledger.snapshot()
 }
 
 const WHOLE: [(Stage, u16, Unit, u64); 6] = [
@@ -67,8 +67,8 @@ const WHOLE: [(Stage, u16, Unit, u64); 6] = [
 
 #[test]
 fn what_a_node_puts_out_comes_into_each_of_its_takers() {
-    assert_eq!(books(topology(), &WHOLE).discrepancies(), []);
-    for (place, law) in [
+    assert_eq!(snapshot(topology(), &WHOLE).discrepancies(), []);
+    for (place, equation) in [
         (1, "hits out of decode = into order"),
         (2, "into time_slice"),
         (5, "bytes out of unpack = into build"),
@@ -76,8 +76,8 @@ fn what_a_node_puts_out_comes_into_each_of_its_takers() {
         let mut wrong = WHOLE;
         wrong[place].3 += 1;
         let found: Vec<String> =
-            books(topology(), &wrong).discrepancies().iter().map(ToString::to_string).collect();
-        assert!(found.len() == 1 && found[0].contains(law), "{found:?}");
+            snapshot(topology(), &wrong).discrepancies().iter().map(ToString::to_string).collect();
+        assert!(found.len() == 1 && found[0].contains(equation), "{found:?}");
     }
 }
 
@@ -87,18 +87,18 @@ fn what_is_split_comes_into_all_takers_together() {
     split.edges[0].fan = Fan::Split;
     let mut counts = WHOLE;
     (counts[1].3, counts[2].3) = (20, 30);
-    assert_eq!(books(split.clone(), &counts).discrepancies(), []);
+    assert_eq!(snapshot(split.clone(), &counts).discrepancies(), []);
     counts[2].3 = 31;
-    assert_eq!(books(split, &counts).discrepancies().len(), 1);
+    assert_eq!(snapshot(split, &counts).discrepancies().len(), 1);
 }
 
 #[test]
 fn what_comes_into_being_is_what_becomes_of_it() {
     let found = |legacy| {
-        let books = Books { legacy, ..books(topology(), &WHOLE) };
-        let mut accounts = books.accounts.clone();
-        accounts[0].counters.lost(LossReason::ZeroWords, Unit::Hits, 1);
-        Books { accounts, ..books }.discrepancies().len()
+        let snapshot = LedgerSnapshot { legacy, ..snapshot(topology(), &WHOLE) };
+        let mut slots = snapshot.slots.clone();
+        slots[0].counters.lost(LossReason::ZeroWords, Unit::Hits, 1);
+        LedgerSnapshot { slots, ..snapshot }.discrepancies().len()
     };
     assert_eq!(found(false), 1, "a hit was lost that has not come into being");
     assert_eq!(found(true), 0, "what came into being was not counted then");
@@ -144,17 +144,17 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
     publish(Stage::Build, 0, Unit::Fragments, [10, 1], LossReason::Incomplete);
     publish(Stage::Build, 1, Unit::Fragments, [8, 0], LossReason::Incomplete);
     publish(Stage::Build, 2, Unit::Events, [10, 1], LossReason::Incomplete);
-    let mut books = ledger.books();
-    assert_eq!(books.discrepancies(), []);
-    let events = books.accounts.iter_mut().find(|account| account.source == SourceId(2)).expect("built");
+    let mut snapshot = ledger.snapshot();
+    assert_eq!(snapshot.discrepancies(), []);
+    let events = snapshot.slots.iter_mut().find(|slot| slot.source == SourceId(2)).expect("built");
     events.counters.input(Unit::Events, 1);
     events.counters.output(Unit::Events, 1);
-    let found = books.discrepancies();
+    let found = snapshot.discrepancies();
     assert_eq!(found.len(), 1);
     let words = found[0].to_string();
     assert_eq!(words, "events: boards × events = fragments in events + fragments missing: 24 against 22");
-    books.at_a_marker = true;
-    assert_eq!(books.discrepancies(), [], "at a marker each account is of another moment");
+    snapshot.at_a_marker = true;
+    assert_eq!(snapshot.discrepancies(), [], "at a marker each counter slot is of another moment");
 }
 
 #[test]
@@ -199,8 +199,8 @@ fn every_trigger_is_an_event_or_was_seen_by_nobody() {
         };
         publish(Stage::Trigger, 0, accepted, [0, 0]);
         publish(Stage::Build, 1, built, [unseen, numbers]);
-        let books = Books { at_a_marker, ..ledger.books() };
-        books.discrepancies().iter().map(ToString::to_string).collect()
+        let snapshot = LedgerSnapshot { at_a_marker, ..ledger.snapshot() };
+        snapshot.discrepancies().iter().map(ToString::to_string).collect()
     };
     assert_eq!(found(100, 90, 10, 100, false), [""; 0]);
     assert_eq!(
@@ -220,17 +220,17 @@ fn an_edge_to_another_process_says_nothing_here() {
     peer.edges.iter_mut().for_each(|edge| edge.via = Via::Peer);
     let mut wrong = WHOLE;
     wrong[1].3 = 7;
-    assert_eq!(books(peer, &wrong).discrepancies(), []);
+    assert_eq!(snapshot(peer, &wrong).discrepancies(), []);
 }
 
 #[test]
-fn an_account_is_opened_once_and_as_it_is_declared() {
+fn a_counter_slot_is_opened_once_and_as_it_is_declared() {
     let ledger = Ledger::of(None, Arc::new(topology())).expect("memory");
     for (stage, source, unit, _) in &WHOLE[1..] {
         drop(ledger.open(*stage, SourceId(*source), &[*unit]));
     }
     let faults = ledger.claim_faults(&[Marker::PerSubject]);
-    assert_eq!(faults, ["decode a: the account of a is declared, and nobody has opened it"]);
+    assert_eq!(faults, ["decode a: the counter slot of a is declared, and nobody has opened it"]);
     assert_eq!(ledger.claim_faults(&[Marker::End]), [""; 0], "nothing is declared for the end");
     drop(ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits, Unit::Frames]));
     drop(ledger.open(Stage::Order, SourceId(0), &[Unit::Hits]));
@@ -238,7 +238,7 @@ fn an_account_is_opened_once_and_as_it_is_declared() {
     let faults = ledger.claim_faults(&[Marker::PerSubject]).join("; ");
     for word in [
         "decode a: counts frames of a",
-        "order a: the account of a is opened twice",
+        "order a: the counter slot of a is opened twice",
         "ship of a: opened, and not declared",
     ] {
         assert!(faults.contains(word), "{word} in {faults}");
@@ -256,9 +256,9 @@ fn a_claim_counts_what_its_node_declares_and_a_claim_of_no_node_is_a_fault() {
         nobody.publish(&counters);
         nobody.snapshot(1, &counters);
     }
-    let accounts = ledger.books().accounts;
-    assert_eq!(accounts.len(), 1, "what nobody has declared is in no books: {accounts:?}");
-    let AccountBook { stage, source, units, .. } = accounts[0];
+    let slots = ledger.snapshot().slots;
+    assert_eq!(slots.len(), 1, "what nobody has declared is in no ledger: {slots:?}");
+    let CounterSnapshot { stage, source, units, .. } = slots[0];
     assert_eq!((stage, source, units), (Stage::Decode, SourceId(0), 1 << Unit::Hits as u32));
     let faults = ledger.claim_faults(&[]);
     assert_eq!(
@@ -320,7 +320,7 @@ fn a_ledger_file_carries_its_topology() {
     counters.output(Unit::Hits, 5);
     ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits]).publish(&counters);
     let read = Ledger::read_file(&path).expect("a ledger");
-    assert_eq!(read, ledger.books());
+    assert_eq!(read, ledger.snapshot());
     assert_eq!(read.topology.as_deref(), Some(&topology()));
 }
 
@@ -328,27 +328,27 @@ fn a_ledger_file_carries_its_topology() {
 fn a_ledger_of_version_1_is_read_with_the_edges_that_its_accounts_had() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("ledger.bin");
-    // A line for the header, one for the name; of each account one for its units, then in, out, overhead, filtered, held and the losses
+    // A line for the header, one for the name; of each counter slot one for its units, then in, out, overhead, filtered, held and the losses
     // of each unit. Nothing was noted then.
     let row = 5 + crate::LossReason::COUNT;
     let cells = Unit::COUNT * row;
-    let account = 8 + cells.next_multiple_of(8);
+    let slot = 8 + cells.next_multiple_of(8);
     // Spectra, the last of the list, had no counts.
     let stages = Stage::COUNT - 1;
-    let mut words = vec![0u64; 16 + stages * account];
+    let mut words = vec![0u64; 16 + stages * slot];
     words[0] = u64::from_le_bytes(*b"THALEDGR");
     words[1..5].copy_from_slice(&[1, 1, stages as u64, cells as u64]);
     words[8] = u64::from(b'a');
     for (stage, hits) in [(Stage::Order, 50), (Stage::Record, 49)] {
-        let first = 16 + stage.place() * account;
+        let first = 16 + stage.place() * slot;
         words[first] = 1 << Unit::Hits as u32;
         words[first + 8 + Unit::Hits as usize * row..][..2].fill(hits);
     }
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     std::fs::write(&path, bytes).expect("writable");
-    let books = Ledger::read_file(&path).expect("version 1");
-    assert_eq!(books.topology, None);
-    let found: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
+    let snapshot = Ledger::read_file(&path).expect("version 1");
+    assert_eq!(snapshot.topology, None);
+    let found: Vec<String> = snapshot.discrepancies().iter().map(ToString::to_string).collect();
     assert_eq!(found, ["a: hits out of order = into record: 50 against 49"]);
 }
 
@@ -368,15 +368,15 @@ fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
         b"\"busy\"",
     );
     std::fs::write(&path, swapped).expect("writable");
-    let books = Ledger::read_file(&path).expect("a ledger");
-    assert_eq!(books.accounts[0].counters.total_lost(crate::LossReason::Busy, Unit::Hits), 3);
+    let snapshot = Ledger::read_file(&path).expect("a ledger");
+    assert_eq!(snapshot.slots[0].counters.total_lost(crate::LossReason::Busy, Unit::Hits), 3);
     std::fs::write(&path, replaced(&text, b"\"late\"", b"\"rust\"")).expect("writable");
     // What this program has not heard of is read as what it is called.
     let unheard_of = Ledger::read_file(&path).expect("a ledger").entries();
     assert_eq!(unheard_of[0].lost.get("rust"), Some(&3), "{unheard_of:?}");
     std::fs::write(&path, replaced(&text, b"\"late\"", b"\"****\"")).expect("writable");
     let message = Ledger::read_file(&path).expect_err("no word").to_string();
-    assert!(message.contains("`****` is no word for the books"), "{message}");
+    assert!(message.contains("`****` is no word for the ledger"), "{message}");
 }
 
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
@@ -426,7 +426,7 @@ fn what_was_sent_came_or_is_missing_on_the_wire() {
         }
         publish(Stage::Wire, [came, missing], LossReason::FrameGap, uncounted);
         publish(Stage::Decode, [decoded, 0], LossReason::FrameGap, 0);
-        ledger.books().discrepancies().iter().map(ToString::to_string).collect()
+        ledger.snapshot().discrepancies().iter().map(ToString::to_string).collect()
     };
     assert_eq!(found(Some(100), [80, 20], 80, 0), [""; 0]);
     assert_eq!(found(None, [80, 20], 80, 0), [""; 0], "a sender that cannot be asked says nothing");
@@ -475,7 +475,7 @@ fn what_was_cut_off_is_none_of_those_that_came() {
             counters.noted(Noted::CutOff, Unit::Fragments, cut);
             ledger.open(Stage::Unpack, source, &[Unit::Fragments]).publish(&counters);
         }
-        ledger.books().discrepancies().iter().map(ToString::to_string).collect()
+        ledger.snapshot().discrepancies().iter().map(ToString::to_string).collect()
     };
     assert_eq!(found([[100, 100, 0], [90, 91, 1]]), [""; 0]);
     assert_eq!(

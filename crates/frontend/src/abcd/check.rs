@@ -1,7 +1,7 @@
 //! What every file must satisfy, whatever is in it.
 //!
 //! ```text
-//!  any bytes ─► settings by the first ─► pieces ─► unpack ─► decode ─► the books close
+//!  any bytes ─► settings by the first ─► pieces ─► unpack ─► decode ─► the ledger balances
 //! ```
 
 use thalweg_data::SourceId;
@@ -13,7 +13,7 @@ use crate::format::FuzzTarget;
 /// What the family's parsers are tried with.
 pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget { name: "abcd", seeds: seeds::files, check }];
 
-/// Reads arbitrary bytes as the host would, in pieces, and panics when the books do not close: for fuzzing.
+/// Reads arbitrary bytes as the host would, in pieces, and panics when the ledger does not balance: for fuzzing.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let tick_ps = if choice & 1 == 0 { 1.953125 } else { 0.1 };

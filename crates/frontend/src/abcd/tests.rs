@@ -1,4 +1,4 @@
-//! Round trips, damage, and the laws of the books for ABCD files.
+//! Round trips, damage, and the balance equations of the ledger for ABCD files.
 
 use proptest::prelude::*;
 use thalweg_data::{LossReason, SourceId, Tick, Unit};
@@ -77,7 +77,7 @@ fn clocks_since_1970_begin_at_the_first_hit_on_request() {
         Settings { time_origin: TimeOrigin::FirstHit, time_offset_ps: 20, ..Settings::with_tick_ps(1000.0) };
     let outcome = read(&settings, &file(&events), &[16]);
     assert_eq!(outcome.hits.iter().map(|hit| hit.time_ps).collect::<Vec<_>>(), [20, 7020, -2980]);
-    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.snapshot.losses(), []);
 }
 
 fn event() -> impl Strategy<Value = Event> {

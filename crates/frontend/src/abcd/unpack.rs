@@ -10,7 +10,7 @@ use thalweg_data::{Frames, SourceId};
 
 use super::settings::{Settings, SettingsError};
 use super::wire::Record;
-use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack};
+use crate::framing::{Cut, Piece, StreamCounts, StreamUnpack};
 use crate::time_origin::SharedOrigin;
 
 /// Finds whole records; each unit is a slice of one or more.
@@ -39,7 +39,7 @@ impl AbcdUnpack {
 }
 
 impl Cut for WholeRecords {
-    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
+    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
         let left_over = piece.bytes.len() % Record::BYTES;
         let whole = piece.bytes.len() - left_over;
         if whole > 0 {
@@ -48,8 +48,8 @@ impl Cut for WholeRecords {
             }
             let part = piece.slice.part(0, whole).expect("less than all").tagged(0);
             let records = (whole / Record::BYTES) as u64;
-            account.begin_frames(records);
-            account.pass_on(piece, part, records, units);
+            counts.begin_frames(records);
+            counts.pass_on(piece, part, records, units);
         }
         left_over
     }

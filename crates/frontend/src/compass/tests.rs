@@ -1,4 +1,4 @@
-//! Round trips, damage, and the laws of the books for CoMPASS files.
+//! Round trips, damage, and the balance equations of the ledger for CoMPASS files.
 
 use proptest::prelude::*;
 use thalweg_data::hit::Layout;
@@ -74,7 +74,7 @@ fn continuation_files_are_read_with_the_given_header_or_behind_the_first() {
     let twice = [all.clone(), all.clone()].concat();
     let outcome = read(&Settings::default(), &twice, &[31, 5]);
     assert_eq!(outcome.hits.len(), 80);
-    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.snapshot.losses(), []);
     // Without either nothing can be said.
     let refused = read(&Settings::default(), &all[2..], &[33]);
     assert_eq!((refused.hits.len(), refused.lost(LossReason::WrongConstant, Unit::Bytes)), (0, 800));
@@ -99,7 +99,7 @@ fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
             assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Frames), 5 - found.len() as u64);
             assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Bytes), 20 * (5 - found.len() as u64));
             // The record is whole and the stream in step.
-            assert_eq!(outcome.books.losses().len(), 2, "{:?}", outcome.books.losses());
+            assert_eq!(outcome.snapshot.losses().len(), 2, "{:?}", outcome.snapshot.losses());
         }
     }
 }
@@ -195,7 +195,7 @@ proptest! {
         let settings = Settings { first_channel: 100, channels_per_board: 16, ..Settings::default() };
         let outcome = read(&settings, &file(fields, &events), &[size, 7]);
         prop_assert_eq!(outcome.hits.len(), events.len());
-        prop_assert_eq!(outcome.books.losses(), vec![]);
+        prop_assert_eq!(outcome.snapshot.losses(), vec![]);
         let mut extras = outcome.extras.iter().zip(&outcome.samples).zip(&outcome.words);
         for (hit, event) in outcome.hits.iter().zip(&events) {
             prop_assert_eq!(hit.time_ps, event.time_ps as i64);

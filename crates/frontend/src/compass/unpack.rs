@@ -14,7 +14,7 @@ use thalweg_data::{Frames, LossReason, SourceId, Unit};
 
 use super::settings::{Settings, SettingsError};
 use super::wire::{Fields, Limits, Look, Record, Shape};
-use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack, first_of_chain_to_end};
+use crate::framing::{Cut, Piece, StreamCounts, StreamUnpack, first_of_chain_to_end};
 
 /// Records in a row that end a search.
 const CONFIRMATIONS: usize = 3;
@@ -82,7 +82,7 @@ enum Search {
 }
 
 impl Cut for Cutter {
-    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
+    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
         let bytes = piece.bytes;
         if piece.interrupted.is_some()
             && let State::InStep(shape) = self.state
@@ -94,26 +94,26 @@ impl Cut for Cutter {
             let rest = &bytes[at..];
             match self.state {
                 State::Refused => {
-                    account.lose(LossReason::WrongConstant, rest.len());
+                    counts.lose(LossReason::WrongConstant, rest.len());
                     return 0;
                 }
                 State::Start => match rest.first_chunk() {
                     None => return rest.len(),
-                    Some(word) => at += self.begin(u16::from_le_bytes(*word), account),
+                    Some(word) => at += self.begin(u16::from_le_bytes(*word), counts),
                 },
                 State::Searching(shape) => match self.search(rest, shape, piece.last) {
                     Search::Found(skipped) => {
-                        account.lose(LossReason::Resynchronised, skipped);
+                        counts.lose(LossReason::Resynchronised, skipped);
                         at += skipped;
                         self.state = State::InStep(shape);
                     }
                     Search::Open(skipped) => {
-                        account.lose(LossReason::Resynchronised, skipped);
+                        counts.lose(LossReason::Resynchronised, skipped);
                         return rest.len() - skipped;
                     }
                 },
                 State::InStep(shape) => {
-                    let (whole, end) = self.run(shape, piece, at, units, account);
+                    let (whole, end) = self.run(shape, piece, at, units, counts);
                     at += whole;
                     match end {
                         // Without samples a record's length says nothing that could be wrong.
@@ -123,19 +123,19 @@ impl Cut for Cutter {
                                 && at + 1 < bytes.len()
                                 && self.chain_to_end(&bytes[at + 1..], shape).is_some() =>
                         {
-                            account.lose_frame(LossReason::BadSamples);
-                            account.lose(LossReason::Resynchronised, 1);
+                            counts.lose_frame(LossReason::BadSamples);
+                            counts.lose(LossReason::Resynchronised, 1);
                             at += 1;
                             self.state = State::Searching(shape);
                         }
                         RunEnd::Short => return bytes.len() - at,
                         RunEnd::Header => {
-                            account.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
+                            counts.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
                             at += Fields::HEADER_BYTES;
                         }
                         RunEnd::Damage(reason) => {
-                            account.lose_frame(reason);
-                            account.lose(LossReason::Resynchronised, 1);
+                            counts.lose_frame(reason);
+                            counts.lose(LossReason::Resynchronised, 1);
                             at += 1;
                             self.state = State::Searching(shape);
                         }
@@ -149,9 +149,9 @@ impl Cut for Cutter {
 
 impl Cutter {
     /// Reads the first word of a stream; returns how many bytes of it are done with.
-    fn begin(&mut self, word: u16, account: &mut StreamAccount) -> usize {
+    fn begin(&mut self, word: u16, counts: &mut StreamCounts) -> usize {
         if let Some(fields) = Fields::from_header(word) {
-            account.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
+            counts.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
             self.state = State::InStep(Shape::of(fields));
             return Fields::HEADER_BYTES;
         }
@@ -169,7 +169,7 @@ impl Cutter {
         piece: &Piece<'_>,
         start: usize,
         units: &mut Frames,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) -> (usize, RunEnd) {
         let bytes = &piece.bytes[start..];
         let (mut at, mut records) = (0, 0u32);
@@ -187,11 +187,11 @@ impl Cutter {
                 Look::Implausible(reason) => break RunEnd::Damage(reason),
             }
         };
-        account.begin_frames(u64::from(records));
+        counts.begin_frames(u64::from(records));
         if records > 0 {
             let part = piece.slice.part(start, at).expect("a run lies inside its piece");
             let part = part.tagged(tag::new(shape.fields, records));
-            account.pass_on(piece, part, u64::from(records), units);
+            counts.pass_on(piece, part, u64::from(records), units);
         }
         (at, end)
     }

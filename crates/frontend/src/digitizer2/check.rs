@@ -1,7 +1,7 @@
-//! What every input must satisfy: nothing panics or hangs, and the books close to the byte.
+//! What every input must satisfy: nothing panics or hangs, and the ledger balances to the byte.
 //!
 //! ```text
-//!  any bytes ─► datagrams or stream pieces ─► unpack ─► decode ─► Outcome { hits, books }   books.close()
+//!  any bytes ─► datagrams or stream pieces ─► unpack ─► decode ─► Outcome { hits, snapshot }   snapshot.close()
 //! ```
 //! Tests and fuzz targets drive the same functions.
 
@@ -74,10 +74,10 @@ fn decoder_of(choice: u8) -> Decoder {
 
 /// Any bytes as datagrams: the first byte chooses the firmware; then, again and again, one byte says how, two how long, and
 /// the datagram follows. Bit 0 of *how* has its footer made as a board would, with aligned and last from bits 1 and 2; bit 3
-/// leaves one datagram id out, bit 4 lets it overtake the one before. Every law must hold; the outcome is returned for more.
+/// leaves one datagram id out, bit 4 lets it overtake the one before. Every balance equation must hold; the outcome is returned for more.
 ///
 /// # Panics
-/// When a law does not hold.
+/// When a balance equation does not hold.
 pub fn udp_stream(input: &[u8]) -> Outcome {
     let Some((choice, mut rest)) = input.split_first() else { return Outcome::default() };
     let mut datagrams = Vec::new();
@@ -110,7 +110,7 @@ pub fn udp_stream(input: &[u8]) -> Outcome {
 /// Any bytes as a TCP stream: the first byte chooses the firmware, the second into what pieces it is cut.
 ///
 /// # Panics
-/// When a law does not hold.
+/// When a balance equation does not hold.
 pub fn tcp_stream(input: &[u8]) -> Outcome {
     let [choice, cut, stream @ ..] = input else { return Outcome::default() };
     let outcome = stream_path(decoder_of(*choice), stream, &[usize::from(*cut) * 7 + 1], false);
@@ -122,7 +122,7 @@ pub fn tcp_stream(input: &[u8]) -> Outcome {
 /// firmware, is set.
 ///
 /// # Panics
-/// When a law does not hold.
+/// When a balance equation does not hold.
 pub fn aggregate(input: &[u8]) -> Outcome {
     let Some((choice, content)) = input.split_first() else { return Outcome::default() };
     let mut blob = Vec::new();

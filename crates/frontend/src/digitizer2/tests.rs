@@ -181,7 +181,7 @@ impl Stream {
         assert_eq!(outcome.sample_bytes, self.samples);
         assert_eq!((outcome.statistics.len(), outcome.signals.len()), (self.statistics, self.signals));
         outcome.assert_closed();
-        assert_eq!(outcome.books.losses(), []);
+        assert_eq!(outcome.snapshot.losses(), []);
     }
 }
 
@@ -298,7 +298,7 @@ proptest! {
         let outcome = check::udp_path(decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
         outcome.assert_closed();
         assert_eq!(outcome.hits, stream.hits);
-        let losses = outcome.books.losses();
+        let losses = outcome.snapshot.losses();
         let doubled = losses.iter().filter(|loss| loss.reason == LossReason::DuplicateDatagram);
         assert_eq!(doubled.count(), losses.len(), "{losses:?}");
         let doubled = lost(&outcome, Stage::Unpack, LossReason::DuplicateDatagram, Unit::Datagrams);
@@ -319,11 +319,11 @@ proptest! {
         let found = |stage, reason| lost(&outcome, stage, reason, Unit::Datagrams);
         assert_eq!(found(Stage::Wire, LossReason::DatagramGap), missing);
         assert_eq!(found(Stage::Unpack, LossReason::DuplicateDatagram), arrived.duplicated);
-        assert_eq!(outcome.books.total_lost(Unit::Datagrams, |_| true), missing + arrived.duplicated);
+        assert_eq!(outcome.snapshot.total_lost(Unit::Datagrams, |_| true), missing + arrived.duplicated);
     }
 
     #[test]
-    fn a_bad_network_over_many_buffers_keeps_the_laws(seed: u64, buffers in 1u16..80, count in 1u32..20, per_batch in 1usize..40) {
+    fn a_bad_network_over_many_buffers_keeps_the_ledger_balanced(seed: u64, buffers in 1u16..80, count in 1u32..20, per_batch in 1usize..40) {
         let sent = simple_buffers(buffers, count);
         let arrived = BadNetwork { drop: 5, duplicate: 10, reorder: 20 }.pass(&sent, &mut Random(seed));
         let outcome = check::udp_path(decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
@@ -348,14 +348,14 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_keep_the_laws(input in proptest::collection::vec(any::<u8>(), 0..4000)) {
+    fn any_bytes_keep_the_ledger_balanced(input in proptest::collection::vec(any::<u8>(), 0..4000)) {
         check::udp_stream(&input);
         check::tcp_stream(&input);
         check::aggregate(&input);
     }
 
     #[test]
-    fn damaged_streams_keep_the_laws(seed: u64, places in proptest::collection::vec(any::<(u32, u8)>(), 1..20)) {
+    fn damaged_streams_keep_the_ledger_balanced(seed: u64, places in proptest::collection::vec(any::<(u32, u8)>(), 1..20)) {
         let stream = Stream::any(seed, 5000);
         let damage = |bytes: &mut Vec<u8>| for (place, bit) in &places {
             let place = *place as usize % bytes.len();
@@ -373,7 +373,7 @@ proptest! {
     }
 
     #[test]
-    fn lost_doubled_and_swapped_datagrams_keep_the_laws(seed: u64, faults in proptest::collection::vec(any::<(u16, u8)>(), 1..30)) {
+    fn lost_doubled_and_swapped_datagrams_keep_the_ledger_balanced(seed: u64, faults in proptest::collection::vec(any::<(u16, u8)>(), 1..30)) {
         let stream = Stream::any(seed, 5000);
         let mut udp = datagrams(&stream, 60, &mut Random(seed));
         for (place, fault) in faults {
@@ -417,7 +417,7 @@ fn run(datagrams: &[Vec<u8>]) -> Outcome {
 }
 
 fn lost(outcome: &Outcome, stage: Stage, reason: LossReason, unit: Unit) -> u64 {
-    outcome.books.account(stage, SourceId(0)).map_or(0, |account| account.counters.total_lost(reason, unit))
+    outcome.snapshot.slot(stage, SourceId(0)).map_or(0, |counts| counts.counters.total_lost(reason, unit))
 }
 
 #[test]
@@ -527,7 +527,7 @@ fn clear_idle_and_wrap_lose_nothing() {
     all.extend([empty(3, 0), empty(3, 1), empty(4, 0), empty(0, 0)]);
     all.extend(simple_buffers(2, 3));
     let outcome = run(&all);
-    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.snapshot.losses(), []);
     assert_eq!(outcome.hits.len(), 12);
 
     let around: Vec<_> = (65530..65546u32)

@@ -57,7 +57,7 @@ pub struct FuzzTarget {
     pub name: &'static str,
     /// Where fuzzing starts from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Reads bytes as the host would, and panics when the books do not close.
+    /// Reads bytes as the host would, and panics when the ledger does not balance.
     pub check: fn(&[u8]),
 }
 
@@ -71,7 +71,7 @@ impl FuzzTarget {
     /// Gives bytes to the parser of this name.
     ///
     /// # Panics
-    /// When there is none, or the books do not close.
+    /// When there is none, or the ledger does not balance.
     pub fn try_bytes(name: &str, bytes: &[u8]) {
         let target = FuzzTarget::all().find(|target| target.name == name).expect("a family lists it");
         (target.check)(bytes);

@@ -1,16 +1,16 @@
-//! Runs a splitter as the host does and holds its books to the laws: for its tests and for fuzzing.
+//! Runs a splitter as the host does and checks that its ledger balances: for its tests and for fuzzing.
 //!
 //! ```text
-//!  bytes ─► datagrams · pieces of a stream ─► Splitter ─► Outcome { fragments and their bytes, books }
+//!  bytes ─► datagrams · pieces of a stream ─► Splitter ─► Outcome { fragments and their bytes, snapshot }
 //! ```
 //! Not part of the data path: it copies every fragment out.
 
 use std::cell::RefCell;
 
-use thalweg_data::ledger::AccountBook;
+use thalweg_data::ledger::CounterSnapshot;
 use thalweg_data::pool::BlockWriter;
 use thalweg_data::{
-    Books, Counters, Fragment, Fragments, Frames, Framing, Mark, Pool, SourceId, Stage, Unit,
+    Counters, Fragment, Fragments, Frames, Framing, LedgerSnapshot, Mark, Pool, SourceId, Stage, Unit,
 };
 
 use super::{Checksum, Settings, Splitter, StreamSplitter, seeds};
@@ -52,12 +52,12 @@ impl Outcome {
         self.boards.get(index).unwrap_or(&self.link)
     }
 
-    /// Panics when the books do not close or do not agree with the fragments that came out.
+    /// Panics when the ledger does not balance or does not agree with the fragments that came out.
     ///
     /// # Panics
     /// As said.
     pub fn assert_closed(&self) {
-        let book = |stage, source, units: &[Unit], counters: &Counters| AccountBook {
+        let slot = |stage, source, units: &[Unit], counters: &Counters| CounterSnapshot {
             stage,
             source: SourceId(source),
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
@@ -66,17 +66,17 @@ impl Outcome {
         let units = [Unit::Datagrams, Unit::Bytes];
         let framed = [Unit::Datagrams, Unit::Bytes, Unit::Fragments];
         let counted = if self.boards.is_empty() { &framed[..] } else { &units };
-        let mut accounts =
-            vec![book(Stage::Receive, 0, &units, &self.receive), book(Stage::Unpack, 0, counted, &self.link)];
+        let mut slots =
+            vec![slot(Stage::Receive, 0, &units, &self.receive), slot(Stage::Unpack, 0, counted, &self.link)];
         for (board, counters) in (1..).zip(&self.boards) {
-            accounts.push(book(Stage::Unpack, board, &[Unit::Fragments], counters));
+            slots.push(slot(Stage::Unpack, board, &[Unit::Fragments], counters));
         }
         for (board, counters) in (1..).zip(&self.wire) {
-            accounts.push(book(Stage::Wire, board, &[Unit::Frames], counters));
+            slots.push(slot(Stage::Wire, board, &[Unit::Frames], counters));
         }
         let names = vec!["checked".to_owned(); self.boards.len().max(self.wire.len()) + 1];
-        let discrepancies = Books::of(names, accounts).discrepancies();
-        assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
+        let discrepancies = LedgerSnapshot::of(names, slots).discrepancies();
+        assert!(discrepancies.is_empty(), "the ledger does not balance: {discrepancies:?}");
         let boards = if self.boards.is_empty() { std::slice::from_ref(&self.link) } else { &self.boards };
         for (index, counters) in boards.iter().enumerate() {
             let own = self.fragments.iter().filter(|(fragment, _)| fragment.source.index() == index);
@@ -167,7 +167,7 @@ impl<S: Framing<Output = Fragments>> Run<S> {
         }
     }
 
-    /// The books as they stand: what is open is held.
+    /// The ledger as it stands: what is open is held.
     pub fn outcome(&mut self) -> &Outcome {
         self.outcome.link = self.splitter.counters().clone();
         self.outcome.boards = self.splitter.board_counters().to_vec();
@@ -236,7 +236,7 @@ pub(crate) fn checked_settings(choice: u8) -> Settings {
     }
 }
 
-/// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the books do not close: for
+/// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the ledger does not balance: for
 /// fuzzing. The first byte chooses; datagrams are separated by two length bytes before each.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };

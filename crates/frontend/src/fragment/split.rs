@@ -30,7 +30,7 @@ pub struct Splitter {
     refused: FirstRefused,
 }
 
-/// What a batch passed on in single datagrams, counted before it is booked.
+/// What a batch passed on in single datagrams, added up before it is counted.
 #[derive(Default)]
 struct Passed {
     datagrams: u64,

@@ -18,12 +18,12 @@ use thalweg_data::{
 use super::admission::Admission;
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK};
-use crate::framing::{BoardCounters, Piece, StreamAccount};
+use crate::framing::{BoardCounters, Piece, StreamCounts};
 
 /// Finds fragments in the stream of one board or several.
 #[derive(Debug)]
 pub struct StreamSplitter {
-    account: StreamAccount,
+    counts: StreamCounts,
     cutter: Cutter,
 }
 
@@ -47,7 +47,7 @@ impl StreamSplitter {
             refused: FirstRefused::default(),
             searching: false,
         };
-        Ok(StreamSplitter { account: StreamAccount::default(), cutter })
+        Ok(StreamSplitter { counts: StreamCounts::default(), cutter })
     }
 
     /// From here on only fragments of this run are taken; of any, with `None`.
@@ -64,19 +64,19 @@ impl Framing for StreamSplitter {
     }
 
     fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
-        let StreamSplitter { account, cutter } = self;
+        let StreamSplitter { counts, cutter } = self;
         fragments.header = received.header;
         let mut no_units = Frames::default();
-        account.unpack(received, &mut no_units, |piece, _, account| cutter.cut(piece, fragments, account))
+        counts.unpack(received, &mut no_units, |piece, _, counts| cutter.cut(piece, fragments, counts))
     }
 
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
-        let StreamSplitter { account, cutter } = self;
-        account.finish(carried, |piece, account| cutter.cut(piece, fragments, account));
+        let StreamSplitter { counts, cutter } = self;
+        counts.finish(carried, |piece, counts| cutter.cut(piece, fragments, counts));
     }
 
     fn counters(&self) -> &Counters {
-        &self.account.counters
+        &self.counts.counters
     }
 
     fn board_counters(&self) -> &[Counters] {
@@ -91,14 +91,14 @@ impl Framing for StreamSplitter {
 
 impl Cutter {
     /// Returns the number of bytes left over.
-    fn cut(&mut self, piece: &Piece<'_>, fragments: &mut Fragments, account: &mut StreamAccount) -> usize {
+    fn cut(&mut self, piece: &Piece<'_>, fragments: &mut Fragments, counts: &mut StreamCounts) -> usize {
         self.searching |= piece.interrupted.is_some();
         let (mut at, mut passed, before) = (0, 0, fragments.fragments.len());
         let left_over = loop {
             let rest = &piece.bytes[at..];
             if self.searching {
                 let skipped = search(rest);
-                account.lose(LossReason::Resynchronised, skipped);
+                counts.lose(LossReason::Resynchronised, skipped);
                 at += skipped;
                 if rest.len() - skipped < HEADER_BYTES {
                     break rest.len() - skipped;
@@ -113,14 +113,14 @@ impl Cutter {
                 Ok(header) => header,
                 Err(reason) => {
                     self.refuse(reason, piece, rest);
-                    account.lose(reason, 1);
+                    counts.lose(reason, 1);
                     (at, self.searching) = (at + 1, true);
                     continue;
                 }
             };
             let length = HEADER_BYTES + header.length as usize;
             let Some(unit) = rest.get(..length) else { break rest.len() };
-            match self.fragment(&header, unit, account) {
+            match self.fragment(&header, unit, counts) {
                 Ok(fragment) => {
                     let slice = piece.slice.part(at, length).expect("the fragment is whole");
                     fragments.fragments.push(fragment);
@@ -128,18 +128,18 @@ impl Cutter {
                     passed += length as u64;
                 }
                 Err(_) if self.admission.is_left_out(unit) => {
-                    account.counters.filtered(Unit::Bytes, length as u64);
+                    counts.counters.filtered(Unit::Bytes, length as u64);
                 }
                 Err(reason) => {
                     self.refuse(reason, piece, unit);
-                    account.lose(reason, length);
+                    counts.lose(reason, length);
                 }
             }
             at += length;
         };
         if fragments.fragments.len() > before {
             fragments.leases.add_for(piece.slice, &piece.received.leases);
-            account.counters.output(Unit::Bytes, passed);
+            counts.counters.output(Unit::Bytes, passed);
         }
         left_over
     }
@@ -168,10 +168,10 @@ impl Cutter {
         &mut self,
         header: &Header,
         unit: &[u8],
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) -> Result<Fragment, LossReason> {
         let index = self.admission.admit(header)?;
-        let counters = self.boards.begin(index, header.trigger, &mut account.counters);
+        let counters = self.boards.begin(index, header.trigger, &mut counts.counters);
         if let Err(reason) = self.admission.verify(header, unit) {
             counters.lost(reason, Unit::Fragments, 1);
             return Err(reason);

@@ -412,9 +412,9 @@ proptest! {
         prop_assert_eq!(Header::read(&header.to_bytes()), Ok(header));
     }
 
-    /// Every datagram has a place in the books, and what comes out is what went in.
+    /// Every datagram has a place in the ledger, and what comes out is what went in.
     #[test]
-    fn shuffled_doubled_and_dropped_pieces_are_booked(
+    fn shuffled_doubled_and_dropped_pieces_are_counted(
         sizes in prop::collection::vec(0..1000usize, 1..12), room in 64..400usize, with_checksum: bool,
         fates in fates(), swaps in prop::collection::vec((0..64usize, 0..64usize), 0..20),
     ) {

@@ -1,7 +1,7 @@
 //! What every description and every input must satisfy.
 //!
 //! ```text
-//!  any bytes ─► a description by the first ─► stream or datagrams ─► unpack ─► decode ─► the books close
+//!  any bytes ─► a description by the first ─► stream or datagrams ─► unpack ─► decode ─► the ledger balances
 //!  any text ──► a description, if it is one ─► the same
 //! ```
 
@@ -27,7 +27,7 @@ pub(super) static FUZZ: &[FuzzTarget] = &[
     },
 ];
 
-/// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the books do not close: for
+/// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the ledger does not balance: for
 /// fuzzing. The first byte chooses; datagrams are separated by a length byte before each.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };

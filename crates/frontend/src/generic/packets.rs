@@ -12,7 +12,7 @@ use thalweg_data::{Counters, LossReason, Mark, Slice, Unit};
 use super::layout::{Head, Layout};
 use super::numbering::Numbering;
 use super::time::Starts;
-use crate::framing::{Piece, StreamAccount, first_of_chain_to_end};
+use crate::framing::{Piece, StreamCounts, first_of_chain_to_end};
 use crate::gaps::{Arrival, Track};
 
 /// Headers in a row that end a search in a stream.
@@ -34,7 +34,7 @@ pub(super) struct Taken {
 }
 
 /// What is done with a packet that was found in a stream: its head, and where it lies.
-pub(super) type Found<'f> = &'f mut dyn FnMut(&mut Packets, &Piece<'_>, &mut StreamAccount, (Head, Slice));
+pub(super) type Found<'f> = &'f mut dyn FnMut(&mut Packets, &Piece<'_>, &mut StreamCounts, (Head, Slice));
 
 /// The parts of the source and their counters. All memory is taken at the start.
 #[derive(Debug)]
@@ -145,7 +145,7 @@ impl Packets {
     pub fn cut(
         &mut self,
         piece: &Piece<'_>,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
         searching: &mut bool,
         found: Found<'_>,
     ) -> usize {
@@ -154,7 +154,7 @@ impl Packets {
             let rest = &piece.bytes[at..];
             if *searching {
                 let (skipped, found) = self.search(rest, piece.last);
-                account.lose(LossReason::Resynchronised, skipped);
+                counts.lose(LossReason::Resynchronised, skipped);
                 at += skipped;
                 *searching = !found;
                 if !found {
@@ -169,20 +169,20 @@ impl Packets {
                 Ok(head) if head.total > rest.len() => match self.swallowed(rest, piece.last) {
                     None => return rest.len(),
                     Some(skipped) => {
-                        account.lose_frame(LossReason::BadLength);
-                        account.lose(LossReason::Resynchronised, skipped);
+                        counts.lose_frame(LossReason::BadLength);
+                        counts.lose(LossReason::Resynchronised, skipped);
                         at += skipped;
                     }
                 },
                 Ok(head) => {
-                    account.begin_frames(1);
+                    counts.begin_frames(1);
                     let unit = piece.slice.part(at, head.total).expect("the packet is whole");
-                    found(self, piece, account, (head, unit));
+                    found(self, piece, counts, (head, unit));
                     at += head.total;
                 }
                 Err(reason) => {
-                    account.lose_frame(reason);
-                    account.lose(LossReason::Resynchronised, 1);
+                    counts.lose_frame(reason);
+                    counts.lose(LossReason::Resynchronised, 1);
                     at += 1;
                     *searching = true;
                 }
@@ -248,7 +248,7 @@ pub(super) fn wire_of(wire: &mut [Counters], part: u32) -> &mut Counters {
     &mut wire[index]
 }
 
-impl StreamAccount {
+impl StreamCounts {
     /// A packet of a stream is not passed on.
     pub(super) fn refuse_packet(&mut self, refusal: Refusal, bytes: usize) {
         match refusal {

@@ -5,7 +5,7 @@
 //!                                      └─ one of several ─► assembly ─► Fragment, a slice per packet
 //! ```
 //! Trigger number, time and board are read where the packet is found; nothing is copied. A packet is passed on header and all, or its
-//! payload alone. What the boards' own counters say was sent stands in the account of the wire, board by board.
+//! payload alone. What the boards' own counters say was sent stands in the counters of the wire, board by board.
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ use super::number::Number;
 use super::packets::{Packets, Refusal, Taken, wire_of};
 use super::settings::{Settings, SettingsError};
 use super::time::BoardTicks;
-use crate::framing::{Assembly, BoardCounters, Part, Piece, StreamAccount, UnitKey};
+use crate::framing::{Assembly, BoardCounters, Part, Piece, StreamCounts, UnitKey};
 
 /// What a packet that is missing is missing as.
 const GAP: &[(Unit, LossReason)] = &[(Unit::Frames, LossReason::FrameGap)];
@@ -31,11 +31,11 @@ const GAP: &[(Unit, LossReason)] = &[(Unit::Frames, LossReason::FrameGap)];
 /// Finds the fragments of the boards behind one link.
 #[derive(Debug)]
 pub struct GenericSplitter {
-    account: StreamAccount,
+    stream: StreamCounts,
     packets: Packets,
     searching: bool,
     rule: Rule,
-    books: Books,
+    counts: BoardCounts,
 }
 
 /// How a packet becomes a fragment.
@@ -53,7 +53,7 @@ struct Rule {
 
 /// What is counted of the boards.
 #[derive(Debug)]
-struct Books {
+struct BoardCounts {
     boards: BoardCounters,
     /// One set per board; none of boards that do not count their packets.
     wire: Vec<Counters>,
@@ -89,7 +89,7 @@ impl GenericSplitter {
         let assembly =
             Assembly::new(boards.count, boards.open_fragments, boards.reassembly_ms, boards.keeps_header);
         Ok(GenericSplitter {
-            account: StreamAccount::default(),
+            stream: StreamCounts::default(),
             packets: Packets::new(layout, boards.numbering, GAP),
             searching: false,
             rule: Rule {
@@ -101,7 +101,7 @@ impl GenericSplitter {
                 keeps_header: boards.keeps_header,
                 assembly,
             },
-            books: Books {
+            counts: BoardCounts {
                 boards: BoardCounters::new(boards.count),
                 wire: vec![Counters::default(); wire],
                 refused: FirstRefused::default(),
@@ -110,23 +110,23 @@ impl GenericSplitter {
     }
 
     fn datagrams(&mut self, received: &Frames, fragments: &mut Fragments) {
-        let GenericSplitter { account, packets, rule, books, .. } = self;
+        let GenericSplitter { stream, packets, rule, counts, .. } = self;
         let mark = received.header.mark;
-        account.counters.input(Unit::Datagrams, received.slices.len() as u64);
-        account.counters.input(Unit::Bytes, received.byte_count());
+        stream.counters.input(Unit::Datagrams, received.slices.len() as u64);
+        stream.counters.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {
             let bytes = received.bytes(*slice);
-            let taken = packets.datagram(bytes, slice.tag, mark, &mut books.wire);
+            let taken = packets.datagram(bytes, slice.tag, mark, &mut counts.wire);
             let taken = taken.and_then(|Taken { head, part }| {
                 let whole = slice.part(0, head.total).expect("a packet ends inside its datagram");
                 let packet = Packet { head, board: part, slice: whole, bytes, received };
-                rule.take(&packet, fragments, account, books).map_err(Refusal::Lost)?;
-                account.counters.overhead(Unit::Bytes, (bytes.len() - head.total) as u64);
+                rule.take(&packet, fragments, stream, counts).map_err(Refusal::Lost)?;
+                stream.counters.overhead(Unit::Bytes, (bytes.len() - head.total) as u64);
                 Ok(())
             });
             if let Err(refusal) = taken {
-                account.refuse_datagram(refusal, bytes.len());
-                books.keep(refusal, &packets.layout, mark, bytes);
+                stream.refuse_datagram(refusal, bytes.len());
+                counts.keep(refusal, &packets.layout, mark, bytes);
             }
         }
     }
@@ -136,50 +136,50 @@ impl Framing for GenericSplitter {
     type Output = Fragments;
 
     fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
-        self.books.boards.ask(records);
+        self.counts.boards.ask(records);
     }
 
     fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         fragments.header = received.header;
-        let GenericSplitter { account, rule, books, .. } = self;
+        let GenericSplitter { stream, rule, counts, .. } = self;
         let mark = received.header.mark;
-        rule.assembly.expire(Some(mark), (&mut account.counters, &mut books.boards));
+        rule.assembly.expire(Some(mark), (&mut stream.counters, &mut counts.boards));
         let left_over = match self.packets.layout.stream {
             false => {
                 self.datagrams(received, fragments);
                 0
             }
             true => {
-                let GenericSplitter { account, packets, searching, rule, books } = self;
-                account.pieces(received, |piece, account| {
+                let GenericSplitter { stream, packets, searching, rule, counts } = self;
+                stream.pieces(received, |piece, stream| {
                     if piece.interrupted == Some(LossReason::RecordingDamaged) {
                         // What of it is missing is seen by the trigger numbers on both sides.
                         packets.begin_anew();
                     }
                     *searching |= piece.interrupted.is_some();
-                    packets.cut(piece, account, searching, &mut |packets, piece, account, packet| {
-                        rule.take_of_stream(packets, piece, packet, fragments, account, books);
+                    packets.cut(piece, stream, searching, &mut |packets, piece, stream, packet| {
+                        rule.take_of_stream(packets, piece, packet, fragments, stream, counts);
                     })
                 })
             }
         };
         if self.rule.parts.is_some() {
-            self.rule.assembly.count_held(&mut self.account.counters);
+            self.rule.assembly.count_held(&mut self.stream.counters);
         }
         left_over
     }
 
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
-        let GenericSplitter { account, packets, searching, rule, books } = self;
-        account.finish(carried, |piece, account| {
-            packets.cut(piece, account, searching, &mut |packets, piece, account, packet| {
-                rule.take_of_stream(packets, piece, packet, fragments, account, books);
+        let GenericSplitter { stream, packets, searching, rule, counts } = self;
+        stream.finish(carried, |piece, stream| {
+            packets.cut(piece, stream, searching, &mut |packets, piece, stream, packet| {
+                rule.take_of_stream(packets, piece, packet, fragments, stream, counts);
             })
         });
-        packets.finish(&mut books.wire);
-        rule.assembly.expire(None, (&mut account.counters, &mut books.boards));
+        packets.finish(&mut counts.wire);
+        rule.assembly.expire(None, (&mut stream.counters, &mut counts.boards));
         if rule.parts.is_some() {
-            rule.assembly.count_held(&mut account.counters);
+            rule.assembly.count_held(&mut stream.counters);
         }
     }
 
@@ -192,19 +192,19 @@ impl Framing for GenericSplitter {
     }
 
     fn counters(&self) -> &Counters {
-        &self.account.counters
+        &self.stream.counters
     }
 
     fn board_counters(&self) -> &[Counters] {
-        self.books.boards.several()
+        self.counts.boards.several()
     }
 
     fn wire_counters(&self) -> &[Counters] {
-        &self.books.wire
+        &self.counts.wire
     }
 
     fn first_refused(&self) -> &[Refused] {
-        self.books.refused.kept()
+        self.counts.refused.kept()
     }
 }
 
@@ -215,8 +215,8 @@ impl Rule {
         &mut self,
         packet: &Packet<'_>,
         fragments: &mut Fragments,
-        account: &mut StreamAccount,
-        books: &mut Books,
+        stream: &mut StreamCounts,
+        counts: &mut BoardCounts,
     ) -> Result<(), LossReason> {
         let Packet { head, board, slice, bytes, received } = *packet;
         let fragment = Fragment {
@@ -226,8 +226,8 @@ impl Rule {
             source: SourceId(self.first_source + board as u16),
             slices: 0,
         };
-        if !books.wire.is_empty() {
-            let wire = wire_of(&mut books.wire, board);
+        if !counts.wire.is_empty() {
+            let wire = wire_of(&mut counts.wire, board);
             wire.input(Unit::Frames, 1);
             wire.output(Unit::Frames, 1);
         }
@@ -241,9 +241,9 @@ impl Rule {
                 length: None,
                 ticks: fragment.ticks,
             };
-            let counters = (&mut account.counters, &mut books.boards);
+            let counters = (&mut stream.counters, &mut counts.boards);
             if let Some(slot) = self.assembly.add(&part, slice, received, counters)? {
-                let counters = (&mut account.counters, &mut books.boards);
+                let counters = (&mut stream.counters, &mut counts.boards);
                 self.assembly.pass_on(slot, fragment, fragments, counters);
             }
             return Ok(());
@@ -257,10 +257,10 @@ impl Rule {
         let slices = u16::from(kept.length > 0);
         fragments.fragments.push(Fragment { bytes: kept.length, slices, ..fragment });
         // Receive calls of a stream were counted as they came.
-        account.counters.output(Unit::Datagrams, u64::from(!self.is_stream));
-        account.counters.output(Unit::Bytes, u64::from(kept.length));
-        account.counters.overhead(Unit::Bytes, left_out as u64);
-        let counters = books.boards.begin(board as u16, fragment.trigger, &mut account.counters);
+        stream.counters.output(Unit::Datagrams, u64::from(!self.is_stream));
+        stream.counters.output(Unit::Bytes, u64::from(kept.length));
+        stream.counters.overhead(Unit::Bytes, left_out as u64);
+        let counters = counts.boards.begin(board as u16, fragment.trigger, &mut stream.counters);
         counters.output(Unit::Fragments, 1);
         Ok(())
     }
@@ -271,17 +271,17 @@ impl Rule {
         piece: &Piece<'_>,
         (head, slice): (Head, Slice),
         fragments: &mut Fragments,
-        account: &mut StreamAccount,
-        books: &mut Books,
+        stream: &mut StreamCounts,
+        counts: &mut BoardCounts,
     ) {
         let (bytes, mark) = (piece.received.bytes(slice), piece.received.header.mark);
-        let taken = packets.take(head, bytes, slice.tag, mark, &mut books.wire).and_then(|board| {
+        let taken = packets.take(head, bytes, slice.tag, mark, &mut counts.wire).and_then(|board| {
             let packet = Packet { head, board, slice, bytes, received: piece.received };
-            self.take(&packet, fragments, account, books).map_err(Refusal::Lost)
+            self.take(&packet, fragments, stream, counts).map_err(Refusal::Lost)
         });
         if let Err(refusal) = taken {
-            account.refuse_packet(refusal, head.total);
-            books.keep(refusal, &packets.layout, mark, bytes);
+            stream.refuse_packet(refusal, head.total);
+            counts.keep(refusal, &packets.layout, mark, bytes);
         }
     }
 
@@ -295,7 +295,7 @@ impl Rule {
     }
 }
 
-impl Books {
+impl BoardCounts {
     /// Keeps what was refused for people to look at, if it is one of the first.
     #[cold]
     fn keep(&mut self, refusal: Refusal, layout: &Layout, mark: Mark, unit: &[u8]) {

@@ -1,4 +1,4 @@
-//! The shipped descriptions against the worked bytes of their formats, damage, and the laws of the books.
+//! The shipped descriptions against the worked bytes of their formats, damage, and the balance equations of the ledger.
 
 use proptest::prelude::*;
 use thalweg_data::{Flags, LossReason, SourceId, Stage, Unit};
@@ -143,7 +143,7 @@ fn mcpd_worked_bytes() {
     assert_eq!((extra.number, extra.raw_flags), (17, 3));
     assert_eq!(outcome.words[0], bytes("45 23 51 b5 aa 24 10 00 f8 00 00 d3"));
     assert_eq!(outcome.words[1], bytes("77 07 00 10 a0 3f"));
-    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.snapshot.losses(), []);
     assert_eq!(outcome.counters(Stage::Unpack).total_output(Unit::Datagrams), 2);
 }
 
@@ -198,7 +198,7 @@ fn recbe_stream() {
     for pieces in [&[1000][..], &[1], &[13, 2]] {
         let outcome = stream(&settings, &recbe_blocks(), pieces);
         assert_eq!(outcome.hits.len(), 25);
-        assert_eq!(outcome.books.losses(), []);
+        assert_eq!(outcome.snapshot.losses(), []);
         assert_eq!((outcome.hits[0].channel, outcome.hits[0].time_ps % 32_768_000), (7, 0x1234 * 1000));
         assert_eq!((outcome.extras[0].info, outcome.extras[24].info), (1000, 1024));
         assert_eq!(outcome.words[0], [0xde, 0xad, 0xbe, 0xef]);
@@ -333,7 +333,7 @@ fn without_roles_packets_are_passed_on_as_they_are() {
     let settings = settings("byte_order = \"big\"\nheader_bytes = 0\n[field]\n");
     let outcome = datagrams(&settings, &[vec![1, 2, 3], vec![], vec![4]]);
     assert_eq!(outcome.units, [vec![1, 2, 3], vec![], vec![4]]);
-    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.snapshot.losses(), []);
 }
 
 /// Bits of a time that picoseconds can say.
@@ -393,7 +393,7 @@ proptest! {
             .collect();
         let outcome = datagrams(&settings, &written);
         prop_assert_eq!(&outcome.units, &written);
-        prop_assert_eq!(outcome.books.losses(), vec![]);
+        prop_assert_eq!(outcome.snapshot.losses(), vec![]);
         for (hit, (device, time, _)) in outcome.hits.iter().zip(&packets) {
             prop_assert_eq!(u64::from(hit.channel), *device);
             prop_assert_eq!(hit.time_ps as u64, (time & IN_RANGE) * 100_000);

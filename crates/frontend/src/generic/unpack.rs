@@ -9,8 +9,8 @@
 //! The unit keeps its header: whoever decodes or builds with it needs the trigger number. The tag of a unit is the
 //! number of its part in the order of first appearance.
 //!
-//! Gaps stand in the account of the wire, and are counted when they leave the reorder window. A packet that was
-//! received and refused is counted where it was refused, and its number is missing on the wire, too: the two accounts
+//! Gaps stand in the counters of the wire, and are counted when they leave the reorder window. A packet that was
+//! received and refused is counted where it was refused, and its number is missing on the wire, too: the two counters
 //! tell the same story from their two ends.
 
 use thalweg_data::{Counters, Frames, Framing, LossReason, Slice, SourceId, Unit};
@@ -20,7 +20,7 @@ use super::numbering::{Appearance, Numbering};
 use super::packets::{Packets, Taken};
 use super::settings::{Settings, SettingsError};
 use super::time::Starts;
-use crate::framing::{Piece, StreamAccount};
+use crate::framing::{Piece, StreamCounts};
 
 /// What a packet that is missing is missing as.
 const FRAMES: (Unit, LossReason) = (Unit::Frames, LossReason::FrameGap);
@@ -29,7 +29,7 @@ const DATAGRAMS: (Unit, LossReason) = (Unit::Datagrams, LossReason::DatagramGap)
 /// Finds packets by their description.
 #[derive(Debug)]
 pub struct GenericUnpack {
-    account: StreamAccount,
+    counts: StreamCounts,
     packets: Packets,
     searching: bool,
 }
@@ -46,7 +46,7 @@ impl GenericUnpack {
         let is_stream = layout.stream;
         let gap: &[_] = if is_stream { &[FRAMES] } else { &[FRAMES, DATAGRAMS] };
         let packets = Packets::new(layout, numbering, gap);
-        Ok(GenericUnpack { account: StreamAccount::default(), packets, searching: false })
+        Ok(GenericUnpack { counts: StreamCounts::default(), packets, searching: false })
     }
 
     /// Parts of the source that were seen, by the value of their fields, in order of appearance.
@@ -59,29 +59,29 @@ impl GenericUnpack {
     }
 
     fn datagrams(&mut self, received: &Frames, units: &mut Frames) {
-        let GenericUnpack { account, packets, .. } = self;
+        let GenericUnpack { counts, packets, .. } = self;
         units.header = received.header;
-        account.counters.input(Unit::Datagrams, received.slices.len() as u64);
-        account.counters.input(Unit::Bytes, received.byte_count());
+        counts.counters.input(Unit::Datagrams, received.slices.len() as u64);
+        counts.counters.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {
             let bytes = received.bytes(*slice);
-            let wire = std::slice::from_mut(&mut account.wire);
+            let wire = std::slice::from_mut(&mut counts.wire);
             match packets.datagram(bytes, slice.tag, received.header.mark, wire) {
                 Ok(Taken { head, part }) => {
                     let unit = slice.part(0, head.total).expect("a packet ends inside its datagram");
                     units.slices.push(unit.tagged(part));
                     units.leases.add_for(*slice, &received.leases);
-                    account.begin_frames(1);
-                    account.counters.output(Unit::Datagrams, 1);
-                    account.counters.output(Unit::Frames, 1);
-                    account.counters.output(Unit::Bytes, head.total as u64);
-                    account.counters.overhead(Unit::Bytes, (bytes.len() - head.total) as u64);
+                    counts.begin_frames(1);
+                    counts.counters.output(Unit::Datagrams, 1);
+                    counts.counters.output(Unit::Frames, 1);
+                    counts.counters.output(Unit::Bytes, head.total as u64);
+                    counts.counters.overhead(Unit::Bytes, (bytes.len() - head.total) as u64);
                     for unit in [Unit::Datagrams, Unit::Frames] {
-                        account.wire.input(unit, 1);
-                        account.wire.output(unit, 1);
+                        counts.wire.input(unit, 1);
+                        counts.wire.output(unit, 1);
                     }
                 }
-                Err(refusal) => account.refuse_datagram(refusal, bytes.len()),
+                Err(refusal) => counts.refuse_datagram(refusal, bytes.len()),
             }
         }
     }
@@ -95,23 +95,23 @@ impl Framing for GenericUnpack {
             self.datagrams(received, units);
             return 0;
         }
-        let GenericUnpack { account, packets, searching } = self;
-        account.unpack(received, units, |piece, units, account| {
+        let GenericUnpack { counts, packets, searching } = self;
+        counts.unpack(received, units, |piece, units, counts| {
             *searching |= piece.interrupted.is_some();
-            packets.cut(piece, account, searching, &mut |packets, piece, account, packet| {
-                pass_on(packets, piece, account, packet, units);
+            packets.cut(piece, counts, searching, &mut |packets, piece, counts, packet| {
+                pass_on(packets, piece, counts, packet, units);
             })
         })
     }
 
     fn finish(&mut self, carried: &Frames, units: &mut Frames) {
-        let GenericUnpack { account, packets, searching } = self;
-        account.finish(carried, |piece, account| {
-            packets.cut(piece, account, searching, &mut |packets, piece, account, packet| {
-                pass_on(packets, piece, account, packet, units);
+        let GenericUnpack { counts, packets, searching } = self;
+        counts.finish(carried, |piece, counts| {
+            packets.cut(piece, counts, searching, &mut |packets, piece, counts, packet| {
+                pass_on(packets, piece, counts, packet, units);
             })
         });
-        packets.finish(std::slice::from_mut(&mut account.wire));
+        packets.finish(std::slice::from_mut(&mut counts.wire));
     }
 
     fn begin_anew(&mut self) {
@@ -120,11 +120,11 @@ impl Framing for GenericUnpack {
     }
 
     fn counters(&self) -> &Counters {
-        &self.account.counters
+        &self.counts.counters
     }
 
     fn wire_counters(&self) -> &[Counters] {
-        std::slice::from_ref(&self.account.wire)
+        std::slice::from_ref(&self.counts.wire)
     }
 }
 
@@ -132,13 +132,13 @@ impl Framing for GenericUnpack {
 fn pass_on(
     packets: &mut Packets,
     piece: &Piece<'_>,
-    account: &mut StreamAccount,
+    counts: &mut StreamCounts,
     (head, unit): (Head, Slice),
     units: &mut Frames,
 ) {
     let (bytes, mark) = (piece.received.bytes(unit), piece.received.header.mark);
-    match packets.take(head, bytes, unit.tag, mark, std::slice::from_mut(&mut account.wire)) {
-        Ok(part) => account.pass_on(piece, unit.tagged(part), 1, units),
-        Err(refusal) => account.refuse_packet(refusal, head.total),
+    match packets.take(head, bytes, unit.tag, mark, std::slice::from_mut(&mut counts.wire)) {
+        Ok(part) => counts.pass_on(piece, unit.tagged(part), 1, units),
+        Err(refusal) => counts.refuse_packet(refusal, head.total),
     }
 }

@@ -22,7 +22,7 @@ pub use control::{BoardCommand, ControlService, ControlSession, Perform};
 pub(crate) use numbered_board::NumberedBoard;
 pub use outgoing::{Outgoing, Run};
 
-/// What a board has sent since it was made or reset; the other side of the receiver's books.
+/// What a board has sent since it was made or reset; the other side of the receiver's snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Hits in what was sent; of a scope event one per channel.

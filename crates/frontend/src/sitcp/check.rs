@@ -1,14 +1,15 @@
-//! Runs a splitter as the host does and holds its books to the laws: for its tests and for fuzzing.
+//! Runs a splitter as the host does and checks that its ledger balances: for its tests and for fuzzing.
 //!
 //! ```text
-//!  bytes ─► pieces ─► StreamBuffer ─► Splitter ─► Outcome { fragments and their bytes, books }
+//!  bytes ─► pieces ─► StreamBuffer ─► Splitter ─► Outcome { fragments and their bytes, snapshot }
 //! ```
 
 use std::cell::RefCell;
 
-use thalweg_data::ledger::AccountBook;
+use thalweg_data::ledger::CounterSnapshot;
 use thalweg_data::{
-    Books, Counters, Fragment, Fragments, Frames, Framing, LossReason, Mark, Pool, SourceId, Stage, Unit,
+    Counters, Fragment, Fragments, Frames, Framing, LedgerSnapshot, LossReason, Mark, Pool, SourceId, Stage,
+    Unit,
 };
 
 use super::rbcp::{self, Client, Faults, Operation, Registers};
@@ -39,13 +40,13 @@ pub struct Outcome {
     pub fragments: Vec<(Fragment, Vec<u8>)>,
     /// Receive and split of the connection, the boards' fragments, the wire. The connection is source 0, the boards of
     /// several begin at 1.
-    pub books: Books,
+    pub snapshot: LedgerSnapshot,
 }
 
 impl Outcome {
-    /// Everything lost for one reason, over all accounts.
+    /// Everything lost for one reason, over all counters.
     pub fn lost(&self, reason: LossReason, unit: Unit) -> u64 {
-        self.books.accounts.iter().map(|account| account.counters.total_lost(reason, unit)).sum()
+        self.snapshot.slots.iter().map(|counts| counts.counters.total_lost(reason, unit)).sum()
     }
 
     /// The trigger numbers, in the order of the fragments.
@@ -54,14 +55,14 @@ impl Outcome {
     }
 
     /// # Panics
-    /// When the books do not close or do not agree with the fragments that came out.
+    /// When the ledger does not balance or does not agree with the fragments that came out.
     pub fn assert_closed(&self) {
-        let discrepancies = self.books.discrepancies();
-        assert!(discrepancies.is_empty(), "the books do not close: {discrepancies:?}");
-        let counted = self.books.total_output(Stage::Unpack, Unit::Fragments);
+        let discrepancies = self.snapshot.discrepancies();
+        assert!(discrepancies.is_empty(), "the ledger does not balance: {discrepancies:?}");
+        let counted = self.snapshot.total_output(Stage::Unpack, Unit::Fragments);
         assert_eq!(counted, self.fragments.len() as u64, "each fragment is counted once");
         let bytes: usize = self.fragments.iter().map(|(_, bytes)| bytes.len()).sum();
-        assert_eq!(self.books.total_output(Stage::Unpack, Unit::Bytes), bytes as u64);
+        assert_eq!(self.snapshot.total_output(Stage::Unpack, Unit::Bytes), bytes as u64);
         for (fragment, bytes) in &self.fragments {
             assert_eq!(fragment.bytes as usize, bytes.len(), "a fragment has the bytes it says");
         }
@@ -131,7 +132,7 @@ impl Run {
     }
 
     fn close(mut self, splitter: &Splitter) -> Outcome {
-        let book = |stage, source: usize, units: &[Unit], counters: &Counters| AccountBook {
+        let slot = |stage, source: usize, units: &[Unit], counters: &Counters| CounterSnapshot {
             stage,
             source: SourceId(source as u16),
             units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
@@ -140,19 +141,19 @@ impl Run {
         let several = !splitter.board_counters().is_empty();
         let link_units = [Unit::Datagrams, Unit::Bytes, Unit::Fragments];
         let units = if several { &link_units[..2] } else { &link_units };
-        let mut accounts = vec![
-            book(Stage::Receive, 0, &[Unit::Datagrams, Unit::Bytes], &self.receive),
-            book(Stage::Unpack, 0, units, splitter.counters()),
+        let mut slots = vec![
+            slot(Stage::Receive, 0, &[Unit::Datagrams, Unit::Bytes], &self.receive),
+            slot(Stage::Unpack, 0, units, splitter.counters()),
         ];
         let first = usize::from(several);
         for (index, counters) in splitter.board_counters().iter().enumerate() {
-            accounts.push(book(Stage::Unpack, first + index, &[Unit::Fragments], counters));
+            slots.push(slot(Stage::Unpack, first + index, &[Unit::Fragments], counters));
         }
         for (index, counters) in splitter.wire_counters().iter().enumerate() {
-            accounts.push(book(Stage::Wire, first + index, &[Unit::Frames], counters));
+            slots.push(slot(Stage::Wire, first + index, &[Unit::Frames], counters));
         }
         let sources = 1 + splitter.board_counters().len();
-        self.outcome.books = Books::of(vec!["checked".to_owned(); sources], accounts);
+        self.outcome.snapshot = LedgerSnapshot::of(vec!["checked".to_owned(); sources], slots);
         self.outcome
     }
 }
@@ -162,7 +163,7 @@ pub fn profile_of(choice: u8) -> Profile {
     [Profile::Recbe, Profile::Belle2, Profile::AdcSitcp, Profile::StrTdc][usize::from(choice & 3)]
 }
 
-/// Reads arbitrary bytes as the stream of a board, in pieces, and panics when the books do not close: for fuzzing.
+/// Reads arbitrary bytes as the stream of a board, in pieces, and panics when the ledger does not balance: for fuzzing.
 pub fn check_stream(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let profile = profile_of(*choice);

@@ -1,4 +1,4 @@
-//! Golden bytes of every profile, damage, segmentation, and emulated boards, each with closed books.
+//! Golden bytes of every profile, damage, segmentation, and emulated boards, each with a balanced ledger.
 
 use proptest::prelude::*;
 use thalweg_data::{LossReason, SourceId, Stage, Unit};
@@ -149,7 +149,7 @@ fn all_kinds_of_bodies_become_fragments() {
         assert_eq!(ticks, [0x1234, 0x1250, 0x1260, 0x1270, 0x1234, 0x1260]);
         let lengths: Vec<usize> = outcome.fragments.iter().map(|(_, bytes)| bytes.len()).collect();
         assert_eq!(lengths, [30, 32, 12, 24, 6156, 12]);
-        assert_eq!(outcome.books.losses(), []);
+        assert_eq!(outcome.snapshot.losses(), []);
     }
 }
 
@@ -167,7 +167,7 @@ fn the_same_bytes_read_as_belle2() {
     let seen: Vec<_> =
         outcome.fragments.iter().map(|(one, _)| (one.source.0, one.trigger, one.ticks)).collect();
     assert_eq!(seen, [(1, 1, 0x1234), (2, 1, 0x1234), (1, 2, 0x1234)]);
-    assert_eq!(outcome.books.account(Stage::Wire, SourceId(1)), None, "Belle II blocks are not counted");
+    assert_eq!(outcome.snapshot.slot(Stage::Wire, SourceId(1)), None, "Belle II blocks are not counted");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn the_recording_of_a_board_splits_to_its_last_byte() {
         let outcome = split(&of(Profile::AdcSitcp), &bytes, pieces);
         assert_eq!(outcome.triggers(), (0..395).collect::<Vec<u64>>());
         assert!(outcome.fragments.iter().all(|(fragment, _)| fragment.bytes == 268));
-        assert_eq!(outcome.books.losses(), []);
+        assert_eq!(outcome.snapshot.losses(), []);
     }
 }
 
@@ -248,7 +248,7 @@ fn gaps_in_the_boards_own_number_are_losses_of_the_wire() {
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 3);
     assert!(splitter.witnesses().contains(&("sent_number_restarts", 1)));
     let ignored = split(&Settings { sent_number: false, ..settings }, &input, WHOLE);
-    assert_eq!(ignored.books.losses(), []);
+    assert_eq!(ignored.snapshot.losses(), []);
 }
 
 /// Frames without a hit, as the streaming TDC sends them: two delimiters, little-endian, the 24-bit number at the start.
@@ -398,7 +398,7 @@ fn a_damaged_word_costs_its_frame() {
     let outcome = stream(&mut splitter, &input, &[31]);
     outcome.assert_closed();
     assert_eq!(outcome.triggers(), [0xFF_FFFD, 0xFF_FFFE, 0xFF_FFFF, 0, 1, 2]);
-    assert_eq!(outcome.books.losses(), []);
+    assert_eq!(outcome.snapshot.losses(), []);
     assert!(splitter.witnesses().contains(&("board_unsent_bytes", 48)));
 
     // A type that does not exist, a word between the delimiters, and a missing byte.
@@ -452,7 +452,7 @@ fn an_emulated_board_sends_what_the_splitter_reads() {
             let settings = emulate::Settings { profile, mode, pads: true, ..Default::default() };
             let outcome = split(&board(profile, 7), &emulated(&settings, 200), &[1460]);
             assert_eq!(outcome.triggers(), (0..200).collect::<Vec<u64>>());
-            assert_eq!(outcome.books.losses(), []);
+            assert_eq!(outcome.snapshot.losses(), []);
             if matches!(profile, Profile::Recbe | Profile::Belle2) {
                 let ticks = |number: usize| (number as u64 * 100_003) & 0x7FFF;
                 assert!(outcome.fragments.iter().enumerate().all(|(n, (one, _))| one.ticks == ticks(n)));
@@ -568,7 +568,7 @@ proptest! {
         let input = [block.repeat(2), noise, block.repeat(4)].concat();
         let settings = Settings { longest_block_bytes: Some(400), ..board(Profile::Recbe, 7) };
         let outcome = split(&settings, &input, &[piece]);
-        // Noise may look like a header and swallow blocks behind it; the first two are safe, and the books close.
+        // Noise may look like a header and swallow blocks behind it; the first two are safe, and the ledger balances.
         prop_assert!(outcome.fragments.len() >= 2);
     }
 }

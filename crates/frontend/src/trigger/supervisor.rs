@@ -4,7 +4,7 @@
 //!  offered ──► busy? ─ no ─► accepted: the next number
 //!                └─ yes ─► refused, counted: Events in = out + lost { busy }
 //! ```
-//! The host raises and lowers BUSY at the times at which it saw it, and publishes the counters as the account of the stage
+//! The host raises and lowers BUSY at the times at which it saw it, and publishes them as the counters of the stage
 //! `trigger`.
 
 use thalweg_data::{Counters, LossReason, Unit};

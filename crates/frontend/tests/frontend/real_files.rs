@@ -20,7 +20,7 @@ fn compass_with_waveforms() {
         let decode = compass::CompassDecode::new(SourceId(0), &settings).expect("defaults");
         let outcome = check::stream(unpack, decode, &bytes, pieces);
         outcome.assert_closed();
-        assert_eq!(outcome.books.losses(), []);
+        assert_eq!(outcome.snapshot.losses(), []);
         assert_eq!(outcome.hits.len(), 102);
         let channels: BTreeSet<u16> = outcome.hits.iter().map(|hit| hit.channel).collect();
         assert_eq!(channels.len(), 2);
@@ -43,7 +43,7 @@ fn abcd_file(name: &str, tick_ps: f64, hits: usize, channels: &[u16]) {
         let decode = abcd::AbcdDecode::new(SourceId(0), &settings).expect("possible");
         let outcome = check::stream(unpack, decode, &bytes, pieces);
         outcome.assert_closed();
-        assert_eq!(outcome.books.losses(), []);
+        assert_eq!(outcome.snapshot.losses(), []);
         assert_eq!(outcome.hits.len(), hits);
         assert_eq!(outcome.counters(Stage::Unpack).total_output(Unit::Frames), hits as u64);
         let seen: BTreeSet<u16> = outcome.hits.iter().map(|hit| hit.channel).collect();

@@ -1,7 +1,7 @@
 //! The state of the run, its configuration, the host, and the metrics.
 //!
 //! ```text
-//!  Hub ─► /api/state, /api/events        books, state ─► /metrics        books ─► /api/topology        past ─► /api/history
+//!  Hub ─► /api/state, /api/events        snapshot, state ─► /metrics        snapshot ─► /api/topology        past ─► /api/history
 //! ```
 
 use std::sync::Arc;
@@ -75,9 +75,9 @@ pub(super) async fn history(State(shared): State<Arc<Shared>>, uri: Uri) -> Answ
 }
 
 pub(super) async fn topology(State(shared): State<Arc<Shared>>) -> Answer {
-    let books = shared.ask(|experiment| experiment.books()).await?;
+    let snapshot = shared.ask(|experiment| experiment.snapshot()).await?;
     let none = || Refusal::new(StatusCode::NOT_FOUND, "there was no run yet", "start one, and ask again");
-    let topology = books.and_then(|books| books.topology).ok_or_else(none)?;
+    let topology = snapshot.and_then(|snapshot| snapshot.topology).ok_or_else(none)?;
     Ok(Json(&*topology).into_response())
 }
 
@@ -96,7 +96,8 @@ pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
         answers: shared.traffic.answers().collect(),
         refused_connections: shared.traffic.refused_connections(),
     };
-    let text =
-        shared.ask(move |experiment| metrics::text(experiment.books().as_ref(), &frame.state, &own)).await?;
+    let text = shared
+        .ask(move |experiment| metrics::text(experiment.snapshot().as_ref(), &frame.state, &own))
+        .await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }

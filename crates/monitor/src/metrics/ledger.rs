@@ -1,4 +1,4 @@
-//! The books as metrics: a family for each entry and unit, a sample for each stage, source and reason.
+//! The ledger as metrics: a family for each entry and unit, a sample for each stage, source and reason.
 //!
 //! ```text
 //!  order, board0, hits: in 50, out 45, late 2 ─► thalweg_input_hits_total{stage="order",source="board0",unit="hits"} 50, …
@@ -114,13 +114,13 @@ mod tests {
     #[test]
     fn what_was_missing_and_comes_makes_no_counter_fall() {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
-        let account = ledger.open(Stage::Wire, SourceId(0), &[Unit::Fragments]);
+        let slot = ledger.open(Stage::Wire, SourceId(0), &[Unit::Fragments]);
         let mut counters = Counters::default();
         let mut samples = |count: &dyn Fn(&mut Counters)| {
             count(&mut counters);
-            account.publish(&counters);
+            slot.publish(&counters);
             let mut exposition = Exposition::default();
-            write(&mut exposition, &ledger.books().entries());
+            write(&mut exposition, &ledger.snapshot().entries());
             let text = exposition.finish();
             let of = |name: &str| {
                 let line = text.lines().find(|line| line.starts_with(name));
@@ -138,7 +138,7 @@ mod tests {
             counters.gap_filled(Unit::Fragments, 2);
         });
         assert_eq!((opened, filled), ([5, 5, 0], [5, 5, 2]));
-        let entries = &ledger.books().entries()[0];
+        let entries = &ledger.snapshot().entries()[0];
         assert_eq!(entries.lost.values().sum::<u64>(), 3, "what is still missing");
     }
 

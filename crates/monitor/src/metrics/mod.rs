@@ -1,7 +1,7 @@
-//! Metrics for Prometheus and its like: the books, and what the state says.
+//! Metrics for Prometheus and its like: the ledger, and what the state says.
 //!
 //! ```text
-//!  Books ─► thalweg_lost_hits_total{stage, source, unit, reason}, …
+//!  Ledgers ─► thalweg_lost_hits_total{stage, source, unit, reason}, …
 //!  state ─► thalweg_source_hit_rate_hertz{source}, …              ─► OpenMetrics text
 //!  server ► thalweg_monitor_streams, …
 //! ```
@@ -11,7 +11,7 @@ pub mod exposition;
 mod ledger;
 mod state;
 
-use thalweg_data::Books;
+use thalweg_data::LedgerSnapshot;
 
 use exposition::{Exposition, Kind};
 
@@ -32,12 +32,12 @@ pub(crate) struct Own {
 }
 
 /// All metrics.
-pub(crate) fn text(books: Option<&Books>, state: &LiveState, own: &Own) -> String {
+pub(crate) fn text(snapshot: Option<&LedgerSnapshot>, state: &LiveState, own: &Own) -> String {
     let mut exposition = Exposition::default();
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     exposition.family("thalweg_program", Kind::Info, "", "The program.").sample(&version, 1.0);
-    if let Some(books) = books {
-        ledger::write(&mut exposition, &books.entries());
+    if let Some(snapshot) = snapshot {
+        ledger::write(&mut exposition, &snapshot.entries());
     }
     state::write(&mut exposition, state);
     let streams = "Browsers and programs that watch the state.";

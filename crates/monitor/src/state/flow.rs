@@ -15,7 +15,7 @@ pub struct FlowPlace {
     pub path: Lane,
     /// The stage.
     pub stage: Stage,
-    /// Whose accounts, and in which units.
+    /// Whose counters, and in which units.
     pub counted: BTreeSet<(String, Unit)>,
     /// Of these units, those that come into being here.
     pub made: BTreeSet<Unit>,

@@ -79,7 +79,7 @@ pub struct RunIdentity {
     pub limits: EndWhen,
     /// Where it is recorded.
     pub directory: String,
-    /// Whether its data are kept: of a run that was started without, only `run.json`, the books, losses and spectra are.
+    /// Whether its data are kept: of a run that was started without, only `run.json`, the ledger, losses and spectra are.
     pub keeps_data: bool,
 }
 

@@ -42,11 +42,11 @@ fn the_documentation_lists_every_metric() {
     let samples = metrics::read(&serve().client().get("/metrics").text()).expect("metrics");
     let units = ["datagrams", "bytes", "frames", "hits", "fragments", "events"];
     let nouns = ["input", "output", "overhead", "filtered", "held", "lost", "gap_opened", "gap_filled"];
-    let is_of_the_books = |name: &str| {
+    let is_of_the_ledger = |name: &str| {
         let name = name.trim_end_matches("_total");
         nouns.iter().any(|noun| units.iter().any(|unit| name == format!("thalweg_{noun}_{unit}")))
     };
-    for name in samples.keys().filter(|name| !is_of_the_books(name)) {
+    for name in samples.keys().filter(|name| !is_of_the_ledger(name)) {
         assert!(text.contains(&format!("`{name}")), "{name} is not in docs/operation/monitor.md");
     }
 }

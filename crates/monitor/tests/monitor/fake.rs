@@ -15,7 +15,9 @@ use thalweg_analysis::clocks::ClockState;
 use thalweg_analysis::cut::Scope;
 use thalweg_analysis::spectrum::{Path, Settings, SpectrumSet};
 use thalweg_analysis::view::{Applied, ChangeKind, NewCalibration, NewCut};
-use thalweg_data::{Books, Counters, Flags, Hit, Ledger, LossReason, RunState, SourceId, Stage, Unit};
+use thalweg_data::{
+    Counters, Flags, Hit, Ledger, LedgerSnapshot, LossReason, RunState, SourceId, Stage, Unit,
+};
 use thalweg_monitor::alarm::{Alarm, Level};
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::{
@@ -106,7 +108,7 @@ fn spectra() -> SpectrumSet {
     set
 }
 
-pub fn books() -> Books {
+pub fn snapshot() -> LedgerSnapshot {
     let ledger = Ledger::create(None, &["board0".into(), "bo\"ard\\1".into()]).expect("in memory");
     for source in [SourceId(0), SourceId(1)] {
         for (stage, unit) in [
@@ -126,8 +128,8 @@ pub fn books() -> Books {
             ledger.open(stage, source, &[unit]).publish(&counters);
         }
     }
-    let topology = thalweg_data::topology::Topology::of_names(&ledger.books().sources);
-    Books { topology: Some(topology.into()), ..ledger.books() }
+    let topology = thalweg_data::topology::Topology::of_names(&ledger.snapshot().sources);
+    LedgerSnapshot { topology: Some(topology.into()), ..ledger.snapshot() }
 }
 
 /// A source of two channels.
@@ -234,8 +236,8 @@ impl Experiment for Fake {
             .collect()
     }
 
-    fn books(&self) -> Option<Books> {
-        Some(books())
+    fn snapshot(&self) -> Option<LedgerSnapshot> {
+        Some(snapshot())
     }
 
     fn spectra(&self) -> Option<SpectrumSet> {

@@ -94,7 +94,7 @@ fn sample(line: &str) -> Result<(String, Labels, f64), String> {
 }
 
 #[test]
-fn the_metrics_are_of_the_standard_and_hold_the_books() {
+fn the_metrics_are_of_the_standard_and_hold_the_ledger() {
     let served = serve();
     let answer = served.client().get("/metrics");
     assert_eq!(

@@ -93,7 +93,7 @@ impl Stand {
                 Pushed::Taken => {
                     self.taken[usize::from(fed.source)] += fed.times.len() as u64;
                     assert!(self.batch.hits.is_empty() && self.batch.extras.is_empty());
-                    self.check_books();
+                    self.check_ledger();
                     self.most_bytes = self.most_bytes.max(self.order.held_bytes());
                     self.drain();
                     return;
@@ -104,7 +104,7 @@ impl Stand {
         panic!("after pulling everything a batch is taken");
     }
 
-    fn check_books(&self) {
+    fn check_ledger(&self) {
         for source in (0..self.sources).map(|index| SourceId(index as u16)) {
             let counters = self.order.counters(source);
             self.ledger.open(Stage::Order, source, &[Unit::Hits]).publish(counters);
@@ -112,7 +112,7 @@ impl Stand {
             let out = self.out.iter().filter(|hit| hit.channel == source.0).count();
             assert_eq!(counters.total_output(Unit::Hits), out as u64);
         }
-        assert_eq!(self.ledger.books().discrepancies(), []);
+        assert_eq!(self.ledger.snapshot().discrepancies(), []);
     }
 
     fn drain(&mut self) {
@@ -137,7 +137,7 @@ impl Stand {
             self.out.extend_from_slice(&out.hits);
             self.extras.extend_from_slice(&out.extras);
         }
-        self.check_books();
+        self.check_ledger();
     }
 
     fn end_all(&mut self) {

@@ -167,7 +167,7 @@ fn fault(
     }
     match beside.dropped {
         Some(dropped) if dropped != lost => Some(format!(
-            "{lost} datagrams are missing and the device says {dropped}: the books do not close"
+            "{lost} datagrams are missing and the device says {dropped}: the ledger does not balance"
         )),
         _ if lost > 0 && reception.longest_gap_s > LONGEST_GAP_S + schedule.longest_pause_s() => {
             Some(format!(
@@ -254,7 +254,7 @@ mod tests {
             Outcome::Invalid(why) => assert!(why.contains(word), "{why}"),
             other => panic!("{other:?}, and not: {word}"),
         };
-        invalid(outcome(&emission(1e-3), &reception(310), dropped(8)), "the books do not close");
+        invalid(outcome(&emission(1e-3), &reception(310), dropped(8)), "the ledger does not balance");
         let socket = Beside { socket_drops: 10, ..NOTHING };
         invalid(outcome(&emission(1e-3), &reception(310), socket), "receiving socket");
         let stalled = Reception { longest_gap_s: 0.05, ..reception(310) };

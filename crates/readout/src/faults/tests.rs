@@ -1,8 +1,8 @@
-//! Each fault alone, all together, in datagrams and streams; the books close behind every batch.
+//! Each fault alone, all together, in datagrams and streams; the ledger balances behind every batch.
 
 use serde_json::json;
-use thalweg_data::ledger::AccountBook;
-use thalweg_data::{Books, Framing, SourceId, Stage};
+use thalweg_data::ledger::CounterSnapshot;
+use thalweg_data::{Framing, LedgerSnapshot, SourceId, Stage};
 use thalweg_frontend::generic::emit::Encoder;
 use thalweg_frontend::generic::{GenericUnpack, Settings};
 
@@ -82,12 +82,12 @@ impl Source for Given {
     }
 }
 
-fn book(stage: Stage, units: &[Unit], counters: &Counters) -> AccountBook {
+fn slot(stage: Stage, units: &[Unit], counters: &Counters) -> CounterSnapshot {
     let units = units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64);
-    AccountBook { stage, source: SourceId(0), units, counters: counters.clone() }
+    CounterSnapshot { stage, source: SourceId(0), units, counters: counters.clone() }
 }
 
-/// Everything that comes out, with the laws checked behind every batch.
+/// Everything that comes out, with the balance equations checked behind every batch.
 fn all(faulty: &mut Faulty, mut each: impl FnMut(&Frames, &Counters) -> usize) -> Vec<Vec<u8>> {
     let (mut frames, mut out, mut mark) = (Frames::default(), Vec::new(), Mark(0));
     loop {
@@ -96,8 +96,8 @@ fn all(faulty: &mut Faulty, mut each: impl FnMut(&Frames, &Counters) -> usize) -
         assert!(frames.header.mark >= mark, "marks never go back");
         mark = frames.header.mark;
         assert_eq!(received == Received::Data, !frames.slices.is_empty());
-        let accounts = vec![book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.counters())];
-        assert_eq!(Books::of(vec!["given".to_owned()], accounts).discrepancies(), []);
+        let slots = vec![slot(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.counters())];
+        assert_eq!(LedgerSnapshot::of(vec!["given".to_owned()], slots).discrepancies(), []);
         let carried = frames.carried as usize;
         out.extend(frames.slices.iter().map(|slice| frames.bytes(*slice)[carried..].to_vec()));
         let left_over = each(&frames, faulty.counters());
@@ -255,8 +255,8 @@ fn packets(description: &Settings, count: u64) -> Vec<Vec<u8>> {
     (0..count).map(packet).collect()
 }
 
-/// The books of receive and unpack behind a bad network.
-fn books(source: Given, description: &Settings, settings: FaultSettings) -> (Books, Faults) {
+/// The ledger of receive and unpack behind a bad network.
+fn snapshot(source: Given, description: &Settings, settings: FaultSettings) -> (LedgerSnapshot, Faults) {
     let mut unpack = GenericUnpack::new(SourceId(0), description).expect("possible");
     let mut faulty = Faulty::new(Box::new(source), settings).expect("possible");
     let mut units = Frames::default();
@@ -268,14 +268,14 @@ fn books(source: Given, description: &Settings, settings: FaultSettings) -> (Boo
     let mut carried = Frames::default();
     faulty.give_carried(&mut carried);
     unpack.finish(&carried, &mut units);
-    let accounts = vec![
-        book(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &unpack.wire_counters()[0]),
-        book(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.counters()),
-        book(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], unpack.counters()),
+    let slots = vec![
+        slot(Stage::Wire, &[Unit::Datagrams, Unit::Frames], &unpack.wire_counters()[0]),
+        slot(Stage::Receive, &[Unit::Datagrams, Unit::Bytes], faulty.counters()),
+        slot(Stage::Unpack, &[Unit::Datagrams, Unit::Bytes, Unit::Frames], unpack.counters()),
     ];
-    let books = Books::of(vec!["given".to_owned()], accounts);
-    assert_eq!(books.discrepancies(), []);
-    (books, faulty.faults())
+    let snapshot = LedgerSnapshot::of(vec!["given".to_owned()], slots);
+    assert_eq!(snapshot.discrepancies(), []);
+    (snapshot, faulty.faults())
 }
 
 #[test]
@@ -285,9 +285,9 @@ fn the_path_finds_exactly_what_was_dropped_and_doubled() {
     // A loss before the first or behind the last datagram would show in no sequence number: not with this seed.
     let settings =
         FaultSettings { drop: 0.01, duplicate: 0.02, reorder: 0.03, seed: 2, ..Default::default() };
-    let (books, faults) = books(source, &description, settings);
+    let (snapshot, faults) = snapshot(source, &description, settings);
     let lost = |reason| {
-        let of = |stage| books.account(stage, SourceId(0)).expect("open").counters.clone();
+        let of = |stage| snapshot.slot(stage, SourceId(0)).expect("open").counters.clone();
         of(Stage::Wire).total_lost(reason, Unit::Datagrams)
             + of(Stage::Unpack).total_lost(reason, Unit::Datagrams)
     };
@@ -297,16 +297,16 @@ fn the_path_finds_exactly_what_was_dropped_and_doubled() {
 }
 
 #[test]
-fn books_close_over_every_fault_in_datagrams_and_streams() {
+fn the_ledger_balances_over_every_fault_in_datagrams_and_streams() {
     for seed in 0..20 {
         let every =
             FaultSettings { drop: 0.1, duplicate: 0.1, reorder: 0.1, truncate: 0.1, bit_flip: 0.1, seed };
         let generic = description(false);
-        books(Given::datagrams(packets(&generic, 500), 16), &generic, every.clone());
+        snapshot(Given::datagrams(packets(&generic, 500), 16), &generic, every.clone());
         let generic = description(true);
         let stream = packets(&generic, 500).concat().chunks(1001).map(<[u8]>::to_vec).collect();
         let settings = FaultSettings { drop: 0.0, duplicate: 0.0, reorder: 0.0, ..every };
-        let (_, faults) = books(Given::stream(stream), &generic, settings);
+        let (_, faults) = snapshot(Given::stream(stream), &generic, settings);
         assert!(faults.truncated + faults.flipped_bits > 0);
     }
 }
@@ -340,7 +340,7 @@ fn what_was_done_stands_beside_the_source_s_own_witnesses() {
 }
 
 #[test]
-fn what_the_source_itself_filtered_and_lost_stays_in_the_books() {
+fn what_the_source_itself_filtered_and_lost_stays_in_the_ledger() {
     let mut writer = crate::pcap::CaptureWriter::new(Vec::new()).expect("memory");
     let from = "10.0.0.7:4000".parse().expect("an address");
     for number in 0..1000 {

@@ -53,7 +53,7 @@ pub trait Inputs<O: Framed>: Send {
         false
     }
 
-    /// What a link has received, in datagrams and bytes, over all its connections: the account of the stage `receive`.
+    /// What a link has received, in datagrams and bytes, over all its connections: the counters of the stage `receive`.
     fn receive_counters(&self, link: LinkId) -> Counters;
 
     /// Bytes that wait to be received over a link; 0 of one that is not open.
@@ -76,13 +76,13 @@ pub trait Inputs<O: Framed>: Send {
         0
     }
 
-    /// Counters beside the books: those of the link's present connection, or of its last one.
+    /// Counters beside the ledger: those of the link's present connection, or of its last one.
     fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)>;
 
     /// What of a link's file could not be read, and where, in words; `None` when all of it was, and of what is no file.
     fn unreadable(&self, link: LinkId) -> Option<String>;
 
-    /// A link's framing, for its counters: the account of the stage `unpack`.
+    /// A link's framing, for its counters: the counters of the stage `unpack`.
     fn framing(&self, link: LinkId) -> &dyn Framing<Output = O>;
 
     /// One line on a link's socket.

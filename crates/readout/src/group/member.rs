@@ -53,13 +53,13 @@ pub(super) struct Member<O> {
     first_retry: Duration,
     /// When an open connection without a byte is reported; `None` once it was, or has spoken.
     silent_at: Option<Instant>,
-    /// Books of connections that are gone.
+    /// Ledgers of connections that are gone.
     past: Box<Counters>,
     /// Why the connection is gone.
     failure: Option<String>,
     /// What of a file that has ended could not be read.
     unreadable: Option<String>,
-    /// Counters beside the books of the connection that ended last.
+    /// Counters beside the ledger of the connection that ended last.
     last_witnesses: Vec<(&'static str, u64)>,
 }
 

@@ -304,7 +304,7 @@ impl<O: Framed> Group<O> {
         self.try_away(now);
     }
 
-    /// Accounts for a link whose connection is gone, and sees whether it may come back.
+    /// Counters for a link whose connection is gone, and sees whether it may come back.
     fn close_link(&mut self, key: usize, taker: &mut dyn Take<O>) {
         let comes_back = self.members[key].reopen.is_some() && !self.closing;
         let member = &mut self.members[key];

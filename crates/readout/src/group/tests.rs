@@ -225,7 +225,7 @@ fn without_a_free_block_a_link_waits_and_others_do_not() {
 }
 
 #[test]
-fn a_board_that_drops_its_connection_comes_back_with_books_that_close() {
+fn a_board_that_drops_its_connection_comes_back_with_a_ledger_that_balances() {
     let clock = RunClock::start();
     let (link, listener, mut board, _) = tcp_link(clock, true);
     let mut group = Group::new(vec![link], settings(), clock).expect("descriptors");

@@ -1,4 +1,4 @@
-//! Loss on the way out of a board, by seed, with an exact account of what it took.
+//! Loss on the way out of a board, by seed, with an exact count of what it took.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;

@@ -16,7 +16,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::new(Pool::new(4, 4096).expect("the sizes are possible"));
 }
 
-/// Reads arbitrary bytes as a capture and panics when a law does not hold: for fuzzing.
+/// Reads arbitrary bytes as a capture and panics when a balance equation does not hold: for fuzzing.
 ///
 /// # Panics
 /// As said.

@@ -1,4 +1,4 @@
-//! Every link layer and format, damage of every kind, and the law `in = out + filtered + lost` behind every batch.
+//! Every link layer and format, damage of every kind, and the balance equation `in = out + filtered + lost` behind every batch.
 
 use std::io::Cursor;
 use std::net::SocketAddr;
@@ -738,14 +738,14 @@ fn samples() -> Vec<Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_bytes_break_a_law(bytes in prop::collection::vec(any::<u8>(), 0..600), which in 0..3usize) {
+    fn no_bytes_break_a_balance_equation(bytes in prop::collection::vec(any::<u8>(), 0..600), which in 0..3usize) {
         let section = [0x0A, 0x0D, 0x0D, 0x0A, 28, 0, 0, 0, 0x4D, 0x3C, 0x2B, 0x1A];
         let starts = [file_header(1).to_vec(), section.to_vec(), Vec::new()];
         check(&[&starts[which][..], &bytes].concat());
     }
 
     #[test]
-    fn no_mutation_of_a_capture_breaks_a_law(
+    fn no_mutation_of_a_capture_breaks_a_balance_equation(
         which in 0..2usize,
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         cut in any::<prop::sample::Index>(),

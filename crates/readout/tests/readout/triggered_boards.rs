@@ -191,7 +191,7 @@ fn read_all(group: &mut Group<Fragments>, hosted: &HostedBoards, seen: &mut Seen
     group.turn(WAIT, &mut each(|_, _, fragments| seen.take(fragments))).expect("a group");
 }
 
-fn books_close(group: &Group<Fragments>) {
+fn ledger_balances(group: &Group<Fragments>) {
     for link in group.links() {
         let (received, split) = (group.receive_counters(link), group.framing(link).counters());
         assert_eq!(received.total_output(Unit::Bytes), split.total_input(Unit::Bytes));
@@ -216,7 +216,7 @@ fn a_hundred_and_five_tcp_boards_answer_every_trigger() {
     assert!(totals.boards.iter().all(|board| board.bytes == 380 * totals.accepted()));
     assert_eq!(totals.lateness.spread().count, totals.accepted());
     assert!(totals.skew.spread().p50_ns > 0);
-    books_close(&group);
+    ledger_balances(&group);
     hosted.end();
     assert_eq!(hosted.failures(), [] as [String; 0]);
 }
@@ -261,7 +261,7 @@ fn three_hundred_and_twenty_udp_boards_answer_over_one_socket() {
         "{came} of {sent}, {} dropped",
         dropped(&group)
     );
-    books_close(&group);
+    ledger_balances(&group);
     assert_eq!(hosted.failures(), [] as [String; 0]);
 }
 
@@ -296,7 +296,7 @@ fn a_reader_that_pauses_makes_the_trigger_busy_and_loses_nothing() {
         "accepted triggers are numbered without gaps, and every board answered them in order"
     );
     assert!(totals.boards.iter().all(|board| board.discarded_fragments == 0));
-    books_close(&group);
+    ledger_balances(&group);
     hosted.end();
 }
 
@@ -337,7 +337,7 @@ fn triggers_that_fell_due_while_boards_were_away_are_refused_and_not_answered_la
     let totals = hosted.totals();
     assert_eq!((totals.offered(), totals.accepted(), totals.refused()), (10_000, 4_096, 5_904));
     assert_eq!((totals.refused_by_boards, seen.fragments), (5_904, 8_192));
-    books_close(&group);
+    ledger_balances(&group);
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn a_board_that_dies_and_comes_back_is_read_again() {
     let sent_bytes = board.bytes - board.discarded_bytes;
     assert_eq!(group.receive_counters(LinkId(5)).total_output(Unit::Bytes), sent_bytes);
     assert_eq!(totals.accepted() + totals.refused(), TRIGGERS);
-    books_close(&group);
+    ledger_balances(&group);
 }
 
 #[test]
@@ -415,7 +415,7 @@ fn unpaced_boards_send_as_fast_as_they_are_read() {
     let totals = hosted.totals();
     assert_eq!((totals.accepted(), totals.refused()), (20_000, 0));
     assert_eq!((seen.fragments, seen.steps), (640_000, 0));
-    books_close(&group);
+    ledger_balances(&group);
 }
 
 #[test]
@@ -432,5 +432,5 @@ fn boards_that_are_stopped_in_full_swing_answer_nothing_twice() {
     read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     assert_eq!((seen.fragments, seen.steps), (8 * hosted.totals().accepted(), 0));
-    books_close(&group);
+    ledger_balances(&group);
 }

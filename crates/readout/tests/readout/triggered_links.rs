@@ -45,7 +45,7 @@ fn sent(hosted: &HostedBoards) -> u64 {
     hosted.totals().boards.iter().map(|board| board.fragments - board.discarded_fragments).sum()
 }
 
-/// Triggers the boards and reads them; checks the books of every link.
+/// Triggers the boards and reads them; checks the ledger of every link.
 fn run(opened: OpenedLinks, feed: Feed, clock: RunClock) -> (Seen, Option<TriggeredTotals>) {
     let mut controls = opened.controls;
     let mut hosted = (!opened.hosted.is_empty())

@@ -75,15 +75,15 @@ pub struct Inspection {
     pub raw: Vec<RawContent>,
     /// What each cut was given and kept, as in `run.json`.
     pub cuts: Vec<CutRecord>,
-    /// Hits that came to the recording and were left out of it on request, as the books tell.
+    /// Hits that came to the recording and were left out of it on request, as the ledger tells.
     pub hits_left_out: Option<u64>,
-    /// Whether the books close.
+    /// Whether the ledger balances.
     pub ledger_closed: Option<bool>,
     /// Losses, as in `run.json`.
     pub losses: serde_json::Value,
     /// Losses as people read them, of a run that is over.
     pub loss: Option<LossReport>,
-    /// Losses that are not in the books, in words: late hits, triggers unseen, unread bytes.
+    /// Losses that are not in the ledger, in words: late hits, triggers unseen, unread bytes.
     pub beside: Vec<String>,
     /// What the operator has written down, oldest first.
     pub notes: Vec<Note>,
@@ -181,7 +181,7 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
 impl Inspection {
     fn take_record(&mut self, record: RunRecord) {
         self.loss = record.loss_report();
-        self.beside = record.beside_the_books();
+        self.beside = record.beside_the_ledger();
         self.title = record.title;
         self.state = Some(record.state);
         self.sources = record.sources;

@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::{Books, HitEvents, Ledger, StageRole, Unit};
+use thalweg_data::{HitEvents, Ledger, LedgerSnapshot, StageRole, Unit};
 
 use super::coincidences::CoincidencesReader;
 use super::recover_table::DamagedTable;
@@ -39,19 +39,19 @@ pub struct RecoverReport {
     pub removed: Option<RemovedTables>,
     /// Hits on file now.
     pub hits_on_file: u64,
-    /// Hits that had come to the recording when the run ended, as far as its books tell.
+    /// Hits that had come to the recording when the run ended, as far as its ledger tells.
     pub hits_came: Option<u64>,
     /// Hits that had come and are not on file.
     pub hits_not_on_file: Option<u64>,
     /// Events of hits on file now.
     pub coincidences_on_file: u64,
-    /// Events of hits that had come to the recording when the run ended, as far as its books tell.
+    /// Events of hits that had come to the recording when the run ended, as far as its ledger tells.
     pub coincidences_came: Option<u64>,
     /// Events of hits that had come and are not on file.
     pub coincidences_not_on_file: Option<u64>,
     /// Events on file now.
     pub events_on_file: u64,
-    /// Events that had come to the recording when the run ended, as far as its books tell.
+    /// Events that had come to the recording when the run ended, as far as its ledger tells.
     pub events_came: Option<u64>,
     /// Events that had come and are not on file.
     pub events_not_on_file: Option<u64>,
@@ -180,22 +180,22 @@ fn rewrite_record(
         has_ended && record.ledger.is_some() && tables.iter().all(names)
     };
     let complete = known.as_ref().is_ok_and(is_complete);
-    let books = Ledger::read_file(&directory.ledger()).ok();
+    let snapshot = Ledger::read_file(&directory.ledger()).ok();
     // A run without a ledger anywhere, which says how it ended, cannot be completed any further.
     let has_said_all = known.as_ref().is_ok_and(|record| {
-        record.state == RunRecordState::Recovered && (books.is_none() || record.ledger.is_some())
+        record.state == RunRecordState::Recovered && (snapshot.is_none() || record.ledger.is_some())
     });
     if (complete || has_said_all) && !report.changed {
         return Ok(());
     }
-    let mut record = known.unwrap_or_else(|_| unknown_run(directory, books.as_ref()));
+    let mut record = known.unwrap_or_else(|_| unknown_run(directory, snapshot.as_ref()));
     let (stopped, ledger) = (std::mem::take(&mut record.stopped), record.ledger.take());
-    record.stop(RunRecordState::Recovered, tables, books.as_ref());
+    record.stop(RunRecordState::Recovered, tables, snapshot.as_ref());
     // When it was recovered is not when it stopped; nobody knows the latter of a killed run.
     record.stopped = stopped;
     record.ledger = record.ledger.or(ledger);
-    if let Some(books) = &record.ledger {
-        report.compare(books);
+    if let Some(snapshot) = &record.ledger {
+        report.compare(snapshot);
     }
     record.missing.extend(report.missing.iter().cloned());
     directory.add_documents(&mut record.documents);
@@ -205,11 +205,11 @@ fn rewrite_record(
 }
 
 /// The record of a run that has left none that can be read.
-fn unknown_run(directory: &RunDirectory, books: Option<&Books>) -> RunRecord {
+fn unknown_run(directory: &RunDirectory, snapshot: Option<&LedgerSnapshot>) -> RunRecord {
     RunRecord {
         format: crate::run_record::FORMAT,
         number: directory.number(),
-        sources: books.map(|books| books.sources.clone()).unwrap_or_default(),
+        sources: snapshot.map(|snapshot| snapshot.sources.clone()).unwrap_or_default(),
         remarks: vec!["run.json was missing or damaged".to_owned()],
         ..RunRecord::default()
     }
@@ -256,11 +256,11 @@ impl RecoverReport {
     }
 
     /// Tells what had come to the recording and is not on file. What was left out on request had not come to it.
-    fn compare(&mut self, books: &LedgerRecord) {
+    fn compare(&mut self, snapshot: &LedgerRecord) {
         let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
-        self.hits_came = books.total(StageRole::Recording, Unit::Hits, wanted);
-        self.events_came = books.total_events(Table::Events, wanted);
-        self.coincidences_came = books.total_events(Table::Coincidences, wanted);
+        self.hits_came = snapshot.total(StageRole::Recording, Unit::Hits, wanted);
+        self.events_came = snapshot.total_events(Table::Events, wanted);
+        self.coincidences_came = snapshot.total_events(Table::Coincidences, wanted);
         let rows_removed = |table| self.removed.as_ref().map_or(0, |removed| removed.rows_of(table));
         let missing = |came: Option<u64>, on_file: u64, table| {
             came.map(|came| came.saturating_sub(on_file).saturating_sub(rows_removed(table)))

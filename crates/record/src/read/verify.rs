@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::{LedgerError, LossReport};
-use thalweg_data::{Books, Flags, Hit, Ledger, Noted, StageRole, Unit};
+use thalweg_data::{Flags, Hit, Ledger, LedgerSnapshot, Noted, StageRole, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
@@ -65,7 +65,7 @@ pub struct VerifyReport {
     pub identity: Option<IdentityRecord>,
     /// What went from each readout unit of it to each builder unit.
     pub edges: Vec<EdgeReport>,
-    /// The books.
+    /// The ledger.
     pub ledger: LedgerReport,
 }
 
@@ -86,10 +86,10 @@ pub struct TableReport {
     pub payload_bytes: u64,
 }
 
-/// What [`verify`] found in the books.
+/// What [`verify`] found in the ledger.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LedgerReport {
-    /// Whether the run has books.
+    /// Whether the run has snapshot.
     pub present: bool,
     /// Whether they close.
     pub closed: bool,
@@ -99,7 +99,7 @@ pub struct LedgerReport {
     pub hits_left_out: Option<u64>,
     /// What they call lost, as people read it.
     pub loss: LossReport,
-    /// Losses that are not in the books, in words: late hits, triggers unseen, unread bytes.
+    /// Losses that are not in the ledger, in words: late hits, triggers unseen, unread bytes.
     pub beside: Vec<String>,
     /// Hits that they call lost, at any stage.
     pub hits_lost: u64,
@@ -164,8 +164,8 @@ pub(super) struct Verified {
     pub(super) report: VerifyReport,
     /// The triggers of its events.
     pub(super) triggers: Triggers,
-    /// Its books, where they can be read.
-    pub(super) books: Result<Books, LedgerError>,
+    /// Its ledger, where they can be read.
+    pub(super) snapshot: Result<LedgerSnapshot, LedgerError>,
 }
 
 impl Verifying {
@@ -203,14 +203,14 @@ impl Verifying {
         let mut triggers = check_tables(&mut report, &directory, record.as_ref(), ranges)?;
         triggers.compare(&mut report);
         check_presence(&mut report, record.as_ref());
-        let books = Ledger::read_file(&directory.ledger());
+        let snapshot = Ledger::read_file(&directory.ledger());
         if let Some(record) = record {
             report.state = record.state;
             compare_tables(&mut report, &record);
             compare_documents(&mut report, &directory, &record);
-            compare_ledger(&mut report, books.as_ref().ok(), &record);
+            compare_ledger(&mut report, snapshot.as_ref().ok(), &record);
         }
-        Ok(Verified { directory, report, triggers, books })
+        Ok(Verified { directory, report, triggers, snapshot })
     }
 }
 
@@ -246,7 +246,7 @@ fn check_tables(
 /// Whether there is a table, where one must be.
 fn check_presence(report: &mut VerifyReport, record: Option<&RunRecord>) {
     let is_list = |table: &str| Table::LISTS.iter().any(|list| list.word() == table);
-    // A node that reads and ships has books and no table.
+    // A node that reads and ships has snapshot and no table.
     let none_promised = record.is_some_and(|record| {
         matches!(record.state, RunRecordState::Stopped | RunRecordState::Recovered)
             && record.tables.iter().all(|said| is_list(&said.table))
@@ -479,7 +479,7 @@ fn compare_documents(report: &mut VerifyReport, directory: &RunDirectory, record
     }
 }
 
-fn compare_ledger(report: &mut VerifyReport, books: Option<&Books>, record: &RunRecord) {
+fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, record: &RunRecord) {
     let Some(ledger) = &record.ledger else {
         // A killed run may have left none, and `recover` cannot know it.
         if !matches!(record.state, RunRecordState::Running | RunRecordState::Recovered) {
@@ -497,7 +497,7 @@ fn compare_ledger(report: &mut VerifyReport, books: Option<&Books>, record: &Run
         hits_recorded: ledger.total(StageRole::Recording, Unit::Hits, |row| row.output),
         hits_left_out: ledger.total(StageRole::Recording, Unit::Hits, |row| row.filtered),
         loss: record.loss_report().unwrap_or_default(),
-        beside: record.beside_the_books(),
+        beside: record.beside_the_ledger(),
         hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(StageRole::Raw, Unit::Bytes, |row| row.output),
         events_recorded: ledger.total_events(Table::Events, |row| row.output),
@@ -508,12 +508,12 @@ fn compare_ledger(report: &mut VerifyReport, books: Option<&Books>, record: &Run
     let recovered = record.state == RunRecordState::Recovered;
     if !ledger.closed && !recovered {
         let where_not = ledger.discrepancies.join("; ");
-        report.problem(format!("the ledger does not close: {where_not}"));
+        report.problem(format!("the ledger does not balance: {where_not}"));
     }
-    if books.is_some_and(|books| LedgerRecord::of(books).entries != ledger.entries) {
-        report.problem("ledger.bin and run.json hold different books");
+    if snapshot.is_some_and(|snapshot| LedgerRecord::of(snapshot).entries != ledger.entries) {
+        report.problem("ledger.bin and run.json hold different ledgers");
     }
-    // A killed run's books end up to one batch before its file; `recover` has said so.
+    // A killed run's snapshot end up to one batch before its file; `recover` has said so.
     if recovered {
         return;
     }
@@ -548,7 +548,7 @@ fn compare_late(report: &mut VerifyReport, ledger: &LedgerRecord, record: &RunRe
     }
 }
 
-/// What is on file against what the books call recorded, where the table was kept.
+/// What is on file against what the ledger calls recorded, where the table was kept.
 fn compare_amounts(report: &mut VerifyReport, ledger: &LedgerRecord) {
     let is_removed = |table| report.removed.as_ref().is_some_and(|removed| removed.has(table));
     let has = |table| report.tables.iter().any(|found| found.table == table) || is_removed(table);

@@ -6,7 +6,7 @@
 //!  ledgers of the nodes ───────► each readout unit: acknowledged ┐
 //!  tables of events of all ────► fragments by board ─────────────┴─► acknowledged ≤ on file ≤ acknowledged + of unknown fate
 //! ```
-//! A node that was killed and started again has two directories; both belong to the run. Its books end where they were last written, so
+//! A node that was killed and started again has two directories; both belong to the run. Its ledger ends where they were last written, so
 //! what is on file may be more than they know, and is never less. Each directory is opened, and each table read, once.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use thalweg_data::ledger::{AccountBook, Books};
+use thalweg_data::ledger::{CounterSnapshot, LedgerSnapshot};
 use thalweg_data::topology::{ControlKind, SubjectKind, Topology};
 use thalweg_data::{LossReason, SourceId, StageRole, Unit};
 
@@ -66,7 +66,7 @@ pub struct ShippedReport {
 /// One node's directory.
 struct Node {
     path: PathBuf,
-    books: Books,
+    snapshot: LedgerSnapshot,
     topology: Arc<Topology>,
     is_cut_short: bool,
 }
@@ -233,9 +233,9 @@ fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
         let mut shipped = ShippedReport::default();
         let mut own: BTreeSet<SourceId> = BTreeSet::new();
         for node in nodes {
-            let Some(account) = node.books.account_at(StageRole::HandOver, unit) else { continue };
+            let Some(slot) = node.snapshot.slot_at(StageRole::HandOver, unit) else { continue };
             shipped.unit = node.topology.subjects[unit.index()].name.clone();
-            shipped.add(account, node.is_cut_short);
+            shipped.add(slot, node.is_cut_short);
             own.extend(node.boards_of(unit));
         }
         let on_file = |boards: &[u64]| own.iter().filter_map(|board| boards.get(board.index())).sum();
@@ -265,10 +265,10 @@ impl NodesReport {
 
     /// Takes what was found in a directory; gives the triggers of its events.
     fn take(&mut self, verified: Verified, nodes: &mut Vec<Node>) -> Triggers {
-        let Verified { directory, report, triggers, books } = verified;
+        let Verified { directory, report, triggers, snapshot } = verified;
         self.ok &= report.ok;
-        let books = books.map_err(|error| error.to_string());
-        match books.and_then(|books| node(directory.path(), books, report.state)) {
+        let snapshot = snapshot.map_err(|error| error.to_string());
+        match snapshot.and_then(|snapshot| node(directory.path(), snapshot, report.state)) {
             Ok(node) => nodes.push(node),
             Err(words) => self.problem(format!("{}: {words}", directory.path().display())),
         }
@@ -277,18 +277,19 @@ impl NodesReport {
     }
 }
 
-fn node(path: &Path, books: Books, state: RunRecordState) -> Result<Node, String> {
-    let topology = books.topology.clone().ok_or("its books are of a time before they knew who feeds whom")?;
+fn node(path: &Path, snapshot: LedgerSnapshot, state: RunRecordState) -> Result<Node, String> {
+    let topology =
+        snapshot.topology.clone().ok_or("its ledger is of a time before they knew who feeds whom")?;
     if !topology.subjects.iter().any(|subject| subject.kind == SubjectKind::Unit) {
         return Err("it is no node of a run with units; verify it alone".to_owned());
     }
     let is_cut_short = state != RunRecordState::Stopped;
-    Ok(Node { path: path.to_owned(), books, topology, is_cut_short })
+    Ok(Node { path: path.to_owned(), snapshot, topology, is_cut_short })
 }
 
 impl ShippedReport {
-    fn add(&mut self, account: &AccountBook, is_cut_short: bool) {
-        let counters = &account.counters;
+    fn add(&mut self, slot: &CounterSnapshot, is_cut_short: bool) {
+        let counters = &slot.counters;
         self.given += counters.total_input(Unit::Fragments);
         self.acknowledged += counters.total_output(Unit::Fragments);
         self.unknown +=
@@ -298,15 +299,15 @@ impl ShippedReport {
 }
 
 impl Node {
-    /// Whether this node has an account of a unit at the stage that does this.
+    /// Whether this node has a counter slot of a unit at the stage that does this.
     fn counts(&self, role: StageRole, unit: SourceId) -> bool {
-        self.books.account_at(role, unit).is_some()
+        self.snapshot.slot_at(role, unit).is_some()
     }
 
     /// The boards of a readout unit: those of which the builder in front of its way out counts fragments.
     fn boards_of(&self, unit: SourceId) -> Vec<SourceId> {
-        let account = self.books.account_at(StageRole::HandOver, unit);
-        let ship = account.and_then(|account| self.topology.counting(account.stage, unit));
+        let slot = self.snapshot.slot_at(StageRole::HandOver, unit);
+        let ship = slot.and_then(|slot| self.topology.counting(slot.stage, unit));
         let Some((ship, _)) = ship else { return Vec::new() };
         let givers: Vec<&String> = self
             .topology

@@ -5,7 +5,7 @@
 //!                          ▲────────────────────────────────────────────────────┘ until none is
 //! ```
 //! Never touched: the newest run, a run whose record does not say that it has ended, a run that a program has open, what is no run,
-//! links, and files that are no tables. What remains of a run is `run.json`, its books, its spectra.
+//! links, and files that are no tables. What remains of a run is `run.json`, its ledger, its spectra.
 
 mod removal;
 

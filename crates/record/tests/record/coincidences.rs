@@ -1,8 +1,8 @@
-//! Coincidences are read as they were made: by our reader, and by the arrow crate's own; cut, damaged, and with their books.
+//! Coincidences are read as they were made: by our reader, and by the arrow crate's own; cut, damaged, and with their ledger.
 
 use std::fs::{self, OpenOptions};
 
-use crate::example_coincidences::{account, batch, complete, publish, push, read_all, sources, write_run};
+use crate::example_coincidences::{batch, complete, publish, push, read_all, slot, sources, write_run};
 use crate::example_run::{copy_run, folder, stock_read, stock_rows};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
@@ -43,7 +43,7 @@ proptest! {
         }
         writer.finish().expect("written");
         let count = events.len() as u64;
-        prop_assert_eq!(account(writer.counters()), [count, count, 0, 0]);
+        prop_assert_eq!(slot(writer.counters()), [count, count, 0, 0]);
         prop_assert_eq!(writer.hits_on_file(), all.members.len() as u64);
         let read = read_all(run.path());
         prop_assert_eq!(&read.members, &all.members);
@@ -104,14 +104,14 @@ fn no_event_straddles_two_batches() {
 }
 
 #[test]
-fn the_account_says_where_each_event_is() {
+fn the_counters_say_where_each_event_is() {
     for compression in COMPRESSIONS {
         let folder = folder();
         let settings = Settings { compression, ..Settings::default() };
         let mut writer = CoincidenceWriter::create(folder.path(), &settings, &sources()).expect("made");
         writer.advance(Mark(5)).expect("nothing to do");
         writer.write(&batch(0..10)).expect("taken");
-        assert_eq!(account(writer.counters()), [10, 0, 10, 0]);
+        assert_eq!(slot(writer.counters()), [10, 0, 10, 0]);
         writer.advance(Mark(20_000_004)).expect("not yet");
         assert_eq!(writer.events_on_file(), 0);
         let mut mark = Mark(20_000_005);
@@ -119,7 +119,7 @@ fn the_account_says_where_each_event_is() {
             writer.advance(mark).expect("written");
             mark.0 += 1;
         }
-        assert_eq!(account(writer.counters()), [10, 10, 0, 0]);
+        assert_eq!(slot(writer.counters()), [10, 10, 0, 0]);
         assert_eq!(stock_rows(&folder.path().join("coincidences.arrows")) as u64, writer.hits_on_file());
         assert!(CoincidenceWriter::create(folder.path(), &settings, &sources()).is_err(), "written over");
     }
@@ -135,7 +135,7 @@ fn an_event_beyond_all_measure_is_turned_away_alone() {
     let mut writer = CoincidenceWriter::create(run.path(), &Settings::default(), &sources()).expect("made");
     writer.write(&events).expect("the others are taken");
     writer.finish().expect("written");
-    assert_eq!(account(writer.counters()), [5, 4, 0, 1]);
+    assert_eq!(slot(writer.counters()), [5, 4, 0, 1]);
     let numbers: Vec<u64> = read_all(run.path()).events.iter().map(|event| event.number).collect();
     assert_eq!(numbers, [0, 1, 3, 4]);
     complete(&run, &writer, RunRecordState::Stopped);
@@ -194,7 +194,7 @@ fn expect_prefix(run: &std::path::Path, rows: usize, place: &str) {
 }
 
 #[test]
-fn a_killed_run_is_recovered_with_its_books() {
+fn a_killed_run_is_recovered_with_its_ledger() {
     let folder = folder();
     let settings = Settings { batch_hits: 50, ..Settings::default() };
     let run = RunDirectory::create(folder.path(), "killed").expect("made");

@@ -91,7 +91,7 @@ fn a_large_file_cut_and_damaged_at_random_bytes() {
 }
 
 #[test]
-fn a_killed_run_is_recovered_with_its_books() {
+fn a_killed_run_is_recovered_with_its_ledger() {
     let folder = folder();
     let settings = Settings { batch_hits: 100, ..Settings::default() };
     let run = thalweg_record::RunDirectory::create(folder.path(), "killed").expect("made");

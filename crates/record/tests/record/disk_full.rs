@@ -1,4 +1,4 @@
-//! A full disk: what is written verifies, and the books say what is not.
+//! A full disk: what is written verifies, and the ledger says what is not.
 //!
 //! The writing is done by a child process, once under a limit on the size of files, and once on a file system in memory
 //! of its own, where this needs no more than root.
@@ -14,7 +14,7 @@ use crate::example_events::{Blocks, Planned};
 use crate::example_losses;
 use crate::example_losses::{Losing, SECOND_NS};
 use crate::example_run;
-use crate::example_run::{account, batch, folder, publish, sources};
+use crate::example_run::{batch, folder, publish, slot, sources};
 use thalweg_data::{Counters, EventSink, Ledger, Mark, Pool, Sink, SinkError, SourceId, Stage, Unit};
 use thalweg_record::{
     CoincidenceWriter, Compression, EventWriter, HitWriter, LossBounds, OldRuns, Retention, RunDirectory,
@@ -32,14 +32,14 @@ fn child() {
     let ballast = Path::new(&place).join("ballast");
     let makes_room = ballast.exists();
     if makes_room {
-        keep_books_on_a_full_disk(Path::new(&place));
+        keep_the_ledger_on_a_full_disk(Path::new(&place));
         list_losses_on_a_full_disk(Path::new(&place));
         make_room_on_a_full_disk(Path::new(&place));
         recover_on_a_full_disk(Path::new(&place));
     }
     for compression in [Compression::None, Compression::Lz4] {
         if makes_room {
-            // The books of hits are made at the end, and need room then.
+            // The ledger of hits are made at the end, and need room then.
             std::fs::write(&ballast, vec![0; 1_000_000]).expect("there is room at the start");
         }
         write_until_full(Path::new(&place), compression);
@@ -48,21 +48,21 @@ fn child() {
     }
 }
 
-/// Books that are open go on when the disk is full; new ones are refused with a word.
-fn keep_books_on_a_full_disk(place: &Path) {
+/// Ledgers that are open go on when the disk is full; new ones are refused with a word.
+fn keep_the_ledger_on_a_full_disk(place: &Path) {
     let (open, refused) = (place.join("open.bin"), place.join("refused.bin"));
-    // The last source's account is on a page that nobody has touched yet.
+    // The last source's counters are on a page that nobody has touched yet.
     let names: Vec<String> = (0..20).map(|number| format!("board-{number}")).collect();
     let ledger = Ledger::create(Some(&open), &names).expect("there is room at the start");
     let mut filler = File::create(place.join("filler")).expect("made");
     while filler.write_all(&[1; 4096]).is_ok() {}
-    let account = ledger.open(Stage::Receive, SourceId(19), &[Unit::Hits]);
+    let slot = ledger.open(Stage::Receive, SourceId(19), &[Unit::Hits]);
     let mut counters = Counters::default();
     counters.input(Unit::Hits, 7);
-    account.publish(&counters);
-    let books = Ledger::read_file(&open).expect("whole");
+    slot.publish(&counters);
+    let snapshot = Ledger::read_file(&open).expect("whole");
     assert_eq!(
-        books.account(Stage::Receive, SourceId(19)).map(|each| each.counters.total_input(Unit::Hits)),
+        snapshot.slot(Stage::Receive, SourceId(19)).map(|each| each.counters.total_input(Unit::Hits)),
         Some(7)
     );
     let words = Ledger::create(Some(&refused), &names).map(|_| ()).expect_err("no room").to_string();
@@ -83,14 +83,14 @@ fn list_losses_on_a_full_disk(place: &Path) {
     let mut refused = 0;
     for second in 2..30 {
         losing.lose(0, 1);
-        let books = losing.books();
-        refused += u64::from(losing.list.take(&books, &|_, _| Vec::new(), second * SECOND_NS).is_err());
+        let snapshot = losing.snapshot();
+        refused += u64::from(losing.list.take(&snapshot, &|_, _| Vec::new(), second * SECOND_NS).is_err());
     }
     assert!(refused > 0, "a page at most was left");
-    let books = losing.books();
+    let snapshot = losing.snapshot();
     losing
         .list
-        .finish(&losing.run, &books, &|_, _| Vec::new(), 30 * SECOND_NS)
+        .finish(&losing.run, &snapshot, &|_, _| Vec::new(), 30 * SECOND_NS)
         .expect("there is room for the end");
     let rows = example_losses::rows(&losing.run);
     let last = rows.last().expect("lost");
@@ -165,8 +165,8 @@ fn write_until_full(place: &Path, compression: Compression) {
             Err(SinkError::Full { .. }) => refused += 1000,
             Err(other) => panic!("{other}"),
         }
-        let accounts = [0, 1].map(|source| account(writer.counters(SourceId(source))));
-        let sum = |entry: usize| accounts[0][entry] + accounts[1][entry];
+        let slots = [0, 1].map(|source| slot(writer.counters(SourceId(source))));
+        let sum = |entry: usize| slots[0][entry] + slots[1][entry];
         assert_eq!(sum(0), sum(1) + sum(2) + sum(3));
         assert_eq!((sum(0), sum(1), sum(3)), (came, writer.hits_on_file(), refused));
     }
@@ -178,12 +178,12 @@ fn write_until_full(place: &Path, compression: Compression) {
         writer.write(&batch(&pool, 400_000..401_000, Mark(500_000))).expect("there is room again");
     }
     assert_eq!(writer.finish().is_ok(), makes_room);
-    let accounts = [0, 1].map(|source| account(writer.counters(SourceId(source))));
-    assert_eq!(accounts[0][2] + accounts[1][2], 0, "nothing is held any more");
-    assert_eq!(accounts[0][1] + accounts[1][1], writer.hits_on_file());
-    let books = publish(&run, &writer);
-    assert!(books.close());
-    record.stop(RunRecordState::Failed, writer.summaries(), Some(&books));
+    let slots = [0, 1].map(|source| slot(writer.counters(SourceId(source))));
+    assert_eq!(slots[0][2] + slots[1][2], 0, "nothing is held any more");
+    assert_eq!(slots[0][1] + slots[1][1], writer.hits_on_file());
+    let snapshot = publish(&run, &writer);
+    assert!(snapshot.close());
+    record.stop(RunRecordState::Failed, writer.summaries(), Some(&snapshot));
     record.write(&run).expect("a few kB are left");
     let report = verify(run.path()).expect("a run");
     assert!(report.ok, "{:?}", report.problems);
@@ -204,16 +204,16 @@ fn write_coincidences_until_full(place: &Path, compression: Compression) {
             Err(SinkError::Full { .. }) => refused += 500,
             Err(other) => panic!("{other}"),
         }
-        let [input, output, held, lost] = example::account(writer.counters());
+        let [input, output, held, lost] = example::slot(writer.counters());
         assert_eq!((input, input), (came, output + held + lost));
         // Of a refused batch the first events may have been taken.
         assert!(lost <= refused && (refused == 0 || lost > 0));
     }
     assert!(refused > 0, "the disk was never full");
     assert!(writer.finish().is_err());
-    let [input, output, held, lost] = example::account(writer.counters());
+    let [input, output, held, lost] = example::slot(writer.counters());
     assert_eq!((held, input), (0, output + lost));
-    // No room is left for books.
+    // No room is left for snapshot.
     assert_eq!(example::read_all(run.path()).events.len() as u64, output);
     println!("{output} coincidences on file, {lost} lost");
     std::fs::remove_dir_all(run.path()).expect("removed");
@@ -245,22 +245,22 @@ fn write_events_until_full(place: &Path, compression: Compression) {
             Err(SinkError::Full { .. }) => refusals += 1,
             Err(other) => panic!("{other}"),
         }
-        let [input, output, held, lost] = example_events::account(writer.counters(), Unit::Events);
+        let [input, output, held, lost] = example_events::slot(writer.counters(), Unit::Events);
         assert_eq!((input, output), (came, writer.events_on_file()));
         assert_eq!(input, output + held + lost);
         // The first events of a refused batch may have found room.
         assert!(refusals <= lost && lost <= 4 * refusals, "{lost} of {refusals} batches");
         for source in (0..3).map(SourceId) {
             for (unit, each) in [(Unit::Fragments, 1), (Unit::Bytes, 1500)] {
-                let account = example_events::account(writer.source_counters(source), unit);
-                assert_eq!(account, [input, output, held, lost].map(|events| events * each));
+                let slot = example_events::slot(writer.source_counters(source), unit);
+                assert_eq!(slot, [input, output, held, lost].map(|events| events * each));
             }
         }
     }
     assert!(refusals > 0, "the disk was never full");
     // Nobody makes room, so what is held is lost.
     assert!(writer.finish().is_err());
-    let [input, output, held, lost] = example_events::account(writer.counters(), Unit::Events);
+    let [input, output, held, lost] = example_events::slot(writer.counters(), Unit::Events);
     assert_eq!((held, input), (0, output + lost));
     let read = example_events::read_all(&files);
     assert_eq!(read.len() as u64, output);

@@ -1,7 +1,7 @@
 //! Events are read as they were built: by our reader, and by the arrow crate's own.
 
 use crate::example_events::{
-    Blocks, Planned, SOURCES, account, complete, planned, read_all, sources, write_run,
+    Blocks, Planned, SOURCES, complete, planned, read_all, slot, sources, write_run,
 };
 use crate::example_run::{folder, stock_read};
 use arrow_array::cast::AsArray;
@@ -150,10 +150,10 @@ fn no_event_straddles_two_batches_and_payload_is_one_buffer() {
 }
 
 #[test]
-fn the_account_says_where_each_event_is() {
+fn the_counters_say_where_each_event_is() {
     for compression in COMPRESSIONS {
         let folder = folder();
-        let run = RunDirectory::create(folder.path(), "account").expect("made");
+        let run = RunDirectory::create(folder.path(), "slot").expect("made");
         let settings = Settings { compression, ..Settings::default() };
         let mut writer =
             EventWriter::create(&run.events_of(None), &settings, &sources(SOURCES), true).expect("made");
@@ -161,17 +161,17 @@ fn the_account_says_where_each_event_is() {
         let events = blocks.batch(&example(10), Mark(5));
         let bytes: u64 = (0..10).map(|index| planned(index).payload()[0].2.len() as u64).sum();
         writer.write(&events).expect("written");
-        assert_eq!(account(writer.counters(), Unit::Events), [10, 0, 10, 0]);
-        assert_eq!(account(writer.source_counters(SourceId(1)), Unit::Fragments), [8, 0, 8, 0]);
-        assert_eq!(account(writer.source_counters(SourceId(0)), Unit::Bytes), [bytes, 0, bytes, 0]);
+        assert_eq!(slot(writer.counters(), Unit::Events), [10, 0, 10, 0]);
+        assert_eq!(slot(writer.source_counters(SourceId(1)), Unit::Fragments), [8, 0, 8, 0]);
+        assert_eq!(slot(writer.source_counters(SourceId(0)), Unit::Bytes), [bytes, 0, bytes, 0]);
         // Age writes it.
         let mut mark = Mark(20_000_005);
         while writer.events_on_file() < 10 {
             writer.advance(mark).expect("written");
             mark.0 += 1;
         }
-        assert_eq!(account(writer.counters(), Unit::Events), [10, 10, 0, 0]);
-        assert_eq!(account(writer.source_counters(SourceId(0)), Unit::Bytes), [bytes, bytes, 0, 0]);
+        assert_eq!(slot(writer.counters(), Unit::Events), [10, 10, 0, 0]);
+        assert_eq!(slot(writer.source_counters(SourceId(0)), Unit::Bytes), [bytes, bytes, 0, 0]);
         assert_eq!(read_all(&run.events_of(None)).len(), 10);
         writer.finish().expect("written");
         complete(&run, &writer, SOURCES, RunRecordState::Stopped);
@@ -192,8 +192,8 @@ fn an_event_beyond_all_measure_is_turned_away_alone() {
     events.events[2].bytes = 1 << 40;
     writer.write(&events).expect("the others are taken");
     writer.finish().expect("written");
-    assert_eq!(account(writer.counters(), Unit::Events), [5, 4, 0, 1]);
-    assert_eq!(account(writer.source_counters(SourceId(0)), Unit::Fragments), [5, 4, 0, 1]);
+    assert_eq!(slot(writer.counters(), Unit::Events), [5, 4, 0, 1]);
+    assert_eq!(slot(writer.source_counters(SourceId(0)), Unit::Fragments), [5, 4, 0, 1]);
     let triggers: Vec<u64> = read_all(&run.events_of(None)).iter().map(|event| event.trigger).collect();
     assert_eq!(triggers, [1000, 1001, 1003, 1004]);
     complete(&run, &writer, SOURCES, RunRecordState::Stopped);

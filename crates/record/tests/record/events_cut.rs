@@ -57,7 +57,7 @@ fn expect_events(run: &Path, first: Range<usize>, second: Range<usize>, place: &
 fn small_run(parent: &Path, compression: Compression, events: u64) -> (RunDirectory, Vec<usize>) {
     let settings = Settings { batch_bytes: 200, compression, ..Settings::default() };
     let run = write_run(parent, &settings, &example(events), 3, SOURCES, &mut Blocks::new(false, 1));
-    // Thousands of copies are made; the books are in run.json, too.
+    // Thousands of copies are made; the ledger is in run.json, too.
     fs::remove_file(run.ledger()).expect("removed");
     let mut rows = vec![0];
     let mut reader = TableReader::open(&run.table(Table::Events)).expect("opens");
@@ -129,7 +129,7 @@ fn damage_in_schema_or_dictionary_never_panics() {
 }
 
 #[test]
-fn a_killed_run_is_recovered_with_its_books() {
+fn a_killed_run_is_recovered_with_its_ledger() {
     let folder = folder();
     let settings = Settings { batch_bytes: 1000, ..Settings::default() };
     let run = RunDirectory::create(folder.path(), "killed").expect("made");

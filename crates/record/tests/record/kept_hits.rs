@@ -1,4 +1,4 @@
-//! Hits that pass the cuts are recorded as a plain filter would have it, with what belongs to them, and the books close.
+//! Hits that pass the cuts are recorded as a plain filter would have it, with what belongs to them, and the ledger balances.
 
 use crate::example_run::{batch, folder, sources, stock_read, write_run};
 use arrow_array::RecordBatch;
@@ -48,9 +48,9 @@ fn complete(run: &RunDirectory, writer: &HitWriter) -> bool {
         ledger.open(Stage::Record, source, &[Unit::Hits]).publish(writer.counters(source));
     }
     let mut record = RunRecord::start(run, "kept", "", &sources());
-    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.books()));
+    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.snapshot()));
     record.write(run).expect("written");
-    ledger.books().close()
+    ledger.snapshot().close()
 }
 
 proptest! {
@@ -96,7 +96,7 @@ proptest! {
         if known_channels == 33 {
             prop_assert_eq!(out, total(&reference, |counters| counters.total_output(Unit::Hits)));
         }
-        prop_assert!(complete(&one, &writer), "the books close");
+        prop_assert!(complete(&one, &writer), "the ledger balances");
         let report = verify(one.path()).expect("a run");
         prop_assert!(report.ok, "{:?}", report.problems);
     }

@@ -73,8 +73,8 @@ fn fragments_that_never_came_are_listed_by_trigger_and_add_up_to_the_ledger() {
         assert_eq!((source, counted), (SourceId(0), 5));
         vec![TriggerRange { first: 7, last: 9, count: 3 }, TriggerRange { first: 20, last: 20, count: 1 }]
     };
-    let books = losing.books();
-    losing.list.take(&books, &missed, SECOND_NS).expect("written");
+    let snapshot = losing.snapshot();
+    losing.list.take(&snapshot, &missed, SECOND_NS).expect("written");
     let found = losing.finish(2);
     let found: Vec<_> = found.iter().map(|row| (row.first, row.last, &row.reason[..], row.count)).collect();
     assert_eq!(
@@ -202,11 +202,11 @@ fn a_list_of_losses_that_somebody_removes_is_told_of_and_costs_no_panic() {
     losing.take(1);
     std::fs::remove_file(losing.run.table(Table::Losses)).expect("removed");
     losing.lose(0, 1);
-    let books = losing.books();
+    let snapshot = losing.snapshot();
     for _ in 0..2 {
         let words =
-            losing.list.take(&books, &|_, _| Vec::new(), 2 * SECOND_NS).expect_err("noticed").to_string();
+            losing.list.take(&snapshot, &|_, _| Vec::new(), 2 * SECOND_NS).expect_err("noticed").to_string();
         assert!(words.contains("has removed this file") && words.contains("losses.arrows"), "{words}");
     }
-    assert!(losing.list.finish(&losing.run, &books, &|_, _| Vec::new(), 3 * SECOND_NS).is_err());
+    assert!(losing.list.finish(&losing.run, &snapshot, &|_, _| Vec::new(), 3 * SECOND_NS).is_err());
 }

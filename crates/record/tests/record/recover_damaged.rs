@@ -170,7 +170,7 @@ fn write_raw_run(parent: &Path, compression: Compression) -> PathBuf {
     for source in [SourceId(0), SourceId(1)] {
         ledger.open(Stage::Raw, source, &[Unit::Bytes, Unit::Datagrams]).publish(writer.counters(source));
     }
-    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.books()));
+    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.snapshot()));
     record.write(&directory).expect("written");
     directory.path().to_owned()
 }

@@ -71,7 +71,7 @@ fn set_state(run: &Path, state: RunRecordState) {
 }
 
 #[test]
-fn the_oldest_runs_lose_their_tables_first_and_keep_their_books() {
+fn the_oldest_runs_lose_their_tables_first_and_keep_their_ledger() {
     let folder = folder();
     let runs: Vec<PathBuf> = (0..5).map(|_| write_run(folder.path(), 2000)).collect();
     // Neither is a table that the run has recorded.
@@ -217,7 +217,7 @@ fn a_missing_table_without_a_note_is_a_problem() {
     assert!(first.removed.is_some() && !first.ok, "statistics went before: {first:?}");
     assert!(first.problems.iter().all(|words| words.contains("statistics")), "{:?}", first.problems);
     assert!(second.problems.iter().any(|words| words.contains("hits.arrows")), "{:?}", second.problems);
-    // A note that does not agree with the books.
+    // A note that does not agree with the ledger.
     let mut record = record_of(&runs[0]);
     let note = record.removed.as_mut().expect("written down");
     note.tables.iter_mut().filter(|table| table.table == "hits").for_each(|table| table.rows = 199);

@@ -132,7 +132,7 @@ fn advance_until(writer: &mut HitWriter, from: Mark, hits: u64) {
 }
 
 #[test]
-fn age_writes_a_batch_and_the_account_says_where_each_hit_is() {
+fn age_writes_a_batch_and_the_counters_say_where_each_hit_is() {
     let folder = folder();
     for compression in [Compression::None, Compression::Lz4] {
         let settings = Settings { compression, ..Settings::default() };
@@ -140,20 +140,20 @@ fn age_writes_a_batch_and_the_account_says_where_each_hit_is() {
         let mut writer = HitWriter::create(run.path(), &settings, &sources()).expect("made");
         let pool = Pool::new(2, 1 << 20).expect("small");
         writer.write(&batch(&pool, 0..30, Mark(5))).expect("written");
-        assert_eq!(example_run::account(writer.counters(SourceId(0))), [20, 0, 20, 0]);
-        assert_eq!(example_run::account(writer.counters(SourceId(1))), [10, 0, 10, 0]);
+        assert_eq!(example_run::slot(writer.counters(SourceId(0))), [20, 0, 20, 0]);
+        assert_eq!(example_run::slot(writer.counters(SourceId(1))), [10, 0, 10, 0]);
         // The first batch is written early, the next ones at their full age.
         writer.advance(Mark(20_000_004)).expect("written");
         assert_eq!(writer.hits_on_file(), 0);
         advance_until(&mut writer, Mark(20_000_005), 30);
-        assert_eq!(example_run::account(writer.counters(SourceId(0))), [20, 20, 0, 0]);
+        assert_eq!(example_run::slot(writer.counters(SourceId(0))), [20, 20, 0, 0]);
         writer.write(&batch(&pool, 30..60, Mark(30_000_000))).expect("written");
         writer.advance(Mark(1_029_999_999)).expect("written");
         assert_eq!(writer.hits_on_file(), 30);
-        assert_eq!(example_run::account(writer.counters(SourceId(1))), [20, 10, 10, 0]);
+        assert_eq!(example_run::slot(writer.counters(SourceId(1))), [20, 10, 10, 0]);
         advance_until(&mut writer, Mark(1_030_000_000), 60);
         writer.finish().expect("written");
-        assert_eq!(example_run::account(writer.counters(SourceId(1))), [20, 20, 0, 0]);
+        assert_eq!(example_run::slot(writer.counters(SourceId(1))), [20, 20, 0, 0]);
     }
 }
 

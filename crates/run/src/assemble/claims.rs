@@ -3,7 +3,7 @@
 //! ```text
 //!  Topology ─► thread("order"), ring("left", "order"), pools("left", 1) … ─► faults: taken and not declared, declared and not taken
 //! ```
-//! The ledger does the same for accounts. What is started without being declared would stand in no plan, on no page and in no budget.
+//! The ledger does the same for counters. What is started without being declared would stand in no plan, on no page and in no budget.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -17,7 +17,7 @@ use crate::error::RunError;
 use crate::gauges::{BuildGauges, Gauges};
 use crate::open::{EmulatedBoard, OpenedLinks, OpenedPlace, open_links};
 use crate::pipeline::{
-    BoardBooks, Building, BuildingParts, Leader, LinkBooks, RefusedOutlet, Reported, link_units,
+    BoardSlots, Building, BuildingParts, Leader, LinkSlots, RefusedOutlet, Reported, link_units,
 };
 use crate::plan::thread_names;
 use crate::slow_control::BoardControl;
@@ -32,7 +32,7 @@ pub(super) struct Reading<'r> {
     pub(super) sources: &'r [usize],
     /// Their boards, one after another.
     pub(super) boards: Range<u16>,
-    /// The account of the events that it builds.
+    /// The counters of the events that it builds.
     pub(super) events: SourceId,
     pub(super) gauges: Arc<BuildGauges>,
     /// The board that emulated ones follow, if it is one of these.
@@ -97,8 +97,8 @@ impl Reading<'_> {
         let reader = Building::readout(BuildingParts {
             inputs: links,
             builder,
-            links: places.iter().map(|place| link_books(site, &builder_node, place)).collect(),
-            events_books: site.account(&builder_node, self.events),
+            links: places.iter().map(|place| link_slots(site, &builder_node, place)).collect(),
+            events_ledger: site.slot(&builder_node, self.events),
             raw: raw.link(site, self.name, &raw_sources),
             leader: self.leader,
             cutters: cutters(site, self.sources)?,
@@ -158,23 +158,23 @@ fn trigger_bits(site: &Site<'_>, index: usize) -> Vec<(SourceId, u32)> {
     links.flat_map(|place| place.boards.clone()).map(|board| (SourceId(board), bits)).collect()
 }
 
-fn link_books(site: &Site<'_>, builder: &str, place: &OpenedPlace) -> LinkBooks {
+fn link_slots(site: &Site<'_>, builder: &str, place: &OpenedPlace) -> LinkSlots {
     let of = site.source_table.entry_of(place.link);
-    let open = |stage: &str, source| site.account(&format!("{stage} {of}"), source);
+    let open = |stage: &str, source| site.slot(&format!("{stage} {of}"), source);
     let one_board = place.boards.len() == 1;
     let wire: &[Unit] =
         if place.counts_frames { &[Unit::Fragments, Unit::Frames] } else { &[Unit::Fragments] };
-    let board = |source| BoardBooks {
+    let board = |source| BoardSlots {
         source,
-        unpack: (!one_board).then(|| site.account(&format!("unpack {of}/boards"), source)),
-        wire: site.account_of(&format!("wire {of}"), source, wire),
+        unpack: (!one_board).then(|| site.slot(&format!("unpack {of}/boards"), source)),
+        wire: site.slot_of(&format!("wire {of}"), source, wire),
         slices: site.configuration.slices.as_ref().map(|_| open("time_slice", source)),
-        build: site.account(&format!("{builder}/fragments"), source),
+        build: site.slot(&format!("{builder}/fragments"), source),
         reported: Reported::default(),
     };
-    LinkBooks {
+    LinkSlots {
         source: place.link,
-        receive: site.account_of(&format!("receive {of}"), place.link, link_units(place.stream)),
+        receive: site.slot_of(&format!("receive {of}"), place.link, link_units(place.stream)),
         unpack: open("unpack", place.link),
         boards: place.boards.clone().map(SourceId).map(board).collect(),
         drops: place.drops,

@@ -40,7 +40,7 @@ pub(super) struct EventPath {
     pub(super) gauges: Arc<BuildGauges>,
     /// By the number of the link.
     pub(super) link_gauges: Vec<(SourceId, Arc<Gauges>)>,
-    /// The account of what the trigger did.
+    /// The counters of what the trigger did.
     events: SourceId,
     /// The emulated boards, and what they stand for.
     boards: Option<(HostedBoards, Vec<EmulatedBoard>)>,
@@ -67,7 +67,7 @@ pub(super) struct EventsTaken {
     /// How long the trigger was held back until it was stopped, nanoseconds.
     busy_ns: u64,
     look: BuildLook,
-    /// The accounts of those that built the events that were recorded.
+    /// The counters of those that built the events that were recorded.
     builders: Vec<SourceId>,
     /// The lists of ranges of units, and the epochs of the event managers that these have heard.
     pub(super) ranges: Vec<TableSummary>,
@@ -197,11 +197,11 @@ impl EventPath {
         for reader in self.readers {
             joined(reader, site.signals);
         }
-        let UnitsTaken { sinks, accounts: builders, ranges, managers } = match self.recording {
+        let UnitsTaken { sinks, slots: builders, ranges, managers } = match self.recording {
             Recording::Here(recorder) => {
                 let recorder = joined(recorder, site.signals);
                 let sinks = recorder.map(|recorder| recorder.sink).into_iter().collect();
-                UnitsTaken { sinks, accounts: vec![self.events], ..UnitsTaken::default() }
+                UnitsTaken { sinks, slots: vec![self.events], ..UnitsTaken::default() }
             }
             Recording::Units(units) => units.finish(site),
         };
@@ -210,7 +210,7 @@ impl EventPath {
             boards.end();
             boards.failures().into_iter().for_each(|message| site.signals.fail(message));
             let totals = boards.totals();
-            close_sender_books(site, self.events, &totals, &emulated);
+            close_sender_slots(site, self.events, &totals, &emulated);
             totals
         });
         let look = self.gauges.latest();
@@ -230,12 +230,12 @@ pub(super) fn recorder(
     let create = || EventWriter::create(&files, &configuration.record, &source_table.names, ordered);
     let sink = site.writer(create)?;
     let boards = source_table.boards.clone();
-    let recorded = boards.clone().map(|board| site.account("record fragments", SourceId(board)));
+    let recorded = boards.clone().map(|board| site.slot("record fragments", SourceId(board)));
     let recorder = EventRecorder::new(
         inlet,
         sink,
         configuration.record.on_full,
-        site.account("record events", events),
+        site.slot("record events", events),
         (boards, recorded.collect()),
     );
     site.spawn(thread_names::RECORD, move |signals| recorder.run(signals))
@@ -246,8 +246,8 @@ fn trigger_counts(totals: &TriggeredTotals, busy_ns: u64) -> TriggerCounts {
     TriggerCounts { offered, accepted, refused, busy_ns }
 }
 
-/// Enters what the trigger and the boards count: the first pages of the books of events and fragments.
-fn close_sender_books(
+/// Enters what the trigger and the boards count: the first pages of the ledger of events and fragments.
+fn close_sender_slots(
     site: &Site<'_>,
     events: SourceId,
     totals: &TriggeredTotals,
@@ -294,13 +294,15 @@ impl EventsTaken {
 
     /// What is said of the events at the end of the run, which took data for so many seconds.
     pub(super) fn summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> EventSummary {
-        let books = site.ledger.books();
+        let snapshot = site.ledger.snapshot();
         let mut built = Counters::default();
-        for book in books.making(Unit::Events).into_iter().filter(|own| self.builders.contains(&own.source)) {
-            built.add_all(&book.counters);
+        for slot in
+            snapshot.making(Unit::Events).into_iter().filter(|own| self.builders.contains(&own.source))
+        {
+            built.add_all(&slot.counters);
         }
         let boards = &site.source_table.boards;
-        let of_boards = |role| books.at(role).filter(|own| boards.contains(&own.source.0));
+        let of_boards = |role| snapshot.at(role).filter(|own| boards.contains(&own.source.0));
         let missing = of_boards(StageRole::SequenceNumbers);
         let unused = of_boards(StageRole::Work);
         let look = &self.look;
@@ -312,13 +314,13 @@ impl EventsTaken {
             events_built: built.total_output(Unit::Events),
             events_partial: look.partial(),
             events_dropped: built.total_lost_any(Unit::Events),
-            triggers_unseen: books.triggers_unseen(),
-            events_recorded: site.source_table.events_recorded(&books),
-            fragments_recorded: books.output_at(StageRole::Recording, Unit::Fragments),
+            triggers_unseen: snapshot.triggers_unseen(),
+            events_recorded: site.source_table.events_recorded(&snapshot),
+            fragments_recorded: snapshot.output_at(StageRole::Recording, Unit::Fragments),
             fragments_missing: missing
-                .map(|account| account.counters.total_lost(LossReason::MissingFragment, Unit::Fragments))
+                .map(|slot| slot.counters.total_lost(LossReason::MissingFragment, Unit::Fragments))
                 .sum(),
-            fragments_lost: unused.map(|account| account.counters.total_lost_any(Unit::Fragments)).sum(),
+            fragments_lost: unused.map(|slot| slot.counters.total_lost_any(Unit::Fragments)).sum(),
             closed: closed.filter(|(_, count)| *count > 0).map(|(why, count)| (why.word(), count)).collect(),
             median_event_bytes: look.median_event_bytes,
             median_build_us: look.median_build_ns as f64 / 1e3,

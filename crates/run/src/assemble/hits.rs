@@ -14,7 +14,7 @@ use thalweg_analysis::process::Stages;
 use thalweg_build::slices::{self, HIT_BLOCK_BYTES, HitCutter};
 use thalweg_build::{Builder, Full, Settings};
 use thalweg_data::ring::circuit;
-use thalweg_data::sent::SentAccount;
+use thalweg_data::sent::SentCounts;
 use thalweg_data::{Counters, Events, Frames, Ledger, LossReason, Pool, SourceId, Stage, Unit};
 use thalweg_frontend::self_triggered::Totals;
 use thalweg_order::TimeOrder;
@@ -30,8 +30,8 @@ use crate::gauges::{BuildGauges, Gauges};
 use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, TruthFile, open_all};
 use crate::pipeline::{
-    AddedStages, Cut, Decoding, EventBooks, EventOutlet, EventRecorder, HitLink, Inlet, Ledgered,
-    OrderThread, Process, ReaderAccounts, Selection, Signals, Slicer, decode_stage,
+    AddedStages, Cut, Decoding, EventOutlet, EventRecorder, EventSlots, HitLink, Inlet, Ledgered,
+    OrderThread, Process, ReaderSlots, Selection, Signals, Slicer, decode_stage,
 };
 use crate::plan::SLICES;
 use crate::plan::capacity::{HITS_PER_BATCH, OUTPUT_HITS};
@@ -182,7 +182,7 @@ impl HitPath {
             let recorder = joined(slices.thread, site.signals);
             EventsTaken::of_slices(recorder, slices.gauges.latest(), slices.events)
         });
-        let sent = close_sender_books(site.configuration, site.ledger, &self.boards, site.signals);
+        let sent = close_sender_slots(site.configuration, site.ledger, &self.boards, site.signals);
         drop(self.boards);
         self.truth.map(TruthFile::finish).transpose()?;
         Ok(HitsTaken { order_thread, process, sent, slices })
@@ -214,22 +214,22 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
         };
         sources.push(Cut {
             cutter: HitCutter::new(own_slices, &own, &pool)?,
-            slices: site.account("time_slice slices", source),
-            wire: site.account("wire slices", own_slices),
-            build: site.account("build slices/fragments", own_slices),
+            slices: site.slot("time_slice slices", source),
+            wire: site.slot("wire slices", own_slices),
+            build: site.slot("build slices/fragments", own_slices),
         });
     }
     let (inlet, outlet) =
         circuit(site.claims.ring(thread_names::ORDER, thread_names::RECORD), Events::default);
     let gauges = Arc::new(BuildGauges::default());
     let outlet_of_builder = EventOutlet::new(inlet, gauges.clone());
-    let books = site.account("build slices", events);
-    let slicer = Slicer::new(sources, builder, (outlet_of_builder, gauges.clone()), books);
+    let slots = site.slot("build slices", events);
+    let slicer = Slicer::new(sources, builder, (outlet_of_builder, gauges.clone()), slots);
     let thread = recorder(site, events, outlet)?;
     Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
 }
 
-/// The stages behind time order with their accounts.
+/// The stages behind time order with their counters.
 struct Behind {
     /// On the order thread.
     added: AddedStages,
@@ -253,21 +253,21 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let sources = (0..configuration.hit_sources().count() as u16).map(SourceId);
     let of_hits = |stage: &str, are_there: bool| -> Vec<Ledgered> {
         let (sources, node) = (sources.clone().filter(|_| are_there), format!("{stage} hits"));
-        sources.map(|source| site.account(&node, source)).collect()
+        sources.map(|source| site.slot(&node, source)).collect()
     };
     let added = added.into_iter().map(|made| {
-        let books = of_hits(made.word(), true);
-        (made, books)
+        let slots = of_hits(made.word(), true);
+        (made, slots)
     });
     let added: Vec<_> = added.collect();
-    let cut_books = of_hits("cut", !cuts.keep_all());
-    let spectra_books = of_hits("spectra", processor.shows_hits());
-    let coincidence_books = of_hits("coincide", processor.makes_events());
+    let cut_ledger = of_hits("cut", !cuts.keep_all());
+    let spectra_ledger = of_hits("spectra", processor.shows_hits());
+    let coincidence_ledger = of_hits("coincide", processor.makes_events());
     let keeps = configuration.record.keeps(Table::Coincidences);
-    let events = source_table.coincidences.map(|account| EventBooks {
-        coincide: site.account("coincide coincidences", account),
-        cut: site.account("cut coincidences", account),
-        record: keeps.then(|| site.account("record coincidences", account)),
+    let events = source_table.coincidences.map(|slot| EventSlots {
+        coincide: site.slot("coincide coincidences", slot),
+        cut: site.slot("cut coincidences", slot),
+        record: keeps.then(|| site.slot("record coincidences", slot)),
     });
     let names: Vec<String> =
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
@@ -275,9 +275,9 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let writer = (events.is_some() && keeps).then(|| site.writer(create)).transpose()?;
     let writer = (writer, configuration.record.on_full);
     let batches = site.claims.ring(thread_names::ORDER, thread_names::PROCESS);
-    let (selection, inlet) = Selection::new((map, aligner, cuts), cut_books, observed.clone(), batches);
+    let (selection, inlet) = Selection::new((map, aligner, cuts), cut_ledger, observed.clone(), batches);
     let process =
-        Process::new(inlet, processor, (spectra_books, coincidence_books, events), observed, writer);
+        Process::new(inlet, processor, (spectra_ledger, coincidence_ledger, events), observed, writer);
     let added = AddedStages::new(added, selection.sources_of_channels());
     Ok(Behind { added, selection: Some(selection), process: Some(process) })
 }
@@ -327,12 +327,12 @@ fn start_threads(
         let drains = !waits && !settings.is_emulated();
         inlets.push(Inlet::new(
             (outlets, drains),
-            site.account(&format!("decode {}", settings.head.name), id),
-            site.account("order hits", id),
-            site.account("record hits", id),
+            site.slot(&format!("decode {}", settings.head.name), id),
+            site.slot("order hits", id),
+            site.slot("record hits", id),
         ));
         let stream = source.source.is_stream();
-        let accounts = reader_accounts(site, (id, &settings.head.name), stream, source.wire_units);
+        let slots = reader_slots(site, (id, &settings.head.name), stream, source.wire_units);
         let name = settings.head.name.clone();
         let reading = readings.entry(settings.head.reader().to_owned()).or_default();
         reading.raw.push(RawSource {
@@ -343,7 +343,7 @@ fn start_threads(
         });
         reading.links.push(Link { source: id, live: source.source, framing: source.framing, reopen: None });
         let group = format!("{name}-decode");
-        reading.work.push(HitLink { id, name, waits, decode, accounts, gauges: gauges[index].clone() });
+        reading.work.push(HitLink { id, name, waits, decode, slots, gauges: gauges[index].clone() });
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
     }
     let order_thread =
@@ -362,20 +362,20 @@ fn start_threads(
     Ok((handles, order_thread))
 }
 
-/// The accounts of a source's reading thread: a stream has no datagrams to count.
-fn reader_accounts(
+/// The counters of a source's reading thread: a stream has no datagrams to count.
+fn reader_slots(
     site: &Site<'_>,
     (id, name): (SourceId, &str),
     stream: bool,
     wire_units: &[Unit],
-) -> ReaderAccounts {
+) -> ReaderSlots {
     let received = if stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
     let unpacked: Vec<Unit> = received.iter().copied().chain([Unit::Frames]).collect();
-    let account = |stage: &str, units: &[Unit]| site.account_of(&format!("{stage} {name}"), id, units);
-    ReaderAccounts {
-        receive: account("receive", received),
-        unpack: account("unpack", &unpacked),
-        wire: (!wire_units.is_empty()).then(|| account("wire", wire_units)),
+    let slot = |stage: &str, units: &[Unit]| site.slot_of(&format!("{stage} {name}"), id, units);
+    ReaderSlots {
+        receive: slot("receive", received),
+        unpack: slot("unpack", &unpacked),
+        wire: (!wire_units.is_empty()).then(|| slot("wire", wire_units)),
     }
 }
 
@@ -390,9 +390,9 @@ fn decode_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
     site.claims.ring(reader, &decoders) / workers
 }
 
-/// Enters what the senders count that can be asked: the first page of the hits' book. Returns the sum of hits sent, if every source's
+/// Enters what the senders count that can be asked: where the counts of the hits begin. Returns the sum of hits sent, if every source's
 /// sender tells.
-fn close_sender_books(
+fn close_sender_slots(
     configuration: &Configuration,
     ledger: &Ledger,
     boards: &[Option<HostedBoard>],
@@ -405,7 +405,7 @@ fn close_sender_books(
         let Some(board) = board else { continue };
         board.failures().into_iter().for_each(|message| signals.fail(message));
         if let Some(record) = board.sent_record().filter(|_| source.asks_sender()) {
-            let (counters, units) = sender_books(&board.totals().sent, record.account());
+            let (counters, units) = sender_counters(&board.totals().sent, record.slot());
             ledger.open(Stage::Sender, SourceId(index as u16), units).publish(&counters);
         }
     }
@@ -414,16 +414,16 @@ fn close_sender_books(
 
 /// What a sender has sent up to the last that came, and what behind it: gaps between datagrams that came the receiver knows, those behind
 /// the last one the sender alone. Nothing is said where the sender does not remember what was lost.
-fn sender_books(sent: &Totals, account: Option<SentAccount>) -> (Counters, &'static [Unit]) {
+fn sender_counters(sent: &Totals, slot: Option<SentCounts>) -> (Counters, &'static [Unit]) {
     let mut counters = Counters::default();
-    let Some(account) = account else { return (counters, &[]) };
+    let Some(slot) = slot else { return (counters, &[]) };
     counters.input(Unit::Hits, sent.hits + sent.hits_inhibited);
     // Pulses of a pause: taken by nobody, on request.
     counters.filtered(Unit::Hits, sent.hits_inhibited);
-    counters.output(Unit::Hits, account.hits);
-    counters.lost(LossReason::NeverReceived, Unit::Hits, account.hits_behind);
+    counters.output(Unit::Hits, slot.hits);
+    counters.lost(LossReason::NeverReceived, Unit::Hits, slot.hits_behind);
     counters.input(Unit::Datagrams, sent.datagrams);
-    counters.output(Unit::Datagrams, account.datagrams);
-    counters.lost(LossReason::NeverReceived, Unit::Datagrams, account.datagrams_behind);
+    counters.output(Unit::Datagrams, slot.datagrams);
+    counters.lost(LossReason::NeverReceived, Unit::Datagrams, slot.datagrams_behind);
     (counters, &[Unit::Hits, Unit::Datagrams])
 }

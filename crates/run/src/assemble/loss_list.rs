@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use thalweg_data::{Books, Ledger, SourceId};
+use thalweg_data::{Ledger, LedgerSnapshot, SourceId};
 use thalweg_readout::RunClock;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{LossBounds, LossList, RecordError, RunDirectory, TriggerRange};
@@ -60,13 +60,13 @@ impl LossKeeper {
         Ok(LossKeeper { directory, clock, build, going_on: Some(going_on), thread: Some(thread) })
     }
 
-    /// Ends the thread, and writes what these books, the last of the run, have more; tells what the table holds. `None` when the
+    /// Ends the thread, and writes what this ledger, the last of the run, have more; tells what the table holds. `None` when the
     /// thread panicked, which is a failure of the run.
-    pub(super) fn finish(mut self, books: &Books, signals: &Signals) -> Option<ListedLosses> {
+    pub(super) fn finish(mut self, snapshot: &LedgerSnapshot, signals: &Signals) -> Option<ListedLosses> {
         self.going_on = None;
         let mut list = joined(self.thread.take()?, signals)?;
         let missed = |board, counted| missed_by(self.build.as_deref(), board, counted);
-        let written = list.finish(&self.directory, books, &missed, self.clock.mark().0);
+        let written = list.finish(&self.directory, snapshot, &missed, self.clock.mark().0);
         Some((list.summary(), written))
     }
 }
@@ -100,7 +100,7 @@ fn keep(
         if !list.is_due(now_ns) {
             continue;
         }
-        if let Err(error) = list.take(&ledger.books(), &missed, now_ns) {
+        if let Err(error) = list.take(&ledger.snapshot(), &missed, now_ns) {
             let words = error.to_string();
             if said != words {
                 tracing::warn!(

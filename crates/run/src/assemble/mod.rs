@@ -1,7 +1,7 @@
-//! From a configuration to running threads, and from their end to closed books.
+//! From a configuration to running threads, and from their end to a balanced ledger.
 //!
 //! ```text
-//!  Configuration ─► open sources ─► rings and threads ─► watch ─► join ─► books, run.json, Summary
+//!  Configuration ─► open sources ─► rings and threads ─► watch ─► join ─► snapshot, run.json, Summary
 //! ```
 
 mod claims;
@@ -24,7 +24,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
-use thalweg_data::{Books, Busy, Ledger, Noted, RunState, SourceId, StageRole, Unit};
+use thalweg_data::{Busy, Ledger, LedgerSnapshot, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
 use thalweg_qualify::host::{Counter, HostFiles, LossCounters};
 use thalweg_readout::RunClock;
@@ -57,7 +57,7 @@ use loss_list::{ListedLosses, LossKeeper};
 use paths::Paths;
 use raw::RawLinks;
 
-/// Takes data as configured until the end is reached, everything in flight is written, and the books are closed.
+/// Takes data as configured until the end is reached, everything in flight is written, and the ledger is closed.
 ///
 /// # Errors
 /// When the run cannot be started. What goes wrong later is in the summary, and what was written verifies.
@@ -156,13 +156,13 @@ impl Site<'_> {
         Ok(self.placement.near(thread_names::COMPRESS, create)??)
     }
 
-    /// The account that a node of the topology declares for a subject.
-    fn account(&self, node: &str, subject: SourceId) -> Ledgered {
+    /// The counter slot that a node of the topology declares for a subject.
+    fn slot(&self, node: &str, subject: SourceId) -> Ledgered {
         Ledgered::new(self.ledger.claim(node, subject))
     }
 
     /// The same where only the opened source says which of the declared units it has.
-    fn account_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> Ledgered {
+    fn slot_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> Ledgered {
         Ledgered::new(self.ledger.claim_of(node, subject, units))
     }
 
@@ -327,7 +327,7 @@ impl Files {
         &mut self,
         summary: &mut Summary,
         (mut tables, losses): (Vec<TableSummary>, Option<ListedLosses>),
-        books: &Books,
+        snapshot: &LedgerSnapshot,
         observed: Option<&Observed>,
     ) {
         if let Some(Err(error)) = observed.map(|observed| self.keep(observed)) {
@@ -349,8 +349,8 @@ impl Files {
         if let Some(preview) = observed.and_then(|observed| preview(&observed.spectra)) {
             self.record.details.insert("preview".to_owned(), preview.into());
         }
-        self.record.stop(state, tables, Some(books));
-        // With the advice that fits each source, which the books alone do not know.
+        self.record.stop(state, tables, Some(snapshot));
+        // With the advice that fits each source, which the ledger alone do not know.
         if let Some(ledger) = &mut self.record.ledger {
             ledger.losses = serde_json::to_value(&summary.losses).unwrap_or_default();
         }
@@ -474,7 +474,7 @@ fn take_data_into(
     let taken = paths.finish(&site)?;
     say_claim_faults(&site);
     let outcome = Outcome {
-        books: ledger.books(),
+        snapshot: ledger.snapshot(),
         sent: taken.hits_sent(),
         events: taken.events_summary(&site, elapsed_seconds),
         audit,
@@ -487,13 +487,13 @@ fn take_data_into(
     files.heard(taken.managers());
     files.note_controls(&values);
     let series = slow_control.and_then(|slow_control| slow_control.finish(&signals));
-    let listed = loss_list.finish(&outcome.books, &signals);
+    let listed = loss_list.finish(&outcome.snapshot, &signals);
     let mut summary =
         outcome.summary(&files.directory, &source_table, &descriptions, &watched.gauges, signals.failures());
     files.close(
         &mut summary,
         (taken.tables().into_iter().chain(series).collect(), listed),
-        &outcome.books,
+        &outcome.snapshot,
         watch.handle.observed(),
     );
     watched.tell_last(&summary, end, taken.trigger());
@@ -526,7 +526,7 @@ fn as_watched(
     }
 }
 
-/// The ledger of a run, if accounts can be claimed from its topology.
+/// The ledger of a run, if counters can be claimed from its topology.
 fn ledger(directory: &RunDirectory, topology: Topology) -> Result<Ledger, RunError> {
     match topology.faults() {
         faults if faults.is_empty() => Ok(Ledger::of(Some(&directory.ledger()), Arc::new(topology))?),
@@ -549,7 +549,7 @@ fn start_as_declared(site: &Site<'_>, mut paths: Paths) -> Result<Paths, RunErro
 fn say_claim_faults(site: &Site<'_>) {
     for fault in site.ledger.claim_faults(&[Marker::PerSubject, Marker::End]) {
         site.signals
-            .fail(format!("the books are not as the topology says, a defect, please report it: {fault}"));
+            .fail(format!("the ledger is not as the topology says, a defect, please report it: {fault}"));
     }
 }
 
@@ -567,7 +567,7 @@ impl Drop for Counted {
 
 /// A run that is over, before it is told.
 struct Outcome {
-    books: Books,
+    snapshot: LedgerSnapshot,
     sent: Option<u64>,
     events: Option<EventSummary>,
     audit: SnapshotAudit,
@@ -579,6 +579,14 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// Where the ledger does not balance, at the end and in the snapshots on the way.
+    fn discrepancies(&self, hits_decoded: u64) -> Vec<String> {
+        let found = self.snapshot.discrepancies().into_iter().map(|found| found.to_string());
+        let never_received = self.sent.map(|sent| sent.saturating_sub(hits_decoded));
+        let unplaced = never_received.and_then(|hits| unplaced_loss(&self.snapshot, hits));
+        found.chain(self.audit.open.iter().cloned()).chain(unplaced).collect()
+    }
+
     fn summary(
         &self,
         directory: &RunDirectory,
@@ -587,18 +595,16 @@ impl Outcome {
         gauges: &GaugesOf,
         failures: Vec<String>,
     ) -> Summary {
-        let books = &self.books;
-        let hits_made = books.making(Unit::Hits);
+        let snapshot = &self.snapshot;
+        let hits_made = snapshot.making(Unit::Hits);
         let decoded: u64 = hits_made.iter().map(|own| own.counters.total_output(Unit::Hits)).sum();
-        let mut discrepancies: Vec<String> = books.discrepancies().iter().map(ToString::to_string).collect();
-        discrepancies.extend(self.audit.open.iter().cloned());
-        discrepancies.extend(self.sent.and_then(|sent| unplaced_loss(books, sent.saturating_sub(decoded))));
+        let discrepancies = self.discrepancies(decoded);
         let made = |unit, entry: &Entry| -> u64 {
-            entry.all.iter().map(|source| books.made_of(*source, unit)).sum()
+            entry.all.iter().map(|source| snapshot.made_of(*source, unit)).sum()
         };
         let received = |entry: &Entry| -> u64 {
-            let accounts = entry.all.iter().filter_map(|source| books.account_at(StageRole::Intake, *source));
-            accounts.map(|account| account.counters.total_output(Unit::Bytes)).sum()
+            let slots = entry.all.iter().filter_map(|source| snapshot.slot_at(StageRole::Intake, *source));
+            slots.map(|slot| slot.counters.total_output(Unit::Bytes)).sum()
         };
         let entries = source_table.entries.iter().zip(descriptions).enumerate();
         let sources = entries.map(|(index, (entry, description))| SourceSummary {
@@ -614,24 +620,26 @@ impl Outcome {
         let bytes_unread = sources.iter().flat_map(|source| &source.witnesses);
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
-        let recording = books.at(StageRole::Recording);
-        let left_out = recording.map(|account| account.counters.total_filtered(Unit::Hits));
-        let losses = source_table.placed(books);
-        let loss =
-            LossReport { kinds: LossKind::all_of(&losses, &books.path()), ..source_table.loss_report(books) };
+        let recording = snapshot.at(StageRole::Recording);
+        let left_out = recording.map(|slot| slot.counters.total_filtered(Unit::Hits));
+        let losses = source_table.placed(snapshot);
+        let loss = LossReport {
+            kinds: LossKind::all_of(&losses, &snapshot.path()),
+            ..source_table.loss_report(snapshot)
+        };
         Summary {
-            no_data: no_data(books, &sources, self.elapsed_seconds),
+            no_data: no_data(snapshot, &sources, self.elapsed_seconds),
             state: if failures.is_empty() && discrepancies.is_empty() { "stopped" } else { "failed" },
             run_directory: Some(PathBuf::from(directory.path())),
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
-            hits_recorded: books.output_at(source_table.hits_end(), Unit::Hits),
+            hits_recorded: snapshot.output_at(source_table.hits_end(), Unit::Hits),
             hits_left_out: left_out.sum(),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
-            hits_late: (!hits_made.is_empty()).then(|| books.total_noted(Noted::Late, Unit::Hits)),
+            hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),
             coincidences_recorded: source_table
                 .coincidences
-                .map(|_| source_table.coincidences_recorded(books)),
+                .map(|_| source_table.coincidences_recorded(snapshot)),
             bytes_unread,
             loss,
             events: self.events.clone(),
@@ -642,7 +650,7 @@ impl Outcome {
             sources,
             losses,
             refused: self.refused.clone(),
-            ledger: books.entries(),
+            ledger: snapshot.entries(),
             host_counters: self.host_counters.clone(),
             failures,
         }

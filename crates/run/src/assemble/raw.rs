@@ -13,14 +13,14 @@ use crate::plan::thread_names;
 pub(super) struct RawLinks {
     keeps: bool,
     inlets: Vec<Downstream<Frames>>,
-    accounts: Vec<(SourceId, Ledgered)>,
+    slots: Vec<(SourceId, Ledgered)>,
     described: Vec<RawSource>,
 }
 
 impl RawLinks {
     /// Links that lead somewhere if the configuration keeps raw bytes.
     pub(super) fn new(keeps: bool) -> RawLinks {
-        RawLinks { keeps, inlets: Vec::new(), accounts: Vec::new(), described: Vec::new() }
+        RawLinks { keeps, inlets: Vec::new(), slots: Vec::new(), described: Vec::new() }
     }
 
     /// The end for one receiving thread, by its name, and its sources, or `None` when raw bytes are not kept.
@@ -38,7 +38,7 @@ impl RawLinks {
             let units = if source.stream { &[Unit::Bytes][..] } else { &[Unit::Datagrams, Unit::Bytes] };
             let id = SourceId(source.source);
             let node = format!("raw {}", site.source_table.entry_of(id));
-            self.accounts.push((id, site.account_of(&node, id, units)));
+            self.slots.push((id, site.slot_of(&node, id, units)));
         }
         self.described.extend_from_slice(sources);
         self.inlets.push(down);
@@ -56,6 +56,6 @@ impl RawLinks {
         let path = site.directory.table(Table::Raw);
         let create = || RawWriter::create(&path, &site.configuration.record, &self.described);
         let writer = site.writer(create)?;
-        Ok(Some(RawRecorder::new(self.inlets, self.accounts, (writer, site.configuration.record.on_full))))
+        Ok(Some(RawRecorder::new(self.inlets, self.slots, (writer, site.configuration.record.on_full))))
     }
 }

@@ -1,7 +1,7 @@
 //! The threads of the units that this process hosts.
 //!
 //! ```text
-//!  [[unit]] of this node ─► endpoint, machine, work ─► a thread each ─► joined at the end, sinks and books with them
+//!  [[unit]] of this node ─► endpoint, machine, work ─► a thread each ─► joined at the end, sinks and snapshot with them
 //! ```
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::ring::{Upstream, circuit};
-use thalweg_data::{Books, Counters, EventSink, Events, Ledger, Pool, SourceId};
+use thalweg_data::{Counters, EventSink, Events, Ledger, LedgerSnapshot, Pool, SourceId};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{EventWriter, ReadoutName, UnitNames};
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
@@ -33,10 +33,10 @@ use crate::units::{
     UnitEndpoint, UnitHost, identity, recall, run_number,
 };
 
-/// For how long units that have not come to their end are waited for without an entry in the books of this process: others do not
+/// For how long units that have not come to their end are waited for without an entry in the ledger of this process: others do not
 /// answer any more. What goes on, however slow its machine, is waited for.
 const END_LIMIT: Duration = Duration::from_secs(20);
-/// Between two looks at the books while units are waited for.
+/// Between two looks at the ledger while units are waited for.
 const LOOK_STEP: Duration = Duration::from_millis(100);
 /// Without a word of the event manager for so long, triggers are held back.
 const GATE_SILENCE_NS: u64 = 2_000_000_000;
@@ -46,8 +46,8 @@ pub(super) struct UnitThreads {
     readouts: Vec<JoinHandle<UnitHost<ReadoutWork>>>,
     builders: Vec<BuilderThreads>,
     others: Vec<JoinHandle<()>>,
-    /// The accounts of the builder units.
-    accounts: Vec<SourceId>,
+    /// The counters of the builder units.
+    slots: Vec<SourceId>,
     /// What became of each range at each unit.
     ranges: RangeKeeper,
     /// The event managers that were heard here.
@@ -61,8 +61,8 @@ pub(super) struct UnitThreads {
 pub(super) struct UnitsTaken {
     /// What builder units have recorded.
     pub(super) sinks: Vec<EventWriter>,
-    /// The accounts of those.
-    pub(super) accounts: Vec<SourceId>,
+    /// The counters of those.
+    pub(super) slots: Vec<SourceId>,
     /// The lists of ranges.
     pub(super) ranges: Vec<TableSummary>,
     /// The epochs of the event managers that were heard.
@@ -86,10 +86,10 @@ struct Starting<'s> {
     run: u32,
 }
 
-/// When the books of this process last got an entry.
+/// When the ledger of this process last got an entry.
 struct Progress<'l> {
     ledger: &'l Ledger,
-    books: Books,
+    snapshot: LedgerSnapshot,
     looked: Instant,
     last: Instant,
 }
@@ -97,7 +97,7 @@ struct Progress<'l> {
 impl Progress<'_> {
     fn of(ledger: &Ledger) -> Progress<'_> {
         let now = Instant::now();
-        Progress { ledger, books: ledger.books(), looked: now, last: now }
+        Progress { ledger, snapshot: ledger.snapshot(), looked: now, last: now }
     }
 
     /// For how long there has been none.
@@ -105,9 +105,9 @@ impl Progress<'_> {
         let now = Instant::now();
         if now - self.looked >= LOOK_STEP {
             self.looked = now;
-            let books = self.ledger.books();
-            if books != self.books {
-                (self.books, self.last) = (books, now);
+            let snapshot = self.ledger.snapshot();
+            if snapshot != self.snapshot {
+                (self.snapshot, self.last) = (snapshot, now);
             }
         }
         now - self.last
@@ -137,7 +137,7 @@ impl UnitThreads {
             readouts: Vec::new(),
             builders: Vec::new(),
             others: Vec::new(),
-            accounts: Vec::new(),
+            slots: Vec::new(),
             ranges: RangeKeeper::default(),
             managers: Arc::default(),
             may_begin: None,
@@ -151,7 +151,7 @@ impl UnitThreads {
             units.others.push(starting.manager(HeardManager::new(units.managers.clone()))?);
         }
         for number in builders {
-            units.accounts.push(site.source_table.unit(&plan.builders[number].name));
+            units.slots.push(site.source_table.unit(&plan.builders[number].name));
             let notes = units.notes(site, &plan, &plan.builders[number].name)?;
             units.builders.push(starting.builder(number, gauges, notes, &units.managers)?);
         }
@@ -212,9 +212,9 @@ impl UnitThreads {
         }
         let files = files.into_iter().filter_map(|thread| joined(thread, site.signals));
         let sinks: Vec<EventWriter> = files.map(|files| files.sink).collect();
-        close_record_books(site, &sinks);
+        close_record_slots(site, &sinks);
         let ranges = self.ranges.finish(site.signals);
-        UnitsTaken { sinks, accounts: self.accounts, ranges, managers: self.managers.all() }
+        UnitsTaken { sinks, slots: self.slots, ranges, managers: self.managers.all() }
     }
 }
 
@@ -232,7 +232,7 @@ fn names(plan: &UnitPlan) -> UnitNames {
 }
 
 /// Enters what all builder units of this process have recorded of each source.
-fn close_record_books(site: &Site<'_>, sinks: &[EventWriter]) {
+fn close_record_slots(site: &Site<'_>, sinks: &[EventWriter]) {
     if sinks.is_empty() {
         return;
     }
@@ -260,8 +260,8 @@ impl Starting<'_> {
         Ok(peer::Settings { identity, key, ..peer::Settings::new(name, pool) })
     }
 
-    fn account(&self, stage: &str, unit: &UnitSettings) -> Ledgered {
-        self.site.account(&format!("{stage} {}", unit.name), self.site.source_table.unit(&unit.name))
+    fn slot(&self, stage: &str, unit: &UnitSettings) -> Ledgered {
+        self.site.slot(&format!("{stage} {}", unit.name), self.site.source_table.unit(&unit.name))
     }
 
     fn to_manager(&self) -> (Address, String) {
@@ -303,7 +303,7 @@ impl Starting<'_> {
             spare: None,
             given: Given::to(filed.clone()),
             on_hold: false,
-            build: self.account("build", unit),
+            build: self.slot("build", unit),
             ranges,
             gauges: gauges.clone(),
             event_bytes: Histogram::default(),
@@ -326,7 +326,7 @@ impl Starting<'_> {
         let (sink, on_full) = (site.writer(create)?, configuration.record.on_full);
         let (outlet, inlet) =
             circuit(site.claims.ring(&unit.name, &thread_names::files(unit)), Events::default);
-        let record = self.account("record", unit);
+        let record = self.slot("record", unit);
         let (write_log, filed) = WriteLog::new(configuration.unit_rules.slots, site.clock);
         // Fragments are entered by source when all builder units of this process have ended.
         let recorder = EventRecorder::new(inlet, sink, on_full, record, (0..0, Vec::new()));
@@ -369,7 +369,7 @@ impl Starting<'_> {
             waiting: None,
             write_all: None,
             ended: false,
-            ship: self.account("ship", unit),
+            ship: self.slot("ship", unit),
             ranges,
         };
         let host = UnitHost::new(&unit.name, work, endpoint, self.plan.clone(), site.clock)?;

@@ -23,9 +23,9 @@ use crate::pipeline::{RecordedLink, ReplayedLinks};
 use crate::slow_control::BoardControl;
 use crate::source_table::SourceTable;
 
-/// One link's place among the accounts, and how it is treated.
+/// One link's place among the counters, and how it is treated.
 pub(crate) struct OpenedPlace {
-    /// Whose account its bytes are in.
+    /// Whose counters its bytes are in.
     pub(crate) link: SourceId,
     /// The boards behind it.
     pub(crate) boards: Range<u16>,

@@ -19,18 +19,18 @@ pub(crate) struct AddedStages {
     verdicts: Vec<Verdict>,
 }
 
-/// One, with its accounts.
+/// One, with its counters.
 struct Driven {
     made: MadeStage,
     /// By source.
-    books: Vec<Ledgered>,
+    slots: Vec<Ledgered>,
     counters: Vec<Counters>,
     /// By source, of the batch at hand.
     fates: Vec<Fates>,
     has_failed: bool,
 }
 
-/// What becomes of one source's hits in a batch: summed here, so that the books are written once per batch.
+/// What becomes of one source's hits in a batch: summed here, so that the slots are written once per batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fates {
     kept: u32,
@@ -46,11 +46,11 @@ const NOT_TAKEN: usize = MOST_ADDED + 1;
 const REASONS: usize = MOST_ADDED + 2;
 
 impl AddedStages {
-    /// These stages, each with the accounts of the sources.
+    /// These stages, each with the counters of the sources.
     pub(crate) fn new(stages: Vec<(MadeStage, Vec<Ledgered>)>, source_of: Box<[SourceId]>) -> AddedStages {
-        let driven = |(made, books): (MadeStage, Vec<Ledgered>)| {
-            let counters = vec![Counters::default(); books.len()];
-            Driven { made, fates: vec![Fates::default(); books.len()], books, counters, has_failed: false }
+        let driven = |(made, slots): (MadeStage, Vec<Ledgered>)| {
+            let counters = vec![Counters::default(); slots.len()];
+            Driven { made, fates: vec![Fates::default(); slots.len()], slots, counters, has_failed: false }
         };
         AddedStages { stages: stages.into_iter().map(driven).collect(), source_of, verdicts: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl AddedStages {
             if let Err(words) = stage.made.work.finish() {
                 stage.fail(&words, signals);
             }
-            stage.books.iter().zip(&stage.counters).for_each(|(account, counters)| account.publish(counters));
+            stage.slots.iter().zip(&stage.counters).for_each(|(slot, counters)| slot.publish(counters));
         }
     }
 }
@@ -173,16 +173,16 @@ impl Driven {
     }
 
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
-        if let (Some(account), Some(counters)) =
-            (self.books.get(source.index()), self.counters.get(source.index()))
+        if let (Some(slot), Some(counters)) =
+            (self.slots.get(source.index()), self.counters.get(source.index()))
         {
-            account.snapshot(number, counters);
+            slot.snapshot(number, counters);
         }
     }
 
     fn publish_at(&mut self, mark_ns: u64) {
-        for (account, counters) in self.books.iter_mut().zip(&self.counters) {
-            account.publish_at(mark_ns, counters);
+        for (slot, counters) in self.slots.iter_mut().zip(&self.counters) {
+            slot.publish_at(mark_ns, counters);
         }
     }
 }

@@ -26,14 +26,14 @@ use super::decode_workers::wait_for_empty;
 use super::drain::Drain;
 use super::event_outlet::EventOutlet;
 use super::leader::Leader;
-use super::link_books::LinkBooks;
+use super::link_slots::LinkSlots;
 use super::readout::{Readout, ReadoutWork, TURN_WAIT};
 use super::refused_outlet::RefusedOutlet;
 use super::{Ledgered, Signals};
 use crate::gauges::{BuildGauges, Gauges};
 use crate::plan::capacity::EVENT_BATCHES;
 
-/// How often the books are published.
+/// How often the slots are published.
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
 /// How often boards that are silent are looked for, of a run with time slices.
 const ADVANCE_CUTTERS_EVERY_NS: u64 = 5_000_000;
@@ -72,7 +72,7 @@ impl Pending {
 /// What stands between the links and the builder.
 struct Feed {
     builder: Builder,
-    links: Vec<LinkBooks>,
+    links: Vec<LinkSlots>,
     pending: Vec<Pending>,
     /// What was found on the link that is being taken; empty between links.
     framed: Fragments,
@@ -99,8 +99,8 @@ struct Feed {
 /// What stands behind the links of such a thread.
 pub(crate) struct Building {
     feed: Feed,
-    /// The account of the events themselves.
-    events_books: Ledgered,
+    /// The counters of the events themselves.
+    events_ledger: Ledgered,
     outlet: EventOutlet,
     busy: BusyShare,
     gauges: Arc<BuildGauges>,
@@ -126,8 +126,8 @@ pub(crate) struct Building {
 pub(crate) struct BuildingParts {
     pub(crate) inputs: Box<dyn Inputs<Fragments>>,
     pub(crate) builder: Builder,
-    pub(crate) links: Vec<LinkBooks>,
-    pub(crate) events_books: Ledgered,
+    pub(crate) links: Vec<LinkSlots>,
+    pub(crate) events_ledger: Ledgered,
     pub(crate) raw: Option<Upstream<Frames>>,
     /// The board that emulated ones follow, if it is one of these.
     pub(crate) leader: Option<Leader>,
@@ -139,7 +139,7 @@ pub(crate) struct BuildingParts {
     /// By link.
     pub(crate) link_gauges: Vec<Arc<Gauges>>,
     pub(crate) refused: RefusedOutlet,
-    /// Of everything that has an account, by number.
+    /// Of everything that has a counter slot, by number.
     pub(crate) names: Arc<[String]>,
     /// Events go to a readout unit in place of a recorder.
     pub(crate) to_readout_unit: bool,
@@ -153,7 +153,7 @@ impl Building {
             inputs,
             builder,
             links,
-            events_books,
+            events_ledger,
             raw,
             leader,
             cutters,
@@ -184,7 +184,7 @@ impl Building {
         };
         let building = Building {
             feed,
-            events_books,
+            events_ledger,
             outlet: EventOutlet::new(outlet, gauges.clone()),
             busy: BusyShare::new(busy),
             gauges,
@@ -308,8 +308,8 @@ impl Readout<Building> {
     fn report_to_builder(&mut self, mark: Mark) {
         let Feed { links, builder, builder_informed, .. } = &mut self.work.feed;
         *builder_informed = mark;
-        for (link, books) in self.inputs.links().zip(links) {
-            books.report_to_builder(link, &*self.inputs, builder);
+        for (link, slots) in self.inputs.links().zip(links) {
+            slots.report_to_builder(link, &*self.inputs, builder);
         }
     }
 
@@ -377,7 +377,7 @@ impl Readout<Building> {
 
     fn publish_when_due(&mut self, mark: Mark, signals: &Signals) {
         let requested = signals.snapshot_requested();
-        // Fragments on their way into the builder are in nobody's books: a snapshot waits for a turn without.
+        // Fragments on their way into the builder are in nobody's slots: a snapshot waits for a turn without.
         if requested > self.work.snapshot_sent && self.work.feed.pending.iter().all(Pending::is_empty) {
             self.work.snapshot_sent = requested;
             self.snapshot(requested);
@@ -390,27 +390,27 @@ impl Readout<Building> {
     }
 
     fn snapshot(&mut self, number: SnapshotNumber) {
-        for (link, books) in self.inputs.links().zip(&self.work.feed.links) {
+        for (link, slots) in self.inputs.links().zip(&self.work.feed.links) {
             let counters = (&*self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
-            books.each(link, counters, |account, counters| account.snapshot(number, counters));
+            slots.each(link, counters, |slot, counters| slot.snapshot(number, counters));
             if let Some(raw) = &mut self.work.feed.raw
                 && let Some(mut marker) = raw.empty_wait(DRAIN)
             {
                 marker.clear();
-                (marker.header.source, marker.header.snapshot) = (books.source, Some(number));
+                (marker.header.source, marker.header.snapshot) = (slots.source, Some(number));
                 raw.send(marker);
             }
         }
-        self.work.events_books.snapshot(number, self.work.feed.builder.events_counters());
+        self.work.events_ledger.snapshot(number, self.work.feed.builder.events_counters());
         self.witness();
     }
 
     fn publish(&mut self, mark: Mark) {
-        for (link, books) in self.inputs.links().zip(&self.work.feed.links) {
+        for (link, slots) in self.inputs.links().zip(&self.work.feed.links) {
             let counters = (&*self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
-            books.each(link, counters, |account, counters| account.publish(counters));
+            slots.each(link, counters, |slot, counters| slot.publish(counters));
         }
-        self.work.events_books.publish(self.work.feed.builder.events_counters());
+        self.work.events_ledger.publish(self.work.feed.builder.events_counters());
         let fill = self.work.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
         self.work.gauges.look(
             &self.work.feed.builder,
@@ -419,7 +419,7 @@ impl Readout<Building> {
             fill,
         );
         let Feed { links, builder, .. } = &self.work.feed;
-        self.work.refused.look((&*self.inputs, links), (builder, &self.work.events_books), &self.work.names);
+        self.work.refused.look((&*self.inputs, links), (builder, &self.work.events_ledger), &self.work.names);
     }
 
     /// What the kernel counts, link by link.
@@ -429,7 +429,7 @@ impl Readout<Building> {
         }
     }
 
-    /// The run is over for every link: what waits leaves as it is, and the books are published for the last time.
+    /// The run is over for every link: what waits leaves as it is, and the slots are published for the last time.
     fn end_building(&mut self, signals: &Signals) {
         let mark = self.work.latest;
         self.take_pending(mark, signals);
@@ -439,7 +439,7 @@ impl Readout<Building> {
         }
         self.report_to_builder(mark);
         self.work.feed.builder.end_run();
-        // A builder that was stopped by an incomplete event gives nothing more: what it holds is in its books as held.
+        // A builder that was stopped by an incomplete event gives nothing more: what it holds is in its slots as held.
         while self.pull(mark, signals)
             && !self.work.feed.builder.is_empty()
             && self.work.feed.builder.stop().is_none()

@@ -29,8 +29,8 @@ const BATCH_AGE_NS: u64 = 20_000_000;
 /// After a stop, a board that goes on sending is listened to so long.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// The accounts that a reading thread writes for one source.
-pub(crate) struct ReaderAccounts {
+/// The counters that a reading thread writes for one source.
+pub(crate) struct ReaderSlots {
     pub(crate) receive: Ledgered,
     pub(crate) unpack: Ledgered,
     pub(crate) wire: Option<Ledgered>,
@@ -43,7 +43,7 @@ pub(crate) struct HitLink {
     /// In a pause it is not read: a file loses nothing by that, a board would.
     pub(crate) waits: bool,
     pub(crate) decode: DecodeStage,
-    pub(crate) accounts: ReaderAccounts,
+    pub(crate) slots: ReaderSlots,
     pub(crate) gauges: Arc<Gauges>,
 }
 
@@ -263,7 +263,7 @@ impl Readout<Decoding> {
 
     /// Copies a link's counters under a number, in front of the batch that carries the number on.
     fn snapshot(&mut self, link: LinkId, number: SnapshotNumber, signals: &Signals) -> bool {
-        self.each_account(link, |account, counters| account.snapshot(number, counters));
+        self.each_slot(link, |slot, counters| slot.snapshot(number, counters));
         let (of_link, pending) = &mut self.work.links[link.index()];
         pending.snapshot_sent = number;
         of_link.gauges.witness(self.inputs.witnesses(link));
@@ -275,22 +275,22 @@ impl Readout<Decoding> {
     fn publish_when_due(&mut self, link: LinkId) {
         let (of_link, pending) = &self.work.links[link.index()];
         let mark_ns = pending.mark.0;
-        // Its accounts are published together.
-        if of_link.accounts.receive.is_due(mark_ns) {
-            self.each_account(link, |account, counters| account.publish_at(mark_ns, counters));
+        // Its counters are published together.
+        if of_link.slots.receive.is_due(mark_ns) {
+            self.each_slot(link, |slot, counters| slot.publish_at(mark_ns, counters));
         }
     }
 
     /// Publishes a link's counters for the last time.
     fn publish(&mut self, link: LinkId) {
         self.work.links[link.index()].0.gauges.witness(self.inputs.witnesses(link));
-        self.each_account(link, |account, counters| account.publish(counters));
+        self.each_slot(link, |slot, counters| slot.publish(counters));
     }
 
-    /// Each account of a link with its counters of now.
-    fn each_account(&mut self, link: LinkId, mut enter: impl FnMut(&mut Ledgered, &Counters)) {
+    /// Each counter slot of a link with its counters of now.
+    fn each_slot(&mut self, link: LinkId, mut enter: impl FnMut(&mut Ledgered, &Counters)) {
         let framing = self.inputs.framing(link);
-        let ReaderAccounts { receive, unpack, wire } = &mut self.work.links[link.index()].0.accounts;
+        let ReaderSlots { receive, unpack, wire } = &mut self.work.links[link.index()].0.slots;
         enter(receive, &self.inputs.receive_counters(link));
         enter(unpack, framing.counters());
         if let (Some(wire), Some(counters)) = (wire, framing.wire_counters().first()) {

@@ -25,7 +25,7 @@ pub(crate) struct EventRecorder {
     inlet: Downstream<Events>,
     pub(crate) sink: EventWriter,
     outcome: Outcome,
-    /// The account of the events themselves.
+    /// The counters of the events themselves.
     events: Ledgered,
     /// Those of the sources' fragments, by source.
     sources: Vec<(SourceId, Ledgered)>,
@@ -67,8 +67,8 @@ impl EventRecorder {
         }
         self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
         self.events.publish(self.sink.counters());
-        for (source, account) in &self.sources {
-            account.publish(self.sink.source_counters(*source));
+        for (source, slot) in &self.sources {
+            slot.publish(self.sink.source_counters(*source));
         }
         self
     }
@@ -87,11 +87,11 @@ impl EventRecorder {
             Some(number) => self.events.snapshot(number, self.sink.counters()),
             None => self.events.publish_at(header.mark.0, self.sink.counters()),
         }
-        for (source, account) in &mut self.sources {
+        for (source, slot) in &mut self.sources {
             let counters = self.sink.source_counters(*source);
             match header.snapshot {
-                Some(number) => account.snapshot(number, counters),
-                None => account.publish_at(header.mark.0, counters),
+                Some(number) => slot.snapshot(number, counters),
+                None => slot.publish_at(header.mark.0, counters),
             }
         }
     }

@@ -22,7 +22,7 @@ mod drain;
 mod event_outlet;
 mod event_recorder;
 mod leader;
-mod link_books;
+mod link_slots;
 mod order_thread;
 mod outcome;
 mod process;
@@ -38,19 +38,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use thalweg_data::{Account, Counters, SnapshotNumber, Stage};
+use thalweg_data::{CounterSlot, Counters, SnapshotNumber, Stage};
 
 pub(crate) use added::AddedStages;
 pub(crate) use building::{Building, BuildingParts};
 pub(crate) use busy_share::BusyShare;
 pub(crate) use decode_workers::decode_stage;
-pub(crate) use decoding::{Decoding, HitLink, ReaderAccounts};
+pub(crate) use decoding::{Decoding, HitLink, ReaderSlots};
 pub(crate) use event_outlet::EventOutlet;
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use leader::Leader;
-pub(crate) use link_books::{BoardBooks, LinkBooks, Reported, link_units};
+pub(crate) use link_slots::{BoardSlots, LinkSlots, Reported, link_units};
 pub(crate) use order_thread::{Inlet, OrderThread};
-pub(crate) use process::{EventBooks, Process};
+pub(crate) use process::{EventSlots, Process};
 pub(crate) use raw::RawRecorder;
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
@@ -58,7 +58,7 @@ pub(crate) use selection::Selection;
 pub(crate) use slicer::{Cut, Slicer};
 pub(crate) use write_log::{Filed, Given, WriteLog};
 
-/// How often accounts behind time order and reports are brought up to date: as often as an eye can follow.
+/// How often counters behind time order and reports are brought up to date: as often as an eye can follow.
 const REPORT_EVERY_NS: u64 = 50_000_000;
 
 /// Units of this process that have not come to their end.
@@ -111,7 +111,7 @@ impl Signals {
         self.stop.load(Ordering::Acquire)
     }
 
-    /// Asks for books under the next number.
+    /// Asks for slots under the next number.
     pub(crate) fn request_snapshot(&self) -> SnapshotNumber {
         self.snapshot.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -253,23 +253,23 @@ pub(crate) fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
     thread.join().map_err(told).ok()
 }
 
-/// An account with the moment of its last publication: counts are made visible between batches, and often enough
+/// A counter slot with the moment of its last publication: counts are made visible between batches, and often enough
 /// is a hundred times a second.
 pub(crate) struct Ledgered {
-    account: Account,
+    slot: CounterSlot,
     published_ns: u64,
 }
 
 impl Ledgered {
     const EVERY_NS: u64 = 10_000_000;
 
-    pub(crate) fn new(account: Account) -> Ledgered {
-        Ledgered { account, published_ns: 0 }
+    pub(crate) fn new(slot: CounterSlot) -> Ledgered {
+        Ledgered { slot, published_ns: 0 }
     }
 
     /// The stage that counts here.
     pub(crate) fn stage(&self) -> Stage {
-        self.account.stage()
+        self.slot.stage()
     }
 
     /// Whether it is time to publish, by the arrival mark.
@@ -281,15 +281,15 @@ impl Ledgered {
     pub(crate) fn publish_at(&mut self, mark_ns: u64, counters: &Counters) {
         if self.is_due(mark_ns) {
             self.published_ns = mark_ns;
-            self.account.publish(counters);
+            self.slot.publish(counters);
         }
     }
 
     pub(crate) fn publish(&self, counters: &Counters) {
-        self.account.publish(counters);
+        self.slot.publish(counters);
     }
 
     pub(crate) fn snapshot(&self, number: SnapshotNumber, counters: &Counters) {
-        self.account.snapshot(number, counters);
+        self.slot.snapshot(number, counters);
     }
 }

@@ -16,7 +16,7 @@ const LAST_WAIT: Duration = Duration::from_secs(10);
 /// Between two tries.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
-/// How one recording stands. What it refuses is counted as lost in its own books.
+/// How one recording stands. What it refuses is counted as lost in its own slots.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     recorded: Recorded,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Selected ══► coincidence ─► events ─► cuts ─► recording of coincidences
-//!                  └──────────────┴──► spectra, report, accounts
+//!                  └──────────────┴──► spectra, report, counters
 //! ```
 
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
 
 const WAIT: Duration = Duration::from_millis(20);
 
-/// The accounts of the events that are made of hits.
-pub(crate) struct EventBooks {
+/// The counters of the events that are made of hits.
+pub(crate) struct EventSlots {
     /// Where they are made.
     pub(crate) coincide: Ledgered,
     /// What the cuts on events keep.
@@ -39,7 +39,7 @@ pub(crate) struct Process {
     shown: Vec<Ledgered>,
     /// By source what is in coincidence; empty where nothing is.
     hits: Vec<Ledgered>,
-    events: Option<EventBooks>,
+    events: Option<EventSlots>,
     observed: Observed,
     writer: Option<CoincidenceWriter>,
     outcome: Outcome,
@@ -51,7 +51,7 @@ impl Process {
     pub(crate) fn new(
         inlet: Downstream<Selected>,
         processor: Processor,
-        (shown, hits, events): (Vec<Ledgered>, Vec<Ledgered>, Option<EventBooks>),
+        (shown, hits, events): (Vec<Ledgered>, Vec<Ledgered>, Option<EventSlots>),
         observed: Observed,
         (writer, on_full): (Option<CoincidenceWriter>, OnFull),
     ) -> Process {
@@ -127,41 +127,41 @@ impl Process {
     /// The marker of a snapshot has come behind one source's hits.
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
         self.processor.settle();
-        if let Some(account) = self.shown.get(source.index()) {
-            account.snapshot(number, self.processor.shown_counters(source));
+        if let Some(slot) = self.shown.get(source.index()) {
+            slot.snapshot(number, self.processor.shown_counters(source));
         }
         let counters = self.processor.coincidence_counters(source);
-        if let (Some(account), Some(counters)) = (self.hits.get(source.index()), counters) {
-            account.snapshot(number, counters);
+        if let (Some(slot), Some(counters)) = (self.hits.get(source.index()), counters) {
+            slot.snapshot(number, counters);
         }
         // Events are of all sources together: one marker stands for all.
         if let Some(events) = self.events.as_ref().filter(|_| source == SourceId(0)) {
             let (made, kept) = self.processor.events_counters();
             events.coincide.snapshot(number, made);
             events.cut.snapshot(number, kept);
-            if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
-                account.snapshot(number, writer.counters());
+            if let (Some(slot), Some(writer)) = (&events.record, &self.writer) {
+                slot.snapshot(number, writer.counters());
             }
         }
     }
 
-    /// Publishes the accounts and the report.
+    /// Publishes the counters and the report.
     fn publish(&mut self) {
         self.processor.settle();
-        for (index, account) in self.shown.iter().enumerate() {
-            account.publish(self.processor.shown_counters(SourceId(index as u16)));
+        for (index, slot) in self.shown.iter().enumerate() {
+            slot.publish(self.processor.shown_counters(SourceId(index as u16)));
         }
-        for (index, account) in self.hits.iter().enumerate() {
+        for (index, slot) in self.hits.iter().enumerate() {
             if let Some(counters) = self.processor.coincidence_counters(SourceId(index as u16)) {
-                account.publish(counters);
+                slot.publish(counters);
             }
         }
         if let Some(events) = &self.events {
             let (made, kept) = self.processor.events_counters();
             events.coincide.publish(made);
             events.cut.publish(kept);
-            if let (Some(account), Some(writer)) = (&events.record, &self.writer) {
-                account.publish(writer.counters());
+            if let (Some(slot), Some(writer)) = (&events.record, &self.writer) {
+                slot.publish(writer.counters());
             }
         }
         self.observed.set_rest(self.report());

@@ -17,7 +17,7 @@ pub(crate) struct RawRecorder {
     /// One per thread that receives.
     inlets: Vec<Downstream<Frames>>,
     /// By the source's number.
-    accounts: Vec<Option<Ledgered>>,
+    slots: Vec<Option<Ledgered>>,
     pub(crate) writer: RawWriter,
     outcome: Outcome,
 }
@@ -28,12 +28,12 @@ impl RawRecorder {
         sources: Vec<(SourceId, Ledgered)>,
         (writer, on_full): (RawWriter, OnFull),
     ) -> RawRecorder {
-        let mut accounts = Vec::new();
-        for (source, account) in sources {
-            accounts.resize_with(accounts.len().max(source.index() + 1), || None);
-            accounts[source.index()] = Some(account);
+        let mut slots = Vec::new();
+        for (source, slot) in sources {
+            slots.resize_with(slots.len().max(source.index() + 1), || None);
+            slots[source.index()] = Some(slot);
         }
-        RawRecorder { inlets, accounts, writer, outcome: Outcome::new(Recorded::Raw, on_full) }
+        RawRecorder { inlets, slots, writer, outcome: Outcome::new(Recorded::Raw, on_full) }
     }
 
     /// Writes until every reader has ended.
@@ -56,9 +56,9 @@ impl RawRecorder {
             }
         }
         self.outcome.close(&mut self.writer, RawWriter::complete, RawWriter::finish, signals);
-        for (index, account) in self.accounts.iter().enumerate() {
-            if let Some(account) = account {
-                account.publish(self.writer.counters(SourceId(index as u16)));
+        for (index, slot) in self.slots.iter().enumerate() {
+            if let Some(slot) = slot {
+                slot.publish(self.writer.counters(SourceId(index as u16)));
             }
         }
         self
@@ -66,13 +66,12 @@ impl RawRecorder {
 
     fn take(&mut self, frames: &Frames, signals: &Signals) {
         let source = frames.header.source;
-        let account =
-            self.accounts[source.index()].as_mut().expect("only sources with an account are linked");
+        let slot = self.slots[source.index()].as_mut().expect("only sources with a counter slot are linked");
         if let Some(number) = frames.header.snapshot {
-            account.snapshot(number, self.writer.counters(source));
+            slot.snapshot(number, self.writer.counters(source));
             return;
         }
         self.outcome.on_result(self.writer.write(frames), signals);
-        account.publish_at(frames.header.mark.0, self.writer.counters(source));
+        slot.publish_at(frames.header.mark.0, self.writer.counters(source));
     }
 }

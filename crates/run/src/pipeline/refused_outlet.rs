@@ -11,7 +11,7 @@ use thalweg_data::Fragments;
 use thalweg_monitor::state::RefusedUnit;
 use thalweg_readout::Inputs;
 
-use super::{Ledgered, LinkBooks};
+use super::{Ledgered, LinkSlots};
 use crate::gauges::RefusedGauges;
 
 /// Where the first refused units are shown, and how many of this thread were shown already.
@@ -29,8 +29,8 @@ impl RefusedOutlet {
     /// Shows what was kept, if there is more of it than the last time.
     pub(super) fn look(
         &mut self,
-        (inputs, links): (&dyn Inputs<Fragments>, &[LinkBooks]),
-        (builder, events_books): (&Builder, &Ledgered),
+        (inputs, links): (&dyn Inputs<Fragments>, &[LinkSlots]),
+        (builder, events_ledger): (&Builder, &Ledgered),
         names: &[String],
     ) {
         let kept_by_links: usize =
@@ -42,14 +42,15 @@ impl RefusedOutlet {
         self.shown = kept;
         let mut units = Vec::with_capacity(kept);
         for link in inputs.links() {
-            let LinkBooks { source, unpack, .. } = &links[link.index()];
+            let LinkSlots { source, unpack, .. } = &links[link.index()];
             let name = &names[source.index()];
             let refused = inputs.framing(link).first_refused().iter();
             units.extend(refused.map(|refused| RefusedUnit::new(unpack.stage(), refused, names, name)));
         }
         let dumps = builder.dumps().iter();
-        units
-            .extend(dumps.map(|dump| RefusedUnit::new(events_books.stage(), &dump.to_refused(), names, "?")));
+        units.extend(
+            dumps.map(|dump| RefusedUnit::new(events_ledger.stage(), &dump.to_refused(), names, "?")),
+        );
         self.gauges.set(&self.thread, units);
     }
 }

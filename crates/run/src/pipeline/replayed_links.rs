@@ -24,7 +24,7 @@ struct Replayed {
     ended: bool,
     /// No block was free for what comes next.
     is_full: bool,
-    /// What was counted up to the batch that was handed over last: the one looked ahead to is in nobody's books yet.
+    /// What was counted up to the batch that was handed over last: the one looked ahead to is in nobody's slots yet.
     counted: Counters,
     /// The trigger numbers of each of its boards, of a recording with gaps.
     numbers: Option<Vec<BoardNumbers>>,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_books_between_two_batches_close_on_every_link_of_a_replay() {
+    fn the_ledger_balances_between_two_batches_on_every_link_of_a_replay() {
         let pool = Pool::new(8, 4096).expect("small");
         let link = |number: u16, marks: &[u64]| -> RecordedLink {
             let recording =

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  batch of one source ─► align ─► (time order) ─► cut ─► Selected: hits, pass ─► (recording) ══► process thread
-//!                                                   └─► accounts, report            ▲═ cleared ═╝
+//!                                                   └─► counters, report            ▲═ cleared ═╝
 //! ```
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Selection {
     aligner: Aligner,
     cuts: HitCuts,
     /// By source; empty where nothing is cut.
-    books: Vec<Ledgered>,
+    slots: Vec<Ledgered>,
     observed: Observed,
     outlet: Upstream<Selected>,
     reported_ns: u64,
@@ -34,15 +34,15 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// The cuts with the accounts of the sources, and the end of the ring for the process thread.
+    /// The cuts with the counters of the sources, and the end of the ring for the process thread.
     pub(crate) fn new(
         (map, aligner, cuts): (Arc<ChannelMap>, Aligner, HitCuts),
-        books: Vec<Ledgered>,
+        slots: Vec<Ledgered>,
         observed: Observed,
         batches: usize,
     ) -> (Selection, Downstream<Selected>) {
         let (outlet, inlet) = circuit(batches, || Selected::with_capacity(OUTPUT_HITS));
-        let selection = Selection { map, aligner, cuts, books, observed, outlet, reported_ns: 0, told_ns: 0 };
+        let selection = Selection { map, aligner, cuts, slots, observed, outlet, reported_ns: 0, told_ns: 0 };
         (selection, inlet)
     }
 
@@ -92,16 +92,16 @@ impl Selection {
     /// The marker of a snapshot has come behind one source's hits.
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
         self.cuts.settle();
-        if let Some(account) = self.books.get(source.index()) {
-            account.snapshot(number, self.cuts.counters(source));
+        if let Some(slot) = self.slots.get(source.index()) {
+            slot.snapshot(number, self.cuts.counters(source));
         }
     }
 
-    /// Publishes the accounts and the report.
+    /// Publishes the counters and the report.
     pub(crate) fn publish(&mut self) {
         self.cuts.settle();
-        for (index, account) in self.books.iter().enumerate() {
-            account.publish(self.cuts.counters(SourceId(index as u16)));
+        for (index, slot) in self.slots.iter().enumerate() {
+            slot.publish(self.cuts.counters(SourceId(index as u16)));
         }
         self.observed.set_hit_cuts(self.cuts.passed().map(|cut| CutReport::new(cut, Scope::Hit)).collect());
     }

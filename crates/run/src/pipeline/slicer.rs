@@ -23,7 +23,7 @@ const LOOK_EVERY_NS: u64 = 50_000_000;
 /// How long the recorder may take to give blocks back.
 const BLOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// One source's cutter and accounts.
+/// One source's cutter and counters.
 pub(crate) struct Cut {
     pub(crate) cutter: HitCutter,
     /// Hits: in, in slices, lost, held.
@@ -199,7 +199,7 @@ impl Slicer {
         }
     }
 
-    /// Building has one set of books: they are of a number when it has passed all sources.
+    /// Building has one set of slots: they are of a number when it has passed all sources.
     fn tell_snapshot(&mut self, signals: &Signals) {
         let number = self.passed.iter().copied().min().unwrap_or(0);
         if number <= self.told || number == SnapshotNumber::MAX {

@@ -73,7 +73,7 @@ pub struct Cores {
 pub struct Plan {
     /// The run's title.
     pub title: String,
-    /// Who feeds whom: stages and accounts, threads, rings, and the pools, which are part of the budget.
+    /// Who feeds whom: stages and counters, threads, rings, and the pools, which are part of the budget.
     #[serde(flatten)]
     pub topology: Topology,
     /// The memory, item by item.

@@ -38,7 +38,7 @@ pub struct Facts<'a> {
     pub hits_recorded: u64,
     /// What was lost, in words, with how well that is known.
     pub lost: &'a str,
-    /// Whether the books of the run close.
+    /// Whether the ledger of the run close.
     pub ledger_closed: bool,
     /// Name and version of what recorded it.
     pub software: &'a str,
@@ -136,7 +136,7 @@ fn header(svg: &mut Svg, spectra: &Spectra, facts: &Facts) {
 
 fn summary(spectra: &Spectra, facts: &Facts) -> String {
     let duration = spectra.rate().duration_s();
-    let books = if facts.ledger_closed { "the books close" } else { "the books do not close" };
+    let balance = if facts.ledger_closed { "the ledger balances" } else { "the ledger does not balance" };
     let mut parts = vec![
         format!("{} hits recorded", grouped(facts.hits_recorded)),
         facts.lost.to_owned(),
@@ -145,7 +145,7 @@ fn summary(spectra: &Spectra, facts: &Facts) -> String {
     if duration > 0.0 {
         parts.push(format!("{} hits/s", short_number(three_digits(spectra.hits() as f64 / duration))));
     }
-    parts.push(books.to_owned());
+    parts.push(balance.to_owned());
     parts.join("  ·  ")
 }
 
@@ -408,7 +408,7 @@ mod tests {
         for words in [
             "a &lt;run&gt;",
             "5 hits recorded  ·  hits lost: unknown, ≥ 130 frames (≥ 2.0 %)",
-            "the books close",
+            "the ledger balances",
             "runs/0001",
             "left channel 3",
         ] {

@@ -27,7 +27,7 @@ use serde_json::Value;
 use thalweg_analysis::pulse::Pulse;
 use thalweg_analysis::spectrum::SpectrumSet;
 use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
-use thalweg_data::{Books, Flags, RunState};
+use thalweg_data::{Flags, LedgerSnapshot, RunState};
 use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::LiveState;
@@ -237,8 +237,8 @@ impl Experiment for Served {
         self.messages.after(number)
     }
 
-    fn books(&self) -> Option<Books> {
-        self.handle().books()
+    fn snapshot(&self) -> Option<LedgerSnapshot> {
+        self.handle().snapshot()
     }
 
     fn spectra(&self) -> Option<SpectrumSet> {

@@ -1,7 +1,7 @@
 //! Runs that were recorded, as the page lists them.
 //!
 //! ```text
-//!  runs directory ─► run.json of each ─► number, title, comment, counts, whether its books closed
+//!  runs directory ─► run.json of each ─► number, title, comment, counts, whether its ledger balanced
 //!                      notes.jsonl ─► what the operator wrote
 //! ```
 

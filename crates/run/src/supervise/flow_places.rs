@@ -4,17 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thalweg_data::topology::{Node, Stop, Topology};
-use thalweg_data::{Books, StageRole};
+use thalweg_data::{LedgerSnapshot, StageRole};
 use thalweg_monitor::state::FlowPlace;
 
 use super::rates::Rates;
 use crate::source_table::SourceTable;
 
 impl Rates {
-    /// The stops of the path of these books.
-    pub(super) fn flow_places(&mut self, books: &Books, source_table: &SourceTable) -> Arc<Vec<FlowPlace>> {
+    /// The stops of the path of this ledger.
+    pub(super) fn flow_places(
+        &mut self,
+        snapshot: &LedgerSnapshot,
+        source_table: &SourceTable,
+    ) -> Arc<Vec<FlowPlace>> {
         let places = |topology: &Topology| Arc::new(of(topology, source_table));
-        if let (None, Some(topology)) = (&self.flow_places, &books.topology) {
+        if let (None, Some(topology)) = (&self.flow_places, &snapshot.topology) {
             self.flow_places = Some(places(topology));
         }
         self.flow_places.clone().unwrap_or_default()

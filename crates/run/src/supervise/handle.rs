@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_data::{Books, Ledger, RunState};
+use thalweg_data::{Ledger, LedgerSnapshot, RunState};
 
 use super::{EndWhen, LiveState};
 use crate::observed::Observed;
@@ -125,9 +125,9 @@ impl RunHandle {
         Some(latest.clone())
     }
 
-    /// Every account of every board, now: more than the state has, and more to copy. `None` before the run has a ledger.
-    pub fn books(&self) -> Option<Books> {
-        self.0.ledger.get().map(Ledger::books)
+    /// Every counter slot of every board, now: more than the state has, and more to copy. `None` before the run has a ledger.
+    pub fn snapshot(&self) -> Option<LedgerSnapshot> {
+        self.0.ledger.get().map(Ledger::snapshot)
     }
 
     /// Spectra and the like, of a run with hits. `None` before it has begun.

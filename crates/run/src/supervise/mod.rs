@@ -1,4 +1,4 @@
-//! A run from its start to its closed books: the state machine around the threads.
+//! A run from its start to its balanced ledger: the state machine around the threads.
 //!
 //! ```text
 //!  Plan ─► assemble ─► Ready ─► Running ⇄ Paused ─► Stopping ─► Stopped
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Books, Busy, Ledger, RunState, StageRole, Unit};
+use thalweg_data::{Busy, Ledger, LedgerSnapshot, RunState, StageRole, Unit};
 use thalweg_monitor::state::RunIdentity;
 pub use thalweg_monitor::state::{
     BuildLook, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
@@ -45,7 +45,7 @@ pub(crate) use rates::{Beside, Rates};
 const TICK: Duration = Duration::from_millis(20);
 /// How often it is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
-/// How often the books are taken under a number.
+/// How often the ledger is taken under a number.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
 /// How long a snapshot is waited for.
 const SNAPSHOT_GIVEN_UP: Duration = Duration::from_secs(5);
@@ -100,7 +100,7 @@ pub(crate) trait WatchedPaths {
     fn inhibit(&self, inhibited: bool);
 }
 
-/// Books of one number that did not close while the run went on.
+/// Snapshots of the ledger that did not balance while the run went on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SnapshotAudit {
     pub(crate) taken: u64,
@@ -108,12 +108,12 @@ pub(crate) struct SnapshotAudit {
 }
 
 impl SnapshotAudit {
-    fn look(&mut self, ledger: &Ledger, number: u32) -> Option<Books> {
-        let books = ledger.snapshot_books(number)?;
+    fn look(&mut self, ledger: &Ledger, number: u32) -> Option<LedgerSnapshot> {
+        let counts = ledger.snapshot_at(number)?;
         self.taken += 1;
-        let wrong = books.discrepancies().into_iter().map(|each| format!("snapshot {number}: {each}"));
+        let wrong = counts.discrepancies().into_iter().map(|each| format!("snapshot {number}: {each}"));
         self.open.extend(wrong.take(8usize.saturating_sub(self.open.len())));
-        Some(books)
+        Some(counts)
     }
 }
 
@@ -183,7 +183,7 @@ impl Watched {
         let kept = |role, unit| self.ledger.output_at(role, unit);
         // Built events and coincidences are counted in one unit: a run that has both tells them apart.
         let events = || match (self.source_table.events, self.source_table.coincidences) {
-            (Some(_), Some(_)) => self.source_table.events_recorded(&self.ledger.books()),
+            (Some(_), Some(_)) => self.source_table.events_recorded(&self.ledger.snapshot()),
             _ => kept(StageRole::Recording, Unit::Events),
         };
         end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
@@ -210,17 +210,17 @@ impl Watched {
         let Rounds { number, asked, audit, .. } = rounds;
         if *number > 0 {
             let whole = audit.look(&self.ledger, *number);
-            // A source that has ended passes no more markers: books of that number stay incomplete.
+            // A source that has ended passes no more markers: counts of that number stay incomplete.
             if whole.is_some() || asked.elapsed() >= SNAPSHOT_GIVEN_UP {
                 *number = 0;
             }
-            if let Some(books) = whole {
-                self.take_rates(&books, *asked, paths);
+            if let Some(counts) = whole {
+                self.take_rates(&counts, *asked, paths);
             }
         }
         let elapsed_seconds = self.started.elapsed().as_secs_f64();
         if self.rates().is_overdue(elapsed_seconds) {
-            self.take_rates(&self.ledger.books(), Instant::now(), paths);
+            self.take_rates(&self.ledger.snapshot(), Instant::now(), paths);
         }
         if *number == 0 && asked.elapsed().as_secs_f64() >= Rates::snapshot_after_seconds(elapsed_seconds) {
             *asked = Instant::now();
@@ -242,8 +242,8 @@ impl Watched {
         }
     }
 
-    /// Takes books that were asked for at `asked` for the rates.
-    fn take_rates(&self, books: &Books, asked: Instant, paths: &dyn WatchedPaths) {
+    /// Takes counts that were asked for at `asked` for the rates.
+    fn take_rates(&self, counts: &LedgerSnapshot, asked: Instant, paths: &dyn WatchedPaths) {
         let asked_seconds = asked.saturating_duration_since(self.started).as_secs_f64();
         let observed = self.handle.observed();
         let beside = Beside {
@@ -254,7 +254,7 @@ impl Watched {
             bytes_recorded: bytes_in(self.directory.path()),
             channels: observed.map(Observed::channel_hits).unwrap_or_default(),
         };
-        self.rates().take(books, &self.source_table, asked_seconds, beside);
+        self.rates().take(counts, &self.source_table, asked_seconds, beside);
     }
 
     fn rates(&self) -> MutexGuard<'_, Rates> {
@@ -271,7 +271,7 @@ impl Watched {
     /// Tells how the run has ended.
     pub(crate) fn tell_last(&self, summary: &Summary, end: EndWhen, trigger: Option<TriggerCounts>) {
         for discrepancy in &summary.discrepancies {
-            tracing::error!("run {}: the books do not close: {discrepancy}", self.directory.number());
+            tracing::error!("run {}: the ledger does not balance: {discrepancy}", self.directory.number());
         }
         let state = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
         let audit = SnapshotAudit { taken: summary.snapshots, open: summary.discrepancies.clone() };
@@ -319,7 +319,7 @@ impl Watched {
             ..LiveState::default()
         };
         let state = self.rates().state(LookedAt {
-            books: &self.ledger.books(),
+            counts: &self.ledger.snapshot(),
             source_table: &self.source_table,
             gauges: &self.gauges,
             build: self.build.as_ref().map(|gauges| gauges.latest()),

@@ -6,7 +6,7 @@
 //! One [type](thalweg_monitor::state) for runs of hits, of events, and of both. What is only looked at on request, as the channels, is
 //! put in by `serve`.
 
-use thalweg_data::{Books, SourceId, Unit};
+use thalweg_data::{LedgerSnapshot, SourceId, Unit};
 use thalweg_monitor::state::{
     BuildLook, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
     SourceState, TriggerCounts, TriggerState,
@@ -20,7 +20,7 @@ use crate::source_table::{Entry, SourceTable};
 
 /// What a look is taken at.
 pub(crate) struct LookedAt<'l> {
-    pub(crate) books: &'l Books,
+    pub(crate) counts: &'l LedgerSnapshot,
     pub(crate) source_table: &'l SourceTable,
     pub(crate) gauges: &'l GaugesOf,
     pub(crate) build: Option<BuildLook>,
@@ -33,9 +33,9 @@ pub(crate) struct LookedAt<'l> {
 impl Rates {
     /// Completes what is known with counts and rates.
     pub(crate) fn state(&mut self, at: LookedAt<'_>) -> LiveState {
-        let LookedAt { books, source_table, gauges, build, trigger, observed, known } = at;
-        let flow_places = self.flow_places(books, source_table);
-        let by_source = books.grouped(source_table.groups());
+        let LookedAt { counts, source_table, gauges, build, trigger, observed, known } = at;
+        let flow_places = self.flow_places(counts, source_table);
+        let by_source = counts.grouped(source_table.groups());
         let free = known.disk_free_bytes;
         let used = self.free_at_start.get_or_insert(free).saturating_sub(free);
         // A run that takes no more data has no rates.
@@ -72,7 +72,7 @@ impl Rates {
             recorded_rate_hz: rates.kept_hz(),
             rate_window_seconds: rates.window().seconds,
             rate_window: rates.window(),
-            hits_recorded: books.output_at(source_table.hits_end(), Unit::Hits),
+            hits_recorded: counts.output_at(source_table.hits_end(), Unit::Hits),
             byte_rate_hz: rates.bytes_recorded_hz(),
             cuts: report_of_hits.cuts,
             clocks: report_of_hits.clocks,
@@ -86,13 +86,13 @@ impl Rates {
             }),
             coincidences_recorded: source_table
                 .coincidences
-                .map(|_| source_table.coincidences_recorded(books)),
+                .map(|_| source_table.coincidences_recorded(counts)),
             events: build.map(|look| EventState {
                 event_rate_hz: rates.events_hz(),
                 events_built: look.events(),
                 events_partial: look.partial(),
-                events_recorded: source_table.events_recorded(books),
-                completeness: completeness(source_table, books, rates),
+                events_recorded: source_table.events_recorded(counts),
+                completeness: completeness(source_table, counts, rates),
                 // One number for every screen.
                 look: BuildLook { busy_share: busy_time.map(|busy| busy.fraction), ..look },
             }),
@@ -117,7 +117,7 @@ pub(crate) fn dead_time(
         .and_then(|own| reported_dead_time(own, number))
 }
 
-fn source_state(entry: &Entry, by_source: &Books, index: usize, gauges: &GaugesOf) -> SourceState {
+fn source_state(entry: &Entry, by_source: &LedgerSnapshot, index: usize, gauges: &GaugesOf) -> SourceState {
     let counts = Counts::of(by_source, index);
     let own = || entry.all.iter().filter_map(|source| gauges.get(&source.0));
     let fullest = |of: fn(&Gauges) -> f64| own().map(|gauges| of(gauges)).fold(0.0, f64::max);
@@ -150,11 +150,11 @@ pub(crate) fn configured_sources(source_table: &SourceTable) -> Vec<SourceState>
     source_table.entries.iter().map(configured_source).collect()
 }
 
-fn completeness(source_table: &SourceTable, books: &Books, rates: &Rates) -> Vec<Completeness> {
+fn completeness(source_table: &SourceTable, counts: &LedgerSnapshot, rates: &Rates) -> Vec<Completeness> {
     let boards = source_table.boards.clone().enumerate().map(|(index, board)| {
         let of = |look: &Look| look.boards.get(index).copied().unwrap_or_default();
         let (before, now) = rates.ends().map(|(before, now)| (of(before), of(now))).unwrap_or_default();
-        let (expected, built) = expected_and_built(books, SourceId(board));
+        let (expected, built) = expected_and_built(counts, SourceId(board));
         Completeness {
             name: source_table.names[usize::from(board)].clone(),
             expected: now.0.saturating_sub(before.0),

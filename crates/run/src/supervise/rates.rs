@@ -1,4 +1,4 @@
-//! Rates over whole snapshots of the books.
+//! Rates over whole snapshots of the ledger.
 //!
 //! ```text
 //!  snapshot 7 ─┐  all sources passed the same marker
@@ -7,14 +7,14 @@
 //! ```
 //! What is on file grows by whole batches, and what stages publish is of different moments: rates of either beat with the batches.
 //! A snapshot is of one moment, and hits count when they are decoded, ordered and given to the recording. Where a source has
-//! ended, snapshots do not become whole any more; then the books as they stand are taken instead.
+//! ended, snapshots do not become whole any more; then the ledger as they stand are taken instead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_data::ledger::Entries;
 use thalweg_data::topology::{Lane, Node};
-use thalweg_data::{Books, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{LedgerSnapshot, SourceId, Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, RateWindow};
 
 use super::dead_time::TriggerCounts;
@@ -22,7 +22,7 @@ use crate::source_table::SourceTable;
 
 /// Rates are taken over at least this time, once the run is that old.
 const WINDOW_SECONDS: f64 = 2.5;
-/// The books as they stand are taken where no snapshot has become whole for so long.
+/// The ledger as it stands are taken where no snapshot has become whole for so long.
 const PATIENCE_SECONDS: f64 = 2.0;
 /// Between the first snapshots, which are asked for sooner: rates are shown soon after the start.
 const FIRST_SECONDS: f64 = 0.2;
@@ -34,7 +34,7 @@ pub(crate) struct Look {
     pub(super) elapsed_seconds: f64,
     ordered: u64,
     kept: u64,
-    /// What goes with the books, and when that was seen.
+    /// What goes with the ledger, and when that was seen.
     beside: Beside,
     sources: Vec<Counts>,
     /// Expected and built, by board.
@@ -54,22 +54,22 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// From books by `[[source]]`.
-    pub(super) fn of(by_source: &Books, index: usize) -> Counts {
+    /// From counts by `[[source]]`.
+    pub(super) fn of(by_source: &LedgerSnapshot, index: usize) -> Counts {
         let source = SourceId(index as u16);
-        let received = by_source.account_at(StageRole::Intake, source);
+        let received = by_source.slot_at(StageRole::Intake, source);
         Counts {
             hits: by_source.made_of(source, Unit::Hits),
             fragments: by_source.made_of(source, Unit::Fragments),
-            bytes: received.map_or(0, |account| account.counters.total_output(Unit::Bytes)),
+            bytes: received.map_or(0, |slot| slot.counters.total_output(Unit::Bytes)),
             lost: lost_of(by_source, source),
         }
     }
 }
 
-fn lost_of(books: &Books, source: SourceId) -> u64 {
+fn lost_of(counts: &LedgerSnapshot, source: SourceId) -> u64 {
     let units = [Unit::Hits, Unit::Fragments, Unit::Frames, Unit::Datagrams];
-    units.into_iter().map(|unit| books.lost_once(source, unit)).find(|lost| *lost > 0).unwrap_or(0)
+    units.into_iter().map(|unit| counts.lost_once(source, unit)).find(|lost| *lost > 0).unwrap_or(0)
 }
 
 /// All rates of one `[[source]]`, per second.
@@ -90,7 +90,7 @@ pub(crate) struct Rates {
     pub(super) flow_places: Option<Arc<Vec<FlowPlace>>>,
 }
 
-/// What goes with the books into a look: counts that the books do not have.
+/// What goes with the ledger into a look: counts that the ledger does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
     /// When this was looked at, since the start of the run.
@@ -119,16 +119,16 @@ impl Rates {
         (elapsed_seconds / 2.0).clamp(FIRST_SECONDS, super::SNAPSHOT_EVERY.as_secs_f64())
     }
 
-    /// Whether the books as they stand are to be taken, as no snapshot has become whole.
+    /// Whether the ledger as they stand are to be taken, as no snapshot has become whole.
     pub(super) fn is_overdue(&self, elapsed_seconds: f64) -> bool {
         let latest = self.looks.back().map_or(0.0, |look| look.elapsed_seconds);
         elapsed_seconds - latest >= PATIENCE_SECONDS
     }
 
-    /// Takes a look at books that were asked for at `asked_seconds` since the start of the run.
+    /// Takes a look at counts that were asked for at `asked_seconds` since the start of the run.
     pub(crate) fn take(
         &mut self,
-        books: &Books,
+        counts: &LedgerSnapshot,
         source_table: &SourceTable,
         asked_seconds: f64,
         beside: Beside,
@@ -136,20 +136,20 @@ impl Rates {
         if self.looks.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds) {
             return;
         }
-        let by_source = books.grouped(source_table.groups());
+        let by_source = counts.grouped(source_table.groups());
         // Given to the recording: what it has on file, and what waits in it.
-        let kept = books.at(source_table.hits_end());
+        let kept = counts.at(source_table.hits_end());
         let kept = kept.map(|own| own.counters.total_output(Unit::Hits) + own.counters.held(Unit::Hits));
         self.looks.push_back(Look {
             elapsed_seconds: asked_seconds,
-            ordered: ordered(books),
+            ordered: ordered(counts),
             kept: kept.sum(),
             beside,
             sources: (0..source_table.entries.len()).map(|index| Counts::of(&by_source, index)).collect(),
             boards: source_table
                 .boards
                 .clone()
-                .map(|board| expected_and_built(books, SourceId(board)))
+                .map(|board| expected_and_built(counts, SourceId(board)))
                 .collect(),
             entries: Arc::new(by_source.entries()),
         });
@@ -165,7 +165,7 @@ impl Rates {
         (self.looks.len() > 1).then_some((first, last))
     }
 
-    /// The books at both ends.
+    /// The ledger at both ends.
     pub(super) fn window(&self) -> RateWindow {
         self.ends().map_or_else(RateWindow::default, |(before, now)| RateWindow {
             seconds: now.elapsed_seconds - before.elapsed_seconds,
@@ -192,7 +192,7 @@ impl Rates {
         self.per_second(|look| look.kept)
     }
 
-    /// How fast something grows that is looked at beside the books.
+    /// How fast something grows that is looked at beside the ledger.
     fn beside_per_second(&self, count: impl Fn(&Beside) -> u64) -> f64 {
         self.ends().map_or(0.0, |(before, now)| now.beside.per_second(&before.beside, count))
     }
@@ -237,8 +237,8 @@ impl Rates {
 }
 
 /// Hits put into time order: by the stage to which they go, on their own way, from where they come into being.
-fn ordered(books: &Books) -> u64 {
-    let path = books.path();
+fn ordered(counts: &LedgerSnapshot) -> u64 {
+    let path = counts.path();
     let makers: Vec<&Node> = path.makers(Unit::Hits).collect();
     let orders: Vec<Stage> = path
         .takers(&makers, Unit::Hits)
@@ -246,14 +246,14 @@ fn ordered(books: &Books) -> u64 {
         .filter(|node| node.lane == Lane::Hits)
         .map(|node| node.stage)
         .collect();
-    let accounts = books.accounts.iter().filter(|account| orders.contains(&account.stage));
-    accounts.map(|account| account.counters.total_output(Unit::Hits)).sum()
+    let slots = counts.slots.iter().filter(|slot| orders.contains(&slot.stage));
+    slots.map(|slot| slot.counters.total_output(Unit::Hits)).sum()
 }
 
 /// Events that a board should have answered, and those that it has.
-pub(super) fn expected_and_built(books: &Books, board: SourceId) -> (u64, u64) {
-    books.account_at(StageRole::SequenceNumbers, board).map_or((0, 0), |book| {
-        (book.counters.total_input(Unit::Fragments), book.counters.total_output(Unit::Fragments))
+pub(super) fn expected_and_built(counts: &LedgerSnapshot, board: SourceId) -> (u64, u64) {
+    counts.slot_at(StageRole::SequenceNumbers, board).map_or((0, 0), |slot| {
+        (slot.counters.total_input(Unit::Fragments), slot.counters.total_output(Unit::Fragments))
     })
 }
 
@@ -273,7 +273,7 @@ mod tests {
         let take = |rates: &mut Rates, asked_seconds: f64, events: u64| {
             let channels = vec![events, 2 * events];
             let beside = Beside { elapsed_seconds: asked_seconds, events, channels, ..Beside::default() };
-            rates.take(&Books::default(), &source_table, asked_seconds, beside);
+            rates.take(&LedgerSnapshot::default(), &source_table, asked_seconds, beside);
         };
         take(&mut rates, 1.0, 50);
         assert_eq!((rates.window().seconds, rates.events_hz()), (0.0, 0.0));

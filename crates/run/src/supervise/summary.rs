@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
-use thalweg_data::{Books, StageRole, Unit};
+use thalweg_data::{LedgerSnapshot, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
 use thalweg_qualify::host::{Counter, losses_in_words};
 
@@ -100,11 +100,11 @@ pub struct Summary {
     pub loss: LossReport,
     /// Of a run with triggered sources.
     pub events: Option<EventSummary>,
-    /// Whether every sum in the books closes, at the end and in every snapshot on the way.
+    /// Whether the ledger balances, at the end and in every snapshot on the way.
     pub ledger_closed: bool,
     /// Where they do not.
     pub discrepancies: Vec<String>,
-    /// Numbered snapshots whose books were checked while the run went on.
+    /// Numbered snapshots whose counts were checked while the run went on.
     pub snapshots: u64,
     /// From the start of the sources to the first hit passed to the recording.
     pub first_hit_ms: Option<f64>,
@@ -114,7 +114,7 @@ pub struct Summary {
     pub losses: Vec<Loss>,
     /// The first units that were refused: whose, which, why, what was expected, how they begin.
     pub refused: Vec<RefusedUnit>,
-    /// The books, line by line.
+    /// The ledger, line by line.
     pub ledger: Vec<Entries>,
     /// What the host has thrown away meanwhile, of whatever program: it says where datagrams were lost, and is no part of any sum.
     pub host_counters: Vec<Counter>,
@@ -134,7 +134,7 @@ impl Summary {
 
     /// Why it did not, in words for whoever looks at the run later.
     pub fn remarks(&self) -> Vec<String> {
-        let open = self.discrepancies.iter().map(|line| format!("the books do not close: {line}"));
+        let open = self.discrepancies.iter().map(|line| format!("the ledger does not balance: {line}"));
         self.failures.iter().cloned().chain(open).chain(self.no_data.clone()).collect()
     }
 
@@ -143,7 +143,7 @@ impl Summary {
         let mut text = String::new();
         // Writing to a String cannot fail.
         let _ = self.write_counts(&mut text);
-        let _ = self.write_books(&mut text);
+        let _ = self.write_ledger(&mut text);
         text
     }
 
@@ -196,7 +196,7 @@ impl Summary {
         }
     }
 
-    fn write_books(&self, text: &mut String) -> std::fmt::Result {
+    fn write_ledger(&self, text: &mut String) -> std::fmt::Result {
         let kinds = &self.loss.kinds;
         kinds.iter().take(LOSSES_SHOWN).try_for_each(|kind| writeln!(text, "  {kind}"))?;
         if kinds.len() > LOSSES_SHOWN {
@@ -208,9 +208,9 @@ impl Summary {
         }
         write_first(&self.refused, text)?;
         if self.ledger_closed {
-            writeln!(text, "the books close ({} snapshots on the way)", self.snapshots)?;
+            writeln!(text, "the ledger balances ({} snapshots on the way)", self.snapshots)?;
         } else {
-            writeln!(text, "THE BOOKS DO NOT CLOSE:")?;
+            writeln!(text, "THE LEDGER DOES NOT BALANCE:")?;
             self.discrepancies.iter().try_for_each(|line| writeln!(text, "  {line}"))?;
         }
         self.failures.iter().try_for_each(|failure| writeln!(text, "failed: {failure}"))?;
@@ -276,15 +276,15 @@ impl EventSummary {
 
 /// Of a run without a hit or fragment, what was seen instead; `None` where there was data, where this process reads no source,
 /// and where boards said things that are no hits.
-pub(crate) fn no_data(books: &Books, sources: &[SourceSummary], seconds: f64) -> Option<String> {
-    let reads = books.at(StageRole::Intake).next().is_some();
+pub(crate) fn no_data(counts: &LedgerSnapshot, sources: &[SourceSummary], seconds: f64) -> Option<String> {
+    let reads = counts.at(StageRole::Intake).next().is_some();
     if !reads || sources.iter().any(|source| source.hits > 0 || source.fragments > 0) {
         return None;
     }
     let bytes: u64 = sources.iter().map(|source| source.bytes).sum();
     // Without a hit or fragment, only what stands in front of where they come into being has had something to lose.
     let here = [StageRole::Intake, StageRole::Work];
-    let is_refused = books.losses().iter().any(|loss| here.contains(&loss.stage.role()) && loss.count > 0);
+    let is_refused = counts.losses().iter().any(|loss| here.contains(&loss.stage.role()) && loss.count > 0);
     let came = format!("{bytes} bytes came in {seconds:.1} s");
     match (is_refused, bytes) {
         (true, _) => Some(format!(
@@ -298,9 +298,9 @@ pub(crate) fn no_data(books: &Books, sources: &[SourceSummary], seconds: f64) ->
 }
 
 /// Hits missing by the senders' totals although nothing was seen to be missing: a loss without a place.
-pub(crate) fn unplaced_loss(books: &Books, hits_never_received: u64) -> Option<String> {
+pub(crate) fn unplaced_loss(counts: &LedgerSnapshot, hits_never_received: u64) -> Option<String> {
     let is_reported = |loss: &Loss| loss.stage.role() == StageRole::SenderTotals;
-    let placed = books
+    let placed = counts
         .losses()
         .iter()
         .any(|loss| loss.unit != Unit::Hits && (!is_reported(loss) || loss.unit == Unit::Datagrams));

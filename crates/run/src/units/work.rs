@@ -128,7 +128,7 @@ pub(crate) struct BuilderWork {
     pub(crate) given: Given,
     /// The unit takes no more events, because space is waited for.
     pub(crate) on_hold: bool,
-    /// The unit's own account of events.
+    /// The unit's own counters of events.
     pub(crate) build: Ledgered,
     pub(crate) ranges: RangeNotes,
     pub(crate) gauges: Arc<BuildGauges>,

@@ -159,7 +159,7 @@ fn a_filter_and_a_sink_of_ones_own_are_counted_drawn_exported_and_drained() {
     );
     let (summary, state, metrics) = run(&configuration(folder.path(), &stages).expect("valid"), 30_000);
     assert!(summary.is_good(), "{:?} {:?}", summary.discrepancies, summary.failures);
-    // Counted, by a law that holds at every stage.
+    // Counted, by a balance equation that holds at every stage.
     let lost = sum_of(&summary, "holdoff", |entry| entry.lost.get("held_off").copied().unwrap_or(0));
     let (ordered, passed) =
         (sum_of(&summary, "order", |e| e.output), sum_of(&summary, "holdoff", |e| e.output));
@@ -188,8 +188,8 @@ fn a_filter_and_a_sink_of_ones_own_are_counted_drawn_exported_and_drained() {
     let report = thalweg_record::verify(&recorded).expect("readable");
     assert!(report.ok, "{:?}", report.problems);
     assert_eq!(report.ledger.loss.text(), summary.loss.text());
-    let books = thalweg_data::Ledger::read_file(&recorded.join("ledger.bin")).expect("readable");
-    assert!(books.close() && books.entries().iter().any(|entry| entry.lost.contains_key("held_off")));
+    let snapshot = thalweg_data::Ledger::read_file(&recorded.join("ledger.bin")).expect("readable");
+    assert!(snapshot.close() && snapshot.entries().iter().any(|entry| entry.lost.contains_key("held_off")));
     let never = AtomicBool::new(false);
     let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() };
     let again = thalweg_run::replay(&recorded, &folder.path().join("again"), &mut watch).expect("it replays");
@@ -222,7 +222,7 @@ fn a_sink_that_fails_ends_the_run_and_what_it_did_not_take_is_counted() {
         "{:?}",
         summary.failures
     );
-    assert_eq!(summary.discrepancies, [""; 0], "what a branch of its own has lost is in the books");
+    assert_eq!(summary.discrepancies, [""; 0], "what a branch of its own has lost is in the ledger");
     let lost = sum_of(&summary, "counted_hits", |entry| entry.lost.get("write_failed").copied().unwrap_or(0));
     assert_eq!(lost, sum_of(&summary, "counted_hits", |entry| entry.input));
     assert_eq!(summary.hits_lost, 0, "the recording has them all");

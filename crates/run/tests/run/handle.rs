@@ -142,7 +142,10 @@ fn the_state_has_everything_that_a_page_draws() {
     assert!(line("boards", "build")["out"].as_u64() >= Some(900));
     assert!(line("events", "record")["out"].is_u64());
     assert!(json["disk_free_bytes"].as_u64() > Some(0) && json["refused"].as_array().is_some());
-    assert!(run.handle.books().is_some_and(|books| books.sources.len() == 4), "three boards and the events");
+    assert!(
+        run.handle.snapshot().is_some_and(|snapshot| snapshot.sources.len() == 4),
+        "three boards and the events"
+    );
     run.command(Command::Stop);
     run.end();
 }

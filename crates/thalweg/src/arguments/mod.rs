@@ -136,7 +136,7 @@ pub(crate) struct Demo {
     /// Makes the physics reproducible.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Fraction of datagrams that the network loses, to see the books at work.
+    /// Fraction of datagrams that the network loses, to see the ledger at work.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) loss: f64,
     /// Where runs are kept.

@@ -241,7 +241,7 @@ fn inspected_losses(report: &Inspection, text: &mut String) {
     }
 }
 
-/// What was lost in all, and what the books cannot say.
+/// What was lost in all, and what the ledger cannot say.
 fn losses(loss: Option<&LossReport>, beside: &[String], text: &mut String) {
     for total in loss.iter().flat_map(|loss| &loss.totals) {
         let _ = writeln!(text, "  {total}");
@@ -305,7 +305,7 @@ pub(super) fn inspected(report: &Inspection) -> String {
         let _ = writeln!(text, "  {:<20} {:>12} rows, {}B", table.file, table.rows, si(table.bytes as f64));
     }
     if let Some(closed) = report.ledger_closed {
-        let _ = writeln!(text, "  the books {}", if closed { "close" } else { "DO NOT CLOSE" });
+        let _ = writeln!(text, "  the ledger {}", if closed { "close" } else { "DOES NOT BALANCE" });
     }
     inspected_losses(report, &mut text);
     for note in &report.notes {

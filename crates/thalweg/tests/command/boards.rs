@@ -6,7 +6,7 @@ use std::net::{TcpStream, UdpSocket};
 use serde_json::Value;
 
 use crate::process::{
-    Folder, Running, assert_books_close, free_port, number, run_directory, thalweg, wait_until,
+    Folder, Running, assert_ledger_balances, free_port, number, run_directory, thalweg, wait_until,
 };
 
 #[test]
@@ -29,7 +29,7 @@ fn a_run_drives_two_boards_over_their_own_control_protocol() {
     // Twice: a board that has been disarmed can be armed again.
     for _ in 0..2 {
         let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
-        assert_books_close(&summary);
+        assert_ledger_balances(&summary);
         assert!(number(&summary, "hits_recorded") >= 3000, "{summary:#}");
         assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
         thalweg(&["verify", &run_directory(&summary)]).done();
@@ -90,7 +90,7 @@ fn a_board_says_what_it_is_and_a_contradicting_configuration_is_refused_with_bot
     }
     assert!(!folder.path().join("runs").exists(), "a refused start leaves no run");
     let summary = thalweg(&["run", &file("run.toml", ""), "--seconds", "60", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let run = run_directory(&summary);
     let told = |run: &str| -> Value {
         let record = std::fs::read_to_string(format!("{run}/run.json")).expect("there");

@@ -1,6 +1,6 @@
 //! The table of channels that a configuration names: kept with the run, and refused when it has holes.
 
-use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, assert_ledger_balances, number, run_directory, thalweg};
 
 fn configuration(folder: &Folder) -> String {
     let text = format!(
@@ -19,7 +19,7 @@ fn a_replay_uses_the_table_that_the_run_was_taken_with() {
     let table = "number,name,offset_ps,kev_0,kev_1\n0,first,3000000,0,0.1\n1,second,,0,0.1\n";
     let csv = folder.file("channels.csv", table);
     let first = thalweg(&["run", &configuration(&folder), "--seconds", "1.5", "--json"]).done().json();
-    assert_books_close(&first);
+    assert_ledger_balances(&first);
     assert_eq!(
         std::fs::read_to_string(format!("{}/channels.csv", run_directory(&first))).expect("kept"),
         table
@@ -90,7 +90,7 @@ fn run_json_says_which_channels_are_whose() {
     let folder = Folder::new();
     let file = two_boards(&folder, "first_channel = 6");
     let summary = thalweg(&["run", &file, "--seconds", "0.3", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let text = std::fs::read_to_string(format!("{}/run.json", run_directory(&summary))).expect("recorded");
     let record: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let expected =

@@ -1,12 +1,12 @@
 //! Cuts, coincidence and clocks of emulated boards that see the same decays, through the real binary.
 //!
 //! ```text
-//!  two boards ─► align ─► order ─► cuts ─► coincidence ─► events, books that close at every stage
+//!  two boards ─► align ─► order ─► cuts ─► coincidence ─► events, a ledger that balances at every stage
 //! ```
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 
 /// Two boards of eight channels in front of the same sources.
 fn configuration(folder: &Folder, more: &str) -> String {
@@ -34,7 +34,7 @@ fn entry<'s>(summary: &'s Value, source: &str, stage: &str, unit: &str) -> &'s V
 }
 
 #[test]
-fn every_hit_is_cut_single_or_in_an_event_and_the_books_say_which() {
+fn every_hit_is_cut_single_or_in_an_event_and_the_ledger_says_which() {
     let folder = Folder::new();
     let file = configuration(
         &folder,
@@ -44,7 +44,7 @@ fn every_hit_is_cut_single_or_in_an_event_and_the_books_say_which() {
     );
     let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
     let summary = run.stop_behind_a_snapshot(3.0).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert!(number(&summary, "snapshots") > 0, "{summary:#}");
     for source in ["left", "right"] {
         let (cut, coincide) =
@@ -66,7 +66,7 @@ fn without_cuts_coincidence_is_given_what_is_in_order() {
     let folder = Folder::new();
     let file = configuration(&folder, "[coincidence]\nwindow_ps = 100_000\n");
     let summary = thalweg(&["run", &file, "--seconds", "2.5", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let recorded = entry(&summary, "coincidences", "record", "events");
     assert_eq!(number(recorded, "out"), number(entry(&summary, "coincidences", "coincide", "events"), "out"));
     thalweg(&["verify", &run_directory(&summary)]).done();
@@ -82,7 +82,7 @@ fn what_is_told_of_a_recording_has_its_coincidences_and_what_was_left_out() {
     let text = std::fs::read_to_string(&file).expect("written") + "hits = \"kept\"\n";
     std::fs::write(&file, text).expect("written");
     let summary = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
-    // Not all that was sent is recorded, as was asked for; every stage has its books all the same.
+    // Not all that was sent is recorded, as was asked for; every stage has its ledger all the same.
     assert_eq!(summary["ledger_closed"], true, "{summary:#}");
     let run = run_directory(&summary);
     let left_out: u64 = ["left", "right"]
@@ -145,7 +145,7 @@ fn a_table_of_channels_with_a_hole_is_read_and_one_with_a_mistake_shown() {
     let file = configuration(&folder, "[channels]\nfile = \"channels.csv\"\n");
     folder.file("channels.csv", "number,name,group,kev_0,kev_1\n0,NaI,gamma,0,0.31\n3,,,,\n");
     let summary = thalweg(&["run", &file, "--seconds", "0.5", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     folder.file("channels.csv", "number,kev_0,kev_1\n0,,0.31\n");
     let ended = thalweg(&["run", &file]);
     assert!(

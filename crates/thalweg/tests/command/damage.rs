@@ -1,6 +1,6 @@
 //! Recordings that were damaged or whose writer was killed.
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg, wait_until};
 use crate::recover::configuration;
 
 fn recorded(folder: &Folder) -> String {
@@ -68,7 +68,7 @@ fn a_run_that_is_asked_to_stop_ends_in_good_order() {
         running.wait_for_state("it records", |state| number(state, "hits_recorded") > 0);
         running.signal(signal);
         let summary = running.wait().done().json();
-        crate::process::assert_books_close(&summary);
+        crate::process::assert_ledger_balances(&summary);
         thalweg(&["verify", &run_directory(&summary)]).done();
     }
 }
@@ -91,5 +91,5 @@ fn a_run_whose_directory_vanishes_says_so_and_the_next_one_is_none_the_worse() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(ended.error.contains("runs/000001: the directory of the run has vanished"), "{}", ended.error);
     let summary = thalweg(&["run", &file, "--seconds", "0.5", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Ended, Folder, assert_books_close, number, thalweg};
+use crate::process::{Ended, Folder, assert_ledger_balances, number, thalweg};
 use crate::refused::datagram;
 
 /// A packet of 20 bytes: number, bytes behind the header, time, and payload.
@@ -80,7 +80,7 @@ fn a_damaged_capture_is_read_on_and_what_is_not_read_is_lost_with_its_place() {
     let ended = run("damaged.pcap", &damaged, false);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let summary = ended.json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(number(&summary, "hits_recorded"), 999, "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "bytes"), 64, "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
@@ -113,7 +113,7 @@ fn a_damaged_capture_of_triggered_boards_fails_the_run_with_its_place() {
     bytes[starts[600] + 8..starts[600] + 12].fill(0xFF);
     let ended = read("damaged.pcap", &bytes);
     let summary = ended.json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!((ended.code, events(&summary)), (Some(1), 999), "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
     assert_fails_at(&summary, starts[600]);
@@ -124,7 +124,7 @@ fn the_last_packet_of_a_damaged_file_is_delivered() {
     let mut bytes = (0..100).flat_map(packet).collect::<Vec<_>>();
     bytes[98 * 20] = 0;
     let summary = run("stream.bin", &bytes, true).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(number(&summary, "hits_recorded"), 99, "{summary:#}");
     assert_eq!(lost(&summary, "resynchronised", "bytes"), 20, "{summary:#}");
     assert_eq!(lost(&summary, "unfinished", "bytes"), 0, "{summary:#}");

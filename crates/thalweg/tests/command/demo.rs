@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use serde_json::Value;
 
 use crate::process::{
-    Folder, Running, assert_books_close, free_port, number, run_directory, thalweg, wait_until,
+    Folder, Running, assert_ledger_balances, free_port, number, run_directory, thalweg, wait_until,
 };
 use crate::retention::get;
 
@@ -31,10 +31,14 @@ pub fn demo_until(folder: &Folder, arguments: &[&str], what: &str, wanted: impl 
 #[test]
 fn the_demo_records_what_it_sends_and_its_recording_verifies() {
     let folder = Folder::new();
-    let summary = demo_until(&folder, &[], "books are taken", |state| state["snapshots"].as_u64() > Some(0));
-    assert_books_close(&summary);
+    let summary =
+        demo_until(&folder, &[], "snapshot are taken", |state| state["snapshots"].as_u64() > Some(0));
+    assert_ledger_balances(&summary);
     assert!(number(&summary, "hits_sent") > 1000, "{summary:#}");
-    assert!(number(&summary, "snapshots") >= 1, "books were taken while it ran: {summary:#}");
+    assert!(
+        number(&summary, "snapshots") >= 1,
+        "snapshots of the ledger was taken while it ran: {summary:#}"
+    );
     let run = run_directory(&summary);
     let verified = thalweg(&["verify", &run, "--json"]).done().json();
     assert_eq!(verified["ok"], true, "{verified:#}");
@@ -48,7 +52,7 @@ fn the_demo_records_what_it_sends_and_its_recording_verifies() {
 fn the_demo_for_people_says_where_the_run_and_the_plot_are() {
     let folder = Folder::new();
     let ended = thalweg(&["demo", "--seconds", "1", "--directory", &folder.at("runs")]).done();
-    for word in ["recorded in", "spectra: ", "the books close"] {
+    for word in ["recorded in", "spectra: ", "the ledger balances"] {
         assert!(ended.out.contains(word), "{word} in {}", ended.out);
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
-use crate::process::{Folder, Running, assert_books_close, free_port, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_ledger_balances, free_port, number, run_directory, thalweg};
 
 const EXAMPLE: &str = include_str!("../../../../examples/camera-of-your-own.toml");
 
@@ -56,7 +56,7 @@ fn assert_replayed_alike(summary: &Value, folder: &Folder) {
     let again = thalweg(&["replay", &run_directory(summary), "--directory", &folder.at("again"), "--json"])
         .done()
         .json();
-    assert_books_close(&again);
+    assert_ledger_balances(&again);
     assert_eq!(content(summary), content(&again));
     thalweg(&["verify", &run_directory(summary)]).done();
 }
@@ -68,7 +68,7 @@ fn the_example_of_a_described_camera_builds_its_events() {
         [("boards   = 265", "boards   = 20"), ("rate_hz      = 1000.0", "rate_hz = 500.0\ntriggers = 300")];
     let file = example(&folder, &some);
     let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let events = recorded(&summary);
     assert_eq!((events.len(), number(&summary["events"]["closed"], "complete")), (300, 300));
     for event in &events {
@@ -98,7 +98,7 @@ fn the_time_in_described_packets_cuts_them_into_slices() {
     ];
     let file = example(&folder, &changes);
     let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let (slices, mut packets) = (recorded(&summary), 0);
     assert!(slices.len() >= 9, "a second in slices of a tenth: {}", slices.len());
     for slice in &slices {
@@ -165,7 +165,7 @@ fn modules_that_write_no_number_are_numbered_by_their_address() {
     }
     run.signal("INT");
     let summary = run.wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let losses = summary["losses"].as_array().expect("a list");
     let lost = |reason: &str, unit: &str| {
         let of_it = losses.iter().filter(|loss| loss["reason"] == reason && loss["unit"] == unit);

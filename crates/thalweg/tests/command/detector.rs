@@ -8,7 +8,7 @@
 use std::net::TcpListener;
 
 use crate::process::{
-    Folder, Running, assert_books_close, free_port, free_ports, number, run_directory, thalweg,
+    Folder, Running, assert_ledger_balances, free_port, free_ports, number, run_directory, thalweg,
 };
 
 fn configuration(folder: &Folder, source: &str, sections: &str) -> String {
@@ -32,7 +32,7 @@ fn every_accepted_trigger_is_complete(file: &str, ports: [&[u16]; 2], triggers: 
     run.signal("INT");
     let summary = run.wait().done().json();
     let sent = emulated.wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     thalweg(&["verify", &run_directory(&summary)]).done();
     let (events, accepted) = (&summary["events"], number(&sent, "triggers_accepted"));
     assert_eq!(number(&sent, "triggers_offered").to_string(), triggers, "{sent:#}");

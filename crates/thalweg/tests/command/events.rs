@@ -1,7 +1,7 @@
 //! Triggered boards, their events built and recorded.
 //!
 //! ```text
-//!  [trigger] ─► emulated boards ─ TCP, UDP ─► thalweg run ─► events on file = accepted triggers; closed books
+//!  [trigger] ─► emulated boards ─ TCP, UDP ─► thalweg run ─► events on file = accepted triggers; a balanced ledger
 //! ```
 
 use std::net::{TcpListener, UdpSocket};
@@ -9,7 +9,7 @@ use std::net::{TcpListener, UdpSocket};
 use serde_json::Value;
 use thalweg_prerequisite::recorded;
 
-use crate::process::{Folder, assert_books_close, number, run_directory, text, thalweg};
+use crate::process::{Folder, assert_ledger_balances, number, run_directory, text, thalweg};
 
 /// A run of one source; `more` are keys of the source, `sections` follow it.
 fn configuration(folder: &Folder, format: &str, url: &str, more: &str, sections: &str) -> String {
@@ -21,11 +21,11 @@ fn configuration(folder: &Folder, format: &str, url: &str, more: &str, sections:
     folder.file("run.toml", &text)
 }
 
-/// What is said of the events of a run that went well: the books close, and the files are what they say.
+/// What is said of the events of a run that went well: the ledger balances, and the files are what they say.
 #[track_caller]
 fn built(file: &str) -> (Value, Value) {
     let summary = thalweg(&["run", file, "--seconds", "60", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
     let verified = thalweg(&["verify", &run_directory(&summary), "--json"]).done().json();
     assert_eq!(verified["ok"], true, "{verified:#}");
@@ -80,7 +80,7 @@ fn every_trigger_that_320_udp_boards_answer_is_an_event_whole_or_known_to_be_in_
     let (summary, events) = built(&file);
     let accepted = accepted(&events);
     let (recorded, partial) = (number(&events, "events_recorded"), number(&events, "events_partial"));
-    // A trigger of which no datagram arrived leaves no event; the books, which close, have it as never received.
+    // A trigger of which no datagram arrived leaves no event; the ledger, which balances, has it as never received.
     assert!(recorded > 0 && recorded <= accepted, "{summary:#}");
     let complete = events["closed"]["complete"].as_u64().unwrap_or(0);
     assert_eq!(complete + partial, recorded, "{events:#}");
@@ -210,13 +210,13 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn a_board_that_sends_nothing_costs_no_event_and_the_books_close() {
+fn a_board_that_sends_nothing_costs_no_event_and_the_ledger_balances() {
     let folder = Folder::new();
     let board = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let url = format!("tcp://{}", board.local_addr().expect("bound"));
     let file = configuration(&folder, "fragment", &url, "", "");
     let summary = thalweg(&["run", &file, "--seconds", "0.5", "--json"]).without_data().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(number(&summary["events"], "events_recorded"), 0, "{summary:#}");
 }
 
@@ -246,7 +246,7 @@ fn a_run_that_insists_on_whole_events_ends_at_the_first_that_is_not() {
     let summary = ended.json();
     let failures = summary["failures"].to_string();
     assert!(failures.contains("incomplete") && failures.contains("weak"), "{failures}");
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Losses made on purpose, and books that name every one of them.
+//! Losses made on purpose, and snapshot that name every one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use thalweg_record::read::{EventsFile, LossesReader, RecordedEvent};
 use thalweg_record::{LossRow, Table};
 
 use crate::demo::demo_until;
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg, wait_until};
 
 #[test]
 fn one_percent_of_the_datagrams_of_two_boards_dropped_by_a_seed_is_accounted_for_exactly() {
@@ -20,7 +20,7 @@ fn one_percent_of_the_datagrams_of_two_boards_dropped_by_a_seed_is_accounted_for
         hits(0).min(hits(1)) > Some(400_000)
     };
     let summary = demo_until(&folder, &arguments, "enough hits of both boards", enough);
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let (sent, lost) = (number(&summary, "hits_sent"), number(&summary, "hits_lost"));
     assert!(lost > 0, "{summary:#}");
     let fraction = lost as f64 / sent as f64;
@@ -40,7 +40,7 @@ fn without_loss_nothing_is_lost() {
     let folder = Folder::new();
     let arguments = ["demo", "--boards", "3", "--seconds", "1", "--rate", "2000", "--json"];
     let summary = thalweg(&[&arguments[..], &["--directory", &folder.at("runs")]].concat()).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
 }
 
@@ -135,7 +135,7 @@ fn the_list_of_losses_of_triggered_boards_with_faults_adds_up_to_the_ledger() {
     );
     let file = folder.file("run.toml", &text);
     let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let directory = run_directory(&summary);
     let (rows, sums) = listed(&directory);
     let has = |reason: &str| sums.keys().any(|[_, _, why, _]| why == reason);

@@ -14,7 +14,7 @@ use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
 use crate::network::Network;
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 
 const BOARDS: u64 = 8;
 const TCP: &str = "url = \"tcp://10.77.0.1:{5000..5007}\"\nreconnect = false\n";
@@ -76,7 +76,7 @@ fn end_tcp(boards: Running, run: Running) -> (Value, Value) {
 /// The run went well, and its files are what they say.
 #[track_caller]
 fn went_well(summary: &Value) {
-    assert_books_close(summary);
+    assert_ledger_balances(summary);
     thalweg(&["verify", &run_directory(summary)]).done();
 }
 
@@ -139,7 +139,7 @@ fn a_link_that_is_cut_for_two_seconds_costs_tcp_boards_time_and_no_event() {
     assert_eq!(number(events, "fragments_recorded"), BOARDS * accepted);
 }
 
-/// Runs UDP boards through a link to which `happens`, and checks that every fragment that was sent is in the books of its board,
+/// Runs UDP boards through a link to which `happens`, and checks that every fragment that was sent is in the ledger of its board,
 /// and that the last events are complete.
 fn udp_boards_behind(
     network: &Network,

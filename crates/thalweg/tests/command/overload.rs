@@ -3,9 +3,9 @@
 //! ```text
 //!  20 kHz offered ─► 105 boards × 16 kB, 1 to 2 kHz taken ─► BUSY ─► accepted = complete events
 //! ```
-//! The books are what is asserted; `make soak` does a minute of it and looks at rates and times.
+//! The ledger is what is asserted; `make soak` does a minute of it and looks at rates and times.
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 
 /// Resident memory of a process, KiB; `None` when it has ended.
 fn resident_kib(process: u32) -> Option<u64> {
@@ -36,7 +36,7 @@ fn an_overload_of_five_seconds_costs_refused_triggers_and_nothing_else() {
     });
     let summary = run.wait().done().json();
     let sizes = samples.join().expect("sampling does not panic");
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     thalweg(&["verify", &run_directory(&summary)]).done();
     let events = &summary["events"];
     let (offered, refused) = (number(events, "triggers_offered"), number(events, "triggers_refused"));

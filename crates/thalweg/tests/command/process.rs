@@ -210,9 +210,9 @@ impl Running {
         assert!(status.is_ok_and(|status| status.success()), "the process is there");
     }
 
-    /// Stops a run that was started with `--states` once its books were taken while it went on, and no sooner than after so many seconds of it.
+    /// Stops a run that was started with `--states` once snapshots of its ledger was taken while it went on, and no sooner than after so many seconds of it.
     pub fn stop_behind_a_snapshot(self, seconds: f64) -> Ended {
-        self.stop_when("books that were taken while it ran", |state| {
+        self.stop_when("snapshots of the ledger that were taken while it ran", |state| {
             let elapsed = state["elapsed_seconds"].as_f64();
             state["snapshots"].as_u64() > Some(0) && elapsed.is_some_and(|elapsed| elapsed >= seconds)
         })
@@ -318,7 +318,7 @@ pub fn run_directory(summary: &Value) -> String {
 
 /// What must hold of every run whose senders tell their totals.
 #[track_caller]
-pub fn assert_books_close(summary: &Value) {
+pub fn assert_ledger_balances(summary: &Value) {
     assert_eq!(summary["ledger_closed"], true, "{summary:#}");
     if let Some(sent) = summary["hits_sent"].as_u64() {
         let (recorded, lost) = (number(summary, "hits_recorded"), number(summary, "hits_lost"));

@@ -1,6 +1,6 @@
 //! `recover`, `verify` and what they say of runs that are being written, damaged or incomplete.
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg, wait_until};
 
 /// A configuration of one emulated board that records into `runs` of the folder, with more lines of `[record]`.
 pub fn configuration(folder: &Folder, record: &str) -> String {
@@ -40,7 +40,7 @@ fn recover_refuses_a_run_that_is_being_written() {
     );
     running.signal("INT");
     let summary = running.wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let verified = thalweg(&["verify", &run_of(&folder), "--json"]).done().json();
     assert_eq!(
         (&verified["state"], number(&verified, "hits")),
@@ -78,7 +78,7 @@ fn a_table_that_is_removed_in_mid_run_ends_it_with_a_word_and_a_loss() {
     let summary = ended.json();
     assert_eq!((ended.code, &summary["state"]), (Some(1), &"failed".into()), "{summary:#}");
     assert!(summary["failures"].to_string().contains("has removed this file"), "{summary:#}");
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert!(number(&summary, "hits_recorded") == 0 && number(&summary, "hits_lost") > 0, "{summary:#}");
 }
 
@@ -118,7 +118,7 @@ fn a_disk_that_is_full_at_the_end_costs_neither_the_record_nor_the_spectra_nor_t
     assert_eq!(output.status.code(), Some(1), "the run failed, and verifies: {output:#?}");
     let summary = std::fs::read_to_string(folder.at("summary.json")).expect("printed");
     let summary: serde_json::Value = serde_json::from_str(&summary).expect("a summary");
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert!(summary["failures"].to_string().contains("no space left"), "{summary:#}");
     let listing = std::fs::read_to_string(folder.at("listing")).expect("written");
     assert!(!listing.contains(".room"), "{listing}");
@@ -137,6 +137,6 @@ fn a_ledger_file_that_is_cut_in_mid_run_costs_neither_the_run_nor_a_count() {
     running.signal("INT");
     let ended = running.wait().done();
     assert!(ended.error.contains("no count is lost"), "{}", ended.error);
-    assert_books_close(&ended.json());
+    assert_ledger_balances(&ended.json());
     thalweg(&["verify", &run_of(&folder)]).done();
 }

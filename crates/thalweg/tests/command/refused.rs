@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use crate::process::{Folder, Running, assert_books_close, free_port, number};
+use crate::process::{Folder, Running, assert_ledger_balances, free_port, number};
 
 /// A header of the fragment format with a right check (docs/formats/fragment.md), and a payload of 8 bytes.
 pub fn datagram(board: u16, run: u32, trigger: u64) -> Vec<u8> {
@@ -50,7 +50,7 @@ fn refused_datagrams_are_dumped_in_the_summary_and_in_run_json() {
     let folder = Folder::new();
     let datagrams = [datagram(10, 7, 1), datagram(11, 6, 1), datagram(13, 7, 1), vec![0xAB; 50]];
     let summary = run(&folder, TWO, true, &datagrams).json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let refused = summary["refused"].as_array().expect("a list");
     let first = |reason: &str| {
         let found = refused.iter().find(|unit| unit["reason"] == reason);
@@ -95,7 +95,7 @@ fn a_dead_board_behind_a_shared_port_is_left_out_and_events_are_complete_without
     };
     let datagrams: Vec<Vec<u8>> = (0..20).flat_map(|_| both(7)).chain([datagram(11, 7, 3)]).collect();
     let summary = run(&folder, "boards = 3\nwithout = [11]", true, &datagrams).json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let events = &summary["events"];
     assert_eq!(
         (number(events, "events_partial"), number(&events["closed"], "complete")),
@@ -117,7 +117,7 @@ fn a_damaged_fragment_is_one_loss_and_no_gap() {
     damaged.truncate(44);
     let datagrams = [datagram(10, 7, 1), datagram(11, 7, 1), datagram(10, 7, 2), damaged];
     let summary = run(&folder, TWO, true, &datagrams).json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let losses = summary["losses"].as_array().expect("a list");
     let of = |stage: &str, reason: &str| -> u64 {
         let alike = losses.iter().filter(|loss| loss["source"] == "camera/1" && loss["unit"] == "fragments");
@@ -128,7 +128,7 @@ fn a_damaged_fragment_is_one_loss_and_no_gap() {
     assert!(of("unpack", "bad_length") >= 1, "{losses:#?}");
     let lines = summary["ledger"].as_array().expect("a list").iter();
     let mut of_wire = lines.filter(|line| line["source"] == "camera/1" && line["stage"] == "wire");
-    let wire = of_wire.find(|line| line["unit"] == "fragments").expect("an account");
+    let wire = of_wire.find(|line| line["unit"] == "fragments").expect("a counter slot");
     assert_eq!((number(wire, "gap_opened"), number(wire, "gap_filled")), (1, 1), "{wire:#}");
     assert_eq!(number(&summary["events"], "fragments_missing"), 0);
 }

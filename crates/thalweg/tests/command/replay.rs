@@ -1,6 +1,6 @@
 //! Raw recordings run again: the same bytes, the same hits.
 
-use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, assert_ledger_balances, number, run_directory, thalweg};
 
 /// Boards that send everything there is, into a recording with the raw table.
 fn configuration(folder: &Folder, (of_sources, order): (&str, &str)) -> String {
@@ -28,10 +28,10 @@ fn differences_of_a_replay(of_sources: &str) -> Vec<String> {
     let folder = Folder::new();
     let file = configuration(&folder, (of_sources, "stall_ms = 500"));
     let first = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
-    assert_books_close(&first);
+    assert_ledger_balances(&first);
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
     let again = again.done().json();
-    assert_books_close(&again);
+    assert_ledger_balances(&again);
     assert!(number(&first, "hits_recorded") > 10_000, "{first:#}");
     assert_eq!(number(&first, "hits_recorded"), number(&again, "hits_recorded"));
     let mut differences = Vec::new();
@@ -94,10 +94,10 @@ fn several_boards_behind_one_port_are_replayed_into_the_same_events() {
     );
     let file = folder.file("run.toml", &text);
     let first = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
-    assert_books_close(&first);
+    assert_ledger_balances(&first);
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
     let again = again.done().json();
-    assert_books_close(&again);
+    assert_ledger_balances(&again);
     let recorded = |summary: &serde_json::Value| {
         let events = &summary["events"];
         (number(events, "events_recorded"), number(events, "fragments_recorded"))

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::boards::boards_at;
-use crate::process::{Ended, Folder, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Ended, Folder, assert_ledger_balances, number, run_directory, thalweg};
 
 /// A run of this configuration, whose raw table is damaged in its middle and recovered, and its replay.
 fn replay_of_a_recovered_run(
@@ -20,7 +20,7 @@ fn replay_of_a_recovered_run(
     );
     let file = folder.file("run.toml", &text);
     let first = thalweg(&[&["run", &file, "--json"], end].concat()).done().json();
-    assert_books_close(&first);
+    assert_ledger_balances(&first);
     let run = run_directory(&first);
     flip_a_byte_in_the_middle(&Path::new(&run).join("raw.arrows"));
     thalweg(&["recover", &run, "--json"]).done();
@@ -130,7 +130,7 @@ fn losses(summary: &Value) -> Vec<(String, String, String, u64)> {
 
 #[track_caller]
 fn assert_lost_by_the_recording_alone(summary: &Value, stage: &str, unit: &str) {
-    assert_books_close(summary);
+    assert_ledger_balances(summary);
     let all = losses(summary);
     let found = all.iter().any(|(at, reason, of, count)| {
         (at.as_str(), reason.as_str(), of.as_str()) == (stage, "recording_damaged", unit) && *count > 0
@@ -217,7 +217,7 @@ fn a_replay_of_time_slices_ends_behind_a_gap_that_is_the_recordings_loss() {
                 [slices]\nslice_ps = 5000000000\nsilence_ms = 20_000\n[build]\nfull = \"hold\"\nage_ms = 60000\n";
     let (_, again) = replay_of_a_recovered_run(&folder, (text, r#""events", "fragments""#), &[]);
     let again = again.done().json();
-    assert_books_close(&again);
+    assert_ledger_balances(&again);
     let all = losses(&again);
     assert!(all.iter().any(|(_, reason, ..)| reason == "recording_damaged"), "{all:#?}");
     let named = |reason: &str| reason == "recording_damaged" || reason == "missing_fragment";

@@ -1,7 +1,7 @@
 //! A flight recorder: run after run, and the oldest make room.
 //!
 //! ```text
-//!  thalweg serve, [unattended] rotate, [record.retention] ─► runs/000001 (books) … runs/00000n (books and tables)
+//!  thalweg serve, [unattended] rotate, [record.retention] ─► runs/000001 (snapshot) … runs/00000n (snapshot and tables)
 //! ```
 
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, assert_books_close, free_port, number, thalweg, wait_until};
+use crate::process::{Folder, Running, assert_ledger_balances, free_port, number, thalweg, wait_until};
 
 /// What a configuration of these tests says where they differ.
 struct Keys<'k> {
@@ -243,7 +243,7 @@ fn a_full_disk_without_an_older_run_ends_the_run() {
     for report in &reports[..3] {
         assert!(report["ok"] == true && why_removed(report).is_some(), "{report:#}");
     }
-    // Its own books may have found no room at the end; its table is whole.
+    // Its own snapshot may have found no room at the end; its table is whole.
     let problems = reports[3]["problems"].as_array().into_iter().flatten();
     let mut problems = problems.map(|words| words.as_str().unwrap_or_default());
     assert!(problems.all(|words| words.starts_with("run.json")), "{:#}", reports[3]);
@@ -270,7 +270,7 @@ fn a_run_that_ends_on_a_full_disk_waits_for_room_where_it_may() {
     let Some(reports) = on_a_small_disk(&folder, 18, &file, script) else { return };
     assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
     let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
     assert!(reports.len() == 1 && reports[0]["ok"] == true, "{reports:#?}");
 }
@@ -293,7 +293,7 @@ fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
     let pause = said.find("the run is paused: the disk is full").unwrap_or_else(|| panic!("{said}"));
     assert!(said[pause..].contains("the run goes on"), "{said}");
     let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let lines = summary["ledger"].as_array().expect("a list").iter();
     let inhibited: u64 = lines
         .filter(|line| line["stage"] == "sender" && line["unit"] == "hits")

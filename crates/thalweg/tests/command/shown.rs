@@ -1,6 +1,6 @@
 //! What people are shown: no number that is not so, and unknown where something is unknown.
 
-use crate::process::{Folder, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, assert_ledger_balances, number, run_directory, thalweg};
 
 /// Emulated boards that lose 2 % of their datagrams, recorded with their raw bytes.
 fn lossy(folder: &Folder) -> String {
@@ -18,7 +18,7 @@ fn lost_hits_are_unknown_with_their_bound_where_only_frames_or_datagrams_were_co
     let folder = Folder::new();
     let file = lossy(&folder);
     let sent = thalweg(&["run", &file, "--seconds", "1.5", "--json"]).done().json();
-    assert_books_close(&sent);
+    assert_ledger_balances(&sent);
     let exact = &sent["loss"]["totals"][0];
     assert_eq!((&exact["unit"], &exact["quality"]), (&"hits".into(), &"exact".into()), "{sent:#}");
     assert!(number(exact, "count") > 0 && exact["fraction"].as_f64() > Some(0.0), "{exact:#}");

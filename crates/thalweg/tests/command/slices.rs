@@ -1,7 +1,7 @@
 //! Time slices of trigger-less experiments, out of hits and out of fragments.
 //!
 //! ```text
-//!  emulated boards ─► [slices] ─► events, one per slice ─► each hit in its window, none lost but what the books say
+//!  emulated boards ─► [slices] ─► events, one per slice ─► each hit in its window, none lost but what the ledger says
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 
 const SLICE_PS: i64 = 5_000_000_000;
 const HIT_BYTES: usize = 16;
@@ -100,11 +100,13 @@ fn every_hit_of_two_boards_is_in_the_slice_of_its_time() {
     );
     let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
     let enough = |state: &Value| state["snapshots"].as_u64() > Some(0) && recorded_events(state) > 300;
-    let summary =
-        run.stop_when("three hundred slices, and books that were taken on the way", enough).done().json();
-    assert_books_close(&summary);
+    let summary = run
+        .stop_when("three hundred slices, and snapshots of the ledger that were taken on the way", enough)
+        .done()
+        .json();
+    assert_ledger_balances(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
-    assert!(number(&summary, "snapshots") > 0, "the books closed on the way, too: {summary:#}");
+    assert!(number(&summary, "snapshots") > 0, "the ledger balanced on the way, too: {summary:#}");
     thalweg(&["verify", &run_directory(&summary), "--json"]).done();
     let events = recorded(&summary);
     assert_eq!(events.len() as u64, number(&summary["events"], "events_recorded"));
@@ -142,10 +144,10 @@ fn slices_alone_can_be_recorded_and_a_replay_gives_the_same() {
     );
     let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
     let first = run.stop_when("two hundred slices", |state| recorded_events(state) > 200).done().json();
-    assert_books_close(&first);
+    assert_ledger_balances(&first);
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
     let again = again.done().json();
-    assert_books_close(&again);
+    assert_ledger_balances(&again);
     let (one, two) = (recorded(&first), recorded(&again));
     assert!(hits_in_their_windows(&one) > 100_000, "{first:#}");
     assert!(one == two, "{} slices against {}", one.len(), two.len());
@@ -171,7 +173,7 @@ fn hits_that_come_too_late_for_their_slice_are_counted() {
                 && state["losses"].as_array().is_some_and(|all| all.iter().any(is_late))
         };
         let summary = run.stop_when("hits that are late", some_are_late).done().json();
-        assert_books_close(&summary);
+        assert_ledger_balances(&summary);
         let cuts = ["left", "right"].map(|source| entry(&summary, source, "time_slice", "hits"));
         let late: u64 = cuts.iter().map(|cut| cut["lost"]["late"].as_u64().unwrap_or(0)).sum();
         assert!(late > 0, "{cuts:#?}");
@@ -200,7 +202,7 @@ fn fragments_of_boards_without_a_trigger_are_built_by_their_time() {
     );
     let file = folder.file("run.toml", &text);
     let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     thalweg(&["verify", &run_directory(&summary), "--json"]).done();
     let events = recorded(&summary);
     assert!(events.len() >= 300, "{} slices", events.len());
@@ -230,7 +232,7 @@ fn a_run_of_slices_that_is_stopped_leaves_whole_files() {
     running.wait_for_state("slices are recorded", |state| number(&state["events"], "events_recorded") > 100);
     running.signal("TERM");
     let summary = running.wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     thalweg(&["verify", &run_directory(&summary)]).done();
 }
 

@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 
 const WRITES: &str = "write,writev,pwrite64,pwritev,pwritev2";
 const SYNCS: &str = "fsync,fdatasync";
@@ -44,7 +44,7 @@ fn hits_of_a_run_on_a_slow_disk_are_recorded_or_counted_as_lost() {
         let file = folder.file("run.toml", &text);
         let run = Running::start_as(&through, &["run", &file, "--seconds", "120", "--json"]);
         let summary = run.wait().done().json();
-        assert_books_close(&summary);
+        assert_ledger_balances(&summary);
         let sent = number(&summary, "hits_sent");
         assert!(sent >= 200_000, "{summary:#}");
         if number(&summary, "hits_lost") > 0 {
@@ -77,7 +77,7 @@ fn builder_units_on_a_slow_disk_are_not_taken_for_dead_and_nothing_is_built_twic
     let file = folder.file("run.toml", &text);
     let summary =
         Running::start_as(&through, &["run", &file, "--seconds", "60", "--json"]).wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let events = &summary["events"];
     let accepted = number(events, "triggers_offered") - number(events, "triggers_refused");
     assert_eq!(

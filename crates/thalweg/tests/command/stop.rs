@@ -1,4 +1,4 @@
-//! A stop while events are open: whatever waits in the sockets by then is read, and every fragment is in a book.
+//! A stop while events are open: whatever waits in the sockets by then is read, and every fragment is in the ledger.
 //!
 //! ```text
 //!  boards of this test ─ one is silent ─► events stay open ─► no room ─► sockets fill ─► stop ─► all of it recorded
@@ -11,7 +11,7 @@ use serde_json::Value;
 use thalweg_frontend::fragment::emit;
 use thalweg_frontend::fragment::wire::Header;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 use crate::units::unit;
 
 /// Boards on the network.
@@ -80,7 +80,7 @@ fn all_is_read_at_the_stop(
     wait_for_fragments(&run, taken * answering);
     run.signal("INT");
     let summary = run.wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
     let events = &summary["events"];
     assert_eq!(number(events, "fragments_recorded"), answering * sent, "{events:#}");
@@ -123,7 +123,7 @@ fn events_whose_answers_wait_in_a_socket_at_a_stop_are_complete() {
     detector.answer(&mut clients, 1..2, 0..triggers);
     run.signal("INT");
     let summary = run.wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     let events = &summary["events"];
     assert_eq!(number(&events["closed"], "complete"), triggers, "{events:#}");
     assert_eq!(number(events, "fragments_recorded"), 2 * triggers, "{events:#}");

@@ -479,7 +479,7 @@ fn every_number_of_the_status_lines_and_of_the_summary_is_that_of_the_ledger() {
     let mut found: Vec<String> = Vec::new();
     let (mut snapshots, mut place) = (None, None);
     for line in &summary {
-        if let Some(words) = line.strip_prefix("the books close (") {
+        if let Some(words) = line.strip_prefix("the ledger balances (") {
             let count = words.strip_suffix(" snapshots on the way)").expect("it is about snapshots");
             snapshots = Some(count.parse::<u64>().expect("a number"));
         } else if let Some(directory) = line.strip_prefix("recorded in ") {

@@ -1,4 +1,4 @@
-//! What no good board sends, over real sockets: each is counted under its word, the run goes on, and its books close.
+//! What no good board sends, over real sockets: each is counted under its word, the run goes on, and its ledger balances.
 //!
 //! ```text
 //!  three boards of this test ─ good fragments, and others ─► thalweg run ─► complete events of the good ones; counts of the others
@@ -11,7 +11,7 @@ use serde_json::Value;
 use thalweg_frontend::fragment::emit;
 use thalweg_frontend::fragment::wire::Header;
 
-use crate::process::{Folder, Running, assert_books_close, number, run_directory, thalweg, wait_until};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg, wait_until};
 
 const BOARDS: u16 = 3;
 const PAYLOAD: [u8; 300] = [7; 300];
@@ -37,7 +37,7 @@ fn configuration(folder: &Folder, source: &str) -> String {
 fn ended_well(run: Running) -> Value {
     run.signal("INT");
     let summary = run.wait().done().json();
-    assert_books_close(&summary);
+    assert_ledger_balances(&summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
     thalweg(&["verify", &run_directory(&summary)]).done();
     summary

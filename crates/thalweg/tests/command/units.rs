@@ -14,7 +14,7 @@ use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
 use crate::process::{
-    Folder, Running, assert_books_close, free_ports, number, run_directory, thalweg, wait_until,
+    Folder, Running, assert_ledger_balances, free_ports, number, run_directory, thalweg, wait_until,
 };
 
 const BOARDS: u64 = 4;
@@ -61,7 +61,7 @@ fn recorded_by(summary: &Value, builder: &str) -> u64 {
     let of_it = ledger
         .iter()
         .find(|entry| entry["source"] == builder && entry["stage"] == "record" && entry["unit"] == "events");
-    number(of_it.unwrap_or_else(|| panic!("an account of {builder} in {summary:#}")), "out")
+    number(of_it.unwrap_or_else(|| panic!("a counter slot of {builder} in {summary:#}")), "out")
 }
 
 /// Triggers that the boards answered.
@@ -74,7 +74,7 @@ pub fn accepted(summary: &Value) -> u64 {
 /// The run went well, and its files are what they say.
 #[track_caller]
 pub fn went_well(summary: &Value) {
-    assert_books_close(summary);
+    assert_ledger_balances(summary);
     assert_eq!(summary["failures"], Value::Array(Vec::new()), "{summary:#}");
     // A node without builder units has nothing to verify.
     if number(&summary["events"], "events_recorded") > 0 {
@@ -484,7 +484,7 @@ fn refuse_each_other(change: impl Fn(&str) -> String, words: &str) {
     assert_eq!(events.json()["failures"], Value::Array(Vec::new()), "{events:#?}");
     for summary in [boards.json(), events.json()] {
         assert_eq!(number(&summary["events"], "events_recorded"), 0, "{summary:#}");
-        assert_books_close(&summary);
+        assert_ledger_balances(&summary);
     }
 }
 

@@ -57,7 +57,7 @@ fn nodes_of_one_run_balance_range_by_range_and_those_of_another_run_are_refused(
     assert_eq!(report["remarks"], Value::Array(Vec::new()), "{report:#}");
     let edges = report["edges"].as_array().expect("a list");
     assert_eq!(edges.len(), 4, "{edges:#?}");
-    // What the ranges of a readout unit add up to is what its account has.
+    // What the ranges of a readout unit add up to is what its counters have.
     for unit in report["units"].as_array().expect("a list") {
         let own = edges.iter().filter(|edge| edge["readout"] == unit["unit"]);
         let sum = |key: &str| own.clone().map(|edge| number(edge, key)).sum::<u64>();

@@ -18,7 +18,7 @@ use super::filter::program;
 use crate::control_message::Notes;
 use crate::system::packet_ring::{Checksum, Packet, PacketRing};
 use crate::system::{self, Message};
-use crate::udp::book::{Book, Verdict, datagram_count};
+use crate::udp::datagram_counters::{DatagramCounters, Verdict, datagram_count};
 use crate::udp::intake::{Intake, hold, open_port, send_empty};
 use crate::udp::socket::BATCH_BYTES;
 use crate::udp::{FullPolicy, UdpReceiverSettings};
@@ -43,7 +43,7 @@ pub(crate) struct RingReceiver {
     settings: UdpReceiverSettings,
     place: String,
     intake: Intake,
-    book: Book,
+    counts: DatagramCounters,
     /// Packets that are not this source's, by address.
     passed_over: u64,
     drops: Cell<u64>,
@@ -79,7 +79,7 @@ impl RingReceiver {
             settings,
             place,
             intake: Intake::new(pool),
-            book: Book::default(),
+            counts: DatagramCounters::default(),
             passed_over: 0,
             drops: Cell::new(0),
             freezes: Cell::new(0),
@@ -113,7 +113,7 @@ impl RingReceiver {
     }
 
     pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
-        send_empty(&self.socket, &mut self.book, &self.place)
+        send_empty(&self.socket, &mut self.counts, &self.place)
     }
 
     pub(crate) fn sending_socket(&self) -> io::Result<UdpSocket> {
@@ -121,7 +121,7 @@ impl RingReceiver {
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        &self.book.counters
+        &self.counts.counters
     }
 
     /// Bytes of the ring's blocks that were not read yet.
@@ -138,7 +138,7 @@ impl RingReceiver {
     }
 
     pub(crate) fn moved_bytes(&self) -> u64 {
-        self.book.moved_bytes
+        self.counts.moved_bytes
     }
 
     pub(crate) fn receive_buffer(&self) -> ReceiveBuffer {
@@ -151,8 +151,8 @@ impl RingReceiver {
             ("ring_drops", self.socket_drops()),
             ("ring_freezes", self.freezes.get()),
             ("ring_passed_over", self.passed_over),
-            ("socket_refused", self.book.refused),
-            ("receive_moved_bytes", self.book.moved_bytes),
+            ("socket_refused", self.counts.refused),
+            ("receive_moved_bytes", self.counts.moved_bytes),
         ]
     }
 
@@ -180,14 +180,14 @@ impl RingReceiver {
             let Some(writer) = self.intake.writer() else { break };
             let Some(packet) = self.ring.next() else { break };
             any = true;
-            let taken = judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+            let taken = judge(&mut self.counts, &mut self.passed_over, &self.settings, self.local, &packet);
             let Some((datagram, message)) = taken else { continue };
             let length = datagram.payload.len();
             writer.tail()[..length].copy_from_slice(datagram.payload);
             let whole = writer.publish(length);
             bytes += length;
-            self.book.moved_bytes += length as u64;
-            self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+            self.counts.moved_bytes += length as u64;
+            self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
             frames.leases.add(writer.lease());
             writer.align(64);
         }
@@ -212,9 +212,9 @@ impl RingReceiver {
     /// Throws the next packet away, and counts it as lost; returns its bytes, `None` when the ring is empty.
     fn discard(&mut self, reason: LossReason) -> Option<usize> {
         let packet = self.ring.next()?;
-        let taken = judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+        let taken = judge(&mut self.counts, &mut self.passed_over, &self.settings, self.local, &packet);
         if let Some((_, message)) = taken {
-            self.book.lose(reason, datagram_count(&message), message.length);
+            self.counts.lose(reason, datagram_count(&message), message.length);
         }
         Some(packet.bytes.len())
     }
@@ -236,7 +236,7 @@ impl RingReceiver {
 
 /// Counts a packet; what it carries when it is to be taken.
 pub(crate) fn judge<'a>(
-    book: &mut Book,
+    counts: &mut DatagramCounters,
     passed_over: &mut u64,
     settings: &UdpReceiverSettings,
     local: SocketAddr,
@@ -245,7 +245,7 @@ pub(crate) fn judge<'a>(
     let datagram = match parse(packet.bytes) {
         Ok(datagram) => datagram,
         Err(reason) => {
-            book.lose_arrived(reason, packet.bytes.len());
+            counts.lose_arrived(reason, packet.bytes.len());
             return None;
         }
     };
@@ -261,14 +261,14 @@ pub(crate) fn judge<'a>(
         Checksum::ToComputeOrUnfinished => datagram.checksum_is_unfinished() || datagram.checksum_is_right(),
     };
     if !is_settled {
-        book.lose_arrived(LossReason::BadHash, datagram.payload.len());
+        counts.lose_arrived(LossReason::BadHash, datagram.payload.len());
         return None;
     }
     let segment_bytes = packet.segment_bytes.filter(|segment| *segment < datagram.payload.len());
     let notes = Notes { segment_bytes, dropped: None };
     let (length, sender) = (datagram.payload.len(), Some(datagram.sender));
     let mut message = Message { length, notes, sender, sender_position: 0 };
-    match book.judge(&mut message, settings) {
+    match counts.judge(&mut message, settings) {
         Verdict::Take => Some((datagram, message)),
         Verdict::Lost => None,
     }

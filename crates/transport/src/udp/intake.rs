@@ -13,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::{BlockWriter, Pool};
 
 use super::settings::{Peer, Senders, UdpReceiverSettings};
-use super::{MESSAGE_ROOM_BYTES, book::Book};
+use super::{MESSAGE_ROOM_BYTES, datagram_counters::DatagramCounters};
 use crate::TransportError;
 use crate::system;
 
@@ -61,9 +61,13 @@ pub(crate) fn hold(wait: Duration, mut has_room: impl FnMut() -> bool) {
 }
 
 /// Sends an empty datagram, so that the other end knows where to send to. An answer that nobody is there is counted.
-pub(crate) fn send_empty(socket: &UdpSocket, book: &mut Book, place: &str) -> Result<(), TransportError> {
+pub(crate) fn send_empty(
+    socket: &UdpSocket,
+    counts: &mut DatagramCounters,
+    place: &str,
+) -> Result<(), TransportError> {
     match socket.send(&[]) {
-        Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => book.refused += 1,
+        Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => counts.refused += 1,
         Err(cause) if !system::is_nothing(&cause) => {
             return Err(TransportError::System { place: place.to_owned(), call: "send", cause });
         }

@@ -8,8 +8,8 @@
 //! ```
 //! `choice` follows the measured number of datagrams per message between the two ways.
 
-pub(crate) mod book;
 mod choice;
+pub(crate) mod datagram_counters;
 pub(crate) mod intake;
 mod receiver;
 mod sender;

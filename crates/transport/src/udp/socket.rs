@@ -17,8 +17,8 @@ use thalweg_data::batch::Frames;
 use thalweg_data::{BlockWriter, Counters, LossReason, Pool, Received, Unit};
 
 use super::MESSAGE_ROOM_BYTES;
-use super::book::{Book, Spilled, Verdict, datagram_count};
 use super::choice::{Choice, Way};
+use super::datagram_counters::{DatagramCounters, Spilled, Verdict, datagram_count};
 use super::intake::{hold, send_empty};
 use super::settings::{Backend, FullPolicy, UdpReceiverSettings};
 use crate::system::{self, ReceiveTable};
@@ -43,7 +43,7 @@ pub(super) struct SocketReceiver {
     table: ReceiveTable,
     coalescing: bool,
     choice: Choice,
-    book: Book,
+    counts: DatagramCounters,
     buffer: ReceiveBuffer,
     host_before: HostCounters,
 }
@@ -89,7 +89,7 @@ impl SocketReceiver {
             table: ReceiveTable::new(SLOTS, spill_each, !settings.from.is_anyone()),
             coalescing,
             choice: Choice::new(way, fixed),
-            book: Book::default(),
+            counts: DatagramCounters::default(),
             buffer,
             host_before: HostCounters::now(),
             settings,
@@ -127,22 +127,22 @@ impl SocketReceiver {
     /// # Errors
     /// When the socket is of no further use.
     pub fn send_empty(&mut self) -> Result<(), TransportError> {
-        send_empty(&self.socket, &mut self.book, &self.place)
+        send_empty(&self.socket, &mut self.counts, &self.place)
     }
 
     /// Datagrams and bytes in, out, lost.
     pub fn counters(&self) -> &Counters {
-        &self.book.counters
+        &self.counts.counters
     }
 
     /// Datagrams (or coalesced messages) that the kernel dropped at this socket, as reported with the ones that came.
     pub fn socket_drops(&self) -> u64 {
-        self.book.socket_drops
+        self.counts.socket_drops
     }
 
     /// Bytes that had to be copied in user space.
     pub fn moved_bytes(&self) -> u64 {
-        self.book.moved_bytes
+        self.counts.moved_bytes
     }
 
     /// The receive buffer asked for and granted.
@@ -177,9 +177,9 @@ impl SocketReceiver {
         const DROPS: usize = 8;
         let asked = self.memory_words()[DROPS];
         let mut witnesses = vec![
-            ("socket_drops", self.book.socket_drops.max(asked)),
-            ("socket_refused", self.book.refused),
-            ("receive_moved_bytes", self.book.moved_bytes),
+            ("socket_drops", self.counts.socket_drops.max(asked)),
+            ("socket_refused", self.counts.refused),
+            ("receive_moved_bytes", self.counts.moved_bytes),
         ];
         witnesses.extend(HostCounters::now().since(&self.host_before));
         witnesses
@@ -247,9 +247,9 @@ impl SocketReceiver {
                     any = true;
                     bytes += message.length;
                     self.choice.note(datagram_count(&message));
-                    if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
+                    if let Verdict::Take = self.counts.judge(&mut message, &self.settings) {
                         let whole = writer.publish(message.length);
-                        self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+                        self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
                         frames.leases.add(writer.lease());
                         writer.align(64);
                     }
@@ -278,7 +278,7 @@ impl SocketReceiver {
         for index in 0..received {
             let mut message = self.table.message(index);
             self.choice.note(datagram_count(&message));
-            if let Verdict::Lost = self.book.judge(&mut message, &self.settings) {
+            if let Verdict::Lost = self.counts.judge(&mut message, &self.settings) {
                 continue;
             }
             let gap = start + index * slot - writer.published();
@@ -286,11 +286,11 @@ impl SocketReceiver {
             let whole = writer.publish(message.length.min(slot));
             frames.leases.add(writer.lease());
             if message.length <= slot {
-                self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+                self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
             } else {
                 let spilled = Spilled { whole, rest: &self.table.spilled(index)[..message.length - slot] };
                 let place = (&self.pool, &mut self.spill_writer);
-                self.book.cut_spilled(&message, spilled, place, self.settings.datagram_bytes, frames);
+                self.counts.cut_spilled(&message, spilled, place, self.settings.datagram_bytes, frames);
             }
         }
         writer.align(64);
@@ -319,8 +319,8 @@ impl SocketReceiver {
             Ok(received) => {
                 for index in 0..received {
                     let mut message = self.table.message(index);
-                    if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
-                        self.book.lose(reason, datagram_count(&message), message.length);
+                    if let Verdict::Take = self.counts.judge(&mut message, &self.settings) {
+                        self.counts.lose(reason, datagram_count(&message), message.length);
                     }
                 }
                 Ok(received > 0)
@@ -331,10 +331,10 @@ impl SocketReceiver {
 
     /// Throws away what waits now, and counts it as abandoned.
     pub fn abandon(&mut self) -> Result<(), TransportError> {
-        let lost = |book: &Book| book.counters.total_lost(LossReason::Abandoned, Unit::Bytes);
+        let lost = |counts: &DatagramCounters| counts.counters.total_lost(LossReason::Abandoned, Unit::Bytes);
         // Whoever goes on sending is not listened to for ever.
-        let (waiting, before) = (self.waiting_bytes(), lost(&self.book));
-        while lost(&self.book) - before < waiting && self.discard(LossReason::Abandoned)? {}
+        let (waiting, before) = (self.waiting_bytes(), lost(&self.counts));
+        while lost(&self.counts) - before < waiting && self.discard(LossReason::Abandoned)? {}
         Ok(())
     }
 
@@ -342,7 +342,7 @@ impl SocketReceiver {
     fn pass_over(&mut self, cause: io::Error) -> Result<Passed, TransportError> {
         match cause.kind() {
             io::ErrorKind::ConnectionRefused => {
-                self.book.refused += 1;
+                self.counts.refused += 1;
                 Ok(Passed::Refused)
             }
             _ if system::is_nothing(&cause) => Ok(Passed::Nothing),

@@ -17,7 +17,7 @@ use super::queues::{ETHERNET_BYTES, Frame, Queues};
 use crate::ring::judge;
 use crate::system::packet_ring::{Checksum, Packet};
 use crate::system::{self, epoll};
-use crate::udp::book::{Book, Verdict, datagram_count};
+use crate::udp::datagram_counters::{DatagramCounters, Verdict, datagram_count};
 use crate::udp::intake::{Intake, hold, open_port, send_empty};
 use crate::udp::socket::BATCH_BYTES;
 use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, UdpReceiverSettings};
@@ -42,7 +42,7 @@ pub(crate) struct XdpReceiver {
     intake: Intake,
     /// Where a frame of several chunks goes that has no block.
     spare: Box<[u8]>,
-    book: Book,
+    counts: DatagramCounters,
     /// Datagrams that are not this source's, by their sender.
     passed_over: u64,
     /// Datagrams that came through the socket.
@@ -74,7 +74,7 @@ impl XdpReceiver {
             place,
             intake: Intake::new(pool),
             spare: vec![0; MESSAGE_ROOM_BYTES].into(),
-            book: Book::default(),
+            counts: DatagramCounters::default(),
             passed_over: 0,
             by_socket: 0,
             host_before: HostCounters::now(),
@@ -111,7 +111,7 @@ impl XdpReceiver {
     }
 
     pub(crate) fn send_empty(&mut self) -> Result<(), TransportError> {
-        send_empty(&self.socket, &mut self.book, &self.place)
+        send_empty(&self.socket, &mut self.counts, &self.place)
     }
 
     pub(crate) fn sending_socket(&self) -> io::Result<UdpSocket> {
@@ -119,7 +119,7 @@ impl XdpReceiver {
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        &self.book.counters
+        &self.counts.counters
     }
 
     /// Bytes of chunks that were not read yet, and of the socket's memory that is taken.
@@ -134,7 +134,7 @@ impl XdpReceiver {
     }
 
     pub(crate) fn moved_bytes(&self) -> u64 {
-        self.book.moved_bytes
+        self.counts.moved_bytes
     }
 
     pub(crate) fn receive_buffer(&self) -> ReceiveBuffer {
@@ -152,8 +152,8 @@ impl XdpReceiver {
             ("xdp_passed_over", self.passed_over),
             ("xdp_by_socket", self.by_socket),
             ("socket_drops", self.port_drops()),
-            ("socket_refused", self.book.refused),
-            ("receive_moved_bytes", self.book.moved_bytes),
+            ("socket_refused", self.counts.refused),
+            ("receive_moved_bytes", self.counts.moved_bytes),
         ];
         witnesses.extend(HostCounters::now().since(&self.host_before));
         witnesses
@@ -167,7 +167,7 @@ impl XdpReceiver {
     /// What the port's socket has dropped: as it said with a datagram, or says now.
     fn port_drops(&self) -> u64 {
         const DROPS: usize = 8;
-        self.book.socket_drops.max(self.socket_memory(DROPS))
+        self.counts.socket_drops.max(self.socket_memory(DROPS))
     }
 
     fn socket_memory(&self, index: usize) -> u64 {
@@ -197,7 +197,7 @@ impl XdpReceiver {
             let Some(frame) = self.queues.next(writer.tail()) else { break };
             any = true;
             let mut judge =
-                |packet| judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+                |packet| judge(&mut self.counts, &mut self.passed_over, &self.settings, self.local, &packet);
             let (whole, message) = match frame {
                 Frame::Whole(frame) => {
                     let Some((datagram, message)) = judge(packet(frame)) else { continue };
@@ -212,13 +212,13 @@ impl XdpReceiver {
                     (payload.expect("the payload lies in its packet"), message)
                 }
                 Frame::Lost(length) => {
-                    lose_frame(&mut self.book, length);
+                    lose_frame(&mut self.counts, length);
                     continue;
                 }
             };
             bytes += message.length;
-            self.book.moved_bytes += message.length as u64;
-            self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+            self.counts.moved_bytes += message.length as u64;
+            self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
             frames.leases.add(writer.lease());
             writer.align(64);
         }
@@ -238,9 +238,9 @@ impl XdpReceiver {
                 Ok(mut message) => {
                     any = true;
                     self.by_socket += 1;
-                    if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
+                    if let Verdict::Take = self.counts.judge(&mut message, &self.settings) {
                         let whole = writer.publish(message.length);
-                        self.book.cut(whole, &message, self.settings.datagram_bytes, frames);
+                        self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
                         frames.leases.add(writer.lease());
                         writer.align(64);
                     }
@@ -258,7 +258,7 @@ impl XdpReceiver {
     fn pass_over(&mut self, cause: io::Error) -> Result<bool, TransportError> {
         match cause.kind() {
             io::ErrorKind::ConnectionRefused => {
-                self.book.refused += 1;
+                self.counts.refused += 1;
                 Ok(true)
             }
             _ if system::is_nothing(&cause) => Ok(false),
@@ -288,13 +288,13 @@ impl XdpReceiver {
             Frame::Whole(frame) => packet(frame),
             Frame::Gathered(length) => ip_packet(&self.spare[..length]),
             Frame::Lost(length) => {
-                lose_frame(&mut self.book, length);
+                lose_frame(&mut self.counts, length);
                 return Ok(Some(length));
             }
         };
-        let judged = judge(&mut self.book, &mut self.passed_over, &self.settings, self.local, &packet);
+        let judged = judge(&mut self.counts, &mut self.passed_over, &self.settings, self.local, &packet);
         if let Some((_, message)) = judged {
-            self.book.lose(reason, datagram_count(&message), message.length);
+            self.counts.lose(reason, datagram_count(&message), message.length);
         }
         Ok(Some(packet.bytes.len()))
     }
@@ -303,8 +303,8 @@ impl XdpReceiver {
         match system::receive_message(self.socket.as_fd(), &mut self.spare, !self.settings.from.is_anyone()) {
             Ok(mut message) => {
                 self.by_socket += 1;
-                if let Verdict::Take = self.book.judge(&mut message, &self.settings) {
-                    self.book.lose(reason, datagram_count(&message), message.length);
+                if let Verdict::Take = self.counts.judge(&mut message, &self.settings) {
+                    self.counts.lose(reason, datagram_count(&message), message.length);
                 }
                 Ok(Some(message.length))
             }
@@ -335,8 +335,8 @@ fn ip_packet(bytes: &[u8]) -> Packet<'_> {
 }
 
 /// Counts a frame of several chunks that could not be put together.
-fn lose_frame(book: &mut Book, bytes: usize) {
-    book.lose_arrived(LossReason::CaptureTruncated, bytes);
+fn lose_frame(counts: &mut DatagramCounters, bytes: usize) {
+    counts.lose_arrived(LossReason::CaptureTruncated, bytes);
 }
 
 impl AsFd for XdpReceiver {

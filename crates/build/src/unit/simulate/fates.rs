@@ -233,7 +233,7 @@ impl World {
         Ok(left)
     }
 
-    /// The books of a living readout unit are what it did, fragment by fragment.
+    /// The counters of a living readout unit are what it did, fragment by fragment.
     fn check_readout(&self, number: usize, lives: &[Life]) -> Result<(), String> {
         let (Some(unit), Some(life)) = (&self.readouts[number].unit, lives.last()) else { return Ok(()) };
         let count = |is_out: bool| -> u64 {

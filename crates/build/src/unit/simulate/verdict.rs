@@ -1,7 +1,7 @@
 //! What must hold at the end of a run.
 //!
 //! ```text
-//!  rows on all disks + the fate of every fragment + all books ─► Outcome, or what does not hold
+//!  rows on all disks + the fate of every fragment + all ledgers ─► Outcome, or what does not hold
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -231,7 +231,7 @@ impl World {
             power_cuts: self.power_cuts,
             ..Outcome::default()
         };
-        self.close_books()?;
+        self.balance_ledgers()?;
         let all = (1u64 << (self.plan.readouts * self.plan.boards)) - 1;
         let (taken, attempts) = self.rows_taken();
         for (trigger, row) in &taken {
@@ -276,7 +276,7 @@ impl World {
         (taken, attempts)
     }
 
-    fn close_books(&self) -> Result<(), String> {
+    fn balance_ledgers(&self) -> Result<(), String> {
         for (number, process) in self.readouts.iter().enumerate() {
             let unit = process.unit.as_ref().ok_or("a readout unit does not live")?;
             for count in [Unit::Events, Unit::Fragments, Unit::Bytes] {

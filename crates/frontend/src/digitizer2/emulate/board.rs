@@ -299,13 +299,13 @@ impl Board {
     /// One record per channel, each as if it came at the time it is due.
     fn statistics(&mut self, out: &mut Outgoing) {
         for channel in 0..self.settings.channels {
-            let account = self.physics.account(channel);
+            let counts = self.physics.counts(channel);
             let saved = self.saved[usize::from(channel)];
             let fields = StatisticsFields {
                 channel: channel as u8,
                 real_time: self.statistics_due / FINE,
                 dead_time: saved.saturating_mul(self.physics.dead_time_fine()) / FINE,
-                triggers: (saved + account.triggers - account.saved) as u32,
+                triggers: (saved + counts.triggers - counts.saved) as u32,
                 saved: saved as u32,
             };
             emit::statistics(self.packer.hit_place(32, out), &fields);

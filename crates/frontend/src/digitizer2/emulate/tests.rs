@@ -448,19 +448,19 @@ fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64
     units.clear();
     unpack.finish(&Frames::default(), &mut units);
     decoder.decode(&units, &mut hits);
-    let account = record.account().expect("the record reaches back");
+    let counts = record.slot().expect("the record reaches back");
     let wire = &unpack.wire_counters()[0];
-    assert_eq!(account.datagrams, wire.total_input(Unit::Datagrams), "{settings:?}");
-    assert_eq!(account.datagrams + account.datagrams_behind, board.totals().datagrams);
+    assert_eq!(counts.datagrams, wire.total_input(Unit::Datagrams), "{settings:?}");
+    assert_eq!(counts.datagrams + counts.datagrams_behind, board.totals().datagrams);
     let (decoded, missing) = (decoder.counters().total_input(Unit::Hits), wire.total_lost_any(Unit::Hits));
     assert_eq!(
-        (account.hits, wire.total_input(Unit::Hits)),
+        (counts.hits, wire.total_input(Unit::Hits)),
         (decoded + missing, decoded + missing),
         "{settings:?}"
     );
     assert_eq!(wire.total_output(Unit::Hits), decoded, "{settings:?}");
-    assert_eq!(account.hits + account.hits_behind, board.totals().hits);
-    [board.totals().hits, decoded, missing, account.hits_behind]
+    assert_eq!(counts.hits + counts.hits_behind, board.totals().hits);
+    [board.totals().hits, decoded, missing, counts.hits_behind]
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::digitizer2::wire::{
     COUNTER_MASK, EventHeader, Format, SpecialHeader, SpecialId, counter_distance,
 };
 
-/// Follows the aggregate counter, modulo 2^24, and keeps the wire's account of frames.
+/// Follows the aggregate counter, modulo 2^24, and keeps the wire's counters of frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FrameCounter {
     expected: Option<u32>,

@@ -12,7 +12,7 @@ use thalweg_data::{Frames, LossReason, Slice, SourceId, Unit};
 
 use super::frames::FrameCounter;
 use crate::digitizer2::wire::{EventHeader, PacketHeader, WORD};
-use crate::framing::{Cut, Piece, StreamAccount, StreamUnpack};
+use crate::framing::{Cut, Piece, StreamCounts, StreamUnpack};
 
 const HEADER: usize = PacketHeader::BYTES;
 
@@ -161,7 +161,7 @@ impl TcpUnpack {
 }
 
 impl Cut for EventCutter {
-    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, account: &mut StreamAccount) -> usize {
+    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
         if piece.interrupted.is_some() {
             self.state = State { mode: Mode::Search, ..State::START };
         }
@@ -170,10 +170,10 @@ impl Cut for EventCutter {
         loop {
             let before = at;
             let done = match (self.state.mode, self.state.payload_left) {
-                (Mode::Search, _) => self.search(bytes, &mut at, account),
-                (_, 0) => self.packet_header(bytes, &mut at, account),
-                (Mode::Units, _) => self.unit(piece, &mut at, units, account),
-                (Mode::Skip(_) | Mode::SkipBlob, _) => self.skip(bytes, &mut at, account),
+                (Mode::Search, _) => self.search(bytes, &mut at, counts),
+                (_, 0) => self.packet_header(bytes, &mut at, counts),
+                (Mode::Units, _) => self.unit(piece, &mut at, units, counts),
+                (Mode::Skip(_) | Mode::SkipBlob, _) => self.skip(bytes, &mut at, counts),
             };
             if done {
                 return bytes.len() - at;
@@ -198,9 +198,9 @@ impl EventCutter {
     }
 
     /// At a packet boundary.
-    fn packet_header(&mut self, bytes: &[u8], at: &mut usize, account: &mut StreamAccount) -> bool {
+    fn packet_header(&mut self, bytes: &[u8], at: &mut usize, counts: &mut StreamCounts) -> bool {
         if self.state.aligned {
-            self.end_blob(account);
+            self.end_blob(counts);
         }
         let Some(header) = bytes[*at..].first_chunk::<HEADER>() else { return true };
         let Some(header) = PacketHeader::read(header) else {
@@ -208,7 +208,7 @@ impl EventCutter {
             return false;
         };
         *at += HEADER;
-        account.counters.overhead(Unit::Bytes, HEADER as u64);
+        counts.counters.overhead(Unit::Bytes, HEADER as u64);
         if header.is_clear_marker() {
             self.state = State::START;
             self.counter.restart();
@@ -219,21 +219,21 @@ impl EventCutter {
     }
 
     /// A blob is complete: the promised number of events must have come out of it.
-    fn end_blob(&mut self, account: &mut StreamAccount) {
+    fn end_blob(&mut self, counts: &mut StreamCounts) {
         let missing = self.state.promised.saturating_sub(self.state.given);
         if missing > 0 {
-            account.begin_frames(missing);
-            account.counters.lost(LossReason::BadFraming, Unit::Frames, missing);
+            counts.begin_frames(missing);
+            counts.counters.lost(LossReason::BadFraming, Unit::Frames, missing);
         }
         self.state = State::START;
     }
 
-    fn search(&mut self, bytes: &[u8], at: &mut usize, account: &mut StreamAccount) -> bool {
+    fn search(&mut self, bytes: &[u8], at: &mut usize, counts: &mut StreamCounts) -> bool {
         let found = bytes[*at..].windows(HEADER).position(|window| {
             window.first_chunk().is_some_and(|header| PacketHeader::search(header).is_some())
         });
         let left_out = found.unwrap_or((bytes.len() - *at).saturating_sub(HEADER - 1));
-        account.lose(LossReason::BadFraming, left_out);
+        counts.lose(LossReason::BadFraming, left_out);
         *at += left_out;
         if found.is_some() {
             // A packet need not start on an event boundary: the rest of this blob is skipped.
@@ -242,7 +242,7 @@ impl EventCutter {
         found.is_none()
     }
 
-    fn skip(&mut self, bytes: &[u8], at: &mut usize, account: &mut StreamAccount) -> bool {
+    fn skip(&mut self, bytes: &[u8], at: &mut usize, counts: &mut StreamCounts) -> bool {
         let here = self.state.payload_left.min((bytes.len() - *at) as u64);
         let (skipped, reason) = match &mut self.state.mode {
             Mode::Skip(left) => {
@@ -255,7 +255,7 @@ impl EventCutter {
             }
             _ => (here, LossReason::Resynchronised),
         };
-        account.counters.lost(reason, Unit::Bytes, skipped);
+        counts.counters.lost(reason, Unit::Bytes, skipped);
         self.state.payload_left -= skipped;
         *at += skipped as usize;
         here == 0
@@ -266,7 +266,7 @@ impl EventCutter {
         piece: &Piece<'_>,
         at: &mut usize,
         units: &mut Frames,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) -> bool {
         self.pieces.clear();
         let mut walker =
@@ -280,9 +280,9 @@ impl EventCutter {
             Walk::Complete(header) => {
                 self.state = walker.state;
                 self.state.given += 1;
-                account.begin_frames(1);
-                account.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
-                self.give(header, piece, units, account);
+                counts.begin_frames(1);
+                counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+                self.give(header, piece, units, counts);
                 *at = walker.at;
                 return false;
             }
@@ -294,8 +294,8 @@ impl EventCutter {
             Walk::Incomplete => return true,
             Walk::Broken(reason, mode) => (reason, mode),
         };
-        account.counters.lost(reason, Unit::Bytes, walker.have);
-        account.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+        counts.counters.lost(reason, Unit::Bytes, walker.have);
+        counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
         self.state = State { mode, ..walker.state };
         if mode == Mode::Search {
             self.state = State { mode, ..State::START };
@@ -309,7 +309,7 @@ impl EventCutter {
         header: EventHeader,
         piece: &Piece<'_>,
         units: &mut Frames,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) {
         let slice = piece.slice;
         let tag = u32::from(header.format().number());
@@ -326,8 +326,8 @@ impl EventCutter {
             });
         }
         units.leases.add_for(slice, &piece.received.leases);
-        account.counters.output(Unit::Frames, 1);
-        account.counters.output(Unit::Bytes, bytes);
-        self.counter.see(header, &mut account.wire);
+        counts.counters.output(Unit::Frames, 1);
+        counts.counters.output(Unit::Bytes, bytes);
+        self.counter.see(header, &mut counts.wire);
     }
 }

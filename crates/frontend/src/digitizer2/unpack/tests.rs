@@ -41,7 +41,7 @@ impl Given {
         let counters = self.unpack.counters();
         let used = [counters.total_output(Unit::Datagrams), counters.held(Unit::Datagrams)];
         let all = used.iter().sum::<u64>() + counters.total_lost_any(Unit::Datagrams);
-        assert_eq!(all, counters.total_input(Unit::Datagrams), "the books close behind every batch");
+        assert_eq!(all, counters.total_input(Unit::Datagrams), "the ledger balances behind every batch");
         self.units.slices.len() as u64
     }
 
@@ -55,8 +55,8 @@ fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
     let mut given = Given::new();
     let gaps = |given: &Given| {
         let wire = &given.unpack.wire_counters()[0];
-        let law = wire.total_output(Unit::Datagrams) + wire.total_lost_any(Unit::Datagrams);
-        assert_eq!(wire.total_input(Unit::Datagrams), law);
+        let equation = wire.total_output(Unit::Datagrams) + wire.total_lost_any(Unit::Datagrams);
+        assert_eq!(wire.total_input(Unit::Datagrams), equation);
         (wire.total_gap_opened(Unit::Datagrams), wire.total_gap_filled(Unit::Datagrams))
     };
     given.arrives(0, 0);

@@ -7,7 +7,7 @@
 //! Behind a gap, what lies before the next known event boundary is left out: the first datagram of a buffer starts on one, and
 //! so does the datagram behind an aligned one. An aligned datagram in which the sizes lead from its first word exactly to its
 //! last is believed to start on one, too: by chance that happens once in 2^32. Everything before the gap is kept up to its last
-//! whole event. Frames that are left out show in the wire's account as a gap of the board's own counter.
+//! whole event. Frames that are left out show in the wire's counters as a gap of the board's own counter.
 //!
 //! A datagram that arrives before its turn [waits](super::window) for it, so that a network which swaps a few loses nothing.
 

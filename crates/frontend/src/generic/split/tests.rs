@@ -59,7 +59,7 @@ fn splitter(settings: &Settings) -> GenericSplitter {
 }
 
 fn datagrams<'a>(settings: &Settings, datagrams: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-    // Boards are counted from source 0 where the books are held against fragments.
+    // Boards are counted from source 0 where the ledger is held against fragments.
     let splitter = GenericSplitter::new(SourceId(0), settings).expect("possible");
     let outcome = check::datagrams(splitter, datagrams);
     outcome.assert_closed();
@@ -110,7 +110,7 @@ fn boards_are_numbered_by_their_senders() {
 }
 
 #[test]
-fn gaps_of_a_boards_own_number_stand_in_its_account_of_the_wire() {
+fn gaps_of_a_boards_own_number_stand_in_its_counters_of_the_wire() {
     let packet = |module: u8, sent: u16| {
         let [high, low] = sent.to_be_bytes();
         vec![0xCA, 0xFE, module, 0, 0, low, high, low, 0, 0, 0, 0, 1]

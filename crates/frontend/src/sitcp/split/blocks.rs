@@ -12,7 +12,7 @@ use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
 use super::super::wire::{Block, Head};
 use super::{Found, State};
-use crate::framing::{Piece, StreamAccount, first_of_chain_to_end};
+use crate::framing::{Piece, StreamCounts, first_of_chain_to_end};
 
 /// Headers in a row that end a search.
 const CONFIRMATIONS: usize = 2;
@@ -38,24 +38,24 @@ impl State {
         &mut self,
         piece: &Piece<'_>,
         fragments: &mut Fragments,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) -> usize {
         let mut at = 0;
         loop {
             if self.searching {
                 match self.search_blocks::<B>(&piece.bytes[at..], piece.last) {
                     Found::Open(skipped) => {
-                        account.lose(LossReason::Resynchronised, skipped);
+                        counts.lose(LossReason::Resynchronised, skipped);
                         return piece.bytes.len() - at - skipped;
                     }
                     Found::Edge(skipped) => {
-                        account.lose(LossReason::Resynchronised, skipped);
+                        counts.lose(LossReason::Resynchronised, skipped);
                         at += skipped;
                         self.searching = false;
                     }
                 }
             }
-            let (end, stop) = self.run_of_blocks::<B>(piece, at, fragments, account);
+            let (end, stop) = self.run_of_blocks::<B>(piece, at, fragments, counts);
             if let Stop::Short = stop
                 && !(piece.last && self.swallows_blocks::<B>(&piece.bytes[end..]))
             {
@@ -63,8 +63,8 @@ impl State {
             }
             let expected =
                 "the header of a block of this profile, no longer than `longest_block_bytes` allows";
-            self.damaged(piece, end, expected, account);
-            account.lose(LossReason::Resynchronised, 1);
+            self.damaged(piece, end, expected, counts);
+            counts.lose(LossReason::Resynchronised, 1);
             at = end + 1;
         }
     }
@@ -75,7 +75,7 @@ impl State {
         piece: &Piece<'_>,
         start: usize,
         fragments: &mut Fragments,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) -> (usize, Stop) {
         let (mut at, mut passed_bytes) = (start, 0);
         let mut last = None;
@@ -112,14 +112,14 @@ impl State {
             } else {
                 last = None;
                 self.unknown_board(piece, at..at + head.total_bytes, &head);
-                account.lose(LossReason::UnknownSource, head.total_bytes);
-                account.lose_fragment(LossReason::UnknownSource);
+                counts.lose(LossReason::UnknownSource, head.total_bytes);
+                counts.lose_fragment(LossReason::UnknownSource);
             }
             at += head.total_bytes;
         };
         if passed_bytes > 0 {
             fragments.leases.add_for(piece.slice, &piece.received.leases);
-            account.counters.output(Unit::Bytes, passed_bytes as u64);
+            counts.counters.output(Unit::Bytes, passed_bytes as u64);
         }
         (at, stop)
     }

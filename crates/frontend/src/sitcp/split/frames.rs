@@ -11,7 +11,7 @@ use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
 use super::super::wire::str_tdc::{DELIMITER_BYTES, Kind, WORD_BYTES, Word};
 use super::{Found, State};
-use crate::framing::{Piece, StreamAccount};
+use crate::framing::{Piece, StreamCounts};
 
 /// What a damaged frame is held against.
 const EXPECTED: &str = "words of known types, and two delimiters before the frame is longer than allowed";
@@ -22,7 +22,7 @@ impl State {
         &mut self,
         piece: &Piece<'_>,
         fragments: &mut Fragments,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) -> usize {
         let bytes = piece.bytes;
         let (mut start, mut passed_bytes) = (0, 0);
@@ -30,11 +30,11 @@ impl State {
             if self.searching {
                 match search_frames(&bytes[start..], piece.last) {
                     Found::Open(skipped) => {
-                        account.lose(LossReason::Resynchronised, skipped);
+                        counts.lose(LossReason::Resynchronised, skipped);
                         break bytes.len() - start - skipped;
                     }
                     Found::Edge(skipped) => {
-                        account.lose(LossReason::Resynchronised, skipped);
+                        counts.lose(LossReason::Resynchronised, skipped);
                         start += skipped;
                         self.searching = false;
                     }
@@ -43,7 +43,7 @@ impl State {
             let data_end = start + self.scanned + inside_bytes(&bytes[start + self.scanned..]);
             if data_end + DELIMITER_BYTES - start > self.longest {
                 self.scanned = 0;
-                self.damaged(piece, start, EXPECTED, account);
+                self.damaged(piece, start, EXPECTED, counts);
                 continue;
             }
             self.scanned = data_end - start;
@@ -59,11 +59,11 @@ impl State {
                 }
             }
             self.scanned = 0;
-            self.damaged(piece, start, EXPECTED, account);
+            self.damaged(piece, start, EXPECTED, counts);
         };
         if passed_bytes > 0 {
             fragments.leases.add_for(piece.slice, &piece.received.leases);
-            account.counters.output(Unit::Bytes, passed_bytes as u64);
+            counts.counters.output(Unit::Bytes, passed_bytes as u64);
         }
         left_over
     }

@@ -28,12 +28,12 @@ use super::settings::{Profile, Settings, SettingsError};
 use super::wire::Head;
 use super::wire::adc_sitcp::AdcSitcp;
 use super::wire::recbe::{Belle2, Recbe};
-use crate::framing::{Piece, StreamAccount};
+use crate::framing::{Piece, StreamCounts};
 
 /// Finds the blocks of the boards behind one connection.
 #[derive(Debug)]
 pub struct Splitter {
-    account: StreamAccount,
+    counts: StreamCounts,
     profile: Profile,
     state: State,
 }
@@ -68,10 +68,10 @@ impl Splitter {
             unsent_bytes: 0,
             refused: FirstRefused::default(),
         };
-        Ok(Splitter { account: StreamAccount::default(), profile: settings.profile, state })
+        Ok(Splitter { counts: StreamCounts::default(), profile: settings.profile, state })
     }
 
-    /// Counters beside the books: `(name, value)`.
+    /// Counters beside the ledger: `(name, value)`.
     pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("stream_damages", self.state.damages),
@@ -91,29 +91,29 @@ impl Framing for Splitter {
     fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
         fragments.header = received.header;
         let before = fragments.fragments.len();
-        let Splitter { account, profile, state } = self;
+        let Splitter { counts, profile, state } = self;
         let left_over =
-            account.pieces(received, |piece, account| state.cut(*profile, piece, fragments, account));
-        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.counters);
+            counts.pieces(received, |piece, counts| state.cut(*profile, piece, fragments, counts));
+        self.state.boards.publish(&fragments.fragments[before..], &mut self.counts.counters);
         left_over
     }
 
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
         let before = fragments.fragments.len();
-        let Splitter { account, profile, state } = self;
+        let Splitter { counts, profile, state } = self;
         let unfinished =
-            account.finish(carried, |piece, account| state.cut(*profile, piece, fragments, account));
+            counts.finish(carried, |piece, counts| state.cut(*profile, piece, fragments, counts));
         if let Some(reason @ LossReason::Unfinished) = unfinished {
-            account.lose_fragment(reason);
+            counts.lose_fragment(reason);
         }
-        self.state.boards.publish(&fragments.fragments[before..], &mut self.account.counters);
+        self.state.boards.publish(&fragments.fragments[before..], &mut self.counts.counters);
         self.state.searching = false;
         self.state.scanned = 0;
         self.state.boards.begin_epoch();
     }
 
     fn counters(&self) -> &Counters {
-        &self.account.counters
+        &self.counts.counters
     }
 
     fn board_counters(&self) -> &[Counters] {
@@ -137,24 +137,24 @@ impl State {
         profile: Profile,
         piece: &Piece<'_>,
         fragments: &mut Fragments,
-        account: &mut StreamAccount,
+        counts: &mut StreamCounts,
     ) -> usize {
-        self.interrupt(piece, account);
+        self.interrupt(piece, counts);
         match profile {
-            Profile::Recbe => self.blocks::<Recbe>(piece, fragments, account),
-            Profile::Belle2 => self.blocks::<Belle2>(piece, fragments, account),
-            Profile::AdcSitcp => self.blocks::<AdcSitcp>(piece, fragments, account),
-            Profile::StrTdc => self.frames(piece, fragments, account),
+            Profile::Recbe => self.blocks::<Recbe>(piece, fragments, counts),
+            Profile::Belle2 => self.blocks::<Belle2>(piece, fragments, counts),
+            Profile::AdcSitcp => self.blocks::<AdcSitcp>(piece, fragments, counts),
+            Profile::StrTdc => self.frames(piece, fragments, counts),
         }
     }
 
     /// What was held back is gone: the stream goes on in the middle of a block.
-    fn interrupt(&mut self, piece: &Piece<'_>, account: &mut StreamAccount) {
+    fn interrupt(&mut self, piece: &Piece<'_>, counts: &mut StreamCounts) {
         if let Some(reason) = piece.interrupted {
             match reason {
                 // What of it is missing is seen by the trigger numbers on both sides.
                 LossReason::RecordingDamaged => self.boards.begin_epoch(),
-                _ => account.lose_fragment(reason),
+                _ => counts.lose_fragment(reason),
             }
             self.searching = true;
             self.scanned = 0;
@@ -163,8 +163,8 @@ impl State {
     }
 
     /// A block that cannot be, at a place of the piece: what follows it has to be searched for.
-    fn damaged(&mut self, piece: &Piece<'_>, at: usize, expected: &str, account: &mut StreamAccount) {
-        account.lose_fragment(LossReason::BadFraming);
+    fn damaged(&mut self, piece: &Piece<'_>, at: usize, expected: &str, counts: &mut StreamCounts) {
+        counts.lose_fragment(LossReason::BadFraming);
         self.searching = true;
         self.damages += 1;
         let mark = piece.received.header.mark;

@@ -145,7 +145,7 @@ pub struct BoardTotals {
 /// What all boards and their trigger have done.
 #[derive(Clone, Debug, Default)]
 pub struct TriggeredTotals {
-    /// Events offered, accepted, and refused while BUSY: the account of the stage `trigger`.
+    /// Events offered, accepted, and refused while BUSY: the counters of the stage `trigger`.
     pub trigger: Counters,
     /// Of the refused ones, those that the boards had no room or no time for; the others came while a stage asked for BUSY.
     pub refused_by_boards: u64,

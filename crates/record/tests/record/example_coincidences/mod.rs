@@ -3,14 +3,16 @@
 
 use std::path::Path;
 
-use thalweg_data::{Books, Counters, Flags, Hit, HitEvent, HitEvents, Ledger, Mark, SourceId, Stage, Unit};
+use thalweg_data::{
+    Counters, Flags, Hit, HitEvent, HitEvents, Ledger, LedgerSnapshot, Mark, SourceId, Stage, Unit,
+};
 use thalweg_record::read::CoincidencesReader;
 use thalweg_record::{CoincidenceWriter, RunDirectory, RunRecord, RunRecordState, Settings, Table};
 
-/// The account of events of hits.
+/// The counters of events of hits.
 pub const COINCIDENCES: SourceId = SourceId(2);
 
-/// Two boards, and the account of what is made of their hits.
+/// Two boards, and the counts of what is made of their hits.
 pub fn sources() -> Vec<String> {
     ["left", "right", "coincidences"].map(str::to_owned).to_vec()
 }
@@ -52,7 +54,7 @@ pub fn batch(range: std::ops::Range<u64>) -> HitEvents {
     batch
 }
 
-/// Writes a run of `count` events in batches of `step`, with books and `run.json`.
+/// Writes a run of `count` events in batches of `step`, with snapshot and `run.json`.
 pub fn write_run(parent: &Path, settings: &Settings, count: u64, step: usize) -> RunDirectory {
     let directory = RunDirectory::create(parent, "coincidences").expect("made");
     let mut writer = CoincidenceWriter::create(directory.path(), settings, &sources()).expect("made");
@@ -65,17 +67,17 @@ pub fn write_run(parent: &Path, settings: &Settings, count: u64, step: usize) ->
     directory
 }
 
-/// Writes the books and the record of a run.
+/// Writes the ledger and the record of a run.
 pub fn complete(directory: &RunDirectory, writer: &CoincidenceWriter, state: RunRecordState) {
-    let books = publish(directory, writer);
-    assert!(books.close(), "{:?}", books.discrepancies());
+    let snapshot = publish(directory, writer);
+    assert!(snapshot.close(), "{:?}", snapshot.discrepancies());
     let mut record = RunRecord::start(directory, "coincidences", "", &sources());
-    record.stop(state, writer.summaries(), Some(&books));
+    record.stop(state, writer.summaries(), Some(&snapshot));
     record.write(directory).expect("written");
 }
 
-/// Puts the account into the run's ledger file, behind those of who made and kept the events.
-pub fn publish(directory: &RunDirectory, writer: &CoincidenceWriter) -> Books {
+/// Puts the counters into the run's ledger file, behind those of who made and kept the events.
+pub fn publish(directory: &RunDirectory, writer: &CoincidenceWriter) -> LedgerSnapshot {
     let _ = std::fs::remove_file(directory.ledger());
     let ledger = Ledger::create(Some(&directory.ledger()), &sources()).expect("made");
     let mut passed = Counters::default();
@@ -84,7 +86,7 @@ pub fn publish(directory: &RunDirectory, writer: &CoincidenceWriter) -> Books {
     ledger.open(Stage::Coincide, COINCIDENCES, &[Unit::Events]).publish(&passed);
     ledger.open(Stage::Cut, COINCIDENCES, &[Unit::Events]).publish(&passed);
     ledger.open(Stage::Record, COINCIDENCES, &[Unit::Events]).publish(writer.counters());
-    ledger.books()
+    ledger.snapshot()
 }
 
 /// All events of a run's table.
@@ -94,7 +96,7 @@ pub fn read_all(run: &Path) -> HitEvents {
 }
 
 /// In, out, held and lost events of a set of counters.
-pub fn account(counters: &Counters) -> [u64; 4] {
+pub fn slot(counters: &Counters) -> [u64; 4] {
     let unit = Unit::Events;
     [
         counters.total_input(unit),

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use thalweg_data::{
-    BlockWriter, Books, Closing, Counters, Event, EventSink, Events, Fragment, Ledger, Mark, Pool, SourceId,
-    Stage, Unit,
+    BlockWriter, Closing, Counters, Event, EventSink, Events, Fragment, Ledger, LedgerSnapshot, Mark, Pool,
+    SourceId, Stage, Unit,
 };
 use thalweg_record::read::{EventsFile, RecordedEvent};
 use thalweg_record::{EventFiles, EventWriter, RunDirectory, RunRecord, RunRecordState, Settings};
@@ -151,21 +151,21 @@ pub fn planned(index: u64) -> Planned {
     }
 }
 
-/// Makes the books of a writer, in the run's file.
-pub fn publish(run: &RunDirectory, writer: &EventWriter, count: u16) -> Books {
+/// Makes the ledger of a writer, in the run's file.
+pub fn publish(run: &RunDirectory, writer: &EventWriter, count: u16) -> LedgerSnapshot {
     let _ = std::fs::remove_file(run.ledger());
     let mut names = sources(count);
     names.push("builder".to_owned());
     let ledger = Ledger::create(Some(&run.ledger()), &names).expect("made");
     for source in (0..count).map(SourceId) {
-        let account = ledger.open(Stage::Record, source, &[Unit::Fragments, Unit::Bytes]);
-        account.publish(writer.source_counters(source));
+        let slot = ledger.open(Stage::Record, source, &[Unit::Fragments, Unit::Bytes]);
+        slot.publish(writer.source_counters(source));
     }
     ledger.open(Stage::Record, SourceId(count), &[Unit::Events]).publish(writer.counters());
-    ledger.books()
+    ledger.snapshot()
 }
 
-/// Ends a run: books and `run.json`.
+/// Ends a run: snapshot and `run.json`.
 pub fn complete(run: &RunDirectory, writer: &EventWriter, count: u16, state: RunRecordState) {
     let mut record = RunRecord::start(run, "events", "", &sources(count));
     record.stop(state, writer.summaries(), Some(&publish(run, writer, count)));
@@ -204,7 +204,7 @@ pub fn read_all(files: &EventFiles) -> Vec<RecordedEvent> {
 }
 
 /// In, out, held and lost of a set of counters.
-pub fn account(counters: &Counters, unit: Unit) -> [u64; 4] {
+pub fn slot(counters: &Counters, unit: Unit) -> [u64; 4] {
     [
         counters.total_input(unit),
         counters.total_output(unit),

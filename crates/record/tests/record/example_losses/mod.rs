@@ -1,6 +1,6 @@
 //! A ledger whose losses grow as a test asks, and the list of them.
 
-use thalweg_data::{Account, Books, Counters, Ledger, LossReason, SourceId, Stage, Unit};
+use thalweg_data::{CounterSlot, Counters, Ledger, LedgerSnapshot, LossReason, SourceId, Stage, Unit};
 use thalweg_record::read::LossesReader;
 use thalweg_record::{
     LossBounds, LossList, LossRow, RunDirectory, RunRecord, RunRecordState, Settings, Table,
@@ -16,7 +16,7 @@ pub struct Losing {
     pub run: RunDirectory,
     pub list: LossList,
     ledger: Ledger,
-    boards: Vec<(Account, Counters)>,
+    boards: Vec<(CounterSlot, Counters)>,
 }
 
 impl Losing {
@@ -33,9 +33,9 @@ impl Losing {
 
     /// Counts at one board as `count` says.
     pub fn count(&mut self, board: usize, count: impl FnOnce(&mut Counters)) {
-        let (account, counters) = &mut self.boards[board];
+        let (slot, counters) = &mut self.boards[board];
         count(counters);
-        account.publish(counters);
+        slot.publish(counters);
     }
 
     /// A board loses so many fragments.
@@ -46,22 +46,22 @@ impl Losing {
         });
     }
 
-    pub fn books(&self) -> Books {
-        self.ledger.books()
+    pub fn snapshot(&self) -> LedgerSnapshot {
+        self.ledger.snapshot()
     }
 
     /// Reads the ledger at so many seconds.
     pub fn take(&mut self, second: u64) {
-        let books = self.books();
-        self.list.take(&books, &|_, _| Vec::new(), second * SECOND_NS).expect("written");
+        let snapshot = self.snapshot();
+        self.list.take(&snapshot, &|_, _| Vec::new(), second * SECOND_NS).expect("written");
     }
 
     /// Ends the run at so many seconds; returns the rows on file.
     pub fn finish(&mut self, second: u64) -> Vec<LossRow> {
-        let books = self.books();
-        self.list.finish(&self.run, &books, &|_, _| Vec::new(), second * SECOND_NS).expect("written");
+        let snapshot = self.snapshot();
+        self.list.finish(&self.run, &snapshot, &|_, _| Vec::new(), second * SECOND_NS).expect("written");
         let mut record = RunRecord::start(&self.run, "losing", "", &sources());
-        record.stop(RunRecordState::Stopped, vec![self.list.summary()], Some(&books));
+        record.stop(RunRecordState::Stopped, vec![self.list.summary()], Some(&snapshot));
         record.write(&self.run).expect("written");
         self.run.release_reserved();
         rows(&self.run)

@@ -96,7 +96,7 @@ pub fn batch(pool: &Pool, range: std::ops::Range<usize>, mark: Mark) -> Hits {
     hits
 }
 
-/// Writes a run of `count` hits in batches of `step`, with books and `run.json`.
+/// Writes a run of `count` hits in batches of `step`, with snapshot and `run.json`.
 pub fn write_run(parent: &Path, settings: &Settings, count: usize, step: usize) -> RunDirectory {
     let directory = RunDirectory::create(parent, "example").expect("made");
     let mut record = RunRecord::start(&directory, "example", "# nothing\n", &sources());
@@ -108,20 +108,20 @@ pub fn write_run(parent: &Path, settings: &Settings, count: usize, step: usize) 
         writer.write(&hits).expect("written");
     }
     writer.finish().expect("written");
-    let books = publish(&directory, &writer);
-    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&books));
+    let snapshot = publish(&directory, &writer);
+    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&snapshot));
     record.write(&directory).expect("written");
     directory
 }
 
-/// Puts a sink's accounts into the run's ledger file.
-pub fn publish(directory: &RunDirectory, writer: &HitWriter) -> thalweg_data::Books {
+/// Puts a sink's counters into the run's ledger file.
+pub fn publish(directory: &RunDirectory, writer: &HitWriter) -> thalweg_data::LedgerSnapshot {
     let _ = std::fs::remove_file(directory.ledger());
     let ledger = Ledger::create(Some(&directory.ledger()), &sources()).expect("made");
     for source in [SourceId(0), SourceId(1)] {
         ledger.open(Stage::Record, source, &[Unit::Hits]).publish(writer.counters(source));
     }
-    ledger.books()
+    ledger.snapshot()
 }
 
 /// Reads a file with the arrow crate's own reader.
@@ -137,14 +137,14 @@ pub fn stock_rows(path: &Path) -> usize {
 }
 
 /// In, out, held and lost hits of a set of counters.
-pub fn account(counters: &Counters) -> [u64; 4] {
+pub fn slot(counters: &Counters) -> [u64; 4] {
     let unit = Unit::Hits;
     let (input, output, lost) =
         (counters.total_input(unit), counters.total_output(unit), counters.total_lost_any(unit));
     let held = {
         let ledger = Ledger::create(None, &["one".to_owned()]).expect("memory");
         ledger.open(Stage::Record, SourceId(0), &[unit]).publish(counters);
-        ledger.books().entries()[0].held
+        ledger.snapshot().entries()[0].held
     };
     [input, output, held, lost]
 }

@@ -91,16 +91,15 @@ impl Decode for Plain {
 fn link(number: u16, ledger: &Ledger, clock: RunClock) -> (Link<Frames>, HitLink, Downstream<Hits>) {
     let id = SourceId(number);
     let pool = Pool::new(128, 64 << 10).expect("small");
-    let account = |stage| Ledgered::new(ledger.open(stage, id, &[Unit::Bytes]));
-    let accounts =
-        ReaderAccounts { receive: account(Stage::Receive), unpack: account(Stage::Unpack), wire: None };
+    let slot = |stage| Ledgered::new(ledger.open(stage, id, &[Unit::Bytes]));
+    let slots = ReaderSlots { receive: slot(Stage::Receive), unpack: slot(Stage::Unpack), wire: None };
     let (decode, _, mut outlets) = decode_stage(vec![Box::new(Plain::default())], 0, (2, 64));
     let of_link = HitLink {
         id,
         name: format!("board {number}"),
         waits: false,
         decode,
-        accounts,
+        slots,
         gauges: Arc::new(Gauges::new(Some(pool.clone()))),
     };
     let live =

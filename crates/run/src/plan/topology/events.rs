@@ -150,7 +150,7 @@ impl Making<'_, '_> {
         self.builds(place, events, &[wire.to_owned()]);
     }
 
-    /// The accounts of one builder; returns those of fragments and of events.
+    /// The counters of one builder; returns those of fragments and of events.
     fn builder(&mut self, place: Place<'_>, events: SourceId, given: &[String]) -> (String, String) {
         let counted = |making: &Self, id: &String| making.topology.node(id).map(|node| node.counts.clone());
         let wires: Vec<&String> = given.iter().filter(|id| id.starts_with(Stage::Wire.word())).collect();
@@ -200,13 +200,13 @@ impl Making<'_, '_> {
             };
             let own: Vec<String> = names.flat_map(of_it).collect();
             let thread = thread_names::reader(unit);
-            let account = resolved.source_table.unit(&unit.name);
+            let slot = resolved.source_table.unit(&unit.name);
             let builds = Place { of: &unit.name, lane: Lane::Events, thread: &thread };
-            let (of_boards, built) = self.builder(builds, account, &own);
+            let (of_boards, built) = self.builder(builds, slot, &own);
             fragments.push(of_boards);
             self.triggered_by(&built, &readout.sources);
             let ships = Place { thread: &unit.name, ..builds };
-            let counted = vec![Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes])];
+            let counted = vec![Counts::of(slot, &[Unit::Events, Unit::Fragments, Unit::Bytes])];
             let ship = self.node(Stage::Ship, ships, counted);
             self.edge(&built, &ship, EVENTS);
             shipped.push(ship);
@@ -227,13 +227,13 @@ impl Making<'_, '_> {
         let Some(units) = &resolved.units else { return };
         let mut hosted = Vec::new();
         for unit in resolved.builders() {
-            let account = resolved.source_table.unit(&unit.name);
+            let slot = resolved.source_table.unit(&unit.name);
             let place = Place { of: &unit.name, lane: Lane::Events, thread: &unit.name };
-            let counted = Counts::of(account, &[Unit::Events, Unit::Fragments, Unit::Bytes]).making(EVENTS);
+            let counted = Counts::of(slot, &[Unit::Events, Unit::Fragments, Unit::Bytes]).making(EVENTS);
             let build = self.node(Stage::Build, place, vec![counted]);
             let files = thread_names::files(unit);
             let files = Place { thread: &files, ..place };
-            let record = self.node(Stage::Record, files, vec![Counts::of(account, EVENTS)]);
+            let record = self.node(Stage::Record, files, vec![Counts::of(slot, EVENTS)]);
             self.edge(&build, &record, EVENTS);
             hosted.push(build);
         }

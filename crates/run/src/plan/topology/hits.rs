@@ -124,10 +124,10 @@ impl Making<'_, '_> {
         }
         let coincide = self.node(Stage::Coincide, place(ALL, thread_names::PROCESS), of_hits);
         self.edge(kept, &coincide, &[Unit::Hits]);
-        let account = self.resolved.source_table.coincidences?;
-        let events = vec![Counts::of(account, &[Unit::Events])];
+        let slot = self.resolved.source_table.coincidences?;
+        let events = vec![Counts::of(slot, &[Unit::Events])];
         let coincidences = place(crate::source_table::COINCIDENCES, thread_names::PROCESS);
-        let made = vec![Counts::of(account, &[Unit::Events]).making(&[Unit::Events])];
+        let made = vec![Counts::of(slot, &[Unit::Events]).making(&[Unit::Events])];
         let made = self.node(Stage::Coincide, coincidences, made);
         let cut = self.node(Stage::Cut, coincidences, events);
         self.edge(&made, &cut, &[Unit::Events]);

@@ -75,7 +75,7 @@ fn subjects(source_table: &SourceTable) -> Vec<Subject> {
     }
     let units = source_table.units.iter().map(|(_, unit)| (*unit, SubjectKind::Unit));
     let events = source_table.events.map(|events| (events, SubjectKind::Events));
-    let coincidences = source_table.coincidences.map(|account| (account, SubjectKind::Coincidences));
+    let coincidences = source_table.coincidences.map(|slot| (slot, SubjectKind::Coincidences));
     for (source, kind) in units.chain(events).chain(coincidences) {
         subjects[source.index()].kind = kind;
     }

@@ -1,4 +1,4 @@
-//! Runs of front ends alone: whole and damaged bytes through framing and decoding, whose books are held to the laws.
+//! Runs of front ends alone: whole and damaged bytes through framing and decoding, whose ledgers must balance.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

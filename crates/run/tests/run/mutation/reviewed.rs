@@ -1,7 +1,7 @@
 //! The list of places that no run misses, each with the reason; it may only become shorter.
 //!
 //! ```text
-//!  unnoticed crates/order/src/x.rs | counters.filtered(Unit::Hits, 1) | why no law can see it
+//!  unnoticed crates/order/src/x.rs | counters.filtered(Unit::Hits, 1) | why no balance equation can see it
 //!  unreached crates/record/src/y.rs | counters.lost(reason, unit, 3) | what would have to happen
 //! ```
 

@@ -245,8 +245,8 @@ fn receipt_words(receipt: &Receipt) -> String {
         let of_all = if hop.is_own { "" } else { ", of everything that passed it" };
         let _ = write!(text, "\n{:<26} {dropped}{of_all}", hop.hop);
     }
-    if !receipt.account.is_empty() {
-        let _ = write!(text, "\n{}", receipt.account);
+    if !receipt.slot.is_empty() {
+        let _ = write!(text, "\n{}", receipt.slot);
     }
     if let Some(host) = losses_in_words(&receipt.host_counters) {
         let _ = write!(text, "\n{host}");

@@ -59,9 +59,9 @@ pub struct Pulse {
     pub marks: u8,
 }
 
-/// A channel's account since the start of the run.
+/// A channel's counters since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ChannelAccount {
+pub struct ChannelCounts {
     /// Pulses above threshold, the unseen ones included.
     pub triggers: u64,
     /// Pulses that became hits.
@@ -74,7 +74,7 @@ struct ChannelState {
     gate_until: u64,
     disturbed_until: u64,
     last_pulse: u64,
-    account: ChannelAccount,
+    counts: ChannelCounts,
 }
 
 /// The stream of pulses of one board.
@@ -193,8 +193,8 @@ impl Physics {
     }
 
     /// What a channel has seen and kept. Runs ahead of the pulses taken by at most two bins.
-    pub fn account(&self, channel: u16) -> ChannelAccount {
-        self.channels.get(usize::from(channel)).map(|state| state.account).unwrap_or_default()
+    pub fn counts(&self, channel: u16) -> ChannelCounts {
+        self.channels.get(usize::from(channel)).map(|state| state.counts).unwrap_or_default()
     }
 
     /// How long a channel is blind after a trigger, in fine counts.
@@ -283,7 +283,7 @@ impl Physics {
         let time_fine = self.clock.fine(start_fine, arrival.time_ps);
         let measured = self.response.measure(arrival.channel, arrival.deposit_kev, arrival.particle, random);
         let state = &mut self.channels[usize::from(arrival.channel)];
-        state.account.triggers += 1;
+        state.counts.triggers += 1;
         if time_fine < state.blind_until {
             if time_fine < state.gate_until {
                 let index = state.last_pulse.wrapping_sub(self.dropped) as usize;
@@ -314,7 +314,7 @@ impl Physics {
         state.blind_until = time_fine + self.dead;
         state.gate_until = time_fine + self.gate;
         state.last_pulse = self.dropped + self.pulses.len() as u64;
-        state.account.saved += 1;
+        state.counts.saved += 1;
         self.pulses.push(pulse);
     }
 }

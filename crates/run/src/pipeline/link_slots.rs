@@ -1,4 +1,4 @@
-//! The accounts of one link of triggered boards, and where each one's counters are.
+//! The counters of one link of triggered boards, and where each one's counters are.
 //!
 //! ```text
 //!  link: receive, unpack · board: (unpack), wire, (time slices), build ◄─ counters of socket, splitter, cutter, builder
@@ -15,22 +15,22 @@ use super::Ledgered;
 const DAMAGED: [LossReason; 4] =
     [LossReason::BadHash, LossReason::BadLength, LossReason::Unfinished, LossReason::TooLarge];
 
-/// One link's accounts.
-pub(crate) struct LinkBooks {
-    /// Whose account its bytes are in.
+/// One link's counters.
+pub(crate) struct LinkSlots {
+    /// Whose counters its bytes are in.
     pub(crate) source: SourceId,
     /// What the socket received.
     pub(crate) receive: Ledgered,
     /// What was found in it.
     pub(crate) unpack: Ledgered,
     /// The boards behind it, the link itself if it is one board.
-    pub(crate) boards: Vec<BoardBooks>,
+    pub(crate) boards: Vec<BoardSlots>,
     /// What does not fit is refused instead of held.
     pub(crate) drops: bool,
 }
 
-/// One board's accounts.
-pub(crate) struct BoardBooks {
+/// One board's counters.
+pub(crate) struct BoardSlots {
     pub(crate) source: SourceId,
     /// Of one board among several on a link: its fragments.
     pub(crate) unpack: Option<Ledgered>,
@@ -49,7 +49,7 @@ pub(crate) struct Reported {
     unreadable: u64,
 }
 
-impl LinkBooks {
+impl LinkSlots {
     /// Reports to the builder what has come of each board and was refused, and what a recording could not give, since the last report.
     pub(super) fn report_to_builder(
         &mut self,
@@ -73,7 +73,7 @@ impl LinkBooks {
         }
     }
 
-    /// Every account of the link with its counters of now.
+    /// Every counter slot of the link with its counters of now.
     pub(super) fn each(
         &self,
         link: LinkId,
@@ -84,12 +84,12 @@ impl LinkBooks {
         tell(&self.receive, &inputs.receive_counters(link));
         tell(&self.unpack, framing.counters());
         for (index, board) in self.boards.iter().enumerate() {
-            if let (Some(account), Some(counters)) = (&board.unpack, framing.board_counters().get(index)) {
-                tell(account, counters);
+            if let (Some(slot), Some(counters)) = (&board.unpack, framing.board_counters().get(index)) {
+                tell(slot, counters);
             }
             let timeline = cutter.and_then(|cutter| cutter.timelines().get(index));
-            if let (Some(account), Some(timeline)) = (&board.slices, timeline) {
-                tell(account, timeline.counters());
+            if let (Some(slot), Some(timeline)) = (&board.slices, timeline) {
+                tell(slot, timeline.counters());
             }
             let mut wire = builder.wire_counters(board.source).clone();
             if let Some(sent) = framing.wire_counters().get(index) {

@@ -1,4 +1,4 @@
-//! The books of one moment, and whether they close.
+//! The ledger of one moment, and whether they close.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::topology::{Counts, Lane, Topology};
 
 /// One stage's counts for one source.
 #[derive(Clone, Debug, PartialEq)]
-pub struct AccountBook {
+pub struct CounterSnapshot {
     /// Where.
     pub stage: Stage,
     /// Whose.
@@ -28,28 +28,28 @@ pub struct AccountBook {
     pub counters: Counters,
 }
 
-/// All accounts at one moment.
+/// All counter slots at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Books {
+pub struct LedgerSnapshot {
     /// Names of the sources, by number.
     pub sources: Vec<String>,
-    /// The open accounts, by source and stage.
-    pub accounts: Vec<AccountBook>,
-    /// Who feeds whom; without, what the accounts that there are tell of it.
+    /// The open counter slots, by source and stage.
+    pub slots: Vec<CounterSnapshot>,
+    /// Who feeds whom; without, what the slots that there are say of it.
     pub topology: Option<Arc<Topology>>,
-    /// As each account was when a marker passed it: of sources that are read apart, at different moments.
+    /// As each counter slot was when a marker passed it: of sources that are read apart, at different moments.
     pub at_a_marker: bool,
     /// Of a recording of version 1: what came into being was not counted where it did.
     pub legacy: bool,
 }
 
-/// A place where the books do not close.
+/// A place where the ledger does not balance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discrepancy {
     /// Name of the source.
     pub source: String,
     /// Between which numbers, in words.
-    pub law: String,
+    pub equation: String,
     /// What stands on the left.
     pub left: u64,
     /// What stands on the right.
@@ -58,8 +58,8 @@ pub struct Discrepancy {
 
 impl fmt::Display for Discrepancy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Discrepancy { source, law, left, right } = self;
-        write!(f, "{source}: {law}: {left} against {right}")
+        let Discrepancy { source, equation, left, right } = self;
+        write!(f, "{source}: {equation}: {left} against {right}")
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Loss {
     pub of: u64,
     /// How well that is known.
     pub quality: Quality,
-    /// What was seen, and what to do about it, by who knows the configuration; the books themselves leave it empty.
+    /// What was seen, and what to do about it, by who knows the configuration; the ledger itself leaves it empty.
     pub advice: String,
 }
 
@@ -92,7 +92,7 @@ impl Loss {
     }
 }
 
-/// The entries of one unit of one account, named, for files and the page.
+/// The entries of one unit of one counter slot, named, for files and the page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Entries {
     /// Name of the source.
@@ -124,7 +124,7 @@ pub struct Entries {
     pub noted: BTreeMap<&'static str, u64>,
 }
 
-impl AccountBook {
+impl CounterSnapshot {
     /// Whether this stage counts `unit`.
     pub fn counts(&self, unit: Unit) -> bool {
         self.units >> unit as u32 & 1 == 1
@@ -146,46 +146,46 @@ impl AccountBook {
     }
 }
 
-impl Books {
-    /// Books of accounts that are put together by hand, sorted by source and stage.
-    pub fn of(sources: Vec<String>, accounts: Vec<AccountBook>) -> Books {
-        Books { sources, accounts, ..Books::default() }
+impl LedgerSnapshot {
+    /// A snapshot of slots that are put together by hand, sorted by source and stage.
+    pub fn of(sources: Vec<String>, slots: Vec<CounterSnapshot>) -> LedgerSnapshot {
+        LedgerSnapshot { sources, slots, ..LedgerSnapshot::default() }
     }
 
-    /// One account, if it is open.
-    pub fn account(&self, stage: Stage, source: SourceId) -> Option<&AccountBook> {
-        let place = self.accounts.binary_search_by_key(&(source, stage), |book| (book.source, book.stage));
-        place.ok().map(|place| &self.accounts[place])
+    /// One counter slot, if it is open.
+    pub fn slot(&self, stage: Stage, source: SourceId) -> Option<&CounterSnapshot> {
+        let place = self.slots.binary_search_by_key(&(source, stage), |slot| (slot.source, slot.stage));
+        place.ok().map(|place| &self.slots[place])
     }
 
     /// The sum over all sources of what a stage put out.
     pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
-        let accounts = self.accounts.iter().filter(|account| account.stage == stage);
-        accounts.map(|account| account.counters.total_output(unit)).sum()
+        let slots = self.slots.iter().filter(|slot| slot.stage == stage);
+        slots.map(|slot| slot.counters.total_output(unit)).sum()
     }
 
     /// The sum of all losses in one unit at the stages for which `on_the_way` holds, over sources and reasons.
     pub fn total_lost(&self, unit: Unit, on_the_way: impl Fn(Stage) -> bool) -> u64 {
-        let accounts = self.accounts.iter().filter(|account| on_the_way(account.stage));
-        accounts.map(|account| account.counters.total_lost_any(unit)).sum()
+        let slots = self.slots.iter().filter(|slot| on_the_way(slot.stage));
+        slots.map(|slot| slot.counters.total_lost_any(unit)).sum()
     }
 
-    /// The accounts of stages that do this.
-    pub fn at(&self, role: StageRole) -> impl Iterator<Item = &AccountBook> {
-        self.accounts.iter().filter(move |account| account.stage.role() == role)
+    /// The counters of stages that do this.
+    pub fn at(&self, role: StageRole) -> impl Iterator<Item = &CounterSnapshot> {
+        self.slots.iter().filter(move |slot| slot.stage.role() == role)
     }
 
     /// The sum over all sources of what was put out by stages that do this.
     pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
-        self.at(role).map(|account| account.counters.total_output(unit)).sum()
+        self.at(role).map(|slot| slot.counters.total_output(unit)).sum()
     }
 
-    /// The account of one source at the stage that does this; of several, the first.
-    pub fn account_at(&self, role: StageRole, source: SourceId) -> Option<&AccountBook> {
-        self.of_source(source).iter().find(|account| account.stage.role() == role)
+    /// The counters of one source at the stage that does this; of several, the first.
+    pub fn slot_at(&self, role: StageRole, source: SourceId) -> Option<&CounterSnapshot> {
+        self.of_source(source).iter().find(|slot| slot.stage.role() == role)
     }
 
-    /// Who feeds whom: as the run has said or, of books that do not say it, by the accounts that there are.
+    /// Who feeds whom: as the run has said or, of a snapshot that does not say it, by the slots that there are.
     pub fn path(&self) -> Arc<Topology> {
         let makes = |counts: &Counts| !counts.made.is_empty();
         let says_it =
@@ -194,64 +194,64 @@ impl Books {
         own.map_or_else(|| Arc::new(Topology::legacy(self)), Arc::clone)
     }
 
-    /// The accounts where a unit comes into being.
-    pub fn making(&self, unit: Unit) -> Vec<&AccountBook> {
+    /// The counters where a unit comes into being.
+    pub fn making(&self, unit: Unit) -> Vec<&CounterSnapshot> {
         let path = self.path();
-        let makes = |own: &&AccountBook| own.counts(unit) && path.is_made(unit, own.stage, own.source);
-        self.accounts.iter().filter(makes).collect()
+        let makes = |own: &&CounterSnapshot| own.counts(unit) && path.is_made(unit, own.stage, own.source);
+        self.slots.iter().filter(makes).collect()
     }
 
     /// What has come into being of one source in a unit, and was passed on.
     pub fn made_of(&self, source: SourceId, unit: Unit) -> u64 {
         let path = self.path();
-        let accounts = self.of_source(source).iter();
-        let made = accounts.filter(|own| own.counts(unit) && path.is_made(unit, own.stage, source));
-        made.map(|account| account.counters.total_output(unit)).sum()
+        let slots = self.of_source(source).iter();
+        let made = slots.filter(|own| own.counts(unit) && path.is_made(unit, own.stage, source));
+        made.map(|slot| slot.counters.total_output(unit)).sum()
     }
 
-    /// The accounts of events that are recorded: of those that are built, or of those that are made of hits.
-    pub fn recorded_events(&self, lane: Lane) -> Vec<&AccountBook> {
+    /// The counters of events that are recorded: of those that are built, or of those that are made of hits.
+    pub fn recorded_events(&self, lane: Lane) -> Vec<&CounterSnapshot> {
         let path = self.path();
-        let lane_of = |own: &AccountBook| path.lane_of(own.stage, own.source).unwrap_or(Lane::Events);
-        let is_of_it = |own: &&AccountBook| lane_of(own) == lane;
+        let lane_of = |own: &CounterSnapshot| path.lane_of(own.stage, own.source).unwrap_or(Lane::Events);
+        let is_of_it = |own: &&CounterSnapshot| lane_of(own) == lane;
         self.at(StageRole::Recording).filter(|own| own.counts(Unit::Events)).filter(is_of_it).collect()
     }
 
-    /// The sum over all accounts of what is told beside.
+    /// The sum over all slots of what is told beside.
     pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
-        self.accounts.iter().map(|account| account.counters.total_noted(what, unit)).sum()
+        self.slots.iter().map(|slot| slot.counters.total_noted(what, unit)).sum()
     }
 
-    /// The accounts of one source, in path order.
-    pub(super) fn of_source(&self, source: SourceId) -> &[AccountBook] {
-        let first = self.accounts.partition_point(|account| account.source < source);
-        let end = self.accounts.partition_point(|account| account.source <= source);
-        &self.accounts[first..end]
+    /// The counters of one source, in path order.
+    pub(super) fn of_source(&self, source: SourceId) -> &[CounterSnapshot] {
+        let first = self.slots.partition_point(|slot| slot.source < source);
+        let end = self.slots.partition_point(|slot| slot.source <= source);
+        &self.slots[first..end]
     }
 
-    /// The books of groups of sources, as if each group were one: `groups` has a name and its sources. For a short look; the
-    /// laws hold of the sources, not of groups.
-    pub fn grouped<'g>(&self, groups: impl IntoIterator<Item = (&'g str, &'g [SourceId])>) -> Books {
+    /// The ledger of groups of sources, as if each group were one: `groups` has a name and its sources. For a short look; the
+    /// balance equations hold of the sources, not of groups.
+    pub fn grouped<'g>(&self, groups: impl IntoIterator<Item = (&'g str, &'g [SourceId])>) -> LedgerSnapshot {
         let groups: Vec<(&str, &[SourceId])> = groups.into_iter().collect();
         let topology = self.topology.as_ref().map(|topology| Arc::new(topology.grouped(&groups)));
-        let mut grouped = Books { topology, ..Books::default() };
+        let mut grouped = LedgerSnapshot { topology, ..LedgerSnapshot::default() };
         for (index, (name, sources)) in groups.into_iter().enumerate() {
             grouped.sources.push(name.to_owned());
-            let first = grouped.accounts.len();
-            for account in sources.iter().flat_map(|source| self.of_source(*source)) {
-                let own = &mut grouped.accounts[first..];
-                match own.iter_mut().find(|own| own.stage == account.stage) {
+            let first = grouped.slots.len();
+            for slot in sources.iter().flat_map(|source| self.of_source(*source)) {
+                let own = &mut grouped.slots[first..];
+                match own.iter_mut().find(|own| own.stage == slot.stage) {
                     Some(own) => {
-                        own.units |= account.units;
-                        own.counters.add_all(&account.counters);
+                        own.units |= slot.units;
+                        own.counters.add_all(&slot.counters);
                     }
                     None => {
                         let source = SourceId(index as u16);
-                        grouped.accounts.push(AccountBook { source, ..account.clone() });
+                        grouped.slots.push(CounterSnapshot { source, ..slot.clone() });
                     }
                 }
             }
-            grouped.accounts[first..].sort_by_key(|account| account.stage);
+            grouped.slots[first..].sort_by_key(|slot| slot.stage);
         }
         grouped
     }
@@ -264,17 +264,17 @@ impl Books {
     /// The same, each with the number of its source.
     pub fn losses_by_source(&self) -> Vec<(SourceId, Loss)> {
         let mut losses = Vec::new();
-        for account in &self.accounts {
+        for slot in &self.slots {
             for (unit, reason) in
                 Unit::ALL.iter().flat_map(|unit| LossReason::known().map(move |reason| (*unit, reason)))
             {
-                let count = account.counters.total_lost(reason, unit);
+                let count = slot.counters.total_lost(reason, unit);
                 if count > 0 {
-                    let (source, stage) = (self.name(account.source), account.stage);
-                    let (quality, of) = (reason.quality(), account.offered(unit));
+                    let (source, stage) = (self.name(slot.source), slot.stage);
+                    let (quality, of) = (reason.quality(), slot.offered(unit));
                     let advice = String::new();
                     let loss = Loss { source, stage, reason, unit, count, of, quality, advice };
-                    losses.push((account.source, loss));
+                    losses.push((slot.source, loss));
                 }
             }
         }
@@ -284,9 +284,9 @@ impl Books {
     /// How the data of a source come, by what its receiver counts. Of one board among several behind a link only the link
     /// knows.
     pub fn carrier(&self, source: SourceId) -> Carrier {
-        match self.account_at(StageRole::Intake, source) {
-            Some(account) if account.counts(Unit::Datagrams) => Carrier::Datagrams,
-            Some(account) if account.counts(Unit::Bytes) => Carrier::Stream,
+        match self.slot_at(StageRole::Intake, source) {
+            Some(slot) if slot.counts(Unit::Datagrams) => Carrier::Datagrams,
+            Some(slot) if slot.counts(Unit::Bytes) => Carrier::Stream,
             _ => Carrier::Unknown,
         }
     }
@@ -294,49 +294,46 @@ impl Books {
     /// What one source has lost in a unit, every loss counted once: what is missing on the wire because it was refused
     /// here is left out.
     pub fn lost_once(&self, source: SourceId, unit: Unit) -> u64 {
-        let of = |account: &AccountBook| match account.stage.role() {
+        let of = |slot: &CounterSnapshot| match slot.stage.role() {
             StageRole::SequenceNumbers => {
                 let gaps = LossReason::known().filter(|reason| reason.is_gap());
-                gaps.map(|reason| account.counters.total_lost(reason, unit)).sum()
+                gaps.map(|reason| slot.counters.total_lost(reason, unit)).sum()
             }
-            _ => account.counters.total_lost_any(unit),
+            _ => slot.counters.total_lost_any(unit),
         };
         self.of_source(source).iter().map(of).sum()
     }
 
-    /// Every account as named entries.
+    /// Every counter slot as named entries.
     pub fn entries(&self) -> Vec<Entries> {
-        let units = |account: &AccountBook| {
-            Unit::ALL.iter().copied().filter(|unit| account.counts(*unit)).collect::<Vec<_>>()
+        let units = |slot: &CounterSnapshot| {
+            Unit::ALL.iter().copied().filter(|unit| slot.counts(*unit)).collect::<Vec<_>>()
         };
-        let row = |account: &AccountBook, unit: Unit| Entries {
-            source: self.name(account.source),
-            stage: account.stage,
+        let row = |slot: &CounterSnapshot, unit: Unit| Entries {
+            source: self.name(slot.source),
+            stage: slot.stage,
             unit,
-            input: account.counters.cell(unit, entry::IN),
-            output: account.counters.cell(unit, entry::OUT),
-            overhead: account.counters.cell(unit, entry::OVERHEAD),
-            filtered: account.counters.cell(unit, entry::FILTERED),
-            held: account.counters.cell(unit, entry::HELD),
-            gap_opened: match account.stage.role() {
-                StageRole::SequenceNumbers => account.counters.total_gap_opened(unit),
+            input: slot.counters.cell(unit, entry::IN),
+            output: slot.counters.cell(unit, entry::OUT),
+            overhead: slot.counters.cell(unit, entry::OVERHEAD),
+            filtered: slot.counters.cell(unit, entry::FILTERED),
+            held: slot.counters.cell(unit, entry::HELD),
+            gap_opened: match slot.stage.role() {
+                StageRole::SequenceNumbers => slot.counters.total_gap_opened(unit),
                 _ => 0,
             },
-            gap_filled: account.counters.total_gap_filled(unit),
+            gap_filled: slot.counters.total_gap_filled(unit),
             lost: LossReason::known()
-                .map(|reason| (reason.word(), account.counters.total_lost(reason, unit)))
+                .map(|reason| (reason.word(), slot.counters.total_lost(reason, unit)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
             noted: Noted::ALL
                 .iter()
-                .map(|what| (what.word(), account.counters.total_noted(*what, unit)))
+                .map(|what| (what.word(), slot.counters.total_noted(*what, unit)))
                 .filter(|(_, count)| *count > 0)
                 .collect(),
         };
-        self.accounts
-            .iter()
-            .flat_map(|account| units(account).into_iter().map(move |unit| row(account, unit)))
-            .collect()
+        self.slots.iter().flat_map(|slot| units(slot).into_iter().map(move |unit| row(slot, unit))).collect()
     }
 
     /// Whether everything balances.
@@ -344,7 +341,7 @@ impl Books {
         self.discrepancies().is_empty()
     }
 
-    /// Every place where something does not balance, by the topology of the books.
+    /// Every place where something does not balance, by the topology of the ledger.
     pub fn discrepancies(&self) -> Vec<Discrepancy> {
         match &self.topology {
             Some(topology) => topology.discrepancies(self),
@@ -418,39 +415,42 @@ mod tests {
         ]
     }
 
-    fn books_without(left_out: Option<usize>) -> Books {
+    fn snapshot_without(left_out: Option<usize>) -> LedgerSnapshot {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
         for (stage, units) in PATH {
-            let account = ledger.open(stage, SourceId(0), units);
+            let slot = ledger.open(stage, SourceId(0), units);
             let mut counters = Counters::default();
             for (index, (place, increment)) in increments().into_iter().enumerate() {
                 if place == stage && Some(index) != left_out {
                     increment(&mut counters);
                 }
             }
-            account.publish(&counters);
-            account.snapshot(7, &counters);
+            slot.publish(&counters);
+            slot.snapshot(7, &counters);
         }
-        let books = ledger.snapshot_books(7).expect("every account has passed the marker");
-        assert_eq!(Books { at_a_marker: false, ..books.clone() }, ledger.books());
-        books
+        let counts = ledger.snapshot_at(7).expect("every counter slot has passed the marker");
+        assert_eq!(LedgerSnapshot { at_a_marker: false, ..counts.clone() }, ledger.snapshot());
+        counts
     }
 
     #[test]
-    fn books_with_every_increment_close() {
-        assert_eq!(books_without(None).discrepancies(), []);
+    fn a_ledger_with_every_increment_balances() {
+        assert_eq!(snapshot_without(None).discrepancies(), []);
     }
 
     #[test]
-    fn taking_away_any_one_increment_opens_the_books() {
+    fn taking_away_any_one_increment_unbalances_the_ledger() {
         for left_out in 0..increments().len() {
-            assert!(!books_without(Some(left_out)).close(), "increment {left_out} is covered by no law");
+            assert!(
+                !snapshot_without(Some(left_out)).close(),
+                "increment {left_out} is covered by no equation"
+            );
         }
     }
 
     #[test]
     fn a_discrepancy_says_where() {
-        let text = books_without(Some(29))
+        let text = snapshot_without(Some(29))
             .discrepancies()
             .iter()
             .map(ToString::to_string)
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn losses_have_place_reason_and_quality() {
-        let losses = books_without(None).losses();
+        let losses = snapshot_without(None).losses();
         assert!(
             losses.iter().any(|loss| loss.stage == Stage::Wire
                 && loss.reason == LossReason::FrameGap
@@ -472,23 +472,23 @@ mod tests {
 
     #[test]
     fn groups_add_what_their_sources_have() {
-        let mut books = books_without(None);
-        let second = books.accounts.clone().into_iter();
-        books.accounts.extend(second.map(|account| AccountBook { source: SourceId(1), ..account }));
-        books.sources.push("right".to_owned());
+        let mut counts = snapshot_without(None);
+        let second = counts.slots.clone().into_iter();
+        counts.slots.extend(second.map(|slot| CounterSnapshot { source: SourceId(1), ..slot }));
+        counts.sources.push("right".to_owned());
         let both = [SourceId(0), SourceId(1)];
-        let grouped = books.grouped([("left", &both[..1]), ("both", &both)]);
+        let grouped = counts.grouped([("left", &both[..1]), ("both", &both)]);
         assert_eq!(grouped.sources, ["left", "both"]);
         let hits = |source| {
-            let account = grouped.account(Stage::Order, SourceId(source)).expect("counted");
-            (account.counters.total_input(Unit::Hits), account.counters.held(Unit::Hits))
+            let slot = grouped.slot(Stage::Order, SourceId(source)).expect("counted");
+            (slot.counters.total_input(Unit::Hits), slot.counters.held(Unit::Hits))
         };
         assert_eq!((hits(0), hits(1)), ((50, 3), (100, 6)));
-        assert_eq!(grouped.accounts.len(), 2 * PATH.len());
+        assert_eq!(grouped.slots.len(), 2 * PATH.len());
     }
 
     #[test]
-    fn one_entry_is_summed_without_the_books() {
+    fn one_entry_is_summed_without_the_ledger() {
         let ledger = Ledger::create(None, &["left".to_owned(), "right".to_owned()]).expect("memory");
         let mut counters = Counters::default();
         counters.output(Unit::Events, 5);
@@ -508,9 +508,9 @@ mod tests {
         unpack.lost(LossReason::BadHash, Unit::Fragments, 3);
         ledger.open(Stage::Wire, SourceId(0), &[Unit::Fragments]).publish(&wire);
         ledger.open(Stage::Unpack, SourceId(0), &[Unit::Fragments]).publish(&unpack);
-        let books = ledger.books();
-        assert_eq!(books.lost_once(SourceId(0), Unit::Fragments), 5);
-        assert_eq!(books.losses().iter().filter(|loss| loss.is_echo()).count(), 1);
+        let counts = ledger.snapshot();
+        assert_eq!(counts.lost_once(SourceId(0), Unit::Fragments), 5);
+        assert_eq!(counts.losses().iter().filter(|loss| loss.is_echo()).count(), 1);
     }
 
     #[test]
@@ -519,14 +519,14 @@ mod tests {
         let path = folder.path().join("ledger.bin");
         let ledger =
             Ledger::create(Some(&path), &["östlich".to_owned(), "b".to_owned()]).expect("fresh file");
-        let account = ledger.open(Stage::Order, SourceId(1), &[Unit::Hits]);
+        let slot = ledger.open(Stage::Order, SourceId(1), &[Unit::Hits]);
         let mut counters = Counters::default();
         counters.input(Unit::Hits, 12);
         counters.output(Unit::Hits, 12);
-        account.publish(&counters);
-        let books = ledger.books();
-        drop((account, ledger));
-        assert_eq!(Ledger::read_file(&path).expect("a ledger"), books);
+        slot.publish(&counters);
+        let counts = ledger.snapshot();
+        drop((slot, ledger));
+        assert_eq!(Ledger::read_file(&path).expect("a ledger"), counts);
         std::fs::write(&path, b"not a ledger at all").expect("writable");
         let message = Ledger::read_file(&path).expect_err("foreign").to_string();
         assert!(message.contains("not a ledger of version 1"), "{message}");

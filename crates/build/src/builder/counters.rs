@@ -38,7 +38,7 @@ pub(super) struct Source {
 
 /// Counters of one source.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Book {
+pub(super) struct SourceCounters {
     pub build: Counters,
     pub wire: Counters,
     /// Fragments that came and were refused, of which none is known yet to be missing in an event.
@@ -48,38 +48,38 @@ pub(super) struct Book {
 }
 
 /// All counters.
-pub(super) struct Books {
-    sources: Vec<Book>,
+pub(super) struct BuilderCounters {
+    sources: Vec<SourceCounters>,
     pub events: Counters,
     pub unknown: Counters,
     touched: Vec<u32>,
 }
 
-impl Books {
-    pub fn new(sources: usize) -> Books {
-        let mut books = Books {
-            sources: vec![Book::default(); sources],
+impl BuilderCounters {
+    pub fn new(sources: usize) -> BuilderCounters {
+        let mut counters = BuilderCounters {
+            sources: vec![SourceCounters::default(); sources],
             events: Counters::default(),
             unknown: Counters::default(),
             touched: Vec::with_capacity(sources),
         };
-        books.clear();
-        books
+        counters.clear();
+        counters
     }
 
     /// Memory of so many sources' counts, in bytes.
     pub fn byte_size(sources: usize) -> usize {
-        sources * (size_of::<Book>() + size_of::<Source>() + size_of::<u32>())
+        sources * (size_of::<SourceCounters>() + size_of::<Source>() + size_of::<u32>())
     }
 
-    pub fn of(&self, source: usize) -> &Book {
+    pub fn of(&self, source: usize) -> &SourceCounters {
         &self.sources[source]
     }
 
     /// Asks the memory for a source's counters, which are brought up to date soon.
     #[inline]
     pub fn prefetch(&self, source: usize) {
-        let Book { build, wire, .. } = &self.sources[source];
+        let SourceCounters { build, wire, .. } = &self.sources[source];
         build.prefetch(Unit::Fragments);
         build.prefetch(Unit::Bytes);
         wire.prefetch(Unit::Fragments);
@@ -110,9 +110,9 @@ impl Books {
 
     /// Fragments of a source have come that will be in no event: each of them fills a gap, one that is known or the next.
     pub fn refuse(&mut self, source: usize, fragments: u64) {
-        let book = &mut self.sources[source];
-        book.refused += fragments;
-        book.fill_known();
+        let counters = &mut self.sources[source];
+        counters.refused += fragments;
+        counters.fill_known();
     }
 
     /// Fragments of a source lie where a recording cannot be read.
@@ -145,13 +145,13 @@ impl Books {
 
     /// Begins anew.
     pub fn clear(&mut self) {
-        self.sources.fill(Book::default());
+        self.sources.fill(SourceCounters::default());
         (self.unknown, self.events) = (Counters::default(), Counters::default());
         self.touched.clear();
     }
 }
 
-impl Book {
+impl SourceCounters {
     fn update(&mut self, counts: &mut Source, (parked, parked_bytes): (u64, u64)) {
         let Source { new, new_bytes, gone, gone_bytes, missing, .. } = *counts;
         let (gone, missing) = (u64::from(gone), u64::from(missing));
@@ -173,7 +173,7 @@ impl Book {
     }
 }
 
-impl Book {
+impl SourceCounters {
     /// So many events have left without this source.
     fn open_gaps(&mut self, missing: u64) {
         let unreadable = self.unreadable.min(missing);

@@ -13,7 +13,7 @@ use crate::system::Message;
 
 /// Everything that is counted while messages are taken.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct DatagramCounters {
     pub(crate) counters: Counters,
     /// Drops that the socket reported, and its last 32-bit count.
     pub(crate) socket_drops: u64,
@@ -45,7 +45,7 @@ pub(crate) fn datagram_count(message: &Message) -> u64 {
     }
 }
 
-impl Book {
+impl DatagramCounters {
     /// Counts a message as come in, and as lost when it is not from whom it is expected; notes from whom it is.
     #[inline]
     pub(crate) fn judge(&mut self, message: &mut Message, settings: &UdpReceiverSettings) -> Verdict {
