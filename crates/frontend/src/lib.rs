@@ -20,7 +20,7 @@
 //! - [`time_origin`]: where the times of a source begin.
 //! - `framing`: the counts of a framing that cuts a stream into units.
 //! - `asked`: hits in what came and in what did not, as the sender says.
-//! - `numbered`: the framing of boards that number their datagrams.
+//! - `numbered`: sources whose boards send hits in numbered datagrams.
 //! - `gaps`: what is missing by sequence numbers.
 //! - `unit_decode`: the decoder of units that hold hits of one size.
 //! - [`example`](mod@example): the documented example, which `CONTRIBUTING.md` walks through.

@@ -1,20 +1,20 @@
 //! The framing of boards that number their datagrams.
 //!
 //! ```text
-//!  datagram ─ Numbered ─► its number ─► gaps ─► unit: the datagram
-//!       └ wrong_constant, bad_length, …    └ datagram_gap, duplicate_datagram, late
+//!  datagram ─ NumberedHits ─► its number ─► gaps ─► unit: the datagram ─ UnitHits ─► hits
+//!       └ wrong_constant, bad_length, …      └ datagram_gap, duplicate_datagram, late
 //! ```
-//! A format says which datagrams are its own and what number they have; [`NumberedUnpack`] is then its framing, and with
-//! [`UnitHits`] [`numbered`] makes its decoders, too. A sender that can be asked
-//! says how many hits were in what did not come: its n-th datagram, from 0 on, is the n-th of its record, and a frame.
+//! A format says which datagrams are its own, what number they have and which hits; what else is asked of its settings is here. A sender that
+//! can be asked says how many hits were in what did not come: its n-th datagram, from 0 on, is the n-th of its record, and a frame.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use thalweg_data::{Counters, Frames, Framing, LossReason, SentRecord, SourceId, Unit};
 
 use crate::asked::enter_hits;
-use crate::format::{FramingInput, HitFraming, several};
+use crate::format::{FramingInput, HitFormat, HitFraming, several};
 use crate::gaps::{Arrival, Counting, Missing, Track};
 use crate::unit_decode::{HitMapping, UnitDecode, UnitHits};
 
@@ -23,8 +23,8 @@ const WINDOW: i64 = 64;
 /// A jump over more numbers needs a second datagram that follows it.
 const LARGEST_GAP: i64 = 1 << 20;
 
-/// How a format numbers its datagrams.
-pub(crate) trait Numbered: Send {
+/// The settings of a source whose boards send their hits in numbered datagrams: all that is to be said of such a format.
+pub(crate) trait NumberedHits: UnitHits + fmt::Debug + Sync + 'static {
     /// Bits of the number, from 22 on.
     const BITS: u32;
 
@@ -33,30 +33,39 @@ pub(crate) trait Numbered: Send {
     /// # Errors
     /// Why it is none of the board's.
     fn number(&self, datagram: &[u8]) -> Result<u64, LossReason>;
+
+    /// What the board's counts and channels are in the experiment.
+    ///
+    /// # Errors
+    /// Which key cannot be used, and what can.
+    fn mapping(&self) -> Result<HitMapping, String>;
 }
 
-/// The framing and the decoders of a format whose numbered datagrams hold hits.
-///
-/// # Errors
-/// When the source gives a stream.
-pub(crate) fn numbered<F: Numbered + UnitHits + 'static>(
-    format: &F,
-    mapping: HitMapping,
-    input: FramingInput<'_>,
-    decoders: usize,
-) -> Result<HitFraming, String> {
-    if input.is_stream {
-        return Err(
-            "boards of this format send datagrams, and the URL gives a stream; write udp://".to_owned()
-        );
+impl<S: NumberedHits> HitFormat for S {
+    fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
+        if input.is_stream {
+            let message = "boards of this format send datagrams, and the URL gives a stream; write udp://";
+            return Err(message.to_owned());
+        }
+        let decode = UnitDecode::new(input.source, self.clone(), self.mapping()?);
+        let unpack = NumberedUnpack::new(input.source, self.clone(), input.asked);
+        Ok((Box::new(unpack), several(&decode, decoders)))
     }
-    let unpack = NumberedUnpack::new(input.source, format.clone(), input.asked);
-    Ok((Box::new(unpack), several(&UnitDecode::new(input.source, format.clone(), mapping), decoders)))
-}
 
-/// What the numbers of such datagrams count, and what of it is known by asking the sender.
-pub(crate) fn numbered_units(is_asked: bool) -> &'static [Unit] {
-    if is_asked { &[Unit::Datagrams, Unit::Frames, Unit::Hits] } else { &[Unit::Datagrams, Unit::Frames] }
+    fn wants_stream(&self) -> bool {
+        false
+    }
+
+    fn wire_units(&self, _is_stream: bool, is_asked: bool) -> &'static [Unit] {
+        match is_asked {
+            true => &[Unit::Datagrams, Unit::Frames, Unit::Hits],
+            false => &[Unit::Datagrams, Unit::Frames],
+        }
+    }
+
+    fn channels(&self) -> (u16, u16) {
+        self.mapping().map_or((0, 0), |mapping| mapping.channels())
+    }
 }
 
 /// The framing of one board's datagrams: each is a unit.
@@ -78,7 +87,7 @@ struct Wire {
     asked: Option<Arc<SentRecord>>,
 }
 
-impl<N: Numbered> NumberedUnpack<N> {
+impl<N: NumberedHits> NumberedUnpack<N> {
     /// A framing; of a sender that is asked, whose numbers begin at 0, also of what it sent before anything came.
     pub fn new(source: SourceId, format: N, asked: Option<&Arc<SentRecord>>) -> NumberedUnpack<N> {
         let counting = Counting::packets(N::BITS, WINDOW, LARGEST_GAP);
@@ -137,7 +146,7 @@ impl Missing for Wire {
     }
 }
 
-impl<N: Numbered> Framing for NumberedUnpack<N> {
+impl<N: NumberedHits> Framing for NumberedUnpack<N> {
     type Output = Frames;
 
     fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
@@ -194,12 +203,16 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Plain;
 
-    impl Numbered for Plain {
+    impl NumberedHits for Plain {
         const BITS: u32 = 24;
 
         fn number(&self, datagram: &[u8]) -> Result<u64, LossReason> {
             let number = datagram.first_chunk().ok_or(LossReason::BadLength)?;
             Ok(u64::from(u32::from_be_bytes(*number)) & 0xFF_FFFF)
+        }
+
+        fn mapping(&self) -> Result<HitMapping, String> {
+            HitMapping::new(1000.0, 0, (1, 0))
         }
     }
 
@@ -227,9 +240,8 @@ mod tests {
                 let copies = usize::from(*arrives) + usize::from(*arrives && *twice);
                 arriving.extend(std::iter::repeat_n(datagram, copies));
             }
-            let mapping = HitMapping::new(1000.0, 0, (1, 0)).expect("one channel");
             let unpack = NumberedUnpack::new(SourceId(0), Plain, Some(&record));
-            let decode = UnitDecode::new(SourceId(0), Plain, mapping);
+            let decode = UnitDecode::new(SourceId(0), Plain, Plain.mapping().expect("one channel"));
             let outcome = check::datagrams(unpack, decode, arriving.iter().map(Vec::as_slice));
             outcome.assert_closed();
             let counts = record.slot().expect("nothing is forgotten");

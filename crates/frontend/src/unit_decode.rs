@@ -67,6 +67,11 @@ impl HitMapping {
         Ok(HitMapping { tick, time_offset_ps, channels, first_channel })
     }
 
+    /// The first channel of the experiment, and how many.
+    pub fn channels(&self) -> (u16, u16) {
+        (self.first_channel, self.channels)
+    }
+
     fn hit(&self, hit: BoardHit) -> Result<Hit, LossReason> {
         if hit.channel >= self.channels {
             return Err(LossReason::BadChannel);

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use thalweg_frontend::FORMATS;
 use thalweg_record::{Inspection, RecordError, RunDirectory};
 
 use crate::assemble::run;
@@ -57,10 +58,10 @@ pub fn inspect(request: &Request) -> Result<Inspection, InspectError> {
     if path.extension().is_some_and(|extension| extension == "arrows") {
         return Ok(thalweg_record::inspect(path, FIRST_HITS)?);
     }
-    let guess = || match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "bin" => Some("compass".to_owned()),
-        "ade" => Some("abcd".to_owned()),
-        _ => None,
+    let guess = || {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        let family = FORMATS.iter().find(|format| format.file_extension == Some(extension.as_str()));
+        family.map(|format| format.word.to_owned())
     };
     let format =
         request.format.clone().or_else(guess).ok_or_else(|| InspectError::NoFormat(request.what.clone()))?;

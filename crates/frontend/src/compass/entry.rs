@@ -5,6 +5,7 @@ use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
+    file_extension: Some("bin"),
     #[cfg(any(test, feature = "harness"))]
     fuzz: super::check::FUZZ,
     ..Format::of_hits::<Settings>("compass", "CoMPASS list-mode `.BIN` files.")

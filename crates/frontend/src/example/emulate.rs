@@ -5,9 +5,9 @@ use rand_pcg::Pcg64Mcg;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::wire::{self, Datagram};
+use super::wire;
 use crate::emulated_settings::{SettingsError, check};
-use crate::format::{HitCounter, SelfTriggeredSettings};
+use crate::format::SelfTriggeredSettings;
 use crate::self_triggered::{NumberedBoard, SelfTriggeredBoard};
 use crate::unit_decode::BoardHit;
 
@@ -51,10 +51,6 @@ impl SelfTriggeredSettings for Settings {
 
     fn rate_hz(&self) -> f64 {
         self.rate_hz
-    }
-
-    fn hit_counter(&self) -> Option<Box<dyn HitCounter>> {
-        Some(Box::new(|bytes: &[u8]| Datagram::read(bytes).map_or(0, |sent| sent.hits().len() as u64)))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The family as the rest of the system knows it.
 
-use thalweg_data::{LossReason, Unit};
+use thalweg_data::LossReason;
 
 use super::wire::{self, Datagram};
 use super::{emulate, settings::Settings};
-use crate::format::{Format, FramingInput, HitFormat, HitFraming};
-use crate::numbered::{Numbered, numbered, numbered_units};
+use crate::format::Format;
+use crate::numbered::NumberedHits;
 use crate::unit_decode::{BoardHit, HitMapping, UnitHits};
 
 /// The entry of the family.
@@ -17,32 +17,16 @@ pub static FORMAT: Format = Format {
         .with_self_triggered::<emulate::Settings>()
 };
 
-impl HitFormat for Settings {
-    fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
-        let channels = (self.channels, self.first_channel);
-        let mapping = HitMapping::new(self.tick_ps, self.time_offset_ps, channels)?;
-        numbered(self, mapping, input, decoders)
-    }
-
-    fn wants_stream(&self) -> bool {
-        false
-    }
-
-    fn wire_units(&self, _is_stream: bool, is_asked: bool) -> &'static [Unit] {
-        numbered_units(is_asked)
-    }
-
-    fn channels(&self) -> (u16, u16) {
-        (self.first_channel, self.channels)
-    }
-}
-
-impl Numbered for Settings {
+impl NumberedHits for Settings {
     const BITS: u32 = 32;
 
     fn number(&self, datagram: &[u8]) -> Result<u64, LossReason> {
         let Datagram { board, number, .. } = Datagram::read(datagram)?;
         if board == self.board { Ok(number.into()) } else { Err(LossReason::UnexpectedSender) }
+    }
+
+    fn mapping(&self) -> Result<HitMapping, String> {
+        HitMapping::new(self.tick_ps, self.time_offset_ps, (self.channels, self.first_channel))
     }
 }
 

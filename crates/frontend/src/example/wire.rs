@@ -38,7 +38,7 @@ impl<'a> Datagram<'a> {
         Ok(Datagram { board: u16::from_be_bytes([b0, b1]), number, hits })
     }
 
-    pub fn hits(&self) -> impl ExactSizeIterator<Item = BoardHit> + use<'a> {
+    pub fn hits(&self) -> impl Iterator<Item = BoardHit> + use<'a> {
         self.hits.iter().map(|&[t0, t1, t2, t3, t4, t5, t6, t7, c0, c1, e0, e1]| BoardHit {
             ticks: u64::from_be_bytes([t0, t1, t2, t3, t4, t5, t6, t7]),
             channel: u16::from_be_bytes([c0, c1]),

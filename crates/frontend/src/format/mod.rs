@@ -42,6 +42,8 @@ pub struct Format {
     pub about: &'static str,
     /// The page that describes its bytes, from the root of the repository, where they are of our own making.
     pub document: Option<&'static str>,
+    /// What the names of its files end with, in lower case, where that says which family they are of.
+    pub file_extension: Option<&'static str>,
     /// What its parsers are tried with.
     #[cfg(any(test, feature = "harness"))]
     pub fuzz: &'static [FuzzTarget],
@@ -114,6 +116,7 @@ impl Format {
             word,
             about,
             document: None,
+            file_extension: None,
             #[cfg(any(test, feature = "harness"))]
             fuzz: &[],
             schema,

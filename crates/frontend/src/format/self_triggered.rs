@@ -78,8 +78,10 @@ pub trait SelfTriggeredSettings: BoxedSelfTriggered + fmt::Debug + Send + Sync {
         self.boxed()
     }
 
-    /// What says how many hits are in a datagram of the board that goes astray.
-    fn hit_counter(&self) -> Option<Box<dyn HitCounter>>;
+    /// What says how many hits are in a datagram of the board that its host drops; nothing where nobody is told.
+    fn hit_counter(&self) -> Option<Box<dyn HitCounter>> {
+        None
+    }
 
     /// The board's control port, where the family's boards have one; its TCP data have this port.
     fn control(&self, _data_port: u16) -> Option<Box<dyn ControlService>> {
@@ -90,19 +92,10 @@ pub trait SelfTriggeredSettings: BoxedSelfTriggered + fmt::Debug + Send + Sync {
 /// Says what a datagram of a board holds.
 pub trait HitCounter: Send {
     /// Whether there is anything in it that could be lost.
-    fn has_data(&self, _datagram: &[u8]) -> bool {
-        true
-    }
+    fn has_data(&self, datagram: &[u8]) -> bool;
 
     /// Hits in it.
     fn hits_in(&mut self, datagram: &[u8]) -> u64;
-}
-
-/// A function that counts.
-impl<F: FnMut(&[u8]) -> u64 + Send> HitCounter for F {
-    fn hits_in(&mut self, datagram: &[u8]) -> u64 {
-        self(datagram)
-    }
 }
 
 impl Clone for Box<dyn SelfTriggeredSettings> {

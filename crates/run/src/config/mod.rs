@@ -261,6 +261,12 @@ mod tests {
     }
 
     #[test]
+    fn a_source_of_a_format_without_an_emulated_board_is_refused_at_emulate() {
+        let error = refused(&GOOD.replace("file:///x.ade", "emulate://"));
+        assert!(error.contains("source \"a\": there is no emulated board of format \"abcd\""), "{error}");
+    }
+
+    #[test]
     fn files_of_certificates_are_looked_for_beside_the_configuration() {
         let text = format!(
             "{GOOD}[busy]\ntls_ca = \"a.pem\"\n[notify]\ntls_ca = \"/b.pem\"\n[monitor]\ntls_certificate = \"c.pem\"\n"
