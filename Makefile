@@ -172,7 +172,7 @@ container: ## A container image called thalweg, with podman or docker
 	packaging/container.sh thalweg
 
 .PHONY: bench
-bench: ## Measure against the yardsticks; JSON in target/bench (BENCH=decode for one)
+bench: ## Measure against the baselines; JSON in target/bench (BENCH=decode for one)
 	$(CARGO) build --release --locked -p thalweg
 	tests/bench.sh $(TARGET)/release/thalweg $(TARGET)/bench $(BENCH)
 

@@ -20,7 +20,7 @@ import json, sys
 text = open(sys.argv[1]).read()
 for line in text.splitlines():
     row = json.loads(line)
-    print(f"{row['bench']:28} {row['value']:14.4g} {row['unit']:12} {row['ratio']:7.3f} of: {row['yardstick']}")
+    print(f"{row['bench']:28} {row['value']:14.4g} {row['unit']:12} {row['ratio']:7.3f} of: {row['baseline']}")
 PRINT
 done
 echo "bench: written to $directory"

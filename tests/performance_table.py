@@ -55,8 +55,8 @@ def spread(ratio, between):
 
 def row(name, measured):
     """One bench as a row."""
-    subject, baseline = (short(measured[key]) + measured["unit"] for key in ("value", "yardstick_value"))
-    of = measured["yardstick"]
+    subject, baseline = (short(measured[key]) + measured["unit"] for key in ("value", "baseline_value"))
+    of = measured["baseline"]
     files = measured["parameters"].get("directory", "none")
     return (
         f"| `{name}` | {subject} | {spread(measured['ratio'], measured['ratio_range'])} | {of}: {baseline} "
@@ -80,7 +80,7 @@ def sweep(name, measured):
 
     names = list(dict.fromkeys(at(point, lines) for point in points))
     sizes = list(dict.fromkeys(at(point, columns) for point in points))
-    yield f"\n**`{name}`**, {measured['repeats']} repeats, {CLOCKS[measured['clock']]}, against: {measured['yardstick']}\n"
+    yield f"\n**`{name}`**, {measured['repeats']} repeats, {CLOCKS[measured['clock']]}, against: {measured['baseline']}\n"
     words = [f"{lines} {name}" if isinstance(name, (int, float)) else str(name) for name in names]
     yield f"| {columns.replace('_', ' ')} | " + " | ".join(words) + " |"
     yield "|" + "---|" * (len(names) + 1)
@@ -124,7 +124,7 @@ def chosen(measured, rows):
             figures = measured[name]
             figure = f"{short(figures['value'])}{figures['unit']}, {CLOCKS[figures['clock']]}"
             ratio = spread(figures["ratio"], figures["ratio_range"])
-            yield f"| {words} | {figure} | {ratio} | {figures['yardstick']} | {figures['cores']} |"
+            yield f"| {words} | {figure} | {ratio} | {figures['baseline']} | {figures['cores']} |"
 
 
 def write(file, lines):

@@ -11,7 +11,7 @@ fn main() -> Result<(), thalweg_data::PoolError> {
             measured.parameters["arrival"].as_str().unwrap_or_default(),
             measured.parameters["sources"],
             measured.value,
-            measured.yardstick_value
+            measured.baseline_value
         );
     }
     Ok(())

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let cost_ns = 1e9 / split.value;
         println!(
             "split, {boards:3} boards, {name:20} {cost_ns:7.2} ns each, {:.3} of {}",
-            split.ratio, split.yardstick
+            split.ratio, split.baseline
         );
         if !settings.stream {
             print_rate(boards, name, &emulate(boards, &settings, REPEATS)?);
@@ -41,6 +41,6 @@ fn print_rate(boards: u16, name: &str, emulated: &Measurement) {
     let (rate, ratio) = (emulated.value / 1e6, emulated.ratio);
     println!(
         "emulate, {boards:3} boards, {name:20} {rate:5.1} M fragments/s, {ratio:.3} of {}",
-        emulated.yardstick
+        emulated.baseline
     );
 }

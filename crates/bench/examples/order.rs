@@ -15,7 +15,7 @@ fn main() {
             "{:8} {:6.1} M hits/s   copying {:6.1} M hits/s   ratio {:.3}",
             distribution.word(),
             measured.value / 1e6,
-            measured.yardstick_value / 1e6,
+            measured.baseline_value / 1e6,
             measured.ratio
         );
     }

@@ -33,7 +33,7 @@ fn print(over: Over, boards: u16, bytes: usize, rate: &str, measured: Result<Mea
             "{:>4} {boards:>6} {bytes:>8} {:>14.0} {:>14.0} {:>6.3} {:>14.0} {rate}",
             if over == Over::Tcp { "tcp" } else { "udp" },
             measured.value,
-            measured.yardstick_value,
+            measured.baseline_value,
             measured.ratio,
             measured.parameters["wall_fragments_per_second"].as_f64().unwrap_or(0.0),
         ),

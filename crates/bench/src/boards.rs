@@ -4,7 +4,7 @@
 //!  105 emulated boards ─ TCP ─► Group: epoll, receive into blocks, split      │ bare: epoll, recv
 //!  265 emulated boards ─ UDP ─► Group                                         │ the receiver alone, nothing split
 //! ```
-//! Subject and yardstick have the same boards, sockets of the same kind and as much memory at the other end, and are asked for
+//! Subject and baseline have the same boards, sockets of the same kind and as much memory at the other end, and are asked for
 //! the same triggers in turn. Time is that of the reading thread's processor, so that neither the boards nor the rest of the
 //! machine is measured; `wall_fragments_per_second` says what went through meanwhile, boards included.
 
@@ -102,12 +102,12 @@ fn measure(work: &Work, repeats: usize) -> Result<Measurement, SourceError> {
     if let Some(error) = failure {
         return Err(error);
     }
-    let yardstick = match over {
+    let baseline = match over {
         Over::Tcp => "a bare epoll and recv loop over as many connections, as much memory written through",
         Over::Udp => "the receiver alone: the same calls, nothing split",
     };
     let turns = repeats.max(1) + 1;
-    Ok(Measurement::of_rate("receive-fragments", "fragments/s", work.fragments() as f64, yardstick, compared)
+    Ok(Measurement::of_rate("receive-fragments", "fragments/s", work.fragments() as f64, baseline, compared)
         .with("boards", work.boards)
         .with("fragment_bytes", work.fragment_bytes)
         .with("over", if over == Over::Tcp { "tcp" } else { "udp" })

@@ -142,9 +142,9 @@ fn build_of(
         bench: shape.bench.to_owned(),
         value: fragments / built.median(processor),
         unit: "fragments/s".to_owned(),
-        yardstick: "a bare epoll and recv loop over as many connections, as much memory written through"
+        baseline: "a bare epoll and recv loop over as many connections, as much memory written through"
             .to_owned(),
-        yardstick_value: fragments / read.median(processor),
+        baseline_value: fragments / read.median(processor),
         ratio: built.speed_against(&read, processor),
         ratio_range: Some(range(&built.speeds_against(&read, processor))),
         clock: Clock::Processor,
@@ -177,6 +177,6 @@ mod tests {
         for part in ["ratio_to_receive", "wall_ratio", "wall_fragments_per_second"] {
             assert!(measured.parameters[part].as_f64().is_some_and(|value| value > 0.0), "{part}");
         }
-        assert!(measured.value > 0.0 && measured.yardstick_value > 0.0 && measured.ratio > 0.0);
+        assert!(measured.value > 0.0 && measured.baseline_value > 0.0 && measured.ratio > 0.0);
     }
 }

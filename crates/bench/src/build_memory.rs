@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  fill the batches of all sources (not counted) ─► insert each · pull … ─► counted
-//!                                        the same ─► bare table           the yardstick
+//!                                        the same ─► bare table           the baseline
 //! ```
 //! The bare table does what cannot be avoided: it writes each fragment's place into an array and counts per trigger. It
 //! knows no duplicates, no losses, no order, and gives nothing out.
@@ -81,8 +81,8 @@ pub fn build_memory_of(sources: u16, arrival: Arrival, repeats: usize) -> Result
         "bare table over the same fragments",
         compared,
     );
-    (measured.value, measured.yardstick_value) =
-        (per_fragment(compared.subject_s), per_fragment(compared.yardstick_s));
+    (measured.value, measured.baseline_value) =
+        (per_fragment(compared.subject_s), per_fragment(compared.baseline_s));
     Ok(measured
         .with("sources", sources)
         .with("arrival", arrival.word())
@@ -206,7 +206,7 @@ impl Subject {
 /// Of which trigger a fragment is, its ticks, and where it lies.
 type Place = (u64, u64, Slice);
 
-/// The yardstick.
+/// The baseline.
 struct Table {
     places: Vec<Place>,
     answers: Vec<u32>,
@@ -253,7 +253,7 @@ mod tests {
     fn every_fragment_is_built() {
         for arrival in Arrival::ALL {
             let measured = build_memory_of(8, arrival, 1).expect("memory");
-            assert!(measured.value > 0.0 && measured.yardstick_value > 0.0);
+            assert!(measured.value > 0.0 && measured.baseline_value > 0.0);
         }
     }
 }

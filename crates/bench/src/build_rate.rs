@@ -4,7 +4,7 @@
 //!  trigger program, constant ─► 105 emulated boards ─ TCP ─► Group ─► Builder ─► events, let go
 //!              └── refused ◄─────── BUSY: a full FIFO, or the builder ───┘
 //! ```
-//! A system without BUSY builds fewer events the more are offered beyond its limit, or none. Here the yardstick of each rate
+//! A system without BUSY builds fewer events the more are offered beyond its limit, or none. Here the baseline of each rate
 //! is the rate that was offered or, above the limit, the highest one built at this or any lower rate: a ratio below 1 is a dip or a
 //! collapse. Emulated boards that cannot follow the program answer late, and then triggers come at the rate that they can:
 //! `lateness_p99_us` says so. Every trigger that was accepted is built; otherwise the bench fails.
@@ -87,8 +87,8 @@ fn at_rate(
         bench: BENCH.to_owned(),
         value: built_hz,
         unit: "events/s".to_owned(),
-        yardstick: "the rate offered or, above what is possible, the highest built until then".to_owned(),
-        yardstick_value: possible,
+        baseline: "the rate offered or, above what is possible, the highest built until then".to_owned(),
+        baseline_value: possible,
         ratio: built_hz / possible,
         cores: 2,
         repeats: repeats.max(1),

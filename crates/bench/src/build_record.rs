@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  105 boards ─ TCP ─► Group ─► fragments, let go                                      receive
-//!  105 boards ─ TCP ─► Group ─► Builder ─► events, let go                              build      (yardstick of the rest)
+//!  105 boards ─ TCP ─► Group ─► Builder ─► events, let go                              build      (baseline of the rest)
 //!  105 boards ─ TCP ─► Group ─► Builder ─► events ══► as many bytes out of one buffer   build, raw write
 //!  105 boards ─ TCP ─► Group ─► Builder ─► events ══► files                            record · record, lz4
 //! ```
@@ -155,8 +155,8 @@ impl Line {
             bench: "build-record".to_owned(),
             value: bytes / self.median(wall),
             unit: "B/s".to_owned(),
-            yardstick: "building alone".to_owned(),
-            yardstick_value: bytes / build.median(wall),
+            baseline: "building alone".to_owned(),
+            baseline_value: bytes / build.median(wall),
             ratio: self.speed_against(build, wall),
             ratio_range: Some(range(&self.speeds_against(build, wall))),
             cores: std::thread::available_parallelism().map_or(1, usize::from),

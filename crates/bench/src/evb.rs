@@ -83,14 +83,14 @@ fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -
         })
     };
     let subject = || slowest(nodes.borrow_mut().turn_of_units(events));
-    let yardstick = || slowest(nodes.borrow_mut().turn_of_peers(messages));
-    let compared = compare(Clock::Wall, repeats, subject, yardstick);
+    let baseline = || slowest(nodes.borrow_mut().turn_of_peers(messages));
+    let compared = compare(Clock::Wall, repeats, subject, baseline);
     if let Some(error) = problem.into_inner() {
         return Err(error);
     }
     let bytes = (events * u64::from(pairs)) as f64 * fragment_bytes as f64;
-    let yardstick = "messages of the same size in turn between the same processes";
-    Ok(Measurement::of_rate("evb", "B/s", bytes, yardstick, compared)
+    let baseline = "messages of the same size in turn between the same processes";
+    Ok(Measurement::of_rate("evb", "B/s", bytes, baseline, compared)
         .with("units", format!("{transport}, {pairs} to {pairs}"))
         .with("fragment_bytes", fragment_bytes)
         .with("fragments_per_message", range)

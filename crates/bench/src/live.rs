@@ -4,7 +4,7 @@
 //! ```text
 //!  emulated board (prepared data) ─ UDP 8972 B ─► receive ─► decode ─► time order (─► record)
 //! ```
-//! The yardstick is the rate that the board was asked for: the ratio is the share of its hits that arrived. Two cores:
+//! The baseline is the rate that the board was asked for: the ratio is the share of its hits that arrived. Two cores:
 //! the sender takes one of them.
 
 use thalweg_data::measure::{Measurement, median};
@@ -63,14 +63,14 @@ fn measure(shape: Shape, conditions: &Conditions) -> Result<Measurement, BenchEr
         asked.push(sent_hz);
         worst_loss = worst_loss.max(lost);
     }
-    let (value, yardstick_value) = (median(&mut rates), median(&mut asked));
+    let (value, baseline_value) = (median(&mut rates), median(&mut asked));
     Ok(Measurement {
         bench: bench.to_owned(),
         value,
         unit: "hits/s".to_owned(),
-        yardstick: "hits sent by the emulated board".to_owned(),
-        yardstick_value,
-        ratio: value / yardstick_value,
+        baseline: "hits sent by the emulated board".to_owned(),
+        baseline_value,
+        ratio: value / baseline_value,
         cores: 2,
         repeats: conditions.repeats.max(1),
         ..Measurement::default()

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  prepared streams ─ fill a batch (not counted) ─► push · pull · pull …   counted
-//!                     fill a batch (not counted) ─► copy into a batch      the yardstick
+//!                     fill a batch (not counted) ─► copy into a batch      the baseline
 //! ```
 //! Batches are filled just before they are pushed, as by a decoder on the same core, and are as long as a decoder
-//! makes them: full, or what came in 20 ms. The yardstick holds one batch per board, too, before it copies.
+//! makes them: full, or what came in 20 ms. The baseline holds one batch per board, too, before it copies.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

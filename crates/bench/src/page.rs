@@ -7,7 +7,7 @@
 //! ```
 //! The same run without and with a page that a browser looks at: the events of the state, and 64 energy spectra and a plane, ten times a
 //! second. The figure is the processor time per second that the thread where the spectra are filled needs more with the page than without;
-//! the yardstick is what it needs without. The threads of the page stand beside.
+//! the baseline is what it needs without. The threads of the page stand beside.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -58,14 +58,14 @@ pub(super) fn page(conditions: &Conditions) -> Result<Measurement, BenchError> {
     if answers == 0 {
         return Err(fail("the page has not answered".to_owned()));
     }
-    let (value, yardstick_value) = (median(&mut more), median(&mut without));
+    let (value, baseline_value) = (median(&mut more), median(&mut without));
     Ok(Measurement {
         bench: "page".to_owned(),
         value,
         unit: "of one core".to_owned(),
-        yardstick: "the same thread without a page".to_owned(),
-        yardstick_value,
-        ratio: value / yardstick_value,
+        baseline: "the same thread without a page".to_owned(),
+        baseline_value,
+        ratio: value / baseline_value,
         clock: Clock::Processor,
         cores: 2,
         repeats: conditions.repeats.max(1),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  datagrams of 4 boards, in blocks ─► unpack ─► decode ─► time order ─► Arrow file
-//!  yardstick: a copy of the same bytes
+//!  baseline: a copy of the same bytes
 //! ```
 //! What is left out is the receive call alone; that is `receive-udp`, and `live` has it all.
 
@@ -113,7 +113,7 @@ impl Input {
         vec![0; self.bytes + self.batches.len() * PAGE_BYTES]
     }
 
-    /// Copies all bytes; the yardstick.
+    /// Copies all bytes; the baseline.
     pub fn copy(&self, into: &mut [u8]) -> Duration {
         let start = Instant::now();
         let mut at = 0;

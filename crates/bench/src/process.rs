@@ -3,7 +3,7 @@
 //! ```text
 //!  datagrams of 8 boards × 64 channels ─► unpack ─► decode ─► time order ─► cuts ─► Arrow file ─► coincidence ─► spectra
 //!  on two cores, split as in a run:                                                        ══► coincidence ─► spectra
-//!  yardstick: a copy of the same bytes
+//!  baseline: a copy of the same bytes
 //! ```
 //! The figure is that of all stages on one core; beside it stands one for each stage added. What is counted of one core is the processor
 //! time of the thread, so that others on the machine decide less. Two cores take turns with one by the clock on the wall, each thread on a core
@@ -58,7 +58,7 @@ pub(super) fn process(conditions: &Conditions) -> Result<Measured, BenchError> {
             Spent { processor: Duration::from_secs(1), wall: Duration::from_secs(1) }
         })
     };
-    let mut yardstick = || {
+    let mut baseline = || {
         let start = thread_cpu_time();
         input.copy(&mut copied);
         thread_cpu_time() - start
@@ -68,7 +68,7 @@ pub(super) fn process(conditions: &Conditions) -> Result<Measured, BenchError> {
     let mut last = None;
     for (stage, name) in STAGES.iter().enumerate() {
         let comparison =
-            compare(Clock::Processor, conditions.repeats, || turn(stage, 1).processor, &mut yardstick);
+            compare(Clock::Processor, conditions.repeats, || turn(stage, 1).processor, &mut baseline);
         rows.insert((*name).to_owned(), rate(&comparison).into());
         last = Some(comparison);
     }

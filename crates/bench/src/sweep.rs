@@ -20,7 +20,7 @@ pub(crate) struct Sweep {
     pub(crate) lines: Option<&'static str>,
     /// Everything measured.
     pub(crate) points: Vec<Measurement>,
-    /// Whether the picture shows ratios to the yardstick instead of values.
+    /// Whether the picture shows ratios to the baseline instead of values.
     pub(crate) shows_ratio: bool,
     /// Whether x has equal ratios.
     pub(crate) logarithmic_x: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// The measurement that stands for the sweep: that with the lowest ratio to its yardstick. All are in its parameter
+    /// The measurement that stands for the sweep: that with the lowest ratio to its baseline. All are in its parameter
     /// `sweep`, and drawn.
     ///
     /// # Panics
@@ -56,12 +56,12 @@ impl Sweep {
             }
         }
         let first = self.points.first();
-        let (unit, yardstick) = first.map_or(("", ""), |point| (&point.unit, &point.yardstick));
+        let (unit, baseline) = first.map_or(("", ""), |point| (&point.unit, &point.baseline));
         Chart {
             title: self.title.clone(),
-            subtitle: format!("yardstick: {yardstick}"),
+            subtitle: format!("baseline: {baseline}"),
             x_words: self.x_words.to_owned(),
-            y_words: if self.shows_ratio { "÷ yardstick".to_owned() } else { unit.to_owned() },
+            y_words: if self.shows_ratio { "÷ baseline".to_owned() } else { unit.to_owned() },
             logarithmic_x: self.logarithmic_x,
             logarithmic_y: self.logarithmic_y,
             series,
@@ -81,7 +81,7 @@ fn point(measured: &Measurement) -> Value {
     json!({
         "value": measured.value,
         "unit": measured.unit,
-        "yardstick_value": measured.yardstick_value,
+        "baseline_value": measured.baseline_value,
         "ratio": measured.ratio,
         "ratio_range": measured.ratio_range,
         "parameters": measured.parameters,

@@ -1,7 +1,7 @@
-//! How a figure is measured: a subject and its yardstick, interleaved in one run.
+//! How a figure is measured: a subject and its baseline, interleaved in one run.
 //!
 //! ```text
-//!  yardstick · subject · yardstick · subject · …  ──►  medians, and the median of the pairwise ratios
+//!  baseline · subject · baseline · subject · …  ──►  medians, and the median of the pairwise ratios
 //! ```
 //! Machines are shared and change their speed; what lies next to each other in time is compared.
 
@@ -41,10 +41,10 @@ pub struct Measurement {
     /// Its unit, such as `hits/s`.
     pub unit: String,
     /// What it is held against, in words.
-    pub yardstick: String,
-    /// The yardstick's figure in the same unit.
-    pub yardstick_value: f64,
-    /// Median of the pairwise ratios `value / yardstick_value`.
+    pub baseline: String,
+    /// The baseline's figure in the same unit.
+    pub baseline_value: f64,
+    /// Median of the pairwise ratios `value / baseline_value`.
     pub ratio: f64,
     /// Lowest and highest of these ratios; `None` where there are no pairs.
     pub ratio_range: Option<[f64; 2]>,
@@ -63,9 +63,9 @@ pub struct Measurement {
 pub struct Comparison {
     /// Median time of the subject, seconds.
     pub subject_s: f64,
-    /// Median time of the yardstick, seconds.
-    pub yardstick_s: f64,
-    /// Median of `yardstick / subject`, pair by pair: above 1 the subject is faster.
+    /// Median time of the baseline, seconds.
+    pub baseline_s: f64,
+    /// Median of `baseline / subject`, pair by pair: above 1 the subject is faster.
     pub speed_ratio: f64,
     /// Lowest and highest of these ratios.
     pub ratio_range: [f64; 2],
@@ -78,20 +78,20 @@ pub fn compare(
     clock: Clock,
     repeats: usize,
     mut subject: impl FnMut() -> Duration,
-    mut yardstick: impl FnMut() -> Duration,
+    mut baseline: impl FnMut() -> Duration,
 ) -> Comparison {
-    let (mut subjects, mut yardsticks, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut subjects, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..=repeats.max(1) {
-        let (yard, own) = (yardstick().as_secs_f64(), subject().as_secs_f64());
+        let (yard, own) = (baseline().as_secs_f64(), subject().as_secs_f64());
         if turn > 0 {
             subjects.push(own);
-            yardsticks.push(yard);
+            baselines.push(yard);
             ratios.push(yard / own);
         }
     }
     Comparison {
         subject_s: median(&mut subjects),
-        yardstick_s: median(&mut yardsticks),
+        baseline_s: median(&mut baselines),
         speed_ratio: median(&mut ratios),
         ratio_range: range(&ratios),
         clock,
@@ -147,15 +147,15 @@ impl Measurement {
         bench: &str,
         unit: &str,
         amount: f64,
-        yardstick: &str,
+        baseline: &str,
         comparison: Comparison,
     ) -> Measurement {
         Measurement {
             bench: bench.to_owned(),
             value: amount / comparison.subject_s,
             unit: unit.to_owned(),
-            yardstick: yardstick.to_owned(),
-            yardstick_value: amount / comparison.yardstick_s,
+            baseline: baseline.to_owned(),
+            baseline_value: amount / comparison.baseline_s,
             ratio: comparison.speed_ratio,
             ratio_range: Some(comparison.ratio_range),
             clock: comparison.clock,

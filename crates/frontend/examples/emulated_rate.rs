@@ -1,7 +1,7 @@
 //! How fast an emulated board works out its data, on one core: live physics and prepared data, beside a plain copy.
 //!
 //! ```text
-//!  Board::produce, u64::MAX ─► hits per second        copy of as many bytes ─► hits per second, the yardstick
+//!  Board::produce, u64::MAX ─► hits per second        copy of as many bytes ─► hits per second, the baseline
 //! ```
 //! `cargo run --release --example emulated_rate`
 

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  1 GiB of aggregates in pool blocks ─ decode block by block into one recycled batch ─► hits/s
-//!                                     └ copy   block by block into one recycled buffer ─► the yardstick
+//!                                     └ copy   block by block into one recycled buffer ─► the baseline
 //! ```
-//! Input comes from memory, output stays near the cache, for subject and yardstick alike.
+//! Input comes from memory, output stays near the cache, for subject and baseline alike.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ fn input(mut event: impl FnMut(&mut Vec<u8>, u64) -> u64) -> Result<Input, Bench
     Ok(input)
 }
 
-/// The yardstick: every block copied into one buffer.
+/// The baseline: every block copied into one buffer.
 fn copy(input: &Input, buffer: &mut [u8]) -> Duration {
     let begin = Instant::now();
     for frames in &input.batches {
@@ -192,8 +192,8 @@ pub fn decode_waveforms(repeats: usize) -> Result<Measurement, BenchError> {
             black_box(expanded.analog_1.as_ptr());
         }
     })?;
-    let yardstick = "copy of the same bytes";
-    Ok(Measurement::of_rate("decode-waveforms", "bytes/s", input.bytes as f64, yardstick, compared)
+    let baseline = "copy of the same bytes";
+    Ok(Measurement::of_rate("decode-waveforms", "bytes/s", input.bytes as f64, baseline, compared)
         .with("hits", input.hits)
         .with("samples_per_hit", SAMPLES)
         .repeated(repeats))
@@ -218,8 +218,8 @@ pub fn scope(repeats: usize) -> Result<Measurement, BenchError> {
         64
     })?;
     let compared = comparison(&input, Firmware::Scope, repeats, |_| {})?;
-    let yardstick = "copy of the same bytes";
-    Ok(Measurement::of_rate("scope", "events/s", input.events as f64, yardstick, compared)
+    let baseline = "copy of the same bytes";
+    Ok(Measurement::of_rate("scope", "events/s", input.events as f64, baseline, compared)
         .with("channels", 64)
         .with("samples_per_channel", SAMPLES)
         .with("input_bytes", input.bytes)
@@ -267,8 +267,8 @@ pub fn unpack_udp(repeats: usize) -> Result<Measurement, BenchError> {
     if found != emitted {
         return Err(BenchError::Wrong { decoded: found, emitted });
     }
-    let yardstick = "copy of the same bytes";
-    Ok(Measurement::of_rate("unpack-udp", "bytes/s", input.bytes as f64, yardstick, compared)
+    let baseline = "copy of the same bytes";
+    Ok(Measurement::of_rate("unpack-udp", "bytes/s", input.bytes as f64, baseline, compared)
         .with("datagram_bytes", 8 * (2 * HITS + 2))
         .repeated(repeats))
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  2 MiB of datagrams in pool blocks, again and again ─ split, 64 at a time ─► fragments/s
-//!                                                     └ one look at each    ─► the yardstick
-//!  triggers ─ emulated boards ─► fragments/s             └ a plain copy     ─► the yardstick
+//!                                                     └ one look at each    ─► the baseline
+//!  triggers ─ emulated boards ─► fragments/s             └ a plain copy     ─► the baseline
 //! ```
 //! The input stays near the processor, where a receive call has just written it in a real run.
 
@@ -96,7 +96,7 @@ impl Input {
         FRAGMENTS.div_ceil(self.fragments)
     }
 
-    /// The yardstick: one word of each datagram is looked at.
+    /// The baseline: one word of each datagram is looked at.
     fn look(&self) -> Duration {
         let begin = Instant::now();
         let mut sum = 0u64;

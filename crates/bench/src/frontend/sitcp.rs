@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  1 MiB of blocks in pool blocks, again and again ─ split, batch by batch ─► fragments/s
-//!                                                  └ walk from header to header ─► the yardstick
-//!  triggers ─ emulated board ─► blocks/s      └ copy of as many bytes ─► the yardstick
+//!                                                  └ walk from header to header ─► the baseline
+//!  triggers ─ emulated board ─► blocks/s      └ copy of as many bytes ─► the baseline
 //! ```
 //! The input stays near the processor, where a receive call has just written it in a real run.
 
@@ -75,7 +75,7 @@ fn input(mode: emulate::Mode) -> Result<Input, BenchError> {
     Ok(input)
 }
 
-/// The yardstick: from header to header, the trigger numbers added up.
+/// The baseline: from header to header, the trigger numbers added up.
 fn walk(input: &Input) -> Duration {
     let begin = Instant::now();
     let mut sum = 0u64;

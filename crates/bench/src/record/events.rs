@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  per source: |fragment|fragment|…| in blocks ──► Events ──► EventWriter ──► events.arrows, fragments.arrows
-//!  the same blocks, one after the other ─────────► writev ──► file             yardstick
+//!  the same blocks, one after the other ─────────► writev ──► file             baseline
 //! ```
 
 use std::fs::{self, File};
@@ -27,7 +27,7 @@ const SET_BYTES: usize = 8 << 20;
 const BLOCK_BYTES: usize = 64 << 10;
 /// Payload of an incoming batch.
 const BATCH_BYTES: usize = 256 << 10;
-/// Bytes after which the yardstick's write-back begins, as in a table's file.
+/// Bytes after which the baseline's write-back begins, as in a table's file.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
 
 /// What the events of the bench are like.
@@ -60,7 +60,7 @@ impl EventShape {
     }
 }
 
-/// Events in blocks, and the bytes as the yardstick writes them.
+/// Events in blocks, and the bytes as the baseline writes them.
 struct Example {
     batches: Vec<Events>,
     /// What each batch names, in the order of memory.
@@ -105,8 +105,8 @@ pub fn record_events_in(
     // A temporary directory that stays behind harms nobody.
     let _ = fs::remove_dir_all(&directory);
     let payload = (turns * example.events * shape.event_bytes()) as f64;
-    let yardstick = "sequential writev of the same blocks, uncompressed, with the same sync policy";
-    Measurement::of_rate("record-events", "B/s", payload, yardstick, comparison)
+    let baseline = "sequential writev of the same blocks, uncompressed, with the same sync policy";
+    Measurement::of_rate("record-events", "B/s", payload, baseline, comparison)
         .with("sources", shape.sources)
         .with("fragment_bytes", shape.fragment_bytes)
         .with("events_per_s", (turns * example.events) as f64 / comparison.subject_s)

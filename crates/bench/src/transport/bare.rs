@@ -1,4 +1,4 @@
-//! The yardsticks: receive calls with nothing around them.
+//! The baselines: receive calls with nothing around them.
 //!
 //! ```text
 //!  headers made once ─► recvmsg · recvmmsg ─► bytes received

@@ -3,9 +3,9 @@
 //! ```text
 //!  fill the socket's buffer ─► drain it: our receiver │ bare loop │ …     processor time of the draining alone
 //! ```
-//! Subject and yardstick read sockets with the same options, by the same call, and write through the same amount of
+//! Subject and baseline read sockets with the same options, by the same call, and write through the same amount of
 //! memory: two blocks in turn. The bare loop does nothing else: no notes are read, nothing is cut or counted. A second
-//! yardstick that writes the same 64 KiB over and over shows what the memory itself costs. Time is that of the reading
+//! baseline that writes the same 64 KiB over and over shows what the memory itself costs. Time is that of the reading
 //! thread's processor, so that neither the sender nor the rest of the machine is measured.
 
 mod bare;

@@ -25,7 +25,7 @@ use thalweg_transport::{ReadySet, TransportError};
 const TURN_BYTES: usize = 256 << 20;
 /// Messages that a node sends in one turn, when they are short.
 const TURN_MESSAGES: usize = 400_000;
-/// Bytes per write of the yardstick that knows no messages.
+/// Bytes per write of the baseline that knows no messages.
 const BATCH_BYTES: usize = 64 << 10;
 /// How long a node sleeps when it can do nothing.
 const WAIT: Duration = Duration::from_millis(1);
@@ -95,14 +95,14 @@ pub fn n2n(
     let by_message = compare(Clock::Wall, repeats, || turn("peers"), || turn("bare"));
     let (_, problem, cpu_s) = mesh.into_inner();
     problem.map_err(failed)?;
-    let yardstick = "bare TCP sockets in the same nodes, writes of 64 KiB whatever the messages";
-    Ok(Measurement::of_rate("n2n", "B/s", bytes, yardstick, batched)
+    let baseline = "bare TCP sockets in the same nodes, writes of 64 KiB whatever the messages";
+    Ok(Measurement::of_rate("n2n", "B/s", bytes, baseline, batched)
         .with("nodes", nodes)
         .with("message_bytes", message_bytes)
         .with("messages_per_s", bytes / message_bytes as f64 / batched.subject_s)
         .with("messages_per_pair_and_turn", per_other)
         .with("ratio_to_one_write_per_message", by_message.speed_ratio)
-        .with("bytes_per_s_of_one_write_per_message", bytes / by_message.yardstick_s)
+        .with("bytes_per_s_of_one_write_per_message", bytes / by_message.baseline_s)
         .with("cpu_s_per_turn_of_all_nodes", cpu_s)
         .repeated(repeats))
 }

@@ -107,6 +107,6 @@ mod tests {
     #[test]
     fn every_way_carries_what_it_is_given() {
         let measured = super::peers(300_000, 1).expect("one host");
-        assert!(measured.value > 0.0 && measured.yardstick_value > 0.0);
+        assert!(measured.value > 0.0 && measured.baseline_value > 0.0);
     }
 }

@@ -61,8 +61,8 @@ pub fn receive_tcp(repeats: usize) -> Result<Measurement, TransportError> {
         || subject_turn(&mut receiver, &to_receiver),
         || bare_turn(&mut stream, &to_stream, &mut hot, false),
     );
-    let yardstick = "a bare recv loop: same socket options, same sizes, two blocks in turn";
-    Ok(Measurement::of_rate("receive-tcp", "B/s", TURN_BYTES as f64, yardstick, compared)
+    let baseline = "a bare recv loop: same socket options, same sizes, two blocks in turn";
+    Ok(Measurement::of_rate("receive-tcp", "B/s", TURN_BYTES as f64, baseline, compared)
         .with("time", "processor time of draining what has come")
         .with("round_bytes", ROUND_BYTES)
         .with("footprint_bytes", FOOTPRINT_BLOCKS * BLOCK_BYTES)

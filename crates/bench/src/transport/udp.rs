@@ -53,9 +53,9 @@ pub fn receive_udp(datagram_bytes: usize, repeats: usize) -> Result<Measurement,
     no_drops("a socket", coalesced.drops + slots.drops)?;
     no_drops("the packet ring", ring.as_ref().map_or(0, |ring| ring.drops))?;
     let amount = coalesced.amount as f64;
-    let yardstick = "a bare recvmsg loop: same socket options, same call, same two blocks in turn";
+    let baseline = "a bare recvmsg loop: same socket options, same call, same two blocks in turn";
     let kinds = super::kinds::kinds(datagram_bytes, repeats)?;
-    let measured = Measurement::of_rate("receive-udp", "B/s", amount, yardstick, compared)
+    let measured = Measurement::of_rate("receive-udp", "B/s", amount, baseline, compared)
         .with("datagram_bytes", datagram_bytes)
         .with("datagrams_per_s", amount / datagram_bytes as f64 / compared.subject_s)
         .with("call", "recvmsg with UDP_GRO")
@@ -115,7 +115,7 @@ fn ring_row(datagram_bytes: usize, repeats: usize) -> Result<Option<Ring>, Trans
     Ok(Some(Ring { drained, amount: pair.amount as f64, live: pair.live(repeats), drops }))
 }
 
-/// Subject and yardstick with a socket each, and a sender to either.
+/// Subject and baseline with a socket each, and a sender to either.
 pub(super) struct Pair {
     datagram: Vec<u8>,
     backend: Backend,
@@ -147,7 +147,7 @@ impl Pair {
         };
         let pool = Pool::new(8, BLOCK_BYTES).map_err(|error| TransportError::Settings(error.to_string()))?;
         let receiver = UdpReceiver::open(settings, pool)?;
-        let (socket, granted) = bare_socket(backend).map_err(failed("opening the yardstick's socket"))?;
+        let (socket, granted) = bare_socket(backend).map_err(failed("opening the baseline's socket"))?;
         let address = |local: std::io::Result<SocketAddr>| local.map_err(failed("getsockname"));
         let (to_receiver, to_socket) = (address(receiver.local_address())?, address(socket.local_addr())?);
         let sender = |to| {
@@ -185,7 +185,7 @@ impl Pair {
             Clock::Processor,
             repeats,
             || this.borrow_mut().subject_turn(),
-            || this.borrow_mut().yardstick_turn(hot),
+            || this.borrow_mut().baseline_turn(hot),
         )
     }
 
@@ -228,7 +228,7 @@ impl Pair {
     /// A turn of the bare loop of this kind: of a ring or of queues over the receiver's own, else over the socket beside it.
     pub(super) fn bare_turn(&mut self) -> Duration {
         if !self.is_tapped() {
-            return self.yardstick_turn(false);
+            return self.baseline_turn(false);
         }
         let (mut spent, before) = (Duration::ZERO, self.receiver.socket_drops());
         for _ in 0..self.amount / self.filling {
@@ -252,7 +252,7 @@ impl Pair {
         spent
     }
 
-    fn yardstick_turn(&mut self, hot: bool) -> Duration {
+    fn baseline_turn(&mut self, hot: bool) -> Duration {
         let mut spent = Duration::ZERO;
         for _ in 0..self.amount / self.filling {
             Pair::fill(&mut self.to_socket, &self.datagram, self.filling);
@@ -269,7 +269,7 @@ impl Pair {
         spent
     }
 
-    /// One call of the yardstick; 0 when nothing was there.
+    /// One call of the baseline; 0 when nothing was there.
     fn bare_receive(&mut self, hot: bool) -> usize {
         let memory = if hot { &mut self.hot } else { &mut self.cold };
         if self.backend == Backend::Coalesced {
@@ -292,10 +292,10 @@ impl Pair {
     fn live(&mut self, repeats: usize) -> Live {
         let (mut ratios, mut per_cpu, mut per_wall) = (Vec::new(), Vec::new(), Vec::new());
         for turn in 0..=repeats.max(1) {
-            let yardstick = self.live_turn(false);
+            let baseline = self.live_turn(false);
             let subject = self.live_turn(true);
             if turn > 0 {
-                ratios.push(subject.0 / yardstick.0);
+                ratios.push(subject.0 / baseline.0);
                 per_cpu.push(subject.0);
                 per_wall.push(subject.1);
             }

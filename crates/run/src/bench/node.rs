@@ -38,9 +38,9 @@ const WORDS_BYTES: usize = 4 << 20;
 const EVENTS_PER_PULL: usize = 4096;
 /// How long a mesh may take to come about.
 const MESH_WAIT: Duration = Duration::from_secs(30);
-/// How long a node of the yardstick sleeps when it can do nothing.
+/// How long a node of the baseline sleeps when it can do nothing.
 const WAIT: Duration = Duration::from_millis(1);
-/// Far longer than a bench: nobody is taken for dead while the yardstick has its turn.
+/// Far longer than a bench: nobody is taken for dead while the baseline has its turn.
 const NEVER_MS: u64 = 3_600_000;
 /// Fields of a part and of each of its events with one fragment, bytes.
 const PART_HEAD: usize = 68;
@@ -61,7 +61,7 @@ pub struct Role {
     pub range_events: u32,
     /// Where the manager listens.
     pub manager: String,
-    /// Where each builder unit listens, and its receiver of the yardstick.
+    /// Where each builder unit listens, and its receiver of the baseline.
     pub builders: Vec<(String, String)>,
 }
 
@@ -287,7 +287,7 @@ impl Node {
         }
     }
 
-    /// The yardstick's sender: messages of the size of a part, strictly in turn.
+    /// The baseline's sender: messages of the size of a part, strictly in turn.
     fn send(&mut self, count: u64) -> io::Result<()> {
         let mut message = Message::default();
         let receivers = self.bare.len();
@@ -305,7 +305,7 @@ impl Node {
         Ok(())
     }
 
-    /// The yardstick's receiver.
+    /// The baseline's receiver.
     fn receive(&mut self, count: u64) -> io::Result<()> {
         let mut set = ReadySet::new()?;
         for (key, peer) in self.bare.iter().enumerate() {

@@ -100,7 +100,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sudo thalweg qualify watershed --testbed rate=800Mbit,depth=8MB,datagram=8972\n  thalweg qualify storage /data --needs 800MB/s"
     )]
     Qualify(Qualify),
-    /// Measure a part of the path against a yardstick
+    /// Measure a part of the path against a baseline
     #[command(after_help = "Examples:\n  thalweg bench list\n  thalweg bench decode --json")]
     Bench(Bench),
     /// One process of a bench that needs several

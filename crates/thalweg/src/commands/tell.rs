@@ -47,11 +47,11 @@ pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
 
 /// A figure in a line; of a sweep, a line for each of its points.
 fn figure(m: &Measurement) -> String {
-    let Measurement { bench, value, unit, ratio, yardstick, yardstick_value, clock, cores, repeats, .. } = m;
+    let Measurement { bench, value, unit, ratio, baseline, baseline_value, clock, cores, repeats, .. } = m;
     let range = m.ratio_range.map_or(String::new(), |[low, high]| format!(" [{low:.2} to {high:.2}]"));
-    let (value, yardstick_value) = (si(*value), si(*yardstick_value));
+    let (value, baseline_value) = (si(*value), si(*baseline_value));
     let mut text = format!(
-        "{bench:<18} {value:>9}{unit}  {ratio:.3}{range} of {yardstick} ({yardstick_value}{unit}), {clock}, {cores} core(s), median of {repeats}",
+        "{bench:<18} {value:>9}{unit}  {ratio:.3}{range} of {baseline} ({baseline_value}{unit}), {clock}, {cores} core(s), median of {repeats}",
     );
     for point in m.parameters.get("sweep").and_then(|sweep| sweep.as_array()).into_iter().flatten() {
         let number = |name: &str| point[name].as_f64().unwrap_or(f64::NAN);
