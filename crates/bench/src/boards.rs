@@ -129,7 +129,7 @@ pub struct Work {
     rate_hz: Option<f64>,
     /// Share of the payload's bytes that are random; the rest is 0.
     random_share: f64,
-    /// What each board can hold back, and as much in the kernel's send buffer; without it what emulated boards have.
+    /// What each board can keep, and as much in the kernel's send buffer; without it what emulated boards have.
     held_bytes: Option<usize>,
 }
 
@@ -166,7 +166,7 @@ impl Work {
         Work { random_share, ..self }
     }
 
-    /// Boards that can hold back so much each, beside as much in the kernel: how far one may be ahead of another.
+    /// Boards that can keep so much each, beside as much in the kernel: how far one may be ahead of another.
     pub fn holding(self, held_bytes: Option<usize>) -> Work {
         Work { held_bytes, ..self }
     }

@@ -26,7 +26,7 @@ use super::building::Building;
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
-/// Each board can hold back half a MiB, in its FIFO and in the kernel's send buffer.
+/// Each board can keep half a MiB, in its FIFO and in the kernel's send buffer.
 const BUILD: Shape = Shape { bench: "build", held_bytes: None };
 /// 128 KiB instead. Less than 64 KiB in the kernel is less than a segment on loopback, and waits for acknowledgements.
 const IN_STEP: Shape = Shape { bench: "build-in-step", held_bytes: Some(64 << 10) };

@@ -261,7 +261,7 @@ fn event_benches() -> [Bench; 9] {
         ),
         bench(
             "build-in-step",
-            "the same of boards that hold back 128 KiB each instead of 512",
+            "the same of boards that keep 128 KiB each instead of 512",
             build::build_in_step,
         ),
         bench(

@@ -5,7 +5,7 @@
 //!                  │          │                  │          │
 //!                 (counted)   in        out · overhead · lost · held
 //! ```
-//! Every stream format counts the same things at the same places: what came in, what is held back because its unit
+//! Every stream format counts the same things at the same places: what came in, what is carried because its unit
 //! has not ended, what the receiver had to give up, and what was unfinished when the source ended. So a format whose units
 //! are frames only says how to [`Cut`] them, and [`StreamUnpack`] is its framing.
 
@@ -25,9 +25,9 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
     /// The right to read them.
     pub received: &'a Frames,
-    /// Why what was held back before is gone, when it is: the piece begins in the middle of something.
+    /// Why what was carried is gone, when it is: the piece begins in the middle of something.
     pub interrupted: Option<LossReason>,
-    /// The stream ends behind the piece, which was cut before and held back as a whole.
+    /// The stream ends behind the piece, which was cut before and carried as a whole.
     pub last: bool,
 }
 
@@ -116,7 +116,7 @@ pub fn first_of_chain_to_end(
     (0..bytes.len()).find(|at| reaches_end[*at] && begins(&bytes[*at..]))
 }
 
-/// Counters of a stream framing, with what it holds back.
+/// Counters of a stream framing, with what it carries.
 #[derive(Debug, Default)]
 pub struct StreamCounts {
     /// Datagrams (receive calls), bytes and frames of the framing.

@@ -2,7 +2,7 @@
 
 use super::columns::Columns;
 use super::counters::BuilderCounters;
-use super::parking::Parking;
+use super::deferred::DeferredFragments;
 use super::rows::Rows;
 use super::settings::Settings;
 use thalweg_data::Slice;
@@ -15,7 +15,7 @@ pub struct Budget {
     /// What is known of each open trigger.
     pub rows: u64,
     /// Places of fragments that came too early.
-    pub parked: u64,
+    pub deferred: u64,
     /// Slices beyond the first of fragments that came in pieces.
     pub chained: u64,
     /// Counts and counters.
@@ -30,7 +30,7 @@ impl Budget {
         Budget {
             columns: Columns::byte_size(sources, settings.depth) as u64,
             rows: Rows::byte_size(settings.depth) as u64 + 8 * settings.depth as u64,
-            parked: Parking::byte_size(sources, settings.depth) as u64,
+            deferred: DeferredFragments::byte_size(sources, settings.depth) as u64,
             chained: (settings.chained_slices_of(sources) * size_of::<Slice>()) as u64,
             counters: BuilderCounters::byte_size(sources) as u64,
             payload: settings.bytes_per_source(sources).saturating_mul(sources as u64),
@@ -39,7 +39,7 @@ impl Budget {
 
     /// What the builder allocates itself.
     pub fn own(&self) -> u64 {
-        self.columns + self.rows + self.parked + self.chained + self.counters
+        self.columns + self.rows + self.deferred + self.chained + self.counters
     }
 
     /// The items by name, as printed.
@@ -47,7 +47,7 @@ impl Budget {
         [
             ("columns", self.columns),
             ("rows", self.rows),
-            ("parked", self.parked),
+            ("deferred", self.deferred),
             ("chained slices", self.chained),
             ("counters", self.counters),
             ("payload in the sources' blocks", self.payload),

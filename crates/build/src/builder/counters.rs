@@ -135,11 +135,11 @@ impl BuilderCounters {
         self.unknown.lost(LossReason::UnknownSource, Unit::Bytes, bytes);
     }
 
-    /// Brings the counters of all sources that were touched up to date. `parked` says what of a source is parked.
-    pub fn update(&mut self, counts: &mut [Source], parked: impl Fn(usize) -> (u64, u64)) {
+    /// Brings the counters of all sources that were touched up to date. `deferred` says what of a source is deferred.
+    pub fn update(&mut self, counts: &mut [Source], deferred: impl Fn(usize) -> (u64, u64)) {
         while let Some(source) = self.touched.pop() {
             let source = source as usize;
-            self.sources[source].update(&mut counts[source], parked(source));
+            self.sources[source].update(&mut counts[source], deferred(source));
         }
     }
 
@@ -152,15 +152,15 @@ impl BuilderCounters {
 }
 
 impl SourceCounters {
-    fn update(&mut self, counts: &mut Source, (parked, parked_bytes): (u64, u64)) {
+    fn update(&mut self, counts: &mut Source, (deferred, deferred_bytes): (u64, u64)) {
         let Source { new, new_bytes, gone, gone_bytes, missing, .. } = *counts;
         let (gone, missing) = (u64::from(gone), u64::from(missing));
         self.build.input(Unit::Fragments, u64::from(new));
         self.build.input(Unit::Bytes, new_bytes);
         self.build.output(Unit::Fragments, gone);
         self.build.output(Unit::Bytes, gone_bytes);
-        self.build.set_held(Unit::Fragments, u64::from(counts.held) + parked);
-        self.build.set_held(Unit::Bytes, counts.held_bytes + parked_bytes);
+        self.build.set_held(Unit::Fragments, u64::from(counts.held) + deferred);
+        self.build.set_held(Unit::Bytes, counts.held_bytes + deferred_bytes);
         if gone + missing > 0 {
             self.wire.input(Unit::Fragments, gone + missing);
             self.wire.output(Unit::Fragments, gone);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  number ─ extend ─► in the room? ─► entry has another number? ─► write, count
-//!                        └ no: parked, late, out of the window       └ no: a duplicate
+//!                        └ no: deferred, late, out of the window       └ no: a duplicate
 //! ```
 
 use thalweg_data::prefetch::prefetch;
@@ -10,8 +10,8 @@ use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice, SourceI
 
 use super::columns::{EMPTY, Entry};
 use super::counters::index_of;
+use super::deferred::Deferred;
 use super::dumps::Unused;
-use super::parking::Parked;
 use super::rows::CLOSED;
 use super::window::distance;
 use super::{Builder, Phase};
@@ -29,7 +29,7 @@ struct Incoming<'a> {
 
 impl Builder {
     /// Takes fragments from the start of the batch on, and returns how many: fewer than all when one comes too early and there
-    /// is no more place to park it. Then pull, and offer the rest with [`Builder::insert_from`]; hold back its source, or
+    /// is no more capacity to defer it. Then pull, and offer the rest with [`Builder::insert_from`]; do not read its source, or
     /// [`Builder::refuse`] it, when that helps nothing.
     #[must_use = "what was not taken has to be offered again, or refused"]
     pub fn insert(&mut self, batch: &Fragments) -> usize {
@@ -72,7 +72,7 @@ impl Builder {
         self.counters.prefetch(next);
     }
 
-    /// Counts fragments from `first` on, which were not taken and cannot be held back, as lost.
+    /// Counts fragments from `first` on, which were not taken and cannot wait, as lost.
     pub fn refuse(&mut self, batch: &Fragments, first: usize) {
         for (fragment, slices) in batch.iter().skip(first) {
             let bytes = slices.iter().map(|slice| u64::from(slice.length)).sum();
@@ -182,7 +182,7 @@ impl Builder {
         self.place(incoming)
     }
 
-    /// Into the column, the parking, or the counters.
+    /// Into the column, the deferred fragments, or the counters.
     fn place(&mut self, incoming: Incoming) -> bool {
         let Incoming { fragment, slices, source, bytes, mark, .. } = incoming;
         let ahead = self.ahead(source, fragment.trigger);
@@ -207,19 +207,19 @@ impl Builder {
             return true;
         }
         let far = begun && self.is_far(ahead);
-        if self.parking.is_full(source) {
+        if self.deferred.is_full(source) {
             return far && self.lose(LossReason::OutOfWindow, incoming);
         }
         let slice = self.keep_slices(incoming);
         let chained = (slices.len() as u32).wrapping_sub(1);
-        let parked = Parked { raw: fragment.trigger, ticks: fragment.ticks, slice, bytes, chained, mark };
-        self.parking.push(source, parked);
+        let deferred = Deferred { raw: fragment.trigger, ticks: fragment.ticks, slice, bytes, chained, mark };
+        self.deferred.push(source, deferred);
         self.held_bytes += bytes;
         self.count_incoming(source, bytes);
         self.jumped |= far;
         self.sources[source].strayed = far;
         self.unsettled = true;
-        if !begun && self.parking.length(source) == 1 {
+        if !begun && self.deferred.length(source) == 1 {
             self.try_to_begin();
         }
         true

@@ -3,7 +3,7 @@
 //! ```text
 //!  Fragments ─ insert ─► column of its source, row of its trigger ─┐ complete, of age, or in the way
 //!                │                                                 └─ choose ─► gather ─► Events
-//!                ├─► parked: too early                                          row by row, column by column
+//!                ├─► deferred: too early                                          row by row, column by column
 //!                └─► counted: late, doubled, out of the window, of an unknown source, of another run
 //! ```
 //! Nothing is copied but 32 bytes per fragment; payload stays in the blocks where it was received. Whoever feeds a builder
@@ -34,10 +34,10 @@ mod chains;
 mod choose;
 mod columns;
 mod counters;
+mod deferred;
 mod dumps;
 mod gather;
 mod insert;
-mod parking;
 mod rows;
 pub mod settings;
 mod settle;
@@ -61,9 +61,9 @@ use chains::Chains;
 use choose::Chosen;
 use columns::Columns;
 use counters::{BuilderCounters, Source, index_of};
+use deferred::DeferredFragments;
 use dumps::Dumps;
 use gather::Cursor;
-use parking::Parking;
 use rows::Rows;
 use settings::{Incomplete, Settings};
 use window::Lead;
@@ -102,8 +102,8 @@ pub struct Standing {
     pub span: u64,
     /// Of these, triggers with fragments that wait.
     pub open_events: usize,
-    /// Fragments that came too early and are parked.
-    pub parked: usize,
+    /// Fragments that came too early and are deferred.
+    pub deferred: usize,
     /// Payload that waits, in bytes.
     pub held_bytes: u64,
     /// Blocks that the payload keeps from their pools.
@@ -126,18 +126,18 @@ pub struct Builder {
     /// Numbers from the base on that are taken as they come in.
     room: u64,
     lead: Lead,
-    /// What is parked can be taken once the base is here.
+    /// What is deferred can be taken once the base is here.
     pressure: u64,
     blocks: Blocks,
     chains: Chains,
-    parking: Parking,
+    deferred: DeferredFragments,
     /// A fragment in pieces was not taken because there was no link for them.
     short_of_links: bool,
-    /// Something far away was parked, and not yet compared with the others.
+    /// Something far away was deferred, and not yet compared with the others.
     jumped: bool,
-    /// What is parked is to be looked at again: the room has moved, or there is more of it.
+    /// What is deferred is to be looked at again: the room has moved, or there is more of it.
     unsettled: bool,
-    /// When the first of what was parked far away is given up.
+    /// When the first of what was deferred far away is given up.
     given_up_ns: u64,
     /// Incomplete events before this one leave now: their blocks are needed.
     forced: u64,
@@ -188,7 +188,7 @@ impl Builder {
             short_of_links: false,
             blocks: Blocks::new(),
             chains: Chains::new(settings.chained_slices_of(count)),
-            parking: Parking::new(count, settings.depth),
+            deferred: DeferredFragments::new(count, settings.depth),
             jumped: false,
             unsettled: false,
             given_up_ns: u64::MAX,
@@ -224,7 +224,7 @@ impl Builder {
     pub fn start_run(&mut self, run: u32) {
         self.blocks = Blocks::new();
         self.chains.clear();
-        self.parking.clear();
+        self.deferred.clear();
         self.columns.clear();
         self.counters.clear();
         self.dumps.clear();
@@ -373,9 +373,9 @@ impl Builder {
     }
 
     fn update_counters(&mut self) {
-        let parking = &self.parking;
+        let deferred = &self.deferred;
         self.counters
-            .update(&mut self.sources, |source| (parking.length(source) as u64, parking.bytes(source)));
+            .update(&mut self.sources, |source| (deferred.length(source) as u64, deferred.bytes(source)));
         self.counters.events.input(Unit::Events, self.rows.take_opened());
         self.counters.note(Noted::Unseen, self.rows.take_unseen());
         self.counters.note(Noted::Numbers, self.rows.take_numbers());
@@ -404,10 +404,10 @@ impl Builder {
     pub fn wants(&self, source: SourceId) -> bool {
         let index = index_of(source, self.first_source);
         let Some(counts) = self.sources.get(index) else { return true };
-        if self.parking.is_half_full(index) && !self.has_jumped(index) {
+        if self.deferred.is_half_full(index) && !self.has_jumped(index) {
             return false;
         }
-        let below = counts.held_bytes + self.parking.bytes(index) < self.bytes_per_source;
+        let below = counts.held_bytes + self.deferred.bytes(index) < self.bytes_per_source;
         below || self.rows.open() > 0 && !self.columns.has(index, self.rows.oldest)
     }
 
@@ -424,7 +424,7 @@ impl Builder {
 
     /// Whether nothing waits here.
     pub fn is_empty(&self) -> bool {
-        self.rows.open() == 0 && self.parking.total() == 0
+        self.rows.open() == 0 && self.deferred.total() == 0
     }
 
     /// Fragments and bytes of one source: came in, left in events, lost, held.
@@ -470,7 +470,7 @@ impl Builder {
             base: self.rows.base,
             span: self.rows.highest - self.rows.base,
             open_events: self.rows.open(),
-            parked: self.parking.total(),
+            deferred: self.deferred.total(),
             held_bytes: self.held_bytes,
             blocks: self.blocks.used(),
         }

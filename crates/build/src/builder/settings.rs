@@ -67,7 +67,7 @@ impl Default for Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Incomplete {
-    /// It is waited for, for ever: the sources are held back meanwhile. At the end of the run what is there leaves.
+    /// It is waited for, for ever: the sources are not read meanwhile. At the end of the run what is there leaves.
     Wait,
     /// It leaves as it is, with the list of missing sources.
     #[default]
@@ -85,7 +85,7 @@ pub enum Full {
     /// The oldest event is closed as `incomplete` says. For datagrams, which cannot wait.
     #[default]
     Close,
-    /// The sources are held back until the oldest event is complete or of age. For streams.
+    /// The sources are not read until the oldest event is complete or of age. For streams.
     Hold,
 }
 

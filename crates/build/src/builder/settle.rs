@@ -1,7 +1,7 @@
-//! What becomes of fragments that came too early: taken, given up, or parked on; and where a run's numbers begin.
+//! What becomes of fragments that came too early: taken, given up, or deferred further; and where a run's numbers begin.
 //!
 //! ```text
-//!  parked ─┬─ the room has come to it ──► column
+//!  deferred ─┬─ the room has come to it ──► column
 //!          ├─ two sources agree on a jump ──► the window follows
 //!          └─ of age, and nobody agreed ──► out of window
 //! ```
@@ -9,15 +9,15 @@
 use thalweg_data::{LossReason, Slice};
 
 use super::columns::{EMPTY, Entry};
-use super::parking::Parked;
+use super::deferred::Deferred;
 use super::settings::Incomplete;
 use super::window::distance;
 use super::{Builder, Phase};
 
 impl Builder {
-    /// Looks at everything parked, when something has changed for it.
+    /// Looks at everything deferred, when something has changed for it.
     pub(super) fn settle(&mut self) {
-        if self.parking.total() == 0 {
+        if self.deferred.total() == 0 {
             self.pressure = 0;
             return;
         }
@@ -32,7 +32,7 @@ impl Builder {
             self.jumped = false;
             self.seek_agreement();
         }
-        // What is taken may make room for what is parked of others.
+        // What is taken may make room for what is deferred of others.
         while self.settle_once() {}
         self.unsettled = false;
     }
@@ -41,10 +41,10 @@ impl Builder {
         (self.pressure, self.given_up_ns) = (0, u64::MAX);
         let mut taken = false;
         for source in 0..self.sources.len() {
-            for _ in 0..self.parking.length(source) {
-                if let Some(parked) = self.parking.pop(source) {
-                    self.held_bytes -= parked.bytes;
-                    taken |= self.reconsider(source, parked);
+            for _ in 0..self.deferred.length(source) {
+                if let Some(deferred) = self.deferred.pop(source) {
+                    self.held_bytes -= deferred.bytes;
+                    taken |= self.reconsider(source, deferred);
                     self.counters.touch(source, &mut self.sources[source]);
                 }
             }
@@ -53,20 +53,20 @@ impl Builder {
     }
 
     /// Returns whether it was taken.
-    fn reconsider(&mut self, source: usize, parked: Parked) -> bool {
-        let ahead = self.ahead(source, parked.raw);
+    fn reconsider(&mut self, source: usize, deferred: Deferred) -> bool {
+        let ahead = self.ahead(source, deferred.raw);
         if ahead < 0 {
-            self.give_up(source, parked, self.word_for_the_past(source, ahead));
+            self.give_up(source, deferred, self.word_for_the_past(source, ahead));
             return false;
         }
         let trigger = self.rows.base.wrapping_add_signed(ahead);
         if (ahead as u64) < self.window_room() {
-            let entry = Entry { trigger, ticks: parked.ticks, slice: parked.slice };
+            let entry = Entry { trigger, ticks: deferred.ticks, slice: deferred.slice };
             let doubled = self.columns.has(source, trigger);
-            let taken = self.store(source, entry, (parked.bytes, parked.chained), parked.mark);
+            let taken = self.store(source, entry, (deferred.bytes, deferred.chained), deferred.mark);
             if !taken {
                 let reason = if doubled { LossReason::DuplicateFragment } else { LossReason::LateFragment };
-                self.give_up(source, parked, reason);
+                self.give_up(source, deferred, reason);
             }
             return taken;
         }
@@ -75,9 +75,9 @@ impl Builder {
             self.sources.len() - self.ended <= 1 || self.phase == Phase::Ending && !self.is_far(ahead);
         let trusted = trigger < self.lead.limit(base, depth, alone);
         if self.is_far(ahead) && !trusted {
-            let until_ns = parked.mark.0.saturating_add(self.age_ns());
+            let until_ns = deferred.mark.0.saturating_add(self.age_ns());
             if self.now.0 >= until_ns || self.phase == Phase::Ending {
-                self.give_up(source, parked, LossReason::OutOfWindow);
+                self.give_up(source, deferred, LossReason::OutOfWindow);
                 return false;
             }
             self.given_up_ns = self.given_up_ns.min(until_ns);
@@ -85,8 +85,8 @@ impl Builder {
         if trusted {
             self.pressure = self.pressure.max(trigger + 1 - depth);
         }
-        self.held_bytes += parked.bytes;
-        self.parking.push(source, parked);
+        self.held_bytes += deferred.bytes;
+        self.deferred.push(source, deferred);
         false
     }
 
@@ -94,9 +94,9 @@ impl Builder {
         self.settings.age_ms.saturating_mul(1_000_000)
     }
 
-    /// Counts a parked fragment as lost and lets go of its bytes.
-    fn give_up(&mut self, source: usize, parked: Parked, reason: LossReason) {
-        let Parked { raw, slice, bytes, mark, .. } = parked;
+    /// Counts a deferred fragment as lost and lets go of its bytes.
+    fn give_up(&mut self, source: usize, deferred: Deferred, reason: LossReason) {
+        let Deferred { raw, slice, bytes, mark, .. } = deferred;
         let unused = self.unused(reason, self.source_id(source), raw, mark, bytes);
         self.dumps.keep(unused, || match slice.tag {
             EMPTY => &[],
@@ -120,10 +120,10 @@ impl Builder {
         bytes
     }
 
-    /// Whether what is parked of a source lies so far ahead that its numbers cannot be right, or all others' are wrong.
+    /// Whether what is deferred of a source lies so far ahead that its numbers cannot be right, or all others' are wrong.
     pub(super) fn has_jumped(&self, source: usize) -> bool {
-        let mut parked = self.parking.iter(source);
-        self.phase == Phase::Running && parked.any(|parked| self.is_far(self.ahead(source, parked.raw)))
+        let mut deferred = self.deferred.iter(source);
+        self.phase == Phase::Running && deferred.any(|deferred| self.is_far(self.ahead(source, deferred.raw)))
     }
 
     /// Lets the window follow where two sources have jumped alike and stay there. A number damaged now and then is not
@@ -132,8 +132,11 @@ impl Builder {
         let sources = self.sources.len();
         let far = |source: usize| {
             let stays = self.sources[source].strayed;
-            let parked = self.parking.iter(source).filter(|_| stays);
-            parked.map(|parked| self.ahead(source, parked.raw)).filter(|ahead| self.is_far(*ahead)).last()
+            let deferred = self.deferred.iter(source).filter(|_| stays);
+            deferred
+                .map(|deferred| self.ahead(source, deferred.raw))
+                .filter(|ahead| self.is_far(*ahead))
+                .last()
         };
         let half = self.settings.depth as u64 / 2;
         let agreed = (0..sources).filter_map(|one| Some((one, far(one)?))).find_map(|(one, ahead)| {
@@ -151,7 +154,7 @@ impl Builder {
     /// where one says that has been reset.
     pub(super) fn try_to_begin(&mut self) {
         let alone = self.sources.len() - self.ended <= 1;
-        let found = self.agreed_beginning().or_else(|| if alone { self.first_parked() } else { None });
+        let found = self.agreed_beginning().or_else(|| if alone { self.first_deferred() } else { None });
         let found = found.or_else(|| self.lone_beginning());
         if let Some(source) = found {
             self.begin_near(source);
@@ -160,17 +163,17 @@ impl Builder {
 
     /// Begins where it can, since nothing else will come.
     pub(super) fn begin_with_what_is_there(&mut self) {
-        if let Some(source) = self.agreed_beginning().or_else(|| self.first_parked()) {
+        if let Some(source) = self.agreed_beginning().or_else(|| self.first_deferred()) {
             self.begin_near(source);
         }
     }
 
-    fn first_parked(&self) -> Option<usize> {
-        (0..self.sources.len()).find(|source| self.parking.length(*source) > 0)
+    fn first_deferred(&self) -> Option<usize> {
+        (0..self.sources.len()).find(|source| self.deferred.length(*source) > 0)
     }
 
     fn first_number(&self, source: usize) -> Option<u64> {
-        self.parking.iter(source).next().map(|parked| parked.raw)
+        self.deferred.iter(source).next().map(|deferred| deferred.raw)
     }
 
     fn shift(&self, source: usize) -> u32 {
@@ -197,7 +200,7 @@ impl Builder {
         }
         let half = self.settings.depth as u64 / 2;
         (0..self.sources.len()).find(|source| {
-            self.parking
+            self.deferred
                 .iter(*source)
                 .next()
                 .is_some_and(|first| first.raw < half && self.now.since_ns(first.mark) >= self.age_ns())
@@ -211,7 +214,7 @@ impl Builder {
         };
         let distances = (0..self.sources.len()).flat_map(|other| {
             let shift = self.shift(other).max(self.shift(source));
-            self.parking.iter(other).map(move |parked| distance(parked.raw, raw, shift))
+            self.deferred.iter(other).map(move |deferred| distance(deferred.raw, raw, shift))
         });
         let lowest = distances.filter(|distance| *distance > -quarter).min().unwrap_or(0);
         // Numbers that have just come round: what came before has to have one, too.

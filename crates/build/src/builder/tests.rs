@@ -123,8 +123,8 @@ impl Bench {
             let rows = &self.builder.rows;
             let open = (rows.base..rows.highest).filter(|trigger| rows.get(*trigger).is_open());
             let waiting = open.filter(|trigger| self.builder.columns.has(source.index(), *trigger)).count();
-            let parked = self.builder.parking.length(source.index());
-            assert_eq!(counters.held(Unit::Fragments), (waiting + parked) as u64, "held of {source}");
+            let deferred = self.builder.deferred.length(source.index());
+            assert_eq!(counters.held(Unit::Fragments), (waiting + deferred) as u64, "held of {source}");
             held_bytes += counters.held(Unit::Bytes);
         }
         assert_eq!(self.builder.held_bytes(), held_bytes);
@@ -301,7 +301,7 @@ fn boards_of_different_widths_go_together() {
 fn a_board_that_missed_the_reset_does_not_define_the_run() {
     let mut bench = Bench::new(&small(), 3);
     bench.feed(2, &[50_000, 50_001]);
-    assert_eq!(bench.builder.standing().parked, 2);
+    assert_eq!(bench.builder.standing().deferred, 2);
     (0..2).for_each(|source| bench.feed(source, &[0, 1]));
     assert_eq!(bench.builder.open_events(), 2);
     bench.wait_ms(100);
@@ -346,7 +346,7 @@ fn one_board_alone_does_not_move_the_window() {
     assert_eq!(bench.triggers(), (0..40).collect::<Vec<_>>());
     assert!(bench.builder.wants(SourceId(3)), "a jump holds nobody back");
     bench.wait_ms(100);
-    assert_eq!((bench.lost(3, LossReason::OutOfWindow), bench.builder.standing().parked), (1, 0));
+    assert_eq!((bench.lost(3, LossReason::OutOfWindow), bench.builder.standing().deferred), (1, 0));
     bench.end();
 }
 

@@ -1,9 +1,9 @@
 //! Which trigger numbers are taken: short numbers made long, and how far ahead one source may be of the others.
 //!
 //! ```text
-//!          late │ taken                            │ parked: too early, until others get there
+//!          late │ taken                            │ deferred: too early, until others get there
 //!  ─────────────┼──────────────────────────────────┼─────────────────────────┬───────────────────► trigger
-//!             base    second-fastest source ─ ½ depth ─►                base + 2 depth: a jump, parked until
+//!             base    second-fastest source ─ ½ depth ─►                base + 2 depth: a jump, deferred until
 //!                                                                       a second source agrees, else out of window
 //! ```
 //! A number of n bits stands for the extended number that is nearest to the window's base.

@@ -148,7 +148,7 @@ impl State {
         }
     }
 
-    /// What was held back is gone: the stream goes on in the middle of a block.
+    /// What was carried is gone: the stream goes on in the middle of a block.
     fn interrupt(&mut self, piece: &Piece<'_>, counts: &mut StreamCounts) {
         if let Some(reason) = piece.interrupted {
             match reason {

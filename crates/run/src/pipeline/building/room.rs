@@ -87,7 +87,7 @@ impl Readout<Building> {
             let (feed, standing) = (&self.work.feed, self.work.feed.builder.standing());
             let pending: usize =
                 feed.pending.iter().map(|pending| pending.batch.fragments.len() - pending.taken).sum();
-            let now = Some((pending, standing.open_events, standing.parked, standing.base));
+            let now = Some((pending, standing.open_events, standing.deferred, standing.base));
             if pending == 0 || now == before || feed.builder.stop().is_some() {
                 break;
             }

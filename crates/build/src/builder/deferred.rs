@@ -9,7 +9,7 @@ use thalweg_data::{Mark, Slice};
 
 /// A fragment outside the window.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Parked {
+pub(super) struct Deferred {
     /// The number as the board sent it.
     pub raw: u64,
     pub ticks: u64,
@@ -23,8 +23,8 @@ pub(super) struct Parked {
     pub mark: Mark,
 }
 
-/// Fragments of one source that may be parked: no more than half the window, so that a source which runs ahead without a gap
-/// is held back long before it is taken for one that has jumped.
+/// Fragments of one source that may be deferred: no more than half the window, so that a source which runs ahead without a gap
+/// is not read long before it is taken for one that has jumped.
 fn places_for(depth: usize) -> usize {
     (depth / 2).min(64)
 }
@@ -38,18 +38,18 @@ struct Queue {
 }
 
 /// The queues of all sources.
-pub(super) struct Parking {
-    places: Vec<Parked>,
+pub(super) struct DeferredFragments {
+    places: Vec<Deferred>,
     per_source: usize,
     queues: Vec<Queue>,
     total: usize,
 }
 
-impl Parking {
-    pub fn new(sources: usize, depth: usize) -> Parking {
+impl DeferredFragments {
+    pub fn new(sources: usize, depth: usize) -> DeferredFragments {
         let per_source = places_for(depth);
-        Parking {
-            places: vec![Parked::default(); sources * per_source],
+        DeferredFragments {
+            places: vec![Deferred::default(); sources * per_source],
             per_source,
             queues: vec![Queue::default(); sources],
             total: 0,
@@ -58,7 +58,7 @@ impl Parking {
 
     /// Memory of the queues, in bytes.
     pub fn byte_size(sources: usize, depth: usize) -> usize {
-        sources * (places_for(depth) * size_of::<Parked>() + size_of::<Queue>())
+        sources * (places_for(depth) * size_of::<Deferred>() + size_of::<Queue>())
     }
 
     /// Forgets everything.
@@ -67,12 +67,12 @@ impl Parking {
         self.total = 0;
     }
 
-    /// Fragments parked, of all sources.
+    /// Fragments deferred, of all sources.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Fragments of one source that are parked.
+    /// Fragments of one source that are deferred.
     pub fn length(&self, source: usize) -> usize {
         self.queues[source].length
     }
@@ -91,31 +91,31 @@ impl Parking {
         self.queues[source].length > self.per_source / 2
     }
 
-    /// The one parked longest, and so on.
-    pub fn iter(&self, source: usize) -> impl Iterator<Item = &Parked> {
+    /// The one deferred longest, and so on.
+    pub fn iter(&self, source: usize) -> impl Iterator<Item = &Deferred> {
         let Queue { first, length, .. } = self.queues[source];
         (first..first + length)
             .map(move |place| &self.places[source * self.per_source + place % self.per_source])
     }
 
     /// Parks one. The caller has looked that there is room.
-    pub fn push(&mut self, source: usize, parked: Parked) {
+    pub fn push(&mut self, source: usize, deferred: Deferred) {
         let queue = &mut self.queues[source];
-        self.places[source * self.per_source + (queue.first + queue.length) % self.per_source] = parked;
+        self.places[source * self.per_source + (queue.first + queue.length) % self.per_source] = deferred;
         queue.length += 1;
-        queue.bytes += parked.bytes;
+        queue.bytes += deferred.bytes;
         self.total += 1;
     }
 
-    /// Takes out the one parked longest.
-    pub fn pop(&mut self, source: usize) -> Option<Parked> {
+    /// Takes out the one deferred longest.
+    pub fn pop(&mut self, source: usize) -> Option<Deferred> {
         let queue = &mut self.queues[source];
         queue.length = queue.length.checked_sub(1)?;
-        let parked = self.places[source * self.per_source + queue.first];
+        let deferred = self.places[source * self.per_source + queue.first];
         queue.first = (queue.first + 1) % self.per_source;
-        queue.bytes -= parked.bytes;
+        queue.bytes -= deferred.bytes;
         self.total -= 1;
-        Some(parked)
+        Some(deferred)
     }
 }
 
@@ -125,16 +125,16 @@ mod tests {
 
     #[test]
     fn queues_go_round() {
-        let mut parking = Parking::new(2, 1024);
+        let mut deferred = DeferredFragments::new(2, 1024);
         for raw in 0..1000 {
-            parking.push(1, Parked { raw, bytes: 10, ..Parked::default() });
-            if parking.is_full(1) {
-                assert_eq!(parking.iter(1).next().map(|parked| parked.raw), Some(raw + 1 - 64));
-                assert_eq!(parking.pop(1).map(|parked| parked.raw), Some(raw + 1 - 64));
+            deferred.push(1, Deferred { raw, bytes: 10, ..Deferred::default() });
+            if deferred.is_full(1) {
+                assert_eq!(deferred.iter(1).next().map(|deferred| deferred.raw), Some(raw + 1 - 64));
+                assert_eq!(deferred.pop(1).map(|deferred| deferred.raw), Some(raw + 1 - 64));
             }
         }
-        assert_eq!((parking.length(0), parking.length(1), parking.total()), (0, 64 - 1, 64 - 1));
-        assert_eq!(parking.bytes(1), 10 * (64 - 1));
-        assert!(parking.pop(0).is_none());
+        assert_eq!((deferred.length(0), deferred.length(1), deferred.total()), (0, 64 - 1, 64 - 1));
+        assert_eq!(deferred.bytes(1), 10 * (64 - 1));
+        assert!(deferred.pop(0).is_none());
     }
 }
