@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why the page cannot be served. The message is what the operator reads.
 #[derive(Debug, thiserror::Error)]
 pub enum MonitorError {
-    /// A key of `[monitor]` that cannot be meant.
+    /// A key of `[monitor]` that are invalid.
     #[error("[monitor] {key} {message}")]
     Setting {
         /// The key.

@@ -167,7 +167,7 @@ pub trait Experiment: Send + Sync + 'static {
     /// Keeps only pulses of a channel for which the expression holds; an empty one keeps all.
     ///
     /// # Errors
-    /// When the expression cannot be meant.
+    /// When the expression is invalid.
     fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), Refused>;
 
     /// The recorded runs, newest first.

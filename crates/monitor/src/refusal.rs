@@ -28,7 +28,7 @@ impl Refusal {
         Refusal::new(StatusCode::NOT_FOUND, what, advice)
     }
 
-    /// The request cannot be meant.
+    /// The request is invalid.
     pub fn bad(error: impl Into<String>, advice: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, error, advice)
     }

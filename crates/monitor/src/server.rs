@@ -67,7 +67,7 @@ impl Monitor {
     /// Serves the page until the monitor is dropped.
     ///
     /// # Errors
-    /// When the settings cannot be meant, certificate or token cannot be read, or the address cannot be listened at.
+    /// When the settings are invalid, certificate or token cannot be read, or the address cannot be listened at.
     pub fn start(settings: &Settings, experiment: Arc<dyn Experiment>) -> Result<Monitor, MonitorError> {
         let checked = settings.checked()?;
         let tls = match &checked.tls {

@@ -27,7 +27,7 @@ impl Processing {
     /// them: which channel is whose cannot be told then, but hits can be recorded.
     ///
     /// # Errors
-    /// What cannot be meant, and what to write.
+    /// What is invalid, and what to write.
     pub(crate) fn of(configuration: &Configuration) -> Result<Option<Processing>, String> {
         let names: Vec<String> =
             configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();

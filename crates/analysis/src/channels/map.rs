@@ -64,7 +64,7 @@ impl ChannelMap {
     /// before rows of a file.
     ///
     /// # Errors
-    /// When two sources send the same channel, or something described cannot be meant.
+    /// When two sources send the same channel, or a description is invalid.
     pub fn new(
         sources: &[SourceChannels],
         described: &[ChannelSettings],

@@ -22,7 +22,7 @@ pub use map::{COEFFICIENTS, Channel, ChannelMap, NO_GROUP, SourceChannels};
 pub(crate) use map::{by_channel, polynomial};
 pub use settings::{ChannelSettings, Settings};
 
-/// A description of channels that cannot be meant.
+/// An invalid description of channels.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChannelError {
     /// Two sources number their channels alike.

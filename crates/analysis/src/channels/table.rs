@@ -41,7 +41,7 @@ impl Column {
 /// Reads a table; `file` is what messages call it.
 ///
 /// # Errors
-/// A column, row or cell that cannot be meant: with file, line, what was found and what to write.
+/// An invalid column, row or cell: with file, line, what was found and what to write.
 pub fn read(file: &str, text: &str) -> Result<Vec<ChannelSettings>, ChannelError> {
     let refuse = |line: usize, message: String| ChannelError::Table { file: file.to_owned(), line, message };
     let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));

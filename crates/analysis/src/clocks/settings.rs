@@ -55,7 +55,7 @@ pub struct Correction {
     pub drift_ppb: f64,
 }
 
-/// Clocks that cannot be meant.
+/// Invalid settings of clocks.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ClockError {
     /// A source that is not there.

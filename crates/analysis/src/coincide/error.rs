@@ -1,4 +1,4 @@
-//! Coincidences that cannot be meant.
+//! Invalid settings of coincidences.
 
 use crate::channels::RangeError;
 

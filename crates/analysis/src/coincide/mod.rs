@@ -132,7 +132,7 @@ impl Coincidence {
     /// A coincidence of the channels of `map`, whose sources are numbered below `sources`.
     ///
     /// # Errors
-    /// When the settings cannot be meant: what was found, and what to write.
+    /// When the settings are invalid: what was found, and what to write.
     pub fn new(
         settings: &Settings,
         map: &ChannelMap,

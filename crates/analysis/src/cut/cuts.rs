@@ -34,7 +34,7 @@ pub(super) struct Cut {
 /// The cuts of a run with sources numbered below `sources`: on hits, and on events.
 ///
 /// # Errors
-/// When a cut or polygon cannot be meant, or cuts events where there are none.
+/// When a cut or polygon is invalid, or cuts events where there are none.
 pub fn read(
     settings: &[Settings],
     polygons: &[polygon::Settings],

@@ -1,4 +1,4 @@
-//! Cuts that cannot be meant.
+//! Invalid cuts.
 
 /// What is wrong with a cut, where, and what to write.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

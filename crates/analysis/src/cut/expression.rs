@@ -39,7 +39,7 @@ impl Expression {
     /// Reads an expression; `polygons` are those that it may name.
     ///
     /// # Errors
-    /// When it cannot be meant: with a mark under the place, and what to write.
+    /// When it is invalid: with a mark under the place, and what to write.
     pub fn parse(text: &str, scope: Scope, polygons: &[Polygon]) -> Result<Expression, CutError> {
         let program = parse(text, scope, polygons)?;
         let evaluator = Evaluator::new(program);

@@ -89,7 +89,7 @@ pub enum HitStageError {
         /// What is wrong with the word.
         cause: WordError,
     },
-    /// Its keys cannot be meant.
+    /// Its keys are invalid.
     #[error("[[stage]] \"{kind}\": {words}")]
     Keys {
         /// The kind.
@@ -121,7 +121,7 @@ pub fn kinds() -> Vec<HitStageKind> {
 /// Makes the stages that a configuration asks for, in their order.
 ///
 /// # Errors
-/// When a kind is not known or asked for twice, or its keys cannot be meant.
+/// When a kind is not known or asked for twice, or its keys are invalid.
 pub fn make(settings: &[Settings]) -> Result<Vec<MadeStage>, HitStageError> {
     let kinds = kinds();
     let mut made: Vec<MadeStage> = Vec::new();

@@ -69,7 +69,7 @@ pub struct Processor {
 /// The stages that are configured. `sources` are the names of the sources of hits, by number.
 ///
 /// # Errors
-/// When a setting cannot be meant: what was found, and what to write.
+/// When a setting is invalid: what was found, and what to write.
 pub fn stages(
     settings: &Settings,
     map: &Arc<ChannelMap>,

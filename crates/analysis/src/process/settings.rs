@@ -42,7 +42,7 @@ impl Settings {
     }
 }
 
-/// A setting that cannot be meant.
+/// An invalid setting.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ProcessError {
     /// Of the clocks.

@@ -49,7 +49,7 @@ impl PulseTap {
     /// A tap of the channels of `map`, and where its pulses are found. Conditions may name the `polygons`.
     ///
     /// # Errors
-    /// When a setting is outside its range, or a polygon cannot be meant.
+    /// When a setting is outside its range, or a polygon is invalid.
     pub fn new(
         settings: &Settings,
         polygons: &[polygon::Settings],

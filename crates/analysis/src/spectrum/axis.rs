@@ -60,7 +60,7 @@ impl Axis {
     /// An axis as it is described.
     ///
     /// # Errors
-    /// What cannot be meant, and what to write.
+    /// What is invalid, and what to write.
     pub fn of(settings: &AxisSettings) -> Result<Axis, String> {
         let AxisSettings { field: name, bins, low, high } = settings;
         let field = Field::from_name(name).ok_or_else(|| {

@@ -59,7 +59,7 @@ impl SpectrumSet {
     /// The spectra of a run with these channels, and `fillers` threads that fill them.
     ///
     /// # Errors
-    /// When a setting cannot be meant: what was found, and what to write.
+    /// When a setting is invalid: what was found, and what to write.
     pub fn new(
         settings: &Settings,
         own: &[SpectrumSettings],

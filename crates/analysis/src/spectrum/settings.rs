@@ -101,10 +101,10 @@ pub enum At {
     Events,
 }
 
-/// Spectra that cannot be meant, or are not there.
+/// Invalid spectra, or spectra that are not there.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpectrumError {
-    /// A description that cannot be meant.
+    /// An invalid description.
     #[error("[[spectrum]] \"{name}\": {message}")]
     Spectrum {
         /// The spectrum.

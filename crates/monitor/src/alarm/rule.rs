@@ -78,7 +78,7 @@ pub struct Rule {
     pub text: String,
 }
 
-/// Alarms that cannot be meant.
+/// Alarms that are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AlarmError {
     /// A rule.

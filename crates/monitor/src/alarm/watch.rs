@@ -114,7 +114,7 @@ impl Alarms {
     /// Alarms of these rules.
     ///
     /// # Errors
-    /// When a rule cannot be meant, or two have one name.
+    /// When a rule is invalid, or two have one name.
     pub fn new(rules: &[Rule]) -> Result<Alarms, AlarmError> {
         for (index, rule) in rules.iter().enumerate() {
             rule.check()?;

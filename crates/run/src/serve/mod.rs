@@ -87,7 +87,7 @@ impl Served {
     /// Serves the page, as `[monitor]` says, until the result is dropped. `None` where it says that there is no page.
     ///
     /// # Errors
-    /// When the address is taken, or the settings cannot be meant.
+    /// When the address is taken, or the settings are invalid.
     pub fn start(self: &Arc<Served>) -> Result<Option<Monitor>, MonitorError> {
         let in_use = self.in_use();
         let settings = in_use.configuration.monitor.as_ref().filter(|settings| settings.enabled);

@@ -34,7 +34,7 @@ impl UnattendedOperation {
     /// Begins to look after what is served.
     ///
     /// # Errors
-    /// When an alarm cannot be meant, or the system has no thread left.
+    /// When an alarm is invalid, or the system has no thread left.
     pub fn start(served: &Arc<Served>) -> Result<UnattendedOperation, AlarmError> {
         let in_use = served.in_use();
         let alarms = Alarms::new(&in_use.configuration.alarms)?;

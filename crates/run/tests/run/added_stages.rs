@@ -236,7 +236,7 @@ fn a_stage_that_is_not_there_is_refused_with_its_line_and_what_there_is() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let refused = |stages: &str| {
         let configuration = configuration(folder.path(), stages).expect("it reads");
-        thalweg_run::plan::Plan::of(&configuration).map(drop).expect_err("it cannot be meant").to_string()
+        thalweg_run::plan::Plan::of(&configuration).map(drop).expect_err("it is invalid").to_string()
     };
     let words = refused("[[stage]]\nkind = \"sharpen\"\n");
     assert!(words.contains("this program has no such stage; it has \"prescale\""), "{words}");
