@@ -79,7 +79,7 @@ export function source_state(name: string, more: Partial<SourceState> = {}): Sou
     ring_fill: 0,
     pool_fill: 0,
     pool_bytes: 0,
-    witnesses: {},
+    drop_counters: {},
     channels: [],
     ...more,
   };

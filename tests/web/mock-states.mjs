@@ -59,7 +59,7 @@ function lost_here(path, loss) {
 /** A source, without what is counted of it. */
 function source(name, more) {
   const counted = { hits: 0, fragments: 0, bytes: 0, lost_rate_hz: 0, loss: null, dead_time: null, boards: 0 };
-  return { name, ...counted, pool_bytes: 16_777_216, witnesses: {}, ...more };
+  return { name, ...counted, pool_bytes: 16_777_216, drop_counters: {}, ...more };
 }
 
 function rate(board, channel) {

@@ -79,7 +79,7 @@ pub trait Source: Send {
 
     /// Counters of the kernel and the like, which say *where* a loss happened and are never added to it:
     /// `(name, value)`.
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 

@@ -166,8 +166,8 @@ impl Source for BoardSource {
         self.live.waiting_bytes()
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.live.witnesses()
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
+        self.live.drop_counters()
     }
 
     fn unreadable(&self) -> Option<String> {

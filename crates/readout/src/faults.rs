@@ -139,7 +139,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// The counters under the names of witnesses.
+    /// The counters under their names.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("faults_dropped_datagrams", self.dropped_datagrams),
@@ -487,10 +487,10 @@ impl Source for Faulty {
         result
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        let mut witnesses = self.source.witnesses();
-        witnesses.extend(self.faults.named());
-        witnesses
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
+        let mut drop_counters = self.source.drop_counters();
+        drop_counters.extend(self.faults.named());
+        drop_counters
     }
 
     fn unreadable(&self) -> Option<String> {

@@ -91,7 +91,7 @@ impl Source for FileSource {
         &self.counters
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         vec![("receive_moved_bytes", self.buffer.moved_bytes())]
     }
 

@@ -90,8 +90,8 @@ impl Source for UdpSource {
         self.receiver.abandon().map_err(|error| source_error(&self.place, &error))
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.receiver.witnesses()
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
+        self.receiver.drop_counters()
     }
 
     fn description(&self) -> String {
@@ -151,8 +151,8 @@ impl Source for TcpSource {
         self.receiver.abandon().map_err(|error| source_error(&self.place, &error))
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.receiver.witnesses()
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
+        self.receiver.drop_counters()
     }
 
     fn description(&self) -> String {

@@ -32,7 +32,7 @@
 //! - `open_files`: how many sockets a process may have: [`raise_open_files`].
 //! - [`placement`]: on which cores a thread and what it makes stands.
 //! - `thread_times`: what the threads of this process have had of its processors: [`thread_times()`].
-//! - `witness`: the host's own counters of losses: [`HostCounters`].
+//! - `host_counters`: the host's own counters of losses: [`HostCounters`].
 //! - `control_message`: what the kernel says beside a datagram.
 //! - `system`: the system calls, each behind a safe function.
 //! - `error`: what can go wrong: [`TransportError`].
@@ -47,6 +47,7 @@ compile_error!(
 mod bell;
 mod control_message;
 mod error;
+mod host_counters;
 pub mod http;
 mod open_files;
 mod pace;
@@ -60,11 +61,11 @@ mod system;
 mod tcp;
 mod thread_times;
 pub mod udp;
-mod witness;
 pub mod xdp;
 
 pub use bell::Bell;
 pub use error::TransportError;
+pub use host_counters::HostCounters;
 pub use open_files::raise_open_files;
 pub use pace::Pacer;
 pub use path_mtu::{PathAnswer, probe_path};
@@ -74,4 +75,3 @@ pub use system::thread_cpu_time;
 pub use tcp::{TcpReceiver, TcpReceiverSettings, TcpSender};
 pub use thread_times::{ThreadTimes, ran_s, thread_times};
 pub use udp::{Backend, FullPolicy, Peer, Senders, UdpReceiver, UdpReceiverSettings, UdpSender};
-pub use witness::HostCounters;

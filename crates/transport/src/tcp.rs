@@ -240,7 +240,7 @@ impl TcpReceiver {
     }
 
     /// Counters beside the ledger.
-    pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         vec![("receive_moved_bytes", self.buffer.moved_bytes()), ("connection_resets", self.resets)]
     }
 

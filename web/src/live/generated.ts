@@ -729,7 +729,7 @@ export interface SourceState {
   /** Fullest ring behind the receiver, 0 to 1. */
   ring_fill: number;
   /** The kernel's drop counters and the like, which place losses and are added to nothing. */
-  witnesses: Record<string, number>;
+  drop_counters: Record<string, number>;
 }
 
 /** One spectrum, but for its counts. */

@@ -246,7 +246,7 @@ fn gaps_in_the_boards_own_number_are_losses_of_the_wire() {
     outcome.assert_closed();
     // 12 and 13, then a restart at 0xFFFE, then 1.
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 3);
-    assert!(splitter.witnesses().contains(&("sent_number_restarts", 1)));
+    assert!(splitter.drop_counters().contains(&("sent_number_restarts", 1)));
     let ignored = split(&Settings { sent_number: false, ..settings }, &input, WHOLE);
     assert_eq!(ignored.snapshot.losses(), []);
 }
@@ -267,7 +267,7 @@ fn frame_numbers_of_a_streaming_tdc_go_on_at_their_wrap() {
         outcome.assert_closed();
         assert_eq!(outcome.triggers(), [0xFF_FFFE, 0xFF_FFFF, 0, 1, 4, 5]);
         assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 2);
-        assert!(splitter.witnesses().contains(&("sent_number_restarts", 0)));
+        assert!(splitter.drop_counters().contains(&("sent_number_restarts", 0)));
     }
     // Numbers that are missing over the wrap.
     let over = [[0xFD, 0xFF, 0xFF], [2, 0, 0]].map(frame).concat();
@@ -399,7 +399,7 @@ fn a_damaged_word_costs_its_frame() {
     outcome.assert_closed();
     assert_eq!(outcome.triggers(), [0xFF_FFFD, 0xFF_FFFE, 0xFF_FFFF, 0, 1, 2]);
     assert_eq!(outcome.snapshot.losses(), []);
-    assert!(splitter.witnesses().contains(&("board_unsent_bytes", 48)));
+    assert!(splitter.drop_counters().contains(&("board_unsent_bytes", 48)));
 
     // A type that does not exist, a word between the delimiters, and a missing byte.
     let damages: [fn(&mut Vec<u8>); 3] = [

@@ -57,7 +57,7 @@ pub struct SourceState {
     /// Memory of its pools, bytes.
     pub pool_bytes: u64,
     /// The kernel's drop counters and the like, which place losses and are added to nothing.
-    pub witnesses: BTreeMap<&'static str, u64>,
+    pub drop_counters: BTreeMap<&'static str, u64>,
     /// Its channels, of a source of hits. Not in the lines of JSON of the terminal.
     pub channels: Vec<ChannelState>,
 }

@@ -15,7 +15,7 @@ use super::reading::HostFiles;
 /// One place where something is thrown away, and how much was.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counter {
-    /// `host_udp_receive_buffer_errors` as with a run's witnesses, or `eth0 rx_missed_errors`.
+    /// `host_udp_receive_buffer_errors` as with the drop counters of a run, or `eth0 rx_missed_errors`.
     pub name: String,
     /// How many.
     pub total: u64,

@@ -330,12 +330,12 @@ fn settings_that_cannot_be_are_refused_with_a_word() {
 }
 
 #[test]
-fn what_was_done_stands_beside_the_source_s_own_witnesses() {
+fn what_was_done_is_counted_beside_the_source_s_own_drops() {
     let settings = FaultSettings { drop: 1.0, seed: 8, ..Default::default() };
     let source = Box::new(Given::datagrams(numbered(10), 5));
     let mut faulty = Faulty::new(source, settings).expect("possible");
     all(&mut faulty, |_, _| 0);
-    assert!(faulty.witnesses().contains(&("faults_dropped_datagrams", 10)));
+    assert!(faulty.drop_counters().contains(&("faults_dropped_datagrams", 10)));
     assert_eq!(faulty.description(), "given; behind a bad network by seed 8: drop 1");
 }
 

@@ -77,7 +77,7 @@ pub trait Inputs<O: Framed>: Send {
     }
 
     /// Counters beside the ledger: those of the link's present connection, or of its last one.
-    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)>;
+    fn drop_counters(&self, link: LinkId) -> Vec<(&'static str, u64)>;
 
     /// What of a link's file could not be read, and where, in words; `None` when all of it was, and of what is no file.
     fn unreadable(&self, link: LinkId) -> Option<String>;

@@ -60,7 +60,7 @@ pub(super) struct Member<O> {
     /// What of a file that has ended could not be read.
     unreadable: Option<String>,
     /// Counters beside the ledger of the connection that ended last.
-    last_witnesses: Vec<(&'static str, u64)>,
+    last_drop_counters: Vec<(&'static str, u64)>,
 }
 
 impl<O: Framed> Member<O> {
@@ -88,7 +88,7 @@ impl<O: Framed> Member<O> {
             past: Box::default(),
             failure: None,
             unreadable: None,
-            last_witnesses: Vec::new(),
+            last_drop_counters: Vec::new(),
         }
     }
 
@@ -229,7 +229,7 @@ impl<O: Framed> Member<O> {
         if let Some(live) = self.live.take() {
             self.past.add_all(live.counters());
             self.unreadable = live.unreadable();
-            self.last_witnesses = live.witnesses();
+            self.last_drop_counters = live.drop_counters();
             place = live.description();
         }
         self.state = if comes_back { State::Away } else { State::Ended };
@@ -290,8 +290,8 @@ impl<O: Framed> Member<O> {
         self.live.as_mut().map_or(Ok(()), |live| live.abandon())
     }
 
-    pub(super) fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.live.as_ref().map_or_else(|| self.last_witnesses.clone(), |live| live.witnesses())
+    pub(super) fn drop_counters(&self) -> Vec<(&'static str, u64)> {
+        self.live.as_ref().map_or_else(|| self.last_drop_counters.clone(), |live| live.drop_counters())
     }
 
     /// What of a file could not be read, and where.

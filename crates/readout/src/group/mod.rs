@@ -477,8 +477,8 @@ impl<O: Framed> Inputs<O> for Group<O> {
         self.members.iter_mut().try_for_each(Member::abandon)
     }
 
-    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
-        self.members[link.index()].witnesses()
+    fn drop_counters(&self, link: LinkId) -> Vec<(&'static str, u64)> {
+        self.members[link.index()].drop_counters()
     }
 
     fn unreadable(&self, link: LinkId) -> Option<String> {

@@ -52,7 +52,7 @@ pub struct PcapSource {
     counted_damage: (u64, u64),
 }
 
-/// What the counters do not say, for the witnesses.
+/// What the counters do not say, for the counters beside them.
 #[derive(Debug, Default)]
 struct Counts {
     packets: u64,
@@ -335,7 +335,7 @@ impl Source for PcapSource {
         &self.counters
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         let damage = self.capture.damage();
         vec![
             ("capture_packets", self.counts.packets),

@@ -60,7 +60,7 @@ struct Outcome {
     /// The mark of each batch, and how many datagrams it had.
     batches: Vec<(u64, usize)>,
     counters: Counters,
-    witnesses: Vec<(&'static str, u64)>,
+    drop_counters: Vec<(&'static str, u64)>,
     description: String,
 }
 
@@ -77,8 +77,8 @@ impl Outcome {
         self.counters.total_lost_any(Unit::Datagrams)
     }
 
-    fn witness(&self, name: &str) -> u64 {
-        self.witnesses.iter().find(|(each, _)| *each == name).expect("there is such a witness").1
+    fn beside(&self, name: &str) -> u64 {
+        self.drop_counters.iter().find(|(each, _)| *each == name).expect("there is such a counter").1
     }
 }
 
@@ -100,7 +100,7 @@ fn run(mut source: PcapSource) -> Outcome {
             break;
         }
     }
-    (outcome.counters, outcome.witnesses) = (source.counters().clone(), source.witnesses());
+    (outcome.counters, outcome.drop_counters) = (source.counters().clone(), source.drop_counters());
     outcome.description = source.description();
     outcome
 }
@@ -138,7 +138,7 @@ fn datagrams_of_both_families_come_out_as_they_went_in() {
     let filter = PcapFilter::of(Some(PORT), &[]);
     let outcome = run(open(&file, filter.clone(), pool).expect("a capture"));
     assert_eq!(outcome.datagrams, expected);
-    assert!(outcome.witness("capture_copied_bytes") > 0);
+    assert!(outcome.beside("capture_copied_bytes") > 0);
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn what_is_no_udp_is_filtered() {
     let stp = [&[2; 12][..], &[0, 38], &[0; 38]].concat();
     let outcome = read(&whole(1, &[arp, ethernet_frame(&tcp), stp, ethernet_frame(&packet(2, 9))]));
     assert_eq!((outcome.datagrams.len(), outcome.filtered()), (1, (3, 0)));
-    assert_eq!((outcome.witness("capture_not_udp"), outcome.lost_any()), (3, 0));
+    assert_eq!((outcome.beside("capture_not_udp"), outcome.lost_any()), (3, 0));
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn fragments_in_any_order_make_a_datagram() {
     let outcome = read(&whole(101, &twice));
     assert_eq!(outcome.datagrams, [payload(1, 8972)]);
     assert_eq!(outcome.lost(LossReason::FragmentMissing).0, 1);
-    assert_eq!(outcome.witness("capture_reassembled"), 1);
+    assert_eq!(outcome.beside("capture_reassembled"), 1);
 }
 
 #[test]
@@ -421,7 +421,7 @@ fn a_file_cut_anywhere_is_read_up_to_the_cut() {
         let complete = ends.iter().filter(|end| **end <= cut).count();
         assert_eq!(outcome.datagrams.len(), complete, "cut at {cut}");
         let is_cut = cut != 24 && !ends.contains(&cut);
-        assert_eq!(outcome.witness("capture_damaged"), u64::from(is_cut), "cut at {cut}");
+        assert_eq!(outcome.beside("capture_damaged"), u64::from(is_cut), "cut at {cut}");
         assert_eq!(outcome.description.contains("damaged: the file ends within"), is_cut);
         let before = complete.checked_sub(1).map_or(24, |last| ends[last]);
         let seen = cut.saturating_sub(before + 16 + 20);
@@ -443,7 +443,7 @@ fn garbage_ends_the_reading_with_a_word() {
     std::fs::write(path.path(), &file).expect("writable");
     let pool = Pool::new(4, 4096).expect("small");
     let outcome = run(PcapSource::open(path.path(), PcapFilter::default(), pool).expect("a capture"));
-    assert_eq!((outcome.datagrams.len(), outcome.witness("capture_unread_bytes")), (2, 500));
+    assert_eq!((outcome.datagrams.len(), outcome.beside("capture_unread_bytes")), (2, 500));
     assert_eq!(outcome.lost(LossReason::CaptureDamaged), (1, 500));
     let word = format!("is no packet, at byte {end}: 500 bytes up to byte {} were not read", end + 500);
     assert!(outcome.description.contains(&word), "{}", outcome.description);
@@ -628,8 +628,8 @@ fn pcapng_of_both_orders_with_every_kind_of_packet() {
         assert_eq!(outcome.datagrams, expected, "big: {big}");
         assert_eq!(outcome.batches[0], (300_000, 4));
         assert_eq!((outcome.filtered(), outcome.lost_any()), ((1, 0), 0));
-        assert_eq!(outcome.witness("capture_dropped_by_host"), 34);
-        assert_eq!(outcome.witness("capture_damaged"), 0);
+        assert_eq!(outcome.beside("capture_dropped_by_host"), 34);
+        assert_eq!(outcome.beside("capture_damaged"), 0);
     }
 }
 
@@ -674,10 +674,10 @@ fn what_is_damaged_in_pcapng_is_told_with_its_place() {
         assert!(outcome.description.contains(&format!("at byte {sound}")), "{}", outcome.description);
         let unread = (file.len() - sound) as u64;
         assert_eq!(outcome.lost(LossReason::CaptureDamaged), (1, unread));
-        assert_eq!(outcome.witness("capture_unread_bytes"), unread);
+        assert_eq!(outcome.beside("capture_unread_bytes"), unread);
     }
     for cut in sound..blocks.file.len() {
-        assert_eq!(read(&blocks.file[..cut]).witness("capture_damaged"), u64::from(cut > sound), "at {cut}");
+        assert_eq!(read(&blocks.file[..cut]).beside("capture_damaged"), u64::from(cut > sound), "at {cut}");
     }
 }
 

@@ -72,7 +72,7 @@ impl Source for Reconnecting {
         Ok(())
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         vec![("inside", 7)]
     }
 
@@ -109,7 +109,7 @@ fn a_source_in_front_of_another_reports_everything_that_the_other_reports() {
     source.give_carried(&mut carried);
     assert_eq!(carried.bytes(carried.slices[0]), b"bc");
     assert_eq!(source.connections(), 3);
-    assert!(source.witnesses().contains(&("inside", 7)) && source.description().starts_with("inside"));
+    assert!(source.drop_counters().contains(&("inside", 7)) && source.description().starts_with("inside"));
     assert_eq!(source.unreadable().as_deref(), Some("damaged at byte 9"));
     assert_eq!((source.is_stream(), source.waiting_bytes()), (true, 100));
     source.abandon().expect("no error");

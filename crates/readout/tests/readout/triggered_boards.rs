@@ -172,7 +172,7 @@ fn read_until(
 /// Datagrams that the kernel had no room for.
 fn dropped(group: &Group<Fragments>) -> u64 {
     let drops = |link| {
-        group.witnesses(link).iter().find(|(name, _)| *name == "socket_drops").map_or(0, |drops| drops.1)
+        group.drop_counters(link).iter().find(|(name, _)| *name == "socket_drops").map_or(0, |drops| drops.1)
     };
     group.links().map(drops).sum()
 }

@@ -331,7 +331,7 @@ impl Source for RawReplay {
         &self.counters
     }
 
-    fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         vec![("recording_unread_bytes", self.unread_bytes)]
     }
 

@@ -37,7 +37,7 @@ use thalweg_record::{
 use crate::boards::{self, BoardsTold};
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
-use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges, add_witnesses};
+use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges, add_drop_counters};
 use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
 use crate::pipeline::{Ledgered, Signals, joined};
@@ -614,10 +614,10 @@ impl Outcome {
             fragments: made(Unit::Fragments, entry),
             bytes: received(entry),
             dead_time: dead_time(self.observed.as_ref(), source_table, index),
-            witnesses: add_witnesses(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
+            drop_counters: add_drop_counters(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
         });
         let sources: Vec<SourceSummary> = sources.collect();
-        let bytes_unread = sources.iter().flat_map(|source| &source.witnesses);
+        let bytes_unread = sources.iter().flat_map(|source| &source.drop_counters);
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
         let recording = snapshot.at(StageRole::Recording);

@@ -11,4 +11,4 @@ mod source;
 
 pub(crate) use build::BuildGauges;
 pub(crate) use refused::RefusedGauges;
-pub(crate) use source::{Gauges, GaugesOf, add_witnesses};
+pub(crate) use source::{Gauges, GaugesOf, add_drop_counters};

@@ -11,7 +11,7 @@ use thalweg_data::Pool;
 pub(crate) struct Gauges {
     ring_fill: AtomicU64,
     pool: Option<Pool>,
-    witnesses: Mutex<Vec<(&'static str, u64)>>,
+    drop_counters: Mutex<Vec<(&'static str, u64)>>,
 }
 
 /// The gauges of every source or link that has some, by its number.
@@ -27,13 +27,13 @@ impl Gauges {
         self.ring_fill.store(fill.to_bits(), Ordering::Relaxed);
     }
 
-    pub(crate) fn witness(&self, witnesses: Vec<(&'static str, u64)>) {
-        *self.witnesses.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = witnesses;
+    pub(crate) fn set_drop_counters(&self, drop_counters: Vec<(&'static str, u64)>) {
+        *self.drop_counters.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = drop_counters;
     }
 
     /// The kernel's counters and the like: they say where a loss happened and are added to nothing.
-    pub(crate) fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        self.witnesses.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    pub(crate) fn drop_counters(&self) -> Vec<(&'static str, u64)> {
+        self.drop_counters.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     pub(crate) fn ring_fill(&self) -> f64 {
@@ -49,12 +49,12 @@ impl Gauges {
     }
 }
 
-/// The witnesses of several links, those of one name added.
-pub(crate) fn add_witnesses<'g>(
+/// The drop counters of several links, those of one name added.
+pub(crate) fn add_drop_counters<'g>(
     gauges: impl Iterator<Item = &'g Arc<Gauges>>,
 ) -> BTreeMap<&'static str, u64> {
     let mut sum = BTreeMap::new();
-    for (name, count) in gauges.flat_map(|gauges| gauges.witnesses()) {
+    for (name, count) in gauges.flat_map(|gauges| gauges.drop_counters()) {
         *sum.entry(name).or_default() += count;
     }
     sum

@@ -402,7 +402,7 @@ impl Readout<Building> {
             }
         }
         self.work.events_ledger.snapshot(number, self.work.feed.builder.events_counters());
-        self.witness();
+        self.publish_drop_counters();
     }
 
     fn publish(&mut self, mark: Mark) {
@@ -423,9 +423,9 @@ impl Readout<Building> {
     }
 
     /// What the kernel counts, link by link.
-    fn witness(&self) {
+    fn publish_drop_counters(&self) {
         for (link, gauges) in self.inputs.links().zip(&self.work.link_gauges) {
-            gauges.witness(self.inputs.witnesses(link));
+            gauges.set_drop_counters(self.inputs.drop_counters(link));
         }
     }
 
@@ -449,7 +449,7 @@ impl Readout<Building> {
         self.pass_on(mark, None, true, signals);
         self.work.busy.set(false, mark);
         self.publish(mark);
-        self.witness();
+        self.publish_drop_counters();
     }
 }
 

@@ -266,7 +266,7 @@ impl Readout<Decoding> {
         self.each_slot(link, |slot, counters| slot.snapshot(number, counters));
         let (of_link, pending) = &mut self.work.links[link.index()];
         pending.snapshot_sent = number;
-        of_link.gauges.witness(self.inputs.witnesses(link));
+        of_link.gauges.set_drop_counters(self.inputs.drop_counters(link));
         let header = Header { source: of_link.id, snapshot: Some(number), ..Header::default() };
         self.work.send_raw(&Frames::default(), header, signals)
     }
@@ -283,7 +283,7 @@ impl Readout<Decoding> {
 
     /// Publishes a link's counters for the last time.
     fn publish(&mut self, link: LinkId) {
-        self.work.links[link.index()].0.gauges.witness(self.inputs.witnesses(link));
+        self.work.links[link.index()].0.gauges.set_drop_counters(self.inputs.drop_counters(link));
         self.each_slot(link, |slot, counters| slot.publish(counters));
     }
 

@@ -120,8 +120,8 @@ impl Inputs<Fragments> for ReplayedLinks {
         self.links[link.index()].counted.clone()
     }
 
-    fn witnesses(&self, link: LinkId) -> Vec<(&'static str, u64)> {
-        self.links[link.index()].replay.witnesses()
+    fn drop_counters(&self, link: LinkId) -> Vec<(&'static str, u64)> {
+        self.links[link.index()].replay.drop_counters()
     }
 
     fn unreadable(&self, link: LinkId) -> Option<String> {

@@ -21,7 +21,7 @@ pub(super) fn look(
     let sources = state.sources.iter().map(|source| {
         json!({
             "name": source.name, "ring_fill": source.ring_fill, "pool_fill": source.pool_fill,
-            "pool_bytes": source.pool_bytes, "witnesses": source.witnesses,
+            "pool_bytes": source.pool_bytes, "drop_counters": source.drop_counters,
         })
     });
     let needs = Needs { disk_left_s: state.disk_left_seconds, ..needs(configuration, None) };

@@ -14,7 +14,7 @@ use thalweg_monitor::state::{
 
 use super::dead_time::{busy_time, reported_dead_time};
 use super::rates::{Counts, Look, Rates, expected_and_built};
-use crate::gauges::{Gauges, GaugesOf, add_witnesses};
+use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
 use crate::observed::Observed;
 use crate::source_table::{Entry, SourceTable};
 
@@ -129,7 +129,7 @@ fn source_state(entry: &Entry, by_source: &LedgerSnapshot, index: usize, gauges:
         ring_fill: fullest(Gauges::ring_fill),
         pool_fill: fullest(Gauges::pool_fill),
         pool_bytes: own().map(|gauges| gauges.pool_bytes()).sum(),
-        witnesses: add_witnesses(own()),
+        drop_counters: add_drop_counters(own()),
         ..configured_source(entry)
     }
 }

@@ -70,7 +70,7 @@ pub struct SourceSummary {
     /// Live and dead time as its boards report them, the mean over its channels; `None` where they do not.
     pub dead_time: Option<DeadTime>,
     /// The kernel's counters and the like, which place losses and are added to nothing.
-    pub witnesses: BTreeMap<&'static str, u64>,
+    pub drop_counters: BTreeMap<&'static str, u64>,
 }
 
 /// The end of a run, as `--json` prints it.

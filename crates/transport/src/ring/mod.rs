@@ -6,7 +6,7 @@
 //! ```
 //! `backend = "ring"` of a `udp://` source. It needs `CAP_NET_RAW`, and it is a trade: the kernel's UDP layer is passed by, but
 //! every payload is copied in user space out of the ring, whose blocks belong to the kernel and go back to it in order. The copied
-//! bytes are counted (`receive_moved_bytes`), the ring's own drops are a witness (`ring_drops`) as a socket's are.
+//! bytes are counted (`receive_moved_bytes`), the ring's own drops are a counter beside (`ring_drops`) as a socket's are.
 //! `thalweg bench receive-udp` compares it where it is allowed.
 //!
 //! What the kernel's UDP layer did is done here: lengths and checksums are checked, the destination address, the sender.

@@ -145,7 +145,7 @@ impl RingReceiver {
         ReceiveBuffer { asked_bytes: self.ring_bytes, granted_bytes: self.ring_bytes, forced: false }
     }
 
-    pub(crate) fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         // The host's UDP counters tell nothing here: the socket that holds the port drops everything.
         vec![
             ("ring_drops", self.socket_drops()),

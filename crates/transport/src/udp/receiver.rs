@@ -179,8 +179,8 @@ impl UdpReceiver {
     }
 
     /// Counters of the kernel that place losses: those of this socket or ring, then those of the host since the start.
-    pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
-        ask!(self, receiver => receiver.witnesses())
+    pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
+        ask!(self, receiver => receiver.drop_counters())
     }
 
     /// One line on the way of reading and the receive buffer.

@@ -172,17 +172,17 @@ impl SocketReceiver {
     }
 
     /// Counters of the kernel that place losses: those of this socket, then those of the host since the start.
-    pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         // The in-band count comes with a later datagram only; this one can be asked for at the end.
         const DROPS: usize = 8;
         let asked = self.memory_words()[DROPS];
-        let mut witnesses = vec![
+        let mut drop_counters = vec![
             ("socket_drops", self.counts.socket_drops.max(asked)),
             ("socket_refused", self.counts.refused),
             ("receive_moved_bytes", self.counts.moved_bytes),
         ];
-        witnesses.extend(HostCounters::now().since(&self.host_before));
-        witnesses
+        drop_counters.extend(HostCounters::now().since(&self.host_before));
+        drop_counters
     }
 
     /// One line on the way of reading and the receive buffer.

@@ -142,9 +142,9 @@ impl XdpReceiver {
         ReceiveBuffer { asked_bytes: bytes, granted_bytes: bytes, forced: false }
     }
 
-    pub(crate) fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         let counted = self.queues.statistics();
-        let mut witnesses = vec![
+        let mut drop_counters = vec![
             ("xdp_drops", counted.dropped + counted.ring_full),
             ("xdp_ring_full", counted.ring_full),
             ("xdp_fill_ring_empty", counted.fill_empty),
@@ -155,8 +155,8 @@ impl XdpReceiver {
             ("socket_refused", self.counts.refused),
             ("receive_moved_bytes", self.counts.moved_bytes),
         ];
-        witnesses.extend(HostCounters::now().since(&self.host_before));
-        witnesses
+        drop_counters.extend(HostCounters::now().since(&self.host_before));
+        drop_counters
     }
 
     pub(crate) fn description(&self) -> String {

@@ -112,9 +112,9 @@ fn what_the_socket_drops_is_told_in_band() {
     send_all(&mut sender, &(0..2000).map(|index| datagram(index, 1000)).collect::<Vec<_>>());
     let first = receive_all(&mut receiver).len() as u64;
     assert!(first < 2000);
-    let witnessed =
-        receiver.witnesses().iter().find(|(name, _)| *name == "socket_drops").map(|(_, count)| *count);
-    assert_eq!(witnessed, Some(2000 - first), "the socket can be asked at the end");
+    let dropped =
+        receiver.drop_counters().iter().find(|(name, _)| *name == "socket_drops").map(|(_, count)| *count);
+    assert_eq!(dropped, Some(2000 - first), "the socket can be asked at the end");
     send_all(&mut sender, &[datagram(1, 10)]);
     let later = receive_all(&mut receiver).len() as u64;
     assert_eq!(first + later + receiver.socket_drops(), 2001);
@@ -253,7 +253,7 @@ fn nobody_at_the_other_end_is_no_failure() {
         receiver.send_empty().expect("refusal is no failure");
         assert_eq!(receiver.receive(&mut Frames::default(), WAIT).expect("nor here"), Received::Idle);
     }
-    assert!(receiver.witnesses().iter().any(|(name, count)| *name == "socket_refused" && *count > 0));
+    assert!(receiver.drop_counters().iter().any(|(name, count)| *name == "socket_refused" && *count > 0));
     let mut sender = UdpSender::open(LOOPBACK, gone).expect("loopback");
     for _ in 0..3 {
         send_all(&mut sender, &[datagram(0, 10)]);

@@ -129,7 +129,7 @@ fn receive_all(receiver: &mut UdpReceiver, wanted: usize) -> Vec<Vec<u8>> {
 }
 
 fn kernel_count(receiver: &UdpReceiver, name: &str) -> u64 {
-    receiver.witnesses().iter().find(|(each, _)| *each == name).map_or(0, |(_, count)| *count)
+    receiver.drop_counters().iter().find(|(each, _)| *each == name).map_or(0, |(_, count)| *count)
 }
 
 fn assert_balance(receiver: &UdpReceiver) {

@@ -72,7 +72,7 @@ impl Splitter {
     }
 
     /// Counters beside the ledger: `(name, value)`.
-    pub fn witnesses(&self) -> Vec<(&'static str, u64)> {
+    pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("stream_damages", self.state.damages),
             ("sent_number_restarts", self.state.boards.restarts()),

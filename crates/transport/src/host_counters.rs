@@ -1,7 +1,7 @@
 //! The host's own counters: they say where datagrams were lost, and are never added to a loss.
 //!
 //! ```text
-//!  /proc/net/snmp, snmp6, softnet_stat ─► HostCounters ─ since the start ─► witnesses
+//!  /proc/net/snmp, snmp6, softnet_stat ─► HostCounters ─ since the start ─► drop counters
 //! ```
 //! They count for every program of this network namespace, so they can accuse no single source.
 
