@@ -1,27 +1,27 @@
 //! One function per command: from what was typed to what is printed.
 
+mod about;
 mod board;
+mod data_taking;
 mod doctor;
 mod hub;
 mod ipbus;
-mod look;
 mod page;
 mod predict;
 mod qualify;
-mod take;
-mod tell;
-mod words;
+mod recording_reports;
+mod recordings;
 
+pub(crate) use about::{bench, completions, manual, node, schema};
 pub(crate) use board::board;
+pub(crate) use data_taking::{demo, emulate, replay, run};
 pub(crate) use doctor::doctor;
 pub(crate) use hub::hub;
 pub(crate) use ipbus::ipbus;
-pub(crate) use look::{inspect, plot, recover, verify};
 pub(crate) use page::serve;
 pub(crate) use predict::predict;
 pub(crate) use qualify::qualify;
-pub(crate) use take::{demo, emulate, replay, run};
-pub(crate) use tell::{bench, completions, manual, node, schema};
+pub(crate) use recordings::{inspect, plot, recover, verify};
 
 use crate::report::{Failure, Outcome};
 

@@ -10,7 +10,7 @@ use thalweg_run::serve::{MessageLog, Served, Subject, UnattendedOperation};
 use thalweg_run::supervise::{Command, RunHandle};
 
 use super::Ended;
-use super::take::report;
+use super::data_taking::report;
 use crate::arguments;
 use crate::report::{Failure, Outcome};
 use crate::signals::Signals;

@@ -1,4 +1,4 @@
-//! The commands that tell about the program itself: `bench`, `schema`, `completions`, `manual`.
+//! The commands about the program itself: `bench`, `schema`, `completions`, `manual`.
 
 use anyhow::anyhow;
 use clap::CommandFactory;

@@ -1,9 +1,9 @@
-//! The commands that look at what is there: `verify`, `recover`, `inspect`, `plot`.
+//! The commands that read recordings: `verify`, `recover`, `inspect`, `plot`.
 
 use thalweg_run::recording;
 use thalweg_run::spectra::{Picture, plot_run};
 
-use super::{Ended, words};
+use super::{Ended, recording_reports};
 use crate::arguments;
 use crate::report::{Outcome, print};
 
@@ -11,12 +11,12 @@ pub(crate) fn verify(options: &arguments::Recordings, json: bool) -> Ended {
     let is_ok = match options.runs.as_slice() {
         [run] => {
             let report = recording::verify(run)?;
-            print(&report, json, words::verified)?;
+            print(&report, json, recording_reports::verified)?;
             report.ok
         }
         nodes => {
             let report = recording::verify_nodes(nodes)?;
-            print(&report, json, words::verified_nodes)?;
+            print(&report, json, recording_reports::verified_nodes)?;
             report.ok
         }
     };
@@ -25,7 +25,7 @@ pub(crate) fn verify(options: &arguments::Recordings, json: bool) -> Ended {
 
 pub(crate) fn recover(options: &arguments::Recording, json: bool) -> Ended {
     let report = recording::recover(&options.run)?;
-    print(&report, json, words::recovered)?;
+    print(&report, json, recording_reports::recovered)?;
     Ok(Outcome::Done)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn inspect(options: &arguments::Inspect, json: bool) -> Ended {
         seconds: options.seconds,
     };
     let report = thalweg_run::inspect::inspect(&request)?;
-    print(&report, json, words::inspected)?;
+    print(&report, json, recording_reports::inspected)?;
     Ok(Outcome::Done)
 }
 
