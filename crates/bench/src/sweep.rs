@@ -16,7 +16,7 @@ pub(crate) struct Sweep {
     pub(crate) along: &'static str,
     /// What stands below the axis.
     pub(crate) x_words: &'static str,
-    /// The parameter that tells lines apart; without it there is one.
+    /// The parameter that distinguishes lines; without it there is one.
     pub(crate) lines: Option<&'static str>,
     /// Everything measured.
     pub(crate) points: Vec<Measurement>,

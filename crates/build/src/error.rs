@@ -23,7 +23,7 @@ pub enum BuildError {
         /// The width asked for.
         bits: u32,
     },
-    /// Numbers that come round before the window is through: old ones could not be told from new ones.
+    /// Numbers that come round before the window is through: old ones could not be distinguished from new ones.
     #[error(
         "`[build] depth = {depth}` does not go with trigger numbers of {bits} bits, which come round after 2^{bits}: \
          at most {most} triggers"

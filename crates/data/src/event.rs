@@ -137,7 +137,7 @@ pub struct Event {
     pub attempt: u8,
 }
 
-/// Built events, in the order of their trigger numbers unless the builder was told otherwise.
+/// Built events, in the order of their trigger numbers unless the builder was asked otherwise.
 #[derive(Debug, Default)]
 pub struct Events {
     /// When, and the snapshot that flows behind; the source is that of the builder.

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_of_a_scope_event_are_told_apart_across_slices() {
+    fn channels_of_a_scope_event_are_distinguished_across_slices() {
         let bytes: Vec<u8> =
             (0u64..6).flat_map(|word| (word * 0x0001_0001_0001_0001).to_be_bytes()).collect();
         let mut samples = Samples::default();

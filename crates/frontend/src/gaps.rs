@@ -26,7 +26,7 @@ pub(crate) struct Counting {
     pub every_group: bool,
 }
 
-/// Who is told what is found to be lost for good.
+/// Who is given what is found to be lost for good.
 pub(crate) trait Missing {
     /// So many packets are missing from groups in a row.
     fn add(&mut self, groups: Range<i64>, packets: u64);
@@ -108,7 +108,7 @@ impl Counting {
         &mut seen[place * words..(place + 1) * words]
     }
 
-    /// Takes a packet in. `missing` is told of the packets that are found lost for good. `seen` is the part's window.
+    /// Takes a packet in. `missing` grows by the packets that are found lost for good. `seen` is the part's window.
     pub fn arrive(
         &self,
         track: &mut Track,

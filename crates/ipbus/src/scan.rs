@@ -119,7 +119,7 @@ mod tests {
     use crate::device::{Buffers, Device, DeviceServer, Registers};
 
     #[test]
-    fn targets_are_told_from_others_and_from_silence() {
+    fn targets_are_distinguished_from_others_and_from_silence() {
         let place = SocketAddr::from(([127, 0, 0, 1], 0));
         let start = || {
             let device = Device::new(Registers::new(), Buffers { count: 3, bytes: 400 });

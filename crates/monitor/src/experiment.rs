@@ -111,7 +111,7 @@ pub enum Command {
     Start(StartRun),
     /// End it: what is in flight is recorded.
     Stop,
-    /// Record nothing until told otherwise.
+    /// Record nothing until asked otherwise.
     Pause,
     /// Record again.
     Resume,

@@ -164,7 +164,7 @@ struct Shared {
 /// Switches a register on or off.
 pub type SetRegister = Box<dyn FnMut(bool) -> Result<(), String> + Send>;
 
-/// Tells a trigger of BUSY. Dropping it tells "busy" and ends: nobody reads any more, until another run says otherwise.
+/// Tells a trigger of BUSY. Dropping it says "busy" and ends: nobody reads any more, until another run says otherwise.
 pub struct BusyOutput {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_tell_every_change_and_repeat_it() {
+    fn datagrams_report_every_change_and_repeat_it() {
         let trigger = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         trigger.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
         let to = trigger.local_addr().expect("bound").to_string();

@@ -183,7 +183,7 @@ fn hear_posts(listener: &TcpListener, mut line: Line) {
     }
 }
 
-/// Reads one request, answers it, and returns the state that it tells.
+/// Reads one request, answers it, and returns the state that it says.
 fn converse(mut client: TcpStream) -> io::Result<Option<bool>> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(REQUEST_WAIT))?;

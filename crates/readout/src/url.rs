@@ -326,7 +326,7 @@ impl Parts<'_> {
             "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
             number => number.parse().map_err(|_| self.wrong(rest, EXPECTED))?,
         };
-        // Port 0 lets the system choose, which suits a board that is told where to send.
+        // Port 0 lets the system choose, which suits a board that is informed where to send.
         let port = port.and_then(|port| port.parse().ok()).ok_or_else(|| self.wrong(rest, EXPECTED))?;
         let mut from = Vec::new();
         for (key, value) in self.queries() {

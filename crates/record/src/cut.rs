@@ -227,7 +227,7 @@ impl<C: Cut> CutSink<C> {
         append(&mut self.open);
         let result = if self.open.is_full() { self.close_cut() } else { aged };
         self.count_held();
-        // The rows are held, so a full disk is told with the next call. A failed one has lost them.
+        // The rows are held, so a full disk is reported with the next call. A failed one has lost them.
         if self.failure.is_some() { result } else { Ok(()) }
     }
 
@@ -734,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cut_file_lost_is_told_in_larger_steps_of_long_runs() {
+    fn what_a_cut_file_lost_is_reported_in_larger_steps_of_long_runs() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let mut sink = sink(folder.path(), Sync::None);
         (0..1000).for_each(|_| give(&mut sink).expect("written"));

@@ -386,7 +386,7 @@ impl RunDirectory {
     /// The same for `spectra.json`, as far as an eighth of what is left on the disk goes.
     pub fn reserve_spectra(&self, bytes: usize) {
         let most = self.bytes_left().unwrap_or(0) / 8;
-        // Spectra without room are told of at the end, and cost nothing else.
+        // Spectra without room are reported at the end, and cost nothing else.
         let _ = self.reserve(&self.spectra(), bytes.min(usize::try_from(most).unwrap_or(usize::MAX)));
     }
 

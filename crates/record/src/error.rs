@@ -47,7 +47,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// An error of the system while doing `action`; a full disk is told apart from the rest.
+    /// An error of the system while doing `action`; a full disk is distinguished from the rest.
     pub(crate) fn io(path: &Path, action: &'static str, cause: io::Error) -> RecordError {
         let path = path.to_owned();
         if is_full(&cause) { RecordError::Full { path } } else { RecordError::Io { path, action, cause } }

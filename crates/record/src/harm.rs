@@ -8,7 +8,7 @@ use crate::cut::Amounts;
 use crate::ipc::file::{Harm, TableFile};
 use crate::table::Table;
 
-/// Most entries; beyond, two neighbours become one, and what is gone is told in larger steps.
+/// Most entries; beyond, two neighbours become one, and what is gone is reported in larger steps.
 const MOST_ENTRIES: usize = 256;
 
 /// Whose rows lie where, in the file that counts.

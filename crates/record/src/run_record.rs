@@ -486,7 +486,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_as_people_write_them() {
+    fn times_are_reported_as_people_write_them() {
         let text = |seconds: u64| utc_text(UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(text(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(text(951_782_400), "2000-02-29T00:00:00.000Z");

@@ -1,7 +1,7 @@
 //! What boards say of themselves, before the run is planned: what the configuration leaves open is theirs to say.
 //!
 //! ```text
-//!  Configuration ─► each dig2:// board is asked ─► Configuration, whole · BoardsTold ─► run.json ─► a replay
+//!  Configuration ─► each dig2:// board is asked ─► Configuration, whole · BoardReports ─► run.json ─► a replay
 //! ```
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
 
 /// What the boards have said, by the names of their sources.
-pub(crate) type BoardsTold = BTreeMap<String, BoardFacts>;
+pub(crate) type BoardReports = BTreeMap<String, BoardFacts>;
 
 /// Where it stands among the details of a run's record.
 pub(crate) const DETAIL: &str = "boards";
@@ -23,8 +23,8 @@ pub(crate) const DETAIL: &str = "boards";
 ///
 /// # Errors
 /// When a board cannot be reached, or contradicts the configuration: with both values.
-pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, BoardsTold), RunError> {
-    let (mut whole, mut told) = (configuration.clone(), BoardsTold::new());
+pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, BoardReports), RunError> {
+    let (mut whole, mut told) = (configuration.clone(), BoardReports::new());
     for source in &mut whole.sources {
         let FormatSettings::Hits(format) = &source.format else { continue };
         if !format.takes_facts() {
@@ -62,7 +62,7 @@ pub(crate) fn recorded(file: &Path, record: &RunRecord) -> Result<Configuration,
 }
 
 /// What the boards of a recorded run said; nothing of a run whose boards could not be asked.
-pub(crate) fn told(record: &RunRecord) -> BoardsTold {
+pub(crate) fn told(record: &RunRecord) -> BoardReports {
     let told = record.details.get(DETAIL).cloned().unwrap_or_default();
     serde_json::from_value(told).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use thalweg_data::{StageRole, Unit};
 use crate::config::{ConfigError, Configuration};
 use crate::supervise::Summary;
 
-/// What the demonstration may be told.
+/// What the demonstration may be asked.
 #[derive(Clone, Debug)]
 pub struct Demo {
     /// Emulated boards.
@@ -26,7 +26,7 @@ pub struct Demo {
     pub truth: Option<PathBuf>,
 }
 
-/// Channels of each board; two detectors per isotope can be told apart in the picture.
+/// Channels of each board; two detectors per isotope can be distinguished in the picture.
 const CHANNELS: u16 = 8;
 /// Samples of a waveform: a whole pulse, and what comes before it.
 const WAVEFORM_SAMPLES: u16 = 128;

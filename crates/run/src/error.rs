@@ -27,7 +27,7 @@ pub enum RunError {
     /// The builder cannot be like that.
     #[error("[build]: {0}")]
     Build(#[from] thalweg_build::BuildError),
-    /// BUSY cannot be told to the trigger.
+    /// BUSY cannot be sent to the trigger.
     #[error("[busy]: {0}")]
     Busy(#[from] thalweg_readout::busy::BusyError),
     /// The units do not make a system.

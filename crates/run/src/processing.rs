@@ -24,7 +24,7 @@ pub(crate) struct Processing {
 
 impl Processing {
     /// Makes the stages; `None` of a run without hits, and of one whose sources number their channels alike, if nothing is asked of
-    /// them: which channel is whose cannot be told then, but hits can be recorded.
+    /// them: which channel is whose is not known then, but hits can be recorded.
     ///
     /// # Errors
     /// What is invalid, and what to write.

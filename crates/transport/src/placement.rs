@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_are_told_apart() {
+    fn two_nodes_are_distinguished() {
         let root = std::env::temp_dir().join(format!("thalweg-nodes-{}", std::process::id()));
         for (file, text) in [
             ("cpu/online", "0-7"),

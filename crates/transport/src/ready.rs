@@ -4,7 +4,7 @@
 //!  105 receivers ─ add(fd, key) ─► ReadySet ─ wait ─► keys of those that are ready ─► receive with wait 0, each one call
 //! ```
 //! What is ready is told again until it has been read (level-triggered), so a caller may leave some of it for later: no source
-//! starves another, and none is forgotten. A source whose other end is gone is ready, too: reading it tells the end.
+//! starves another, and none is forgotten. A source whose other end is gone is ready, too: reading it says the end.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::system::epoll;
 
-/// Most keys that one wait tells; with more ready, the kernel goes round, and the rest is told next.
+/// Most keys that one wait tells; with more ready, the kernel goes round, and the rest is reported next.
 const MOST_READY: usize = 1024;
 
 /// Waits on many receivers, peers or other descriptors at once.
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_is_told_until_it_is_read() {
+    fn what_is_ready_is_reported_until_it_is_read() {
         let pairs: Vec<_> = (0..40).map(|_| pair()).collect();
         let mut set = ReadySet::new().expect("a descriptor");
         for (key, (receiver, _)) in pairs.iter().enumerate() {

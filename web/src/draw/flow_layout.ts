@@ -112,7 +112,7 @@ function place_lane(picture: FlowPicture, flow: Flow, lane: Lane, plan: Plan): n
   boards(picture, lane, plan, thick[0]?.in ?? plan.thickest);
   refused(picture, lane, plan);
   lane.stages.forEach((stage, index) => place_stage(picture, plan, stage, index, thick, rows, lane.stages));
-  // The disk is one: what is written there is told once.
+  // The disk is one: what is written there is reported once.
   const is_last = lane === flow.lanes.at(-1);
   disk(picture, plan, lane.stages.length + 1, is_last ? flow.byte_rate_hz : null, thick.at(-1)?.out ?? plan.thickest);
   if (plan.down) return plan.first + (lane.stages.length + 1) * plan.step + 40;

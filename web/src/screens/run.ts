@@ -23,7 +23,7 @@ const rates = new History();
 /** Their losses. */
 const lost = new LossHistory();
 
-// More lines than this cannot be told apart: of more boards, the fastest and the slowest are drawn.
+// More lines than this cannot be distinguished: of more boards, the fastest and the slowest are drawn.
 const MOST_LINES = 8;
 
 /** Notes what is drawn over time; called with every state, whatever screen is shown. */

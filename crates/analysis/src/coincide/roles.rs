@@ -17,7 +17,7 @@ const NOBODY: u16 = u16::MAX;
 /// What one channel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Role {
-    /// Number among those that are told apart: of its channel, or of its group.
+    /// Number among those that are distinguished: of its channel, or of its group.
     element: u16,
     /// Number of its source; behind the last of a channel that nobody sends.
     source: u16,
@@ -79,7 +79,7 @@ impl Role {
 #[derive(Clone, Debug)]
 pub(super) struct Roles {
     of: Box<[Role; 1 << 16]>,
-    /// How many are told apart.
+    /// How many are distinguished.
     elements: usize,
 }
 
@@ -123,7 +123,7 @@ impl Roles {
         self.elements
     }
 
-    /// Gives those that are told apart their numbers.
+    /// Gives those that are distinguished their numbers.
     fn number(&mut self, distinct: Distinct, map: &ChannelMap) {
         let groups = if distinct == Distinct::Groups { map.groups().len() } else { 0 };
         // Groups first: group g is number g, and number 0 is nobody's.

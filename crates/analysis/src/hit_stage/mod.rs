@@ -33,7 +33,7 @@ static ADDED: Mutex<Vec<HitStageKind>> = Mutex::new(Vec::new());
 pub struct Settings {
     /// What it is: `"prescale"`, or one that this program has been given besides.
     pub kind: String,
-    /// What this kind can be told.
+    /// What this kind can be asked for.
     #[serde(flatten)]
     pub keys: Keys,
 }

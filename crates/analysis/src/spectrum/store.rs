@@ -81,7 +81,7 @@ impl Store {
         self.count_all(&[bin as u32], |_, _| {});
     }
 
-    /// One more in each of these bins, as the only writer; `outside` is told of each that is no bin, with its place in the list.
+    /// One more in each of these bins, as the only writer; `outside` is called for each that is no bin, with its place in the list.
     #[inline(always)]
     pub fn count_all(&self, bins: &[u32], mut outside: impl FnMut(usize, u32)) {
         // Found once: behind each store to a bin it could be another for all that the compiler knows.

@@ -276,7 +276,7 @@ impl NodeState {
         let total = self.peers.len() * turn.per_other;
         let (mut sent, mut seen, mut held, mut came) = (0, 0, false, Message::default());
         let mut out = Message::default();
-        // All are looked at first: what came behind the hello is told by no descriptor.
+        // All are looked at first: what came behind the hello is reported by no descriptor.
         let mut ready: Vec<usize> = (0..self.peers.len()).collect();
         // To the end, that of what waits in the peers included: nobody moves that on once this turn is over.
         loop {

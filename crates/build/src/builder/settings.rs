@@ -137,7 +137,7 @@ impl Settings {
     }
 }
 
-/// Whether numbers of `bits` bits can be told apart around a window of `depth`.
+/// Whether numbers of `bits` bits can be distinguished around a window of `depth`.
 pub(super) fn check_bits(depth: usize, bits: u32) -> Result<(), BuildError> {
     if !(8..=64).contains(&bits) {
         return Err(BuildError::TriggerBits { bits });

@@ -32,7 +32,7 @@ fn check(counters: &thalweg_data::Counters, unit: Unit) {
 }
 
 #[test]
-fn hits_are_cut_by_time_and_empty_slices_are_told_of() {
+fn hits_are_cut_by_time_and_empty_slices_are_reported() {
     let pool = Pool::new(8, 4096).expect("small");
     let mut cutter = HitCutter::new(SourceId(2), &settings(1000, 100), &pool).expect("possible");
     let mut out = Fragments::default();
@@ -68,7 +68,7 @@ fn a_damaged_time_does_not_move_the_source_on() {
 }
 
 #[test]
-fn a_long_silence_is_told_of_in_portions() {
+fn a_long_silence_is_reported_in_portions() {
     let pool = Pool::new(8, 4096).expect("small");
     let mut cutter = HitCutter::new(SourceId(0), &settings(1000, 0), &pool).expect("possible");
     let batch = Hits { hits: vec![hit(3_000_500, 0)], ..Hits::default() };

@@ -165,7 +165,7 @@ fn a_part_that_came_too_late_is_counted_although_the_word_of_it_is_lost() {
 fn what_was_released_is_not_built_again_without_those_who_heard_of_it() {
     // A manager dies twice while a readout unit that heard of a release is not connected, and another that did not hear of it is.
     holds(222_198);
-    // The same with a builder unit that had written the next attempt already; and one that is told so of a range it had forgotten.
+    // The same with a builder unit that had written the next attempt already; and one that is informed of a range it had forgotten.
     holds(243_935);
     holds(151_548);
 }
@@ -181,7 +181,7 @@ fn a_part_that_came_too_late_is_counted_also_by_who_knew_an_earlier_attempt() {
 
 #[test]
 fn a_range_that_waited_for_a_builder_unit_is_sent_to_the_one_that_comes() {
-    // A readout unit is told of ranges that nobody builds, and then who does, with the same attempt.
+    // A readout unit is informed of ranges that nobody builds, and then who does, with the same attempt.
     let outcome = holds(568_150);
     assert!(outcome.drained_ms < 1_000, "{outcome:?}");
 }

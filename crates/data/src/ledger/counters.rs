@@ -117,7 +117,7 @@ impl Counters {
         self.add(unit, entry::FIRST_LOSS + reason.place(), count);
     }
 
-    /// Is told beside what became of it: no part of any sum.
+    /// Is said beside what became of it: no part of any sum.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn noted(&mut self, what: Noted, unit: Unit, count: u64) {
@@ -248,7 +248,7 @@ impl Counters {
         self.cell(unit, entry::GAP_FILLED)
     }
 
-    /// Total that was told beside what became of it.
+    /// Total that was said beside what became of it.
     pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
         self.cell(unit, entry::FIRST_NOTE + what as usize)
     }
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_list_what_it_was_told() {
+    fn counters_list_what_it_was_given() {
         let mut counters = Counters::default();
         counters.input(Unit::Hits, 10);
         counters.lost(LossReason::Late, Unit::Hits, 3);

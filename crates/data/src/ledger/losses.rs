@@ -176,7 +176,7 @@ impl fmt::Display for LossTotal {
 }
 
 impl LossKind {
-    /// By place, reason and unit, in path order. Bytes are left out where the same loss is told in a larger unit, and what is
+    /// By place, reason and unit, in path order. Bytes are left out where the same loss is reported in a larger unit, and what is
     /// missing on the wire because it was refused here.
     pub fn all_of(losses: &[Loss], path: &Topology) -> Vec<LossKind> {
         let mut kinds: Vec<LossKind> = Vec::new();

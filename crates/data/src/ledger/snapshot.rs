@@ -217,7 +217,7 @@ impl LedgerSnapshot {
         self.at(StageRole::Recording).filter(|own| own.counts(Unit::Events)).filter(is_of_it).collect()
     }
 
-    /// The sum over all slots of what is told beside.
+    /// The sum over all slots of what is said beside.
     pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
         self.slots.iter().map(|slot| slot.counters.total_noted(what, unit)).sum()
     }

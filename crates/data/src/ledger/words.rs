@@ -174,7 +174,7 @@ open_vocabulary! {
     Stage {
         /// The trigger: how often it fired, and how often it was refused.
         Trigger = "trigger",
-        /// The sender's own totals, where it tells them.
+        /// The sender's own totals, where it says them.
         Sender = "sender",
         /// What sequence numbers say was sent, against what was seen.
         Wire = "wire",
@@ -313,7 +313,7 @@ open_vocabulary! {
 }
 
 vocabulary! {
-    /// What is told of data beside what became of them: no loss by itself, and no part of any sum.
+    /// What is said of data beside what became of them: no loss by itself, and no part of any sum.
     Noted {
         /// Came after its place in the time order had passed, and was kept, marked.
         Late = "late",

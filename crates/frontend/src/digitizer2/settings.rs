@@ -152,16 +152,16 @@ impl Settings {
             Err(SettingsError::Contradiction { key, configured, board: board.name(), told })
         };
         // Written by hand, a period that is no whole number has few digits. What is not a number is not the same as any.
-        let is_told = |tick_ps: f64| (tick_ps / board.tick_ps - 1.0).abs() <= 1e-6;
-        if let Some(tick_ps) = self.tick_ps.filter(|tick_ps| !is_told(*tick_ps)) {
+        let is_reported = |tick_ps: f64| (tick_ps / board.tick_ps - 1.0).abs() <= 1e-6;
+        if let Some(tick_ps) = self.tick_ps.filter(|tick_ps| !is_reported(*tick_ps)) {
             let told = format!("{} ({} MS/s)", board.tick_ps, board.sampling_mhz);
             return contradiction("tick_ps", tick_ps.to_string(), told);
         }
         if let Some(channels) = self.channels.filter(|channels| *channels != board.channels) {
             return contradiction("channels", channels.to_string(), board.channels.to_string());
         }
-        let told_firmware = board.firmware.as_deref().and_then(Firmware::of_word);
-        if let (Some(configured), Some(told)) = (self.firmware, told_firmware)
+        let reported_firmware = board.firmware.as_deref().and_then(Firmware::of_word);
+        if let (Some(configured), Some(told)) = (self.firmware, reported_firmware)
             && configured != told
         {
             return contradiction("firmware", configured.word().to_owned(), told.word().to_owned());
@@ -169,7 +169,7 @@ impl Settings {
         Ok(Settings {
             tick_ps: Some(board.tick_ps),
             channels: Some(board.channels),
-            firmware: told_firmware.or(self.firmware),
+            firmware: reported_firmware.or(self.firmware),
             ..self.clone()
         })
     }

@@ -486,7 +486,7 @@ fn missed_buffers_are_counted_at_least() {
 }
 
 #[test]
-fn repeated_and_late_datagrams_are_told_apart() {
+fn repeated_and_late_datagrams_are_distinguished() {
     let mut all = simple_datagrams(20);
     all.insert(5, all[3].clone());
     // Overtaken by one, and by more than are waited for.

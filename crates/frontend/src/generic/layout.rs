@@ -211,7 +211,7 @@ impl Layout {
         }
     }
 
-    /// Whether a header can be told from other bytes at all.
+    /// Whether a header can be distinguished from other bytes at all.
     fn counter(&self) -> Option<Counter> {
         self.timestamp.map(|(number, tick)| Counter::new(number.bits(), tick))
     }
@@ -347,7 +347,7 @@ fn sequence(
             (names.number("trigger", &trigger.field)?, Some(number), packets)
         }
         (Scope::Frame, _, None) => {
-            return bad("trigger", "is missing: `scope = \"frame\"` tells frames apart by it");
+            return bad("trigger", "is missing: `scope = \"frame\"` distinguishes frames by it");
         }
         (Scope::Frame, _, _) => {
             return bad("sequence.packets_per_frame", "is needed with `scope = \"frame\"`: 1 to 65536");

@@ -120,7 +120,7 @@ pub struct Check {
     pub equals: u64,
 }
 
-/// What tells the parts of a source apart.
+/// What distinguishes the parts of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {

@@ -5,7 +5,7 @@
 //! ```
 //! It knows the host's time and how long the run lasts; what is measured meanwhile is the board's own.
 
-/// Board time beyond 104 days cannot be told in picoseconds.
+/// Board time beyond 104 days cannot be expressed in picoseconds.
 pub const LONGEST_RUN_NS: u64 = 9_000_000_000_000_000;
 
 /// What the board is doing.

@@ -85,9 +85,9 @@ pub enum SettingsError {
         /// Highest number that this profile's header has.
         highest_number: u32,
     },
-    /// Several boards that nothing tells apart.
+    /// Several boards that nothing distinguishes.
     #[error(
-        "`boards = {boards}`, but nothing tells their blocks apart: use `named_by = \"header\"` with a profile that has board numbers, or one connection per board"
+        "`boards = {boards}`, but nothing distinguishes their blocks: use `named_by = \"header\"` with a profile that has board numbers, or one connection per board"
     )]
     Nameless {
         /// What was written.
@@ -186,7 +186,7 @@ impl Settings {
         }
     }
 
-    /// Whether blocks are told apart by the number in their header.
+    /// Whether blocks are distinguished by the number in their header.
     pub fn names_in_header(&self) -> bool {
         self.named_by == NamedBy::Header && self.profile.highest_board().is_some()
     }

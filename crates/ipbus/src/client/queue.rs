@@ -111,7 +111,7 @@ impl Client {
             (Transport::Udp, Reliability::Off) => Numbering::Unnumbered,
             (Transport::Tcp | Transport::Hub(_), _) => Numbering::InTurn,
         };
-        // No two clients begin at the same number, as far as the clock can tell them apart.
+        // No two clients begin at the same number, as far as the clock can distinguish them.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let first = (now.subsec_nanos() ^ std::process::id()) as u16;
         let mut session = Session::new(numbering, uri.limits, uri.timeout, first);

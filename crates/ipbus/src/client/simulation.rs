@@ -150,7 +150,7 @@ fn blocks_come_back_as_they_were_written() {
 }
 
 #[test]
-fn what_the_bus_refuses_is_told_with_its_place_and_what_was_done() {
+fn what_the_bus_refuses_is_reported_with_its_place_and_what_was_done() {
     let mut world = World::new(1, Faults::default());
     let mut session = session(Numbering::Numbered);
     let block = [1, 2, 3, 4];
@@ -180,7 +180,7 @@ fn what_the_bus_refuses_is_told_with_its_place_and_what_was_done() {
 }
 
 #[test]
-fn a_dead_target_is_given_up_and_what_may_have_happened_is_told() {
+fn a_dead_target_is_given_up_and_what_may_have_happened_is_reported() {
     let mut world = World::new(1, Faults::default());
     let mut session = session(Numbering::Numbered);
     world.is_dead = true;
@@ -201,7 +201,7 @@ fn a_dead_target_is_given_up_and_what_may_have_happened_is_told() {
 }
 
 #[test]
-fn a_target_that_was_reset_is_told_of_and_used_on() {
+fn a_target_that_was_reset_is_reported_and_used_on() {
     let mut world = World::new(1, Faults::default());
     let mut session = session(Numbering::Numbered);
     world.dispatch(&mut session, &mut adds(300)).expect("it is there");
@@ -214,7 +214,7 @@ fn a_target_that_was_reset_is_told_of_and_used_on() {
 }
 
 #[test]
-fn two_clients_that_number_packets_of_one_target_are_told_of_each_other() {
+fn two_clients_that_number_packets_of_one_target_are_reported_each_other() {
     let mut found = 0;
     for seed in 0..50 {
         let mut world = World::new(seed, Faults::default());

@@ -97,7 +97,7 @@ fn nodes_are_found_by_pattern_and_expression_and_near_ones_named() {
 }
 
 #[test]
-fn what_two_nodes_have_in_common_is_told() {
+fn what_two_nodes_have_in_common_is_reported() {
     let text = r#"<node>
   <node id="A" address="0x10"/>
   <node id="B" address="0x10" mask="0x1"/>

@@ -125,7 +125,7 @@ fn captured_packets_are_read_and_made() {
 }
 
 #[test]
-fn several_transactions_of_a_packet_are_told_apart() {
+fn several_transactions_of_a_packet_are_distinguished() {
     let asked = hex("f0000020 0f010820 00100000 0f010920 01100000 1f010a20 02100000 5a5a5a5a");
     let found: Vec<_> =
         requests(&asked).into_iter().map(|one| one.map(|one| (one.id, one.address))).collect();

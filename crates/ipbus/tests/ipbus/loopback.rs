@@ -107,7 +107,7 @@ fn eight_clients_over_tcp_change_one_counter_exactly() {
 }
 
 #[test]
-fn two_clients_that_number_packets_are_told_of_each_other_and_go_on_without() {
+fn two_clients_that_number_packets_are_reported_each_other_and_go_on_without() {
     let server = served(Buffers::default());
     let uri = format!("ipbusudp-2.0://{}?timeout_ms=5000", server.udp_address().expect("served"));
     let (conflict, running) = (AtomicBool::new(false), AtomicBool::new(true));

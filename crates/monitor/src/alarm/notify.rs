@@ -384,7 +384,7 @@ mod tests {
         });
         let notifier = Notifier::start(&settings(|settings| settings.webhook = Some(url))).expect("started");
         notifier.tell(&change());
-        // It failed more often than `attempts`, which was said, and was told in the end.
+        // It failed more often than `attempts`, which was said, and was said in the end.
         wait(&notifier, [1, 1, 0]);
         let bodies = server.join().expect("served");
         let said: Value = serde_json::from_slice(&bodies[4]).expect("JSON");

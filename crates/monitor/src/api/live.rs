@@ -22,7 +22,7 @@ pub(super) const OPENAPI: &str = include_str!("../openapi.json");
 
 const JSON: (header::HeaderName, &str) = (header::CONTENT_TYPE, "application/json");
 
-/// The state, if it can be told in time.
+/// The state, if it can be given in time.
 async fn frame(shared: &Shared) -> Result<Arc<Frame>, Refusal> {
     let refuse = |error: &str| {
         let advice = "look into the log of the program; taking data goes on";

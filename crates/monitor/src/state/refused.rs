@@ -9,7 +9,7 @@ use thalweg_data::{LossReason, Refused, Stage};
 /// A datagram, block or fragment that was refused, one of the first of its kind.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RefusedUnit {
-    /// Name of the board; of the link, where the board cannot be told.
+    /// Name of the board; of the link, where the board is not known.
     pub source: String,
     /// Where: `unpack` (framing) or `build`.
     pub stage: Stage,
@@ -28,7 +28,7 @@ pub struct RefusedUnit {
 }
 
 impl RefusedUnit {
-    /// As it was kept, with the name of its board; `link` is told where the board is not known.
+    /// As it was kept, with the name of its board; `link` stands in where the board is not known.
     pub fn new(stage: Stage, refused: &Refused, names: &[String], link: &str) -> RefusedUnit {
         let name = refused.source.and_then(|source| names.get(source.index()));
         RefusedUnit {

@@ -1,4 +1,4 @@
-//! A client that says exactly what it is told to say.
+//! A client that says exactly what it is asked to say.
 //!
 //! ```text
 //!  bytes ─► socket ─► status, headers, body (chunks put together)

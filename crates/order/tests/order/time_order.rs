@@ -397,7 +397,7 @@ fn a_marker_stands_where_its_source_was() {
 }
 
 #[test]
-fn mistakes_of_the_caller_are_told_and_change_nothing() {
+fn mistakes_of_the_caller_are_reported_and_change_nothing() {
     let mut order = TimeOrder::new(&Settings::default(), 2, BATCH_HITS);
     let mut batch = Hits::default();
     let mut push = |source: u16, mark: u64, end: bool| {

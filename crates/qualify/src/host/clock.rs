@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_is_told_with_the_error_that_it_may_have() {
+    fn a_clock_is_reported_with_the_error_that_it_may_have() {
         assert!(kernel_clock().is_ok());
         let held = synchronised(Ok((true, 1250)));
         assert_eq!(

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_tells_nothing_is_good_at_nothing() {
+    fn a_host_that_reports_nothing_is_good_at_nothing() {
         let root = host(&[]);
         for check in checks(
             &HostFiles::below(root.path()),

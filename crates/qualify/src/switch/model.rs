@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_of_the_ports_tells_a_shared_buffer_by_its_depth_and_rate() {
+    fn a_sweep_of_the_ports_reveals_a_shared_buffer_by_its_depth_and_rate() {
         for seed in 0..2 {
             let depth_bytes = 800e3 + 50e3 * seed as f64;
             let found = compare(&swept(Buffers::Shared { depth_bytes }, &[8, 16, 32], seed)).expect("fits");
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_of_the_ports_tells_queues_per_input_by_the_depth_of_each() {
+    fn a_sweep_of_the_ports_reveals_queues_per_input_by_the_depth_of_each() {
         for seed in 0..2 {
             let depth_bytes = 60e3 + 10e3 * seed as f64;
             let found =

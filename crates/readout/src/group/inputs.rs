@@ -12,7 +12,7 @@ pub trait Inputs<O: Framed>: Send {
     /// Waits at most `wait`, receives from every link that has something, frames it, and hands it over.
     ///
     /// # Errors
-    /// When they are of no further use; what happens to one link is told by [`Inputs::news`].
+    /// When they are of no further use; what happens to one link is reported by [`Inputs::news`].
     fn turn(&mut self, wait: Duration, taker: &mut dyn Take<O>) -> Result<Turn, SourceError>;
 
     /// What happened to links in the last turn.
@@ -23,7 +23,7 @@ pub trait Inputs<O: Framed>: Send {
     /// Opens nothing again from now on: the run is stopping, and boards may close.
     fn close(&mut self) {}
 
-    /// Ends the run for every link that has not ended: what is unfinished is lost now, and each is told the end.
+    /// Ends the run for every link that has not ended: what is unfinished is lost now, and each is given the end.
     fn finish(&mut self, taker: &mut dyn Take<O>);
 
     /// Number of links.

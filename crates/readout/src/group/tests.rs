@@ -145,7 +145,7 @@ fn time_passes_for_links_that_say_nothing() {
     let (link, _listener, _board, _) = tcp_link(clock, false);
     let mut group = Group::new(vec![link], settings(), clock).expect("descriptors");
     let (start, mut marks, mut silent) = (Instant::now(), Vec::new(), 0);
-    // However late this thread is: time is told many times, and silence once.
+    // However late this thread is: time is reported many times, and silence once.
     while marks.len() <= 20 || silent == 0 {
         assert!(start.elapsed() < Duration::from_secs(60), "{} marks, {silent} silent", marks.len());
         group

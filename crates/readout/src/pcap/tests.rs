@@ -653,7 +653,7 @@ fn pcapng_times_have_the_resolution_and_offset_of_their_interface() {
 }
 
 #[test]
-fn what_is_damaged_in_pcapng_is_told_with_its_place() {
+fn what_is_damaged_in_pcapng_is_reported_with_its_place() {
     let mut blocks = Blocks { big: false, file: Vec::new() };
     blocks.section(false);
     blocks.interface(101, &[]);

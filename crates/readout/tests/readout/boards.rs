@@ -146,7 +146,7 @@ fn a_tcp_data_port_serves_client_after_client_and_the_latest_of_two() {
     let place = Place::Network { address: [127, 0, 0, 45].into(), control_port: 52_045, udp_port: 51_940 };
     let hosted = HostSettings { board: Box::new(board(Transport::Tcp)), place, loss: 0.0, truth: None };
     let _hosted = HostedBoard::new(hosted).expect("a free address");
-    // Its data port is among what it tells.
+    // Its data port is among what it reports.
     let Opened { source, control, .. } = opened("dig2://127.0.0.45:52045");
     let port = control.expect("a board has control").get("/endpoint/raw/port").expect("told");
     drop(source);

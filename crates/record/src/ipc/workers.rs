@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_panics_is_told_of() {
+    fn a_worker_that_panics_is_reported() {
         let mut workers =
             Workers::start(1, 1, |_: ()| -> () { panic!("in a worker, on purpose") }).expect("thread");
         workers.submit(());

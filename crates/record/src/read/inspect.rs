@@ -75,7 +75,7 @@ pub struct Inspection {
     pub raw: Vec<RawContent>,
     /// What each cut was given and kept, as in `run.json`.
     pub cuts: Vec<CutRecord>,
-    /// Hits that came to the recording and were left out of it on request, as the ledger tells.
+    /// Hits that came to the recording and were left out of it on request, as the ledger says.
     pub hits_left_out: Option<u64>,
     /// Whether the ledger balances.
     pub ledger_closed: Option<bool>,
@@ -143,7 +143,7 @@ struct Sums {
 /// Looks into a run's directory or one file; `first` is how many hits are listed. Also while it is being written.
 ///
 /// # Errors
-/// When there is nothing to read. What is damaged inside is told in the result.
+/// When there is nothing to read. What is damaged inside is reported in the result.
 pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
     let mut found = Inspection { path: path.to_owned(), ..Inspection::default() };
     if !path.is_dir() {

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_are_told_together_may_be_between_any_two_batches() {
+    fn places_that_are_reported_together_may_be_between_any_two_batches() {
         assert_eq!(borders(&[missing(Some(5), Some(19))]), [(20, 100), (30, 0), (40, 0)]);
         assert_eq!(borders(&[missing(Some(19), None)]), [(40, 100), (u64::MAX, 0)]);
     }

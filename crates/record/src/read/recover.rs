@@ -39,19 +39,19 @@ pub struct RecoverReport {
     pub removed: Option<RemovedTables>,
     /// Hits on file now.
     pub hits_on_file: u64,
-    /// Hits that had come to the recording when the run ended, as far as its ledger tells.
+    /// Hits that had come to the recording when the run ended, as far as its ledger says.
     pub hits_came: Option<u64>,
     /// Hits that had come and are not on file.
     pub hits_not_on_file: Option<u64>,
     /// Events of hits on file now.
     pub coincidences_on_file: u64,
-    /// Events of hits that had come to the recording when the run ended, as far as its ledger tells.
+    /// Events of hits that had come to the recording when the run ended, as far as its ledger says.
     pub coincidences_came: Option<u64>,
     /// Events of hits that had come and are not on file.
     pub coincidences_not_on_file: Option<u64>,
     /// Events on file now.
     pub events_on_file: u64,
-    /// Events that had come to the recording when the run ended, as far as its ledger tells.
+    /// Events that had come to the recording when the run ended, as far as its ledger says.
     pub events_came: Option<u64>,
     /// Events that had come and are not on file.
     pub events_not_on_file: Option<u64>,
@@ -167,7 +167,7 @@ fn count_coincidences(path: &Path) -> Result<u64, RecordError> {
     Ok(count)
 }
 
-/// Completes `run.json` by what the tables and the ledger tell; makes it where it is missing.
+/// Completes `run.json` by what the tables and the ledger says; makes it where it is missing.
 fn rewrite_record(
     directory: &RunDirectory,
     known: Result<RunRecord, RecordError>,

@@ -221,12 +221,12 @@ fn check_tables(
     record: Option<&RunRecord>,
     ranges: &mut RangeCheck,
 ) -> Result<Triggers, RecordError> {
-    let is_told = |table: Table| {
+    let is_reported = |table: Table| {
         let missing = record.map_or(&[][..], |record| &record.missing);
         missing.iter().any(|missing| missing.table == table.word())
     };
-    let extras_are_told = is_told(Table::Extras);
-    let mut owners = Owners { rows: Vec::new(), complete: true, may_miss_extras: extras_are_told };
+    let extras_are_reported = is_reported(Table::Extras);
+    let mut owners = Owners { rows: Vec::new(), complete: true, may_miss_extras: extras_are_reported };
     for table in Table::OF_HITS.into_iter().chain([Table::Coincidences, Table::Losses, Table::Series]) {
         let file = directory.table(table);
         if file.exists() {

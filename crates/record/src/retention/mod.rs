@@ -74,7 +74,7 @@ pub struct OldRuns {
     /// Since when room that was made is still to be seen.
     unsettled: Option<Instant>,
     /// It was said that a rule cannot be kept.
-    told_short: bool,
+    reported_short: bool,
     /// Runs of which it was said that they cannot be removed.
     told: BTreeSet<u64>,
 }
@@ -108,7 +108,7 @@ impl OldRuns {
             rules,
             next: None,
             unsettled: None,
-            told_short: false,
+            reported_short: false,
             told: BTreeSet::new(),
         })
     }
@@ -200,14 +200,14 @@ impl OldRuns {
         }
         let broken = self.broken(&standing);
         if let Some(broken) = &broken
-            && !self.told_short
+            && !self.reported_short
         {
             let words = format!(
                 "[record.retention]: {broken}, and no older run can be removed ({kept}); make room, or allow more"
             );
             retained.warnings.push(words);
         }
-        self.told_short = broken.is_some() || self.told_short && !has_settled;
+        self.reported_short = broken.is_some() || self.reported_short && !has_settled;
         retained
     }
 
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_step_by_step_and_the_end_of_it_is_told() {
+    fn room_is_made_step_by_step_and_the_end_of_it_is_reported() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let runs = write_runs(folder.path(), 3);
         let retention = Some(Retention { most_runs: Some(10), ..Retention::default() });

@@ -248,7 +248,7 @@ fn contradictions_are_found() {
 }
 
 #[test]
-fn inspection_tells_multiplicities_and_first_events() {
+fn inspection_reports_multiplicities_and_first_events() {
     let folder = folder();
     let run = write_run(folder.path(), &Settings::default(), 100, 30);
     let found = inspect(run.path(), 3).expect("readable");

@@ -290,7 +290,7 @@ fn expect_success(output: &Output) {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_told_as_a_full_disk() {
+fn a_limit_on_the_size_of_files_is_reported_as_a_full_disk() {
     let folder = folder();
     // 512-byte units; the signal that would end the process is ignored, as by a service manager.
     expect_success(&run_child("trap '' XFSZ\nulimit -f 2000", folder.path()));

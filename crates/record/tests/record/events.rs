@@ -259,7 +259,7 @@ fn tables_that_are_not_wanted_are_not_made() {
 }
 
 #[test]
-fn inspection_tells_completeness_source_by_source() {
+fn inspection_reports_completeness_source_by_source() {
     let folder = folder();
     let run =
         write_run(folder.path(), &Settings::default(), &example(100), 7, SOURCES, &mut Blocks::new(true, 64));

@@ -195,7 +195,7 @@ fn recover_keeps_the_whole_batches_of_a_cut_list_of_losses() {
 }
 
 #[test]
-fn a_list_of_losses_that_somebody_removes_is_told_of_and_costs_no_panic() {
+fn a_list_of_losses_that_somebody_removes_is_reported_and_costs_no_panic() {
     let folder = folder();
     let mut losing = Losing::new(folder.path(), LossBounds::default());
     losing.lose(0, 1);

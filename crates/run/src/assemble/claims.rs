@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_taken_otherwise_is_told_by_name() {
+    fn whatever_is_taken_otherwise_is_reported_by_name() {
         let claims = claims();
         claims.threads("a", 2);
         claims.threads("stray", 1);

@@ -233,7 +233,7 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
 struct Behind {
     /// On the order thread.
     added: AddedStages,
-    /// There, and on the thread behind it; `None` where channels cannot be told apart.
+    /// There, and on the thread behind it; `None` where channels cannot be distinguished.
     selection: Option<Selection>,
     process: Option<Process>,
 }
@@ -282,7 +282,7 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     Ok(Behind { added, selection: Some(selection), process: Some(process) })
 }
 
-/// The recording of hits, which knows whose a channel is where that can be told.
+/// The recording of hits, which knows whose a channel is where that is known.
 fn hit_writer(site: &Site<'_>, selection: Option<&Selection>) -> Result<HitWriter, RunError> {
     let Site { configuration, directory, .. } = *site;
     let names: Vec<String> =

@@ -34,7 +34,7 @@ use thalweg_record::{
     RunRecordState, Table,
 };
 
-use crate::boards::{self, BoardsTold};
+use crate::boards::{self, BoardReports};
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges, add_drop_counters};
@@ -372,7 +372,7 @@ fn fail(summary: &mut Summary, error: &RecordError) {
     summary.failures.push(error.to_string());
 }
 
-/// Which source has which channels, where that can be told: older recordings may have sources that share some.
+/// Which source has which channels, where that is known: older recordings may have sources that share some.
 fn channels_of(configuration: &Configuration) -> BTreeMap<String, ChannelsRecord> {
     let ranges = configuration.channel_ranges().filter(|_| configuration.shared_channels().is_none());
     ranges
@@ -382,7 +382,7 @@ fn channels_of(configuration: &Configuration) -> BTreeMap<String, ChannelsRecord
 
 fn take_data(
     configuration: &Configuration,
-    (origin, told): (&Origin, &BoardsTold),
+    (origin, told): (&Origin, &BoardReports),
     planned: Planned,
     end: EndWhen,
     watch: &mut Watch<'_>,

@@ -64,7 +64,7 @@ pub struct Configuration {
     pub follow: Option<FollowTrigger>,
     /// `[trigger.enable]`: the register that lets a real trigger through while data are taken.
     pub enable: Option<thalweg_readout::Switch>,
-    /// `[busy]`: how a real trigger is told to wait.
+    /// `[busy]`: how a real trigger is asked to wait.
     pub busy: thalweg_readout::busy::BusySettings,
     /// `[build]`.
     pub build: thalweg_build::Settings,
@@ -86,7 +86,7 @@ pub struct Configuration {
     pub series: Vec<SeriesSettings>,
     /// `[monitor]`: where the page is served, if it is.
     pub monitor: Option<thalweg_monitor::Settings>,
-    /// `[[alarm]]`: what is told when something goes wrong, …
+    /// `[[alarm]]`: what is reported when something goes wrong, …
     pub alarms: Vec<thalweg_monitor::alarm::Rule>,
     /// `[notify]`: … and to whom.
     pub notify: thalweg_monitor::alarm::NotifySettings,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_told_with_line_and_what_is_allowed() {
+    fn an_unknown_key_is_reported_with_line_and_what_is_allowed() {
         let message = refused(&GOOD.replace("tick_ps", "tik_ps"));
         for part in ["run.toml", "line 8", "tik_ps", "tick_ps", "block_bytes"] {
             assert!(message.contains(part), "{part} in {message}");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_told_with_line_and_what_was_found() {
+    fn a_wrong_type_is_reported_with_line_and_what_was_found() {
         let message = refused(&GOOD.replace("1.953125", "\"fast\""));
         for part in ["run.toml", "line 8", "fast"] {
             assert!(message.contains(part), "{part} in {message}");

@@ -6,7 +6,7 @@
 //!       └─────────► thalweg run FILE ◄───────────────────────────────────────────────────────────────┘
 //! ```
 //! Both read the same file, so that boards, numbers and addresses fit. Triggers begin once every board that listens has a client
-//! and, where BUSY is told by datagrams, once "not busy" was heard: what nobody reads is no loss.
+//! and, where BUSY is reported by datagrams, once "not busy" was heard: what nobody reads is no loss.
 
 use std::fmt;
 use std::net::SocketAddr;

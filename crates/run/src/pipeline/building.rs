@@ -80,7 +80,7 @@ struct Feed {
     held: Vec<LinkId>,
     /// Links that joined `held` in this turn.
     newly_held: Vec<LinkId>,
-    /// Links whose end is to be told once nothing of them is pending.
+    /// Links whose end is to be reported once nothing of them is pending.
     ending: Vec<LinkId>,
     raw: Option<Upstream<Frames>>,
     leader: Option<Leader>,
@@ -316,7 +316,7 @@ impl Readout<Building> {
     /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more.
     fn pull(&mut self, mark: Mark, signals: &Signals) -> bool {
         let busy = &mut self.work.busy;
-        // The recorder is behind: whoever triggers is told to wait.
+        // The recorder is behind: whoever triggers is asked to wait.
         self.work.outlet.pull(&mut self.work.feed.builder, mark, &mut || busy.set(true, mark), signals)
     }
 

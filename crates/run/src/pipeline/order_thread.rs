@@ -72,7 +72,7 @@ impl Inlet {
             self.head = worker.receive_wait(wait);
             match &self.head {
                 Some(_) => self.next = (self.next + 1) % self.workers.len(),
-                // The thread behind it has ended without saying so: it has failed, and has told why. Its end is said here.
+                // The thread behind it has ended without saying so: it has failed, and has said why. Its end is said here.
                 None if worker.is_finished() => self.head = Some(self.end_batch(source)),
                 None => {}
             }

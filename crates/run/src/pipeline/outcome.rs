@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
     on_full: OnFull,
     /// The disk is full, and the run may wait for room.
     is_waiting: bool,
-    /// It has failed, and has told why.
+    /// It has failed, and has said why.
     has_failed: bool,
 }
 

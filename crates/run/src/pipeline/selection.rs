@@ -17,7 +17,7 @@ use super::{Ledgered, REPORT_EVERY_NS};
 use crate::observed::{CutReport, Observed};
 use crate::plan::capacity::OUTPUT_HITS;
 
-/// Without hits, the process thread is told the time so often.
+/// Without hits, the process thread is given the time so often.
 const TELL_EVERY_NS: u64 = 10_000_000;
 
 /// What the order thread does with hits beside ordering and recording them.
@@ -75,7 +75,7 @@ impl Selection {
         }
     }
 
-    /// Hands a batch on, for a cleared one, waiting for that. When nobody takes it, its thread has failed, and has told why.
+    /// Hands a batch on, for a cleared one, waiting for that. When nobody takes it, its thread has failed, and has said why.
     pub(crate) fn pass_on(&mut self, batch: &mut Selected) {
         let header = batch.hits.header;
         if let Some(number) = header.snapshot {

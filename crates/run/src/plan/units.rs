@@ -131,7 +131,7 @@ impl UnitPlan {
 }
 
 /// The place of the readout unit whose node tells the trigger to wait: emulated boards have theirs with them, and of real ones the first
-/// node tells it, so that no two contradict each other. `None` where nobody is to be told.
+/// node tells it, so that no two contradict each other. `None` where there is nobody to report to.
 pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<usize> {
     let busy = &configuration.busy;
     let tells = busy.udp.is_some() || busy.http.is_some() || busy.register.is_some();

@@ -1,4 +1,4 @@
-//! The colours of the picture, chosen to be told apart by every eye and in print.
+//! The colours of the picture, chosen to be distinguished by every eye and in print.
 
 /// Colours of sources, in turn: muted, of similar lightness, distinct under the common colour deficiencies.
 const SOURCES: [&str; 8] =

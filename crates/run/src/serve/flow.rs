@@ -106,7 +106,7 @@ fn line(state: &LiveState, place: &FlowPlace) -> Option<FlowStage> {
     })
 }
 
-/// The losses of one line. One that is seen as a gap and counted where it was refused is told there only.
+/// The losses of one line. One that is seen as a gap and counted where it was refused is reported there only.
 fn losses(state: &LiveState, place: &FlowPlace) -> Vec<Loss> {
     let is_here =
         |loss: &&Loss| loss.stage == place.stage && has(place, &loss.source, loss.unit) && !loss.is_echo();

@@ -14,7 +14,7 @@ use thalweg_record::{LossRow, RunDirectory, RunRecord};
 use super::{PlotError, SOFTWARE, title};
 use crate::plot::{Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
 
-/// More lines than this cannot be told apart.
+/// More lines than this cannot be distinguished.
 pub(super) const MOST_LINES: usize = 8;
 
 /// What is known of the events that were closed in one stretch.

@@ -237,7 +237,7 @@ impl Watched {
                 "{}: somebody has cut, removed or replaced this file while it was written; it was written again, and no count is lost",
                 self.directory.ledger().display()
             ),
-            // The next look tries again; a directory that has vanished is told of by the tables.
+            // The next look tries again; a directory that has vanished is reported by the tables.
             Err(error) => tracing::debug!("{error}"),
         }
     }

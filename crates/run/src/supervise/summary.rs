@@ -15,7 +15,7 @@ use super::refused::write_first;
 /// The events of a run at its end.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventSummary {
-    /// How often the trigger fired, where it tells.
+    /// How often the trigger fired, where it says.
     pub triggers_offered: Option<u64>,
     /// Of these, triggers that came while the system was busy.
     pub triggers_refused: Option<u64>,

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The page beside one run; gone when dropped.
 pub(crate) struct Page {
     url: String,
-    // In this order: nobody is told of a run whose page is gone.
+    // In this order: nobody hears of a run whose page is gone.
     _unattended: UnattendedOperation,
     _monitor: Option<thalweg_run::serve::Monitor>,
 }

@@ -73,7 +73,7 @@ fn without_cuts_coincidence_is_given_what_is_in_order() {
 }
 
 #[test]
-fn what_is_told_of_a_recording_has_its_coincidences_and_what_was_left_out() {
+fn what_is_reported_a_recording_has_its_coincidences_and_what_was_left_out() {
     let folder = Folder::new();
     let file = configuration(
         &folder,

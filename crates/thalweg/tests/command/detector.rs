@@ -57,7 +57,7 @@ fn sitcp_boards_elsewhere_are_connected_to_set_and_built() {
 }
 
 #[test]
-fn fragments_of_boards_elsewhere_wait_for_busy_to_be_told() {
+fn fragments_of_boards_elsewhere_wait_for_busy_to_be_reported() {
     let folder = Folder::new();
     let (data, busy) = (free_port(), free_port());
     let source = format!(

@@ -20,7 +20,7 @@ import time
 
 TUNSETIFF = 0x400454CA
 IFF_TUN, IFF_NO_PI = 0x0001, 0x1000
-# Shorter packets are no data of boards: they are never touched, so that what is told of BUSY arrives.
+# Shorter packets are no data of boards: they are never touched, so that what is sent of BUSY arrives.
 LEAST_DATA_BYTES = 400
 
 

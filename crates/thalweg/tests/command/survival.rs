@@ -139,7 +139,7 @@ fn redirected_log_lines_have_no_colour_codes() {
 }
 
 #[test]
-fn a_start_is_told_in_a_line_and_with_verbose_in_full() {
+fn a_start_is_reported_in_a_line_and_with_verbose_in_full() {
     let folder = Folder::new();
     let file = configuration(&folder, "hits = 1000");
     let brief = thalweg(&["run", &file]).done().error;

@@ -54,7 +54,7 @@ impl Connector {
         settings.check()?;
         let endpoint = Endpoint::parse(url)?;
         let (first, most) = settings.back_off;
-        // Units that were started together are told apart by their names and processes.
+        // Units that were started together are distinguished by their names and processes.
         let seed = u64::from(crc32c::crc32c(settings.name.as_bytes())) << 32 | u64::from(std::process::id());
         Ok(Connector {
             endpoint,

@@ -79,7 +79,7 @@ impl Handshake {
         Ok((handshake, Kind::Challenge, head))
     }
 
-    /// Whether the other end may be told who this one is.
+    /// Whether the other end may know who this one is.
     pub(super) fn may_name_itself(&self) -> bool {
         self.key.is_none() || self.stage == Stage::Hello
     }

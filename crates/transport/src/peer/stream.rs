@@ -295,7 +295,7 @@ impl<W: Wire> StreamPeer<W> {
         Err(self.refuse(error))
     }
 
-    /// Tells the other end why it is not talked to, as far as it can be told at once.
+    /// Tells the other end why it is not talked to, as far as it can be sent at once.
     fn refuse(&mut self, error: PeerError) -> PeerError {
         // Words are for the other end: they name what it sent, not where it is seen from here. It may be anybody, and learns nothing from
         // them by which it could say the right thing next time.

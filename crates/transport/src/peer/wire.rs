@@ -3,7 +3,7 @@
 //! ```text
 //!  pieces ─► Wire::write ─► … ─► Wire::read ─► room in a block
 //! ```
-//! A connection of TCP is one, a ring of shared memory another. Neither knows messages, neither waits unless told to.
+//! A connection of TCP is one, a ring of shared memory another. Neither knows messages, neither waits unless asked to.
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;

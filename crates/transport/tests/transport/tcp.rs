@@ -87,7 +87,7 @@ fn a_full_pool_slows_the_sender() {
     let (stream, _) = listener.accept().expect("a receiver");
     let mut sender = TcpSender::over(stream).expect("a socket");
     let (header, body) = ([1u8; 32], vec![2u8; 1 << 20]);
-    // Nobody reads: at some point the sender is told to wait, and gives up when asked.
+    // Nobody reads: at some point the sender is asked to wait, and gives up when asked.
     let mut asked = 0;
     let whole = sender.send(&[&header, &body, &[], &vec![3; 64 << 20]], || {
         asked += 1;

@@ -105,7 +105,7 @@ fn the_choice_follows_the_sender_and_loses_nothing() {
 }
 
 #[test]
-fn what_the_socket_drops_is_told_in_band() {
+fn what_the_socket_drops_is_reported_in_band() {
     let (mut receiver, sender) =
         pair(UdpReceiverSettings { receive_buffer_bytes: 64 << 10, ..settings(Backend::Slots) }, 4);
     let mut sender = sender.without_segmentation();

@@ -109,7 +109,7 @@ impl BuilderUnit {
         );
         stale.into_iter().for_each(|building| self.drop_building(building));
         if !self.told.connected || !self.told.answered {
-            // Without a manager nothing incomplete is given up: what is missing may be with a unit that was never told of
+            // Without a manager nothing incomplete is given up: what is missing may be with a unit that never heard of
             // its range, and the manager to come would have it built a second time with the same attempt.
             return;
         }

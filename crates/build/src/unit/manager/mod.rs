@@ -5,7 +5,7 @@
 //!  Credits of builder units ──► who can take more ────┼─► Assign ─► readout units and the builder
 //!  Done of builder units ─────► what is written ──────┘─► Release ─► readout units and the builder
 //! ```
-//! It sees numbers only, never an event, and holds soft state: one row per open range. Whatever it knows it can be told again by
+//! It sees numbers only, never an event, and holds soft state: one row per open range. Whatever it knows it can hear again from
 //! the units, and after a restart it is.
 
 mod assign;
@@ -30,7 +30,7 @@ struct Link {
     connected: bool,
     /// It has said all that it knows, over this connection.
     reported: bool,
-    /// It is to be told all that it must know.
+    /// It is to be sent all that it must know.
     state_due: bool,
     /// When it was last heard, or seen to go.
     heard: Mark,
@@ -156,7 +156,7 @@ pub struct EventManager {
     reached: bool,
     rotation: usize,
     assigned_at: Mark,
-    /// To be told at this poll: `next` has passed a hole, and ranges are new or done.
+    /// To be reported at this poll: `next` has passed a hole, and ranges are new or done.
     jumped: bool,
     new: Vec<Assignment>,
     released: Vec<(u64, u16)>,
@@ -554,7 +554,7 @@ impl EventManager {
     }
 }
 
-/// Whether a unit can be told anything. One that does not take its messages gets the whole state later instead.
+/// Whether a unit can be reached. One that does not take its messages gets the whole state later instead.
 fn ready_to_hear(link: &mut Link, waiting: usize) -> bool {
     if !link.connected || !link.reported {
         return false;

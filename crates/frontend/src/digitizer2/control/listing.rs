@@ -1,4 +1,4 @@
-//! The parameters of a board, out of the device tree that it tells (`getDeviceTree`).
+//! The parameters of a board, out of the device tree that it reports (`getDeviceTree`).
 //!
 //! ```text
 //!  {"par": {"numch": {"value": "64", "accessmode": "READ_ONLY"}}, "ch": {"0": …}} ──► /par/numch 64, /ch/0/par/…

@@ -90,7 +90,7 @@ pub enum Isotope {
     Cs137,
     /// ⁶⁰Co: 1173 and 1332 keV in cascade.
     Co60,
-    /// ²⁵²Cf: fission neutrons and gammas, told apart by pulse shape.
+    /// ²⁵²Cf: fission neutrons and gammas, distinguished by pulse shape.
     Cf252,
     /// The room: ⁴⁰K, ²⁰⁸Tl, a falling continuum, cosmic rays.
     Background,

@@ -97,7 +97,7 @@ impl Registers {
         self.place(address).map(|place| *place)
     }
 
-    /// What the board is told to send.
+    /// What the board is asked to send.
     pub fn mode(&self) -> Mode {
         if self.user[recbe::MODE as usize] == recbe::MODE_RAW { Mode::Raw } else { Mode::Suppressed }
     }

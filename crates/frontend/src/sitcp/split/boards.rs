@@ -31,7 +31,7 @@ struct Board {
 pub(super) struct Boards {
     first_source: u16,
     first_number: u32,
-    /// Blocks are told apart by the number in their header.
+    /// Blocks are distinguished by the number in their header.
     named: bool,
     /// The bits that the sent number has; none set when it is not looked at.
     number_mask: u32,

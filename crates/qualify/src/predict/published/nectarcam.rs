@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_per_input_are_told_from_a_shared_buffer_by_half_of_the_ports() {
+    fn queues_per_input_are_distinguished_from_a_shared_buffer_by_half_of_the_ports() {
         let curves = edges().expect("a hop");
         let first: Vec<u64> = curves.iter().map(|curve| curve.points[0].1).collect();
         let [shared, queues, half_shared, half_queues] = first[..] else { panic!("{first:?}") };
