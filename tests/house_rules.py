@@ -22,6 +22,7 @@ RETIRED = {
     "tally": "counters", "tallies": "counters", "station": "run control", "watchman": "unattended operation",
     "roster": "source table", "tray": "fill buffer", "trays": "fill buffers", "collector": "order thread",
     "filing": "write log", "door": "unit endpoint", "stranger": "unexpected sender", "strangers": "unexpected senders",
+    "books": "the ledger",
     "witnesses": "kernel drop counters",
     "witness": "kernel drop counter",
     "parking": "deferred",

@@ -182,7 +182,7 @@ export interface EndWhen {
   seconds: number | null;
 }
 
-/** The entries of one unit of one account, named, for files and the page. */
+/** The entries of one unit of one counter slot, named, for files and the page. */
 export interface Entries {
   /** Left out on request. */
   filtered: number;
@@ -385,7 +385,7 @@ export interface LiveState {
 
 /** One loss of one source. */
 export interface Loss {
-  /** What was seen, and what to do about it. */
+  /** What was seen, and what to do about it, by who knows the configuration; the ledger itself leaves it empty. */
   advice: string;
   /** How many. */
   count: number;
@@ -549,9 +549,9 @@ export interface RecordedRun {
   files?: RunFile[] | null;
   /** Hits that it has recorded. */
   hits: number;
-  /** Whether its books balance; null before its end, and without books. */
+  /** Whether its ledger balances; null before its end, and without a ledger. */
   ledger_closed: boolean | null;
-  /** What it has lost, with how well it is known, and in words; null without books. */
+  /** What it has lost, with how well it is known, and in words; null without a ledger. */
   loss: LossTotal[] | null;
   /** Hits that it has lost, or fragments of a run without hits; null where the number is not known. */
   lost: number | null;
@@ -595,7 +595,7 @@ export interface RefusedUnit {
   reason: LossReason;
   /** When it came, seconds since the clock of the run was started. */
   seconds: number;
-  /** Name of the board; of the link, where the board cannot be told. */
+  /** Name of the board; of the link, where the board is not known. */
   source: string;
   /** Where: `unpack` (framing) or `build`. */
   stage: Stage;
@@ -643,7 +643,7 @@ export interface RunIdentity {
   directory: string;
   /** Since the first data could come, seconds. */
   elapsed_seconds: number;
-  /** Whether its data are kept: of a run that was started without, only `run.json`, the books, losses and spectra are. */
+  /** Whether its data are kept: of a run that was started without, only `run.json`, the ledger, losses and spectra are. */
   keeps_data: boolean;
   /** When it ends by itself. */
   limits: EndWhen;
@@ -702,6 +702,8 @@ export interface SourceState {
   channels: ChannelState[];
   /** Live and dead time as its boards report them, the mean over its channels; null where they do not. */
   dead_time: DeadTime | null;
+  /** The kernel's drop counters and the like, which place losses and are added to nothing. */
+  drop_counters: Record<string, number>;
   /** Fragments found per second. */
   fragment_rate_hz: number;
   /** Fragments found since the start. */
@@ -728,8 +730,6 @@ export interface SourceState {
   pool_fill: number;
   /** Fullest ring behind the receiver, 0 to 1. */
   ring_fill: number;
-  /** The kernel's drop counters and the like, which place losses and are added to nothing. */
-  drop_counters: Record<string, number>;
 }
 
 /** One spectrum, but for its counts. */
