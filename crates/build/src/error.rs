@@ -1,4 +1,4 @@
-//! What building refuses to begin with: settings that cannot work, said before the run.
+//! Invalid builder settings.
 
 /// A builder that cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

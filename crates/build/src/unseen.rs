@@ -1,4 +1,4 @@
-//! Triggers that nobody was heard of, between others that somebody was.
+//! Counts triggers of which no board sent a fragment.
 //!
 //! ```text
 //!  heard 7 · · · heard 11: 3 unseen          · · · before the first and behind the last: not known, so not counted

@@ -1,4 +1,4 @@
-//! Words to the memory about what is needed soon.
+//! Prefetch hints: loads a value into the cache before it is used.
 //!
 //! ```text
 //!  link 7: receive, split ──────────────► link 8: receive, split

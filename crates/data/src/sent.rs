@@ -1,5 +1,4 @@
-//! What a sender in this process has sent, for its receiver to ask: how many datagrams were between two that came, how many hits in frames
-//! that did not.
+//! Send records: an emulated board notes each datagram, so that its receiver can count the missing ones.
 //!
 //! ```text
 //!  sender   ─ one store each ─► datagram n: its place │ frame n: hits until it      rings of the latest so many

@@ -1,4 +1,4 @@
-//! The state of a run, and the word for "please stop".
+//! Run states, and the BUSY flag that threads share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};

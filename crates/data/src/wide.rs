@@ -1,4 +1,4 @@
-//! The same loop, compiled for the widest instructions that this processor has.
+//! Runtime dispatch: one loop compiled for AVX-512, AVX2 and the baseline.
 //!
 //! ```text
 //!  widest(Loop { over, a, column }) ──► AVX-512 │ AVX2 │ what every processor has

@@ -1,4 +1,4 @@
-//! Why there is no page.
+//! Errors that keep the page from being served.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

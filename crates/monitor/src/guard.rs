@@ -1,4 +1,4 @@
-//! Who is answered: the rules that every request passes before anything looks at it.
+//! Admission of requests: host, origin and token, checked before any handler.
 //!
 //! ```text
 //!  Asked { method, path, headers } ─► Guard::admit ─► Admitted · a page that sets the cookie · Refusal

@@ -1,4 +1,4 @@
-//! The state, made once for everybody who watches.
+//! Builds the live state once per tick and shares it with all clients.
 //!
 //! ```text
 //!  Experiment::state ─► Frame { JSON, event text } ─► latest ─┬► stream 1      each takes the latest when it can:

@@ -1,4 +1,4 @@
-//! A connection whose other end takes nothing is let go.
+//! Closes connections whose client has stopped reading.
 //!
 //! ```text
 //!  response ─► Watched ─► socket         the kernel's buffer is full, and stays so for `limit` ─► error, closed

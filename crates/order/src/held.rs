@@ -1,4 +1,4 @@
-//! What waits: sorted runs of hits, as they came in, with their extras.
+//! Pending hits: sorted runs per source, with their extras.
 //!
 //! ```text
 //!  source ─ queue of runs ─┬─ [----head====|====]   hits, extras, slices, leases

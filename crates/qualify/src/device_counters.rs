@@ -1,4 +1,4 @@
-//! What a switch says that it has thrown away: a command of the user's asks it, by SNMP or in any other way.
+//! Drop counters of the switch, read by a command of the user's.
 //!
 //! ```text
 //!  sh -c COMMAND ─► {"port 3 ifOutDiscards": 12, …} ─► before and after ─► LossCounters::since

@@ -1,4 +1,4 @@
-//! The other end of a generator: what came of each source, until all of them have said their end.
+//! Counts a generator's datagrams by source at the receiver.
 //!
 //! ```text
 //!  UdpReceiver ─► Census ─► Receipt: by source; what the socket and the host have thrown away meanwhile

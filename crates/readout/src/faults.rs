@@ -1,4 +1,4 @@
-//! A bad network in front of any source, by seed: for tests, and for trying a set-up before the beam does.
+//! Fault injection: drops, delays, reorders and damages what a source delivers, from a seed.
 //!
 //! ```text
 //!  Source ─Frames─► Faulty ─Frames─► the path, which believes that this is what the network brought

@@ -12,8 +12,8 @@ use std::time::Duration;
 use thalweg_data::{Busy, Control, ControlError, Pool, Source, SourceError};
 use thalweg_frontend::format::BoardFacts;
 use thalweg_transport::{
-    Backend as ReceiveBackend, FullPolicy, Peer, Senders, TcpReceiver, TcpReceiverSettings, UdpReceiver,
-    UdpReceiverSettings,
+    Backend as ReceiveBackend, ExpectedSenders, FullPolicy, SenderAddress, TcpReceiver, TcpReceiverSettings,
+    UdpReceiver, UdpReceiverSettings,
 };
 
 use crate::board_link::{BoardKeeper, BoardLink, BoardSource, OpenStream, Reopen};
@@ -131,12 +131,12 @@ impl Opening<'_> {
     }
 
     /// Whose datagrams are taken, by their hosts' addresses.
-    pub(crate) fn senders(&self, from: &[HostAndPort]) -> Result<Senders, SourceError> {
+    pub(crate) fn senders(&self, from: &[HostAndPort]) -> Result<ExpectedSenders, SourceError> {
         let peer = |(host, port): &HostAndPort| {
             let address = self.resolve(&HostPort { host: host.clone(), port: port.unwrap_or(0) })?;
-            Ok(Peer { address: address.ip(), port: *port })
+            Ok(SenderAddress { address: address.ip(), port: *port })
         };
-        Ok(Senders::of(from.iter().map(peer).collect::<Result<Vec<_>, _>>()?))
+        Ok(ExpectedSenders::of(from.iter().map(peer).collect::<Result<Vec<_>, _>>()?))
     }
 
     pub(crate) fn udp_settings(&self, bind: SocketAddr) -> UdpReceiverSettings {

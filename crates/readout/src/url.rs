@@ -1,4 +1,4 @@
-//! Where data come from, in one line.
+//! Source URLs.
 //!
 //! ```text
 //!  udp://0.0.0.0:51940?from=board.lab    datagrams to this address, of this sender

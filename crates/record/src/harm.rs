@@ -1,4 +1,4 @@
-//! What a recording loses when somebody else removes or cuts one of its files.
+//! Counts the rows lost when another program removes or truncates a file that is being written.
 //!
 //! ```text
 //!  cut after cut ──► WrittenLog: whose rows lie up to where ──► file cut at byte N ──► amounts that are gone

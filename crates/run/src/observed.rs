@@ -1,4 +1,4 @@
-//! What of a run's hits can be looked at while they flow: spectra, cuts, clocks.
+//! Live spectra, cut counters and clock monitors of a run.
 //!
 //! ```text
 //!  process thread ─ fills ─► SpectrumSet ◄─ reads ─ page, export

@@ -1,4 +1,4 @@
-//! A run's energies in a few numbers, for a list of runs.
+//! A small energy histogram for the list of runs.
 //!
 //! ```text
 //!  energy spectra of all channels ─► sum ─► cut behind the last counts worth seeing ─► ninety-odd bins

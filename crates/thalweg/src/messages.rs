@@ -1,4 +1,4 @@
-//! What the log says, kept for the page as well.
+//! Copies log messages to the page.
 
 use std::fmt::{Debug, Write};
 

@@ -1,4 +1,4 @@
-//! How a command ends: its result on standard output, its failure on standard error, and a code.
+//! Prints a command's result and sets its exit code.
 
 use std::process::ExitCode;
 

@@ -74,4 +74,6 @@ pub use receive_buffer::ReceiveBuffer;
 pub use system::thread_cpu_time;
 pub use tcp::{TcpReceiver, TcpReceiverSettings, TcpSender};
 pub use thread_times::{ThreadTimes, ran_s, thread_times};
-pub use udp::{Backend, FullPolicy, Peer, Senders, UdpReceiver, UdpReceiverSettings, UdpSender};
+pub use udp::{
+    Backend, ExpectedSenders, FullPolicy, SenderAddress, UdpReceiver, UdpReceiverSettings, UdpSender,
+};

@@ -1,4 +1,4 @@
-//! What the threads of this process have had of its processors, as Linux has it in `/proc`.
+//! CPU time of each thread of this process, from `/proc`.
 
 /// One thread.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! Who is who: what each channel is to the coincidence.
+//! Channel roles: member, reference, veto, gate.
 //!
 //! ```text
 //!  [coincidence] + ChannelMap ──► by channel: takes part as number k · is a reference · vetoes · gates

@@ -1,4 +1,4 @@
-//! What becomes of fragments that came too early: taken, given up, or deferred further; and where a run's numbers begin.
+//! Deferred fragments: accept, drop or keep those ahead of the window; find a run's first trigger.
 //!
 //! ```text
 //!  deferred ─┬─ the room has come to it ──► column

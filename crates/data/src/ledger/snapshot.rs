@@ -1,4 +1,4 @@
-//! The ledger of one moment, and whether they close.
+//! All counters at one moment, and the check that they balance.
 
 use std::collections::BTreeMap;
 use std::fmt;

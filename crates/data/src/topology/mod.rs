@@ -1,4 +1,4 @@
-//! Who feeds whom in a run, as plain data: made once from the configuration, and read by whoever draws, balances, exports or claims.
+//! The topology of a run: which stage feeds which, as plain data.
 //!
 //! ```text
 //!  configuration ─► Topology ─┬─► ledger: what must balance ([`balance`](Topology::discrepancies))

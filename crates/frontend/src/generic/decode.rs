@@ -1,4 +1,4 @@
-//! What a described packet is worth without a decoder of its own: counted, and on request one hit.
+//! Counts generic packets, and makes one hit of each if the configuration asks for it.
 //!
 //! ```text
 //!  packet ─► header: overhead · payload: used

@@ -1,4 +1,4 @@
-//! One alarm of one subject: from well to raised and back, with patience both ways.
+//! State machine of one alarm, with a delay before it is raised and cleared.
 //!
 //! ```text
 //!            bad                bad for `for_s`

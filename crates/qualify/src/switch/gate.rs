@@ -1,4 +1,4 @@
-//! Whether a burst was emitted as asked in effect: the queue that it makes is the one that was meant.
+//! Accepts a burst only if its real send times build the intended queue.
 //!
 //! ```text
 //!  asked for: events, separation ─► peak ─┐

@@ -8,7 +8,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use thalweg_data::LossReason;
-use thalweg_transport::{Peer, Senders};
+use thalweg_transport::{ExpectedSenders, SenderAddress};
 
 use super::bytes::Unreadable;
 use super::ip::{self, Packet};
@@ -23,13 +23,14 @@ pub struct PcapFilter {
     /// The address that they were sent to.
     pub destination: Option<IpAddr>,
     /// Who sent them: boards, which are numbered by their position in the list. Ports are not looked at.
-    pub senders: Senders,
+    pub senders: ExpectedSenders,
 }
 
 impl PcapFilter {
     /// Datagrams to this port, if there is one, from these addresses, if there are some.
     pub fn of(port: Option<u16>, from: &[IpAddr]) -> PcapFilter {
-        let senders = Senders::of(from.iter().map(|address| Peer { address: *address, port: None }));
+        let senders =
+            ExpectedSenders::of(from.iter().map(|address| SenderAddress { address: *address, port: None }));
         PcapFilter { port, destination: None, senders }
     }
 

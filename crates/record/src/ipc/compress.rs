@@ -1,4 +1,4 @@
-//! Buffers smaller: Arrow's body compression.
+//! Compresses batch bodies with LZ4 or Zstandard.
 //!
 //! ```text
 //!  buffer ──► [ length before: i64, little-endian │ LZ4 frame or Zstandard frame ]

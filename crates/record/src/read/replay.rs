@@ -1,4 +1,4 @@
-//! A recorded source, come to life again: the same slices, marks and ends as when it was live.
+//! Replays one recorded source with its slices, arrival times and end.
 //!
 //! ```text
 //!  raw.arrows ── rows of one source ──► blocks of a pool ──► Frames (a Source)

@@ -1,4 +1,4 @@
-//! Whether a run is what it says: every byte, every order, every sum.
+//! `verify`: checks checksums, order and row counts against the ledger.
 //!
 //! ```text
 //!  run directory ──► checksum of each batch · columns · time order · rows against the ledger ──► VerifyReport

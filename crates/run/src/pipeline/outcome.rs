@@ -1,4 +1,4 @@
-//! What follows from what a recording says: whether the run waits or ends.
+//! Reacts to a recorder's result: pause on a full disk, else end the run.
 //!
 //! ```text
 //!  Result of a write ─► full, and it may wait ─► paused        failed ─► said once, and the run ends

@@ -1,4 +1,4 @@
-//! What cannot work, found before anything is opened.
+//! Validates a configuration before anything is opened.
 //!
 //! ```text
 //!  each source: keys, blocks, node, format · [record] · [trigger] · [busy] · [build] ─► the first that cannot be, and what could

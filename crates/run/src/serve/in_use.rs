@@ -1,4 +1,4 @@
-//! The configuration that runs are taken with, and its file, which somebody may have changed since.
+//! The active configuration, and changes of its file.
 //!
 //! ```text
 //!  FILE ─ a run is started ─► as it was ──────────────────────────────► taken with what is in use

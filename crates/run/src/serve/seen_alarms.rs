@@ -1,4 +1,4 @@
-//! Which of the alarms that stand somebody has seen.
+//! Acknowledged alarms.
 //!
 //! ```text
 //!  acknowledge ─► seen, of this raising ─► shown as such until it is cleared; raised again it is new

@@ -1,4 +1,4 @@
-//! What a builder unit's earlier starts in the same run have left on file.
+//! Reads what earlier starts of a builder unit wrote in this run.
 //!
 //! ```text
 //!  runs/000041 (killed) events-bu-0.arrows ─┐

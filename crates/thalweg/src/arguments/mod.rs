@@ -1,4 +1,4 @@
-//! What can be typed. Help, completions and the man page are made from these definitions.
+//! Command-line arguments. Help, completions and the man page are made from these definitions.
 
 mod prediction;
 mod qualification;

@@ -1,4 +1,4 @@
-//! What an end of a connection between units is asked to be.
+//! Settings of a peer connection.
 //!
 //! ```text
 //!  "tcp://host:port" · "shm://name" · "inproc://name" ─► Endpoint        Settings: name, pool, bounds, waits

@@ -1,4 +1,4 @@
-//! Which way of reading suits the datagrams that come.
+//! Chooses coalesced (GRO) or slotted (`recvmmsg`) reads from what was measured.
 //!
 //! ```text
 //!  messages, datagrams ─► Choice ─ every window ─► coalesced or slots

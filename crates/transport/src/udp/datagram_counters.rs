@@ -1,4 +1,4 @@
-//! Everything that is counted while datagrams are taken, and the cutting of messages into datagrams.
+//! Receive counters, and splitting of coalesced messages into datagrams.
 //!
 //! ```text
 //!  message ─ judge ─► take │ lost        published bytes ─ cut ─► one slice per datagram

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use thalweg_data::{BlockWriter, Pool};
 
-use super::settings::{Peer, Senders, UdpReceiverSettings};
+use super::settings::{ExpectedSenders, SenderAddress, UdpReceiverSettings};
 use super::{MESSAGE_ROOM_BYTES, datagram_counters::DatagramCounters};
 use crate::TransportError;
 use crate::system;
@@ -91,7 +91,8 @@ pub(crate) fn open_port(
     if let Some(address) = settings.connect {
         socket.connect(&address.into()).map_err(|cause| TransportError::Connect { address, cause })?;
         if settings.from.is_anyone() {
-            settings.from = Senders::of([Peer { address: address.ip(), port: Some(address.port()) }]);
+            settings.from =
+                ExpectedSenders::of([SenderAddress { address: address.ip(), port: Some(address.port()) }]);
         }
     }
     socket.set_nonblocking(true).map_err(bind_error)?;

@@ -18,7 +18,7 @@ pub(crate) mod socket;
 
 pub use receiver::UdpReceiver;
 pub use sender::{UdpSender, bind_shared};
-pub use settings::{Backend, FullPolicy, Peer, Senders, UdpReceiverSettings};
+pub use settings::{Backend, ExpectedSenders, FullPolicy, SenderAddress, UdpReceiverSettings};
 
 /// Largest payload of one message, coalesced or not: 64 KiB hold it always.
 pub const MESSAGE_ROOM_BYTES: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! What a receiver of datagrams is asked to be.
+//! Settings of a UDP receiver.
 //!
 //! ```text
 //!  UdpReceiverSettings ─ check against the pool ─► UdpReceiver
@@ -39,7 +39,7 @@ pub enum FullPolicy {
 
 /// Where datagrams come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct SenderAddress {
     /// The sender's address.
     pub address: IpAddr,
     /// The sender's port; `None` for any.
@@ -51,19 +51,19 @@ pub struct Peer {
 /// Each datagram's slice is tagged with the position of its sender in the list, so that boards which do not write their number into
 /// their packets are distinguished by their address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Senders {
+pub struct ExpectedSenders {
     /// Canonical address, port, position in the list: sorted, to be searched.
     sorted: Vec<(IpAddr, Option<u16>, u32)>,
 }
 
-impl Senders {
+impl ExpectedSenders {
     /// Those of a list, whose order numbers them.
-    pub fn of(peers: impl IntoIterator<Item = Peer>) -> Senders {
+    pub fn of(peers: impl IntoIterator<Item = SenderAddress>) -> ExpectedSenders {
         let positions = peers.into_iter().zip(0..);
         let mut sorted: Vec<_> =
             positions.map(|(peer, at)| (peer.address.to_canonical(), peer.port, at)).collect();
         sorted.sort_unstable();
-        Senders { sorted }
+        ExpectedSenders { sorted }
     }
 
     /// Whether anyone's datagrams are taken, so that senders need not be known.
@@ -84,7 +84,7 @@ impl Senders {
     }
 }
 
-impl fmt::Display for Senders {
+impl fmt::Display for ExpectedSenders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.sorted.as_slice() {
             [] => f.write_str("anyone"),
@@ -102,7 +102,7 @@ pub struct UdpReceiverSettings {
     /// The one other end, which the receiver also writes to; the kernel then passes on its datagrams alone.
     pub connect: Option<SocketAddr>,
     /// Whose datagrams are taken.
-    pub from: Senders,
+    pub from: ExpectedSenders,
     /// How datagrams are read.
     pub backend: Backend,
     /// What happens when no block is free.
@@ -119,7 +119,7 @@ impl UdpReceiverSettings {
         UdpReceiverSettings {
             bind,
             connect: None,
-            from: Senders::default(),
+            from: ExpectedSenders::default(),
             backend: Backend::Auto,
             policy: FullPolicy::Hold,
             receive_buffer_bytes: 64 << 20,
@@ -156,13 +156,13 @@ impl UdpReceiverSettings {
 mod tests {
     use super::*;
 
-    fn peer(address: &str, port: Option<u16>) -> Peer {
-        Peer { address: address.parse().expect("an address"), port }
+    fn peer(address: &str, port: Option<u16>) -> SenderAddress {
+        SenderAddress { address: address.parse().expect("an address"), port }
     }
 
     #[test]
     fn senders_are_numbered_by_their_position_in_the_list() {
-        let senders = Senders::of([
+        let senders = ExpectedSenders::of([
             peer("10.0.0.9", None),
             peer("10.0.0.1", Some(7)),
             peer("10.0.0.1", Some(8)),
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn by_default_anyone_is_expected() {
-        assert!(Senders::default().is_anyone());
-        assert_eq!(Senders::default().position(None), Some(0));
+        assert!(ExpectedSenders::default().is_anyone());
+        assert_eq!(ExpectedSenders::default().position(None), Some(0));
     }
 }

@@ -1,4 +1,4 @@
-//! A UDP source in front of the kernel's network layers.
+//! A UDP receiver on AF_XDP.
 //!
 //! ```text
 //!  Queues ─► parse ─► ours? whole? right? ─► copied into the pool's block ─► cut ─► Frames

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Frames;
 use thalweg_data::{Counters, LossReason, Pool, Received, Unit};
-use thalweg_transport::{Backend, FullPolicy, Peer, Senders, UdpReceiver, UdpReceiverSettings, UdpSender};
+use thalweg_transport::{
+    Backend, ExpectedSenders, FullPolicy, SenderAddress, UdpReceiver, UdpReceiverSettings, UdpSender,
+};
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const WAIT: Duration = Duration::from_millis(4);
@@ -149,7 +151,9 @@ fn datagrams_are_tagged_with_the_position_of_their_sender() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         let sockets: Vec<_> = (0..3).map(|_| UdpSocket::bind("127.0.0.1:0").expect("loopback")).collect();
         let addresses = sockets.iter().map(|socket| socket.local_addr().expect("bound"));
-        let from = Senders::of(addresses.map(|own| Peer { address: own.ip(), port: Some(own.port()) }));
+        let from = ExpectedSenders::of(
+            addresses.map(|own| SenderAddress { address: own.ip(), port: Some(own.port()) }),
+        );
         let (mut receiver, _) = pair(UdpReceiverSettings { from, ..settings(backend) }, 4);
         let to = receiver.local_address().expect("bound");
         for (position, socket) in sockets.into_iter().enumerate().rev() {
@@ -172,7 +176,7 @@ fn an_unexpected_sender_is_counted_and_not_heard() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         let friend = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let address = friend.local_addr().expect("bound");
-        let from = Senders::of([Peer { address: address.ip(), port: Some(address.port()) }]);
+        let from = ExpectedSenders::of([SenderAddress { address: address.ip(), port: Some(address.port()) }]);
         let (mut receiver, mut unexpected) = pair(UdpReceiverSettings { from, ..settings(backend) }, 4);
         let mut friend = UdpSender::over(friend, receiver.local_address().expect("bound")).expect("loopback");
         for round in 0..5 {
