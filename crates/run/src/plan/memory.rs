@@ -7,6 +7,7 @@
 use thalweg_build::Budget;
 use thalweg_build::slices::HIT_BLOCK_BYTES;
 use thalweg_data::{FragmentRecord, Hit, HugePages, SentRecord};
+use thalweg_readout::FaultSettings;
 use thalweg_transport::placement::Machine;
 
 use super::capacity::{
@@ -112,6 +113,7 @@ pub(super) fn budget(
             reason: format!("{batches} × {HITS_PER_BATCH} hits"),
         });
     }
+    budget.extend(faults(resolved));
     if resolved.has_hits() {
         budget.push(Item {
             purpose: "waiting hits",
@@ -142,6 +144,18 @@ pub(super) fn budget(
     }
     budget.extend(ranges(resolved));
     budget
+}
+
+/// Blocks of the faults that are injected into sources.
+fn faults(resolved: &Resolved<'_>) -> impl Iterator<Item = Item> {
+    let is_faulty = |source: &&SourceSettings| source.head.faults.as_ref().is_some_and(FaultSettings::any);
+    let faulty = resolved.configuration.sources.iter().filter(is_faulty);
+    faulty.map(|source| Item {
+        purpose: "faults",
+        owner: source.head.name.clone(),
+        bytes: FaultSettings::MEMORY_BYTES as u64,
+        reason: "[source.faults]".to_owned(),
+    })
 }
 
 /// What emulated boards remember of what they have sent, to be asked what did not come.

@@ -1,6 +1,6 @@
 //! Configurations that are wrong, and what is said about them.
 
-use crate::process::{Ended, Folder, thalweg};
+use crate::process::{Ended, Folder, number, thalweg};
 
 fn run(text: &str) -> Ended {
     let folder = Folder::new();
@@ -70,7 +70,7 @@ fn a_url_that_means_nothing_is_refused_with_those_that_do() {
 }
 
 #[test]
-fn a_policy_on_old_runs_that_cannot_be_meant_is_refused() {
+fn an_invalid_policy_on_old_runs_is_refused() {
     for (rules, words) in [
         ("", &["retention", "says nothing"][..]),
         ("most_bytes = 2000\n", &["retention", "most_bytes = 2000"]),
@@ -148,6 +148,19 @@ fn a_file_that_is_not_there_is_said_to_be_so() {
     let ended = thalweg(&["run", "/nowhere/at-all.toml"]);
     assert_eq!(ended.code, Some(2), "{ended:#?}");
     assert!(ended.error.contains("/nowhere/at-all.toml"), "{}", ended.error);
+}
+
+#[test]
+fn the_memory_of_injected_faults_is_in_the_budget() {
+    let folder = Folder::new();
+    let budget = |faults: &str| {
+        let text =
+            format!("[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n{faults}");
+        let plan = thalweg(&["run", &folder.file("run.toml", &text), "--explain", "--json"]).done().json();
+        plan["budget"].as_array().expect("a list").iter().map(|item| number(item, "bytes")).sum::<u64>()
+    };
+    assert_eq!(budget("[source.faults]\ndrop = 0.01\n"), budget("") + (4 << 20));
+    assert_eq!(budget("[source.faults]\n"), budget(""), "no fault takes memory");
 }
 
 #[test]
