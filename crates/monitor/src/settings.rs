@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_refused_with_its_key() {
+    fn what_is_invalid_is_refused_with_its_key() {
         let with = |change: fn(&mut Settings)| {
             let mut settings = Settings::default();
             change(&mut settings);

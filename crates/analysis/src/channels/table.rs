@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_shown_with_its_line() {
+    fn what_is_invalid_is_shown_with_its_line() {
         let message = |text: &str| read("c.csv", text).expect_err("not a table").to_string();
         assert!(message("").contains("the file is empty"));
         assert!(message("name\nx").contains("no column is called \"number\""));

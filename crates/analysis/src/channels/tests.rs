@@ -44,7 +44,7 @@ fn holes_in_a_calibration_are_named() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn what_is_invalid_is_refused() {
     let message = |sources: &[SourceChannels], channels: &[ChannelSettings]| {
         ChannelMap::new(sources, channels, &[]).expect_err("not possible").to_string()
     };

@@ -91,7 +91,7 @@ fn a_board_without_a_peak_or_far_away_is_not_locked() {
 }
 
 #[test]
-fn clocks_that_cannot_be_meant_are_refused() {
+fn invalid_clocks_are_refused() {
     let message = |settings: Settings| settings.check(&names()).expect_err("not possible").to_string();
     let base = Settings::default;
     let correction = |name: &str, drift_ppb| Correction { name: name.into(), offset_ps: 0, drift_ppb };

@@ -108,7 +108,7 @@ fn mistakes_are_shown_where_they_are() {
 }
 
 #[test]
-fn regions_that_cannot_be_meant_are_refused() {
+fn invalid_regions_are_refused() {
     let message = |points: &[[f64; 2]]| {
         let settings = polygon::Settings {
             name: "n".into(),

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_or_cannot_be_meant_is_refused_in_words() {
+    fn what_is_missing_or_invalid_is_refused_in_words() {
         let words =
             |settings: &[Settings]| make(settings).err().map(|error| error.to_string()).unwrap_or_default();
         let known = words(&[asked("invert", serde_json::json!({}))]);

@@ -90,7 +90,7 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_ledger_balances() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_meant_is_refused_by_its_room() {
+fn an_invalid_setting_is_refused_by_its_room() {
     let clocks = crate::clocks::Settings { reference: Some("nobody".into()), ..Default::default() };
     let refused = stages(&Settings { clocks, ..Settings::default() }, &map(), &["left".to_owned()]);
     assert!(refused.expect_err("no such source").to_string().contains("nobody"));

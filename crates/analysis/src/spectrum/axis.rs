@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_that_cannot_be_meant_are_refused() {
+    fn invalid_axes_are_refused() {
         let message = |field: &str, bins, low, high| {
             Axis::of(&AxisSettings { field: field.into(), bins, low, high }).expect_err("no axis")
         };

@@ -234,7 +234,7 @@ fn several_fillers_are_added_up() {
 }
 
 #[test]
-fn spectra_that_cannot_be_meant_are_refused() {
+fn invalid_spectra_are_refused() {
     let axis = |field: &str| AxisSettings { field: field.into(), bins: 16, low: 0.0, high: 16.0 };
     let own = |name: &str, field: &str| SpectrumSettings {
         name: name.into(),

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_cannot_be_meant_are_refused() {
+    fn invalid_settings_are_refused() {
         let message =
             |change: fn(&mut NotifySettings)| settings(change).check().expect_err("refused").to_string();
         let without = message(|settings| {

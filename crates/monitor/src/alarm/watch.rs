@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_cannot_be_meant_are_refused() {
+    fn invalid_rules_are_refused() {
         let message = |rule: &str| alarms(&format!("[{rule}]")).expect_err("refused").to_string();
         assert!(message(r#"{"name": "x", "quantity": "lost"}"#).contains("above"));
         assert!(

@@ -114,7 +114,7 @@ fn what_is_reported_a_recording_has_its_coincidences_and_what_was_left_out() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_before_anything_is_opened() {
+fn what_is_invalid_is_refused_before_anything_is_opened() {
     let refused = |more: &str, words: &str| {
         let folder = Folder::new();
         let ended = thalweg(&["run", &configuration(&folder, more)]);

@@ -199,7 +199,7 @@ fn tls_is_not_spoken_to_a_server_of_plain_http() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_said_before_anything_is_sent() {
+fn what_is_invalid_is_said_before_anything_is_sent() {
     let message = |url: &str, settings: HttpSettings| post(url, settings).expect_err("refused").to_string();
     for url in ["ftp://x/", "x", "127.0.0.1:80", "http://", "http://127.0.0.1:1/a b", "mailto:a@b"] {
         let said = message(url, settings());

@@ -1,7 +1,7 @@
 //! A board of a lab's own, byte by byte, and what becomes of its packets when some are lost, doubled, late or damaged.
 
 use proptest::prelude::*;
-use thalweg_data::{LossReason, SourceId, Unit};
+use thalweg_data::{Fragments, Frames, Framing, LossReason, Pool, SourceId, Unit};
 
 use super::super::emulate::{self, Board};
 use super::super::{GenericSplitter, NamedBy, PacketFragments, Settings};
@@ -168,6 +168,26 @@ fn a_time_goes_on_over_its_wraps_and_one_that_wraps_too_soon_is_as_sent() {
     let outcome = datagrams(&brief, [&[1, 0, 0xFF, 0xFF, 1][..], &[2, 0, 3, 0, 1]]);
     let ticks: Vec<u64> = outcome.fragments.iter().map(|(own, _)| own.ticks).collect();
     assert_eq!(ticks, [0xFFFF, 3], "16 bits of 1 µs wrap after 66 ms");
+}
+
+#[test]
+fn a_board_that_connects_again_counts_anew() {
+    let (mut splitter, mut fragments) = (splitter(&settings(CAMERA)), Fragments::default());
+    let mut writer = Pool::new(1, 1024).expect("small").take().expect("free");
+    for sent in [500, 501, 0, 1u16] {
+        if sent == 0 {
+            splitter.finish(&Frames::default(), &mut fragments);
+            splitter.begin_anew();
+        }
+        let [high, low] = sent.to_be_bytes();
+        let packet = [0xCA, 0xFE, 17, 0, 0, 1, high, low, 0, 0, 0, 0, 9];
+        let mut frames = Frames::default();
+        frames.slices.push(writer.append(&packet).expect("fits"));
+        frames.leases.add(writer.lease());
+        splitter.frame(&frames, &mut fragments);
+    }
+    assert_eq!(fragments.fragments.len(), 4, "its first packet is no jump");
+    assert_eq!(splitter.counters().total_lost_any(Unit::Datagrams), 0);
 }
 
 #[test]
