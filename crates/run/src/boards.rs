@@ -1,4 +1,4 @@
-//! What boards say of themselves, before the run is planned: what the configuration leaves open is theirs to say.
+//! Asks boards for what the configuration leaves open, before the run is planned.
 //!
 //! ```text
 //!  Configuration ─► each dig2:// board is asked ─► Configuration, whole · BoardReports ─► run.json ─► a replay
@@ -13,10 +13,10 @@ use thalweg_record::RunRecord;
 use crate::config::{ConfigError, Configuration};
 use crate::error::RunError;
 
-/// What the boards have said, by the names of their sources.
+/// The reports of the boards, by the names of their sources.
 pub(crate) type BoardReports = BTreeMap<String, BoardFacts>;
 
-/// Where it stands among the details of a run's record.
+/// The key of the reports among the details of a run's record.
 pub(crate) const DETAIL: &str = "boards";
 
 /// Asks the boards that can be asked; the configuration that is returned says what they say.
@@ -31,7 +31,7 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
             continue;
         }
         let facts = if source.is_emulated() {
-            // What it says was taken when the configuration was read.
+            // The report was taken when the configuration was read.
             let board = source.emulated_board();
             board.map_err(|error| configuration.invalid_source(source, error))?.facts()
         } else if let Some(facts) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
@@ -61,7 +61,7 @@ pub(crate) fn recorded(file: &Path, record: &RunRecord) -> Result<Configuration,
     Ok(configuration)
 }
 
-/// What the boards of a recorded run said; nothing of a run whose boards could not be asked.
+/// Returns the reports of the boards of a recorded run; empty for a run whose boards could not be asked.
 pub(crate) fn told(record: &RunRecord) -> BoardReports {
     let told = record.details.get(DETAIL).cloned().unwrap_or_default();
     serde_json::from_value(told).unwrap_or_default()

@@ -9,7 +9,7 @@ use thalweg_data::{StageRole, Unit};
 use crate::config::{ConfigError, Configuration};
 use crate::supervise::Summary;
 
-/// What the demonstration may be asked.
+/// The options of the demonstration.
 #[derive(Clone, Debug)]
 pub struct Demo {
     /// Emulated boards.
@@ -20,9 +20,9 @@ pub struct Demo {
     pub seed: u64,
     /// Share of datagrams that the network loses.
     pub loss: f64,
-    /// Where runs are kept.
+    /// The directory of the runs.
     pub directory: PathBuf,
-    /// Where every emitted hit is written.
+    /// The file for every emitted hit.
     pub truth: Option<PathBuf>,
 }
 
@@ -30,13 +30,13 @@ pub struct Demo {
 const CHANNELS: u16 = 8;
 /// Samples of a waveform: a whole pulse, and what comes before it.
 const WAVEFORM_SAMPLES: u16 = 128;
-/// Waveforms of each board per second: enough to look at, and little beside the hits.
+/// Waveforms of each board per second: enough to look at, and few compared with the hits.
 const WAVEFORMS_HZ: f64 = 200.0;
-/// Triggered boards beside them, each on a connection of its own.
+/// The number of triggered boards in addition to them, each on a connection of its own.
 const TRACKER_BOARDS: u16 = 24;
-/// What is done with hits on their way.
+/// The settings for the processing of hits.
 const PROCESSING: &str = "[coincidence]\nwindow_ps = 100_000\n\n[clocks]\nreference = \"board-1\"\n\n";
-/// How often these are triggered.
+/// The trigger rate of the triggered boards.
 const TRIGGER_RATE_HZ: f64 = 500.0;
 
 impl Demo {
@@ -50,7 +50,7 @@ impl Demo {
         Ok(configuration)
     }
 
-    /// What will be seen, in a few lines.
+    /// Describes what will be seen, in a few lines.
     pub fn story(&self) -> String {
         format!(
             "{} emulated board(s), {CHANNELS} channels each at {} hits/s, with ²²Na, ¹³⁷Cs, ⁶⁰Co and ²⁵²Cf in front of them:\n\
@@ -62,12 +62,12 @@ impl Demo {
         )
     }
 
-    /// Of so many hits one has its waveform.
+    /// Returns the number of hits of which one has its waveform.
     fn waveform_every(&self) -> u32 {
         (self.rate_hz * f64::from(CHANNELS) / WAVEFORMS_HZ).clamp(1.0, 1e9) as u32
     }
 
-    /// What became of the loss that was asked for, once the run is over; nothing where none was.
+    /// Describes the outcome of the requested loss once the run is over; `None` where no loss was requested.
     pub fn loss_words(&self, summary: &Summary) -> Option<String> {
         let sent = summary.hits_sent.filter(|_| self.loss > 0.0)?;
         let share = percent_of(summary.hits_lost, sent).unwrap_or(0.0);

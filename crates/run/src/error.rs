@@ -1,4 +1,4 @@
-//! Why a run could not be started.
+//! The errors that keep a run from being started.
 
 use thalweg_data::ledger::LedgerError;
 use thalweg_readout::pool_refusal;
@@ -51,15 +51,15 @@ pub enum RunError {
     /// The ledger could not be made.
     #[error(transparent)]
     Ledger(LedgerError),
-    /// What was assembled is not what the topology of the run declares.
+    /// The assembled run differs from the topology that it declares.
     #[error("the run was not assembled as its topology says, a defect, please report it: {}", .0.join("; "))]
     Claims(Vec<String>),
     /// The system gave no thread.
     #[error("no thread for \"{name}\": {cause}; end other programs or lower `workers`")]
     Thread {
-        /// What the thread was for.
+        /// The purpose of the thread.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What is in a recording, a data file or a stream.
+//! Inspects a recording, a data file or a stream.
 //!
 //! A recording is read as it is. Anything else is taken through the real path into a recording that is thrown away,
 //! so that what is said of it is what a run would record.
@@ -16,16 +16,16 @@ use crate::supervise::{EndWhen, Watch};
 /// Hits that are listed.
 const FIRST_HITS: usize = 10;
 
-/// What to look at.
+/// The recording, file or stream to inspect.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// A run's directory, a recorded table, a data file, or a source URL.
     pub what: String,
-    /// What the file or stream speaks.
+    /// The format of the file or stream.
     pub format: Option<String>,
     /// One count of the clock, for formats that do not say.
     pub tick_ps: Option<f64>,
-    /// How long to look at a stream.
+    /// The time for which a stream is inspected, seconds.
     pub seconds: f64,
 }
 
@@ -105,7 +105,7 @@ impl ThrownAway {
 
 impl Drop for ThrownAway {
     fn drop(&mut self) {
-        // What cannot be removed stays in the system's temporary folder, which is emptied now and then.
+        // A directory that cannot be removed stays in the system's temporary folder, which is emptied now and then.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,9 +1,9 @@
-//! What a configuration asks of the host that takes its data.
+//! Derives what a configuration asks of the host that takes its data.
 //!
 //! ```text
 //!  [[source]], [record], plan ─► Needs ─► checks of the host
 //! ```
-//! Rates are those of emulated boards: how fast real ones send, no configuration says.
+//! Rates are those of emulated boards: no configuration says how fast real ones send.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -17,7 +17,7 @@ use thalweg_frontend::format::EmulateSettings;
 /// Payload of a jumbo frame: longer datagrams travel in fragments wherever they go.
 const JUMBO_PAYLOAD_BYTES: u64 = 8972;
 
-/// What a run of this configuration needs, which takes `memory_bytes` where that is known.
+/// Returns what a run of this configuration needs, with the `memory_bytes` that it takes where that is known.
 pub fn needs(configuration: &Configuration, memory_bytes: Option<u64>) -> Needs {
     let mut needs = Needs {
         datagram_sockets: 0,

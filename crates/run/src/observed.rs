@@ -17,7 +17,7 @@ pub use thalweg_monitor::state::CutReport;
 
 use crate::processing::Processing;
 
-/// What coincidence has made.
+/// The output of coincidence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoincidenceReport {
     /// Events that were made.
@@ -30,27 +30,27 @@ pub struct CoincidenceReport {
     pub multiplicity: [u64; 17],
 }
 
-/// What the stages behind time order say of themselves.
+/// The reports of the stages after time order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Each cut, in the order in which they are made.
     pub cuts: Vec<CutReport>,
-    /// Of a run with coincidence.
+    /// The coincidences, in a run with them.
     pub coincidences: Option<CoincidenceReport>,
-    /// Of a run whose clocks are watched.
+    /// The states of the clocks, in a run that watches them.
     pub clocks: Vec<ClockState>,
 }
 
-/// Everything that can be looked at. Cheap to clone; every clone is of the same run.
+/// Everything that can be observed of a run. Cheap to clone; every clone is of the same run.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// What is known of each channel.
+    /// The known channels.
     pub channels: Arc<ChannelMap>,
     /// The spectra.
     pub spectra: SpectrumSet,
     /// The latest pulses of channels that send waveforms.
     pub pulses: PulseStore,
-    /// What is shown of it, to be changed.
+    /// The view of the run, which can be changed.
     pub view: View,
     reports: Arc<Mutex<Reports>>,
 }
@@ -93,12 +93,12 @@ impl Observed {
         (0..history.channels()).map(|row| history.channel(row).hits).collect()
     }
 
-    /// What the cuts on hits have kept.
+    /// Sets the counts of the hits that the cuts have kept.
     pub(crate) fn set_hit_cuts(&self, cuts: Vec<CutReport>) {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_hit_cuts = cuts;
     }
 
-    /// Everything else.
+    /// Sets everything except the cuts on hits.
     pub(crate) fn set_rest(&self, report: Report) {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_the_rest = report;
     }

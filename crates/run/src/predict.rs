@@ -1,11 +1,11 @@
-//! What a configuration will ask of links, switch, host and disk: its sources beside a description of the network.
+//! Predicts what a configuration asks of links, switch, host and disk, from its sources and a description of the network.
 //!
 //! ```text
 //!  run.toml: [[source]], [trigger], [record], [[unit]] ─┐
 //!                                                       ├─► Plan ─► chain of hops
 //!  network.toml: rates and depths, what boards send  ───┘   └ what was taken as true without having been said
 //! ```
-//! What emulated boards send is asked of the boards themselves. What real ones send only the network's file can say.
+//! Emulated boards report what they send. For real boards only the network's file can state it.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub fn read_network(file: &Path) -> Result<Network, ConfigError> {
     Ok(network)
 }
 
-/// What a run of this configuration asks of a network; with another rate of triggers where one is given.
+/// Returns what a run of this configuration asks of a network; with another rate of triggers where one is given.
 ///
 /// # Errors
 /// When it is not known what a source sends or what triggers it, with what to write where.
@@ -110,7 +110,7 @@ pub fn plan(
     })
 }
 
-/// What triggers the boards: as the network says, or else the configuration.
+/// Returns what triggers the boards: as the network's file says, or else the configuration.
 fn triggers(
     configuration: &Configuration,
     network: &Network,
@@ -141,8 +141,8 @@ fn triggers(
     Ok(triggers)
 }
 
-/// Whether the configuration says what triggers its boards: it has the section, or emulates boards, which are triggered by default. What
-/// follows a real board has its rate.
+/// Returns true if the configuration says what triggers its boards: it has the section, or emulates boards, which are triggered by default.
+/// Boards that follow a real board have its rate.
 fn states_trigger(configuration: &Configuration) -> bool {
     let is_emulated = |source: &SourceSettings| source.is_emulated();
     let tables = configuration.text.parse::<toml::Table>();
@@ -150,7 +150,7 @@ fn states_trigger(configuration: &Configuration) -> bool {
     configuration.follow.is_none() && (has_section || configuration.sources.iter().any(is_emulated))
 }
 
-/// What the boards of a source send, and how.
+/// Returns what the boards of a source send, and how.
 fn sent(source: &SourceSettings, stated: Option<&StatedSource>) -> Result<Source, String> {
     let links = links(source)?;
     let carrier = if gives_streams(source) { Carrier::Stream } else { Carrier::Datagrams };
@@ -256,7 +256,7 @@ fn buffers(configuration: &Configuration, network: &mut Network, assumptions: &m
     }
 }
 
-/// How often the payload is written: as hits or fragments, and as it came.
+/// Returns how often the payload is written: as hits or fragments, and as raw bytes.
 fn recorded_copies(configuration: &Configuration) -> u32 {
     let keeps = |table| configuration.record.keeps(table);
     let is_built = configuration.sources.iter().any(|source| match &source.format {

@@ -39,7 +39,7 @@ impl Processing {
         Ok(Some(Processing { map, aligner, stages }))
     }
 
-    /// Whether a run has these stages, and the thread for them.
+    /// Returns true if a run has these stages, and the thread for them.
     pub(crate) fn is_in(configuration: &Configuration) -> bool {
         map_of(configuration).is_some()
     }
@@ -93,7 +93,7 @@ fn read_table(path: &Path) -> Result<Vec<thalweg_analysis::channels::ChannelSett
     Ok(table::read(&name, &text)?)
 }
 
-/// Whether anything is configured that needs to know which channel is whose.
+/// Returns true if anything is configured that needs to know which channel belongs to which source.
 pub(crate) fn asks_for_anything(configuration: &Configuration) -> bool {
     let process = &configuration.process;
     !configuration.channel.is_empty()

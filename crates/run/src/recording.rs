@@ -1,4 +1,4 @@
-//! What can be done with recordings, for those who build on this crate alone.
+//! The operations on recordings, for programs that build on this crate alone.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ pub use thalweg_record::{
     VerifyReport, recover, utc_text, verify, verify_nodes,
 };
 
-/// What the files of a directory take together; 0 of one that is not there.
+/// Returns the bytes that the files of a directory take together; 0 if it is not there.
 pub(crate) fn bytes_in(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries

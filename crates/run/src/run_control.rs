@@ -1,4 +1,4 @@
-//! Run after run of a configuration: what a server holds to start, watch, command and end runs.
+//! Takes run after run of a configuration: a server starts, watches, commands and ends runs with it.
 //!
 //! ```text
 //!  start(title, comment, end) ─► a thread: run ─► summary ─┐ until somebody starts the next one
@@ -36,7 +36,7 @@ pub struct NewRun {
     pub record: Option<bool>,
 }
 
-/// How a run ended: its summary, or why there is none.
+/// The end of a run: its summary, or the reason why there is none.
 pub type Ended = Result<Summary, String>;
 
 #[derive(Default)]
@@ -44,7 +44,7 @@ struct Standing {
     run: RunHandle,
     thread: Option<JoinHandle<Ended>>,
     last: Option<Arc<Ended>>,
-    /// Somebody has ended the present run, or the last one.
+    /// True if the present run, or the last one, was ended on request.
     was_asked_to_stop: bool,
 }
 
@@ -70,17 +70,18 @@ impl RunControl {
         self.settled().run.clone()
     }
 
-    /// How the last run ended, once it has.
+    /// Returns how the last run ended, once it has.
     pub fn last(&self) -> Option<Arc<Ended>> {
         self.settled().last.clone()
     }
 
-    /// Whether the last run is put away, so that the next can be started. This is a moment later than its state says that it is over.
+    /// Returns true if the last run is put away, so that the next can be started. This is a moment later than its state says that it is
+    /// over.
     pub fn is_idle(&self) -> bool {
         self.settled().thread.is_none()
     }
 
-    /// Whether the last run ended because its limit was reached, and not because somebody ended it.
+    /// Returns true if the last run ended because its limit was reached, and not on request.
     pub fn ended_by_limit(&self) -> bool {
         !self.settled().was_asked_to_stop
     }
@@ -158,7 +159,7 @@ impl RunControl {
         }
     }
 
-    /// What stands, after a run that has ended was put away.
+    /// Returns the state after a run that has ended was put away.
     fn settled(&self) -> MutexGuard<'_, Standing> {
         let mut standing = locked(&self.standing);
         standing.settle(false);
@@ -179,7 +180,7 @@ impl Standing {
 impl Drop for RunControl {
     fn drop(&mut self) {
         let standing = self.standing.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Of a run that has ended, or ends, there is nothing to ask.
+        // A run that has ended, or is ending, accepts no command.
         let _over = standing.run.command(&Command::Stop);
         standing.settle(true);
     }

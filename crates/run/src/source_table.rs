@@ -1,4 +1,4 @@
-//! Who is who in a run: the numbers and names of everything that has a counter slot in the ledger.
+//! The source table of a run: the numbers and names of everything that has a counter slot in the ledger.
 //!
 //! ```text
 //!  hits' sources │ boards of triggered sources,         │ links to several boards │ events │ coincidences │ units
@@ -19,7 +19,7 @@ use thalweg_record::{Table, advice};
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use thalweg_frontend::format::FormatSettings;
 
-/// What the events that are made of hits are called in the ledger.
+/// The name in the ledger of the events that are made of hits.
 pub(crate) const COINCIDENCES: &str = "coincidences";
 
 /// One link of a triggered source.
@@ -35,7 +35,7 @@ pub(crate) struct LinkPlace {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) name: String,
-    /// Of a triggered source; empty of one that gives hits.
+    /// The links of a triggered source; empty for a source of hits.
     pub(crate) links: Vec<LinkPlace>,
     /// Everything that belongs to it.
     pub(crate) all: Vec<SourceId>,
@@ -52,11 +52,11 @@ impl Entry {
 /// Everyone in a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceTable {
-    /// By number.
+    /// The names by number.
     pub(crate) names: Vec<String>,
-    /// In the order of the configuration.
+    /// The entries in the order of the configuration.
     pub(crate) entries: Vec<Entry>,
-    /// Of the triggered sources, what their links are, by place in the configuration.
+    /// The link plans of the triggered sources, by index in the configuration.
     pub(crate) links: Vec<Option<LinkPlan>>,
     /// Those whose fragments events are built of: the boards of all triggered sources, or what sources of hits have in each time
     /// slice, which is in a ledger of its own.
@@ -87,7 +87,7 @@ impl SourceTable {
         entry.map_or("", |entry| &entry.name)
     }
 
-    /// Every loss, with the advice for how its source's data come: of a board behind a shared link the link knows.
+    /// Returns every loss, with the advice for how its source's data come; for a board on a shared link, the link knows that.
     pub(crate) fn placed(&self, snapshot: &LedgerSnapshot) -> Vec<Loss> {
         let shared =
             self.entries.iter().flat_map(|entry| &entry.links).filter(|place| place.boards.len() > 1);
@@ -135,7 +135,7 @@ impl SourceTable {
         slot.map_or(0, |slot| slot.counters.total_output(Unit::Events))
     }
 
-    /// What the stage does that keeps hits: where the way forks behind decoding, that of the branch which keeps them.
+    /// Returns the role of the stage that keeps hits: where the path forks after decoding, that of the branch which keeps them.
     pub(crate) fn hits_end(&self) -> StageRole {
         if self.keeps_slices_alone { StageRole::Slices } else { StageRole::Recording }
     }
@@ -237,11 +237,11 @@ impl SourceTable {
     }
 }
 
-/// Links of a triggered source, and the boards behind each.
+/// The links of a triggered source, and the boards on each.
 struct Shape {
     links: usize,
     boards: u16,
-    /// Which of those on the wire they are, where some are left out.
+    /// The offsets of the boards on the wire, where some are left out.
     offsets: Vec<u16>,
 }
 

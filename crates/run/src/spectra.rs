@@ -1,4 +1,4 @@
-//! The picture of a recording: read back from its files and drawn.
+//! Reads a recording back from its files and draws the picture of it.
 //!
 //! ```text
 //!  hits ─► spectra │ else events ─► rate, size, build time, completeness over time │ else raw ─► bytes over time
@@ -15,10 +15,10 @@ use thalweg_record::{LossRow, RemovedTables, RunDirectory, RunRecord, Table};
 
 use crate::plot::{Facts, Lanes, PlotSource, Spectra, spectra_svg};
 
-/// What is to be drawn.
+/// The picture to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Picture {
-    /// What was measured.
+    /// The measured data.
     Data,
     /// The values of slow control.
     Series,
@@ -55,7 +55,7 @@ pub enum PlotError {
     Write {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
 }
@@ -83,7 +83,7 @@ pub fn plot_run(run: &Path, what: Picture, output: Option<&Path>) -> Result<Path
     Ok(file)
 }
 
-/// What was measured, and the name of a file for it.
+/// Draws the measured data, and returns the picture with the name of a file for it.
 fn data_picture(
     run: &Path,
     directory: &RunDirectory,
@@ -149,7 +149,7 @@ fn hits_picture(
             channels: *channels,
         })
         .collect();
-    // A run that was killed has no ledger: nobody knows.
+    // A run that was killed has no ledger: its losses are unknown.
     let lost = record.loss_report().map_or("hits lost: unknown".to_owned(), |loss| loss.text());
     let facts = Facts {
         title: title(record),

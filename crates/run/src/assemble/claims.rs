@@ -1,16 +1,16 @@
-//! What assembly has taken of what the topology declares: each thread, ring and pool by its name, as often as it stands there.
+//! Checks that assembly takes exactly what the topology declares: each thread, ring and pool by its name, as often as it is declared.
 //!
 //! ```text
 //!  Topology ─► thread("order"), ring("left", "order"), pools("left", 1) … ─► faults: taken and not declared, declared and not taken
 //! ```
-//! The ledger does the same for counters. What is started without being declared would stand in no plan, on no page and in no budget.
+//! The ledger does the same for counters. Something started without a declaration would appear in no plan, on no page and in no budget.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_data::topology::Topology;
 
-/// What was taken so far.
+/// The threads, rings and pools that were claimed so far.
 pub(super) struct Claims {
     topology: Arc<Topology>,
     taken: Mutex<Taken>,
@@ -29,7 +29,7 @@ impl Claims {
         Claims { topology, taken: Mutex::default() }
     }
 
-    /// So many threads of a name are started.
+    /// Claims `count` threads of one name.
     pub(super) fn threads(&self, name: &str, count: usize) {
         *self.taken().threads.entry(name.to_owned()).or_default() += count;
     }
@@ -55,7 +55,7 @@ impl Claims {
         }
     }
 
-    /// So many pools of an owner are made, with blocks of so many bytes.
+    /// Claims `count` pools of one owner, with their number of blocks and bytes per block.
     pub(super) fn pools(&self, owner: &str, count: usize, (blocks, block_bytes): (usize, usize)) {
         let declared = self.topology.pools.iter().find(|pool| pool.owner == owner);
         let mut taken = self.taken();
@@ -71,7 +71,7 @@ impl Claims {
         }
     }
 
-    /// What was taken and is not declared, or is declared and was not taken.
+    /// Lists what was taken without being declared, and what was declared without being taken.
     pub(super) fn faults(&self) -> Vec<String> {
         let taken = self.taken();
         let mut faults = taken.faults.clone();

@@ -1,4 +1,4 @@
-//! The devices of slow control while a run goes on, and BUSY through them.
+//! Slow-control devices during a run, and BUSY through them.
 //!
 //! ```text
 //!  [[control]] ─► Devices ─┬─► SlowControl: keepers, recorder of series

@@ -22,11 +22,11 @@ use crate::pipeline::{
 use crate::plan::thread_names;
 use crate::slow_control::BoardControl;
 
-/// What one reader is to read.
+/// The sources of one reader and what it needs to read them.
 pub(super) struct Reading<'r> {
-    /// Of the thread.
+    /// The name of the thread.
     pub(super) name: &'r str,
-    /// Of the thread that takes the events.
+    /// The name of the thread that takes the events.
     pub(super) taker: &'r str,
     /// Places of its sources in the configuration.
     pub(super) sources: &'r [usize],
@@ -37,9 +37,9 @@ pub(super) struct Reading<'r> {
     pub(super) gauges: Arc<BuildGauges>,
     /// The board that emulated ones follow, if it is one of these.
     pub(super) leader: Option<Leader>,
-    /// Whoever takes the events needs them in the order of their triggers, whatever `[build] ordered` says of those that are recorded.
+    /// True if the consumer is a readout unit, which needs events in trigger order whatever `[build] ordered` says of recorded events.
     pub(super) for_readout_unit: bool,
-    /// Which numbers the trigger has given, where every board here answers that trigger alone.
+    /// The numbers that the trigger has given, where every board here answers that trigger alone.
     pub(super) accepted: Option<Arc<AcceptedNumbers>>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct StartedReader {
     pub(super) emulated: Vec<EmulatedBoard>,
     pub(super) controls: Vec<BoardControl>,
     pub(super) descriptions: Vec<(usize, String)>,
-    /// By the number of the link.
+    /// Gauges by the number of the link.
     pub(super) gauges: Vec<(SourceId, Arc<Gauges>)>,
 }
 
@@ -115,7 +115,7 @@ impl Reading<'_> {
         Ok((StartedReader { thread, hosted, emulated, controls, descriptions, gauges }, outlet))
     }
 
-    /// Takes what the topology declares for this reader beside its thread and the ring behind it.
+    /// Claims what the topology declares for this reader in addition to its thread and the ring after it.
     fn claim(&self, site: &Site<'_>, places: &[OpenedPlace]) {
         for entry in self.sources.iter().map(|index| &site.source_table.entries[*index]) {
             let is_of_it = |place: &&OpenedPlace| entry.links.iter().any(|link| link.link == place.link);
@@ -129,7 +129,7 @@ impl Reading<'_> {
     }
 }
 
-/// What cuts the fragments of each link by time; nothing in a run without time slices.
+/// Makes the cutters that cut the fragments of each link by time; none in a run without time slices.
 fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, RunError> {
     let Some(slices) = &site.configuration.slices else { return Ok(Vec::new()) };
     let no_clock = || site.configuration.invalid("[slices]: `tick_ps` of a source is missing or 0");
@@ -148,7 +148,7 @@ fn cutters(site: &Site<'_>, sources: &[usize]) -> Result<Vec<FragmentCutter>, Ru
     Ok(cutters)
 }
 
-/// How wide the trigger numbers of a source's boards are, where the format says so.
+/// Returns the width of the trigger numbers of a source's boards in bits, where the format states it.
 fn trigger_bits(site: &Site<'_>, index: usize) -> Vec<(SourceId, u32)> {
     let FormatSettings::Triggered(boards) = &site.configuration.sources[index].format else {
         return Vec::new();

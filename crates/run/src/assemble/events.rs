@@ -30,7 +30,7 @@ use crate::plan::thread_names;
 use crate::slow_control::{BoardControl, lock};
 use crate::supervise::{BuildLook, EventSummary, TriggerCounts, TriggerState, busy_time};
 
-/// How long emulated boards may take to send what they have answered, once triggers are stopped.
+/// The time that emulated boards may take to send what they have answered, once triggers are stopped.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 
 /// The triggered sources and their threads while a run is under way.
@@ -38,33 +38,33 @@ pub(super) struct EventPath {
     /// One line per `[[source]]`, by its place in the configuration.
     pub(super) descriptions: Vec<(usize, String)>,
     pub(super) gauges: Arc<BuildGauges>,
-    /// By the number of the link.
+    /// Gauges by the number of the link.
     pub(super) link_gauges: Vec<(SourceId, Arc<Gauges>)>,
     /// The counters of what the trigger did.
     events: SourceId,
     /// The emulated boards, and what they stand for.
     boards: Option<(HostedBoards, Vec<EmulatedBoard>)>,
-    /// How long their trigger was held back until it was stopped, nanoseconds.
+    /// The time for which BUSY held back the trigger until it was stopped, nanoseconds.
     busy_ns: u64,
     controls: Vec<BoardControl>,
     readers: Vec<JoinHandle<()>>,
     recording: Recording,
 }
 
-/// Where built events go.
+/// The destination of built events.
 enum Recording {
     /// Straight to the recorder.
     Here(JoinHandle<EventRecorder>),
-    /// To builder units, here or elsewhere.
+    /// Builder units, in this process or another one.
     Units(UnitThreads),
 }
 
-/// What is left of it.
+/// The remains of the path after its threads have ended.
 pub(super) struct EventsTaken {
-    /// What was recorded in this process.
+    /// The event writers of this process.
     pub(super) sinks: Vec<EventWriter>,
     emulated: Option<TriggeredTotals>,
-    /// How long the trigger was held back until it was stopped, nanoseconds.
+    /// The time for which BUSY held back the trigger until it was stopped, nanoseconds.
     busy_ns: u64,
     look: BuildLook,
     /// The counters of those that built the events that were recorded.
@@ -85,7 +85,7 @@ impl EventPath {
         let gauges = Arc::new(BuildGauges::default());
         let plan = match site.origin {
             Origin::Configured => UnitPlan::of(site.configuration, site.source_table)?,
-            // What was recorded here is built here again.
+            // Recorded events are built again in this process.
             Origin::Recorded(_) => None,
         };
         let mut leading = Leading::of(site.configuration, site.source_table)?;
@@ -165,7 +165,7 @@ impl EventPath {
             self.busy_ns = boards.totals().busy_ns;
             boards.stop();
         }
-        // For good: what comes from here on is read only until nothing more comes.
+        // BUSY stays raised: from here on, data are read only until nothing more comes.
         site.busy.raise();
         if let Some((boards, _)) = &mut self.boards {
             let deadline = Instant::now() + FLUSH_LIMIT;
@@ -181,12 +181,12 @@ impl EventPath {
         }
     }
 
-    /// Whether emulated boards have come to the end of their program, and everything they sent was given to a socket.
+    /// Returns true if emulated boards have come to the end of their program, and everything they sent was given to a socket.
     pub(super) fn is_silent(&self) -> bool {
         self.boards.as_ref().is_some_and(|(boards, _)| boards.is_silent())
     }
 
-    /// What the trigger has counted, where it is emulated here.
+    /// Returns the counts of the trigger, where it is emulated here.
     pub(super) fn trigger(&self) -> Option<TriggerCounts> {
         let totals = self.boards.as_ref()?.0.totals();
         Some(trigger_counts(&totals, totals.busy_ns))
@@ -254,7 +254,7 @@ fn close_sender_slots(
     emulated: &[EmulatedBoard],
 ) {
     for (EmulatedBoard { source, record }, board) in emulated.iter().zip(&totals.boards) {
-        // What a board does not remember any more it does not say.
+        // A board does not report what it no longer remembers.
         let Some(fates) = record.fates() else { continue };
         let mut counters = Counters::default();
         counters.input(Unit::Fragments, board.fragments);
@@ -265,7 +265,7 @@ fn close_sender_slots(
         site.ledger.open(Stage::Sender, *source, &[Unit::Fragments]).publish(&counters);
     }
     if site.configuration.slices.is_some() {
-        // What is built has nothing to do with how often the trigger fired.
+        // The number of built events is unrelated to how often the trigger fired.
         return;
     }
     let mut counters = Counters::default();
@@ -276,7 +276,7 @@ fn close_sender_slots(
 }
 
 impl EventsTaken {
-    /// What one recorder and the builder before it have done with time slices of hits.
+    /// Returns the outcome of one recorder of time slices of hits and of the builder before it.
     pub(super) fn of_slices(
         recorder: Option<EventRecorder>,
         look: BuildLook,
@@ -287,12 +287,12 @@ impl EventsTaken {
         EventsTaken { sinks, emulated: None, busy_ns: 0, look, builders: vec![events], ranges, managers }
     }
 
-    /// What the trigger has counted, where it was emulated here.
+    /// Returns the counts of the trigger, where it was emulated here.
     pub(super) fn trigger(&self) -> Option<TriggerCounts> {
         self.emulated.as_ref().map(|totals| trigger_counts(totals, self.busy_ns))
     }
 
-    /// What is said of the events at the end of the run, which took data for so many seconds.
+    /// Summarizes the events at the end of the run, which took data for `elapsed_seconds`.
     pub(super) fn summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> EventSummary {
         let snapshot = site.ledger.snapshot();
         let mut built = Counters::default();

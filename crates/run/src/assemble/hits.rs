@@ -51,26 +51,26 @@ pub(super) struct HitPath {
     order_thread: JoinHandle<OrderThread>,
     process: Option<JoinHandle<Process>>,
     slices: Option<SliceRecorder>,
-    /// What can be looked at while hits flow.
+    /// The views of the hits while they flow.
     pub(super) observed: Option<Observed>,
 }
 
-/// Where the time slices of a run go.
+/// The recorder of the time slices of a run.
 struct SliceRecorder {
     thread: JoinHandle<EventRecorder>,
     gauges: Arc<BuildGauges>,
     events: SourceId,
 }
 
-/// What is left of it.
+/// The remains of the path after its threads have ended.
 pub(super) struct HitsTaken {
-    /// With its sink; `None` after a panic.
+    /// The order thread with its sink; `None` after a panic.
     pub(super) order_thread: Option<OrderThread>,
-    /// With what it has recorded; `None` of a run without, and after a panic.
+    /// The process thread with what it has recorded; `None` without such a thread, and after a panic.
     pub(super) process: Option<Process>,
     /// Hits that the senders count, where all of them tell.
     pub(super) sent: Option<u64>,
-    /// Of a run with time slices.
+    /// The time slices, in a run with them.
     pub(super) slices: Option<EventsTaken>,
 }
 
@@ -126,7 +126,7 @@ impl HitPath {
         }))
     }
 
-    /// Of a run with time slices, what their builder shows.
+    /// Returns the gauges of the builder of time slices, in a run with them.
     pub(super) fn build_gauges(&self) -> Option<Arc<BuildGauges>> {
         self.slices.as_ref().map(|slices| slices.gauges.clone())
     }
@@ -189,7 +189,7 @@ impl HitPath {
     }
 }
 
-/// What cuts hits into time slices, and the thread that records them; `None` of a run without.
+/// Makes the slicer, which cuts hits into time slices, and the thread that records them; `None` in a run without.
 fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> {
     let Site { configuration, source_table, placement, .. } = *site;
     let (Some(slices), Some(events)) = (&configuration.slices, source_table.events) else { return Ok(None) };
@@ -229,11 +229,11 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
     Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
 }
 
-/// The stages behind time order with their counters.
+/// The stages after time order, with their counters.
 struct Behind {
-    /// On the order thread.
+    /// The added stages on the order thread.
     added: AddedStages,
-    /// There, and on the thread behind it; `None` where channels cannot be distinguished.
+    /// The selection on the order thread and on the thread after it; `None` where channels cannot be distinguished.
     selection: Option<Selection>,
     process: Option<Process>,
 }
@@ -294,7 +294,7 @@ fn hit_writer(site: &Site<'_>, selection: Option<&Selection>) -> Result<HitWrite
     })
 }
 
-/// What one thread reads.
+/// The sources of one reading thread.
 #[derive(Default)]
 struct Reading {
     links: Vec<Link<Frames>>,
@@ -412,13 +412,13 @@ fn close_sender_slots(
     sum
 }
 
-/// What a sender has sent up to the last that came, and what behind it: gaps between datagrams that came the receiver knows, those behind
-/// the last one the sender alone. Nothing is said where the sender does not remember what was lost.
+/// Returns what a sender has sent up to the last datagram that came, and what it sent after that. The receiver knows of gaps between
+/// datagrams that came; only the sender knows of those after the last one. Both are empty where the sender does not remember what was lost.
 fn sender_counters(sent: &Totals, slot: Option<SentCounts>) -> (Counters, &'static [Unit]) {
     let mut counters = Counters::default();
     let Some(slot) = slot else { return (counters, &[]) };
     counters.input(Unit::Hits, sent.hits + sent.hits_inhibited);
-    // Pulses of a pause: taken by nobody, on request.
+    // Pulses of a pause, which are dropped on request.
     counters.filtered(Unit::Hits, sent.hits_inhibited);
     counters.output(Unit::Hits, slot.hits);
     counters.lost(LossReason::NeverReceived, Unit::Hits, slot.hits_behind);

@@ -1,4 +1,4 @@
-//! What leads the emulated boards of a run while it goes on: their own program, or the reader of the board that they follow.
+//! Leads the emulated boards of a run while it goes on: by their own program, or by the reader of the board that they follow.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ pub(crate) struct Leading {
     /// The leader's place in the configuration, until its reader has taken it.
     leader: Option<(usize, Leader)>,
     feed: Option<Feed>,
-    /// What numbers the trigger has given.
+    /// The numbers that the trigger has given.
     accepted: Option<Arc<AcceptedNumbers>>,
 }
 
 impl Leading {
-    /// As the configuration has it.
+    /// Makes the leader that the configuration asks for.
     ///
     /// # Errors
     /// When the leader is no triggered source, or a setting cannot be.
@@ -46,7 +46,7 @@ impl Leading {
         self.leader.take_if(|(place, _)| sources.contains(place)).map(|(_, leader)| leader)
     }
 
-    /// Where the numbers of accepted triggers are noted.
+    /// Returns the list in which the numbers of accepted triggers are noted.
     pub(super) fn accepted(&self) -> Option<Arc<AcceptedNumbers>> {
         self.accepted.clone()
     }
@@ -57,7 +57,7 @@ impl Leading {
         self.accepted.clone().filter(|_| is_live && answers_own_trigger(site.configuration, sources))
     }
 
-    /// Where the emulated boards' triggers come from.
+    /// Returns the source of the triggers of the emulated boards.
     ///
     /// # Errors
     /// When the trigger's program cannot be.

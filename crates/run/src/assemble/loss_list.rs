@@ -1,9 +1,9 @@
-//! The thread that keeps the list of losses: away from the data path, and from whoever commands the run.
+//! The thread that keeps the list of losses, away from the data path and from the thread that commands the run.
 //!
 //! ```text
 //!  ledger ── once a second ──► LossList ──► losses.arrows
 //! ```
-//! A disk that takes its time holds up this thread alone. What it cannot write it tries again with the next rows.
+//! A slow disk holds up this thread alone. Rows that it cannot write it tries again with the next ones.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,10 +20,10 @@ use crate::error::RunError;
 use crate::gauges::BuildGauges;
 use crate::plan::thread_names;
 
-/// How often the thread sees whether a reading is due.
+/// The interval at which the thread checks whether a reading is due.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
 
-/// What the list of losses holds at the end of the run, and whether all of it could be written.
+/// The rows of the list of losses at the end of the run, and the error if some of them could not be written.
 pub(super) type ListedLosses = (TableSummary, Result<(), RecordError>);
 
 /// The list of losses while the run goes on.
@@ -75,7 +75,7 @@ impl Drop for LossKeeper {
     fn drop(&mut self) {
         self.going_on = None;
         if let Some(thread) = self.thread.take() {
-            // Of a run that did not come to its end: whatever the thread says, there is a reason already.
+            // The run did not come to its end: there is a reason already, whatever the thread reports.
             let _list = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! From a configuration to running threads, and from their end to a balanced ledger.
+//! Starts the threads that a configuration describes, and joins them at a balanced ledger.
 //!
 //! ```text
 //!  Configuration ─► open sources ─► rings and threads ─► watch ─► join ─► snapshot, run.json, Summary
@@ -65,7 +65,7 @@ pub fn run(configuration: &Configuration, end: EndWhen, watch: &mut Watch<'_>) -
     run_planned(configuration, Plan::of(configuration)?, end, watch)
 }
 
-/// As [`run`], where the plan of the configuration is known already.
+/// Like [`run`], for a configuration whose plan is known already.
 ///
 /// # Errors
 /// As of [`run`].
@@ -77,7 +77,7 @@ pub fn run_planned(
 ) -> Result<Summary, RunError> {
     configuration.check_end(&end)?;
     let (configuration, told) = boards::ask(configuration)?;
-    // What boards say changes what the run needs, as the number of channels does.
+    // The boards' reports change what the run needs, such as the number of channels.
     let plan = if configuration.asks_boards() { Plan::of(&configuration)? } else { plan };
     let (configuration, Plan { source_table, placement, topology, .. }) = (&configuration, plan);
     placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
@@ -98,7 +98,7 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
     configuration.record.directory = parent.to_owned();
     configuration.record.tables.retain(|table| *table != Table::Raw);
     configuration.run.title = format!("replay of {}", record.title);
-    // What the channels were when it was recorded: the table itself may have changed or gone since.
+    // The channels as they were when the run was recorded: the table itself may have changed or gone since.
     if let (Some(file), copy) = (&mut configuration.channels.file, directory.channels())
         && copy.exists()
     {
@@ -117,14 +117,14 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
     take_data(&configuration, (&origin, &told), planned, EndWhen::default(), watch)
 }
 
-/// What was planned of a run.
+/// A run with its plan.
 struct Planned {
     source_table: SourceTable,
     placement: Placement,
     topology: Topology,
 }
 
-/// Where a run takes place: what both paths need to open.
+/// The surroundings of a run: what both paths need to open.
 struct Site<'c> {
     configuration: &'c Configuration,
     origin: &'c Origin,
@@ -132,17 +132,17 @@ struct Site<'c> {
     ledger: &'c Ledger,
     signals: &'c Arc<Signals>,
     source_table: &'c SourceTable,
-    /// Raised by whoever cannot take more.
+    /// BUSY, raised by any stage that cannot take more.
     busy: &'c Arc<Busy>,
-    /// Where readers show what was refused first.
+    /// The units that readers refused first.
     refused: &'c Arc<RefusedGauges>,
     clock: RunClock,
-    /// When this process began the run, nanoseconds since 1970.
+    /// The time at which this process began the run, nanoseconds since 1970.
     started_ns: u64,
     placement: &'c Placement,
-    /// What slow control reads.
+    /// The values that slow control reads.
     values: &'c Arc<Values>,
-    /// What is taken of what the topology declares.
+    /// What assembly has taken so far of the topology's declarations.
     claims: Claims,
 }
 
@@ -166,7 +166,7 @@ impl Site<'_> {
         Ledgered::new(self.ledger.claim_of(node, subject, units))
     }
 
-    /// Whether a pause leaves this source unread: one that is no board, and loses nothing.
+    /// Returns true if a pause leaves this source unread: a source that is no board, and loses nothing.
     fn waits_in_a_pause(&self, settings: &SourceSettings) -> bool {
         let is_file = matches!(settings.endpoint.url.scheme(), "file" | "pcap");
         is_file || matches!(self.origin, Origin::Recorded(_))
@@ -213,9 +213,9 @@ const RUN: u32 = 1;
 /// A run's files.
 /// Bins of spectra that are saved with a run, at most: some ten megabytes of text.
 const MOST_BINS_SAVED: usize = 1 << 21;
-/// Bytes of a bin in words, as a rule: a count of five digits and a comma.
+/// Typical bytes of a bin as text: a count of five digits and a comma.
 const BYTES_OF_BIN: usize = 6;
-/// Bytes of a run's record beside its configuration and sources; of a spectrum file beside its bins.
+/// Bytes of a run's record in addition to its configuration and sources, and of a spectrum file in addition to its bins.
 const RECORD_BYTES: usize = 256 << 10;
 /// Bytes of a source in a run's record: its lines of the ledger, its losses and gauges.
 const RECORD_BYTES_OF_SOURCE: usize = 16 << 10;
@@ -223,7 +223,7 @@ const RECORD_BYTES_OF_SOURCE: usize = 16 << 10;
 struct Files {
     directory: RunDirectory,
     record: RunRecord,
-    /// Whether data taking has begun: what happened before leaves no run behind.
+    /// True if data taking has begun: a failure before that leaves no run behind.
     has_begun: bool,
 }
 
@@ -305,8 +305,8 @@ impl Files {
         Ok(())
     }
 
-    /// Writes why the run failed; one that has not begun leaves nothing behind. The reason why it failed is what is told, not that
-    /// this could not be written down.
+    /// Writes why the run failed, or removes a run that has not begun. The caller reports the reason of the failure, not an error in
+    /// writing it down.
     fn fail(&mut self, error: &RunError) {
         let written = if self.has_begun {
             self.record.remarks.push(error.to_string());
@@ -350,7 +350,7 @@ impl Files {
             self.record.details.insert("preview".to_owned(), preview.into());
         }
         self.record.stop(state, tables, Some(snapshot));
-        // With the advice that fits each source, which the ledger alone do not know.
+        // The advice that fits each source is added here, as the ledger alone does not know it.
         if let Some(ledger) = &mut self.record.ledger {
             ledger.losses = serde_json::to_value(&summary.losses).unwrap_or_default();
         }
@@ -372,7 +372,7 @@ fn fail(summary: &mut Summary, error: &RecordError) {
     summary.failures.push(error.to_string());
 }
 
-/// Which source has which channels, where that is known: older recordings may have sources that share some.
+/// Returns the channels of each source, where they are known: in older recordings, sources may share some.
 fn channels_of(configuration: &Configuration) -> BTreeMap<String, ChannelsRecord> {
     let ranges = configuration.channel_ranges().filter(|_| configuration.shared_channels().is_none());
     ranges
@@ -387,7 +387,7 @@ fn take_data(
     end: EndWhen,
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
-    // What is not named stands with the others: this thread first, then whatever it makes.
+    // Threads that are not named share one placement: this thread first, then every thread that it makes.
     let _standing = planned.placement.begin()?;
     let title = &configuration.run.title;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
@@ -395,7 +395,7 @@ fn take_data(
     let started_ns = nanoseconds_since_1970();
     let identity = match origin {
         Origin::Configured => identity_record(configuration, &planned.source_table, started_ns)?,
-        // What was recorded by units is built without them again.
+        // Events recorded by units are built without units again.
         Origin::Recorded(_) => None,
     };
     let mut record = RunRecord {
@@ -500,7 +500,7 @@ fn take_data_into(
     Ok(summary)
 }
 
-/// What is looked at while the run goes on.
+/// Collects what the supervisor samples while the run goes on.
 fn as_watched(
     site: &Site<'_>,
     source_table: &Arc<SourceTable>,
@@ -565,7 +565,7 @@ impl Drop for Counted {
     }
 }
 
-/// A run that is over, before it is told.
+/// A run that is over, before it is reported.
 struct Outcome {
     snapshot: LedgerSnapshot,
     sent: Option<u64>,
@@ -579,7 +579,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// Where the ledger does not balance, at the end and in the snapshots on the way.
+    /// Lists where the ledger does not balance, at the end and in the snapshots on the way.
     fn discrepancies(&self, hits_decoded: u64) -> Vec<String> {
         let found = self.snapshot.discrepancies().into_iter().map(|found| found.to_string());
         let never_received = self.sent.map(|sent| sent.saturating_sub(hits_decoded));

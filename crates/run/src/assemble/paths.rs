@@ -1,4 +1,4 @@
-//! Both paths of a run and the raw recording beside them, as one thing that opens, starts, stops and finishes.
+//! Both paths of a run together with the raw recording, as one thing that opens, starts, stops and finishes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -28,7 +28,7 @@ pub(super) struct Paths {
     signals: Arc<Signals>,
 }
 
-/// What is left of them.
+/// The remains of the paths after their threads have ended.
 pub(super) struct Taken {
     hits: Option<HitsTaken>,
     events: Option<EventsTaken>,
@@ -51,7 +51,7 @@ impl Paths {
         Ok(Paths { hits, events, raw, enable: enable.map(Mutex::new), signals: site.signals.clone() })
     }
 
-    /// Of sources of hits and of links, by their numbers.
+    /// Returns the gauges of sources of hits and of links, by their numbers.
     pub(super) fn gauges(&self) -> GaugesOf {
         let hits = self.hits.iter().flat_map(|hits| hits.gauges.iter().cloned().enumerate());
         let hits = hits.map(|(index, gauges)| (index as u16, gauges));
@@ -77,7 +77,7 @@ impl Paths {
         lines
     }
 
-    /// What can be looked at while hits flow.
+    /// Returns the views of the hits while they flow.
     pub(super) fn observed(&self) -> Option<&Observed> {
         self.hits.as_ref()?.observed.as_ref()
     }
@@ -148,12 +148,12 @@ impl Taken {
         self.hits.as_ref().and_then(|hits| hits.sent)
     }
 
-    /// When the first hit was on file.
+    /// Returns when the first hit was on file.
     pub(super) fn first_hit_ms(&self, started: Instant) -> Option<f64> {
         self.hits.as_ref()?.order_thread.as_ref()?.first_hit_ms(started)
     }
 
-    /// What the trigger has counted, where it was emulated here.
+    /// Returns the counts of the trigger, where it was emulated here.
     pub(super) fn trigger(&self) -> Option<TriggerCounts> {
         self.events.as_ref()?.trigger()
     }
@@ -163,12 +163,12 @@ impl Taken {
         self.events.as_ref().map_or(&[], |events| &events.managers)
     }
 
-    /// What is said of the events.
+    /// Returns the summary of the events.
     pub(super) fn events_summary(&self, site: &Site<'_>, elapsed_seconds: f64) -> Option<EventSummary> {
         self.events.as_ref().map(|events| events.summary(site, elapsed_seconds))
     }
 
-    /// What stands in the files.
+    /// Returns the summaries of the tables in the files.
     pub(super) fn tables(&self) -> Vec<thalweg_record::ipc::file::TableSummary> {
         let order_thread = self.hits.iter().filter_map(|hits| hits.order_thread.as_ref());
         let sinks = self.events.iter().flat_map(|events| &events.sinks);

@@ -1,4 +1,5 @@
-//! The thread that keeps the lists of ranges of the units that this process hosts: away from the units, which a disk must not hold up.
+//! The thread that keeps the range lists of the units that this process hosts. It is separate from the units, which a disk must not hold
+//! up.
 //!
 //! ```text
 //!  RangeInbox of each unit ── every 250 ms ──► RangeList ──► ranges-UNIT.arrows
@@ -19,18 +20,18 @@ use crate::error::RunError;
 use crate::plan::thread_names;
 use crate::units::RangeInbox;
 
-/// How often the thread looks for records.
+/// The interval at which the thread looks for records.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
 
 /// The list of one unit, and where its records come from.
 struct Kept {
     list: RangeList,
     inbox: Arc<RangeInbox>,
-    /// What was said of it last.
+    /// The last message about the list.
     said: String,
 }
 
-/// The lists while the run goes on; none where nobody notes ranges.
+/// The lists while the run goes on; none where no unit notes ranges.
 #[derive(Default)]
 pub(super) struct RangeKeeper {
     lists: Vec<Kept>,

@@ -1,4 +1,4 @@
-//! The recording of received bytes: one thread, one file, whatever path the bytes take.
+//! The recording of received bytes: one thread and one file, whichever path the bytes take.
 
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Frames, SourceId, Unit};

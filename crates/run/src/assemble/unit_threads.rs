@@ -33,12 +33,12 @@ use crate::units::{
     UnitEndpoint, UnitHost, identity, recall, run_number,
 };
 
-/// For how long units that have not come to their end are waited for without an entry in the ledger of this process: others do not
-/// answer any more. What goes on, however slow its machine, is waited for.
+/// The time without a ledger entry in this process after which units that have not ended are no longer waited for: the others do not answer
+/// any more. A unit that still makes progress is waited for, however slow its machine.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// Between two looks at the ledger while units are waited for.
 const LOOK_STEP: Duration = Duration::from_millis(100);
-/// Without a word of the event manager for so long, triggers are held back.
+/// The silence of the event manager after which triggers are held back, nanoseconds.
 const GATE_SILENCE_NS: u64 = 2_000_000_000;
 
 /// All units of this process.
@@ -48,18 +48,18 @@ pub(super) struct UnitThreads {
     others: Vec<JoinHandle<()>>,
     /// The counters of the builder units.
     slots: Vec<SourceId>,
-    /// What became of each range at each unit.
+    /// The fate of each range at each unit.
     ranges: RangeKeeper,
     /// The event managers that were heard here.
     managers: Arc<Managers>,
-    /// Set when the event manager lets the triggers come for the first time; `None` where the trigger is not told from here.
+    /// Set when the event manager allows triggers for the first time; `None` where this process does not control the trigger.
     pub(super) may_begin: Option<Arc<AtomicBool>>,
 }
 
-/// What units leave when they have ended.
+/// The remains of the units after they have ended.
 #[derive(Default)]
 pub(super) struct UnitsTaken {
-    /// What builder units have recorded.
+    /// The event writers of builder units.
     pub(super) sinks: Vec<EventWriter>,
     /// The counters of those.
     pub(super) slots: Vec<SourceId>,
@@ -73,11 +73,11 @@ pub(super) struct UnitsTaken {
 struct BuilderThreads {
     unit: JoinHandle<UnitHost<BuilderWork>>,
     files: JoinHandle<EventRecorder>,
-    /// How those stand.
+    /// The state of those files.
     filed: Arc<Filed>,
 }
 
-/// What is needed to start any unit.
+/// What any unit needs to start.
 struct Starting<'s> {
     site: &'s Site<'s>,
     plan: Arc<UnitPlan>,
@@ -86,7 +86,7 @@ struct Starting<'s> {
     run: u32,
 }
 
-/// When the ledger of this process last got an entry.
+/// The time of the last new entry in the ledger of this process.
 struct Progress<'l> {
     ledger: &'l Ledger,
     snapshot: LedgerSnapshot,
@@ -100,7 +100,7 @@ impl Progress<'_> {
         Progress { ledger, snapshot: ledger.snapshot(), looked: now, last: now }
     }
 
-    /// For how long there has been none.
+    /// Returns the time since the last new entry.
     fn look(&mut self) -> Duration {
         let now = Instant::now();
         if now - self.looked >= LOOK_STEP {
@@ -171,7 +171,7 @@ impl UnitThreads {
         Ok((readers, units))
     }
 
-    /// Where a unit notes its ranges.
+    /// Makes the notes in which a unit records its ranges.
     fn notes(&mut self, site: &Site<'_>, plan: &UnitPlan, unit: &str) -> Result<RangeNotes, RunError> {
         let inbox = self.ranges.open(site, unit, &names(plan))?;
         Ok(RangeNotes::new(inbox, self.managers.clone()))
@@ -248,7 +248,7 @@ impl Starting<'_> {
         Identity { number: number as u16, run: self.run, incarnation: self.site.started_ns }
     }
 
-    /// How a unit talks to others, with memory for what it receives.
+    /// Returns the settings of a unit's connections to its peers, with memory for what it receives.
     fn peers(&self, unit: &UnitSettings) -> Result<peer::Settings, RunError> {
         self.peers_of(&unit.name, self.plan.blocks(unit, &self.site.configuration.unit_rules))
     }
@@ -348,7 +348,7 @@ impl Starting<'_> {
             sources: &readout.sources,
             boards: self.plan.topology.readouts[number].clone(),
             events: site.source_table.unit(&unit.name),
-            // What is shown of building is what the builder units say.
+            // The builder units' own figures are shown for event building.
             gauges: Arc::default(),
             leader: leading.leader_of(&readout.sources),
             for_readout_unit: true,

@@ -1,15 +1,15 @@
-//! What measurements of whole systems need of the wiring: its sizes, and a unit between memory and nothing.
+//! The parts of the wiring that measurements of whole systems need: its sizes, and a unit that generates in memory or discards.
 //!
 //! ```text
 //!  thalweg bench evb ─► processes ─► node: a readout or builder unit on the threads and connections of a run
 //! ```
-//! Behind the feature `bench`: a program that takes data has no use for it.
+//! Available with the feature `bench`: a program that takes data has no use for it.
 
 pub mod node;
 
 use crate::plan::capacity;
 
-/// Hits in a batch behind time order.
+/// Hits in a batch after time order.
 pub const OUTPUT_HITS: usize = capacity::OUTPUT_HITS;
 /// Batches of ordered hits on their way to the thread that makes something of them.
 pub const SELECTED_BATCHES: usize = capacity::SELECTED_BATCHES;

@@ -1,5 +1,5 @@
-//! One process of `bench evb`: a readout unit that generates fragments in memory, or a builder unit that throws events away; and,
-//! over connections of their own, a bare sender or receiver of messages of the same size.
+//! One process of `bench evb`: a readout unit that generates fragments in memory, or a builder unit that throws events away. Over
+//! connections of its own it is also a bare sender or receiver of messages of the same size.
 //!
 //! ```text
 //!  "node …" ─► connections      "units 10000" ─► generate ─► ReadoutUnit ═ Part ═► BuilderUnit ─► nothing      (EvM: with builder 0)
@@ -36,37 +36,37 @@ const BUILDER_BYTES: usize = 128 << 20;
 const WORDS_BYTES: usize = 4 << 20;
 /// Events that a builder unit passes on at a time.
 const EVENTS_PER_PULL: usize = 4096;
-/// How long a mesh may take to come about.
+/// The time that a mesh may take to come about.
 const MESH_WAIT: Duration = Duration::from_secs(30);
-/// How long a node of the baseline sleeps when it can do nothing.
+/// The time for which a node of the baseline sleeps when it can do nothing.
 const WAIT: Duration = Duration::from_millis(1);
-/// Far longer than a bench: nobody is taken for dead while the baseline has its turn.
+/// Far longer than a bench: no unit is declared dead while the baseline has its turn.
 const NEVER_MS: u64 = 3_600_000;
 /// Fields of a part and of each of its events with one fragment, bytes.
 const PART_HEAD: usize = 68;
 const EVENT_HEAD: usize = 46;
 
-/// What a node is told first.
+/// The role of a node, which it receives first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Role {
     /// A readout unit, or else a builder unit.
     pub reads: bool,
     /// Its number among those of its kind.
     pub number: u16,
-    /// How many readout units there are.
+    /// The number of readout units.
     pub readouts: u16,
     /// Bytes per fragment, one of each readout unit per event.
     pub fragment_bytes: usize,
     /// Events per range, and so per message.
     pub range_events: u32,
-    /// Where the manager listens.
+    /// The address at which the manager listens.
     pub manager: String,
-    /// Where each builder unit listens, and its receiver of the baseline.
+    /// The addresses at which each builder unit and its receiver of the baseline listen.
     pub builders: Vec<(String, String)>,
 }
 
 impl Role {
-    /// As one line.
+    /// Formats the role as one line.
     pub fn line(&self) -> String {
         let Role { number, readouts, fragment_bytes, range_events, manager, .. } = self;
         let reads = u8::from(self.reads);
@@ -262,7 +262,7 @@ impl Node {
         Ok(start.elapsed())
     }
 
-    /// A readout unit: until so many events more are written. A builder unit: until the starter says something.
+    /// Runs a readout unit until `count` more events are written, or a builder unit until the starter sends something.
     fn turn_of_units(&mut self, count: u64) -> io::Result<()> {
         let Node { units, signals, lines, .. } = self;
         match units {
@@ -292,7 +292,7 @@ impl Node {
         let mut message = Message::default();
         let receivers = self.bare.len();
         for number in 0..count as usize {
-            // Not all begin with the same one.
+            // The nodes begin with different peers.
             let peer = &mut self.bare[(usize::from(self.role.number) + number) % receivers];
             self.message.fill(&mut message);
             while peer.send(&mut message).map_err(io::Error::other)? == Sent::Full {
@@ -366,14 +366,14 @@ impl Fragmented {
         Ok(Fragmented { leases, whole, fragment_bytes, count, source: SourceId(source) })
     }
 
-    /// As one message, with a head as long as that of a part.
+    /// Fills a message with a head as long as that of a part.
     fn fill(&self, message: &mut Message) {
         message.head.resize(PART_HEAD + self.count * EVENT_HEAD, 1);
         message.slices.push(self.whole);
         message.leases.add_all(&self.leases);
     }
 
-    /// As events of triggers from `first` on.
+    /// Fills `events` with the events of triggers from `first` on.
     fn events(&self, first: u64, now: Mark, events: &mut Events) {
         for number in 0..self.count {
             let trigger = first + number as u64;

@@ -1,15 +1,15 @@
-//! The channels of the experiment that one source has.
+//! The range of the experiment's channels that one source has.
 
 use std::fmt;
 
 use thalweg_frontend::format::HitFormat;
 
-/// So many channels from the first on.
+/// A number of channels from the first on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelRange {
     /// The first one.
     pub(crate) first: u16,
-    /// How many there are.
+    /// The number of channels.
     pub(crate) count: u16,
 }
 
@@ -20,12 +20,12 @@ impl ChannelRange {
         ChannelRange { first, count }
     }
 
-    /// Behind the last one.
+    /// Returns the number after the last channel.
     fn end(self) -> u32 {
         u32::from(self.first) + u32::from(self.count)
     }
 
-    /// Whether both have a channel.
+    /// Returns true if both ranges have a channel in common.
     pub(crate) fn overlaps(self, other: ChannelRange) -> bool {
         u32::from(self.first) < other.end() && u32::from(other.first) < self.end()
     }

@@ -1,11 +1,11 @@
-//! The line that an error about values means: found again in the text from the words of the message.
+//! Finds the line of an error about values in the text again, from the words of the message.
 //!
 //! ```text
 //!  "[[cut]] "fast": …"  ─► section `cut`, the table named "fast" ─┐
 //!  "`depth = 0` …"      ─► the key that the message names first ──┴─► line
 //! ```
-//! Rooms check their settings without knowing of files: their messages name sections as `[x]`, tables by their names in quotes, and
-//! keys, as `key`, `key = value` or plainly. What is not in the file, as a default, has the line of its section.
+//! The modules check their settings without knowing of files. Their messages name sections as `[x]`, tables by their names in quotes, and
+//! keys as `key`, `key = value` or plainly. A value that is not in the file, such as a default, has the line of its section.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -21,7 +21,7 @@ pub(super) fn line_of(text: &str, message: &str) -> Option<usize> {
         false => tables.iter().flat_map(|table| keys_of(table)).collect(),
     };
     let named = everything.iter().filter_map(|key| Some((mention(message, key.name)?, key.byte)));
-    // An expression that cannot be read stands in the message on a line of its own.
+    // The message shows an expression that cannot be read on a line of its own.
     let is_shown =
         |key: &&Key<'_>| key.value.is_some_and(|value| message.contains(&format!("\n    {value}\n")));
     let shown = || everything.iter().find(is_shown).map(|key| key.byte);
@@ -95,7 +95,7 @@ fn tables_at<'t, 'v>(top: &'t DeTable<'v>, path: &str, message: &str) -> Vec<&'t
     if inside.is_empty() { tables } else { inside }
 }
 
-/// Whether a message names this table, by its name in quotes or as a channel by its number.
+/// Returns true if a message names this table, by its name in quotes or as a channel by its number.
 fn is_named(table: &Value<'_>, message: &str) -> bool {
     let DeValue::Table(table) = table.get_ref() else { return false };
     table.iter().any(|(key, value)| match (&**key.get_ref(), value.get_ref()) {
@@ -105,7 +105,7 @@ fn is_named(table: &Value<'_>, message: &str) -> bool {
     })
 }
 
-/// How clearly and where a message names a key; smaller is more so.
+/// Returns how clearly and where a message names a key; smaller is clearer.
 fn mention(message: &str, key: &str) -> Option<(u8, usize)> {
     let is_part =
         |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');

@@ -1,11 +1,11 @@
-//! The configuration file: one TOML file, deliberately the shape of the path.
+//! The configuration file: one TOML file whose shape is deliberately that of the path.
 //!
 //! ```text
 //!  text ─► tables with their places ─► each room's own settings ─► Configuration
 //!                    └─ an error points at file, line and key, and says what is allowed
 //! ```
-//! Each room owns and checks its settings; here they are only found in the file. A `[[source]]` holds three kinds
-//! of keys side by side: those of the run (`name`, `format`, …), of the endpoint, and of the format.
+//! Each crate owns and checks its settings; here they are only found in the file. A `[[source]]` holds three kinds of keys side by side:
+//! those of the run (`name`, `format`, …), of the endpoint, and of the format.
 
 mod channel_range;
 mod error;
@@ -97,13 +97,13 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Whether this process hosts a unit.
+    /// Returns true if this process hosts a unit.
     pub(crate) fn hosts(&self, unit: &UnitSettings) -> bool {
         self.node.is_none() || self.node == unit.node
     }
 
-    /// Whether a run that ends there can end: of hits or events that are not kept, none is ever recorded. One that ends at a time,
-    /// too, always does.
+    /// Checks that a run with this end can reach it: a run that does not keep hits or events never records any. A run that also ends at a
+    /// time always can.
     ///
     /// # Errors
     /// When it cannot, with what to write.
@@ -190,7 +190,7 @@ impl Configuration {
         endpoint
     }
 
-    /// Whether a board of this run is asked what it is.
+    /// Returns true if a board of this run is asked what it is.
     pub(crate) fn asks_boards(&self) -> bool {
         self.sources.iter().any(|source| source.endpoint.url.scheme() == "dig2")
     }
@@ -231,7 +231,7 @@ impl Configuration {
         Ok(Configuration { text, ..configuration }.with_paths_beside())
     }
 
-    /// Takes the paths in sections of other rooms as [`Configuration::beside`] does.
+    /// Makes the paths in sections of other crates relative to the file, as [`Configuration::beside`] does.
     fn with_paths_beside(mut self) -> Configuration {
         let folder = self.beside(Path::new(""));
         self.busy.relative_to(&folder);

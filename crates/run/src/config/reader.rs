@@ -1,4 +1,4 @@
-//! Finds each room's settings in the text of a configuration.
+//! Finds each crate's settings in the text of a configuration.
 //!
 //! ```text
 //!  text ─► entries with their places ─┬─ known section ─► its room's settings
@@ -151,7 +151,7 @@ impl<'t> Reader<'t> {
         Ok((trigger, follow, enable.map(|value| self.value(value)).transpose()?))
     }
 
-    /// A section of which the keys `inner` belong to others.
+    /// Reads a section whose keys `inner` belong to others.
     fn section_with<T: DeserializeOwned + Default, const N: usize>(
         &self,
         value: Given<'t>,
@@ -167,7 +167,7 @@ impl<'t> Reader<'t> {
         Ok((self.entries(entries, span)?, inner))
     }
 
-    /// What is done with ordered hits: sections of its own, in the order of the path.
+    /// Reads what is done with ordered hits: sections of its own, in the order of the path.
     fn process(&self, top: &mut Entries<'t>) -> Result<thalweg_analysis::process::Settings, ConfigError> {
         Ok(thalweg_analysis::process::Settings {
             stages: self.tables("stage", top.take("stage"))?,
@@ -181,7 +181,7 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// Tables of which there may be several.
+    /// Reads a section that may have several tables.
     fn tables<T: DeserializeOwned>(&self, name: &str, value: Given<'t>) -> Result<Vec<T>, ConfigError> {
         let Some(value) = value else { return Ok(Vec::new()) };
         let span = value.span();

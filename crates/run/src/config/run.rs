@@ -1,4 +1,4 @@
-//! `[run]`: what a run is called, and when it ends.
+//! `[run]`: the name of a run, and its end.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub struct RunSettings {
 }
 
 impl RunSettings {
-    /// When the run ends by itself.
+    /// Returns when the run ends by itself.
     pub fn end(&self) -> EndWhen {
         EndWhen { seconds: self.seconds, hits: self.hits, events: self.events }
     }
@@ -41,7 +41,7 @@ impl RunSettings {
         EndWhen { seconds: self.seconds, hits: self.hits, events: self.events } = end;
     }
 
-    /// Whether the run can end as asked.
+    /// Checks that the run can end as asked.
     ///
     /// # Errors
     /// Which value cannot be used, and what would.

@@ -1,4 +1,4 @@
-//! The configuration's JSON Schema, from the very types that read it.
+//! The JSON Schema of the configuration, generated from the types that read it.
 
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ pub fn json_schema() -> Value {
     schema
 }
 
-/// What is done with ordered hits, and what is shown of a run.
+/// Returns the sections for the processing of ordered hits, and for what is shown of a run.
 fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
     use thalweg_analysis::{channels, clocks, coincide, cut, hit_stage, pulse, spectrum};
     let one = |schema: schemars::Schema| schema.to_value();

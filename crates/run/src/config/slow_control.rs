@@ -1,4 +1,4 @@
-//! `[[series]]`, and whether all that names a device names one.
+//! `[[series]]`, and the check that every device named in the configuration exists.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ impl SeriesSettings {
         number.map(|number| self.scale * number + self.offset).filter(|value| value.is_finite())
     }
 
-    /// As it stands in the table.
+    /// Returns the name as the table has it.
     pub(crate) fn name(&self) -> SeriesName {
         SeriesName {
             name: self.name.clone(),
@@ -78,7 +78,7 @@ impl SeriesSettings {
     }
 }
 
-/// The sources whose boards have a keeper that can read for a series, beside the devices.
+/// Returns the sources whose boards have a keeper that can read for a series, in addition to the devices.
 pub(crate) fn read_by_keepers(configuration: &Configuration) -> impl Iterator<Item = &str> {
     let of_boards = configuration.hit_sources().filter(|(source, _)| source.endpoint.url.scheme() == "dig2");
     of_boards.map(|(source, _)| source.head.name.as_str())

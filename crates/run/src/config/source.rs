@@ -75,8 +75,8 @@ impl SourceSettings {
         keys
     }
 
-    /// Whether its sender can say what was in the datagrams that did not come: an emulated one of this process. Where bits are flipped on
-    /// the way it cannot, for nobody can tell which hits became others.
+    /// Returns true if the sender can report what was in the datagrams that did not come: it is emulated in this process. Where bits are
+    /// flipped on the way it cannot, because flipped bits may turn one hit into another.
     pub(crate) fn asks_sender(&self) -> bool {
         let flips = self.head.faults.as_ref().is_some_and(|faults| faults.bit_flip > 0.0);
         let tells = match &self.format {
@@ -86,12 +86,12 @@ impl SourceSettings {
         self.is_emulated() && tells && !flips
     }
 
-    /// Whether its boards are emulated in this process.
+    /// Returns true if its boards are emulated in this process.
     pub(crate) fn is_emulated(&self) -> bool {
         self.endpoint.url.scheme() == "emulate"
     }
 
-    /// Of a triggered source, its links: those whose first board is `first_source`.
+    /// Returns the links of a triggered source, whose first board is `first_source`.
     pub(crate) fn links(&self, first_source: SourceId) -> Option<LinkSettings<'_>> {
         let FormatSettings::Triggered(boards) = &self.format else { return None };
         let emulated = match &self.emulate {
@@ -101,7 +101,7 @@ impl SourceSettings {
         Some(LinkSettings { endpoint: &self.endpoint, boards: &**boards, emulated, first_source })
     }
 
-    /// Of a triggered source, how many links and boards it has.
+    /// Returns how many links and boards a triggered source has.
     ///
     /// # Errors
     /// What does not fit together, in words.

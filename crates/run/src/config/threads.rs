@@ -1,4 +1,4 @@
-//! `[threads]`: on which cores the threads of a run may run.
+//! `[threads]`: the cores on which the threads of a run may run.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub struct PlacedSettings {
 }
 
 impl PlaceSettings {
-    /// As the system is asked for it.
+    /// Returns the placement as it is requested from the system.
     pub(crate) fn place(&self) -> Place {
         match self {
             PlaceSettings::Core(core) => Place { cores: vec![*core], priority: None },

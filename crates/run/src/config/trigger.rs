@@ -33,7 +33,7 @@ fn follow_gap() -> u64 {
 }
 
 impl Configuration {
-    /// How often emulated boards are triggered; where a real board decides, as often as can be.
+    /// Returns how often emulated boards are triggered; where a real board decides, the highest possible rate.
     pub(crate) fn trigger_rate_hz(&self) -> f64 {
         match (&self.follow, self.trigger.program) {
             (None, Kind::Constant | Kind::Bursts | Kind::Poisson) => self.trigger.rate_hz,

@@ -1,4 +1,4 @@
-//! `[unattended]`: what follows a run that has ended.
+//! `[unattended]`: what follows the end of a run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl Unattended {
     /// Longest `restart_after_s`: a day.
     const LONGEST_RESTART_S: f64 = 86_400.0;
 
-    /// Whether the next run can be started as asked.
+    /// Checks that the next run can be started as asked.
     ///
     /// # Errors
     /// Which value cannot be used, and what would.

@@ -1,4 +1,4 @@
-//! `[[unit]]`: one of several over which events are built.
+//! `[[unit]]`: one of the units that build events together.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ fn default_memory_bytes() -> u64 {
 }
 
 impl UnitSettings {
-    /// Where it listens.
+    /// Returns the URL at which the unit listens.
     pub(crate) fn url(&self) -> String {
         self.listen.clone().unwrap_or_else(|| format!("inproc://{}", self.name))
     }

@@ -27,18 +27,18 @@ use crate::open::host;
 /// Between two looks at clients, BUSY and the end.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Which boards are emulated, and what differs from their file.
+/// The boards to emulate, and the differences from their file.
 #[derive(Clone, Debug)]
 pub struct Detector {
     /// The file that the other process reads, too.
     pub configuration: Configuration,
-    /// Where datagrams are sent, whatever the file says.
+    /// The destination of datagrams, whatever the file says.
     pub to: Option<SocketAddr>,
     /// Triggers per second, whatever the file says.
     pub rate_hz: Option<f64>,
     /// The seed of the triggers, whatever the file says.
     pub seed: Option<u64>,
-    /// How many triggers, whatever the file says.
+    /// The number of triggers, whatever the file says.
     pub triggers: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub struct EmulatedDetector {
     story: String,
 }
 
-/// What the boards were asked, and what they have sent.
+/// The triggers that the boards got, and the answers that they have sent.
 #[derive(Clone, Debug, Serialize)]
 pub struct DetectorReport {
     /// Triggers of the program.
@@ -63,7 +63,7 @@ pub struct DetectorReport {
     pub refused_by_boards: u64,
     /// Time spent BUSY, milliseconds.
     pub busy_ms: f64,
-    /// How often it was.
+    /// The number of times that it was raised.
     pub busy_raised: u64,
     /// Words of BUSY that came from outside.
     pub busy_messages: u64,
@@ -71,17 +71,17 @@ pub struct DetectorReport {
     pub boards: usize,
     /// Fragments that were given to a socket.
     pub fragments_sent: u64,
-    /// Fragments that were not, or not all of them: nobody was connected.
+    /// Fragments of which nothing, or not everything, was sent: no client was connected.
     pub fragments_discarded: u64,
     /// Bytes of those that were.
     pub bytes_sent: u64,
     /// Datagrams of all boards; 0 of streams.
     pub datagrams_sent: u64,
-    /// From the time of a trigger until its last answer was given to a socket, microseconds.
+    /// The time from a trigger until its last answer was given to a socket, microseconds.
     pub lateness_us: Value,
-    /// From the first answer to a trigger until the last, over all boards, microseconds.
+    /// The time from the first answer to a trigger until the last, over all boards, microseconds.
     pub skew_us: Value,
-    /// What went wrong.
+    /// Errors of the boards.
     pub failures: Vec<String>,
 }
 
@@ -138,13 +138,13 @@ const ELSEWHERE: &str =
     "boards of another process need tcp:// or udp://; emulate:// is hosted by `thalweg run` itself";
 
 impl EmulatedDetector {
-    /// Where the boards are.
+    /// Describes where the boards are.
     pub fn story(&self) -> &str {
         &self.story
     }
 
-    /// Serves for so many seconds, until `stop` is set, or until the program has ended and the clients have gone; then ends the
-    /// boards and says what they sent.
+    /// Serves for so many seconds, until `stop` is set, or until the program has ended and the clients have gone; then ends the boards and
+    /// reports what they sent.
     pub fn serve(mut self, seconds: Option<f64>, stop: &AtomicBool) -> DetectorReport {
         let (begin, mut started, mut reported) = (Instant::now(), false, false);
         loop {

@@ -46,10 +46,10 @@ pub enum EmulateError {
     },
 }
 
-/// What to emulate, and where.
+/// The boards to emulate, and their addresses.
 #[derive(Clone, Debug)]
 pub struct Emulation {
-    /// How many boards.
+    /// The number of boards.
     pub boards: u16,
     /// Address of the first; the others follow.
     pub address: Ipv4Addr,
@@ -63,7 +63,7 @@ pub struct Emulation {
     pub seed: Option<u64>,
     /// Share of datagrams dropped.
     pub loss: f64,
-    /// Where every emitted hit is written.
+    /// The file for every emitted hit.
     pub truth: Option<PathBuf>,
 }
 
@@ -75,7 +75,7 @@ pub struct Emulated {
     streams: bool,
 }
 
-/// What the boards have sent.
+/// The counts of what the boards have sent.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EmulationReport {
     /// Hits handed out, the dropped included.
@@ -90,9 +90,9 @@ pub struct EmulationReport {
     pub hits_dropped: u64,
     /// Datagrams dropped by seed.
     pub datagrams_dropped: u64,
-    /// Datagrams among them behind the last that was sent, so that no receiver can know of them.
+    /// Datagrams among them after the last that was sent, so that no receiver can know of them.
     pub datagrams_dropped_last: u64,
-    /// What went wrong.
+    /// Errors of the boards.
     pub failures: Vec<String>,
 }
 
@@ -157,12 +157,12 @@ impl Emulation {
 }
 
 impl Emulated {
-    /// Where the boards are.
+    /// Describes where the boards are.
     pub fn story(&self) -> &str {
         &self.story
     }
 
-    /// Serves for so many seconds, or until `stop` is set; then ends the boards and says what they sent.
+    /// Serves for so many seconds, or until `stop` is set; then ends the boards and reports what they sent.
     ///
     /// # Errors
     /// When the truth could not be closed.

@@ -1,4 +1,4 @@
-//! What can be said of event building while a run goes on.
+//! The state of event building while a run goes on.
 
 use std::sync::Mutex;
 
@@ -49,7 +49,7 @@ impl BuildGauges {
         };
     }
 
-    /// How long the side of the trigger has held it back, as a share of the run: builder units hold it back together.
+    /// Sets the fraction of the run for which the trigger side has held the trigger back: builder units hold it back together.
     pub(crate) fn set_busy(&self, busy_share: f64) {
         self.lock().busy_share = Some(busy_share);
     }
@@ -64,7 +64,7 @@ impl BuildGauges {
         (look.event_bytes, look.build_ns) = (event_bytes.filled().collect(), build_ns.filled().collect());
     }
 
-    /// Which triggers boards have missed.
+    /// Returns the triggers that boards have missed.
     pub(crate) fn missed(&self) -> &MissedTriggers {
         &self.missed
     }

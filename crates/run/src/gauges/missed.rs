@@ -1,9 +1,9 @@
-//! Which triggers each board has missed, until the list of losses takes them.
+//! The triggers that each board has missed, until the list of losses takes them.
 //!
 //! ```text
 //!  Events, as they are built: trigger 7 without boards 2, 5 ─► by board: 7–9, 20, … ─► losses.arrows
 //! ```
-//! Bounded: of a board that misses more ranges than are kept, all become one, from the first trigger to the last.
+//! Bounded: if a board misses more ranges than are kept, all of them become one, from the first trigger to the last.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,10 @@ const MOST_RANGES: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct MissedTriggers(Mutex<BTreeMap<u16, Missed>>);
 
-/// Of one board.
+/// The missed triggers of one board.
 #[derive(Debug, Default)]
 struct Missed {
-    /// Since the start of the run.
+    /// The number of missed triggers since the start of the run.
     total: u64,
     /// Those that were not taken yet, in the order in which their events left.
     ranges: Vec<TriggerRange>,
@@ -44,8 +44,8 @@ impl MissedTriggers {
         }
     }
 
-    /// Takes what a board has missed and nobody has taken; of what was noted since the start as much as the ledger has `counted`,
-    /// so that numbers and counts stand in one row.
+    /// Takes the missed triggers of a board that were not taken yet. Of those noted since the start it takes only as many as the ledger has
+    /// `counted`, so that numbers and counts appear in one row.
     pub(crate) fn take(&self, board: SourceId, counted: u64) -> Vec<TriggerRange> {
         self.lock().get_mut(&board.0).map_or(Vec::new(), |missed| missed.take(counted))
     }
@@ -88,7 +88,7 @@ impl Missed {
                 later.push(range);
                 continue;
             }
-            // Of ranges that became one nobody knows which of them are the newest.
+            // After ranges have become one, the newest of them can no longer be distinguished.
             let (until, from) =
                 if is_whole { (range.last - kept, range.last - kept + 1) } else { (range.last, range.first) };
             self.ranges.push(TriggerRange { last: until, count: rest, ..range });

@@ -1,4 +1,4 @@
-//! What the threads of a run show of themselves while it goes on: written by one of them now and then, read by anyone.
+//! The gauges of a run's threads: one thread writes each of them now and then, any thread reads them.
 //!
 //! ```text
 //!  readers: Gauges · builders: BuildGauges · both: RefusedGauges ─► supervise ─► live state, summary

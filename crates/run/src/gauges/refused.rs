@@ -10,7 +10,7 @@ use std::sync::Mutex;
 
 use thalweg_monitor::state::RefusedUnit;
 
-/// What the reading threads have kept; each writes its own when there is more of it, anyone reads.
+/// The refused units that the reading threads have kept. Each thread replaces its own when there are more; any thread reads.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedGauges(Mutex<BTreeMap<String, Vec<RefusedUnit>>>);
 

@@ -1,4 +1,4 @@
-//! What the reader of a source shows of it.
+//! The gauges of a source, as its reader shows them.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

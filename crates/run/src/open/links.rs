@@ -25,26 +25,26 @@ use crate::source_table::SourceTable;
 
 /// One link's place among the counters, and how it is treated.
 pub(crate) struct OpenedPlace {
-    /// Whose counters its bytes are in.
+    /// The source whose counters count its bytes.
     pub(crate) link: SourceId,
-    /// The boards behind it.
+    /// The boards on the link.
     pub(crate) boards: Range<u16>,
     /// Bytes without datagrams.
     pub(crate) stream: bool,
-    /// What the builder does not take is refused: datagrams cannot wait.
+    /// True if what the builder does not take is refused: datagrams cannot wait.
     pub(crate) drops: bool,
     /// The boards count what they send.
     pub(crate) counts_frames: bool,
     pub(crate) block_bytes: u64,
-    /// Where its bytes are received.
+    /// The pool into which its bytes are received.
     pub(crate) pool: Pool,
 }
 
 /// A triggered board of this process.
 pub(crate) struct EmulatedBoard {
-    /// Which source it stands for.
+    /// The source that the board belongs to.
     pub(crate) source: SourceId,
-    /// What it has answered, and what of that has come.
+    /// The record of what the board has answered, and of what has come of it.
     pub(crate) record: Arc<FragmentRecord>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct OpenedLinks {
     pub(crate) hosted: Vec<HostedLink>,
     pub(crate) emulated: Vec<EmulatedBoard>,
     pub(crate) controls: Vec<BoardControl>,
-    /// By the source's place in the configuration.
+    /// Descriptions by the source's index in the configuration.
     pub(crate) descriptions: Vec<(usize, String)>,
 }
 
@@ -123,7 +123,7 @@ fn open_live(
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }
 
-/// What drives the boards of a source, numbered where there are several.
+/// Returns the controls of the boards of a source, numbered where there are several.
 fn board_controls(
     source: &SourceSettings,
     controls: Vec<Box<dyn Control>>,

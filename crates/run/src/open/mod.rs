@@ -29,11 +29,11 @@ use crate::plan::thread_names;
 pub(crate) use links::{EmulatedBoard, OpenedLinks, OpenedPlace, host, open_links};
 pub(crate) use truth::TruthFile;
 
-/// Where the bytes come from.
+/// The origin of the bytes.
 pub(crate) enum Origin {
-    /// From the endpoints of the configuration.
+    /// The endpoints of the configuration.
     Configured,
-    /// From the raw recording in this directory.
+    /// The raw recording in this directory.
     Recorded(PathBuf),
 }
 
@@ -170,7 +170,7 @@ impl Given<'_> {
     }
 }
 
-/// How far back in time the hits of a source may lie.
+/// Returns how far back in time the hits of a source may lie.
 fn disorder_ps(settings: &SourceSettings) -> Option<u64> {
     // A file is read at once: it is sorted as a whole, up to the memory for ordering.
     settings.head.disorder_ps.or_else(|| is_file(settings).then_some(i64::MAX as u64 / 2))

@@ -15,7 +15,7 @@ impl TruthFile {
         Ok(TruthFile(Arc::new(Mutex::new(HitsFile::create(path, Compression::None, &[])?))))
     }
 
-    /// Where one board's hits go; its channels are counted from `first_channel` on.
+    /// Returns the sink for one board's hits; its channels are counted from `first_channel` on.
     pub(crate) fn sink(&self, first_channel: u16) -> TruthSink {
         let file = self.0.clone();
         let mut moved: Vec<Hit> = Vec::new();

@@ -1,4 +1,4 @@
-//! The stages that a configuration adds behind time order: what they say of each hit is done and counted here.
+//! The stages that a configuration adds after time order: carries out and counts their verdict on each hit.
 //!
 //! ```text
 //!  ordered batch ─► stage: a verdict for each hit ─► taken out, counted by source ─► next stage … ─► cuts, recording
@@ -14,7 +14,7 @@ use super::{Ledgered, Signals};
 #[derive(Default)]
 pub(crate) struct AddedStages {
     stages: Vec<Driven>,
-    /// Whose hits a channel's are.
+    /// The source of each channel's hits.
     source_of: Box<[SourceId]>,
     verdicts: Vec<Verdict>,
 }
@@ -22,20 +22,20 @@ pub(crate) struct AddedStages {
 /// One, with its counters.
 struct Driven {
     made: MadeStage,
-    /// By source.
+    /// The slots by source.
     slots: Vec<Ledgered>,
     counters: Vec<Counters>,
-    /// By source, of the batch at hand.
+    /// The fates of the hits of the current batch, by source.
     fates: Vec<Fates>,
     has_failed: bool,
 }
 
-/// What becomes of one source's hits in a batch: summed here, so that the slots are written once per batch.
+/// The fates of one source's hits in a batch, summed here so that the slots are written once per batch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fates {
     kept: u32,
     left_out: u32,
-    /// By the place of the stage's reason; [`UNNAMED`] and [`NOT_TAKEN`] besides.
+    /// Lost hits by the index of the stage's reason; [`UNNAMED`] and [`NOT_TAKEN`] in addition.
     lost: [u32; REASONS],
 }
 
@@ -74,7 +74,7 @@ impl AddedStages {
         }
     }
 
-    /// No hit follows.
+    /// Ends the stages: no hit follows.
     pub(crate) fn finish(&mut self, signals: &Signals) {
         for stage in &mut self.stages {
             if let Err(words) = stage.made.work.finish() {

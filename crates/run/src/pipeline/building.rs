@@ -1,4 +1,4 @@
-//! What a readout thread of triggered boards does: it builds their events.
+//! Builds the events of triggered boards on a readout thread.
 //!
 //! ```text
 //!  Readout ─► (link, frames, fragments) ─ Feed ─► Builder ─ pull ─► Events ══► recorder
@@ -33,15 +33,15 @@ use super::{Ledgered, Signals};
 use crate::gauges::{BuildGauges, Gauges};
 use crate::plan::capacity::EVENT_BATCHES;
 
-/// How often the slots are published.
+/// The interval at which the slots are published.
 const PUBLISH_EVERY_NS: u64 = 50_000_000;
-/// How often boards that are silent are looked for, of a run with time slices.
+/// The interval at which silent boards are looked for, in a run with time slices.
 const ADVANCE_CUTTERS_EVERY_NS: u64 = 5_000_000;
-/// How often the builder gets a report of what was refused before it.
+/// The interval at which the builder gets a report of what was refused before it.
 const REPORT_TO_BUILDER_EVERY_NS: u64 = 5_000_000;
-/// So long is waited for the trigger's last number.
+/// The time for which the trigger's last number is waited for.
 const TRIGGER_END: Duration = Duration::from_secs(2);
-/// After a stop, boards that go on sending are listened to so long.
+/// The least time for which boards that go on sending are still read after a stop.
 const DRAIN: Duration = Duration::from_millis(1000);
 
 /// Fragments that the builder has not taken yet.
@@ -69,12 +69,12 @@ impl Pending {
     }
 }
 
-/// What stands between the links and the builder.
+/// The state between the links and the builder.
 struct Feed {
     builder: Builder,
     links: Vec<LinkSlots>,
     pending: Vec<Pending>,
-    /// What was found on the link that is being taken; empty between links.
+    /// The fragments found on the link that is being taken; empty between links.
     framed: Fragments,
     /// Links that are not read: they have something pending, or are not wanted.
     held: Vec<LinkId>,
@@ -84,19 +84,19 @@ struct Feed {
     ending: Vec<LinkId>,
     raw: Option<Upstream<Frames>>,
     leader: Option<Leader>,
-    /// By link, of a run with time slices.
+    /// The cutters by link, in a run with time slices.
     cutters: Vec<FragmentCutter>,
-    /// What was cut and is not offered to the builder yet; empty between batches.
+    /// The cut fragments that the builder has not been offered yet; empty between batches.
     cut: Fragments,
-    /// When the cutters were last told the time.
+    /// The mark at which the cutters last got the time.
     cutters_advanced: Mark,
-    /// When the builder last got a report of what was refused before it.
+    /// The mark at which the builder last got a report of what was refused before it.
     builder_informed: Mark,
     /// The raw recording has ended before its time.
     raw_lost: bool,
 }
 
-/// What stands behind the links of such a thread.
+/// The work of such a thread on what its links give.
 pub(crate) struct Building {
     feed: Feed,
     /// The counters of the events themselves.
@@ -104,7 +104,7 @@ pub(crate) struct Building {
     outlet: EventOutlet,
     busy: BusyShare,
     gauges: Arc<BuildGauges>,
-    /// By link.
+    /// The gauges by link.
     link_gauges: Vec<Arc<Gauges>>,
     refused: RefusedOutlet,
     names: Arc<[String]>,
@@ -114,7 +114,7 @@ pub(crate) struct Building {
     snapshot_sent: SnapshotNumber,
     /// The recorder was asked to write everything, and nothing has come since.
     wrote_all: bool,
-    /// Of a run that is being stopped: when each link gave something last, and since when links wait for room.
+    /// In a run that is being stopped, the mark at which each link gave something last, and since when links wait for blocks.
     heard: Vec<Mark>,
     held_up_since: Option<Mark>,
     /// Events go to a readout unit in place of a recorder.
@@ -122,7 +122,7 @@ pub(crate) struct Building {
     accepted: Option<Arc<AcceptedNumbers>>,
 }
 
-/// What such a thread is made of.
+/// The parts of such a thread.
 pub(crate) struct BuildingParts {
     pub(crate) inputs: Box<dyn Inputs<Fragments>>,
     pub(crate) builder: Builder,
@@ -131,19 +131,19 @@ pub(crate) struct BuildingParts {
     pub(crate) raw: Option<Upstream<Frames>>,
     /// The board that emulated ones follow, if it is one of these.
     pub(crate) leader: Option<Leader>,
-    /// By link, of a run with time slices; empty of one without.
+    /// The cutters by link, in a run with time slices; empty in one without.
     pub(crate) cutters: Vec<FragmentCutter>,
     pub(crate) outlet: Upstream<Events>,
     pub(crate) busy: Arc<Busy>,
     pub(crate) gauges: Arc<BuildGauges>,
-    /// By link.
+    /// The gauges by link.
     pub(crate) link_gauges: Vec<Arc<Gauges>>,
     pub(crate) refused: RefusedOutlet,
-    /// Of everything that has a counter slot, by number.
+    /// The names of everything that has a counter slot, by number.
     pub(crate) names: Arc<[String]>,
     /// Events go to a readout unit in place of a recorder.
     pub(crate) to_readout_unit: bool,
-    /// Which numbers the trigger has given, where every board here answers that trigger alone.
+    /// The numbers that the trigger has given, where every board here answers that trigger alone.
     pub(crate) accepted: Option<Arc<AcceptedNumbers>>,
 }
 
@@ -276,7 +276,7 @@ impl Readout<Building> {
     fn build(&mut self, turn: Turn, took_nothing: bool, drain: &mut Drain, signals: &Signals) -> bool {
         self.work.latest = turn.mark;
         self.work.feed.advance_cutters(turn.mark);
-        // Where a replay waits for blocks, events leave although no time passes.
+        // In a replay that waits for blocks, events leave although no time passes.
         let since_ns = turn.mark.since_ns(self.work.feed.builder_informed);
         if since_ns >= REPORT_TO_BUILDER_EVERY_NS || self.inputs.is_starved() {
             self.report_to_builder(turn.mark);
@@ -313,10 +313,10 @@ impl Readout<Building> {
         }
     }
 
-    /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more.
+    /// Takes what is built and passes batches on that are due. Returns `false` when no thread takes them any more.
     fn pull(&mut self, mark: Mark, signals: &Signals) -> bool {
         let busy = &mut self.work.busy;
-        // The recorder is behind: whoever triggers is asked to wait.
+        // The recorder is behind: the trigger is asked to wait.
         self.work.outlet.pull(&mut self.work.feed.builder, mark, &mut || busy.set(true, mark), signals)
     }
 
@@ -377,7 +377,7 @@ impl Readout<Building> {
 
     fn publish_when_due(&mut self, mark: Mark, signals: &Signals) {
         let requested = signals.snapshot_requested();
-        // Fragments on their way into the builder are in nobody's slots: a snapshot waits for a turn without.
+        // Fragments on their way into the builder are in no slot yet: a snapshot waits for a turn without them.
         if requested > self.work.snapshot_sent && self.work.feed.pending.iter().all(Pending::is_empty) {
             self.work.snapshot_sent = requested;
             self.snapshot(requested);
@@ -422,7 +422,7 @@ impl Readout<Building> {
         self.work.refused.look((&*self.inputs, links), (builder, &self.work.events_ledger), &self.work.names);
     }
 
-    /// What the kernel counts, link by link.
+    /// Publishes the kernel's drop counters, link by link.
     fn publish_drop_counters(&self) {
         for (link, gauges) in self.inputs.links().zip(&self.work.link_gauges) {
             gauges.set_drop_counters(self.inputs.drop_counters(link));
@@ -511,7 +511,7 @@ impl Feed {
         }
     }
 
-    /// Has the slices leave that every cutter keeps open. Whether there were any.
+    /// Makes the slices leave that every cutter keeps open. Returns whether there were any.
     fn open_slices_leave(&mut self, mark: Mark) -> bool {
         let held = |cutter: &FragmentCutter| {
             cutter.timelines().iter().any(|timeline| timeline.counters().held(Unit::Fragments) > 0)
@@ -523,7 +523,7 @@ impl Feed {
         any
     }
 
-    /// Has a link's cutter work until it says that it is done, and offers each time what it gave.
+    /// Runs a link's cutter until it is done, and offers what it gave after each step.
     fn drain_cutter(
         &mut self,
         link: LinkId,

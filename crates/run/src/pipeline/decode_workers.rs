@@ -31,7 +31,7 @@ pub(crate) struct Worker {
     hits: Upstream<Hits>,
 }
 
-/// What decodes one source: `decoders` holds one decoder for inline decoding, or one per worker.
+/// Makes the decode stage of one source: `decoders` holds one decoder for inline decoding, or one per worker.
 pub(crate) fn decode_stage(
     mut decoders: Vec<Box<dyn Decode>>,
     workers: usize,
@@ -76,7 +76,7 @@ impl DecodeStage {
         }
     }
 
-    /// Whether the next [`DecodeStage::send`] does not wait.
+    /// Returns true if the next [`DecodeStage::send`] does not wait.
     pub(crate) fn is_ready(&self) -> bool {
         match self {
             DecodeStage::Inline { hits, .. } => hits.is_ready(),

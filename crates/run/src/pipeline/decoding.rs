@@ -1,4 +1,4 @@
-//! What a readout thread of self-triggered boards does: it passes whole units on to decoders, batch by batch.
+//! Passes whole units of self-triggered boards on to decoders, batch by batch, on a readout thread.
 //!
 //! Everything that decides where a batch ends is taken from the arrival marks of its link, never from a clock of its own, and raw
 //! recordings hold those marks: a replay cuts the same batches and so gives the same hits. A link whose decoder takes nothing is not
@@ -26,7 +26,7 @@ use crate::plan::capacity::BATCH_BYTES;
 const IDLE_MARK_NS: u64 = 1_000_000;
 /// A batch is passed on at this age at the latest.
 const BATCH_AGE_NS: u64 = 20_000_000;
-/// After a stop, a board that goes on sending is listened to so long.
+/// The least time for which a board that goes on sending is still read after a stop.
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The counters that a reading thread writes for one source.
@@ -40,14 +40,14 @@ pub(crate) struct ReaderSlots {
 pub(crate) struct HitLink {
     pub(crate) id: SourceId,
     pub(crate) name: String,
-    /// In a pause it is not read: a file loses nothing by that, a board would.
+    /// True if it is not read in a pause: a file loses nothing by that, a board would.
     pub(crate) waits: bool,
     pub(crate) decode: DecodeStage,
     pub(crate) slots: ReaderSlots,
     pub(crate) gauges: Arc<Gauges>,
 }
 
-/// What has been put together of a link and not yet passed on.
+/// The units put together from a link and not yet passed on.
 #[derive(Default)]
 struct Pending {
     units: Frames,
@@ -55,7 +55,7 @@ struct Pending {
     counted: usize,
     bytes: u64,
     first_mark: Option<Mark>,
-    /// Of what was taken last.
+    /// The mark of what was taken last.
     mark: Mark,
     sent_mark: Mark,
     snapshot_sent: SnapshotNumber,
@@ -63,7 +63,7 @@ struct Pending {
     starts: BoardStarts,
     /// Something was taken since the last look at it.
     is_touched: bool,
-    /// Nothing follows.
+    /// True if nothing follows.
     is_end: bool,
     /// It is due, and no batch is free for it: its link is not read.
     is_waiting: bool,
@@ -73,7 +73,7 @@ struct Pending {
     is_over: bool,
 }
 
-/// What stands behind the links of such a thread.
+/// The work of such a thread on what its links give.
 pub(crate) struct Decoding {
     links: Vec<(HitLink, Pending)>,
     raw: Option<Upstream<Frames>>,
@@ -92,7 +92,7 @@ impl Decoding {
         Readout::new(Box::new(inputs), Decoding { links, raw, raw_lost: false })
     }
 
-    /// Whether a batch is due that its decoder does not take yet.
+    /// Returns true if a batch is due that its decoder does not take yet.
     fn is_waiting(&self) -> bool {
         self.links.iter().any(|(_, pending)| pending.is_waiting)
     }
@@ -125,7 +125,7 @@ impl Pending {
         self.is_touched = true;
     }
 
-    /// Whether what there is, if only a mark, is to be passed on.
+    /// Returns true if what there is, even if only a mark, is to be passed on.
     fn is_due(&self) -> bool {
         let is_aged = self.first_mark.is_none_or(|first| self.mark.since_ns(first) >= BATCH_AGE_NS);
         self.is_end || is_aged || self.bytes >= BATCH_BYTES
@@ -198,8 +198,8 @@ impl ReadoutWork for Decoding {
     }
 
     fn settle(readout: &mut Readout<Self>, signals: &Signals) {
-        // What is due is passed on with its own mark, not with that of the end. One whose decoder takes nothing may wait for another:
-        // they are passed on as they can be.
+        // Batches that are due are passed on with their own mark, not with that of the end. A batch whose decoder takes nothing may wait
+        // for another, so each is passed on when it can be.
         while readout.pass_on_what_is_due(signals) && readout.work.is_waiting() {
             std::thread::sleep(TURN_WAIT);
         }
@@ -214,7 +214,7 @@ impl ReadoutWork for Decoding {
 }
 
 impl Readout<Decoding> {
-    /// Passes on the batches that are due. `false` when nobody takes them any more.
+    /// Passes on the batches that are due. Returns `false` when no thread takes them any more.
     fn pass_on_what_is_due(&mut self, signals: &Signals) -> bool {
         let is_alone = self.work.links.len() == 1;
         for link in self.inputs.links() {
@@ -223,7 +223,7 @@ impl Readout<Decoding> {
                 continue;
             }
             let is_due = pending.is_due() && !pending.is_over;
-            // With no other link to read it waits for a batch; else its link is not read until there is one.
+            // If there is no other link to read, the thread waits for a batch; otherwise this link is not read until there is one.
             let was_waiting = pending.is_waiting;
             pending.is_waiting = is_due && !is_alone && !of_link.decode.is_ready();
             let is_waiting = pending.is_waiting;

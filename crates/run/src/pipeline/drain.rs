@@ -1,4 +1,4 @@
-//! Listening on after a stop: what had come by then belongs to the run.
+//! Reads on after a stop: data that had come by then belong to the run.
 //!
 //! ```text
 //!  stop ─► what waits in the system is taken, as long as it takes ─► silence ─► over
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 
 use super::Signals;
 
-/// Who stays silent this long has said everything.
+/// The silence from which a link is taken to have sent everything.
 const SILENCE: Duration = Duration::from_millis(100);
-/// When nothing was taken and nothing written for so long, nobody will take it any more.
+/// The time without anything taken or written after which a drain is given up.
 const STALLED: Duration = Duration::from_secs(10);
-/// How often a drain that goes on is reported.
+/// The interval at which a drain that goes on is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// Where a reader is with it.
+/// The state of a reader's drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drained {
     /// There is no stop, or something may still come.
     No,
     /// Everything that had come by the stop was taken.
     Yes,
-    /// What waits cannot be taken.
+    /// The remaining data cannot be taken.
     GivenUp,
 }
 
@@ -36,31 +36,32 @@ pub(super) trait Draining {
     /// Bytes that wait in the system for one of its links.
     fn waiting_bytes(&self, link: usize) -> u64;
 
-    /// What it waits for when it takes nothing, and where to look; a recording that waits for room on the disk is known without it.
+    /// Describes what the reader waits for when it takes nothing, and where to look. The drain knows without it that a recording waits for
+    /// disk space.
     fn held_up_by(&self) -> String;
 }
 
-/// How far a reader is with it, by a clock that is asked from the stop on.
+/// The progress of a reader's drain, by a clock that is read from the stop on.
 #[derive(Debug)]
 pub(crate) struct Drain<C = fn() -> Instant> {
     clock: C,
-    /// Boards that go on sending are listened to so long, or until what waited at the stop is taken.
+    /// The least time for which boards that go on sending are still read; beyond it, until what waited at the stop is taken.
     at_least: Duration,
     since: Option<Instant>,
     /// When the reader began to listen, and how long it waits at most.
     listens: Option<(Instant, Duration)>,
-    /// How long it has listened in vain since it heard something.
+    /// The time that it has listened in vain since it last received something.
     silent: Duration,
-    /// When something was taken or written last, and how much was written then.
+    /// The time at which something was last taken or written, and how much had been written then.
     moved: Option<(Instant, u64)>,
     reported: Option<Instant>,
     taken_bytes: u64,
-    /// Of what waited at the stop, by link.
+    /// The bytes that waited at the stop and are left, by link.
     left_bytes: Vec<u64>,
 }
 
 impl Drain {
-    /// Of a reader of so many links.
+    /// Returns the drain of a reader of `links` links.
     pub(super) fn new(at_least: Duration, links: usize) -> Drain {
         Drain::by_clock(Instant::now, at_least, links)
     }
@@ -99,7 +100,7 @@ impl<C: Fn() -> Instant> Drain<C> {
         self.silent = Duration::ZERO;
     }
 
-    /// The reader listens from now on, for so long at most.
+    /// Notes that the reader listens from now on, for at most `wait`.
     pub(super) fn listen(&mut self, wait: Duration) {
         self.listens = self.since.map(|_| ((self.clock)(), wait));
     }
@@ -107,12 +108,12 @@ impl<C: Fn() -> Instant> Drain<C> {
     /// The reader has listened, and nothing came.
     pub(super) fn idle(&mut self) {
         if let Some((listens, wait)) = self.listens.take() {
-            // Beyond its wait it was held up, and what came meanwhile is found by the next call.
+            // Longer than its wait, the reader was held up; the next call finds what came meanwhile.
             self.silent += wait.min((self.clock)() - listens);
         }
     }
 
-    /// Whether a stop was asked for and everything that had come is taken.
+    /// Returns whether a stop was asked for and everything that had come is taken.
     pub(super) fn state(&mut self, reader: &impl Draining, signals: &Signals) -> Drained {
         if !signals.stop_requested() {
             return Drained::No;
@@ -138,7 +139,7 @@ impl<C: Fn() -> Instant> Drain<C> {
         Drained::No
     }
 
-    /// Whether what waited at the stop was taken. The system counts more for a datagram than its bytes: no more is left than waits.
+    /// Returns true if what waited at the stop was taken. The system counts more for a datagram than its bytes: no more is left than waits.
     fn nothing_is_left(&mut self, reader: &impl Draining) -> bool {
         for (link, left) in self.left_bytes.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
             *left = reader.waiting_bytes(link).min(*left);
@@ -160,7 +161,7 @@ impl<C: Fn() -> Instant> Drain<C> {
         }
     }
 
-    /// What to say of a drain that was given up, in which so many bytes were thrown away.
+    /// Describes a drain that was given up, in which `lost_bytes` were thrown away.
     pub(super) fn words(&self, lost_bytes: u64, reader: &impl Draining, signals: &Signals) -> String {
         format!(
             "{}: {lost_bytes} bytes that had come by the stop were not taken, since nothing was read or written for {} s; they are \
@@ -172,7 +173,7 @@ impl<C: Fn() -> Instant> Drain<C> {
     }
 }
 
-/// Who holds a reader up, and where to look.
+/// Names what holds a reader up, and where to look.
 fn held_up_by(reader: &impl Draining, signals: &Signals) -> String {
     match signals.is_paused() {
         true => "the recording waits for room on the disk: free some".to_owned(),
@@ -188,7 +189,7 @@ mod tests {
     use super::super::readout::TURN_WAIT;
     use super::*;
 
-    /// Links of which so many bytes wait.
+    /// Links with this number of bytes waiting on each.
     struct Waiting<const N: usize>([u64; N]);
 
     impl<const N: usize> Draining for Waiting<N> {
@@ -257,7 +258,7 @@ mod tests {
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No);
         drain.listen(TURN_WAIT);
-        // Nothing was there when it listened; then the system ran others, and something came meanwhile.
+        // The reader listened and found nothing; then the system ran other threads, and something came meanwhile.
         clock.pass(2 * SILENCE);
         drain.idle();
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "listened to once");
@@ -288,7 +289,7 @@ mod tests {
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1 << 40]), &signals), Drained::No);
         for turn in 0..8 {
-            // Held up by whoever writes, for longer than a silence: nobody was listening meanwhile.
+            // A writer held the reader up for longer than a silence: the reader was not listening meanwhile.
             clock.pass(STALLED - SILENCE);
             match turn % 2 {
                 0 => signals.note_written(),

@@ -14,14 +14,14 @@ use super::Signals;
 use super::decode_workers::wait_for_empty;
 use crate::gauges::BuildGauges;
 
-/// A batch is passed on with so many events, …
+/// A batch is passed on when it has this many events, …
 const EVENTS_PER_BATCH: usize = 256;
 /// … or so much payload, …
 const BATCH_BYTES: u64 = 1 << 20;
 /// … or at this age at the latest.
 const BATCH_AGE_NS: u64 = 20_000_000;
 
-/// Where built events go.
+/// The outlet of built events.
 pub(crate) struct EventOutlet {
     ring: Upstream<Events>,
     batch: Events,
@@ -41,19 +41,20 @@ impl EventOutlet {
         self.ring.in_flight()
     }
 
-    /// Whether the recorder has done with everything that was passed on.
+    /// Returns true if the recorder has done with everything that was passed on.
     pub(crate) fn is_at_rest(&self) -> bool {
         self.ring.is_at_rest()
     }
 
-    /// Passes on what there is and has the recorder write all that it keeps: its blocks are needed. `false` when nobody takes it.
+    /// Passes on what there is and makes the recorder write all that it keeps: its blocks are needed. Returns `false` when no thread takes
+    /// it.
     pub(crate) fn write_all(&mut self, mark: Mark, waits: &mut dyn FnMut(), signals: &Signals) -> bool {
         self.batch.write_all = true;
         self.pass_on(mark, None, false, waits, signals)
     }
 
-    /// Takes what is built and passes batches on that are due. `false` when nobody takes them any more. `waits` is told before
-    /// the recorder is waited for.
+    /// Takes what is built and passes batches on that are due. Returns `false` when no thread takes them any more. Calls `waits` before it
+    /// waits for the recorder.
     pub(crate) fn pull(
         &mut self,
         builder: &mut Builder,
@@ -79,7 +80,7 @@ impl EventOutlet {
         }
     }
 
-    /// Passes the batch on as it is, with what follows it. `false` when nobody takes it.
+    /// Passes the batch on as it is, with what follows it. Returns `false` when no thread takes it.
     pub(crate) fn pass_on(
         &mut self,
         mark: Mark,

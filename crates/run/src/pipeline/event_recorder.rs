@@ -17,7 +17,7 @@ use super::write_log::{Ask, WriteLog};
 use super::{Ledgered, Recorded, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
-/// The same where somebody waits for events to be on file.
+/// The same where a builder unit waits for events to be on file.
 const WAIT_OF_UNIT: Duration = Duration::from_millis(5);
 
 /// Built events, on loan, into their files.
@@ -29,7 +29,7 @@ pub(crate) struct EventRecorder {
     events: Ledgered,
     /// Those of the sources' fragments, by source.
     sources: Vec<(SourceId, Ledgered)>,
-    /// Where it says what is on file, for a builder unit.
+    /// The log of what is on file, for a builder unit.
     write_log: Option<WriteLog>,
 }
 
@@ -96,7 +96,8 @@ impl EventRecorder {
         }
     }
 
-    /// No batch has come. Who waits for events to be on file does so by the clock; otherwise batches alone say what the time is.
+    /// Lets time pass although no batch has come. With a builder unit that waits for events to be on file, the clock gives the time;
+    /// otherwise batches alone do.
     fn let_time_pass(&mut self, signals: &Signals) {
         let Some(now) = self.write_log.as_ref().map(WriteLog::now) else { return };
         let result = self.sink.advance(now);

@@ -1,4 +1,4 @@
-//! The counters of one link of triggered boards, and where each one's counters are.
+//! The counter slots of one link of triggered boards, and of each board on it.
 //!
 //! ```text
 //!  link: receive, unpack · board: (unpack), wire, (time slices), build ◄─ counters of socket, splitter, cutter, builder
@@ -17,32 +17,33 @@ const DAMAGED: [LossReason; 4] =
 
 /// One link's counters.
 pub(crate) struct LinkSlots {
-    /// Whose counters its bytes are in.
+    /// The source whose counters count its bytes.
     pub(crate) source: SourceId,
-    /// What the socket received.
+    /// The slot of what the socket received.
     pub(crate) receive: Ledgered,
-    /// What was found in it.
+    /// The slot of what was found in it.
     pub(crate) unpack: Ledgered,
-    /// The boards behind it, the link itself if it is one board.
+    /// The boards on the link; the link itself if it is one board.
     pub(crate) boards: Vec<BoardSlots>,
-    /// What does not fit is refused instead of held.
+    /// True if what does not fit is refused instead of held.
     pub(crate) drops: bool,
 }
 
 /// One board's counters.
 pub(crate) struct BoardSlots {
     pub(crate) source: SourceId,
-    /// Of one board among several on a link: its fragments.
+    /// The fragments of one board among several on a link.
     pub(crate) unpack: Option<Ledgered>,
     pub(crate) wire: Ledgered,
-    /// Of a run with time slices: the fragments that are cut.
+    /// The fragments that are cut, in a run with time slices.
     pub(crate) slices: Option<Ledgered>,
     pub(crate) build: Ledgered,
     /// What was reported of it to the builder.
     pub(crate) reported: Reported,
 }
 
-/// How many fragments were reported to the builder as refused before it, and as lying where a recording cannot be read.
+/// The number of fragments that were reported to the builder as refused before it, and of those reported as lying in unreadable parts of a
+/// recording.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Reported {
     refused: u64,
@@ -101,7 +102,7 @@ impl LinkSlots {
     }
 }
 
-/// What is received over a link: a stream has no datagrams to count.
+/// Returns the units received over a link: a stream has no datagrams to count.
 pub(crate) const fn link_units(stream: bool) -> &'static [Unit] {
     if stream { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] }
 }

@@ -58,40 +58,40 @@ pub(crate) use selection::Selection;
 pub(crate) use slicer::{Cut, Slicer};
 pub(crate) use write_log::{Filed, Given, WriteLog};
 
-/// How often counters behind time order and reports are brought up to date: as often as an eye can follow.
+/// The interval at which counters after time order and reports are brought up to date, nanoseconds: as fast as an eye can follow.
 const REPORT_EVERY_NS: u64 = 50_000_000;
 
 /// Units of this process that have not come to their end.
 #[derive(Debug, Default)]
 struct UnitsLeft {
-    /// Whether there were readout units here: if not, the others go on until they are asked to stop.
+    /// True if there were readout units here: if not, the others go on until they are asked to stop.
     has_readouts: AtomicBool,
     readouts: AtomicUsize,
     builders: AtomicUsize,
     given_up: AtomicBool,
 }
 
-/// What can wait for disk space, each on a thread of its own.
+/// The recordings that can wait for disk space, each on a thread of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorded {
-    /// Of ordered hits.
+    /// The recording of ordered hits.
     Hits,
-    /// Of the events that are made of hits.
+    /// The recording of the events that are made of hits.
     Coincidences,
-    /// Of built events.
+    /// The recording of built events.
     Events,
-    /// Of received bytes.
+    /// The recording of received bytes.
     Raw,
 }
 
-/// What the supervisor tells the threads, and they tell it.
+/// The signals between the supervisor and the threads, both ways.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
     stop: AtomicBool,
     snapshot: AtomicU32,
     /// One bit for each recording that waits.
     paused: AtomicU32,
-    /// Nobody will make room on the disk.
+    /// True if no disk space will be made available.
     out_of_room: AtomicBool,
     on_hold: AtomicBool,
     /// Batches that were written, of whatever: while it grows, what waits before it will be taken.
@@ -120,7 +120,7 @@ impl Signals {
         self.snapshot.load(Ordering::Acquire)
     }
 
-    /// Whether the recording waits, as for disk space.
+    /// Returns true if the recording waits, as for disk space.
     pub(crate) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire) != 0
     }
@@ -160,12 +160,12 @@ impl Signals {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Whether files are not to be read for a while.
+    /// Returns true if files are not to be read for a while.
     fn is_on_hold(&self) -> bool {
         self.on_hold.load(Ordering::Acquire) && !self.stop_requested()
     }
 
-    /// Whether the hits of boards that go on are left out: until the end, of a run that is stopped in a pause.
+    /// Returns true if the hits of boards that go on are left out; in a run that is stopped in a pause, until its end.
     fn leaves_hits_out(&self) -> bool {
         self.on_hold.load(Ordering::Acquire)
     }
@@ -212,7 +212,7 @@ impl Signals {
         self.units.builders.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether nothing comes from readout units any more, as far as this process knows.
+    /// Returns true if nothing comes from readout units any more, as far as this process knows.
     pub(crate) fn readouts_are_over(&self) -> bool {
         match self.units.has_readouts.load(Ordering::Acquire) {
             true => self.units.readouts.load(Ordering::Acquire) == 0,
@@ -246,7 +246,7 @@ impl Signals {
     }
 }
 
-/// Waits for a thread; a panic is a failure of the run, told by name.
+/// Waits for a thread; a panic is a failure of the run, reported by the thread's name.
 pub(crate) fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
     let name = thread.thread().name().unwrap_or("unnamed").to_owned();
     let told = |_| signals.fail(format!("the thread \"{name}\" panicked: a defect, please report it"));
@@ -272,7 +272,7 @@ impl Ledgered {
         self.slot.stage()
     }
 
-    /// Whether it is time to publish, by the arrival mark.
+    /// Returns true if it is time to publish, by the arrival mark.
     pub(crate) fn is_due(&self, mark_ns: u64) -> bool {
         mark_ns.saturating_sub(self.published_ns) >= Self::EVERY_NS
     }

@@ -1,8 +1,7 @@
-//! The thread where the sources meet: batches in the order of their marks, time order, what is added behind it, cuts, recording.
+//! The thread where the sources meet: batches in the order of their marks, time order, added stages, cuts, recording.
 //!
-//! A batch is taken when every living source has one waiting, and then the one with the smallest `(mark, source)`. Each
-//! source sends at least a mark a millisecond, so nobody waits long; and what comes out depends on the marks alone, not
-//! on which thread was faster.
+//! A batch is taken when every living source has one waiting; the first is the one with the smallest `(mark, source)`. Each source sends at
+//! least a mark a millisecond, so no source waits long. The output depends on the marks alone, not on which thread was faster.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,12 +27,12 @@ pub(crate) struct Inlet {
     workers: Vec<Downstream<Hits>>,
     next: usize,
     head: Option<Hits>,
-    /// Nothing more comes from it.
+    /// True if nothing more comes from it.
     ended: bool,
     last_mark: Mark,
     /// The latest counters of each worker.
     decoded: Vec<Counters>,
-    /// What comes in a pause is read, and left out here.
+    /// True if what comes in a pause is read, and left out here.
     drains: bool,
     /// Hits that were left out so.
     paused_hits: u64,
@@ -65,7 +64,7 @@ impl Inlet {
         }
     }
 
-    /// Whether a batch is waiting, or none will come. Waits at most `wait`.
+    /// Returns true if a batch is waiting, or none will come. Waits at most `wait`.
     fn is_ready(&mut self, source: SourceId, wait: Duration) -> bool {
         if self.head.is_none() && !self.ended {
             let worker = &mut self.workers[self.next];
@@ -115,11 +114,11 @@ pub(crate) struct OrderThread {
     order: TimeOrder,
     pub(crate) sink: HitWriter,
     outcome: Outcome,
-    /// What a configuration adds right behind time order.
+    /// The stages that a configuration adds right after time order.
     added: AddedStages,
     /// Around time order, and the way to the process thread.
     selection: Option<Selection>,
-    /// Beside time order, of a run with time slices.
+    /// The slicer in parallel with time order, in a run with time slices.
     slicer: Option<Slicer>,
     first_hit: Option<Instant>,
 }
@@ -135,12 +134,12 @@ impl OrderThread {
         OrderThread { inlets, order, sink, outcome, added, selection, slicer, first_hit: None }
     }
 
-    /// When the first hit was on file, from the start of the sources.
+    /// Returns when the first hit was on file, from the start of the sources.
     pub(crate) fn first_hit_ms(&self, started: Instant) -> Option<f64> {
         self.first_hit.map(|first| first.saturating_duration_since(started).as_secs_f64() * 1e3)
     }
 
-    /// What stands in its files.
+    /// Returns the summaries of its files.
     pub(crate) fn summaries(&self) -> Vec<TableSummary> {
         self.sink.summaries()
     }

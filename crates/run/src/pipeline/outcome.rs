@@ -16,7 +16,7 @@ const LAST_WAIT: Duration = Duration::from_secs(10);
 /// Between two tries.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
-/// How one recording stands. What it refuses is counted as lost in its own slots.
+/// The state of one recording. Data that it refuses are counted as lost in its own slots.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     recorded: Recorded,
@@ -48,7 +48,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it waits for room.
+    /// Returns true if it waits for disk space.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_waiting
     }

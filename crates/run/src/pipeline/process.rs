@@ -1,4 +1,4 @@
-//! The thread behind time order: coincidence, cuts on events, spectra.
+//! The thread after time order: coincidence, cuts on events, spectra.
 //!
 //! ```text
 //!  Selected ══► coincidence ─► events ─► cuts ─► recording of coincidences
@@ -23,21 +23,21 @@ const WAIT: Duration = Duration::from_millis(20);
 
 /// The counters of the events that are made of hits.
 pub(crate) struct EventSlots {
-    /// Where they are made.
+    /// The slot in which they are made.
     pub(crate) coincide: Ledgered,
-    /// What the cuts on events keep.
+    /// The slot of the events that cuts keep.
     pub(crate) cut: Ledgered,
-    /// What is recorded of them, if anything is.
+    /// The slot of the recorded events, if any are recorded.
     pub(crate) record: Option<Ledgered>,
 }
 
-/// What is made of the hits of a run.
+/// The processing of the hits of a run.
 pub(crate) struct Process {
     inlet: Downstream<Selected>,
     processor: Processor,
-    /// By source what the spectra show; empty where there are none.
+    /// The slots of what the spectra show, by source; empty where there are none.
     shown: Vec<Ledgered>,
-    /// By source what is in coincidence; empty where nothing is.
+    /// The slots of the hits in coincidence, by source; empty where there is none.
     hits: Vec<Ledgered>,
     events: Option<EventSlots>,
     observed: Observed,
@@ -69,12 +69,12 @@ impl Process {
         }
     }
 
-    /// What can be looked at.
+    /// Returns everything that can be observed.
     pub(crate) fn observed(&self) -> &Observed {
         &self.observed
     }
 
-    /// What stands in its files.
+    /// Returns the summaries of its files.
     pub(crate) fn summaries(&self) -> Vec<TableSummary> {
         self.writer.as_ref().map(CoincidenceWriter::summaries).unwrap_or_default()
     }
@@ -118,13 +118,13 @@ impl Process {
         result
     }
 
-    /// Nothing follows: events that were still open are made.
+    /// Makes the events that were still open: nothing follows.
     fn pass_last_on(&mut self) -> Result<(), SinkError> {
         let Process { processor, writer, multiplicity, .. } = self;
         processor.finish(|events: &HitEvents| take(events, writer.as_mut(), multiplicity))
     }
 
-    /// The marker of a snapshot has come behind one source's hits.
+    /// Handles the marker of a snapshot that has come after one source's hits.
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
         self.processor.settle();
         if let Some(slot) = self.shown.get(source.index()) {

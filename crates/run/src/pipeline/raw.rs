@@ -16,7 +16,7 @@ const WAIT: Duration = Duration::from_millis(2);
 pub(crate) struct RawRecorder {
     /// One per thread that receives.
     inlets: Vec<Downstream<Frames>>,
-    /// By the source's number.
+    /// The slots by the source's number.
     slots: Vec<Option<Ledgered>>,
     pub(crate) writer: RawWriter,
     outcome: Outcome,

@@ -1,5 +1,4 @@
-//! A readout thread: it reads its links, one or many, until they have ended, or until a stop is asked for and everything on its way
-//! has come.
+//! A readout thread: reads its links, one or many, until they have ended, or until a stop is asked for and everything on its way has come.
 //!
 //! ```text
 //!  Inputs (links that are there, or their recording) ─ turn ─► (link, frames, units) ─► ReadoutWork: Decoding │ Building
@@ -20,12 +19,12 @@ use super::drain::{Drain, Drained, Draining};
 /// Idle or not, a turn ends within this.
 pub(super) const TURN_WAIT: Duration = Duration::from_micros(500);
 
-/// What a readout thread does with what its links give.
+/// The work that a readout thread does with what its links give.
 pub(crate) trait ReadoutWork: Sized {
-    /// What is found in received bytes.
+    /// The units found in received bytes.
     type Output: Framed;
 
-    /// After a stop, boards that go on sending are listened to so long.
+    /// The least time for which boards that go on sending are still read after a stop.
     const DRAIN: Duration;
 
     /// The batch that what is found on a link is appended to.
@@ -34,19 +33,19 @@ pub(crate) trait ReadoutWork: Sized {
     /// Takes what a link has received; its units are in its batch.
     fn take(&mut self, link: LinkId, received: &Frames, signals: &Signals);
 
-    /// Whether a mark alone is of use.
+    /// Returns true if a mark alone is of use.
     fn wants_mark(&self, link: LinkId, mark: Mark) -> bool {
         let _ = (link, mark);
         true
     }
 
-    /// What people call a link.
+    /// Returns the name of a link for people.
     fn name(&self, link: LinkId) -> &str;
 
     /// A link has ended because its source is of no further use.
     fn link_failed(&self, message: String, signals: &Signals);
 
-    /// What it waits for when it takes nothing, and where to look.
+    /// Describes what it waits for when it takes nothing, and where to look.
     fn held_up_by(&self) -> String;
 
     /// Before each turn.
@@ -54,7 +53,7 @@ pub(crate) trait ReadoutWork: Sized {
         let _ = (readout, signals);
     }
 
-    /// Behind each turn: `took_nothing` where nothing came. `false` when nobody goes on.
+    /// Runs after each turn: `took_nothing` where nothing came. Returns `false` when the work cannot go on.
     fn after_turn(
         readout: &mut Readout<Self>,
         turn: Turn,
@@ -63,7 +62,7 @@ pub(crate) trait ReadoutWork: Sized {
         signals: &Signals,
     ) -> bool;
 
-    /// Nothing is read any more: what was taken and still waits is dealt with, before the links end.
+    /// Deals with what was taken and still waits, before the links end: nothing is read any more.
     fn settle(readout: &mut Readout<Self>, signals: &Signals) {
         let _ = (readout, signals);
     }
@@ -78,7 +77,7 @@ pub(crate) struct Readout<W: ReadoutWork> {
     pub(super) work: W,
 }
 
-/// Takes for the work, and sees what is heard of which link.
+/// The receiver of a turn: takes for the work, and notes which link has given something.
 struct Taking<'t, W> {
     work: &'t mut W,
     drain: &'t mut Drain,
@@ -156,7 +155,7 @@ impl<W: ReadoutWork> Readout<W> {
         W::after_turn(self, turn, is_idle && turn.links == 0, drain, signals)
     }
 
-    /// What waits in the links is thrown away and counted: nobody takes it any more.
+    /// Throws away and counts what waits in the links: no thread takes it any more.
     fn abandon(&mut self, drain: &Drain, signals: &Signals) {
         if let Err(error) = self.inputs.abandon() {
             signals.note_failure(error.to_string());

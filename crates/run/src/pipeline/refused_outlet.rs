@@ -14,7 +14,7 @@ use thalweg_readout::Inputs;
 use super::{Ledgered, LinkSlots};
 use crate::gauges::RefusedGauges;
 
-/// Where the first refused units are shown, and how many of this thread were shown already.
+/// The outlet of the first refused units, with the number of this thread's units that were shown already.
 pub(crate) struct RefusedOutlet {
     gauges: Arc<RefusedGauges>,
     thread: String,

@@ -3,9 +3,9 @@
 //! ```text
 //!  raw recording ─► one replay per link ─ the next of each ─► smallest (mark, link) ─► framing ─► Take
 //! ```
-//! Time is that of the marks: a batch is handed over when everything that was received before it has been, so that the
-//! builder sees what it saw in the run. While no link has a free block no time passes: whoever holds the blocks is asked to let
-//! some go ([`ReplayedLinks::is_starved`]).
+//! Time is that of the marks: a batch is handed over when everything that was received before it has been, so that the builder sees what it
+//! saw in the run. While no link has a free block no time passes: the holder of the blocks is asked to release some
+//! ([`ReplayedLinks::is_starved`]).
 
 use std::time::Duration;
 
@@ -22,20 +22,20 @@ struct Replayed {
     /// `next` holds something that has not been handed over.
     waiting: bool,
     ended: bool,
-    /// No block was free for what comes next.
+    /// True if no block was free for what comes next.
     is_full: bool,
-    /// What was counted up to the batch that was handed over last: the one looked ahead to is in nobody's slots yet.
+    /// The counts up to the batch that was handed over last: the one looked ahead to is in no slot yet.
     counted: Counters,
     /// The trigger numbers of each of its boards, of a recording with gaps.
     numbers: Option<Vec<BoardNumbers>>,
 }
 
-/// Where one board's trigger numbers are, and how many of them lay in gaps of the recording.
+/// The trigger numbers of one board, and how many of them lay in gaps of the recording.
 #[derive(Clone, Copy, Debug)]
 struct BoardNumbers {
     source: SourceId,
     latest: u64,
-    /// A gap lies behind the latest.
+    /// True if a gap follows the latest number.
     interrupted: bool,
     lost: u64,
 }
@@ -212,7 +212,7 @@ fn follow_numbers(numbers: &mut Vec<BoardNumbers>, interrupted: bool, fragments:
     }
 }
 
-/// How many numbers lie between two, of as many bits as both need; none where the second lies before the first.
+/// Returns how many numbers lie between two, of as many bits as both need; 0 where the second lies before the first.
 fn numbers_between(first: u64, second: u64) -> u64 {
     let largest = first.max(second);
     let bits = [16, 32].into_iter().find(|bits| largest >> bits == 0).unwrap_or(64);
@@ -227,7 +227,7 @@ mod tests {
     use thalweg_data::{Pool, Unit};
     use thalweg_readout::each;
 
-    /// A recording of batches with these marks, of so many bytes each.
+    /// A recording of batches with these marks, each of the given number of bytes.
     struct Recording {
         pool: Pool,
         marks: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Around time order: clocks before it; behind it the cuts on hits, and the way to the thread that makes something of them.
+//! Selection around time order: clocks before it, cuts on hits after it, and the way to the process thread.
 //!
 //! ```text
 //!  batch of one source ─► align ─► (time order) ─► cut ─► Selected: hits, pass ─► (recording) ══► process thread
@@ -17,15 +17,15 @@ use super::{Ledgered, REPORT_EVERY_NS};
 use crate::observed::{CutReport, Observed};
 use crate::plan::capacity::OUTPUT_HITS;
 
-/// Without hits, the process thread is given the time so often.
+/// The interval at which the process thread gets the time if there are no hits.
 const TELL_EVERY_NS: u64 = 10_000_000;
 
-/// What the order thread does with hits beside ordering and recording them.
+/// The selection of hits on the order thread, in addition to ordering and recording them.
 pub(crate) struct Selection {
     map: Arc<ChannelMap>,
     aligner: Aligner,
     cuts: HitCuts,
-    /// By source; empty where nothing is cut.
+    /// The slots by source; empty where nothing is cut.
     slots: Vec<Ledgered>,
     observed: Observed,
     outlet: Upstream<Selected>,
@@ -46,7 +46,7 @@ impl Selection {
         (selection, inlet)
     }
 
-    /// Whose hits a channel's are, by number of the channel.
+    /// Returns the source of each channel's hits, by number of the channel.
     pub(crate) fn sources_of_channels(&self) -> Box<[SourceId]> {
         let mut sources = vec![SourceId::default(); 1 << 16];
         for channel in self.map.channels() {
@@ -55,7 +55,7 @@ impl Selection {
         sources.into()
     }
 
-    /// How far the offsets of channels may disturb the order inside a source, picoseconds.
+    /// Returns how far the offsets of channels may disturb the order inside a source, picoseconds.
     pub(crate) fn disorder_ps(&self, source: SourceId) -> u64 {
         self.aligner.disorder_ps(source)
     }
@@ -75,7 +75,8 @@ impl Selection {
         }
     }
 
-    /// Hands a batch on, for a cleared one, waiting for that. When nobody takes it, its thread has failed, and has said why.
+    /// Hands a batch on in exchange for a cleared one, and waits for that. If no thread takes it, that thread has failed, and has reported
+    /// why.
     pub(crate) fn pass_on(&mut self, batch: &mut Selected) {
         let header = batch.hits.header;
         if let Some(number) = header.snapshot {
@@ -89,7 +90,7 @@ impl Selection {
         }
     }
 
-    /// The marker of a snapshot has come behind one source's hits.
+    /// Handles the marker of a snapshot that has come after one source's hits.
     fn snapshot(&mut self, source: SourceId, number: SnapshotNumber) {
         self.cuts.settle();
         if let Some(slot) = self.slots.get(source.index()) {

@@ -1,11 +1,11 @@
-//! Time slices out of hits: each source's are cut by time, and what all sources had in a slice becomes its event.
+//! Makes time slices of hits: cuts each source's hits by time, and makes an event of what all sources had in a slice.
 //!
 //! ```text
 //!  decoded hits of one source ─► HitCutter ─┐ one fragment per source and slice
 //!  decoded hits of another ────► HitCutter ─┴─► Builder ─► EventOutlet ══► recorder
 //! ```
-//! It stands beside time order, on the same thread: batches come in the order of their marks, so a replay cuts and builds the
-//! same slices.
+//! It runs in parallel with time order, on the same thread: batches come in the order of their marks, so a replay cuts and builds the same
+//! slices.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ use super::{EventOutlet, Ledgered, Signals};
 use crate::gauges::BuildGauges;
 use crate::plan::capacity::EVENT_BATCHES;
 
-/// How often what is shown of building is brought up to date.
+/// The interval at which the figures of building are brought up to date.
 const LOOK_EVERY_NS: u64 = 50_000_000;
-/// How long the recorder may take to give blocks back.
+/// The time that the recorder may take to give blocks back.
 const BLOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// One source's cutter and counters.
@@ -38,17 +38,17 @@ pub(crate) struct Cut {
 pub(crate) struct Slicer {
     sources: Vec<Cut>,
     builder: Builder,
-    /// What was cut and is not built yet; empty between batches.
+    /// The cut fragments that are not built yet; empty between batches.
     fragments: Fragments,
     outlet: EventOutlet,
     events: Ledgered,
     gauges: Arc<BuildGauges>,
-    /// By source, the latest snapshot that has passed.
+    /// The latest snapshot that has passed, by source.
     passed: Vec<SnapshotNumber>,
     told: SnapshotNumber,
     looked: Mark,
     latest: Mark,
-    /// Nobody records any more.
+    /// True if no thread records any more.
     abandoned: bool,
 }
 
@@ -102,7 +102,7 @@ impl Slicer {
         self.publish(index, batch.header.snapshot, signals);
     }
 
-    /// Everything that is left leaves.
+    /// Makes everything that is left leave.
     pub(crate) fn end(&mut self, signals: &Signals) {
         self.builder.end_run();
         while self.pull(signals) && !self.builder.is_empty() && self.builder.stop().is_none() {}
@@ -139,7 +139,7 @@ impl Slicer {
                 break;
             }
             if taken == 0 {
-                // Too far ahead of all others, whose batches come behind this one: it cannot wait for them.
+                // Too far ahead of all others, whose batches come after this one: it cannot wait for them.
                 self.builder.refuse(&self.fragments, first);
                 break;
             }

@@ -1,5 +1,5 @@
-//! What of a builder unit's events is on file, between its thread and that of its files: a disk that takes its time holds up no message to
-//! the event manager, who would take the unit for dead.
+//! The log of a builder unit's events on file, between the unit's thread and that of its files. A slow disk holds up no message to the
+//! event manager, which would take the unit for dead.
 //!
 //! ```text
 //!  unit's thread    pull ─► events ══ring══► write, flush, sync          EventRecorder
@@ -16,19 +16,19 @@ use thalweg_readout::RunClock;
 /// Events are on file at this age at the latest, whatever the age of a batch: until then readout units keep them.
 const FLUSH_NS: u64 = 100_000_000;
 
-/// How the files of a builder unit stand, for its thread and theirs.
+/// The state of a builder unit's files, for its thread and theirs.
 #[derive(Debug, Default)]
 pub(crate) struct Filed {
     /// Events that were given to them, since the start.
     given: AtomicU64,
-    /// Of these, events that need not be kept by anyone any more.
+    /// The number of these events that no unit need keep any more.
     settled: AtomicU64,
     /// Space is waited for.
     on_hold: AtomicBool,
 }
 
 impl Filed {
-    /// Whether the disk is waited for.
+    /// Returns true if the disk is waited for.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.settled.load(Ordering::Acquire) < self.given.load(Ordering::Acquire)
     }
@@ -38,13 +38,13 @@ impl Filed {
 /// file's writer holds dies with the process.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// The unit's position behind each batch, by how many events had been given then.
+    /// The unit's position after each batch, by how many events had been given then.
     positions: VecDeque<(u64, u64)>,
     filed: Arc<Filed>,
 }
 
 impl Given {
-    /// To the files that say so much of themselves.
+    /// Counts what is given to the files that report through `filed`.
     pub(crate) fn to(filed: Arc<Filed>) -> Given {
         Given { positions: VecDeque::new(), filed }
     }
@@ -62,7 +62,7 @@ impl Given {
         self.positions.drain(..done).next_back().map(|(_, position)| position)
     }
 
-    /// Whether space is waited for.
+    /// Returns true if space is waited for.
     pub(crate) fn is_on_hold(&self) -> bool {
         self.filed.on_hold.load(Ordering::Acquire)
     }
@@ -71,16 +71,16 @@ impl Given {
 /// When what a writer holds has to be on file.
 #[derive(Debug)]
 struct Due {
-    /// When the first event was written that nobody has asked to be on file.
+    /// The time at which the first event was written since the files were last asked to be on disk.
     since: Option<Mark>,
-    /// So many events wait at most.
+    /// The most events that may wait.
     most_waiting: u64,
 }
 
 impl Due {
     /// The unit holds `slots` events at most, until they are on file.
     fn new(slots: u32) -> Due {
-        // With all of them in a writer's hands nothing would come any more.
+        // With all of them in a writer's hands, nothing more would come.
         Due { since: None, most_waiting: u64::from(slots / 4).max(1) }
     }
 
@@ -88,7 +88,7 @@ impl Due {
         self.since.is_some_and(|since| self.is_urgent(waiting) || now.since_ns(since) >= FLUSH_NS)
     }
 
-    /// Whether so many events wait that soon none could come any more: not even `[record] sync` by time is waited for.
+    /// Returns true if so many events wait that soon none could come any more: not even `[record] sync` by time is waited for.
     fn is_urgent(&self, waiting: u64) -> bool {
         waiting >= self.most_waiting
     }
@@ -102,24 +102,24 @@ pub(crate) struct WriteLog {
 }
 
 impl WriteLog {
-    /// Of a unit that holds `slots` events at most, and how the files stand for it.
+    /// Makes the log of a unit that holds at most `slots` events, and the state of its files.
     pub(crate) fn new(slots: u32, clock: RunClock) -> (WriteLog, Arc<Filed>) {
         let filed = Arc::<Filed>::default();
         (WriteLog { due: Due::new(slots), filed: filed.clone(), clock }, filed)
     }
 
-    /// What the time is: files are written also while no batch comes.
+    /// Returns the time: files are written also while no batch comes.
     pub(super) fn now(&self) -> Mark {
         self.clock.mark()
     }
 
-    /// Events were written that nobody has asked to be on file.
+    /// Notes that events were written that have not yet been asked to be on file.
     pub(super) fn wrote(&mut self) {
         let now = self.now();
         self.due.since.get_or_insert(now);
     }
 
-    /// What must be done for events to be on file in time, of which so many wait.
+    /// Returns what must be done for events to be on file in time while `waiting` of them wait.
     pub(super) fn ask(&mut self, waiting: u64) -> Option<Ask> {
         if !self.due.is_due(waiting, self.now()) {
             return None;
@@ -128,18 +128,18 @@ impl WriteLog {
         Some(if self.due.is_urgent(waiting) { Ask::Force } else { Ask::Flush })
     }
 
-    /// Of the events that were given so many need not be kept by anyone any more.
+    /// Notes how many of the given events no unit need keep any more.
     pub(super) fn settled(&self, events: u64) {
         self.filed.settled.store(events, Ordering::Release);
     }
 
-    /// Whether space is waited for.
+    /// Sets whether space is waited for.
     pub(super) fn hold(&self, on_hold: bool) {
         self.filed.on_hold.store(on_hold, Ordering::Release);
     }
 }
 
-/// What a recorder is to do with the events that it holds.
+/// The request to a recorder concerning the events that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     /// Write them.

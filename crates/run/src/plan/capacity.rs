@@ -1,4 +1,4 @@
-//! How much the rings, batches and pools of a run are made for: what the plan adds up, and the threads are made with.
+//! The capacities of a run's rings, batches and pools: the plan adds them up, and the threads are made with them.
 
 use thalweg_data::RangeRecord;
 
@@ -8,7 +8,7 @@ pub(crate) const BATCHES: usize = 8;
 pub(crate) const BATCH_BYTES: u64 = 256 << 10;
 /// Hits that a batch is made for: a full batch of the smallest hits, 8 bytes each.
 pub(crate) const HITS_PER_BATCH: usize = BATCH_BYTES as usize / 8;
-/// Hits in a batch behind time order: half of a second-level cache.
+/// Hits in a batch after time order: half of a second-level cache.
 pub(crate) const OUTPUT_HITS: usize = 32 * 1024;
 /// Batches on their way to the process thread: time order gives several at once, and neither thread is to wait for the other then.
 pub(crate) const SELECTED_BATCHES: usize = 8;

@@ -3,8 +3,8 @@
 //! ```text
 //!  each source: keys, blocks, node, format · [record] · [trigger] · [busy] · [build] ─► the first that cannot be, and what could
 //! ```
-//! What the start makes of settings is made here as well, without sockets and files of data, and thrown away: so `--explain` finds
-//! what the start would find, in the same words.
+//! The check makes everything that the start makes of settings, without sockets and data files, and throws it away. So `--explain` finds
+//! what the start would find, with the same messages.
 
 use thalweg_data::{Pool, SourceId};
 use thalweg_frontend::format::{BoardClock, EmulateSettings, FormatSettings, FramingInput};
@@ -18,7 +18,7 @@ use super::Resolved;
 use super::leading::followed;
 use crate::config::{ChannelRange, ConfigError, Configuration, SourceSettings, check_slow_control};
 
-/// Blocks that a source uses beside those that wait for the raw recording: one that is filled, others being decoded.
+/// Blocks that a source uses in addition to those that wait for the raw recording: one that is filled, others being decoded.
 const BLOCKS_IN_USE: usize = 4;
 
 /// Finds what cannot work.
@@ -69,7 +69,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     Ok(())
 }
 
-/// Whether framing, decoders, faults and emulated boards can be made as the source asks.
+/// Checks that framing, decoders, faults and emulated boards can be made as the source asks.
 fn opens(source: &SourceSettings) -> Result<(), String> {
     let emulated = match &source.emulate {
         Some(EmulateSettings::SelfTriggered(board)) if board.is_stream() => Err(format!(
@@ -98,7 +98,7 @@ fn opens(source: &SourceSettings) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether each thread that reads sources of hits has a name of its own.
+/// Checks that each thread that reads sources of hits has a name of its own.
 fn readers<'r>(resolved: &Resolved<'r>) -> Result<(), (&'r SourceSettings, String)> {
     let threads = super::threads::threads(resolved);
     let named = |name: &str| threads.iter().filter(|thread| thread.name == name).count();
@@ -118,7 +118,7 @@ fn readers<'r>(resolved: &Resolved<'r>) -> Result<(), (&'r SourceSettings, Strin
     Ok(())
 }
 
-/// Whether the channel of a hit says which source it came from: no two sources have one in common.
+/// Checks that the channel of a hit identifies its source: no two sources have one in common.
 fn channels(configuration: &Configuration) -> Result<(), ConfigError> {
     let Some([(other, taken), (name, range)]) = configuration.shared_channels() else { return Ok(()) };
     let others: Vec<ChannelRange> = configuration
@@ -135,7 +135,7 @@ fn channels(configuration: &Configuration) -> Result<(), ConfigError> {
     )))
 }
 
-/// Whether what these sources give can be cut by time, and is recorded.
+/// Checks that the data of these sources can be cut by time, and are recorded.
 fn check_slices(resolved: &Resolved<'_>, slices: &thalweg_build::slices::Settings) -> Result<(), String> {
     let configuration = resolved.configuration;
     slices.check().map_err(|error| error.to_string())?;
@@ -208,7 +208,7 @@ fn keys(source: &SourceSettings) -> Result<(), String> {
         return Err(format!("`{key}` is for sources of hits; take it out of this triggered one"));
     }
     let scheme = source.endpoint.url.scheme();
-    // Of a triggered source with a network, `thalweg emulate FILE` reads it.
+    // In a triggered source with a network address, `thalweg emulate FILE` reads it.
     if source.emulate.is_some() && scheme != "emulate" && !(is_triggered && matches!(scheme, "tcp" | "udp")) {
         return Err(format!(
             "[source.emulate] belongs to an emulate:// URL, and this one is {}",
@@ -218,7 +218,7 @@ fn keys(source: &SourceSettings) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether there is such a node, and memory can be bound to it.
+/// Checks that there is such a node, and that memory can be bound to it.
 fn node(source: &SourceSettings, machine: &Machine) -> Result<(), String> {
     let Some(wanted) = source.endpoint.numa_node else { return Ok(()) };
     if !machine.nodes.iter().any(|node| node.number == wanted) {
@@ -232,7 +232,7 @@ fn node(source: &SourceSettings, machine: &Machine) -> Result<(), String> {
     Pool::of(1, 4096, memory).map(drop).map_err(|error| pool_refusal(&error))
 }
 
-/// Whether the source has more blocks than the recording keeps.
+/// Checks that the source has more blocks than the recording keeps.
 fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPlan>) -> Result<(), String> {
     let record = &resolved.configuration.record;
     let (links, blocks, block_bytes) = match plan {
@@ -247,7 +247,7 @@ fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPl
     let held_by_events = if of_events { record.event_blocks_held(boards, block_bytes) } else { 0 };
     let held_raw = if resolved.keeps(Table::Raw) { record.raw_blocks_held(block_bytes) } else { 0 };
     let held = held_raw + held_by_events;
-    // Of a triggered source, one block is being filled, and others wait for fragments of other boards.
+    // In a triggered source, one block is being filled, and others wait for fragments of other boards.
     if blocks < held + BLOCKS_IN_USE {
         let needed = (held + BLOCKS_IN_USE) * block_bytes * links;
         return Err(format!(

@@ -6,7 +6,7 @@
 //!                                  ├─[ hits ]──…
 //!  [ right ]──[ right ]──[ right ]─╯
 //! ```
-//! Of many alike the first and the last are drawn, and how many are between them is said.
+//! Of many equal nodes the first and the last are drawn, with the number of those between them.
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ impl Plan {
         svg.finish(title, "Stages of the run from left to right, and what each hands to the next")
     }
 
-    /// What holds back what, a line each.
+    /// Returns the back-pressure in the path, a line for each.
     fn notes(&self) -> Vec<String> {
         let note = |control: &thalweg_data::topology::Control| {
             format!("held back by {}: {} by {}", control.kind.word(), control.to, control.from)
@@ -106,7 +106,7 @@ impl Plan {
     }
 }
 
-/// Where each node's box is: its left edge, and the middle of its height. Nodes between the first and the last share one.
+/// Places the box of each node: its left edge, and the middle of its height. Nodes between the first and the last share one.
 fn place_boxes<'t>(stops: &[&Stop<'t>], top: f64, rows: f64, places: &mut HashMap<&'t str, (f64, f64)>) {
     for (column, stop) in stops.iter().enumerate() {
         let drawn = boxes(stop);
@@ -126,7 +126,7 @@ fn place_boxes<'t>(stops: &[&Stop<'t>], top: f64, rows: f64, places: &mut HashMa
 }
 
 fn draw_lines(svg: &mut Svg, topology: &Topology, places: &HashMap<&str, (f64, f64)>) {
-    // Beside the row of boxes: what is counted twice above, what is handed on below.
+    // Next to the row of boxes: data counted twice above, data handed on below.
     let mut line = |from: &str, to: &str, aside: f64, stroke: &str, width: f64| {
         if let (Some(from), Some(to)) = (places.get(from), places.get(to)) {
             svg.path(&way(*from, *to, aside), "none", 0.0, stroke, width);
@@ -141,7 +141,7 @@ fn draw_lines(svg: &mut Svg, topology: &Topology, places: &HashMap<&str, (f64, f
     }
 }
 
-/// From the right of one box to the left of another; past the columns between them `aside` of the row of the first.
+/// Returns the line from the right of one box to the left of another; past the columns between them, `aside` of the row of the first.
 fn way((left, y1): (f64, f64), (x2, y2): (f64, f64), aside: f64) -> String {
     const TURN_PX: f64 = 20.0;
     let x1 = left + BOX_PX.0;
@@ -189,7 +189,7 @@ fn draw_stops(svg: &mut Svg, stops: &[&Stop<'_>], top: f64, rows: f64, places: &
     }
 }
 
-/// As much of a name as fits its box.
+/// Returns as much of a name as fits its box.
 fn shortened(name: &str) -> String {
     const MOST: usize = 18;
     match name.chars().count() {

@@ -1,4 +1,4 @@
-//! Who leads the emulated boards of a run: their own program, or a board that they follow.
+//! Determines what leads the emulated boards of a run: their own program, or a board that they follow.
 
 use thalweg_data::SourceId;
 use thalweg_frontend::format::{EmulateSettings, FormatSettings};
@@ -7,7 +7,7 @@ use thalweg_frontend::trigger::{FollowSettings, Follower};
 use crate::config::{ConfigError, Configuration};
 use crate::source_table::SourceTable;
 
-/// What emulated boards add to the number of each trigger, where all of them add the same and no other board decides what an event is.
+/// Returns what emulated boards add to the number of each trigger, where all add the same and no other board decides what an event is.
 pub(crate) fn number_offset(configuration: &Configuration) -> Option<u64> {
     if configuration.follow.is_some() || configuration.slices.is_some() {
         return None;
@@ -22,14 +22,14 @@ pub(crate) fn number_offset(configuration: &Configuration) -> Option<u64> {
     offsets.all(|other| other == first).then_some(first)
 }
 
-/// Whether the boards of these sources answer the trigger of this process and no other: every number that it gives is an event of theirs,
-/// or was lost.
+/// Returns true if the boards of these sources answer the trigger of this process and no other: every number that it gives is an event of
+/// theirs, or was lost.
 pub(crate) fn answers_own_trigger(configuration: &Configuration, sources: &[usize]) -> bool {
     number_offset(configuration).is_some()
         && sources.iter().all(|index| configuration.sources[*index].is_emulated())
 }
 
-/// Whether the times in the headers of a source's fragments go on over more than the jitter of their arrival: those of RECBE wrap
+/// Returns true if the times in the headers of a source's fragments go on over more than the jitter of their arrival: those of RECBE wrap
 /// within 33 µs, and ADC-SiTCP sends none.
 fn has_lasting_time(format: &FormatSettings) -> bool {
     match format {
@@ -44,7 +44,7 @@ pub(crate) struct Followed {
     pub(crate) place: usize,
     /// Its number.
     pub(crate) board: SourceId,
-    /// What makes triggers of its fragments.
+    /// The follower that makes triggers of its fragments.
     pub(crate) follower: Follower,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the machine has the memory that a plan takes.
+//! Checks that the machine has the memory that a plan takes.
 //!
 //! ```text
 //!  budget, item by item ─► sum ─► against /proc/meminfo and the control groups of this process ─► refused, with the largest item
@@ -23,7 +23,7 @@ pub(super) fn check(budget: &[Item], machine_bytes: Option<u64>) -> Result<(), S
     let alike = |item: &Item| {
         budget.iter().filter(|other| other.purpose == item.purpose).cloned().collect::<Vec<_>>()
     };
-    // Of the purpose that takes most, the owner that takes most: many sources may each be small.
+    // The largest owner within the largest purpose: many sources may each be small.
     let Some(largest) = budget.iter().max_by_key(|item| (self::total(&alike(item)), item.bytes)) else {
         return Ok(());
     };
@@ -41,7 +41,7 @@ pub(super) fn check(budget: &[Item], machine_bytes: Option<u64>) -> Result<(), S
     ))
 }
 
-/// Where the configuration says how large an item is.
+/// Names the keys of the configuration that decide how large an item is.
 fn keys(item: &Item) -> String {
     let owner = &item.owner;
     match item.purpose {

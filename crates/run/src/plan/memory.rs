@@ -1,4 +1,4 @@
-//! How much memory a run takes, item by item.
+//! Computes the memory that a run takes, item by item.
 //!
 //! ```text
 //!  blocks + hit batches + time order + building + units + recording = the budget
@@ -20,7 +20,7 @@ use super::{BlockPool, HIT_BATCH_BYTES, Item, Resolved};
 use crate::config::{SourceSettings, UnitSettings};
 use crate::processing::Processing;
 
-/// Whose the memory for hits of time slices is.
+/// The owner of the memory for hits of time slices.
 pub(crate) const SLICES: &str = "time slices";
 
 /// The pools of all sources and units.
@@ -69,7 +69,7 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
     all
 }
 
-/// Where hits of time slices lie.
+/// Returns the pool in which hits of time slices lie.
 fn slices(resolved: &Resolved<'_>) -> Option<BlockPool> {
     let hits = resolved.configuration.hit_sources().count();
     let slices = resolved.configuration.slices.as_ref().filter(|_| hits > 0)?;
@@ -158,7 +158,7 @@ fn faults(resolved: &Resolved<'_>) -> impl Iterator<Item = Item> {
     })
 }
 
-/// What emulated boards remember of what they have sent, to be asked what did not come.
+/// Returns the memory in which emulated boards remember what they have sent, so that they can report what did not come.
 fn senders(resolved: &Resolved<'_>) -> Vec<Item> {
     let configuration = resolved.configuration;
     let is_asked = |source: &&SourceSettings| source.asks_sender();
@@ -178,7 +178,7 @@ fn senders(resolved: &Resolved<'_>) -> Vec<Item> {
     hits.chain(triggered.map(|(source, plan)| item(source, plan.boards(), of_board))).collect()
 }
 
-/// What each unit of this process that sends or builds has noted of ranges of triggers and is not on file yet.
+/// Returns the memory for ranges of triggers that each unit of this process has noted and that are not on file yet.
 fn ranges(resolved: &Resolved<'_>) -> impl Iterator<Item = Item> {
     let readouts = resolved.units.iter().flat_map(|units| &units.readouts).map(|readout| &readout.settings);
     let here = readouts.filter(|unit| resolved.configuration.hosts(unit)).chain(resolved.builders());
@@ -199,7 +199,7 @@ fn blocks(pool: &BlockPool) -> Item {
     Item { purpose: "blocks", owner: pool.owner.clone(), bytes: pool.bytes, reason }
 }
 
-/// On their way from the order thread, with the one in its hands.
+/// Returns the memory of hits on their way from the order thread, including the batch that it is filling.
 fn ordered_hits() -> Item {
     let batches = SELECTED_BATCHES + 1;
     Item {

@@ -1,4 +1,4 @@
-//! What a configuration will take: threads and their cores, rings, memory, files; resolved before anything is opened.
+//! The plan of a run: threads and their cores, rings, memory, files; resolved before anything is opened.
 //!
 //! ```text
 //!  Configuration ─► check each source ─► threads, rings ─► memory, item by item ─► Plan ─► run · --explain
@@ -47,17 +47,17 @@ const HIT_BATCH_BYTES: usize = capacity::HITS_PER_BATCH * size_of::<Hit>();
 /// One addend of the budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Item {
-    /// What it is for.
+    /// The purpose of the memory.
     pub purpose: &'static str,
-    /// Whose memory it is.
+    /// The owner of the memory.
     pub owner: String,
-    /// How much.
+    /// The size in bytes.
     pub bytes: u64,
-    /// How it comes about.
+    /// The reason for the size.
     pub reason: String,
 }
 
-/// What of the machine matters to a plan.
+/// The properties of the machine that matter to a plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cores {
     /// Cores that there are.
@@ -73,7 +73,7 @@ pub struct Cores {
 pub struct Plan {
     /// The run's title.
     pub title: String,
-    /// Who feeds whom: stages and counters, threads, rings, and the pools, which are part of the budget.
+    /// The topology: stages and counters, threads, rings, and the pools, which are part of the budget.
     #[serde(flatten)]
     pub topology: Topology,
     /// The memory, item by item.
@@ -172,32 +172,32 @@ impl<'c> Resolved<'c> {
         self.configuration.hit_sources().next().is_some()
     }
 
-    /// Whether there is anything behind time order but recording.
+    /// Returns true if there is any stage after time order other than recording.
     fn processes_hits(&self) -> bool {
         Processing::is_in(self.configuration)
     }
 
-    /// Whether the side of the trigger, which holds it back, is in this process.
+    /// Returns true if the trigger side, which holds the trigger back, is in this process.
     fn has_gate(&self) -> bool {
         self.units.is_some() && self.drives_busy()
     }
 
-    /// Whether this process drives BUSY.
+    /// Returns true if this process drives BUSY.
     fn drives_busy(&self) -> bool {
         drives_busy(self.configuration, self.units.as_ref())
     }
 
-    /// Whether one thread builds all events and one records them.
+    /// Returns true if one thread builds all events and one records them.
     fn builds_here(&self) -> bool {
         self.units.is_none() && self.triggered().next().is_some()
     }
 
-    /// Whether hits are cut into time slices.
+    /// Returns true if hits are cut into time slices.
     fn slices_hits(&self) -> bool {
         self.configuration.slices.is_some() && self.has_hits()
     }
 
-    /// Whether one thread records all events.
+    /// Returns true if one thread records all events.
     fn records_events(&self) -> bool {
         self.builds_here() || self.slices_hits()
     }
@@ -233,17 +233,17 @@ impl<'c> Resolved<'c> {
         }
     }
 
-    /// Whether the devices of slow control are driven from here: by one of all nodes, that which tells the trigger of BUSY.
+    /// Returns true if this process drives the devices of slow control: one of all nodes does, the one that reports BUSY to the trigger.
     fn has_devices(&self) -> bool {
         !self.is_replay && drives_devices(self.configuration, self.units.as_ref())
     }
 
-    /// Whether values of slow control are recorded.
+    /// Returns true if values of slow control are recorded.
     fn records_series(&self) -> bool {
         self.has_devices() && !self.configuration.series.is_empty()
     }
 
-    /// Whether emulated boards run beside it.
+    /// Returns true if emulated boards run in the same process.
     fn emulates(&self) -> bool {
         if self.is_replay {
             return false;
@@ -280,7 +280,7 @@ impl<'c> Resolved<'c> {
         here.map(|(readout, boards)| (thread_names::reader(&readout.settings), boards.len())).collect()
     }
 
-    /// How many writers of tables have threads that compress.
+    /// Returns the number of writers of tables that have threads for compression.
     fn writers(&self) -> usize {
         let raw = self.keeps(Table::Raw) && !self.readers().is_empty();
         usize::from(self.has_hits())
@@ -290,7 +290,7 @@ impl<'c> Resolved<'c> {
             + usize::from(raw)
     }
 
-    /// Whether events that are made of hits are recorded.
+    /// Returns true if events that are made of hits are recorded.
     fn keeps_coincidences(&self) -> bool {
         let is_made = self.has_hits() && self.configuration.process.coincidence.is_some();
         is_made && self.keeps(Table::Coincidences)

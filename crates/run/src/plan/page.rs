@@ -1,4 +1,4 @@
-//! The plan as a page of text: what is alike stands on one line, so that 512 sources are as readable as two.
+//! The plan as a page of text: equal items share one line, so that 512 sources are as readable as two.
 
 use std::fmt;
 

@@ -20,7 +20,7 @@ pub(super) fn tables(topology: &Topology) -> Vec<(&'static str, Vec<Line>)> {
     lanes.chain(controls(topology)).collect()
 }
 
-/// What goes against the path.
+/// Returns what flows against the path.
 fn controls(topology: &Topology) -> Option<(&'static str, Vec<Line>)> {
     let heads = ["who waits", "for whom", "how"].map(str::to_owned).to_vec();
     let lines = topology.controls.iter().map(|control| {

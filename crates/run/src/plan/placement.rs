@@ -1,11 +1,11 @@
-//! Which thread runs on which cores: `[threads]` of the configuration.
+//! Places threads on cores: `[threads]` of the configuration.
 //!
 //! ```text
 //!  [threads] "left" = 2 ─ is there such a thread, such a core? ─► Placement ─► spawn: made on a thread that stands there
 //!                                                                    └─► near: memory that is first touched there
 //! ```
-//! One mechanism for threads and memory: a new thread takes the cores of the one that makes it, and new memory is taken from the
-//! node of the core that touches it first. So whatever belongs to a thread is made while standing where that thread will.
+//! One mechanism serves threads and memory: a new thread takes the cores of the thread that makes it, and new memory is taken from the node
+//! of the core that touches it first. So everything that belongs to a thread is made on the cores where that thread will run.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use thalweg_transport::placement::{Machine, Place, PlaceError, list_text};
 use super::{Thread, spelled};
 use crate::config::{OTHERS, PlaceSettings, ThreadSettings};
 
-/// Where each thread of a run stands, checked against the machine.
+/// The placement of each thread of a run, checked against the machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Placement {
     places: BTreeMap<String, Place>,
-    /// Where those stand that are not named.
+    /// The placement of threads that are not named.
     others: Place,
 }
 
 impl Placement {
-    /// As configured, for a run of these threads.
+    /// Resolves the configured placement for a run of these threads.
     ///
     /// # Errors
     /// The key that names no thread, or a core that is not there, in words.
@@ -56,14 +56,14 @@ impl Placement {
                 }
             }
         }
-        // Whoever makes a thread or its memory may stand elsewhere: the others' cores are always said.
+        // The thread that makes another thread or its memory may be placed elsewhere, so the others' cores are always set.
         if !settings.0.is_empty() && placement.others.cores.is_empty() {
             placement.others.cores.clone_from(&machine.allowed);
         }
         Ok(placement)
     }
 
-    /// Where a thread stands.
+    /// Returns the placement of a thread.
     pub(crate) fn place_of(&self, name: &str) -> &Place {
         self.places.get(name).unwrap_or(&self.others)
     }

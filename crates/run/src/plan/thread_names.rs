@@ -1,4 +1,4 @@
-//! What the threads of a run are called: in its plan, in `[threads]`, and by the system.
+//! The names of a run's threads: in its plan, in `[threads]`, and in the system.
 
 use crate::config::{SourceSettings, UnitSettings};
 

@@ -1,4 +1,4 @@
-//! Which threads a run has, and the rings between them.
+//! The threads of a run, and the rings between them.
 //!
 //! ```text
 //!  sources of hits ─► NAME ══► (NAME-decode ══►) order ══► process
@@ -209,7 +209,7 @@ fn to_process() -> Ring {
     }
 }
 
-/// What a reader does that cannot pass a batch on.
+/// Describes what a reader does that cannot pass a batch on.
 fn when_full(source: &SourceSettings) -> &'static str {
     match (source.endpoint.url.scheme(), source.endpoint.policy) {
         (_, Policy::Busy) => "it waits; BUSY when its blocks are used up",

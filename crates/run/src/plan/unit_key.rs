@@ -1,16 +1,16 @@
-//! The key of the units: where the configuration says that it is.
+//! The key of the units, at the place that the configuration names.
 //!
 //! ```text
 //!  [run] key_file | key_env ─► first line ─► SharedKey
 //! ```
-//! The key never stands in the configuration itself, which is recorded with every run.
+//! The configuration itself never contains the key, because it is recorded with every run.
 
 use thalweg_transport::peer::SharedKey;
 
 use super::units::UnitPlanError;
 use crate::config::{Configuration, RunSettings};
 
-/// Whether the configuration names a key.
+/// Returns true if the configuration names a key.
 pub(crate) fn has_key(run: &RunSettings) -> bool {
     run.key_file.is_some() || run.key_env.is_some()
 }

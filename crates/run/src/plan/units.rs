@@ -1,4 +1,4 @@
-//! Which units there are, checked: every triggered source in one readout unit, one manager, at least one builder.
+//! The units of a run, checked: every triggered source in one readout unit, one manager, at least one builder.
 
 use thalweg_build::unit::{Address, Settings as UnitRules, Topology};
 use thalweg_transport::peer::Endpoint;
@@ -44,7 +44,7 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, UnitPlanError> {
 }
 
 impl UnitPlan {
-    /// Whether this process has the readout unit at a place.
+    /// Returns true if this process has the readout unit at an index.
     fn is_here(&self, readout: Option<usize>, configuration: &Configuration) -> bool {
         let readout = readout.and_then(|place| self.readouts.get(place));
         readout.is_some_and(|readout| configuration.hosts(&readout.settings))
@@ -100,8 +100,8 @@ impl UnitPlan {
         Ok(Some(UnitPlan { readouts, builders, manager, topology }))
     }
 
-    /// How many blocks a unit receives into: those of its memory, and for every connection what the longest message takes. So no two of
-    /// them wait for each other, and none finds the pool taken by the rest.
+    /// Returns how many blocks a unit receives into: those of its memory, and for every connection what the longest message takes. So no
+    /// two of them wait for each other, and none finds the pool taken by the rest.
     pub(crate) fn blocks(&self, unit: &UnitSettings, rules: &UnitRules) -> usize {
         let (readouts, builders) = (self.readouts.len(), self.builders.len());
         // A connection writes one block and may have the tail of another; a part lies in as many as it has bytes for, and one more.
@@ -130,8 +130,8 @@ impl UnitPlan {
     }
 }
 
-/// The place of the readout unit whose node tells the trigger to wait: emulated boards have theirs with them, and of real ones the first
-/// node tells it, so that no two contradict each other. `None` where there is nobody to report to.
+/// Returns the index of the readout unit whose node holds back the trigger. Emulated boards have their trigger with them; for real ones the
+/// first node reports BUSY, so that no two contradict each other. `None` where there is no trigger to report to.
 pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<usize> {
     let busy = &configuration.busy;
     let tells = busy.udp.is_some() || busy.http.is_some() || busy.register.is_some();
@@ -139,12 +139,12 @@ pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Optio
     emulated.or(tells.then_some(0))
 }
 
-/// Whether this process drives BUSY: it is alone, or the node that [`gate`] names.
+/// Returns true if this process drives BUSY: it is alone, or the node that [`gate`] names.
 pub(crate) fn drives_busy(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
     plan.is_none_or(|plan| plan.is_here(gate(&plan.readouts, configuration), configuration))
 }
 
-/// Whether this process drives the devices of slow control: it drives BUSY or, where nobody does, has the first readout unit.
+/// Returns true if this process drives the devices of slow control: it drives BUSY or, where no process does, has the first readout unit.
 pub(crate) fn drives_devices(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
     plan.is_none_or(|plan| {
         let place = gate(&plan.readouts, configuration).unwrap_or(0);
@@ -152,7 +152,7 @@ pub(crate) fn drives_devices(configuration: &Configuration, plan: Option<&UnitPl
     })
 }
 
-/// Whether any of these has emulated boards.
+/// Returns true if any of these has emulated boards.
 pub(crate) fn has_emulated(readouts: &[Readout], configuration: &Configuration) -> bool {
     readouts.iter().any(|readout| is_emulated(readout, configuration))
 }
@@ -227,7 +227,7 @@ fn check_nodes(configuration: &Configuration) -> Result<(), UnitPlanError> {
     }
 }
 
-/// How the side of the trigger calls itself.
+/// The name of the trigger side.
 pub(crate) const TRIGGER: &str = "trigger";
 
 fn sources_of(

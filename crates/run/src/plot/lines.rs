@@ -1,4 +1,4 @@
-//! A chart of lines: how one quantity goes with another, for measured sweeps.
+//! A line chart: one quantity against another, for measured sweeps.
 //!
 //! ```text
 //!  Series { name, points } … ─► lines_svg ─► one SVG file, each line's name at its end
@@ -20,12 +20,12 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What the chart says.
+/// The contents of the chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// Above it.
     pub title: String,
-    /// What was done, smaller, below the title.
+    /// The measurement in smaller letters, below the title.
     pub subtitle: String,
     /// Along x, with its unit.
     pub x_words: String,
@@ -84,7 +84,7 @@ pub fn lines_svg(chart: &Chart) -> String {
     svg.finish(&chart.title, &format!("{} against {}: {}", chart.y_words, chart.x_words, said.join(", ")))
 }
 
-/// Writes the names beside the lines' ends, each at least a line below the one above it.
+/// Writes the names next to the lines' ends, each at least a line below the one above it.
 pub(super) fn name_ends(svg: &mut Svg, mut ends: Vec<((f64, f64), &String, &'static str)>) {
     ends.sort_by(|one, other| one.0.1.total_cmp(&other.0.1));
     let mut lowest = f64::NEG_INFINITY;

@@ -1,4 +1,4 @@
-//! What was lost over time: one lane for each kind of loss, with a mark where some was counted.
+//! Losses over time: one lane for each kind of loss, with a mark where some was counted.
 //!
 //! ```text
 //!  LossRow, LossRow, … ─► Lanes: (stage, reason, unit) × 240 stretches of time ─► marks, each with its words
@@ -33,14 +33,14 @@ struct Mark {
     from_s: f64,
     until_s: f64,
     count: i64,
-    /// By subject.
+    /// The counts by subject.
     subjects: BTreeMap<String, i64>,
 }
 
 /// Losses of one kind.
 #[derive(Clone, Debug, Default)]
 struct Lane {
-    /// What they are, such as `datagram_gap at wire`.
+    /// The kind of loss, such as `datagram_gap at wire`.
     kind: String,
     unit: String,
     count: i64,
@@ -83,12 +83,12 @@ impl Lanes {
         if self.lanes.is_empty() { 0.0 } else { TITLE + LANE * self.lanes.len() as f64 + AXIS }
     }
 
-    /// Where their time axis ends, seconds since the start of the run.
+    /// Returns the end of their time axis, seconds since the start of the run.
     pub fn end_s(&self) -> f64 {
         self.end_s
     }
 
-    /// Draws them at `(x, y)`, so many pixels wide.
+    /// Draws them at `(x, y)`, `width` pixels wide.
     pub fn draw(&self, svg: &mut Svg, (x, y): (f64, f64), width: f64) {
         if self.lanes.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! The whole picture: what is shown, where.
+//! The layout of the whole picture.
 //!
 //! ```text
 //!  title · facts
@@ -25,20 +25,20 @@ const HEADER: f64 = 122.0;
 /// Most channels with a panel of their own.
 const PANELS_AT_MOST: usize = 16;
 
-/// What is known of the run beside its hits.
+/// The facts of a run in addition to its hits.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The run's title.
     pub title: &'a str,
     /// Its directory or number.
     pub run: &'a str,
-    /// When it started, as the reader wants to see it.
+    /// The start of the run, as the reader wants to see it.
     pub started: &'a str,
     /// Hits in the recording.
     pub hits_recorded: u64,
-    /// What was lost, in words, with how well that is known.
+    /// A description of the losses, with how well they are known.
     pub lost: &'a str,
-    /// Whether the ledger of the run close.
+    /// True if the ledger of the run balances.
     pub ledger_closed: bool,
     /// Name and version of what recorded it.
     pub software: &'a str,
@@ -46,14 +46,14 @@ pub struct Facts<'a> {
     pub sources: &'a [PlotSource<'a>],
 }
 
-/// Which channels belong to a source.
+/// A source and its channels.
 #[derive(Clone, Copy, Debug)]
 pub struct PlotSource<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its first channel of the experiment.
     pub first_channel: u16,
-    /// How many channels it has.
+    /// The number of its channels.
     pub channels: u16,
 }
 
@@ -149,7 +149,7 @@ fn summary(spectra: &Spectra, facts: &Facts) -> String {
     parts.join("  ·  ")
 }
 
-/// Where an energy axis ends, so that all but a `beyond`th of the hits are on it.
+/// Returns the end of an energy axis such that all but a `beyond`th of the hits are on it.
 fn energy_end(counts: &[f64], beyond: f64) -> f64 {
     let wanted = counts.iter().sum::<f64>() * (1.0 - beyond);
     let mut seen = 0.0;
@@ -176,13 +176,13 @@ fn visible_bin_width(end: f64, width: f64) -> u32 {
     bin_width
 }
 
-/// How the panels of the grid are scaled.
+/// The scales of the panels of the grid.
 struct GridScales {
-    /// Where each panel's energy axis ends.
+    /// The end of each panel's energy axis.
     ends: Vec<f64>,
     /// Bin width of each panel.
     bin_widths: Vec<u32>,
-    /// Whether all panels have the same energy axis.
+    /// True if all panels have the same energy axis.
     shared: bool,
 }
 

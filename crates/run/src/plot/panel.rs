@@ -20,13 +20,13 @@ const TICK: Type = Type::new(10.5, GREY);
 
 /// The axes of a panel.
 pub struct Frame {
-    /// Where the data are drawn; ticks and words stand outside, left and below.
+    /// The area in which the data are drawn; ticks and words are outside, left and below.
     pub area: Area,
     /// Along x.
     pub x: Scale,
     /// Along y.
     pub y: Scale,
-    /// Whether numbers stand at the ticks of the x axis, and of the y axis.
+    /// True if the ticks of the x axis, and of the y axis, have numbers.
     pub numbers: (bool, bool),
 }
 
@@ -65,12 +65,12 @@ impl Frame {
         svg.words_turned(x - 42.0, y + height / 2.0, -90.0, style, y_words);
     }
 
-    /// Where a value of the x axis lies.
+    /// Returns the position of a value on the x axis.
     pub fn across(&self, value: f64) -> f64 {
         self.area.x + self.area.width * self.x.place(value)
     }
 
-    /// Where a value of the y axis lies.
+    /// Returns the position of a value on the y axis.
     pub fn down(&self, value: f64) -> f64 {
         self.area.bottom() - self.area.height * self.y.place(value)
     }
@@ -117,7 +117,7 @@ impl Frame {
     }
 }
 
-/// What part of the energy–PSD plane holds nearly all hits, in cells large enough to be seen.
+/// The part of the energy–PSD plane that holds nearly all hits, in cells large enough to be seen.
 pub struct PlaneView {
     /// Counts, row by row from the largest share down.
     cells: Vec<u32>,
@@ -127,7 +127,7 @@ pub struct PlaneView {
     rows: std::ops::Range<usize>,
 }
 
-/// What is left out at each side of the view.
+/// The fraction that is left out at each side of the view.
 const CUT_SHARE: f64 = 0.005;
 const MOST_COLUMNS: usize = 260;
 

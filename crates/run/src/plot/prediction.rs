@@ -27,10 +27,10 @@ const LOWER: Area = Area { x: LEFT, y: 338.0, width: WIDTH - LEFT - RIGHT, heigh
 const MARK: &str = "#b3261e";
 /// The lowest loss that is drawn where none is lower.
 const LEAST_LOSS: f64 = 1.5e-3;
-/// Utilisation is drawn up to this: what is behind it is lost in any case.
+/// The largest utilisation that is drawn: any load beyond it is lost in any case.
 const MOST_UTILISATION: f64 = 4.0;
 
-/// What a line shows of a hop.
+/// The value of a hop that a line shows.
 type Value = fn(&HopPrediction) -> Option<f64>;
 
 /// Draws a sweep.
@@ -220,7 +220,7 @@ mod tests {
             assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{text}");
         }
         let drawn = draw(&plan, "rate_hz=1000:40000:9");
-        // 26.1 kHz behind a dead time of 2 us.
+        // 26.1 kHz after a dead time of 2 us.
         assert!(drawn.contains("switch output: 100 % at 27.5 kHz"), "{drawn}");
         assert!(drawn.contains("nothing was lost of 500 simulated triggers"));
     }

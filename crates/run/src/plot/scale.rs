@@ -1,4 +1,4 @@
-//! From values to places on paper, and the numbers written at the ticks.
+//! Converts values to positions on paper, and to the numbers written at the ticks.
 //!
 //! ```text
 //!  value ─► Scale { linear | logarithmic, from..to } ─► place 0..1
@@ -35,7 +35,7 @@ impl Scale {
         Scale::Logarithmic { from: 0.7, to: most.max(10.0) * 1.6 }
     }
 
-    /// Where a value lies: 0 at the start, 1 at the end. Values beyond are drawn at the ends.
+    /// Returns the position of a value: 0 at the start, 1 at the end. Values beyond are drawn at the ends.
     pub fn place(self, value: f64) -> f64 {
         let place = match self {
             Scale::Linear { from, to } => (value - from) / (to - from),

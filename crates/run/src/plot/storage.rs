@@ -25,11 +25,11 @@ const HEADER: f64 = 74.0;
 /// Height of the words above the panels of a directory.
 const WORDS: f64 = 70.0;
 const PANEL: f64 = 190.0;
-/// Between two panels beside each other.
+/// The distance between two panels next to each other.
 const BETWEEN: f64 = 70.0;
 /// Below a row of panels: ticks and the name of the axis.
 const BELOW: f64 = 58.0;
-/// Of a line across the page.
+/// The most characters of a line across the page.
 const MOST_CHARACTERS: usize = 170;
 const NEEDED: &str = "#b3261e";
 const MB: f64 = 1e6;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// How a piece of text stands.
+/// The style of a piece of text.
 #[derive(Clone, Copy)]
 pub struct Type {
     /// Height in pixels.
@@ -85,7 +85,7 @@ impl Svg {
         );
     }
 
-    /// A filled rectangle that shows words to whoever points at it.
+    /// Draws a filled rectangle that shows words when pointed at.
     pub fn mark(&mut self, area: Area, fill: &str, opacity: f64, words: &str) {
         let Area { x, y, width, height } = area;
         let _ = writeln!(

@@ -15,7 +15,7 @@ use super::panel::{Frame, GREY, INK};
 use super::scale::Scale;
 use super::svg::{Area, Svg, Type};
 
-/// What is added up over a stretch of time.
+/// A sum over a stretch of time.
 pub trait Sum: Clone + Default {
     /// Adds what another stretch has.
     fn join(&mut self, other: &Self);
@@ -88,7 +88,7 @@ fn joined<S: Sum>(sums: &[S], group: usize) -> Vec<S> {
 /// One line over time.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Written beside the panel's name, in its colour, where there are several.
+    /// The name written next to the panel's name, in its colour, where there are several.
     pub name: String,
     /// Seconds from value to value.
     pub step_s: f64,
@@ -103,7 +103,7 @@ pub struct TimePanel {
     pub title: String,
     /// Along y, with its unit.
     pub y_words: String,
-    /// Where the y axis begins and ends at least.
+    /// The range that the y axis covers at least.
     pub y_range: (f64, f64),
     /// Its lines.
     pub lines: Vec<Line>,
@@ -114,7 +114,7 @@ pub struct TimePanel {
 pub struct TimeFacts<'a> {
     /// The run's title.
     pub title: &'a str,
-    /// What was recorded and lost, in short.
+    /// A short summary of what was recorded and lost.
     pub summary: &'a str,
     /// The run's directory and start.
     pub footer: &'a str,

@@ -46,7 +46,7 @@ pub fn watershed_svg(map: &Watershed) -> String {
     svg.finish(&title, &said)
 }
 
-/// The fitted edge of so many ports, its interval shaded. Queues per input hold together what each of them holds.
+/// Draws the fitted edge for `ports` ports, its interval shaded. Queues per input hold together what each of them holds.
 fn edge_of(svg: &mut Svg, frame: &Frame, map: &Watershed, fit: &Fit, ports: u32) {
     let queues = if fit.buffering == Buffering::PerSource { f64::from(ports) } else { 1.0 };
     let edge = |depth_bytes: f64| Edge {
@@ -61,7 +61,7 @@ fn edge_of(svg: &mut Svg, frame: &Frame, map: &Watershed, fit: &Fit, ports: u32)
     let saturated_s = edge(fit.depth_bytes).saturation_separation_s();
     match map.ports.len() {
         1 => saturation(svg, frame, saturated_s),
-        // Where it leaves the picture every edge has a place of its own.
+        // Every edge leaves the picture at a place of its own.
         _ => {
             let (x, _) = place(frame, saturated_s, 0.0);
             let y = frame.area.y + 14.0;

@@ -27,8 +27,8 @@ struct Sums {
 }
 
 impl Sums {
-    /// What has left a stage, for its rate. What is on file grows by whole batches, and a rate of it beats with them: of the recorder
-    /// it is what it has taken and not lost.
+    /// Returns what has left a stage, for its rate. Data on file grow by whole batches, and their rate beats with them: for the recorder it
+    /// is what was taken and not lost.
     fn passed_on(&self, stage: Stage) -> u64 {
         match stage.role() {
             StageRole::Recording => self.output + self.held,
@@ -116,7 +116,7 @@ fn losses(state: &LiveState, place: &FlowPlace) -> Vec<Loss> {
 /// Adds up losses by unit, each in its finest; `sums` are those of a unit now, and at the late and the early end of the window.
 fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
     let place = |unit: Unit| FINEST.iter().position(|of| *of == unit);
-    // By sequence numbers, missing datagrams and the missing frames that were in them have reasons of their own.
+    // Missing datagrams by sequence number, and the missing frames that were in them, have reasons of their own.
     let is_same = |one: &Loss, other: &Loss| {
         let by_numbers = one.stage.role() == StageRole::SequenceNumbers;
         one.source == other.source && (by_numbers || one.reason == other.reason)
@@ -148,7 +148,7 @@ fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
     found
 }
 
-/// How full the ring behind a stage is, where there is one: behind where hits come into being, and behind where events are built.
+/// Returns how full the ring after a stage is, where there is one: after the stage where hits are made, and after event building.
 fn ring_fill(state: &LiveState, place: &FlowPlace) -> Option<f64> {
     match place.path {
         Lane::Hits if place.made.contains(&Unit::Hits) => {

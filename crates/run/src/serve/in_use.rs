@@ -32,16 +32,16 @@ pub(super) struct InUse {
 
 /// The file as it is now.
 enum FileNow {
-    /// As it was read.
+    /// The text is as it was read.
     Same,
-    /// With other words, which can be used; these tables of it wait for the next start of the program.
+    /// The text has changed and can be used; these tables of it wait for the next start of the program.
     Changed(Box<Configuration>, Vec<&'static str>),
     /// It cannot be used, and why.
     Wrong(String),
 }
 
 impl InUse {
-    /// What the program is started with.
+    /// Makes the state with the configuration that the program is started with.
     pub fn of(configuration: Configuration) -> InUse {
         let text = std::fs::read_to_string(&configuration.file).ok();
         let on_file = text.filter(|text| *text == configuration.text);
@@ -118,14 +118,14 @@ impl InUse {
         }
     }
 
-    /// Whether runs can be taken with this text.
+    /// Returns whether runs can be taken with this text.
     fn judge(&self, text: String, at_start: &Configuration) -> FileNow {
         let old = &self.configuration;
         let mut new = match Configuration::parse(&old.file, text) {
             Ok(new) => new,
             Err(error) => return FileNow::Wrong(error.to_string()),
         };
-        // What the command line has said is said still.
+        // The settings of the command line stay.
         new.node.clone_from(&old.node);
         new.truth.clone_from(&old.truth);
         if (&new.record.directory, &new.record.retention) != (&old.record.directory, &old.record.retention) {

@@ -1,4 +1,4 @@
-//! The live state as it is served: the run's own, with what is only looked at while somebody asks.
+//! The live state as it is served: the run's own, with what is sampled only on request.
 //!
 //! ```text
 //!  LiveState ─┬─ its ledger: in sums by stage ─► flow
@@ -15,7 +15,7 @@ use crate::observed::Observed;
 pub(super) fn served(state: &LiveState, observed: Option<&Observed>, settings: &Configuration) -> LiveState {
     let flow = flow::lines(state);
     let mut served = LiveState { lost_in: LostIn::on_path(&flow), flow, ..state.clone() };
-    // By source and stage: the page draws the sums, and `/metrics` has all of it.
+    // The ledger by source and stage: the page draws the sums, and `/metrics` has all of it.
     served.ledger = None;
     served.run.comment.clone_from(&settings.run.comment);
     for source in &mut served.sources {

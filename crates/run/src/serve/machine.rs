@@ -1,4 +1,4 @@
-//! The host, as far as the page shows it: cores, load, memory, and what the kernel counts.
+//! The host's figures for the page: cores, load, memory, and the kernel's counters.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The last messages, for the page: what the log says, kept for those who look later.
+//! The last log messages, kept for pages that are opened later.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What the page shows of a run, and what it may ask of it.
+//! Serves the state of a run to the page, and the page's requests to the run.
 //!
 //! ```text
 //!  RunHandle ─ LiveState, Observed ─► page state, spectra ─► monitor ─► browsers
@@ -47,7 +47,7 @@ use crate::config::Configuration;
 use crate::run_control::{NewRun, RunControl};
 use crate::supervise::{self, CommandError, EndWhen, RunHandle};
 
-/// What is served.
+/// The subject that is served.
 pub enum Subject {
     /// One run, which begins and ends by itself.
     Run(RunHandle),
@@ -65,12 +65,12 @@ pub struct Served {
     began: Instant,
     /// The rates since then, noted by unattended operation.
     history: Mutex<History>,
-    /// What the host had thrown away when the run of this number started.
+    /// The host's loss counters when the run of this number started.
     host: Mutex<(u64, LossCounters)>,
 }
 
 impl Served {
-    /// What is served of runs of this configuration.
+    /// Serves runs of this configuration.
     pub fn new(subject: Subject, configuration: Configuration, messages: MessageLog) -> Served {
         Served {
             subject,
@@ -94,12 +94,12 @@ impl Served {
         settings.map(|settings| Monitor::start(settings, self.clone())).transpose()
     }
 
-    /// What runs are taken with now.
+    /// Returns the configuration with which runs are taken now.
     fn in_use(&self) -> Arc<InUse> {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Where runs are recorded.
+    /// Returns the directory of the runs.
     fn directory(&self) -> PathBuf {
         self.in_use().configuration.record.directory.clone()
     }
@@ -123,8 +123,8 @@ impl Served {
         }
     }
 
-    /// What the host had thrown away when a run started. The first was there when this was made; each later one is seen to
-    /// begin within a look of the alarms.
+    /// Returns the host's loss counters at the start of a run. The first run was there when this was made; the start of each later one is
+    /// noticed within one sampling interval of the alarms.
     fn host_at_start(&self, run: u64) -> MutexGuard<'_, (u64, LossCounters)> {
         let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
         if host.0 != run {
@@ -167,13 +167,13 @@ impl Served {
         Ok(run.state().state)
     }
 
-    /// Notes a state for whoever looks later.
+    /// Notes a state for later requests.
     fn note(&self, state: &LiveState) {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.note(self.began.elapsed().as_secs_f64(), state);
     }
 
-    /// What is known although nothing runs: the sources of the configuration, and the disk.
+    /// Returns what is known although nothing runs: the sources of the configuration, and the disk.
     fn before_the_first_run(&self, state: &LiveState) -> LiveState {
         let in_use = self.in_use();
         let left = RunDirectory::bytes_left_for(&in_use.configuration.record.directory);

@@ -1,4 +1,4 @@
-//! Makes room for the run that is there: old runs are looked at now and then, and what is done to them is told.
+//! Frees disk space for the present run: checks old runs now and then, and reports what is done to them.
 //!
 //! ```text
 //!  [record.retention] ─► OldRuns ─ removed, warnings ─► log, page
@@ -12,19 +12,19 @@ use thalweg_record::{OldRuns, OnFull, Settings};
 
 use crate::supervise::RunHandle;
 
-/// The policy on old runs, beside the runs that it makes room for.
+/// The policy on old runs, with the runs that it removes.
 pub(super) struct RoomMaker {
     old_runs: OldRuns,
     on_full: OnFull,
-    /// Errors that were told: each is once.
+    /// Errors that were reported: each is reported once.
     told: BTreeSet<String>,
 }
 
-/// Different errors that are told.
+/// The most different errors that are reported.
 const MOST_TOLD: usize = 16;
 
 impl RoomMaker {
-    /// What the settings ask for; `None` where old runs stay.
+    /// Makes what the settings ask for; `None` where old runs stay.
     pub(super) fn new(settings: &Settings) -> Option<RoomMaker> {
         let old_runs = OldRuns::new(settings)?;
         Some(RoomMaker { old_runs, on_full: settings.on_full, told: BTreeSet::new() })

@@ -168,14 +168,14 @@ fn line(run: &RunDirectory) -> RecordedRun {
     }
 }
 
-/// What the policy on old runs has taken away.
+/// Returns what the policy on old runs has removed.
 fn removed(record: &RunRecord, run: &RunDirectory) -> Option<RemovedData> {
     record.removed.as_ref()?;
     let RemovedTables { at, why, bytes, rows, .. } = RemovedTables::of(run)?;
     Some(RemovedData { at, why, bytes, rows })
 }
 
-/// What cannot be read is said in its place: a list of runs does not fail for it.
+/// Returns the notes; a note that cannot be read is replaced by its error, as the list of runs must not fail for it.
 fn notes(run: &RunDirectory) -> Vec<RunNote> {
     let note = |Note { time, text }| RunNote { time, text };
     match Note::all_of(run) {

@@ -10,12 +10,12 @@ use std::time::SystemTime;
 use thalweg_monitor::Refused;
 use thalweg_monitor::alarm::Alarm;
 
-/// By alarm and subject: since when it stood when it was seen, and when that was.
+/// By alarm and subject: when the acknowledged alarm was raised, and when it was acknowledged.
 #[derive(Default)]
 pub(super) struct SeenAlarms(BTreeMap<(String, String), (String, String)>);
 
 impl SeenAlarms {
-    /// Somebody has seen one that stands.
+    /// Acknowledges a raised alarm.
     ///
     /// # Errors
     /// When it does not.

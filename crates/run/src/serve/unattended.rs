@@ -1,4 +1,4 @@
-//! Looks after a run when nobody does: alarms, room for it, and the next run when one has ended.
+//! Unattended operation of a run: alarms, disk space, and the next run when one has ended.
 //!
 //! ```text
 //!  state ─ twice a second ─► alarms ─► page, log, webhook, command
@@ -53,7 +53,7 @@ impl UnattendedOperation {
         let asked = stop.clone();
         let thread =
             std::thread::Builder::new().name("unattended".to_owned()).spawn(move || watch.run(&asked));
-        // Without it the run goes on; what is missing is said.
+        // If there is no thread the run goes on; the lack is reported.
         if let Err(cause) = &thread {
             tracing::error!("no thread for alarms and old runs: {cause}; end other programs and start again");
         }
@@ -65,7 +65,7 @@ impl Drop for UnattendedOperation {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // A panic there has been told by the thread itself.
+            // The thread itself has reported a panic.
             let _ = thread.join();
         }
     }
@@ -73,7 +73,7 @@ impl Drop for UnattendedOperation {
 
 struct Watch {
     served: Arc<Served>,
-    /// Where old runs are removed.
+    /// The directory in which old runs are removed.
     room_maker: Option<RoomMaker>,
     alarms: Alarms,
     notifier: Notifier,
@@ -93,7 +93,7 @@ impl Watch {
             self.follow();
             while Instant::now() < until && !stop.load(Ordering::Acquire) {
                 std::thread::sleep(NAP);
-                // No detector waits longer for its next run than it must.
+                // No detector waits longer than necessary for its next run.
                 self.follow();
             }
         }
@@ -126,7 +126,7 @@ impl Watch {
         let (latest, is_idle) = (run_control.run().state(), run_control.is_idle());
         let state = latest.state;
         if !matches!(state, RunState::Stopped | RunState::Failed) {
-            // Somebody has started one.
+            // A run was started meanwhile.
             self.restart_at = None;
             return;
         }

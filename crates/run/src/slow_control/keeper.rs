@@ -1,4 +1,4 @@
-//! The thread that looks after one device: whether it is there, and what its registers read.
+//! The keeper thread of one device: checks that the device is there, and reads its registers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::pipeline::{Signals, joined};
 use crate::plan::Placement;
 use crate::plan::thread_names;
 
-/// How often it looks whether its device is there.
+/// The interval at which it checks that its device is there.
 const SERVICE_EVERY: Duration = Duration::from_secs(1);
 
 /// A thread that keeps a device; dropping it ends the thread.
@@ -24,7 +24,7 @@ pub(crate) struct Keeper {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What is read of the device, and when next.
+/// A register to read, and the time of its next reading.
 struct Due {
     settings: SeriesSettings,
     at: Instant,
@@ -76,7 +76,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         if let Some(thread) = self.end() {
-            // Of a run that did not come to its end: whatever the thread says, there is a reason already.
+            // The run did not come to its end: there is a reason already, whatever the thread reports.
             let _panicked = thread.join();
         }
     }

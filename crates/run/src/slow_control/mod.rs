@@ -33,23 +33,23 @@ pub(crate) fn lock(control: &Shared) -> MutexGuard<'_, Box<dyn Control>> {
     control.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Where the parameters of devices stand among the details of a run's record.
+/// The key of the devices' parameters among the details of a run's record.
 pub(crate) const DETAIL: &str = "controls";
 
-/// What was set at a device or board, and what it read then; for `run.json`.
+/// The values that were set at a device or board, and its readings then; for `run.json`.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct DeviceRecord {
     url: String,
     parameters: Vec<Applied>,
 }
 
-/// What drives a board of a `[[source]]`.
+/// The control of a board of a `[[source]]`.
 pub(crate) struct BoardControl {
-    /// The name of the source; with a number behind it where it has several boards.
+    /// The name of the source, followed by a number where it has several boards.
     pub(crate) name: String,
-    /// Where it is, for people.
+    /// The address, for people.
     pub(crate) url: String,
-    /// What is set when it is armed.
+    /// The parameters that are set when it is armed.
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) control: Shared,
 }
@@ -105,7 +105,7 @@ impl Devices {
         &self.0
     }
 
-    /// What switches a register of one of them, where there is such a device.
+    /// Returns what switches a register of one of them, where there is such a device.
     pub(crate) fn switch(&self, switch: &Switch) -> Option<SetRegister> {
         let switch = switch.clone();
         let (_, control) = self.0.iter().find(|(name, _)| *name == switch.of)?;
@@ -123,13 +123,13 @@ pub(crate) struct Enable {
 }
 
 impl Enable {
-    /// Of a run that has one.
+    /// Returns the enable switch of a run that has one.
     pub(crate) fn of(configuration: &Configuration, devices: &Devices) -> Option<Enable> {
         let switch = configuration.enable.as_ref()?;
         Some(Enable { words: switch.to_string(), set: devices.switch(switch)? })
     }
 
-    /// Lets triggers through, or holds them back. A register that does not take it ends the run: nobody would know what it measured.
+    /// Lets triggers through, or holds them back. A register that refuses the value ends the run: its data could not be interpreted.
     pub(crate) fn set(&mut self, on: bool, signals: &Signals) {
         if let Err(error) = (self.set)(on) {
             let what = if on { "enabled" } else { "disabled" };

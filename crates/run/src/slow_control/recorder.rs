@@ -17,7 +17,7 @@ use crate::pipeline::{Signals, joined};
 use crate::plan::Placement;
 use crate::plan::thread_names;
 
-/// How often it sees whether something was read.
+/// The interval at which it checks for new readings.
 const WAKE_EVERY: Duration = Duration::from_millis(250);
 
 /// The recording of slow control while a run goes on.
@@ -71,7 +71,7 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.going_on = None;
         if let Some(thread) = self.thread.take() {
-            // Of a run that did not come to its end: whatever the thread says, there is a reason already.
+            // The run did not come to its end: there is a reason already, whatever the thread reports.
             let _list = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The values of slow control: the latest for whoever looks, all of them for the recording.
+//! The values of slow control: the latest ones for display, all of them for the recording.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use crate::config::SeriesSettings;
 /// Readings that wait for the recorder at most: it comes several times a second.
 const MOST_WAITING: usize = 65_536;
 
-/// What keepers read. The lock is taken once per reading, and by those who look.
+/// The readings of the keepers. The lock is taken once per reading, and by readers of the values.
 #[derive(Debug, Default)]
 pub(crate) struct Values(Mutex<Inner>);
 
@@ -22,12 +22,12 @@ struct Inner {
     waiting: Vec<Reading>,
     /// Readings for which there was no room.
     not_kept: u64,
-    /// What was set at which device or board.
+    /// The values that were set at each device or board.
     records: BTreeMap<String, DeviceRecord>,
 }
 
 impl Values {
-    /// Nothing is known yet of these series.
+    /// Starts with every one of these series unknown.
     pub(crate) fn of(series: &[SeriesSettings]) -> Values {
         let unknown = |each: &SeriesSettings| SeriesValue { value: None, unit: each.unit.clone() };
         let latest = series.iter().map(|each| (each.name.clone(), unknown(each))).collect();
@@ -55,7 +55,7 @@ impl Values {
         self.inner().records.insert(name.to_owned(), record);
     }
 
-    /// What was set at which device or board; `None` where nothing was.
+    /// Returns what was set at each device or board; `None` where nothing was.
     pub(crate) fn records(&self) -> Option<serde_json::Value> {
         let inner = self.inner();
         (!inner.records.is_empty()).then(|| serde_json::to_value(&inner.records).unwrap_or_default())

@@ -15,7 +15,7 @@ use super::PlotError;
 use super::timelines::{MOST_LINES, draw};
 use crate::plot::{Line, Sum, TimePanel, Timeline};
 
-/// What was read of a series in one stretch.
+/// The readings of a series in one stretch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Readings {
     values: u64,
@@ -91,7 +91,7 @@ fn panel(unit: &str, lines: &[Line]) -> TimePanel {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(*value), high.max(*value)));
     let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
-    // What does not change is a line in the middle.
+    // A constant value is a line in the middle.
     let room = if high > low { 0.08 * (high - low) } else { high.abs().max(1.0) * 0.1 };
     let title = match lines {
         [only] => only.name.clone(),

@@ -17,7 +17,7 @@ use crate::plot::{Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
 /// More lines than this cannot be distinguished.
 pub(super) const MOST_LINES: usize = 8;
 
-/// What is known of the events that were closed in one stretch.
+/// The sums over the events that were closed in one stretch.
 #[derive(Clone, Debug, Default)]
 struct EventSum {
     events: u64,
@@ -111,7 +111,7 @@ pub(super) fn events_picture(
     Ok(draw(run, record, (&panels, losses), &summary))
 }
 
-/// What arrived in one stretch.
+/// The sums over the data that arrived in one stretch.
 #[derive(Clone, Debug, Default)]
 struct RawSum {
     arrivals: u64,

@@ -6,7 +6,7 @@ use thalweg_monitor::state::{BuildLook, DeadTime};
 
 use crate::observed::Observed;
 
-/// What the boards of a source of hits report, the mean over the channels that do; `number` is its place among the
+/// Returns the dead time that the boards of a source of hits report, as the mean over the channels that do; `number` is its index among the
 /// sources of hits. `None` where no board reports its dead time.
 pub(crate) fn reported_dead_time(observed: &Observed, number: usize) -> Option<DeadTime> {
     let rows = observed.channels.channels().iter().enumerate();
@@ -20,7 +20,7 @@ pub(crate) fn reported_dead_time(observed: &Observed, number: usize) -> Option<D
     DeadTime::of(seconds(sum.0), seconds(sum.1))
 }
 
-/// How long BUSY was raised: as the trigger saw it, else as the builder raised it.
+/// Returns how long BUSY was raised: as the trigger saw it, or else as the builder raised it.
 pub(crate) fn busy_time(
     trigger: Option<TriggerCounts>,
     build: Option<&BuildLook>,

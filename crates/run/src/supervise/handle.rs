@@ -1,11 +1,10 @@
-//! A run as a server holds it: look at it, and command it, from any thread and without touching the data path.
+//! The handle of a run for a server: reads its state and commands it, from any thread and without touching the data path.
 //!
 //! ```text
 //!  server, page ─ command ─► RunHandle ─ each 20 ms ─► supervisor ─► threads, trigger
 //!               ◄─ state ──            ◄─ each 50 ms ─ LiveState
 //! ```
-//! Looking takes the latest state that the supervisor has put together, by a pointer: the number of those who look costs
-//! the run nothing.
+//! A reader takes the latest state that the supervisor has put together, by a pointer: the number of readers costs the run nothing.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -50,7 +49,7 @@ impl Command {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize)]
 #[error("`{command}`: the run is {state}; {advice}")]
 pub struct CommandError {
-    /// What was asked.
+    /// The command.
     pub command: &'static str,
     /// Where the run stands.
     pub state: RunState,
@@ -58,7 +57,7 @@ pub struct CommandError {
     pub advice: &'static str,
 }
 
-/// What was asked of a run and is to be done by its supervisor.
+/// The requests to a run that its supervisor is to carry out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Wishes {
     pub stop: bool,
@@ -87,12 +86,12 @@ impl fmt::Debug for RunHandle {
 }
 
 impl RunHandle {
-    /// Of a run that is going to be: hand it over in [`Watch`](super::Watch).
+    /// Makes the handle of a future run: hand it over in [`Watch`](super::Watch).
     pub fn new() -> RunHandle {
         RunHandle::default()
     }
 
-    /// Of the run after this one: its states are numbered on, so that who waits for newer ones sees both.
+    /// Returns the handle of the run after this one: its states are numbered on, so that a client waiting for newer ones sees both.
     pub fn successor(&self) -> RunHandle {
         let next = RunHandle::default();
         *locked(&next.0.latest) =
@@ -100,7 +99,7 @@ impl RunHandle {
         next
     }
 
-    /// Says that the run could not be started, if nobody has.
+    /// Reports that the run could not be started, unless that was reported already.
     pub(crate) fn failed(&self, message: &str) {
         if self.state().state != RunState::Failed {
             let failures = vec![message.to_owned()];
@@ -113,8 +112,8 @@ impl RunHandle {
         locked(&self.0.latest).clone()
     }
 
-    /// The next state behind the one with number `sequence`, waited for; `None` when there is none within `wait`. For those
-    /// who pass on every state once.
+    /// Waits for the next state after the one with number `sequence`; `None` when there is none within `wait`. For callers that pass on
+    /// every state once.
     pub fn newer_than(&self, sequence: u64, wait: Duration) -> Option<Arc<LiveState>> {
         let until = Instant::now() + wait;
         let mut latest = locked(&self.0.latest);
@@ -159,7 +158,7 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Whether a recording waits for room on the disk, also when the run has ended otherwise.
+    /// Returns true if a recording waits for room on the disk, also when the run has ended otherwise.
     pub(crate) fn waits_for_room(&self) -> bool {
         self.0.signals.get().is_some_and(|signals| signals.is_paused())
     }
@@ -184,12 +183,12 @@ impl RunHandle {
     }
 
     pub(super) fn set_signals(&self, signals: &Arc<Signals>) {
-        // As for the ledger.
+        // The same holds as for the ledger.
         let _ = self.0.signals.set(signals.clone());
     }
 
     pub(crate) fn set_observed(&self, observed: &Observed) {
-        // As for the ledger.
+        // The same holds as for the ledger.
         let _ = self.0.observed.set(observed.clone());
     }
 

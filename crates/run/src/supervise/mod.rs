@@ -41,27 +41,27 @@ use crate::source_table::SourceTable;
 use progress::LookedAt;
 pub(crate) use rates::{Beside, Rates};
 
-/// How often the state is looked at.
+/// The interval at which the state is sampled.
 const TICK: Duration = Duration::from_millis(20);
-/// How often it is shown.
+/// The interval at which it is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
-/// How often the ledger is taken under a number.
+/// The interval at which the ledger is taken under a number.
 const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
-/// How long a snapshot is waited for.
+/// The time for which a snapshot is waited for.
 const SNAPSHOT_GIVEN_UP: Duration = Duration::from_secs(5);
 
-/// Who watches a run, and may end it.
+/// The observer of a run, which may end it.
 pub struct Watch<'w> {
     /// Called a few times a second.
     pub show: &'w mut dyn FnMut(&Arc<LiveState>),
     /// Set, as by a signal handler, to end the run in good order.
     pub stop: &'w AtomicBool,
-    /// For other threads: they look at the run and command it here.
+    /// The handle for other threads, which read the run's state and command it.
     pub handle: RunHandle,
 }
 
 impl Watch<'static> {
-    /// Nobody looks, and the run goes on until it ends by itself.
+    /// Returns a watch without an observer: the run goes on until it ends by itself.
     pub fn nobody() -> Watch<'static> {
         static NEVER: AtomicBool = AtomicBool::new(false);
         // A closure without captures: nothing is allocated, so nothing leaks.
@@ -69,7 +69,7 @@ impl Watch<'static> {
     }
 }
 
-/// What the supervisor looks at while the threads work.
+/// Everything that the supervisor samples while the threads work.
 pub(crate) struct Watched {
     pub(crate) signals: Arc<Signals>,
     pub(crate) ledger: Ledger,
@@ -83,17 +83,17 @@ pub(crate) struct Watched {
     pub(crate) keeps_data: bool,
     pub(crate) started: Instant,
     pub(crate) handle: RunHandle,
-    /// What slow control reads.
+    /// The values that slow control reads.
     pub(crate) values: Arc<Values>,
     pub(crate) rates: Mutex<Rates>,
 }
 
 /// The paths of a run, as its supervisor sees them.
 pub(crate) trait WatchedPaths {
-    /// Whether nothing more will come although nobody has ended.
+    /// Returns true if nothing more will come although no thread has ended.
     fn are_silent(&self) -> bool;
 
-    /// What the trigger has counted, where it reports.
+    /// Returns the counts of the trigger, where it reports.
     fn trigger(&self) -> Option<TriggerCounts>;
 
     /// Closes or opens the vetoes of emulated boards of hits: while they are closed, no hits are taken.
@@ -191,8 +191,8 @@ impl Watched {
             || end.events.is_some_and(|wanted| events() >= wanted)
     }
 
-    /// Holds triggers back, closes vetoes, and has the hits of other boards left out; or lets all of them go on. While the recording
-    /// waits for disk space, vetoes are closed without a command, too: nobody would take what these boards measure.
+    /// Holds triggers back, closes vetoes, and has the hits of other boards left out; or lets all of them go on. While the recording waits
+    /// for disk space, vetoes are closed without a command, too, because the hits of these boards could not be taken.
     fn pause(&self, wanted: bool, rounds: &mut Rounds, paths: &dyn WatchedPaths) {
         let inhibits = wanted || self.signals.is_paused();
         if std::mem::replace(&mut rounds.inhibiting, inhibits) != inhibits {
@@ -229,7 +229,7 @@ impl Watched {
         }
     }
 
-    /// Sees to it that the ledger's file is there and whole, whatever somebody has done to it.
+    /// Restores the ledger's file whenever it was removed or changed from outside.
     pub(crate) fn keep_ledger_file(&self) {
         match self.ledger.repair_file() {
             Ok(false) => {}

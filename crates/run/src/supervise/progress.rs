@@ -18,7 +18,7 @@ use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
 use crate::observed::Observed;
 use crate::source_table::{Entry, SourceTable};
 
-/// What a look is taken at.
+/// The parts of a run from which its live state is put together.
 pub(crate) struct LookedAt<'l> {
     pub(crate) counts: &'l LedgerSnapshot,
     pub(crate) source_table: &'l SourceTable,
@@ -26,7 +26,7 @@ pub(crate) struct LookedAt<'l> {
     pub(crate) build: Option<BuildLook>,
     pub(crate) trigger: Option<TriggerCounts>,
     pub(crate) observed: Option<&'l Observed>,
-    /// What is known already: where the run stands, its name, its end.
+    /// The known part of the state: the phase of the run, its name, its end.
     pub(crate) known: LiveState,
 }
 
@@ -104,7 +104,7 @@ impl Rates {
     }
 }
 
-/// What the boards of a `[[source]]` of hits report.
+/// Returns the dead time that the boards of a `[[source]]` of hits report.
 pub(crate) fn dead_time(
     observed: Option<&Observed>,
     source_table: &SourceTable,
@@ -134,7 +134,7 @@ fn source_state(entry: &Entry, by_source: &LedgerSnapshot, index: usize, gauges:
     }
 }
 
-/// What is known of a source before it runs.
+/// Returns what is known of a source before it runs.
 fn configured_source(entry: &Entry) -> SourceState {
     SourceState {
         name: entry.name.clone(),

@@ -22,7 +22,7 @@ use crate::source_table::SourceTable;
 
 /// Rates are taken over at least this time, once the run is that old.
 const WINDOW_SECONDS: f64 = 2.5;
-/// The ledger as it stands are taken where no snapshot has become whole for so long.
+/// The time without a whole snapshot after which the ledger is taken as it stands.
 const PATIENCE_SECONDS: f64 = 2.0;
 /// Between the first snapshots, which are asked for sooner: rates are shown soon after the start.
 const FIRST_SECONDS: f64 = 0.2;
@@ -30,31 +30,31 @@ const FIRST_SECONDS: f64 = 0.2;
 /// Counts of one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Look {
-    /// Since the start of the run.
+    /// Seconds since the start of the run.
     pub(super) elapsed_seconds: f64,
     ordered: u64,
     kept: u64,
-    /// What goes with the ledger, and when that was seen.
+    /// The counts that go with the ledger, and the time at which they were sampled.
     beside: Beside,
     sources: Vec<Counts>,
     /// Expected and built, by board.
     pub(super) boards: Vec<(u64, u64)>,
-    /// By `[[source]]`.
+    /// The entries by `[[source]]`.
     entries: Arc<Vec<Entries>>,
 }
 
-/// What one `[[source]]` has given so far.
+/// The counts of one `[[source]]` so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) hits: u64,
     pub(super) fragments: u64,
     pub(super) bytes: u64,
-    /// In the finest unit that is known.
+    /// Lost data in the finest unit that is known.
     pub(super) lost: u64,
 }
 
 impl Counts {
-    /// From counts by `[[source]]`.
+    /// Returns the counts of one `[[source]]`.
     pub(super) fn of(by_source: &LedgerSnapshot, index: usize) -> Counts {
         let source = SourceId(index as u16);
         let received = by_source.slot_at(StageRole::Intake, source);
@@ -90,23 +90,23 @@ pub(crate) struct Rates {
     pub(super) flow_places: Option<Arc<Vec<FlowPlace>>>,
 }
 
-/// What goes with the ledger into a look: counts that the ledger does not have.
+/// Counts sampled with the ledger that the ledger does not have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Beside {
-    /// When this was looked at, since the start of the run.
+    /// The time of the sample, since the start of the run.
     pub(crate) elapsed_seconds: f64,
     pub(crate) events: u64,
     pub(crate) trigger: TriggerCounts,
     /// Coincidences that the cuts on events kept.
     pub(crate) coincidences: u64,
-    /// What the files of the run take.
+    /// The bytes that the files of the run take.
     pub(crate) bytes_recorded: u64,
     /// Hits of each channel, by row of the channel map.
     pub(crate) channels: Vec<u64>,
 }
 
 impl Beside {
-    /// How fast a count has grown since `before`.
+    /// Returns how fast a count has grown since `before`.
     fn per_second(&self, before: &Beside, count: impl Fn(&Beside) -> u64) -> f64 {
         let seconds = (self.elapsed_seconds - before.elapsed_seconds).max(1e-3);
         count(self).saturating_sub(count(before)) as f64 / seconds
@@ -114,12 +114,12 @@ impl Beside {
 }
 
 impl Rates {
-    /// When the next snapshot is due, seconds after the last.
+    /// Returns when the next snapshot is due, seconds after the last.
     pub(super) fn snapshot_after_seconds(elapsed_seconds: f64) -> f64 {
         (elapsed_seconds / 2.0).clamp(FIRST_SECONDS, super::SNAPSHOT_EVERY.as_secs_f64())
     }
 
-    /// Whether the ledger as they stand are to be taken, as no snapshot has become whole.
+    /// Returns true if the ledger is to be taken as it stands, because no snapshot has become whole.
     pub(super) fn is_overdue(&self, elapsed_seconds: f64) -> bool {
         let latest = self.looks.back().map_or(0.0, |look| look.elapsed_seconds);
         elapsed_seconds - latest >= PATIENCE_SECONDS
@@ -192,7 +192,7 @@ impl Rates {
         self.per_second(|look| look.kept)
     }
 
-    /// How fast something grows that is looked at beside the ledger.
+    /// Returns how fast a count grows that is sampled with the ledger.
     fn beside_per_second(&self, count: impl Fn(&Beside) -> u64) -> f64 {
         self.ends().map_or(0.0, |(before, now)| now.beside.per_second(&before.beside, count))
     }
@@ -219,7 +219,7 @@ impl Rates {
         rows.map(|row| now.beside.per_second(&before.beside, count(row))).collect()
     }
 
-    /// What the trigger had counted at the early end of the window.
+    /// Returns the counts of the trigger at the early end of the window.
     pub(super) fn trigger_before(&self) -> TriggerCounts {
         self.ends().map(|(before, _)| before.beside.trigger).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What is said of a run when it has ended.
+//! The summary of a run that has ended.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,11 +17,11 @@ use super::refused::write_first;
 pub struct EventSummary {
     /// How often the trigger fired, where it says.
     pub triggers_offered: Option<u64>,
-    /// Of these, triggers that came while the system was busy.
+    /// Of these, the triggers that came while the system was busy.
     pub triggers_refused: Option<u64>,
     /// Events built, complete or not.
     pub events_built: u64,
-    /// Of these, events to which a source had not answered.
+    /// Of these, the events to which a source had not answered.
     pub events_partial: u64,
     /// Events that were incomplete and dropped on request.
     pub events_dropped: u64,
@@ -80,7 +80,7 @@ pub struct Summary {
     pub state: &'static str,
     /// Where the recording is.
     pub run_directory: Option<PathBuf>,
-    /// How long data were taken.
+    /// The time for which data were taken, seconds.
     pub elapsed_seconds: f64,
     /// Hits that the senders count, where every sender tells.
     pub hits_sent: Option<u64>,
@@ -100,13 +100,13 @@ pub struct Summary {
     pub loss: LossReport,
     /// Of a run with triggered sources.
     pub events: Option<EventSummary>,
-    /// Whether the ledger balances, at the end and in every snapshot on the way.
+    /// True if the ledger balances, at the end and in every snapshot on the way.
     pub ledger_closed: bool,
-    /// Where they do not.
+    /// The places where the ledger does not balance.
     pub discrepancies: Vec<String>,
     /// Numbered snapshots whose counts were checked while the run went on.
     pub snapshots: u64,
-    /// From the start of the sources to the first hit passed to the recording.
+    /// The time from the start of the sources to the first hit passed to the recording, milliseconds.
     pub first_hit_ms: Option<f64>,
     /// By source.
     pub sources: Vec<SourceSummary>,
@@ -127,12 +127,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Whether the run did what it should.
+    /// Returns true if the run did what it should.
     pub fn is_good(&self) -> bool {
         self.ledger_closed && self.failures.is_empty()
     }
 
-    /// Why it did not, in words for whoever looks at the run later.
+    /// Explains why it did not, for readers of the run's record.
     pub fn remarks(&self) -> Vec<String> {
         let open = self.discrepancies.iter().map(|line| format!("the ledger does not balance: {line}"));
         self.failures.iter().cloned().chain(open).chain(self.no_data.clone()).collect()
@@ -282,7 +282,7 @@ pub(crate) fn no_data(counts: &LedgerSnapshot, sources: &[SourceSummary], second
         return None;
     }
     let bytes: u64 = sources.iter().map(|source| source.bytes).sum();
-    // Without a hit or fragment, only what stands in front of where they come into being has had something to lose.
+    // Without a hit or fragment, only stages before the one that makes them had something to lose.
     let here = [StageRole::Intake, StageRole::Work];
     let is_refused = counts.losses().iter().any(|loss| here.contains(&loss.stage.role()) && loss.count > 0);
     let came = format!("{bytes} bytes came in {seconds:.1} s");

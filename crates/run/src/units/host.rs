@@ -22,11 +22,11 @@ use super::Work;
 use crate::pipeline::Signals;
 use crate::plan::UnitPlan;
 
-/// How long a unit sleeps when something waits of which no descriptor tells: room for what is to be sent, a free block.
+/// The time for which a unit sleeps when something waits that no descriptor reports: space for what is to be sent, a free block.
 const HOLD_STEP: Duration = Duration::from_micros(100);
-/// How often connections are made and taken, nanoseconds: each look is a system call or more.
+/// The interval at which connections are made and taken, nanoseconds: each attempt is a system call or more.
 const MEET_EVERY_NS: u64 = 1_000_000;
-/// How long the other side of a connection is waited for at the end.
+/// The time for which the other side of a connection is waited for at the end.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 /// Messages of one peer that are taken in a row.
 const IN_A_ROW: usize = 16;
@@ -34,7 +34,7 @@ const IN_A_ROW: usize = 16;
 /// (`silence_wait` of the connection).
 const NEWCOMER_WAIT_NS: u64 = 12_000_000_000;
 
-/// Where a unit is reached, and whom it reaches.
+/// The listening address of a unit, and the addresses that it connects to.
 pub(crate) struct UnitEndpoint {
     listener: Option<Listener>,
     connectors: Vec<(Address, Connector)>,
@@ -85,13 +85,13 @@ pub(crate) struct UnitHost<W> {
     clock: RunClock,
     /// Peers that may have something to read or take something more.
     ready: ReadySet,
-    /// Rung when something comes of which no descriptor of theirs tells.
+    /// Rung when something comes that none of their descriptors reports.
     bell: Arc<Bell>,
     waker: Waker,
-    /// Whether something waits of which no descriptor tells.
+    /// True if something waits that no descriptor reports.
     holds: bool,
     met: Option<Mark>,
-    /// At so many connections that the listener has refused, it is said again.
+    /// The number of refused connections at which the listener reports them again.
     refused_to_say: u64,
     /// Units that this one should reach and that have not let it in, with the last reason.
     refusals: Vec<(Address, String)>,
@@ -145,7 +145,7 @@ impl<W: Work> UnitHost<W> {
             self.tick(signals);
         }
         self.work.finish(signals);
-        // Whoever was let in later was refused by somebody else, or before it was started anew.
+        // A peer that was let in later was refused by another unit, or before it was started anew.
         for (_, words) in self.refusals.drain(..) {
             signals.note_failure(format!("{}: {words}", self.name));
         }
@@ -155,14 +155,14 @@ impl<W: Work> UnitHost<W> {
         self
     }
 
-    /// Does what there is to do, or sleeps.
+    /// Does the pending work, or sleeps.
     pub(crate) fn tick(&mut self, signals: &Signals) {
         if !self.advance(signals) {
             self.rest();
         }
     }
 
-    /// Does what there is to do once; whether there was anything.
+    /// Does the pending work once; returns whether there was any.
     pub(crate) fn advance(&mut self, signals: &Signals) -> bool {
         let now = self.clock.mark();
         self.holds = false;
@@ -249,7 +249,7 @@ impl<W: Work> UnitHost<W> {
         self.connections.iter().any(|connection| connection.address == address)
     }
 
-    /// Takes whoever has come: at once, or when the connection of its name is lost.
+    /// Takes every newcomer: at once, or when the connection of its name is lost.
     fn admit(&mut self, connection: Connection, now: Mark) {
         let address = connection.address;
         if !self.is_connected(address) {
@@ -257,12 +257,12 @@ impl<W: Work> UnitHost<W> {
         }
         let place = connection.peer.place();
         tracing::info!("{}: {address} at {place} waits until the connection of its name is lost", self.name);
-        // Of several the latest is the one that lives.
+        // Of several newcomers the latest is the one that lives.
         self.newcomers.retain(|other| other.connection.address != address);
         self.newcomers.push(Newcomer { connection, since: now });
     }
 
-    /// Lets those go who have waited so long that the connection of their name must be alive.
+    /// Refuses newcomers that have waited so long that the connection of their name must be alive.
     fn refuse_doubles(&mut self, now: Mark) {
         let is_double = |newcomer: &Newcomer| now.since_ns(newcomer.since) >= NEWCOMER_WAIT_NS;
         while let Some(index) = self.newcomers.iter().position(is_double) {
@@ -351,7 +351,7 @@ impl<W: Work> UnitHost<W> {
                         self.outbox.sent(*address);
                     }
                     Ok(Sent::Full) => {
-                        // Of TCP and shared memory the descriptor tells.
+                        // For TCP and shared memory the descriptor reports it.
                         waits |= peer.place().starts_with("inproc:");
                         break;
                     }

@@ -1,4 +1,4 @@
-//! What the nodes of one run have in common, said in every hello.
+//! The identity that all nodes of one run share, sent in every hello.
 //!
 //! ```text
 //!  units, their sources and boards, [build], [build.units] ─► digest ─┐
@@ -54,7 +54,7 @@ pub(crate) fn identity_record(
     }))
 }
 
-/// The run's number in the messages of units: 1 where nobody gave the run an identity.
+/// Returns the run's number in the messages of units: 1 where the run has no identity.
 pub(crate) fn run_number(run: &str) -> u32 {
     if run.is_empty() { 1 } else { fnv(run.as_bytes()) as u32 }
 }

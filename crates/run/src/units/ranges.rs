@@ -1,4 +1,4 @@
-//! What the units of this process note of their ranges of triggers, on its way to their files.
+//! Collects the records of ranges of triggers of this process's units, on their way to the files.
 //!
 //! ```text
 //!  unit's thread          machine ─► RangeNotes ─► RangeInbox ─┐
@@ -31,7 +31,7 @@ impl RangeInbox {
     fn put(&self, records: &mut Vec<RangeRecord>) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Waiting { records: all, joined } = &mut *waiting;
-        // Behind what was joined nothing is listed any more.
+        // After ranges were joined, no further ones are listed singly.
         let has_room = joined.is_empty() && all.len() + records.len() <= MOST_RANGES_WAITING;
         match has_room {
             true => all.append(records),
@@ -39,7 +39,7 @@ impl RangeInbox {
         }
     }
 
-    /// Exchanges what waits for empty lists; what was joined comes behind the rest.
+    /// Exchanges what waits for empty lists; joined ranges come after the rest.
     pub(crate) fn take(&self, records: &mut Vec<RangeRecord>, joined: &mut Vec<RangeRecord>) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(records, &mut waiting.records);
@@ -73,7 +73,7 @@ impl Managers {
 pub(crate) struct RangeNotes {
     inbox: Arc<RangeInbox>,
     heard: HeardManager,
-    /// What was passed on by the records so far.
+    /// The sum that the records so far have passed on.
     passed_on: EventSum,
 }
 
@@ -111,7 +111,7 @@ impl RangeNotes {
         }
         for record in records.iter() {
             match (record.fate, record.readout) {
-                // Of a readout unit its own part, of a builder unit whole events.
+                // For a readout unit its own part counts, for a builder unit whole events.
                 (RangeFate::Acknowledged, _) | (RangeFate::OnFile | RangeFate::Given, None) => {
                     self.passed_on.add(record.sum);
                 }
@@ -121,7 +121,7 @@ impl RangeNotes {
         self.inbox.put(records);
     }
 
-    /// Whether the records add up to what the unit has counted; what is wrong in words.
+    /// Checks that the records add up to what the unit has counted; describes the difference.
     ///
     /// # Errors
     /// When they do not, which is a defect.

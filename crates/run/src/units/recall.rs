@@ -17,10 +17,10 @@ use thalweg_record::{RecordError, RunDirectory, RunRecord, RunRecordState};
 
 use crate::config::Configuration;
 
-/// What earlier starts of a unit have left.
+/// The remains of earlier starts of a unit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Recalled {
-    /// What is on their files.
+    /// The triggers in their files.
     pub(crate) on_file: OnFile,
     /// The event managers that they had heard, by their epochs: with those this start is of one run.
     pub(crate) managers: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What each kind of unit does beside talking: take events in, write events out, hold the trigger back.
+//! The work of each kind of unit besides messages: take events in, write events out, hold the trigger back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub(crate) trait Work: Send {
     fn machine(&mut self) -> &mut dyn Machine;
     /// Moves data on; whether there was any.
     fn step(&mut self, now: Mark, signals: &Signals) -> bool;
-    /// Whether nothing is left to do in this run.
+    /// Returns true if nothing is left to do in this run.
     fn is_over(&self, signals: &Signals) -> bool;
     /// The last thing it does.
     fn finish(&mut self, signals: &Signals);
@@ -31,7 +31,7 @@ pub(crate) trait Work: Send {
     fn rest(&self) -> Duration {
         Duration::from_millis(5)
     }
-    /// Has `waker` woken when something comes of which no descriptor tells; `false` when that has come.
+    /// Has `waker` woken when something comes that no descriptor reports; `false` when that has come.
     fn register(&self, _waker: &Waker) -> bool {
         true
     }
@@ -92,7 +92,7 @@ impl Work for ReadoutWork {
     }
 
     fn register(&self, waker: &Waker) -> bool {
-        // What it has no room for is let in by what its peers say.
+        // Work for which there is no space is let in by messages of its peers.
         self.waiting.is_some() || self.ended || self.inlet.register(waker)
     }
 
@@ -121,10 +121,10 @@ impl Work for ReadoutWork {
 /// A builder unit: whole events go to the thread of its files.
 pub(crate) struct BuilderWork {
     pub(crate) unit: BuilderUnit,
-    /// To the thread of its files; gone when the unit has come to its end.
+    /// The outlet to the thread of its files; `None` when the unit has come to its end.
     pub(crate) outlet: Option<Upstream<Events>>,
     pub(crate) spare: Option<Events>,
-    /// What was given to that thread, and what it says of it.
+    /// The events given to that thread, and the thread's reports of them.
     pub(crate) given: Given,
     /// The unit takes no more events, because space is waited for.
     pub(crate) on_hold: bool,
@@ -249,9 +249,9 @@ pub(crate) struct FirstWord {
     pub(crate) may_begin: Arc<AtomicBool>,
     /// The event manager, and where it is looked for.
     pub(crate) manager: String,
-    /// When it began to be looked for.
+    /// When the wait for it began.
     pub(crate) since: Option<Mark>,
-    /// The run fails when it has not come by then; `None` where nobody waits for it, or any more.
+    /// The time at which the run fails if it has not come; `None` where it is not waited for, or no longer.
     pub(crate) most_ms: Option<u64>,
 }
 

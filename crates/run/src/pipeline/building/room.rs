@@ -1,12 +1,12 @@
-//! Room for what waits: events that leave early because their blocks are needed.
+//! Frees blocks for what waits: events leave early because their blocks are needed.
 //!
 //! ```text
 //!  nothing can be read ─► the recorder writes what it keeps ─► open slices of time leave ─► the oldest event leaves ─► read on
 //!    ├ in a replay: every link waits for a block, and no time passes
 //!    └ at a stop: something waits, and those who could be read have said everything
 //! ```
-//! In mid-run nothing leaves early: boards wait until the oldest event is complete or of age. After a stop nobody waits for an
-//! age any more, and what has come by then is to be read.
+//! In mid-run nothing leaves early: boards wait until the oldest event is complete or of age. After a stop no event waits for an age any
+//! more, and what has come by then is to be read.
 
 use thalweg_data::Mark;
 use thalweg_readout::group::LinkId;
@@ -16,7 +16,7 @@ use super::super::drain::Drain;
 use super::super::readout::Readout;
 use super::{Building, DRAIN};
 
-/// Who gave nothing for so long after a stop has said everything.
+/// The silence after a stop, nanoseconds, from which a link is taken to have sent everything.
 const SILENCE_NS: u64 = 100_000_000;
 
 impl Readout<Building> {

@@ -11,10 +11,10 @@ use crate::plan::thread_names;
 use crate::plan::{answers_own_trigger, gate};
 use thalweg_frontend::format::FormatSettings;
 
-/// What builders count of each board, and recorders.
+/// The units that builders and recorders count of each board.
 const OF_BOARDS: &[Unit] = &[Unit::Fragments, Unit::Bytes];
 const EVENTS: &[Unit] = &[Unit::Events];
-/// What an emulated board counts.
+/// The units that an emulated board counts.
 const FRAGMENTS: &[Unit] = &[Unit::Fragments];
 
 impl Making<'_, '_> {
@@ -67,7 +67,7 @@ impl Making<'_, '_> {
         let received: &[Unit] = if is_stream { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
         let sender = is_emulated.then(|| {
             let place = Place { of: &entry.name, lane: Lane::Events, thread: "" };
-            // What a board does not remember any more it does not say.
+            // A board does not report what it no longer remembers.
             let may = |counts: Counts| Counts { may: FRAGMENTS.to_vec(), ..counts };
             self.node_at_the_end(
                 Stage::Sender,
@@ -245,7 +245,7 @@ impl Making<'_, '_> {
         if !hosted.is_empty() {
             let kept = Place { of: "fragments", lane: Lane::Events, thread: "" };
             let kept = self.node_at_the_end(Stage::Record, kept, vec![Counts::of_each(boards, OF_BOARDS)]);
-            // Where all units are in one process, all that was built of a board comes into its files.
+            // With all units in one process, everything that was built of a board comes into its files.
             let are_all_here =
                 hosted.len() == units.builders.len() && fragments.len() == units.readouts.len();
             for built in fragments.iter().filter(|_| are_all_here) {
@@ -261,7 +261,7 @@ impl Making<'_, '_> {
         }
     }
 
-    /// What the trigger of emulated boards counts when the run is over.
+    /// Adds what the trigger of emulated boards counts when the run is over.
     fn trigger(&mut self, events: SourceId) {
         if self.resolved.configuration.slices.is_none() {
             let place = Place { of: "events", lane: Lane::Events, thread: "" };
@@ -291,7 +291,7 @@ impl Making<'_, '_> {
     }
 }
 
-/// Whether boards of a format count what they send.
+/// Returns true if boards of a format count what they send.
 fn counts_frames(format: &FormatSettings) -> bool {
     match format {
         FormatSettings::Triggered(boards) => boards.counts_frames(),

@@ -11,9 +11,9 @@ use crate::plan::thread_names;
 use crate::processing::Processing;
 use thalweg_frontend::format::HitFormat;
 
-/// What a sender counts that can be asked.
+/// The units that a sender counts, where it can be asked.
 const SENT: &[Unit] = &[Unit::Hits, Unit::Datagrams];
-/// What all sources of hits are called together.
+/// The name of all sources of hits together.
 const ALL: &str = "hits";
 
 impl Making<'_, '_> {
@@ -63,7 +63,7 @@ impl Making<'_, '_> {
         let is_asked = source.asks_sender() && !self.resolved.is_replay;
         let wire_units = format.wire_units(is_stream == Some(true), is_asked);
         let sender = is_asked.then(|| {
-            // What it does not remember any more it does not say.
+            // A sender does not report what it no longer remembers.
             let counts = Counts { may: SENT.to_vec(), ..Counts::of(id, SENT) };
             self.node_at_the_end(Stage::Sender, place(name, ""), vec![counts])
         });
@@ -94,7 +94,7 @@ impl Making<'_, '_> {
         decode
     }
 
-    /// What is added behind time order: filters one behind the other, sinks beside them. Returns the node whose hits go on.
+    /// Adds the stages after time order: filters one after the other, sinks in parallel. Returns the node whose hits go on.
     fn added(&mut self, order: String, added: &[MadeStage], of_hits: Vec<Counts>) -> String {
         let mut last = order;
         for made in added {
@@ -107,7 +107,7 @@ impl Making<'_, '_> {
         last
     }
 
-    /// What is done with ordered hits; returns the node of the cuts on the events that are made of them, if any.
+    /// Adds what is done with ordered hits; returns the node of the cuts on the events that are made of them, if any.
     fn processing(&mut self, order: &str, processing: &Processing, of_hits: Vec<Counts>) -> Option<String> {
         let cuts = !processing.stages.cuts.keep_all();
         let cut = cuts.then(|| self.node(Stage::Cut, place(ALL, thread_names::ORDER), of_hits.clone()));

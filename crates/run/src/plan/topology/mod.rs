@@ -1,4 +1,4 @@
-//! Who feeds whom in a run: the one place where the path is described. Everything else reads it.
+//! The topology of a run: the one place where the path is described. Everything else reads it.
 //!
 //! ```text
 //!  Resolved ─► hits:   sender · wire · receive ─► unpack ─► decode ─► order ─┬─► record
@@ -88,10 +88,10 @@ struct Making<'r, 'c> {
     topology: Topology,
 }
 
-/// Where a node is.
+/// The place of a node.
 #[derive(Clone, Copy)]
 struct Place<'p> {
-    /// What of: the name of a source or unit, or a word for all of them.
+    /// The name of a source or unit, or a word for all of them.
     of: &'p str,
     lane: Lane,
     thread: &'p str,
