@@ -16,7 +16,7 @@ use crate::host::{Counter, LossCounters};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at whether it has ended.
 const LOOK: Duration = Duration::from_millis(2);
-/// What it prints is shorter, bytes.
+/// The most bytes that its output may have.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Why nothing is known of the device.
@@ -25,25 +25,25 @@ pub enum CountersError {
     /// It could not be run.
     #[error("counters command `{command}`: {cause}")]
     Run {
-        /// Which.
+        /// The command.
         command: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// It took too long.
     #[error("counters command `{command}` has not ended after {seconds} s")]
     Slow {
-        /// Which.
+        /// The command.
         command: String,
-        /// How long it was waited for.
+        /// The time for which it was waited for.
         seconds: u64,
     },
     /// It failed.
     #[error("counters command `{command}` ended with {status}: {error}")]
     Failed {
-        /// Which.
+        /// The command.
         command: String,
-        /// How.
+        /// The status with which it ended.
         status: std::process::ExitStatus,
         /// The end of what it said.
         error: String,
@@ -53,11 +53,11 @@ pub enum CountersError {
         "counters command `{command}` printed \"{printed}\": {why}; it prints one JSON object of counts, as {{\"port 3 ifOutDiscards\": 12}}"
     )]
     Printed {
-        /// Which.
+        /// The command.
         command: String,
         /// The beginning of what it printed.
         printed: String,
-        /// What is wrong with it.
+        /// The fault in its output.
         why: String,
     },
 }

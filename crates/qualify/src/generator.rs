@@ -38,7 +38,7 @@ impl Spread {
     }
 }
 
-/// What was sent.
+/// The outcome of an emission.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Emitted {
     /// Sources.
@@ -53,13 +53,13 @@ pub struct Emitted {
     pub asked_rate_hz: Option<f64>,
     /// Events per second that were sent.
     pub sent_rate_hz: Option<f64>,
-    /// How late events were.
+    /// The lateness of events.
     pub lateness: Spread,
-    /// From the first source's datagram of an event to the last one's.
+    /// The time from the first source's datagram of an event to the last one's.
     pub skew: Spread,
-    /// How well sources started together.
+    /// The accuracy with which sources started together.
     pub start_skew: StartSkew,
-    /// When each event began, s from when the first was due.
+    /// The time at which each event began, s from when the first was due.
     #[serde(skip)]
     pub times_s: Vec<f64>,
     /// Why this is not what was asked for; empty where it is.
@@ -94,7 +94,7 @@ impl Emitted {
         }
     }
 
-    /// Whether it is what was asked for.
+    /// Returns true if it is what was asked for.
     pub fn is_as_asked(&self) -> bool {
         self.remark.is_empty()
     }
@@ -111,7 +111,7 @@ pub fn generate(emitter: &mut Emitter, settings: &Settings, most: u64) -> Result
     Ok(Emitted::of(emitter.sources(), StartSkew::OneHost, &asked_s, &emission))
 }
 
-/// The same, from sources on other hosts that start together.
+/// Does the same with sources on other hosts that start together.
 ///
 /// # Errors
 /// When the settings are invalid, in words, or a host does not answer, or refuses.

@@ -22,15 +22,15 @@ pub struct PortsPoint {
     pub sources: u32,
     /// `lossless` where every trial was, `lossy` where one was not, `invalid` where none counts.
     pub outcome: &'static str,
-    /// Of an invalid one, why.
+    /// The reason, if the point is invalid.
     pub why: String,
     /// Datagrams that were sent in all trials that count.
     pub sent: u64,
     /// Datagrams that did not come.
     pub lost: u64,
-    /// From one event to the next as it was sent, median of the trials, s; null of a single event.
+    /// The time from one event to the next as it was sent, median of the trials, s; null of a single event.
     pub separation_s: Option<f64>,
-    /// From the first source to the last of an event, median, s.
+    /// The time from the first source to the last of an event, median, s.
     pub skew_median_s: f64,
 }
 
@@ -51,7 +51,7 @@ pub struct Incast {
     pub lossy_sources: Option<u32>,
     /// Whether PAUSE made somebody wait.
     pub flow_control: FlowControl,
-    /// By number of ports.
+    /// The points by number of ports.
     pub points: Vec<PortsPoint>,
     /// Why there is no result; empty where there is one.
     pub remark: String,

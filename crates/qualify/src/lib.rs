@@ -1,4 +1,4 @@
-//! What a host and a switch can do, found before a run depends on it.
+//! Measures what a host and a switch can do, before a run depends on it.
 //!
 //! - [`host`]: the host, what a run needs of it, and what sets what is not as it should be.
 //! - [`testbed`]: a device that is known: a bridge with a shaped output between network namespaces.

@@ -1,4 +1,4 @@
-//! Whether outputs share a buffer: the depth of one while it alone is congested, and while the other one is, too.
+//! Decides whether outputs share a buffer, from the depth of one while it alone is congested and while the other one is, too.
 //!
 //! ```text
 //!  sources of output 1 ─► map ─► depth alone    ─┐                     1: a buffer of its own
@@ -18,7 +18,7 @@ use crate::watershed::{self, Settings, Watershed};
 /// An output that loses less than a tenth of its depth to another one has a buffer of its own.
 const OWN_FROM: f64 = 0.9;
 
-/// What two maps say.
+/// The verdict of two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -26,12 +26,12 @@ pub enum Verdict {
     Own,
     /// Outputs share a buffer.
     Shared,
-    /// The intervals allow both, or an output holds more beside another one than alone.
+    /// The intervals allow both, or an output holds more together with another one than alone.
     Undecided,
 }
 
 impl Verdict {
-    /// In words.
+    /// Describes the verdict.
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Own => "each output has a buffer of its own",
@@ -41,14 +41,14 @@ impl Verdict {
     }
 }
 
-/// The depth of an output beside another one, against its depth alone.
+/// The depth of an output in use with another one, against its depth alone.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Depth together ÷ depth alone.
     pub ratio: f64,
-    /// From and to, by the ends of both intervals of 95 %.
+    /// The lower and upper bound, by the ends of both intervals of 95 %.
     pub ratio_interval: [f64; 2],
-    /// What that says.
+    /// The verdict.
     pub verdict: Verdict,
 }
 

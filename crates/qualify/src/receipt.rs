@@ -22,7 +22,7 @@ use crate::trial::{Census, SourceCensus};
 
 /// A look at whether to end.
 const WAIT: Duration = Duration::from_millis(50);
-/// What is on its way when every source has said its end comes within this time.
+/// The time within which everything that is on its way arrives after every source has sent its end.
 const SILENCE: Duration = Duration::from_millis(500);
 /// Blocks for what is received, and bytes of each.
 const BLOCKS: (usize, usize) = (64, 256 << 10);
@@ -30,7 +30,7 @@ const BLOCKS: (usize, usize) = (64, 256 << 10);
 /// Why nothing can be received.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiptError {
-    /// No memory for it.
+    /// There is no memory for the receipt.
     #[error("memory for what is received: {0}")]
     Memory(#[from] PoolError),
     /// The socket.
@@ -44,37 +44,37 @@ pub enum ReceiptError {
     Address(#[from] std::io::Error),
 }
 
-/// What was received.
+/// The data that were received.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Receipt {
-    /// By source, those that were seen.
+    /// The counts by source, of the sources that were seen.
     pub sources: Vec<SourceCensus>,
-    /// Whether every source that was seen has said how many events it sent.
+    /// True if every source that was seen has reported how many events it sent.
     pub ended: bool,
     /// Events that came, of all sources.
     pub received: u64,
-    /// Events that did not; without the ends, at least so many.
+    /// Events that did not; without the ends, a lower bound.
     pub missing: u64,
     /// Datagrams of other runs or programs.
     pub others: u64,
     /// Datagrams that the receiving socket has thrown away; null of a capture, which knows of none.
     pub socket_drops: Option<u64>,
-    /// What the host has thrown away meanwhile, of all programs.
+    /// The host's losses meanwhile, of all programs.
     pub host_counters: Vec<Counter>,
-    /// What each hop on the way says that it has thrown away.
+    /// The losses that each hop on the path reports.
     pub hops: Vec<HopLoss>,
     /// Whether what the hops count is what is missing, in words.
     pub slot: String,
 }
 
-/// What a hop says that it has thrown away.
+/// The loss that a hop reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HopLoss {
-    /// Which hop, in the order of the way.
+    /// The hop, in the order of the path.
     pub hop: &'static str,
     /// Frames or datagrams; null where it was not, or could not be asked.
     pub dropped: Option<u64>,
-    /// Whether it counts nothing but what was sent here; else, all that passes it.
+    /// True if it counts only what was sent here; otherwise it counts everything that passes it.
     pub is_own: bool,
 }
 
@@ -92,7 +92,7 @@ fn hops(device: Option<&[Counter]>, host: &[Counter], socket_drops: u64) -> Vec<
     ]
 }
 
-/// Whether what the hops count is what is missing. They count of all programs, so that more is no contradiction.
+/// Describes whether the hops count exactly what is missing. They count all programs, so that a larger count is no contradiction.
 fn slot(missing: u64, is_bound: bool, hops: &[HopLoss]) -> String {
     let counted: u64 = hops.iter().filter_map(|hop| hop.dropped).sum();
     let bound = if is_bound { "at least " } else { "" };
@@ -153,8 +153,8 @@ pub fn receive_from(
     Ok(Receipt::of(&census, hops(device.as_deref(), &host_counters, receiver.socket_drops()), host_counters))
 }
 
-/// Counts what is in a capture: at a mirror port, or beside a receiver, which it is then compared with. Nothing is known of what the host
-/// has thrown away meanwhile.
+/// Counts what is in a capture, taken at a mirror port or next to a receiver whose counts it is then compared with. The host's losses
+/// meanwhile are unknown.
 ///
 /// # Errors
 /// When it is no capture, or cannot be read.

@@ -16,11 +16,11 @@ use crate::trial::{Judged, Schedule};
 
 /// Events are so close, as a fraction of the separation that saturates the output.
 const CLOSE: f64 = 0.1;
-/// A burst that overflows has so many times the events that are lost from.
+/// The ratio of the events of an overflowing burst to the number from which events are lost.
 const OVERFLOW: f64 = 1.3;
 /// Probes: this fraction of the events that are lossless.
 const PROBES: [f64; 4] = [0.25, 0.5, 0.75, 0.95];
-/// The pause is searched up to so many times what draining takes.
+/// The upper end of the search for the pause, as a multiple of the draining time.
 const SEARCHED: f64 = 3.0;
 /// The bracket of a pause is so narrow, as a fraction of what draining takes.
 const RESOLUTION: f64 = 0.02;
@@ -32,7 +32,7 @@ const ATTEMPTS: u32 = 3;
 /// A trial.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Attempt {
-    /// From the last event of the overflow to the first of the probe, s.
+    /// The time from the last event of the overflow to the first of the probe, s.
     pub pause_s: f64,
     /// Events of the probe.
     pub probe_events: u64,
@@ -49,7 +49,7 @@ pub struct Attempt {
 pub struct Probe {
     /// Events of the probe.
     pub events: u64,
-    /// What they fill, bytes in the device's accounting.
+    /// The bytes that they fill in the device's accounting.
     pub bytes: f64,
     /// The shortest pause after which nothing of it was lost, s; null where there was none such.
     pub lossless_pause_s: Option<f64>,
@@ -59,7 +59,7 @@ pub struct Probe {
     pub draining_s: f64,
 }
 
-/// How a device recovers.
+/// The recovery of a device.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Recovery {
     /// Sources that sent together.
@@ -72,7 +72,7 @@ pub struct Recovery {
     pub lossless_events: Option<u64>,
     /// Events of the burst that overflows; null where that is not known.
     pub overflow_events: Option<u64>,
-    /// By probe.
+    /// The results by probe.
     pub probes: Vec<Probe>,
     /// The pause of the largest probe, as a multiple of what draining takes; null where it is not known.
     pub of_draining: Option<f64>,
@@ -185,7 +185,7 @@ fn bisect(
     }
 }
 
-/// Whether nothing of a probe is lost behind this pause.
+/// Returns true if nothing of a probe is lost after this pause.
 fn recovers(
     rig: &mut Rig<'_>,
     found: &mut Recovery,

@@ -18,10 +18,10 @@ use thalweg_readout::pcap::{CapturedPayload, each_payload};
 use crate::generator::Spread;
 use crate::trial::{soon, wait_until};
 
-/// Lateness is kept of so many datagrams, the first ones: 8 bytes each.
+/// The number of datagrams of which lateness is kept, the first ones: 8 bytes each.
 const MOST_LATENESS: usize = 4 << 20;
 
-/// How a capture is sent.
+/// The settings for sending a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Only datagrams that went to this port.
@@ -30,7 +30,7 @@ pub struct Settings {
     pub speed: f64,
 }
 
-/// What was sent of a capture.
+/// The outcome of sending a capture.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Replayed {
     /// Datagrams that the kernel has taken.
@@ -39,7 +39,7 @@ pub struct Replayed {
     pub bytes: u64,
     /// Datagrams that it has not.
     pub failed: u64,
-    /// Datagrams of which the capture has a part only; they were not sent.
+    /// Datagrams that the capture holds only in part; they were not sent.
     pub incomplete: u64,
     /// Datagrams without a time, which were sent with the one before them.
     pub without_time: u64,
@@ -51,11 +51,11 @@ pub struct Replayed {
     pub unread: u64,
     /// Bytes of the file in which there is no packet.
     pub damaged_bytes: u64,
-    /// From the first datagram to the last in the capture, divided by the speed, s.
+    /// The time from the first datagram to the last in the capture, divided by the speed, s.
     pub asked_s: f64,
     /// The same as it was sent, s.
     pub took_s: f64,
-    /// How late datagrams were; null without any.
+    /// The lateness of datagrams; null without any.
     pub lateness: Option<Spread>,
     /// Why this is not what was asked for; empty where it is.
     pub remark: String,

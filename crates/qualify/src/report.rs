@@ -9,14 +9,14 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-/// Whether something is as good as it has to be.
+/// The judgement of a measured value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It is.
     Passes(String),
     /// It is not, or it is not known, and why.
     Fails(String),
-    /// Nothing was asked of it: what was found.
+    /// Nothing was required: what was found.
     Found(String),
     /// It is still measured.
     Measuring(String),
@@ -36,9 +36,9 @@ pub struct Table {
 /// A page.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was measured.
+    /// The name of the measurement.
     pub title: String,
-    /// What came of it.
+    /// The judgement of its result.
     pub verdict: Verdict,
     /// Parameters and results, name and value.
     pub facts: Vec<(String, String)>,
@@ -46,7 +46,7 @@ pub struct Report {
     pub pictures: Vec<(String, String)>,
     /// Tables.
     pub tables: Vec<Table>,
-    /// Everything, as JSON.
+    /// All results, as JSON.
     pub raw: String,
     /// Name of the file in which the raw data are saved.
     pub raw_name: &'static str,
@@ -142,7 +142,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// What a data address may hold: letters, digits and a few signs; everything else as %XX (RFC 3986).
+/// Encodes a text for a data address, which may hold letters, digits and a few signs; everything else becomes %XX (RFC 3986).
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 3 / 2);
     for byte in text.bytes() {

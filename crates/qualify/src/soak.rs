@@ -16,15 +16,15 @@ use crate::trial::Schedule;
 /// One trial.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SoakPoint {
-    /// Since the start, s.
+    /// The time since the start, s.
     pub at_s: f64,
     /// Datagrams that were sent.
     pub sent: u64,
     /// Datagrams that did not come.
     pub lost: u64,
-    /// Of them, those that the device or the receiving socket count; null where the device cannot be asked.
+    /// Of them, those that the device or the receiving socket counts; null where the device cannot be asked.
     pub counted: Option<u64>,
-    /// Where the trial was not sent as asked, or something stood still: why.
+    /// The reason, where the trial was not sent as asked, or something stood still.
     pub why: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Soak {
     pub load: f64,
     /// Events per second, of which each source sent one datagram.
     pub rate_hz: f64,
-    /// How long it took, s.
+    /// The duration, s.
     pub seconds: f64,
     /// Datagrams that were sent.
     pub sent: u64,
@@ -47,16 +47,16 @@ pub struct Soak {
     pub lost: u64,
     /// Datagrams by which losses and counts differ, over all trials; where the device cannot be asked, those that the socket does not count.
     pub unexplained: u64,
-    /// Where nothing was lost: with a confidence of 95 % fewer than this fraction is.
+    /// The upper limit of the lost fraction with a confidence of 95 %, where nothing was lost.
     pub loss_limit: Option<f64>,
     /// Trials that were not sent as asked, or in which something stood still.
     pub disturbed: u64,
-    /// By trial.
+    /// The results by trial.
     pub points: Vec<SoakPoint>,
 }
 
 impl Soak {
-    /// Whether nothing was lost that nobody counts.
+    /// Returns true if nothing was lost without being counted.
     pub fn passes(&self) -> bool {
         self.unexplained == 0 && self.sent > 0
     }
@@ -88,7 +88,7 @@ pub fn soak(
     };
     while soak.seconds < seconds {
         let judged = match rig.send(&Schedule::steady(rate_hz, trial_s.min(seconds))) {
-            // What there is by then is the result.
+            // The trials finished by then are the result.
             Err(RigError::Stopped) if !soak.points.is_empty() => break,
             judged => judged?,
         };

@@ -14,9 +14,9 @@ use super::reading::{HostFiles, bytes};
 use super::statistics::{self, UdpSpread};
 
 const CARDS: &str = "/sys/class/net";
-/// A receive ring should hold so many packets where it can.
+/// The packets that a receive ring should hold where it can.
 const RING_PACKETS: u32 = 4096;
-/// How long a card may wait before it interrupts, µs.
+/// The longest time that a card may wait before it interrupts, µs.
 const MOST_WAIT_US: u32 = 60;
 
 /// The cards that a run receives through; without addresses, all that are up.
@@ -43,7 +43,7 @@ pub(super) fn card_to(address: IpAddr) -> Option<String> {
         IpAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
     };
     let socket = UdpSocket::bind(any).ok()?;
-    // Nothing is sent: the kernel only looks up the way.
+    // Nothing is sent: the kernel only looks up the route.
     socket.connect((address, 9)).ok()?;
     card_of(socket.local_addr().ok()?.ip())
 }
@@ -86,7 +86,7 @@ pub(super) fn checks(files: &HostFiles, needs: &Needs, card: &str) -> Vec<Check>
     checks
 }
 
-/// What decides about the queue of a datagram.
+/// Checks what decides about the queue of a datagram.
 fn hashing(driver: &DriverSettings, card: &str, spread: Result<UdpSpread, String>) -> Check {
     let why = "many drivers choose the queue of a datagram by its addresses alone: all boards behind one address then come to one queue, and to one core. Fragments have no ports: never with IP fragments";
     let check = of("hash of UDP", card, Severity::Warning, why)
@@ -103,7 +103,7 @@ fn hashing(driver: &DriverSettings, card: &str, spread: Result<UdpSpread, String
     }
 }
 
-/// Whether rules may lead flows to queues.
+/// Checks whether rules may lead flows to queues.
 fn steering(driver: &DriverSettings, card: &str) -> Check {
     let why = "a rule leads the port of some boards to a queue, and so to a core (`ethtool -N CARD flow-type udp4 dst-port PORT action QUEUE`); `backend = \"xdp\"` reads all queues and needs none";
     let check = of("flow steering", card, Severity::Information, why);
@@ -114,7 +114,7 @@ fn steering(driver: &DriverSettings, card: &str) -> Check {
     }
 }
 
-/// Who stamps packets.
+/// Checks where packets are stamped.
 fn stamping(card: &str, stamped: Result<&'static str, String>) -> Check {
     let why = "stamps of the card are those of its arrival; stamps of the kernel have the delay of the core that took it";
     let check = of("stamps of received packets", card, Severity::Information, why);

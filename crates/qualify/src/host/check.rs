@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::fix::Fix;
 
-/// What happens to a run where a check is bad.
+/// The effect on a run of a bad check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing by itself: good to know.
+    /// No effect by itself: good to know.
     Information,
     /// It is slower, or loses data in bursts.
     Warning,
@@ -22,7 +22,7 @@ pub enum Severity {
     Error,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -37,21 +37,21 @@ pub enum Verdict {
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Check {
-    /// What is looked at, with the network card or the address that it is of: `ring (eth0)`.
+    /// The subject of the check, with its network card or address: `ring (eth0)`.
     pub name: String,
-    /// What is there, with its unit; of what is not known, why.
+    /// The value found, with its unit; for an unknown value, the reason.
     pub value: String,
-    /// What would do.
+    /// The value that would do.
     pub wanted: String,
-    /// What it is for.
+    /// The purpose.
     pub why: String,
-    /// What sets it; empty where it is good, and where no command can.
+    /// The command that sets it; empty where it is good, and where no command can.
     pub command: String,
-    /// How that survives the next start of the host; empty where there is no command.
+    /// How the setting survives the next start of the host; empty where there is no command.
     pub kept_by: String,
-    /// What happens where it is bad.
+    /// The effect of a bad value.
     pub severity: Severity,
-    /// Whether it is.
+    /// The result of the check.
     pub verdict: Verdict,
     #[serde(skip)]
     #[schemars(skip)]
@@ -59,7 +59,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check of which nothing is known yet.
+    /// Returns a check without a result yet.
     pub(super) fn of(name: impl Into<String>, severity: Severity, why: &str) -> Check {
         Check {
             name: name.into(),
@@ -74,18 +74,18 @@ impl Check {
         }
     }
 
-    /// What would do, in words.
+    /// Sets a description of what would do.
     pub(super) fn wanting(self, wanted: impl Into<String>) -> Check {
         Check { wanted: wanted.into(), ..self }
     }
 
-    /// What was found, and whether it will do.
+    /// Sets what was found, and whether it will do.
     pub(super) fn found(self, value: impl Into<String>, is_good: bool) -> Check {
         let verdict = if is_good { Verdict::Good } else { Verdict::Bad };
         Check { value: value.into(), verdict, ..self }
     }
 
-    /// What was found, where nothing says whether it will do.
+    /// Sets what was found, where nothing says whether it will do.
     pub(super) fn noted(self, value: impl Into<String>) -> Check {
         Check { value: value.into(), ..self }
     }
@@ -95,7 +95,7 @@ impl Check {
         Check { value: format!("unknown: {why}"), verdict: Verdict::Unknown, ..self }
     }
 
-    /// What sets it, if it is bad.
+    /// Sets the fix of a bad value.
     pub(super) fn fixed_by(self, fix: Fix) -> Check {
         if self.verdict != Verdict::Bad {
             return self;
@@ -103,7 +103,7 @@ impl Check {
         Check { command: fix.command(), kept_by: fix.kept_by().to_owned(), fix: Some(fix), ..self }
     }
 
-    /// Whether data will be lost.
+    /// Returns true if data will be lost.
     pub fn is_error(&self) -> bool {
         self.verdict == Verdict::Bad && self.severity == Severity::Error
     }
@@ -117,7 +117,7 @@ impl Check {
         }
     }
 
-    /// What sets it, where something does and it is needed.
+    /// Returns the fix, where there is one and it is needed.
     pub fn fix(&self) -> Option<&Fix> {
         self.fix.as_ref()
     }

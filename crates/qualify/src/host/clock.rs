@@ -1,4 +1,4 @@
-//! Whether the host's clock is held to others'.
+//! Checks whether the host's clock is held to others'.
 //!
 //! ```text
 //!  adjtimex(2) ─► synchronised, error ─► Check          /sys/class/ptp ─► clocks of cards ─► Check
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::check::{Check, Severity};
 use super::reading::HostFiles;
 
-/// What is known of the time of day that a host has.
+/// The knowledge about a host's time of day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockState {
@@ -19,14 +19,14 @@ pub enum ClockState {
         /// It is wrong by so much at most, as the kernel says.
         error_us: u64,
     },
-    /// Nobody holds it.
+    /// The clock is not disciplined.
     Free,
     /// The kernel cannot be asked.
     Unknown,
 }
 
 impl ClockState {
-    /// Of this host, now.
+    /// Reads the state of this host's clock, now.
     pub fn read() -> ClockState {
         match kernel_clock() {
             Ok((true, error_us)) => ClockState::Held { error_us: error_us.max(0) as u64 },
@@ -41,7 +41,7 @@ pub(super) fn checks(files: &HostFiles) -> Vec<Check> {
     vec![synchronised(kernel_clock()), card_clocks(files)]
 }
 
-/// What the kernel knows of its clock: whether somebody disciplines it, and by how much it may be wrong, µs.
+/// Returns the kernel's knowledge of its clock: whether it is disciplined, and by how much it may be wrong, µs.
 fn kernel_clock() -> std::io::Result<(bool, i64)> {
     // SAFETY: `timex` is plain numbers, for which zeros are valid; with `modes` 0 the kernel only reads, and writes into it.
     let (status, clock) = unsafe {

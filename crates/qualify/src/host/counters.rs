@@ -1,4 +1,4 @@
-//! What the host has thrown away, at which place, and since when.
+//! Counters of what the host has thrown away: at which place, and since when.
 //!
 //! ```text
 //!  HostCounters ─────► datagrams that found no room in a socket, or whose checksum was wrong; packets that found none on the way to one
@@ -21,18 +21,18 @@ pub struct Counter {
     pub total: u64,
 }
 
-/// Of a network card.
+/// The counters of a network card.
 const OF_CARD: [&str; 6] =
     ["rx_dropped", "rx_missed_errors", "rx_fifo_errors", "rx_crc_errors", "rx_frame_errors", "tx_dropped"];
 
 impl Counter {
-    /// Whether something was thrown away; that a round of the kernel ended early is none.
+    /// Returns true if something was thrown away; a round of the kernel that ended early is no loss.
     fn is_loss(&self) -> bool {
         self.total > 0 && self.name != "host_softnet_squeezed"
     }
 }
 
-/// What was thrown away, in a line; `None` where nothing was.
+/// Describes what was thrown away, in a line; `None` where nothing was.
 pub fn losses_in_words(counters: &[Counter]) -> Option<String> {
     let lost = counters.iter().filter(|counter| counter.is_loss());
     let words: Vec<String> = lost.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
@@ -65,7 +65,8 @@ impl LossCounters {
         LossCounters(counters)
     }
 
-    /// What was thrown away between `start` and these. Of network cards, which are many, those that threw nothing away are left out.
+    /// Returns what was thrown away between `start` and these. Of network cards, which are many, those that threw nothing away are left
+    /// out.
     pub fn since(&self, start: &LossCounters) -> Vec<Counter> {
         let grown = |now: &Counter| {
             let before = start.0.iter().find(|own| own.name == now.name).map_or(0, |own| own.total);

@@ -1,4 +1,4 @@
-//! What the driver of a network card reports: rings, coalescing, queues, offloads, flow control.
+//! The reports of a network card's driver: rings, coalescing, queues, offloads, flow control.
 //!
 //! ```text
 //!  card ─► genetlink "ethtool" ─► DriverSettings, PAUSE frames; each part is known, or why it is not
@@ -27,7 +27,7 @@ pub(super) struct Ring {
     pub most: u32,
 }
 
-/// How long a card waits before it interrupts.
+/// The time that a card waits before it interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Coalescing {
     pub rx_usecs: u32,
@@ -35,7 +35,7 @@ pub(super) struct Coalescing {
     pub is_adaptive: bool,
 }
 
-/// What a driver reports. A part that it does not report is an error in words.
+/// The settings that a driver reports. A part that it does not report is an error in words.
 #[derive(Clone, Debug)]
 pub(super) struct DriverSettings {
     pub ring: Result<Ring, String>,
@@ -44,7 +44,7 @@ pub(super) struct DriverSettings {
     pub queues: Result<(u32, u32), String>,
     /// Offloads that are on, by the kernel's names (`rx-gro`, `rx-lro`, …).
     pub offloads: Result<Vec<String>, String>,
-    /// Whether PAUSE frames are obeyed, and sent.
+    /// True if PAUSE frames are obeyed, and true if they are sent.
     pub pause: Result<(bool, bool), String>,
 }
 
@@ -75,7 +75,7 @@ impl DriverSettings {
     }
 }
 
-/// PAUSE frames that a card has received and sent since it was started.
+/// Returns the PAUSE frames that a card has received and sent since it was started.
 ///
 /// # Errors
 /// Why its driver does not say it, in words.
@@ -102,7 +102,7 @@ fn asked_in_time<A: Send, F: Future<Output = Result<A, String>>>(
     joined.unwrap_or_else(|_| Err("asking the driver has failed: a defect, please report it".to_owned()))
 }
 
-/// What one card answers; `attributes` takes them out of the message.
+/// Requests the answer of one card; `attributes` takes its attributes out of the message.
 async fn answer<M>(
     asked: Result<impl Stream<Item = Result<M, EthtoolError>>, EthtoolError>,
     attributes: impl Fn(M) -> Vec<EthtoolAttr>,

@@ -1,4 +1,4 @@
-//! What sets a value of the host, as text for people and as something that can be done.
+//! Fixes for values of the host, as text for people and as an operation that can be run.
 //!
 //! ```text
 //!  Fix ─┬► command  "sysctl -w net.core.rmem_max=67108864"       printed
@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where values of sysctl are kept over a start of the host.
+/// The file that keeps values of sysctl over a start of the host.
 pub const SYSCTL_FILE: &str = "/etc/sysctl.d/90-thalweg.conf";
 
 /// Sets one value.
@@ -32,9 +32,9 @@ pub enum FixError {
     Write {
         /// The file.
         path: String,
-        /// What was to be in it.
+        /// The value to be written.
         value: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// A program could not be started.
@@ -42,7 +42,7 @@ pub enum FixError {
     Start {
         /// The whole line.
         command: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// A program has failed.
@@ -50,7 +50,7 @@ pub enum FixError {
     Failed {
         /// The whole line.
         command: String,
-        /// What it said.
+        /// The output of the command.
         said: String,
     },
 }
@@ -71,7 +71,7 @@ impl Fix {
         }
     }
 
-    /// How it survives the next start of the host.
+    /// Describes how it survives the next start of the host.
     pub fn kept_by(&self) -> &'static str {
         match self {
             Fix::Sysctl(..) => "a line in /etc/sysctl.d/90-thalweg.conf",

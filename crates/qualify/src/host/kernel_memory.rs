@@ -1,4 +1,4 @@
-//! What the kernel reports of memory, in `/proc/meminfo` and `/proc/self/status`.
+//! Reads the kernel's report of memory, in `/proc/meminfo` and `/proc/self/status`.
 //!
 //! ```text
 //!  MemTotal:       16384 kB  ─► bytes

@@ -10,7 +10,7 @@ use super::kernel_memory;
 use super::needs::Needs;
 use super::reading::{HostFiles, bytes};
 
-/// Of the host's memory, so much should be free.
+/// The fraction of the host's memory that should be free.
 const FREE_SHARE: f64 = 0.05;
 /// The kernel may keep so much back from the disk before it makes the writer wait.
 const MOST_DIRTY_BYTES: u64 = 2 << 30;

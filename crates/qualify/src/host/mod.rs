@@ -36,12 +36,12 @@ pub use pause::{PauseCounts, PauseReading};
 pub use reading::HostFiles;
 pub use socket::charge_bytes;
 
-/// What may be tried beside reading.
+/// Probes that may be run in addition to reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Nothing.
+    /// No probe.
     Nothing,
-    /// The way to each board: short and long datagrams to a port that nobody listens on.
+    /// A probe of the route to each board: short and long datagrams to a port without a listener.
     Ways,
 }
 
@@ -65,7 +65,7 @@ pub fn checks(files: &HostFiles, needs: &Needs, probe: Probe) -> Vec<Check> {
     checks
 }
 
-/// What the kernel has thrown away since the host started.
+/// Checks what the kernel has thrown away since the host started.
 fn dropped(counters: &LossCounters) -> Check {
     let why = "datagrams and packets that found no room since the host started: a run's own are the difference over the run, and in its record";
     let shown = counters.all().iter().filter(|counter| counter.name.starts_with("host_"));

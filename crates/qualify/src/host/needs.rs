@@ -1,4 +1,4 @@
-//! What a run asks of its host, as far as its configuration says it.
+//! The needs of a run that its configuration states.
 //!
 //! ```text
 //!  configuration ─► Needs ─► what is wanted of buffers, cards, disk
@@ -8,10 +8,10 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-/// What is asked of the kernel for datagrams where nothing else is said.
+/// The receive buffer requested for datagrams where nothing else is said, bytes.
 pub const RECEIVE_BUFFER_BYTES: u64 = 64 << 20;
 
-/// What a run needs.
+/// The needs of a run.
 #[derive(Clone, Debug)]
 pub struct Needs {
     /// Sockets for datagrams.
@@ -22,7 +22,7 @@ pub struct Needs {
     pub receive_buffers_bytes: u64,
     /// The longest datagram that is taken, bytes of payload.
     pub datagram_bytes: u64,
-    /// What the busiest socket receives, bytes of payload per second; `None` where the configuration does not say it.
+    /// The rate of the busiest socket, bytes of payload per second; `None` where the configuration does not say it.
     pub socket_bytes_per_s: Option<f64>,
     /// Payload of a datagram at that rate, bytes.
     pub payload_bytes: u64,
@@ -30,11 +30,11 @@ pub struct Needs {
     pub streams: u64,
     /// Addresses of boards and of sockets: which network cards are looked at. Empty: all that are up.
     pub addresses: Vec<IpAddr>,
-    /// Of those, the addresses of boards, to which the way is probed.
+    /// Of those, the addresses of boards, to which the route is probed.
     pub boards: Vec<IpAddr>,
-    /// Where is recorded.
+    /// The directory of the recording.
     pub directory: Option<PathBuf>,
-    /// How long the disk lasts, seconds, where a run that writes to it knows.
+    /// The time that the disk lasts, seconds, where a run that writes to it knows.
     pub disk_left_s: Option<f64>,
     /// Memory that the run takes, bytes, where it is known.
     pub memory_bytes: Option<u64>,
@@ -63,7 +63,7 @@ impl Default for Needs {
 }
 
 impl Needs {
-    /// Whether datagrams are received at all.
+    /// Returns true if datagrams are received at all.
     pub(super) fn has_datagrams(&self) -> bool {
         self.datagram_sockets > 0
     }

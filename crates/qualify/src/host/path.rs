@@ -13,9 +13,9 @@ use thalweg_transport::{PathAnswer, probe_path};
 use super::check::{Check, Severity};
 use super::needs::Needs;
 
-/// Ways that are tried at most: of many boards, those behind one switch are alike.
+/// The most routes that are tried: of many boards, those on one switch are alike.
 const MOST_PROBED: usize = 8;
-/// For an answer.
+/// The time to wait for an answer.
 const WAIT: Duration = Duration::from_millis(200);
 
 /// A check for each board, the first of them.

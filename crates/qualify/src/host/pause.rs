@@ -17,13 +17,13 @@ use super::{ethtool, statistics};
 /// Words in the names that drivers give to their counts of flow control.
 const NAMES: [&str; 5] = ["pause", "xon", "xoff", "flow_control", "flow_ctrl"];
 
-/// What a card counts, or why that is not known.
+/// The counts of a card, or why they are not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseCounts {
     /// Its counts, since the card was started.
     Known(Vec<Counter>),
-    /// Why there are none, in words.
+    /// The counts are unknown, for this reason.
     Unknown(String),
 }
 
@@ -32,7 +32,7 @@ pub enum PauseCounts {
 pub struct PauseReading {
     /// The card, or the address whose card was not found.
     pub card: String,
-    /// What it counts.
+    /// The counts.
     pub counts: PauseCounts,
 }
 
@@ -48,7 +48,7 @@ impl PauseReading {
         }
     }
 
-    /// The counts that differ from those of `before`, each with by how much; a count that fell counts from 0 again.
+    /// Returns the counts that differ from those of `before`, each with its difference; a count that fell counts from 0 again.
     ///
     /// # Errors
     /// When one of the readings is not known, or is of another card: why, in words.
@@ -81,7 +81,7 @@ fn counts(card: &str) -> PauseCounts {
     }
 }
 
-/// Of the driver's own counts, those of flow control; the driver has answered `why` before.
+/// Selects the counts of flow control among the driver's own; the driver has answered `why` before.
 fn of_driver(own: Result<Vec<Counter>, String>, why: &str) -> PauseCounts {
     let all = match own {
         Ok(all) => all,

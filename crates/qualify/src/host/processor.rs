@@ -9,9 +9,9 @@ use super::fix::Fix;
 use super::reading::HostFiles;
 
 const CORES: &str = "/sys/devices/system/cpu";
-/// A core may take so long to wake, µs.
+/// The longest time that a core may take to wake, µs.
 const MOST_WAKING_US: u64 = 10;
-/// Of the time in which somebody waits for a core, percent.
+/// The most of the time in which a thread may wait for a core, percent.
 const MOST_PRESSURE: f64 = 5.0;
 
 /// All checks of cores.
@@ -22,7 +22,7 @@ pub(super) fn checks(files: &HostFiles) -> Vec<Check> {
     checks
 }
 
-/// What a file of each core says, each word once.
+/// Returns the different words of a file that each core has.
 fn words_of_cores(files: &HostFiles, file: &str) -> Vec<String> {
     let is_core = |name: &String| name.strip_prefix("cpu").is_some_and(|rest| rest.parse::<u32>().is_ok());
     let cores = files.names(CORES).into_iter().filter(is_core);

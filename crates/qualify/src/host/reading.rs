@@ -1,4 +1,4 @@
-//! What the kernel says in files, below a root that tests make themselves.
+//! Reads the kernel's files, below a root that tests make themselves.
 //!
 //! ```text
 //!  /proc, /sys ─► text, number, numbers ─► or Unread: there is no such file, or it says something else
@@ -38,7 +38,7 @@ impl HostFiles {
         HostFiles { root: root.to_owned() }
     }
 
-    /// Where `path` (`/proc/…`) is.
+    /// Returns the location of `path` (`/proc/…`).
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }

@@ -15,11 +15,11 @@ use super::fix::Fix;
 use super::needs::Needs;
 use super::reading::{HostFiles, Unread, bytes};
 
-/// A reader that has a core of its own may stand still for so long.
+/// The time for which a reader that has a core of its own may stand still, s.
 const STALL_S: f64 = 0.02;
 /// The capability that lets a program have larger receive buffers than others.
 const CAP_NET_ADMIN: u32 = 12;
-/// Of `net.ipv4.udp_mem`, the unit.
+/// The unit of `net.ipv4.udp_mem`.
 const PAGE_BYTES: u64 = 4096;
 
 /// All checks of sockets.
@@ -63,7 +63,8 @@ fn has_capability(status: &str, capability: u32) -> bool {
         .is_some_and(|bits| bits >> capability & 1 == 1)
 }
 
-/// What datagrams in a socket of this host that asks for so much may take, as the kernel charges them: twice what was granted (socket(7)).
+/// Returns the bytes that datagrams may take in a socket of this host with this request, as the kernel charges them: twice what was granted
+/// (socket(7)).
 fn granted_bytes(asked: u64) -> std::io::Result<u64> {
     let socket = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("[::1]:0"))?;
     let buffer = ReceiveBuffer::ask(socket.as_fd(), usize::try_from(asked).unwrap_or(usize::MAX))?;

@@ -1,4 +1,5 @@
-//! What a driver reports that netlink does not: its own counts (`ethtool -S`), how UDP is spread (`-n … rx-flow-hash udp4`), who is stamped.
+//! The reports of a driver that netlink lacks: its own counts (`ethtool -S`), the spread of UDP (`-n … rx-flow-hash udp4`), stamped
+//! packets.
 //!
 //! ```text
 //!  card ─► SIOCETHTOOL: how many ─► names, 32 bytes each ─► counts, 8 bytes each ─► [Counter]
@@ -11,7 +12,7 @@ use std::os::fd::AsRawFd;
 
 use super::counters::Counter;
 
-/// Of linux/ethtool.h.
+/// A constant of linux/ethtool.h.
 const GET_SET_INFO: u32 = 0x37;
 const GET_STRINGS: u32 = 0x1b;
 const GET_STATISTICS: u32 = 0x1d;
@@ -56,7 +57,7 @@ impl Driver<'_> {
     }
 }
 
-/// Two numbers as they lie one behind the other in a struct of the kernel.
+/// Joins two numbers as they lie one after the other in a struct of the kernel.
 fn pair(first: u32, second: u32) -> u64 {
     let ([a, b, c, d], [e, f, g, h]) = (first.to_ne_bytes(), second.to_ne_bytes());
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
@@ -68,7 +69,7 @@ fn first(word: u64) -> usize {
     u32::from_ne_bytes([a, b, c, d]) as usize
 }
 
-/// What decides about the queue of a UDP packet over IPv4.
+/// The fields that decide about the queue of a UDP packet over IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UdpSpread {
     /// Addresses and ports.
@@ -77,7 +78,7 @@ pub(super) enum UdpSpread {
     ByAddresses,
 }
 
-/// How a card spreads UDP over its queues.
+/// Returns how a card spreads UDP over its queues.
 ///
 /// # Errors
 /// Why its driver does not say it, in words.
@@ -89,7 +90,7 @@ pub(super) fn udp_spread(card: &str) -> Result<UdpSpread, String> {
     Ok(if words[1] & PORTS == PORTS { UdpSpread::ByPorts } else { UdpSpread::ByAddresses })
 }
 
-/// Which received packets a card stamps, in words.
+/// Describes which received packets a card stamps.
 ///
 /// # Errors
 /// Why its driver does not say it, in words.
@@ -110,7 +111,7 @@ fn asked(card: &str) -> Result<Driver<'_>, String> {
     Ok(Driver { socket, card })
 }
 
-/// All counts of a card, by the names of its driver.
+/// Returns all counts of a card, by the names of its driver.
 ///
 /// # Errors
 /// Why its driver does not say them, in words.

@@ -3,7 +3,7 @@
 //! ```text
 //!  directory ─► statvfs, /proc/self/mounts ─► Check …
 //! ```
-//! How fast it writes is not read but measured, and not here.
+//! The write rate is not read but measured, and not here.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use super::check::{Check, Severity};
 use super::needs::Needs;
 use super::reading::HostFiles;
 
-/// A recording should find room for so long, s.
+/// The time for which a recording should find space, s.
 const LEAST_S: f64 = 3600.0;
 
 /// All checks of the recording's disk.

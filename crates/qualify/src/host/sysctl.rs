@@ -10,7 +10,7 @@ use super::fix::Fix;
 use super::needs::Needs;
 use super::reading::{HostFiles, Unread};
 
-/// What a number should be.
+/// The required value of a number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
     AtLeast(i64),

@@ -10,7 +10,7 @@ use super::reading::{HostFiles, Unread};
 /// A table that is fuller than this overflows with the next program that opens many flows.
 const MOST_FILLED: f64 = 0.5;
 
-/// Whether flows are tracked, and whether there is room for more.
+/// Checks whether flows are tracked, and whether there is room for more.
 pub(super) fn check(files: &HostFiles) -> Check {
     let why = "every packet is looked up in a table of flows, and what finds that full is thrown away, which no socket counts: rules in `raw prerouting` with `notrack` take data ports out of it";
     let check = Check::of("connection tracking", Severity::Warning, why)
@@ -21,7 +21,7 @@ pub(super) fn check(files: &HostFiles) -> Check {
             let is_roomy = flows as f64 <= MOST_FILLED * most as f64;
             check.found(format!("{flows} flows of {most} in this network namespace"), is_roomy)
         }
-        // Where other values of the network can be read.
+        // Only where other values of the network can be read.
         (Err(Unread::Missing(_)), _) if files.number::<u64>("/proc/sys/net/core/rmem_max").is_ok() => {
             check.found("none: this kernel tracks no flows here", true)
         }

@@ -20,9 +20,9 @@ pub enum HopError {
     Value {
         /// The value's name.
         what: &'static str,
-        /// What was given.
+        /// The value given.
         found: f64,
-        /// What can be given.
+        /// The values allowed.
         allowed: &'static str,
     },
     /// Triggers that cannot be.
@@ -73,7 +73,7 @@ impl Hop {
         self.links
     }
 
-    /// What each source sends at a trigger.
+    /// Returns the frame that each source sends at a trigger.
     pub fn frame(&self) -> Frame {
         self.frame
     }
@@ -89,7 +89,7 @@ impl Hop {
         Edge { queue: self.queue, event_bytes }
     }
 
-    /// How long a frame takes on its link, in seconds: events cannot be closer.
+    /// Returns the time that a frame takes on its link, in seconds: events cannot be closer.
     pub fn link_time_s(&self) -> f64 {
         f64::from(self.frame.wire_bytes()) / self.link_bytes_per_s
     }

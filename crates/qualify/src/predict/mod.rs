@@ -1,4 +1,4 @@
-//! What a planned experiment asks of a hop, before it is bought.
+//! Predicts the demands of a planned experiment on a hop, before the hop is bought.
 //!
 //! ```text
 //!  links × payload, rates, depth ─► Hop ─┬─► load, static limit, longest burst     closed forms
@@ -26,7 +26,7 @@ use serde::Serialize;
 /// The load below which the heavy-traffic approximation is no good.
 pub const HEAVY_TRAFFIC_LOAD: f64 = 0.7;
 
-/// What limits the triggers.
+/// The limit of the triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bottleneck {
@@ -36,11 +36,11 @@ pub enum Bottleneck {
     Output,
     /// The depth of the buffer: the output would carry the mean rate.
     Buffer,
-    /// Nothing: no loss is expected.
+    /// No limit: no loss is expected.
     None,
 }
 
-/// What is predicted of one hop.
+/// The prediction for one hop.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Prediction {
     /// Sources, each with a link of its own.
@@ -49,7 +49,7 @@ pub struct Prediction {
     pub frame_bytes: u32,
     /// Triggers per second before dead time.
     pub offered_rate_hz: f64,
-    /// Triggers per second behind dead time.
+    /// Triggers per second after dead time.
     pub accepted_rate_hz: f64,
     /// Fraction of the time that each link is busy; above 1 its source sends more than it carries.
     pub link_load: f64,
@@ -61,21 +61,21 @@ pub struct Prediction {
     pub saturation_separation_s: f64,
     /// Events that the buffer holds when nothing drains.
     pub depth_events: f64,
-    /// For how long the buffer holds the mean rate when nothing drains, in seconds.
+    /// The time for which the buffer holds the mean rate when nothing drains, in seconds.
     pub depth_s: f64,
     /// Events back to back at the links' rate that lose nothing; `None` when any number does.
     pub events_back_to_back: Option<u64>,
     /// The probability that a trigger finds the queue full, by the heavy-traffic approximation, whose queue has no limit:
     /// larger than what is simulated, by up to ten times. `None` where it does not hold.
     pub full_probability: Option<f64>,
-    /// What is lost by simulation.
+    /// The loss by simulation.
     pub simulated: Simulated,
-    /// What limits the triggers.
+    /// The limit of the triggers.
     pub bottleneck: Bottleneck,
 }
 
 impl Prediction {
-    /// Predicts a hop under triggers, with a simulation of so many of them.
+    /// Predicts a hop under triggers, with a simulation of `simulated_triggers` of them.
     ///
     /// # Errors
     /// When there can be no such triggers.

@@ -62,7 +62,7 @@ pub fn bytes_per_second(text: &str) -> Result<f64, QuantityError> {
     }
 }
 
-/// The number, and what stands behind it.
+/// Splits the number from what follows it.
 fn split<'a>(text: &'a str, example: &'static str) -> Result<(f64, &'a str), QuantityError> {
     let trimmed = text.trim();
     // The longest beginning that is a number: `1e9` has an e in it, and `1e` is none.

@@ -13,7 +13,7 @@ use thalweg_frontend::trigger::SettingsError;
 use super::{Hop, Triggers};
 use crate::switch::burst::frames_that_fit;
 
-/// What happened in a simulation.
+/// The result of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Simulated {
     /// Triggers that were simulated.
@@ -45,7 +45,7 @@ impl Simulated {
     }
 }
 
-/// Simulates so many triggers.
+/// Simulates `count` triggers.
 ///
 /// # Errors
 /// When there can be no such triggers.

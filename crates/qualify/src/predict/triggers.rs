@@ -11,12 +11,12 @@ use thalweg_frontend::trigger::{Kind, Program, Settings, SettingsError};
 
 use super::HEAVY_TRAFFIC_LOAD;
 
-/// How triggers lie in time.
+/// The distribution of triggers in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Process {
-    /// At equal distances.
+    /// Equal distances.
     Constant,
-    /// At random, with a time behind each trigger in which there is no other.
+    /// Random times, with a time after each trigger in which there is no other.
     Poisson {
         /// That time, in nanoseconds.
         dead_time_ns: u64,
@@ -26,16 +26,16 @@ pub enum Process {
 /// Triggers of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Triggers {
-    /// How many per second, before dead time.
+    /// The number of triggers per second, before dead time.
     pub rate_hz: f64,
-    /// How they lie in time.
+    /// The distribution in time.
     pub process: Process,
     /// The same seed gives the same times.
     pub seed: u64,
 }
 
 impl Triggers {
-    /// The rate behind dead time, per second.
+    /// Returns the rate after dead time, per second.
     pub fn accepted_rate_hz(&self) -> f64 {
         self.rate_hz / (1.0 + self.rate_hz * self.dead_time_s())
     }

@@ -31,7 +31,7 @@ const NOT_OPEN: &str = "no sources are open";
 /// A trial takes no longer, s.
 const MOST_SECONDS: f64 = 3600.0;
 
-/// What is asked of a host.
+/// A request to a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -48,24 +48,24 @@ pub enum Request {
 pub struct Opening {
     /// The run that all hosts are part of.
     pub run: u64,
-    /// Where they send to.
+    /// The address that they send to.
     pub to: SocketAddr,
     /// The number of the first.
     pub first: u16,
-    /// How many.
+    /// The number of sources.
     pub sources: u16,
     /// Payload of each datagram, bytes.
     pub datagram_bytes: u32,
 }
 
-/// What is to be sent, and from when on.
+/// An order to send, with the time at which to begin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Order {
     /// The number of the trial.
     pub trial: u32,
-    /// So many of the sources, from the first on.
+    /// The number of sources that send, from the first on.
     pub sources: u32,
-    /// When.
+    /// The triggers to send at.
     pub what: What,
     /// The time of day of the start, ns since 1970; null: at once.
     pub start_unix_ns: Option<u64>,
@@ -75,13 +75,13 @@ pub struct Order {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// Of a trial.
+    /// The schedule of a trial.
     Schedule(Schedule),
-    /// Of a trigger program, so many of its triggers; every source says its end behind the last.
+    /// A trigger program, and how many of its triggers to send; every source sends its end after the last.
     Program(Box<Settings>, u64),
 }
 
-/// What a host answers.
+/// The answer of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -115,21 +115,21 @@ pub(super) fn hear<M: DeserializeOwned>(reader: &mut impl BufRead, most_bytes: u
     })
 }
 
-/// As [`hear`], of an answer.
+/// Reads an answer, like [`hear`].
 pub(super) fn hear_answer(reader: &mut impl BufRead) -> io::Result<Option<Answer>> {
     hear(reader, MOST_ANSWER_BYTES)
 }
 
-/// Where sources of a host are, and to whom they may send.
+/// The addresses of a host's sources, and the receiver that they may send to.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Their address, and the port of the first; port 0 takes any.
     pub from: SocketAddr,
-    /// The only receiver that they send to; unless it is named, whoever controls them.
+    /// The only receiver that they send to; unless it is named, the host that controls them.
     pub receiver: Option<IpAddr>,
 }
 
-/// Serves coordinators, one after the other, until the listener fails. `seen` is given what happens, in words.
+/// Serves coordinators, one after the other, until the listener fails. Describes each event to `seen`.
 ///
 /// # Errors
 /// When no connection can be accepted any more.
@@ -197,7 +197,7 @@ fn open(opening: &Opening, peer: SocketAddr, place: Place) -> Result<Emitter, St
     opened.map(|emitter| emitter.numbered_from(*first)).map_err(|error| format!("sources at {from}: {error}"))
 }
 
-/// The address of each source: the first, and those behind it, a port for each; port 0 takes any.
+/// Returns the address of each source: a port for each, from that of the first on; port 0 takes any.
 ///
 /// # Errors
 /// When there are not as many ports, in words.
@@ -224,7 +224,7 @@ fn send(emitter: &mut Emitter, order: &Order) -> Result<Emission, String> {
     }
 }
 
-/// The times of the first triggers of a program, from the first on.
+/// Returns the times of the first `most` triggers of a program.
 ///
 /// # Errors
 /// When its settings are invalid, in words.

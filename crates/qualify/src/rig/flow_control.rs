@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::host::PauseReading;
 
-/// What PAUSE did while something was measured.
+/// The effect of PAUSE during a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseState {
@@ -19,18 +19,18 @@ pub enum PauseState {
     NoCard,
     /// The counts of all cards stood still.
     Still,
-    /// Some count moved: somebody waited, and what was measured is not the buffer.
+    /// Some count moved: a sender was delayed, and the measurement is not that of the buffer.
     Moved,
-    /// No count is known to have moved, and those of some card cannot be read.
+    /// No count is known to have moved, and the counts of at least one card cannot be read.
     Unknown,
 }
 
 /// The same, and which cards say it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FlowControl {
-    /// What it did.
+    /// The effect.
     pub state: PauseState,
-    /// Which counts moved, or why they are not known, in words.
+    /// A description of which counts moved, or why they are not known.
     pub words: String,
 }
 
@@ -70,7 +70,7 @@ impl FlowControl {
         FlowControl { state, words }
     }
 
-    /// Why nothing that was measured counts; `None` where no card says that somebody waited.
+    /// Returns why the measurement does not count; `None` where no card reports that a sender was delayed.
     pub fn fault(&self) -> Option<String> {
         (self.state == PauseState::Moved).then(|| {
             format!(

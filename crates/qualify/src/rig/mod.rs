@@ -33,9 +33,9 @@ use crate::trial::{
 };
 use control::Opening;
 
-/// Where the sources of a testbed send to.
+/// The port that the sources of a testbed send to.
 const PORT: u16 = 50_000;
-/// A scheduler may keep a thread for so long: what comes later than the queue takes to drain, and this, does not come any more.
+/// The longest time for which a scheduler may keep a thread: a datagram later than this and the draining time of the queue is lost.
 const LONGEST_STALL: Duration = Duration::from_millis(150);
 /// The rate of an output is measured over this time at least, s.
 const RATE_SPAN_S: f64 = 0.5;
@@ -47,10 +47,10 @@ const MOST_RATE_EVENTS: u64 = 1 << 21;
 /// Why nothing can be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum RigError {
-    /// No device.
+    /// There is no device.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// No frame is that long.
+    /// The payload is too long for a frame.
     #[error(transparent)]
     Payload(#[from] PayloadTooLong),
     /// The sources cannot send, or the receiver cannot count.
@@ -72,7 +72,7 @@ pub enum RigError {
     NoOverload {
         /// So many.
         events: u64,
-        /// From so many.
+        /// The number of sources.
         sources: u32,
     },
     /// The same, because senders waited.
@@ -93,31 +93,31 @@ pub struct Hosts {
     pub receiver: SocketAddr,
     /// The hosts that send, where they are controlled.
     pub controls: Vec<SocketAddr>,
-    /// Sources on each of them, which are stacked behind its input of the device.
+    /// Sources on each of them, which are stacked on its input of the device.
     pub sources_per_host: u16,
     /// UDP payload of each datagram, bytes.
     pub datagram_bytes: u32,
     /// The rate of the output that leads to the receiver, bits per second; measured where it is not stated.
     pub rate_bits_per_s: Option<f64>,
-    /// How long the buffer takes to drain at most.
+    /// The longest time that the buffer may take to drain.
     pub longest_drain: Duration,
-    /// What asks the device for its counts.
+    /// The command that reads the device's counts.
     pub counters: Option<CountersCommand>,
 }
 
-/// What is between sources and receiver.
+/// The device between sources and receiver.
 enum Device<'t> {
     Testbed(&'t Testbed),
     Unknown(Option<CountersCommand>),
 }
 
-/// How the rate of the output is known.
+/// The origin of the rate of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RateSource {
     /// It was given.
     Stated,
-    /// It was measured: of an overload, what came per second.
+    /// Measured as what came per second in an overload.
     Measured,
 }
 
@@ -138,7 +138,7 @@ pub struct Rig<'t> {
     receiver: Receiver,
     /// The receiver's address, where its card is one that may pause, and what reads that card.
     card: Option<(IpAddr, ReadPause)>,
-    /// What cards counted of PAUSE when they were last asked, each with where it is.
+    /// The counts of PAUSE that cards reported last, each with the card's place.
     pauses: Vec<(String, PauseReading)>,
     trial: u32,
     stop: Arc<AtomicBool>,
@@ -187,7 +187,7 @@ impl<'t> Rig<'t> {
             trial: 0,
             stop: stop.clone(),
         }
-        // A blind device is measured as one of which nothing is stated.
+        // A blind device is measured like one with nothing stated.
         .with_rate(settings.blind.is_none().then_some(settings.rate_bits_per_s))
     }
 
@@ -222,7 +222,7 @@ impl<'t> Rig<'t> {
         rig.with_rate(hosts.rate_bits_per_s)
     }
 
-    /// What PAUSE did since the device was opened, or since this was last asked.
+    /// Returns the effect of PAUSE since the device was opened, or since the last call.
     ///
     /// # Errors
     /// When a host does not answer. A card that cannot be read is no error: that is unknown then, and says why.
@@ -255,7 +255,7 @@ impl<'t> Rig<'t> {
         Ok(self)
     }
 
-    /// Of a testbed, what it was made as.
+    /// Returns the settings of a testbed.
     pub fn testbed(&self) -> Option<TestbedSettings> {
         match self.device {
             Device::Testbed(testbed) => Some(testbed.settings()),
@@ -263,12 +263,12 @@ impl<'t> Rig<'t> {
         }
     }
 
-    /// What every source sends.
+    /// Returns the frame that every source sends.
     pub fn frame(&self) -> Frame {
         self.frame
     }
 
-    /// What a frame takes in the device's accounting, bytes: of a testbed as Linux queues count, else on the wire.
+    /// Returns the bytes of a frame in the device's accounting: as Linux queues count for a testbed, on the wire otherwise.
     pub fn frame_bytes(&self) -> u32 {
         self.frame_bytes
     }
@@ -278,41 +278,41 @@ impl<'t> Rig<'t> {
         self.testbed().map_or(1, |settings| settings.outputs)
     }
 
-    /// Lets sources send to the first so many outputs, of each output as many as there are.
+    /// Lets sources send to the first `outputs` outputs, to each output as many as there are.
     pub fn use_outputs(&mut self, outputs: u16) {
         self.outputs = outputs.clamp(1, self.outputs());
         self.sources.use_every(self.outputs() / self.outputs);
         self.active = self.sources();
-        // What fits into an output alone may not fit beside another one.
+        // A burst that fits into an output alone may not fit when another output is in use.
         self.way.lossless_bytes = 0.0;
     }
 
-    /// How many sources there are of each output.
+    /// Returns the number of sources of each output.
     pub fn sources(&self) -> u32 {
         self.sources.count() / u32::from(self.outputs())
     }
 
-    /// Sources behind one input of the device.
+    /// Returns the number of sources on one input of the device.
     pub fn sources_per_input(&self) -> u32 {
         self.way.sources_per_input
     }
 
-    /// How many of them send.
+    /// Returns how many of them send.
     pub fn active_sources(&self) -> u32 {
         self.active
     }
 
-    /// Lets the first so many of the sources send.
+    /// Lets the first `sources` of the sources send.
     pub fn use_sources(&mut self, sources: u32) {
         self.active = sources.clamp(1, self.sources());
     }
 
-    /// What is known of the hosts' clocks.
+    /// Returns what is known of the hosts' clocks.
     pub fn start_skew(&self) -> StartSkew {
         self.sources.start_skew()
     }
 
-    /// What an event brings to each output that is in use, bytes in the device's accounting.
+    /// Returns the bytes that an event brings to each output in use, in the device's accounting.
     pub fn event_bytes(&self) -> f64 {
         f64::from(self.active) * self.way.frame_bytes
     }
@@ -322,7 +322,7 @@ impl<'t> Rig<'t> {
         self.way.rate_bytes_per_s
     }
 
-    /// How that rate is known.
+    /// Returns the origin of that rate.
     pub fn rate_source(&self) -> RateSource {
         self.rate_source
     }
@@ -362,7 +362,7 @@ impl<'t> Rig<'t> {
         Ok(Sent { emission, reception, beside })
     }
 
-    /// What the device has thrown away since it was made, where it can be asked.
+    /// Returns what the device has thrown away since it was made, where it can be asked.
     fn dropped(&self) -> Result<Option<LossCounters>, RigError> {
         match &self.device {
             Device::Testbed(testbed) => Ok(Some(testbed.counters()?)),

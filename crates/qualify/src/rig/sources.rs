@@ -17,7 +17,7 @@ use super::control::{Answer, Opening, Order, Request, What, hear_answer, say};
 use crate::host::{ClockState, PauseReading};
 use crate::trial::{Emission, Emitter, Schedule, soon};
 
-/// A host answers its opening within this time, and a trial within this behind its end.
+/// The time within which a host answers its opening, and answers a trial after its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The start of a trial that several hosts wait for lies ahead by so much.
 const AHEAD: Duration = Duration::from_millis(100);
@@ -28,9 +28,9 @@ pub enum FarError {
     /// The connection.
     #[error("the sources at {host}: {cause}; is `thalweg qualify emit --control` running there?")]
     Connection {
-        /// Which host.
+        /// The host.
         host: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         cause: io::Error,
     },
     /// It ended.
@@ -39,7 +39,7 @@ pub enum FarError {
     /// They refuse.
     #[error("the sources at {host} refuse: {why}")]
     Refused {
-        /// Which host.
+        /// The host.
         host: SocketAddr,
         /// Why.
         why: String,
@@ -100,22 +100,22 @@ impl Host {
     }
 }
 
-/// Where the sources are.
+/// The location of the sources.
 #[derive(Debug)]
 pub(super) enum Sources {
     Here(Emitter),
     Far(Vec<Host>),
 }
 
-/// How well hosts start together.
+/// The accuracy with which hosts start together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartSkew {
     /// All sources are on one host, and start by one clock.
     OneHost,
-    /// Clocks of several hosts are held, and differ by so many µs at most, as their kernels say.
+    /// The clocks of several hosts are disciplined, and differ by at most this many µs, as their kernels report.
     WithinMicroseconds(u64),
-    /// Nobody holds the clock of some host, or its kernel cannot be asked.
+    /// The clock of a host is not disciplined, or its kernel cannot be asked.
     Unknown,
 }
 
@@ -143,7 +143,7 @@ impl Sources {
         }
     }
 
-    /// What is known of the hosts' clocks, as they were at the last answer of each.
+    /// Returns what is known of the hosts' clocks, as they were at the last answer of each.
     pub(super) fn start_skew(&self) -> StartSkew {
         match self {
             Sources::Far(hosts) if hosts.len() > 1 => {
@@ -162,7 +162,7 @@ impl Sources {
         }
     }
 
-    /// What the cards through which they send count of PAUSE, each with its host; none of sources in this process.
+    /// Returns the counts of PAUSE of the cards through which they send, each with its host; none for sources in this process.
     pub(super) fn pauses(&mut self) -> Result<Vec<(String, PauseReading)>, FarError> {
         let Sources::Far(hosts) = self else { return Ok(Vec::new()) };
         let asked = hosts.iter_mut().map(|host| {

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 /// Why a disk was not measured.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// Settings that nobody can mean.
+    /// The settings are invalid.
     #[error("{0}")]
     Settings(String),
     /// The directory is not there, or is none.
     #[error("{path}: {found}; give a directory on the disk that is to be measured")]
     Directory {
-        /// What was given.
+        /// The path given.
         path: PathBuf,
-        /// What is there.
+        /// The kind of file found there.
         found: String,
     },
     /// Too little is free.
@@ -29,9 +29,9 @@ pub enum StorageError {
         free_bytes: u64,
         /// The whole file system.
         total_bytes: u64,
-        /// What is written.
+        /// The bytes to be written.
         takes_bytes: u64,
-        /// What is to be left.
+        /// The bytes that are to stay free.
         floor_bytes: u64,
     },
     /// Others have written meanwhile.
@@ -41,9 +41,9 @@ pub enum StorageError {
     FloorReached {
         /// The directory.
         path: PathBuf,
-        /// Free now, in words.
+        /// The free space, as text.
         free: String,
-        /// What is to be left.
+        /// The space that is to stay free.
         floor: String,
     },
     /// Somebody records to the disk, or reads a recording of it.
@@ -57,7 +57,7 @@ pub enum StorageError {
         holder: String,
         /// `records to`, `reads` or `has locked`.
         does: &'static str,
-        /// What it has open.
+        /// The directory that it has open.
         directory: String,
         /// Name of the disk.
         disk: String,
@@ -70,7 +70,7 @@ pub enum StorageError {
     LeftOver {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault found.
         found: String,
     },
     /// The disk is full.
@@ -80,7 +80,7 @@ pub enum StorageError {
     Full {
         /// The file.
         path: PathBuf,
-        /// Bytes written, in words.
+        /// Bytes written, as text.
         written: String,
     },
     /// The system refuses, or the disk fails.
@@ -88,11 +88,11 @@ pub enum StorageError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What was done.
+        /// The action that failed.
         action: &'static str,
-        /// What the system said.
+        /// The error of the system.
         cause: io::Error,
-        /// What to do.
+        /// The advice.
         advice: &'static str,
     },
     /// The disk has given back something else than was written.
@@ -102,7 +102,7 @@ pub enum StorageError {
     Altered {
         /// The file.
         path: PathBuf,
-        /// Where it begins.
+        /// The offset at which it begins.
         offset: u64,
     },
     /// Stopped by who started it.
@@ -111,7 +111,7 @@ pub enum StorageError {
 }
 
 impl StorageError {
-    /// What the system said of a file, with what to do about it.
+    /// Makes an error of the system on a file, with advice on what to do.
     pub(super) fn io(path: &Path, action: &'static str, cause: io::Error) -> StorageError {
         let advice = match cause.raw_os_error() {
             Some(libc::EIO) => {
@@ -139,7 +139,7 @@ fn left(free_bytes: u64, takes_bytes: u64) -> String {
     free_bytes.checked_sub(takes_bytes).map_or("nothing".to_owned(), |left| words(&left))
 }
 
-/// Bytes in words: `4.29 GB`.
+/// Formats a number of bytes: `4.29 GB`.
 pub fn bytes_in_words(bytes: f64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
     let (scale, unit) = units.into_iter().find(|(scale, _)| bytes >= *scale).unwrap_or((1.0, "B"));

@@ -21,7 +21,7 @@ use super::transfer::Access;
 /// Between two looks at whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What `fio` measured.
+/// The rates that `fio` measured.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FioRate {
     /// `write` or `read`.
@@ -30,13 +30,13 @@ pub struct FioRate {
     pub access: Access,
     /// Bytes per second; null where it did not measure.
     pub bytes_per_s: Option<f64>,
-    /// What was started.
+    /// The command that was started.
     pub command: String,
     /// Why there is no figure; empty where there is one.
     pub remark: String,
 }
 
-/// Lets `fio` write a file, forced to the disk behind so many bytes where that is asked for, and read it back.
+/// Lets `fio` write a file, forced to the disk after a number of bytes where that is asked for, and read it back.
 ///
 /// # Errors
 /// Only when it was stopped: that `fio` is missing or fails is a remark.
@@ -96,7 +96,7 @@ fn run(words: &[String], stop: &AtomicBool) -> Result<Result<String, String>, St
         }
         Err(cause) => return Ok(Err(format!("fio cannot be started: {cause}"))),
     };
-    // Its report is longer than a pipe holds: somebody has to read while it runs.
+    // Its report is longer than a pipe holds, so it is read while `fio` runs.
     let heard = |from: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
             let mut text = String::new();

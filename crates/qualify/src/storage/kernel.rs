@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: u64 = 0xC020_660B;
-/// What is still in memory gets its position first.
+/// Data still in memory get their position first.
 const SYNC: u32 = 1;
 const LAST: u32 = 1;
 /// Position not known, not given yet, encoded, or inside the inode: no position.
@@ -45,20 +45,20 @@ struct Request {
     extents: [Extent; EXTENTS],
 }
 
-/// Where a file lies on the device of its file system.
+/// The position of a file on the device of its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Placement {
     /// Its first byte on the device.
     pub from_bytes: u64,
-    /// Behind its last byte on the device.
+    /// The offset after its last byte on the device.
     pub to_bytes: u64,
     /// The mean position of its bytes.
     pub mean_bytes: f64,
-    /// In so many runs.
+    /// The number of contiguous runs.
     pub extents: u64,
 }
 
-/// Where a file lies.
+/// Returns where a file lies.
 ///
 /// # Errors
 /// In words, where the file system does not say it.

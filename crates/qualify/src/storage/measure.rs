@@ -25,20 +25,20 @@ use crate::host::{HostFiles, kernel_memory};
 
 /// Files that are there at a time, without `--fill`.
 const FILES_AT_A_TIME: u64 = 2;
-/// Of a file that the kernel was asked to forget, a part below this may be in memory still.
+/// The largest part of a file that may still be in memory after the kernel was asked to forget it.
 const FORGOTTEN: f64 = 0.05;
-/// What a file system takes for itself beside the bytes of files, as a part of them.
+/// The space that a file system takes for itself in addition to the bytes of files, as a part of them.
 const OWN_BLOCKS: f64 = 0.005;
 /// The page cache is the limit where less than this part of the direct rate goes through it.
 const SLOW_CACHE: f64 = 0.7;
-/// How long the space of removed files is waited for: others may have taken it.
+/// The time for which the space of removed files is waited for: other programs may have taken it.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks at it.
 const LOOK: Duration = Duration::from_millis(50);
 /// So often forced on the way, what was written is on the disk but for its end.
 const FORCED_OFTEN: u64 = 3;
 
-/// Measures. `seen` is given words as each step begins.
+/// Measures, and describes each step to `seen` as it begins.
 ///
 /// # Errors
 /// When a directory may not be measured, the disk fails or is full, or `stop` was set. No file stays behind.
@@ -83,7 +83,7 @@ pub fn measure(
     })
 }
 
-/// Where a directory lies, and what cannot be known about who uses its disk.
+/// Returns where a directory lies, and what cannot be known about the users of its disk.
 fn look_at(files: &HostFiles, directory: &Path) -> Result<(Site, Vec<String>), StorageError> {
     let site = Site::of(files, directory)
         .map_err(|found| StorageError::Directory { path: directory.to_owned(), found })?;
@@ -143,7 +143,7 @@ fn note_shared_disks(directories: &mut [DirectoryReport]) {
     }
 }
 
-/// What is written more slowly through the page cache than past it is not limited by the disk.
+/// Remarks on a slow page cache: writing through it more slowly than past it is not limited by the disk.
 fn slow_cache(passes: &[Pass]) -> Option<String> {
     let written = |access: Access| {
         let pass = passes.iter().find(|pass| pass.work == Work::Write && pass.access == access)?;
@@ -166,7 +166,7 @@ fn is_virtual(files: &HostFiles) -> Option<bool> {
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// What all directories have in common.
+/// The common part of all directories' measurements.
 struct Measurement<'m> {
     settings: &'m StorageSettings,
     stop: &'m AtomicBool,
@@ -385,7 +385,7 @@ impl Measurement<'_> {
             );
             match file.write(&mut self.chunk, &here.policy, &[self.stop]) {
                 Ok(written) => files.push((number, file, written.rate)),
-                // What the file system keeps for itself comes from what is free, too: it is as full as it gets.
+                // The space that the file system keeps for itself comes from the free space, too: the disk is as full as it gets.
                 Err(
                     StorageError::Full { written, .. } | StorageError::FloorReached { free: written, .. },
                 ) if number > 0 => {

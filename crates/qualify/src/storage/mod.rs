@@ -49,10 +49,10 @@ pub const POSITIONS: u32 = 10;
 /// The longest chunk, bytes.
 const MOST_CHUNK_BYTES: usize = 256 << 20;
 
-/// What is measured.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub struct StorageSettings {
-    /// On which disks; each is measured by itself.
+    /// The directories on the disks; each is measured by itself.
     pub directories: Vec<PathBuf>,
     /// Bytes of each file. Two of them are there at a time.
     pub file_bytes: u64,
@@ -64,20 +64,20 @@ pub struct StorageSettings {
     pub sync: Sync,
     /// Buffered, direct, or both.
     pub accesses: Vec<Access>,
-    /// Whether what is free is filled down to the floor.
+    /// True if the free space is filled down to the floor.
     pub is_filled: bool,
-    /// What stays free.
+    /// The space that stays free.
     pub keep_free: KeepFree,
-    /// Whether `fio` measures beside.
+    /// True if `fio` measures as well.
     pub has_fio: bool,
-    /// What is written is made from it.
+    /// The seed of the data that are written.
     pub seed: u64,
-    /// What the plan needs, bytes per second.
+    /// The rate that the plan needs, bytes per second.
     pub needs_bytes_per_s: Option<f64>,
 }
 
 impl Default for StorageSettings {
-    /// As a run without settings of its own records.
+    /// Returns the settings with which a run without settings of its own records.
     fn default() -> StorageSettings {
         let record = thalweg_record::Settings::default();
         StorageSettings {
@@ -97,7 +97,7 @@ impl Default for StorageSettings {
 }
 
 impl StorageSettings {
-    /// Whether this can be measured.
+    /// Checks that this can be measured.
     ///
     /// # Errors
     /// What was found, and what to write.

@@ -1,4 +1,4 @@
-//! What is written: bytes that no device compresses and no block of which is there twice, and that are known when they come back.
+//! The pattern that is written: bytes that no device compresses, no block of which is there twice, and that are known when they come back.
 //!
 //! ```text
 //!  seed ─► PCG-64 ─► one chunk, aligned ─┬ each block of 4096 bytes begins with its number in the file ─► write
@@ -12,7 +12,7 @@ use rand_pcg::Pcg64;
 /// Direct I/O wants addresses, offsets and lengths that are multiples of a device's block: of every common device, of this.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// The pattern in words, for the report.
+/// A description of the pattern, for the report.
 pub const PATTERN: &str = "PCG-64 bytes from the seed, made once for a chunk; each block of 4096 bytes begins with its number in the file, so no two are alike";
 
 /// A chunk at an address that direct I/O takes.

@@ -1,4 +1,4 @@
-//! What was measured, for people, programs and the plot.
+//! The report of a measurement, for people, programs and the plot.
 //!
 //! ```text
 //!  StorageReport ─┬ what was written and how, memory of the host
@@ -33,42 +33,42 @@ pub struct StorageReport {
     pub sync: Sync,
     /// What is written.
     pub pattern: &'static str,
-    /// What it is made from.
+    /// The seed of the pattern.
     pub seed: u64,
     /// Memory of the host, bytes; null where the system does not say it.
     pub memory_bytes: Option<u64>,
-    /// Whether this is a virtual machine, whose host may cache what is written; null where it is not known.
+    /// True if this is a virtual machine, whose host may cache what is written; null where it is not known.
     pub is_virtual: Option<bool>,
-    /// What the plan needs, bytes per second.
+    /// The rate that the plan needs, bytes per second.
     pub needs_bytes_per_s: Option<f64>,
     /// One for each directory.
     pub directories: Vec<DirectoryReport>,
-    /// Published figures of another machine, to be seen beside.
+    /// Published figures of another machine, for comparison.
     pub published: &'static [Published],
-    /// How long it took, s.
+    /// The duration, s.
     pub seconds: f64,
 }
 
 /// One directory.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DirectoryReport {
-    /// Where it lies.
+    /// The site of the directory.
     pub site: Site,
     /// Bytes of its file system.
     pub total_bytes: u64,
     /// Free before.
     pub free_bytes: u64,
-    /// What stayed free.
+    /// The bytes that stayed free.
     pub floor_bytes: u64,
     /// Writing, reading, both; buffered, direct.
     pub passes: Vec<Pass>,
     /// Files that fill what is free, with `--fill`.
     pub positions: Vec<Position>,
-    /// `fio` beside; empty where it was not asked for.
+    /// The results of `fio`; empty where it was not asked for.
     pub fio: Vec<FioRate>,
     /// Against what the plan needs.
     pub verdict: Option<Verdict>,
-    /// What is to be known about these figures.
+    /// Remarks on these figures.
     pub remarks: Vec<String>,
 }
 
@@ -102,11 +102,11 @@ pub struct Pass {
     pub work: Work,
     /// Buffered or direct.
     pub access: Access,
-    /// Of what is written.
+    /// The rate of writing.
     pub write: Option<Rate>,
-    /// Of what is read.
+    /// The rate of reading.
     pub read: Option<Rate>,
-    /// Whether the figures are those of the disk and not of the page cache; null where it is not known.
+    /// True if the figures are those of the disk and not of the page cache; null where it is not known.
     pub is_beyond_page_cache: Option<bool>,
     /// Why they are not, or why nothing was measured; empty otherwise.
     pub remark: String,
@@ -117,24 +117,24 @@ pub struct Pass {
 pub struct Position {
     /// Its number, from 0.
     pub file: u32,
-    /// Where it lies on the device of the file system; null where that is unknown.
+    /// The position on the device of the file system; null where that is unknown.
     pub placement: Option<Placement>,
     /// Why it is unknown; empty otherwise.
     pub remark: String,
-    /// Of writing it.
+    /// The rate of writing it.
     pub write: Rate,
-    /// Of reading it, past the page cache where the file system allows it.
+    /// The rate of reading it, past the page cache where the file system allows it.
     pub read: Rate,
 }
 
 /// A figure of another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Published {
-    /// What was measured.
+    /// The measured quantity.
     pub what: &'static str,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Whose figure it is.
+    /// The origin of the figure.
     pub source: &'static str,
 }
 

@@ -20,7 +20,7 @@ use super::error::StorageError;
 pub const DIRECTORY: &str = ".thalweg-storage-test";
 /// The file that says whose it is.
 const MARKER: &str = "made-by-thalweg";
-/// How its text begins.
+/// The beginning of its text.
 const MARKED: &str = "thalweg qualify storage";
 /// The file of `fio`.
 pub(super) const FIO_FILE: &str = "fio.bin";
@@ -90,7 +90,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is found by the next start.
+        // The next start finds what cannot be removed.
         let _ = clear(&self.path).map(|_| fs::remove_dir(&self.path));
     }
 }
@@ -103,7 +103,7 @@ fn locked(path: &Path, is_new: bool) -> Result<File, StorageError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StorageError::Running(path.to_owned())),
-        // Nobody else can be there: it has just been made.
+        // No other process can hold it: it has just been made.
         Err(TryLockError::Error(_)) if is_new => Ok(file),
         Err(TryLockError::Error(cause)) => {
             let found = format!("whether a measurement runs here cannot be known ({cause})");
@@ -184,7 +184,7 @@ mod tests {
         fs::write(first.path("position-3.bin"), "data").expect("written");
         let refused = Scratch::make(folder.path()).expect_err("it is locked").to_string();
         assert!(refused.contains("another measurement runs"), "{refused}");
-        // As after `kill -9`: the files are there, and the lock is not.
+        // The state after `kill -9`: the files are there, and the lock is not.
         first._lock.unlock().expect("unlocked");
         std::mem::forget(first);
         let next = Scratch::make(folder.path()).expect("the left-over is removed");

@@ -36,7 +36,7 @@ pub struct Rate {
     pub lowest_second_bytes_per_s: Option<f64>,
     /// The longest that one call took, with the forcing to the disk that the policy asks for behind it, s.
     pub longest_call_s: f64,
-    /// Where the rate falls and stays low, as behind the cache of a device; null where it does not.
+    /// The point where the rate falls and stays low, as after the cache of a device is full; null where it does not.
     pub fall: Option<Fall>,
     /// Length of a step, s.
     pub step_s: f64,
@@ -51,7 +51,7 @@ pub struct Fall {
     pub after_bytes: f64,
     /// The mean rate before.
     pub from_bytes_per_s: f64,
-    /// The mean rate behind.
+    /// The mean rate after it.
     pub to_bytes_per_s: f64,
 }
 
@@ -180,7 +180,7 @@ fn fall(rates: &[f64], step_s: f64) -> Option<Fall> {
 mod tests {
     use super::*;
 
-    /// A recorder that was given so many bytes at the end of each tenth of a second.
+    /// Returns a recorder that was given these bytes, one entry at the end of each tenth of a second.
     fn tenths(bytes: impl IntoIterator<Item = u64>) -> RateRecorder {
         let mut recorder = RateRecorder::new();
         for (index, bytes) in bytes.into_iter().enumerate() {
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn what_a_buffer_must_hold_is_the_most_that_waits() {
         let rate = tenths([10, 10, 0, 0, 10, 20, 0, 10]).finish(Duration::ZERO);
-        // 100 B/s come: 10 wait behind each empty step, and 10 go in the quick one.
+        // 100 B/s come: 10 wait after each empty step, and 10 go in the quick one.
         assert!((rate.waiting_bytes(100.0) - 20.0).abs() < 1e-9, "{}", rate.waiting_bytes(100.0));
         assert_eq!(rate.waiting_bytes(0.0), 0.0);
     }

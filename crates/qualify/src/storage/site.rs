@@ -1,4 +1,4 @@
-//! Where a directory lies: file system, mount options, device, disk.
+//! The site of a directory: file system, mount options, device, disk.
 //!
 //! ```text
 //!  directory ─► device number ─┬► /proc/self/mountinfo ─► kind, mount point, options
@@ -21,7 +21,7 @@ pub struct Site {
     pub directory: PathBuf,
     /// Kind of the file system: `ext4`, `xfs`.
     pub file_system: Option<String>,
-    /// Where it is mounted.
+    /// The mount point.
     pub mount_point: Option<PathBuf>,
     /// Options of the mount and of the file system.
     pub mount_options: Option<String>,
@@ -29,13 +29,13 @@ pub struct Site {
     pub device: Option<String>,
     /// The disks beneath: `nvme0n1`; several of a logical volume.
     pub disks: BTreeSet<String>,
-    /// What the maker calls the first disk.
+    /// The maker's name of the first disk.
     pub model: Option<String>,
-    /// Whether the first disk has platters, so that outer tracks are faster.
+    /// True if the first disk has platters, so that outer tracks are faster.
     pub is_rotating: Option<bool>,
     /// Bytes of the device.
     pub device_bytes: Option<u64>,
-    /// Where the device begins on its disk, bytes.
+    /// The offset at which the device begins on its disk, bytes.
     pub partition_start_bytes: Option<u64>,
     /// The number of the file system's device, as `stat` has it.
     #[serde(skip)]
@@ -73,12 +73,12 @@ impl Site {
         Ok(site)
     }
 
-    /// Whether it lies in memory, so that there is no disk to measure.
+    /// Returns true if it lies in memory, so that there is no disk to measure.
     pub fn is_in_memory(&self) -> bool {
         matches!(self.file_system.as_deref(), Some("tmpfs" | "ramfs"))
     }
 
-    /// The disks in words; the file system where there is none.
+    /// Describes the disks, or the file system where there is none.
     pub fn disk_words(&self) -> String {
         match self.disks.is_empty() {
             false => self.disks.iter().cloned().collect::<Vec<_>>().join(" + "),
@@ -86,7 +86,7 @@ impl Site {
         }
     }
 
-    /// Whether a file system with this device number lies on one of the same disks.
+    /// Returns true if a file system with this device number lies on one of the same disks.
     pub(super) fn shares_a_disk(&self, files: &HostFiles, device_number: u64) -> bool {
         let others = disks(files, device_number);
         device_number == self.device_number || others.intersection(&self.disks).next().is_some()

@@ -1,4 +1,4 @@
-//! How much is free, and how much stays so.
+//! The free space, and the part of it that stays free.
 //!
 //! ```text
 //!  statvfs ─► total, free ─┐
@@ -9,17 +9,17 @@ use std::path::Path;
 
 use super::error::{StorageError, bytes_in_words};
 
-/// What stays free where nothing is said: this part of the file system, or these bytes, whichever is more.
+/// The default of what stays free: this part of the file system, or these bytes, whichever is more.
 const KEPT_PART: f64 = 0.1;
 const KEPT_BYTES: f64 = 5e9;
 
-/// What stays free.
+/// The space that stays free.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum KeepFree {
     /// A tenth of the file system, or 5 GB, whichever is more.
     #[default]
     Cautious,
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u64),
     /// This part of the file system.
     Part(f64),
@@ -59,7 +59,7 @@ impl Space {
         Ok(Space { total_bytes, free_bytes, floor_bytes: keep_free.floor_bytes(total_bytes) })
     }
 
-    /// What may be written.
+    /// Returns how many bytes may be written.
     pub(super) fn usable_bytes(&self) -> u64 {
         self.free_bytes.saturating_sub(self.floor_bytes)
     }

@@ -25,7 +25,7 @@ use super::pattern::Chunk;
 use super::series::{Rate, RateRecorder};
 use super::space::Space;
 
-/// How long between two looks at what is free.
+/// The interval between two samples of the free space.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Through the page cache, or past it.
@@ -55,13 +55,13 @@ impl Access {
     }
 }
 
-/// How bytes are written.
+/// The policy for writing bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Policy {
     pub sync: Sync,
-    /// With `sync = "batch"`: forced behind so many bytes.
+    /// With `sync = "batch"`: the number of bytes after which data are forced to the disk.
     pub batch_bytes: u64,
-    /// What is to stay free, bytes.
+    /// The space that is to stay free, bytes.
     pub floor_bytes: u64,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Policy {
 #[derive(Debug)]
 pub(super) struct Written {
     pub rate: Rate,
-    /// How often it was forced to the disk before the end.
+    /// The number of times that data were forced to the disk before the end.
     pub forces: u64,
 }
 
@@ -148,7 +148,7 @@ impl TestFile {
         })
     }
 
-    /// What the recorder does behind a write: write-back is begun, or waited for where the policy asks for it.
+    /// Does what the recorder does after a write: begins write-back, or waits for it where the policy asks for it.
     fn settle(&self, progress: &mut Progress, offset: u64, policy: &Policy) -> Result<(), StorageError> {
         let fresh = offset - progress.begun_to;
         if self.access == Access::Buffered && fresh >= WRITE_BACK_BYTES {
@@ -237,7 +237,7 @@ impl TestFile {
     }
 }
 
-/// How far a file is written, begun and forced.
+/// The progress of writing a file: how far it is written, begun and forced.
 #[derive(Debug)]
 struct Progress {
     begun_to: u64,

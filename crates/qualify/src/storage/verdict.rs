@@ -1,4 +1,4 @@
-//! What a disk sustains against what a plan needs.
+//! Compares what a disk sustains with what a plan needs.
 //!
 //! ```text
 //!  write pass, slowest position ─► sustained, lowest second ─┐
@@ -14,7 +14,7 @@ use super::report::{DirectoryReport, Pass, Work};
 use super::series::Rate;
 use super::transfer::Access;
 
-/// How a disk does against a plan.
+/// The judgement of a disk against a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {
@@ -29,19 +29,19 @@ pub enum Judgement {
 /// The verdict for a planned run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Verdict {
-    /// What the plan needs, bytes per second.
+    /// The rate that the plan needs, bytes per second.
     pub needs_bytes_per_s: f64,
-    /// What the disk sustains while it is written alone, bytes per second; with `--fill`, at its slowest position.
+    /// The rate that the disk sustains while it is written alone, bytes per second; with `--fill`, at its slowest position.
     pub sustains_bytes_per_s: f64,
     /// The lowest whole second of that; null where none went by.
     pub lowest_second_bytes_per_s: Option<f64>,
-    /// What waits at most where data come evenly at what is needed: a buffer of so many bytes bridges the slow seconds.
+    /// The most bytes that wait where data come evenly at the needed rate: a buffer of this size bridges the slow seconds.
     pub waiting_bytes: f64,
-    /// What it writes while an older file is read back, bytes per second.
+    /// The rate at which it writes while an older file is read back, bytes per second.
     pub while_reading_bytes_per_s: Option<f64>,
     /// The verdict.
     pub judgement: Judgement,
-    /// In a sentence.
+    /// The judgement as a sentence.
     pub words: String,
 }
 

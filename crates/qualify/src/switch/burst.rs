@@ -13,9 +13,9 @@
 /// A tail-drop queue before an output. Bytes are those of one accounting (see [`super::frame`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// What it holds, in bytes.
+    /// The depth of the buffer, in bytes.
     pub depth_bytes: f64,
-    /// At what rate it drains, in bytes per second.
+    /// The rate at which it drains, in bytes per second.
     pub rate_bytes_per_s: f64,
 }
 

@@ -17,7 +17,7 @@ use super::fit::{Buffering, Fit, FitError, Trial, fit_as};
 /// few, a wrong model by hundreds.
 const DECIDED: f64 = 10.0;
 
-/// Which model the trials speak for.
+/// The model that the trials favour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -32,7 +32,7 @@ pub enum Verdict {
 /// Both models, fitted to the same trials.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
-    /// Which of them it is.
+    /// The model.
     pub verdict: Verdict,
     /// Log likelihood of the shared buffer minus that of queues per input; `None` when one of them is no queue at all.
     pub log_likelihood_difference: Option<f64>,
@@ -130,7 +130,7 @@ mod tests {
             let fit = found.per_source.expect("fits");
             assert!((fit.depth_bytes / depth_bytes - 1.0).abs() < 0.02, "{fit:?}");
             assert!((fit.rate_bytes_per_s / RATE_BYTES_PER_S - 1.0).abs() < 0.01, "{fit:?}");
-            // Who does not know of the stack takes the queue of an input for that of a source, a third as deep.
+            // Without knowledge of the stack, the queue of an input is taken for that of a source, a third as deep.
             let apart: Vec<Trial> =
                 trials.into_iter().map(|trial| Trial { sources_per_input: 1, ..trial }).collect();
             let fit = compare(&apart).expect("fits").per_source.expect("fits");

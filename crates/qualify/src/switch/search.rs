@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 /// A bracket is narrow enough at one event, or at this fraction of the lossless end.
 const BRACKET_FRACTION: f64 = 0.004;
 
-/// What is searched, and how much it may cost.
+/// The range of a search, and its cost limits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The columns: separations of events in seconds.
     pub separations_s: Vec<f64>,
     /// Events of the first trial of the first column.
     pub first_events: u64,
-    /// No trial has more events.
+    /// The most events of a trial.
     pub most_events: u64,
     /// Lossy trials, and none lossless, that the lossy end of a bracket needs.
     pub confirmations: u32,
@@ -33,7 +33,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings for so many columns, spread evenly over 0.1 to 0.95 of the separation at which the output is saturated.
+    /// Returns settings for `columns` columns, spread evenly over 0.1 to 0.95 of the separation at which the output is saturated.
     pub fn spread(columns: usize, saturation_separation_s: f64) -> Settings {
         let steps = columns.saturating_sub(1).max(1) as f64;
         let fraction = |column: usize| 0.1 + 0.85 * column as f64 / steps;
@@ -59,10 +59,10 @@ pub struct Request {
     pub events: u64,
 }
 
-/// What became of a trial.
+/// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Everything that was sent came.
+    /// Everything that was sent arrived.
     Lossless,
     /// Something was lost in the device.
     Lossy,
@@ -70,7 +70,7 @@ pub enum Outcome {
     Invalid(String),
 }
 
-/// How the search of a column ended.
+/// The end of a column's search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The edge lies in the bracket.
@@ -85,7 +85,7 @@ pub enum End {
     Refused(String),
 }
 
-/// What is known of a column.
+/// The state of a column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
     /// Separation of events in seconds.
@@ -98,7 +98,7 @@ pub struct Column {
     pub trials: u32,
     /// Invalid trials.
     pub invalid: u32,
-    /// How it ended; `None` while it goes on.
+    /// The end of the search; `None` while it goes on.
     pub end: Option<End>,
     points: BTreeMap<u64, Point>,
 }
@@ -116,7 +116,7 @@ impl Point {
     }
 }
 
-/// The search of all columns, one behind the other. Has no clock and sends nothing.
+/// The search of all columns, one after the other. Has no clock and sends nothing.
 #[derive(Clone, Debug)]
 pub struct Search {
     settings: Settings,
@@ -133,7 +133,7 @@ impl Search {
         Search { settings, columns, current: 0 }
     }
 
-    /// What is known of each column, in the order of the settings.
+    /// Returns the state of each column, in the order of the settings.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -170,7 +170,7 @@ impl Search {
         }
     }
 
-    /// How a column ends with what is known now, if it does.
+    /// Returns how a column ends with what is known now, if it does.
     fn end(&self, column: &Column) -> Option<End> {
         if self.wanted(column).is_none() {
             return Some(match column.lossy_events {
@@ -200,7 +200,7 @@ impl Search {
         (lower > 0 && trials(lower).lossless < 2).then_some(lower)
     }
 
-    /// Where a column begins: the edge of the one before it is a good guess.
+    /// Returns where a column begins: the edge of the one before it is a good guess.
     fn hint(&self) -> u64 {
         let finished = self.columns[..self.current].iter().rev();
         let known = finished.map(|column| column.lossless_events).find(|events| *events > 0);

@@ -17,7 +17,7 @@ use super::burst::{even_times, frames_that_fit};
 use super::fit::Trial;
 use super::search::{Outcome, Search};
 
-/// Where frames wait.
+/// The place where frames wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Buffers {
     /// All of them in one queue before the output.
@@ -30,11 +30,11 @@ pub enum Buffers {
         /// The depth of each in bytes.
         depth_bytes: f64,
     },
-    /// Those of each input in a queue of its own, and several sources are stacked behind each input.
+    /// A queue of its own for the frames of each input; several sources are stacked on each input.
     PerInput {
         /// The depth of each in bytes.
         depth_bytes: f64,
-        /// Sources behind each input; trials have a multiple of it.
+        /// Sources on each input; trials have a multiple of it.
         stacking: u32,
     },
     /// Those of several outputs in one buffer; each of the outputs gets an event of all its sources at once, and has a server of its own.
@@ -49,7 +49,7 @@ pub enum Buffers {
 /// Moments in which the server does nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stalls {
-    /// How many there are per second, at random.
+    /// The number per second, at random.
     pub rate_hz: f64,
     /// Their mean length in seconds; lengths are exponential.
     pub mean_s: f64,
@@ -57,14 +57,14 @@ pub struct Stalls {
     pub noticed_s: f64,
 }
 
-/// What the device is.
+/// The properties of the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Its queues.
     pub buffers: Buffers,
     /// The rate of its output in bytes per second.
     pub rate_bytes_per_s: f64,
-    /// How much it catches up after a stall, in bytes.
+    /// The bytes that it catches up after a stall.
     pub burst_bytes: f64,
     /// Its stalls, if there are any.
     pub stalls: Option<Stalls>,
@@ -79,7 +79,7 @@ pub struct Device {
     random: Pcg64,
 }
 
-/// What a burst met.
+/// The observation of a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
     /// Frames that were lost.
@@ -131,7 +131,7 @@ impl Device {
         Device { settings, random: Pcg64::seed_from_u64(settings.seed) }
     }
 
-    /// What the whole device holds of `sources` that send together to one output, in bytes: its queues and its burst.
+    /// Returns the bytes that the whole device holds when `sources` send together to one output: its queues and its burst.
     pub fn effective_depth_bytes(&self, sources: u32) -> f64 {
         let queues_bytes = match self.settings.buffers {
             Buffers::Shared { depth_bytes } => depth_bytes,

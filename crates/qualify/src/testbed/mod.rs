@@ -25,13 +25,13 @@ pub use settings::{SettingsError, TestbedSettings};
 use crate::host::{Counter, LossCounters};
 use crate::switch::fit::Buffering;
 
-/// The receiver's address behind the first output.
+/// The receiver's address on the first output.
 pub const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 /// The receiver's addresses, by output.
 pub const RECEIVERS: [Ipv4Addr; 2] = [RECEIVER, Ipv4Addr::new(10, 78, 0, 3)];
 /// Links take frames as long as switches do.
 const MTU: &str = "9216";
-/// What a class of an input may send in its turn: the longest frame.
+/// The bytes that a class of an input may send in its turn: the longest frame.
 const QUANTUM_BYTES: u32 = 9230;
 
 /// Why there is no such device.
@@ -42,7 +42,7 @@ pub enum TestbedError {
     Start {
         /// The whole line.
         command: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// A program has failed.
@@ -52,7 +52,7 @@ pub enum TestbedError {
     Failed {
         /// The whole line.
         command: String,
-        /// What it said.
+        /// The output of the command.
         said: String,
     },
     /// A namespace cannot be entered.
@@ -60,12 +60,12 @@ pub enum TestbedError {
     Enter {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
 }
 
-/// An output of the bridge, and what is behind it.
+/// An output of the bridge, and the receiver on it.
 #[derive(Clone, Copy, Debug)]
 struct Output {
     number: u16,
@@ -121,7 +121,7 @@ impl Testbed {
         (output.number..self.settings.sources).step_by(usize::from(step))
     }
 
-    /// Links, addresses, and who has which, so that nobody has to ask through the device.
+    /// Sets up links, addresses and their neighbours, so that no address is looked up through the device.
     fn wire(&self) -> Result<(), TestbedError> {
         const OF_SOURCES: &str = "02:00:00:00:78:01";
         let Testbed { sources, device, receiver, settings } = self;
@@ -197,13 +197,13 @@ impl Testbed {
         Ok(())
     }
 
-    /// The address of a source, the first of which is 0: that of its input.
+    /// Returns the address of a source, the first of which is 0: that of its input.
     pub fn source(&self, source: u16) -> IpAddr {
         let [high, low] = (source / self.settings.stacking + 1).to_be_bytes();
         Ipv4Addr::new(10, 78, 1 + high, low).into()
     }
 
-    /// What it was made as.
+    /// Returns the settings that it was made with.
     pub fn settings(&self) -> TestbedSettings {
         self.settings
     }
@@ -229,12 +229,12 @@ impl Testbed {
         self.receiver.within(make)
     }
 
-    /// The receiver's address behind each output.
+    /// Returns the receiver's address on each output.
     pub fn receivers(&self) -> Vec<Ipv4Addr> {
         self.outputs().iter().map(|output| output.address).collect()
     }
 
-    /// Where a source sends to: sources send to all outputs in turn.
+    /// Returns the address that a source sends to: sources send to all outputs in turn.
     pub fn receiver_of(&self, source: u16) -> Ipv4Addr {
         RECEIVERS[usize::from(source % self.settings.outputs).min(RECEIVERS.len() - 1)]
     }

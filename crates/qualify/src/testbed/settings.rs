@@ -16,7 +16,7 @@ use crate::predict::quantity;
 use crate::switch::fit::Buffering;
 use crate::switch::frame::Frame;
 
-/// What a shaper may send at once after a rest, unless stated: a stall of so many bytes is caught up.
+/// The bytes that a shaper may send at once after a rest, unless stated: a stall of so many bytes is caught up.
 const BURST_BYTES: u64 = 40_000;
 const SOURCES: u16 = 16;
 /// Sources have an address each.

@@ -20,7 +20,7 @@ use super::{Chain, Deal, Hop, Through};
 const WINDOW_FRAMES: f64 = 32_768.0;
 /// A fraction of a frame that is rounding, not a frame that is too long.
 const ROUNDING: f64 = 1e-9;
-/// No trigger.
+/// The number that stands for no trigger.
 const FREE: u32 = u32::MAX;
 
 /// One frame on its way.
@@ -34,7 +34,7 @@ struct Passing {
     can_lose: bool,
 }
 
-/// What was seen at a hop.
+/// The counts of a hop.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Seen {
     pub(super) frames_in: u64,
@@ -49,7 +49,7 @@ pub(super) struct Seen {
     pub(super) busy: f64,
 }
 
-/// What was seen of all.
+/// The counts of all hops.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     pub(super) triggers: u64,
@@ -79,7 +79,7 @@ impl Numbers {
 struct Order(Vec<Passing>);
 
 impl Order {
-    /// Moves what comes before `until_s` to `released`, in the order of time; what came at the same time stays in its order.
+    /// Moves what comes before `until_s` to `released`, in the order of time; simultaneous frames stay in their order.
     fn release(&mut self, until_s: f64, released: &mut Vec<Passing>) {
         self.0.sort_by(|one, other| one.time_s.total_cmp(&other.time_s));
         let ready = self.0.partition_point(|frame| frame.time_s <= until_s);
@@ -92,7 +92,7 @@ struct Emitter {
     parts: Vec<Vec<Part>>,
     first_link: u32,
     links_free_s: Vec<f64>,
-    /// How long each link was busy.
+    /// The time for which each link was busy.
     links_busy_s: Vec<f64>,
     can_lose: bool,
     free: Option<Free>,
@@ -171,7 +171,7 @@ impl Serving<'_> {
         self.seen.frames_in += frames.len() as u64;
         let kept = self.hop.kept;
         let Some(rate) = self.hop.rate_bytes_per_s else {
-            // Nothing is known of it: everything passes at once.
+            // Nothing is known of the hop: everything passes at once.
             frames.iter_mut().for_each(|frame| frame.payload_bytes *= kept);
             self.seen.frames_out += frames.len() as u64;
             return;
@@ -250,7 +250,7 @@ pub(super) struct Flow<'c> {
 }
 
 impl<'c> Flow<'c> {
-    /// Of so many triggers, or, where no source is triggered, of so many answers.
+    /// Makes the flow of at most `most` triggers or, where no source is triggered, of as many answers.
     ///
     /// # Errors
     /// When there can be no such triggers.
@@ -351,7 +351,7 @@ impl<'c> Flow<'c> {
                 }
             }
         }
-        // Behind the last trigger nothing more comes of others either, so that it ends.
+        // After the last trigger no other frames follow either, so that it ends.
         let is_over = self.triggers.as_mut().map(|triggers| triggers.peek().is_none());
         let end_s = match is_over {
             Some(true) => self.last_s,
@@ -370,7 +370,7 @@ impl<'c> Flow<'c> {
         }
     }
 
-    /// What was seen.
+    /// Returns the counts.
     pub(super) fn finish(mut self) -> Outcome {
         while self.advance() {}
         let first_s = self.first_s.unwrap_or(0.0);
@@ -393,7 +393,7 @@ impl<'c> Flow<'c> {
         }
     }
 
-    /// What was seen at each hop, the links first, and how many frames have come there and not yet left.
+    /// Returns the counts of each hop, the links first, and how many frames have come there and not yet left.
     #[cfg(test)]
     pub(super) fn ledger(&self) -> Vec<(Seen, u64)> {
         let hops = self.hops.iter().map(|hop| (hop.seen.clone(), hop.order.0.len() as u64));

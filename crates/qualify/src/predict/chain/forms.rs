@@ -1,4 +1,4 @@
-//! What closed forms say of a chain: loads, limits, and how probable a full queue is, where that is known.
+//! Closed forms for a chain: loads, limits, and the probability of a full queue, where that is known.
 //!
 //! ```text
 //!  mean rate × bytes of an event ÷ rate of a server = load       mean rate ÷ load = static limit
@@ -14,7 +14,7 @@ use crate::switch::burst::{Edge, Queue};
 
 /// Listed triggers that their mean rate is taken from.
 const MOST_LISTED: usize = 1_000_000;
-/// What is left of 1 by rounding.
+/// The part of 1 that rounding leaves.
 const ROUNDING: f64 = 1e-9;
 
 impl Through {
@@ -27,7 +27,7 @@ impl Through {
 }
 
 impl Chain {
-    /// Triggers per second behind dead time, in the mean; 0 where no source is triggered.
+    /// Returns the triggers per second after dead time, in the mean; 0 where no source is triggered.
     pub fn mean_rate_hz(&self) -> f64 {
         let settings = &self.triggers;
         match settings.program {
@@ -52,7 +52,7 @@ impl Chain {
         self.triggers.dead_time_ns.max(self.triggers.minimum_gap_ns) as f64 * 1e-9
     }
 
-    /// How often a source sends over each of its links, per second.
+    /// Returns how often a source sends over each of its links, per second.
     fn answers_hz(&self, source: &Source) -> f64 {
         match source.emission {
             Emission::Triggered => self.mean_rate_hz(),
@@ -70,13 +70,13 @@ impl Chain {
         self.sources.iter().map(of).sum::<f64>().max(1e-6)
     }
 
-    /// What the busiest link is asked for, bytes per second.
+    /// Returns the load of the busiest link, bytes per second.
     pub(super) fn link_bytes_per_s_asked(&self) -> f64 {
         let of = |source: &Source| source.mean(self.mtu_bytes).wire_bytes * self.answers_hz(source);
         self.sources.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// What all links together are asked for, bytes per second.
+    /// Returns the load of all links together, bytes per second.
     pub(super) fn asked_of_links(&self) -> f64 {
         let of = |source: &Source| {
             f64::from(source.links) * source.mean(self.mtu_bytes).wire_bytes * self.answers_hz(source)
@@ -89,7 +89,7 @@ impl Chain {
         self.hops[..hop].iter().map(|hop| hop.kept).product()
     }
 
-    /// What a hop is asked for: all servers together, and the busiest of them; bytes per second.
+    /// Returns the load of a hop: of all servers together, and of the busiest of them; bytes per second.
     pub(super) fn asked(&self, index: usize) -> (f64, f64) {
         let hop = &self.hops[index];
         let mut servers = vec![0.0; hop.servers as usize];
@@ -130,7 +130,7 @@ impl Chain {
         let depth_bytes = hop.depth_bytes.filter(|_| is_plain)?;
         let highest = loads[..index].iter().flatten().fold(0.0_f64, |most, load| most.max(*load));
         let before = highest.max(link_load.unwrap_or(0.0)).max(1.0);
-        // What overloaded hops before it do not pass on does not come here.
+        // The traffic that overloaded hops before it do not pass on does not arrive here.
         let load = own / before;
         let is_triggered = self.sources.iter().all(|source| source.emission == Emission::Triggered);
         let is_first = index == 0 || loads[..index].iter().all(Option::is_none);
@@ -139,7 +139,7 @@ impl Chain {
         if is_triggered && is_first && self.is_even() && event_bytes > depth_bytes * (1.0 + ROUNDING) {
             return Some(1.0);
         }
-        // At a load of 1, which is rounded to either side, what comes is what goes.
+        // At a load of 1, which is rounded to either side, input equals output.
         if load > 1.0 - ROUNDING {
             return Some((1.0 - 1.0 / load).max(0.0));
         }
@@ -154,7 +154,7 @@ impl Chain {
         self.of_groups(hop, load, (event_bytes, depth_bytes), is_first)
     }
 
-    /// Whether all answers of a source are alike. Others may be larger than their mean.
+    /// Returns true if all answers of a source are alike. Others may be larger than their mean.
     fn is_even(&self) -> bool {
         self.sources.iter().all(|source| source.answers.len() == 1)
     }
@@ -188,7 +188,7 @@ impl Chain {
         }
     }
 
-    /// Whether a burst fits, and the queue is empty before the next one.
+    /// Returns true if a burst fits, and the queue is empty before the next one.
     fn burst_fits(&self, edge: Edge) -> bool {
         let link_s = self.link_bytes_per_s.map_or(0.0, |rate| {
             let mean = |source: &Source| source.mean(self.mtu_bytes).wire_bytes / rate;

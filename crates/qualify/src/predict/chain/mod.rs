@@ -25,7 +25,7 @@ use super::{Hop as OneHop, Triggers};
 /// The most links of all sources.
 pub const MOST_LINKS: u32 = 65_536;
 
-/// Which bytes of a frame a hop is occupied with.
+/// The bytes of a frame that occupy a hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
     /// Those of the wire, with preamble and gap.
@@ -34,21 +34,21 @@ pub enum Through {
     Payload,
 }
 
-/// Which of its servers a hop gives a frame.
+/// The rule by which a hop gives a frame to one of its servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deal {
-    /// That of its link: links are spread over the servers.
+    /// The server of its link: links are spread over the servers.
     ByLink,
-    /// That of its trigger: events go to the servers in turn.
+    /// The server of its trigger: events go to the servers in turn.
     ByTrigger,
 }
 
-/// One hop behind the links.
+/// One hop after the links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hop {
-    /// What it is called.
+    /// The name of the hop.
     pub name: &'static str,
-    /// Which bytes occupy it.
+    /// The bytes that occupy it.
     pub through: Through,
     /// Rate of each server, bytes per second.
     pub rate_bytes_per_s: Option<f64>,
@@ -56,11 +56,11 @@ pub struct Hop {
     pub depth_bytes: Option<f64>,
     /// Servers that are alike.
     pub servers: u32,
-    /// How frames are dealt to them.
+    /// The rule by which frames are dealt to them.
     pub deal: Deal,
     /// Payload bytes that leave, divided by those that come.
     pub kept: f64,
-    /// What is not known of it, as the keys that would say it.
+    /// Its unknown properties, as the keys that would state them.
     pub unknown: Vec<&'static str>,
 }
 
@@ -70,7 +70,7 @@ pub enum ChainError {
     /// Triggers that cannot be.
     #[error(transparent)]
     Triggers(#[from] SettingsError),
-    /// No source, or too many of them.
+    /// There is no source, or there are too many.
     #[error("{0} links of all sources together; there must be 1 to {MOST_LINKS}")]
     Links(u64),
     /// A source that sends nothing.
@@ -81,36 +81,36 @@ pub enum ChainError {
 /// The whole way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
-    /// What triggers the sources.
+    /// The triggers of the sources.
     pub triggers: Settings,
-    /// What sends.
+    /// The senders.
     pub sources: Vec<Source>,
     /// Rate of each link, bytes per second.
     pub link_bytes_per_s: Option<f64>,
     /// The longest IP packet, bytes.
     pub mtu_bytes: Option<u32>,
-    /// What follows, in the order of the way.
+    /// The hops that follow, in the order of the path.
     pub hops: Vec<Hop>,
-    /// What was taken as true without having been said.
+    /// The assumptions for what the configuration does not state.
     pub assumptions: Vec<String>,
 }
 
 /// Everything that a chain is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What triggers the sources.
+    /// The triggers of the sources.
     pub triggers: Settings,
-    /// What sends.
+    /// The senders.
     pub sources: Vec<Source>,
-    /// What lies behind them.
+    /// The network after the sources.
     pub network: Network,
     /// Builders that get events in turn, each with a disk; 0 is one that is no unit of its own.
     pub builders: u32,
-    /// How often each payload byte is recorded; 0 for a run without a disk.
+    /// The number of times that each payload byte is recorded; 0 for a run without a disk.
     pub recorded_copies: u32,
-    /// Whether the hops of the host are asked for.
+    /// True if the hops of the host are included.
     pub has_host: bool,
-    /// What was taken as true without having been said.
+    /// The assumptions for what the configuration does not state.
     pub assumptions: Vec<String>,
 }
 
@@ -179,7 +179,7 @@ impl Plan {
 
     fn socket(&self) -> Hop {
         let Host { receive_bytes_per_s, receive_buffer_bytes } = self.network.host;
-        // What a stream's socket does not hold waits at its source.
+        // Data that a stream's socket does not hold wait at their source.
         let depth = if self.sources.iter().any(Source::can_lose) { receive_buffer_bytes } else { None };
         let asked = if self.sources.iter().any(Source::can_lose) { receive_buffer_bytes } else { Some(0.0) };
         Hop {
@@ -232,7 +232,7 @@ fn unknown<const N: usize>(values: [(Option<f64>, &'static str); N]) -> Vec<&'st
 }
 
 impl Chain {
-    /// Predicts it, with a simulation of so many triggers; where no source is triggered, of so many datagrams.
+    /// Predicts the chain, with a simulation of `simulated_triggers` triggers; where no source is triggered, of as many datagrams.
     ///
     /// # Errors
     /// When there can be no such triggers.
@@ -258,7 +258,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Whether any source is triggered.
+    /// Returns true if any source is triggered.
     pub fn is_triggered(&self) -> bool {
         self.sources.iter().any(|source| source.emission == Emission::Triggered)
     }

@@ -1,4 +1,4 @@
-//! What lies between the sources and the disk, as far as it is known.
+//! The known path between the sources and the disk.
 //!
 //! ```text
 //!  [link] rate, mtu ─► [switch] output_rate, depth, outputs ─► [host] receive_rate, receive_buffer
@@ -40,19 +40,19 @@ pub struct Switch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Host {
-    /// What its reading threads take out of the sockets, payload bytes per second.
+    /// The rate at which its reading threads empty the sockets, payload bytes per second.
     #[serde(rename = "receive_rate", deserialize_with = "written::byte_rate")]
     pub receive_bytes_per_s: Option<f64>,
-    /// What its sockets hold, payload bytes, all of them together.
+    /// The capacity of all its sockets together, payload bytes.
     #[serde(rename = "receive_buffer", deserialize_with = "written::size")]
     pub receive_buffer_bytes: Option<f64>,
 }
 
-/// What builds events.
+/// The event building.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Build {
-    /// What each builder builds, payload bytes per second.
+    /// The rate of each builder, payload bytes per second.
     #[serde(rename = "rate", deserialize_with = "written::byte_rate")]
     pub bytes_per_s: Option<f64>,
     /// Memory of each builder for what waits, payload bytes.
@@ -66,7 +66,7 @@ pub struct Build {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Disk {
-    /// What it writes, bytes per second.
+    /// The write rate, bytes per second.
     #[serde(rename = "rate", deserialize_with = "written::byte_rate")]
     pub bytes_per_s: Option<f64>,
     /// Memory for what waits for it, bytes.
@@ -74,7 +74,7 @@ pub struct Disk {
     pub buffer_bytes: Option<f64>,
 }
 
-/// What the boards of a source send, where the configuration does not say it.
+/// The data of a source's boards, where the configuration does not state them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedSource {
@@ -82,7 +82,7 @@ pub struct StatedSource {
     pub name: String,
     /// Payload bytes that each board sends at a trigger, or, with `rate_hz`, at a time.
     pub payload_bytes: u32,
-    /// Of boards that are not triggered together: how often each sends, at random, per second.
+    /// The rate at which each board sends at random, per second, where the boards are not triggered together.
     pub rate_hz: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! What is said of a chain, hop by hop, and which of them limits it.
+//! The prediction for a chain, hop by hop, and the hop that limits it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::flow::{Outcome, Seen};
 use super::{Chain, Emission};
 
-/// What limits the triggers.
+/// The limit of the triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -14,11 +14,11 @@ pub enum Verdict {
     Rate,
     /// The depth of a hop: it carries the mean rate, and loses groups of triggers.
     Depth,
-    /// Nothing that is known: no loss is expected.
+    /// No known limit: no loss is expected.
     None,
 }
 
-/// What happened at a hop in the simulation.
+/// The counts of a hop in the simulation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct HopSimulated {
     /// Frames that came.
@@ -41,20 +41,20 @@ pub struct HopSimulated {
     pub longest_delay_s: f64,
 }
 
-/// What is predicted of one hop.
+/// The prediction for one hop.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HopPrediction {
-    /// Which hop.
+    /// The name of the hop.
     pub name: &'static str,
     /// Servers that are alike: outputs, builders, disks.
     pub servers: u32,
-    /// What is asked of all servers together if nothing is lost before, bytes per second.
+    /// The load of all servers together if nothing is lost before, bytes per second.
     pub offered_bytes_per_s: f64,
     /// Rate of a server, bytes per second; null where it is not known.
     pub rate_bytes_per_s: Option<f64>,
     /// Depth of the buffer before a server, bytes; null where it is not known.
     pub depth_bytes: Option<f64>,
-    /// What the busiest server is asked for, divided by its rate.
+    /// The load of the busiest server, divided by its rate.
     pub utilisation: Option<f64>,
     /// The mean rate of triggers, per second, at which it is saturated; null where no source is triggered.
     pub saturates_at_hz: Option<f64>,
@@ -62,18 +62,18 @@ pub struct HopPrediction {
     pub full_probability: Option<f64>,
     /// Keys that would say what is not known of it.
     pub unknown: Vec<&'static str>,
-    /// Whether anything is predicted of it: its rate is known.
+    /// True if anything is predicted of it: its rate is known.
     pub is_predicted: bool,
-    /// What happened in the simulation; null where it is not predicted.
+    /// The result of the simulation; null where it is not predicted.
     pub simulated: Option<HopSimulated>,
 }
 
-/// What is predicted of a chain.
+/// The prediction for a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChainPrediction {
     /// Links of all sources.
     pub links: u32,
-    /// Triggers per second behind dead time, in the mean; null where no source is triggered.
+    /// Triggers per second after dead time, in the mean; null where no source is triggered.
     pub mean_rate_hz: Option<f64>,
     /// Payload of an event, all links together, bytes in the mean; null where a source is not triggered.
     pub event_bytes: Option<f64>,
@@ -83,15 +83,15 @@ pub struct ChainPrediction {
     pub bottleneck: Option<&'static str>,
     /// The mean rate of triggers, per second, at which it is.
     pub saturates_at_hz: Option<f64>,
-    /// By how much all rates can be multiplied until it is.
+    /// The factor by which all rates can be multiplied until it is.
     pub saturates_at_factor: Option<f64>,
-    /// What limits at these rates, and where.
+    /// The limit at these rates, and where it is.
     pub limited_by: Verdict,
     /// The hop that limits.
     pub limited_at: Option<&'static str>,
     /// Triggers that were simulated; 0 where no source is triggered.
     pub triggers: u64,
-    /// From the first to the last, s.
+    /// The time from the first to the last, s.
     pub seconds: f64,
     /// The seed of the simulation.
     pub seed: u64,
@@ -99,7 +99,7 @@ pub struct ChainPrediction {
     pub damaged_triggers: u64,
     /// Lost frames divided by all that were sent.
     pub loss_probability: f64,
-    /// What was taken as true without having been said.
+    /// The assumptions for what the configuration does not state.
     pub assumptions: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a source sends at a trigger, cut into what its link carries.
+//! The data that a source sends at a trigger, cut into what its link carries.
 //!
 //! ```text
 //!  answers: bytes of each datagram ─ carrier, MTU ─► Parts: (bytes on the wire, bytes of payload) … in their order
@@ -6,7 +6,7 @@
 
 use crate::switch::frame::{Frame, LONGEST_PAYLOAD_BYTES};
 
-/// How what is sent travels.
+/// The carrier of what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// UDP: what finds a buffer full is lost.
@@ -17,7 +17,7 @@ pub enum Carrier {
     Messages,
 }
 
-/// When a source sends.
+/// The time at which a source sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Emission {
     /// At every trigger, all sources together.
@@ -38,24 +38,24 @@ pub struct Source {
     pub name: String,
     /// Boards, each on a link of its own.
     pub links: u32,
-    /// How their data travel.
+    /// The carrier of the data.
     pub carrier: Carrier,
-    /// When they send.
+    /// The rule by which they send.
     pub emission: Emission,
-    /// What a board may send at a time, one as probable as the other: the payload bytes of each datagram, or of its part of the stream.
+    /// The answers that a board may send at a time, all equally probable: the payload bytes of each datagram, or of its part of the stream.
     pub answers: Vec<Vec<u32>>,
 }
 
-/// What occupies a link at a time.
+/// The bytes that occupy a link at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Part {
-    /// On a link and in a switch, bytes.
+    /// Bytes on a link and in a switch.
     pub(super) wire_bytes: f64,
-    /// In the host, bytes.
+    /// Bytes in the host.
     pub(super) payload_bytes: f64,
 }
 
-/// Ethernet with preamble and gap, bytes: what a packet occupies beside itself.
+/// Ethernet with preamble and gap, bytes: the overhead of each packet.
 const FRAME_BYTES: u32 = 14 + 4 + 20;
 const IP_BYTES: u32 = 20;
 const UDP_BYTES: u32 = 8;
@@ -73,7 +73,7 @@ impl Source {
         self.answers.iter().map(|answer| answer.iter().flat_map(cut).collect()).collect()
     }
 
-    /// What each link sends at a time, in the mean.
+    /// Returns what each link sends at a time, in the mean.
     pub(super) fn mean(&self, mtu_bytes: Option<u32>) -> Part {
         let parts = self.parts(mtu_bytes);
         let count = parts.len().max(1) as f64;
@@ -81,7 +81,7 @@ impl Source {
         Part { wire_bytes: sum(|part| part.wire_bytes), payload_bytes: sum(|part| part.payload_bytes) }
     }
 
-    /// Whether it can lose anything on the way.
+    /// Returns true if it can lose anything on the way.
     pub(super) fn can_lose(&self) -> bool {
         self.carrier == Carrier::Datagrams
     }
@@ -140,7 +140,7 @@ mod tests {
             (1024, Carrier::Datagrams, None, (1, 1090.0, 1024.0)),
             (1024, Carrier::Datagrams, Some(1500), (1, 1090.0, 1024.0)),
             (1472, Carrier::Datagrams, Some(1500), (1, 1538.0, 1472.0)),
-            // Two fragments: 1480 and 8 bytes behind the header of IP; the second is padded.
+            // Two fragments: 1480 and 8 bytes after the header of IP; the second is padded.
             (1480, Carrier::Datagrams, Some(1500), (2, 1538.0 + 84.0, 1480.0)),
             (1448, Carrier::Stream, None, (1, 1538.0, 1448.0)),
             (6156, Carrier::Stream, None, (5, 6156.0 + 5.0 * 90.0, 6156.0)),

@@ -15,7 +15,7 @@ const MOST_STEPS: usize = 1000;
 /// Halvings of the interval in which a hop is saturated.
 const HALVINGS: u32 = 50;
 
-/// What can be swept.
+/// A quantity that can be swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parameter {
     key: &'static str,
@@ -73,7 +73,7 @@ pub enum SweepError {
         "`{key}` goes from {from} to {to}: the second must be larger than the first; write for example {example}"
     )]
     Order {
-        /// What is swept.
+        /// The swept key.
         key: &'static str,
         /// The first value.
         from: f64,
@@ -88,7 +88,7 @@ pub enum SweepError {
     /// The plan has nothing that it would change.
     #[error("`{key}` cannot be swept: {why}")]
     Nothing {
-        /// What is swept.
+        /// The swept key.
         key: &'static str,
         /// Why not.
         why: &'static str,
@@ -96,9 +96,9 @@ pub enum SweepError {
     /// A plan that cannot be predicted.
     #[error("`{key}` = {value}: {error}")]
     Chain {
-        /// What is swept.
+        /// The swept key.
         key: &'static str,
-        /// At which value.
+        /// The value.
         value: f64,
         /// Why not.
         error: ChainError,
@@ -113,32 +113,32 @@ pub struct Sweep {
     is_logarithmic: bool,
 }
 
-/// What was predicted at a value.
+/// The prediction at a value.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SweptPoint {
     /// The value, in the unit of the sweep.
     pub value: f64,
-    /// What is predicted there.
+    /// The prediction there.
     pub prediction: ChainPrediction,
 }
 
-/// Where a hop is saturated.
+/// The point at which a hop is saturated.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Saturation {
-    /// Which hop.
+    /// The name of the hop.
     pub hop: &'static str,
     /// The value at which its utilisation is 1.
     pub value: f64,
 }
 
-/// What a sweep has given.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Swept {
-    /// What was swept.
+    /// The swept quantity.
     pub parameter: &'static str,
     /// Its unit; empty for a number.
     pub unit: &'static str,
-    /// Whether its values lie at equal ratios.
+    /// True if its values are at equal ratios.
     pub is_logarithmic: bool,
     /// Value by value.
     pub points: Vec<SweptPoint>,
@@ -185,7 +185,7 @@ impl Sweep {
         Ok(Sweep { parameter, values, is_logarithmic })
     }
 
-    /// Predicts the plan at every value, with a simulation of so many triggers each.
+    /// Predicts the plan at every value, each with a simulation of `simulated_triggers` triggers.
     ///
     /// # Errors
     /// When the plan does not have what is swept, or there can be no such plan at a value.
@@ -207,7 +207,7 @@ impl Sweep {
         plan.chain().map_err(|error| SweepError::Chain { key: self.parameter.key, value, error })
     }
 
-    /// Where the load of a hop is 1, by halving between values on both sides of it.
+    /// Returns where the load of a hop is 1, by halving between values on both sides of it.
     fn saturations(&self, plan: &Plan, points: &[SweptPoint]) -> Result<Vec<Saturation>, SweepError> {
         let mut found = Vec::new();
         for pair in points.windows(2) {

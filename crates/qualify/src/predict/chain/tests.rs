@@ -79,7 +79,7 @@ fn an_overloaded_hop_loses_what_it_cannot_carry_and_spares_those_behind_it() {
         let lost = hop.simulated.as_ref().expect("predicted").loss_probability;
         assert!((lost - expected).abs() < 0.01, "{name}: {lost} {expected}");
     }
-    // Behind the switch 1.25 GB/s of the wire are left, of which 1024 of 1090 are payload.
+    // After the switch 1.25 GB/s of the wire are left, of which 1024 of 1090 are payload.
     let socket = predicted.hop("host socket").and_then(|hop| hop.full_probability).expect("saturated");
     assert!((socket - (1.0 - 1.1e9 / (1.25e9 * 1024.0 / 1090.0))).abs() < 1e-9, "{socket}");
 }
@@ -240,7 +240,7 @@ fn sources_and_triggers_that_cannot_be_are_refused() {
     assert!(still.chain().is_err_and(|error| error.to_string().contains("rate_hz")));
 }
 
-/// One output behind links, as a chain.
+/// Makes a chain of links and one output.
 fn one_hop(links: u32, depth_bytes: f64, triggers: Settings) -> Plan {
     let mut plan = plan(triggers, vec![triggered(links, 1024)]);
     plan.has_host = false;

@@ -12,14 +12,14 @@ const PAYLOAD_BYTES: u32 = 1024;
 const LINK_BITS_PER_S: f64 = 1e9;
 const OUTPUTS: u32 = 4;
 const OUTPUT_BITS_PER_S: f64 = 10e9;
-/// Of the whole switch; each output is given a fourth of it.
+/// The depth of the whole switch; each output is given a fourth of it.
 const DEPTH_BYTES: f64 = 330e6;
 const BUILT_BITS_PER_S: f64 = 10e9;
 const DEAD_TIME_NS: u64 = 2000;
 /// Ours: no rate of triggers is published with the network.
 const RATE_HZ: f64 = 4200.0;
 
-/// Computes the camera, with a simulation of so many triggers.
+/// Computes the camera, with a simulation of `simulated_triggers` triggers.
 ///
 /// # Errors
 /// None, as long as its constants are a chain.

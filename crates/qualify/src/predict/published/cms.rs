@@ -12,11 +12,11 @@ const READOUT_UNITS: u32 = 60;
 const BUILDER_UNITS: u32 = 60;
 const RATE_HZ: f64 = 100e3;
 const EVENT_BYTES: u32 = 2_000_000;
-/// As published: what a readout unit sends, and which fraction of its link that is.
+/// The published rate of a readout unit, and the fraction of its link that it is.
 const SENT_BYTES_PER_S: f64 = 6200e6;
 const SENT_FRACTION: f64 = 0.9;
 
-/// Computes the builder, with a simulation of so many triggers.
+/// Computes the builder, with a simulation of `simulated_triggers` triggers.
 ///
 /// # Errors
 /// None, as long as its constants are a chain.

@@ -15,12 +15,12 @@ const GIB: f64 = 1024.0 * MIB;
 const BOARDS: u32 = 105;
 const RAW_BYTES: u32 = 6144;
 const SUPPRESSED_BYTES: u32 = 380;
-/// As printed of the front-end computer: raw mode, and where zero-suppressed data collapse.
+/// The published figures of the front-end computer: raw mode, and the rate where zero-suppressed data collapse.
 const RAW_HZ: f64 = 800.0;
 const RAW_BYTES_PER_S: f64 = 337.0 * MIB;
 const SUPPRESSED_HZ: f64 = 1800.0;
 const SUPPRESSED_BYTES_PER_S: f64 = 24.4 * MIB;
-/// As printed of the back-end computer: eight connections.
+/// The published figures of the back-end computer: eight connections.
 const CONNECTIONS: u32 = 8;
 const RECEIVED_BYTES_PER_S: f64 = 3.1 * GIB;
 const BUILT_BYTES_PER_S: f64 = 1.2 * GIB;
@@ -28,7 +28,7 @@ const RECORDED_BYTES_PER_S: f64 = 0.80 * GIB;
 const COMPRESSED_BYTES_PER_S: f64 = 0.53 * GIB;
 const COMPRESSION_RATIO: f64 = 0.70;
 
-/// Computes both levels, with a simulation of so many triggers each.
+/// Computes both levels, each with a simulation of `simulated_triggers` triggers.
 ///
 /// # Errors
 /// None, as long as its constants are a chain.
@@ -36,7 +36,7 @@ pub fn reproduce(simulated_triggers: u64) -> Result<Reproduction, ChainError> {
     let raw = first_level(RAW_HZ, RAW_BYTES, RAW_BYTES_PER_S).predict(simulated_triggers)?;
     let suppressed = first_level(SUPPRESSED_HZ, SUPPRESSED_BYTES, SUPPRESSED_BYTES_PER_S);
     let suppressed = suppressed.predict(simulated_triggers)?;
-    // What the first level gives at most is what comes into the second.
+    // The most that the first level gives is the input of the second.
     let raw_limit_hz = raw.saturates_at_hz.unwrap_or(RAW_HZ);
     let second = second_level(raw_limit_hz).predict(simulated_triggers)?;
     let figures = figures(raw_limit_hz, suppressed.saturates_at_hz.unwrap_or(f64::NAN));

@@ -20,9 +20,9 @@ use super::chain::{Carrier, ChainPrediction, Deal, Emission, Hop, Source, Throug
 /// A published figure and how it comes about.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Published {
-    /// Which one, with its unit.
+    /// The name of the figure, with its unit.
     pub name: &'static str,
-    /// As published.
+    /// The published value.
     pub published: f64,
     /// Computed in the way that gives it.
     pub computed_its_way: f64,
@@ -32,14 +32,14 @@ pub struct Published {
     pub reason: &'static str,
 }
 
-/// A figure of ours beside a published one.
+/// A figure of ours next to a published one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Figure {
-    /// Which one, with its unit.
+    /// The name of the figure, with its unit.
     pub name: &'static str,
-    /// As published; null where it is not.
+    /// The published value; null where there is none.
     pub published: Option<f64>,
-    /// As computed here from published sizes and rates.
+    /// The value computed here from published sizes and rates.
     pub ours: f64,
     /// Why they differ, or what it says.
     pub reason: &'static str,
@@ -48,9 +48,9 @@ pub struct Figure {
 /// A part of an installation.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Level {
-    /// Which part.
+    /// The name of the part.
     pub name: &'static str,
-    /// What is predicted of it.
+    /// The prediction for it.
     pub prediction: ChainPrediction,
 }
 
@@ -61,13 +61,13 @@ pub struct Reproduction {
     pub title: &'static str,
     /// Its parts, in the order of the data.
     pub levels: Vec<Level>,
-    /// Published figures beside ours.
+    /// Published figures next to ours.
     pub figures: Vec<Figure>,
-    /// What is not published, and so is not predicted.
+    /// The unpublished quantities, which are not predicted.
     pub missing: Vec<&'static str>,
 }
 
-/// Sources that answer every trigger with so many bytes.
+/// Returns sources that answer every trigger with `bytes` bytes.
 fn triggered(name: &str, links: u32, carrier: Carrier, bytes: u32) -> Source {
     Source {
         name: name.to_owned(),

@@ -45,9 +45,9 @@ pub struct NectarCam {
     pub static_limit_hz: f64,
     /// The separation of triggers, in seconds, at which the output is busy all the time.
     pub saturation_separation_s: f64,
-    /// How long a frame takes on its link, in seconds.
+    /// The time that a frame takes on its link, in seconds.
     pub link_time_s: f64,
-    /// Published figures beside.
+    /// The published figures for comparison.
     pub published: Vec<Published>,
 }
 
@@ -62,16 +62,16 @@ pub enum NectarCamError {
     Hop(#[from] HopError),
 }
 
-/// The hop of the published test with so many links.
+/// Returns the hop of the published test with `links` links.
 fn hop(links: u32) -> Result<Hop, NectarCamError> {
     let frame = Frame::new(PAYLOAD_BYTES)?;
     Ok(Hop::new(links, LINK_RATE_BITS_PER_S, OUTPUT_RATE_BITS_PER_S, DEPTH_BYTES, frame)?)
 }
 
-/// What one curve of the published figure is: the most events without loss against their separation.
+/// One curve of the published figure: the most events without loss against their separation.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EdgeCurve {
-    /// Which buffer, of how many ports.
+    /// The buffer, and its number of ports.
     pub name: String,
     /// Separation of events in seconds, and the most of them that lose nothing.
     pub points: Vec<(f64, u64)>,
@@ -150,7 +150,7 @@ mod tests {
             shared.abs_diff(queues) * 20 < shared,
             "with all ports they differ by less than 5 %: {first:?}"
         );
-        // With half of the ports each event is half as large and drains the same.
+        // With half the ports, each event is half as large and drains at the same rate.
         assert!(half_shared > 2 * shared && half_queues * 3 < half_shared * 2, "{first:?}");
         assert!(curves.iter().all(|curve| curve.points.windows(2).all(|pair| pair[0].1 <= pair[1].1)));
     }

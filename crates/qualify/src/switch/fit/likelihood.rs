@@ -16,7 +16,7 @@ use super::{Burst, FitError};
 const SIDE: usize = 25;
 /// Cells this far below the best, in units of the log likelihood, do not matter.
 const RELEVANT: f64 = 6.0;
-/// How often the grid may be moved, widened or narrowed.
+/// The number of times that the grid may be moved, widened or narrowed.
 const ROUNDS: usize = 12;
 /// The grid is narrowed no further when what matters spans this fraction of it.
 const FILLED: f64 = 0.6;
@@ -24,7 +24,7 @@ const FILLED: f64 = 0.6;
 const FIRST_EXTENT: f64 = 0.06;
 /// Widths of the edge that are tried, as fractions of the depth.
 const WIDTHS: [f64; 4] = [0.0003, 0.0015, 0.006, 0.025];
-/// How many stalls the longest burst meets that would make it lossy at the edge: what is tried.
+/// The numbers to try of stalls that the longest burst meets and that would make it lossy at the edge.
 const STALLS: [f64; 5] = [0.003, 0.1, 0.5, 1.5, 5.0];
 /// Below the edge stalls matter less, by a factor e for each such fraction of the depth: what is tried.
 const REACHES: [f64; 3] = [0.006, 0.02, 0.06];
@@ -54,7 +54,7 @@ pub(super) struct Grid {
     frame: Frame,
 }
 
-/// Where the cells lie.
+/// The position of the cells.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     depth_bytes: f64,
@@ -168,7 +168,7 @@ impl Grid {
         (depth / sum, rate / sum)
     }
 
-    /// From and to of depth and of rate, over the cells that are at most `below` under the best.
+    /// Returns the bounds of depth and of rate, over the cells that are at most `below` under the best.
     pub(super) fn interval(&self, below: f64) -> ([f64; 2], [f64; 2]) {
         let best = self.best().log_likelihood;
         let (mut depth, mut rate) = ([f64::INFINITY, f64::NEG_INFINITY], [f64::INFINITY, f64::NEG_INFINITY]);
@@ -270,7 +270,7 @@ fn log_likelihoods(
 
 fn logistic(argument: f64) -> f64 {
     match argument {
-        // Beyond these the result no longer differs from 0 or 1 by what matters beside a missed stall.
+        // Beyond these the result differs from 0 or 1 by less than what matters next to a missed stall.
         below if below < -18.0 => 0.0,
         above if above > 18.0 => 1.0,
         _ => 1.0 / (1.0 + (-argument).exp()),

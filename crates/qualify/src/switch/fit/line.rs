@@ -1,4 +1,4 @@
-//! Where the fit begins: a straight line through the edges of the columns.
+//! The starting point of the fit: a straight line through the edges of the columns.
 //!
 //! ```text
 //!  bytes until the edge │        · ╱         bytes = depth + rate × length of the burst
@@ -23,7 +23,7 @@ struct ColumnEdge {
 }
 
 impl ColumnEdge {
-    /// How far the edge is off that of a queue, as a fraction of events: at a separation these are as the depth is.
+    /// Returns how far the edge is off that of a queue, as a fraction of events: at a separation these are as the depth is.
     fn off(&self, depth_bytes: f64, rate_bytes_per_s: f64) -> f64 {
         (self.bytes - rate_bytes_per_s * self.length_s) / depth_bytes - 1.0
     }

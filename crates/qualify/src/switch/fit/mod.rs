@@ -18,7 +18,7 @@ use line::Start;
 /// Fewer columns than this fix depth and rate badly, and their interval does not show it.
 pub const LEAST_COLUMNS: usize = 6;
 
-/// How far under the best log likelihood a 95 % interval reaches.
+/// The distance under the best log likelihood to which a 95 % interval reaches.
 ///
 /// 1.92 would do for edges that are independent. Stalls are not: at the longest bursts the search may end at a false
 /// edge, and all of its trials agree. This covers the truth in at least 95 % of simulated maps with stalls (tests).
@@ -32,21 +32,21 @@ const CLOCKS: f64 = 2e-4;
 pub struct Trial {
     /// The separation of events that was asked for, in seconds: trials of a column have the same.
     pub separation_s: f64,
-    /// When each event was sent, in seconds, ascending.
+    /// The time at which each event was sent, in seconds, ascending.
     pub times_s: Vec<f64>,
     /// Sources that sent a frame at each event.
     pub sources: u32,
-    /// Sources behind one input, from the first on: the last input may have fewer.
+    /// Sources on one input, from the first on: the last input may have fewer.
     pub sources_per_input: u32,
     /// Bytes of a frame, in the accounting in which depth and rate are wanted.
     pub frame_bytes: f64,
-    /// Whether anything was lost in the device.
+    /// True if anything was lost in the device.
     pub lossy: bool,
-    /// Whether the trial was emitted as asked and nothing was lost outside the device; the fit ignores invalid trials.
+    /// True if the trial was emitted as asked and nothing was lost outside the device; the fit ignores invalid trials.
     pub valid: bool,
 }
 
-/// What depth is fitted to.
+/// The buffer whose depth is fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Buffering {
@@ -64,7 +64,7 @@ pub enum FitError {
     Trial {
         /// Its index.
         index: usize,
-        /// What is wrong with it.
+        /// The fault in it.
         what: &'static str,
     },
     /// No trial counts.
@@ -103,35 +103,35 @@ pub enum FitError {
         "the edges say a depth of {depth_bytes:.0} bytes and a rate of {rate_bytes_per_s:.0} bytes/s, which no queue has; look at the validity of trials, at flow control, and at a second bottleneck"
     )]
     NoQueue {
-        /// What the straight line says.
+        /// The depth by the straight line.
         depth_bytes: f64,
-        /// What the straight line says.
+        /// The rate by the straight line.
         rate_bytes_per_s: f64,
     },
 }
 
-/// What was fitted, with intervals of 95 % by profile likelihood.
+/// The result of a fit, with intervals of 95 % by profile likelihood.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Fit {
-    /// Whether the depth is that of one shared buffer or of each queue.
+    /// The fitted buffer: one shared buffer or each queue.
     pub buffering: Buffering,
     /// Depth in bytes, averaged over the likelihood.
     pub depth_bytes: f64,
-    /// From and to, in bytes; the end is a frame beyond that of the likelihood, because queues take whole frames.
+    /// The bounds in bytes; the upper one is a frame beyond that of the likelihood, because queues take whole frames.
     pub depth_interval_bytes: [f64; 2],
     /// Drain rate of the output in bytes per second, averaged over the likelihood.
     pub rate_bytes_per_s: f64,
-    /// From and to, in bytes per second, beyond the likelihood by what two clocks may differ.
+    /// The bounds in bytes per second, beyond the likelihood by what two clocks may differ.
     pub rate_interval_bytes_per_s: [f64; 2],
-    /// How blurred the edge is, in bytes; a wide one means that the model is wrong.
+    /// The blur of the edge, in bytes; a wide one means that the model is wrong.
     pub width_bytes: f64,
-    /// How many stalls of the device the longest burst meets, each of which would make it lossy at the edge.
+    /// The number of stalls of the device that the longest burst meets, each of which would make it lossy at the edge.
     pub stalls: f64,
     /// Logarithm of the likelihood at its maximum.
     pub log_likelihood: f64,
     /// Root mean square over columns of (events at the edge - model) / model.
     pub residual_rms: f64,
-    /// Of trials whose peak is more than 3 % off the depth: the fraction on the wrong side.
+    /// The fraction on the wrong side, of trials whose peak is more than 3 % off the depth.
     pub wrong_side_fraction: f64,
     /// Columns with lossless and lossy trials.
     pub columns: usize,

@@ -16,7 +16,7 @@ const FRAME_BYTES: f64 = 1066.0;
 const SOURCES: u32 = 16;
 const SATURATION_S: f64 = SOURCES as f64 * FRAME_BYTES / RATE_BYTES_PER_S;
 
-/// What a fit of one simulated map came to.
+/// The fit of one simulated map.
 struct Map {
     depth_error: f64,
     rate_error: f64,
@@ -88,7 +88,7 @@ fn intervals_cover_depth_and_rate_of_simulated_maps_with_stalls() {
     assert!(depth_error.1 <= 0.02 && rate_error.1 <= 0.01, "{depth_error:?} {rate_error:?}");
 }
 
-/// A known queue of which each column has trials at these fractions of its edge, emitted as `times` says.
+/// Returns trials of a known queue: at these fractions of its edge in each column, emitted at `times`.
 fn trials(columns: &[f64], times: &mut dyn FnMut(u64, f64) -> Vec<f64>) -> Vec<Trial> {
     let queue = Queue { depth_bytes: DEPTH_BYTES, rate_bytes_per_s: RATE_BYTES_PER_S };
     let edge = Edge { queue, event_bytes: f64::from(SOURCES) * FRAME_BYTES };
