@@ -18,18 +18,18 @@ const PLAIN_EVERY: Duration = Duration::from_secs(5);
 /// Shows a run's progress on standard error, where it disturbs no result, and holds up no one who calls.
 pub(crate) struct Display(Arc<Mutex<Lines>>);
 
-/// What is on the terminal; touched on the terminal's thread only, for a terminal may stop taking anything.
+/// The lines on the terminal; touched only on the terminal's thread, because a terminal may stop accepting output.
 enum Lines {
     /// One line per source and one for the whole, redrawn in place.
     Live { all: MultiProgress, sources: Vec<ProgressBar>, total: ProgressBar },
     /// A line now and then.
     Plain { last: Instant },
-    /// Nothing.
+    /// No lines.
     Silent,
 }
 
 impl Display {
-    /// What suits standard error; nothing when one JSON object is all that is wanted.
+    /// Returns the display that suits standard error; none when only one JSON object is wanted.
     pub(crate) fn new(json: bool) -> Display {
         let lines = if json {
             Lines::Silent
@@ -43,13 +43,13 @@ impl Display {
         Display(Arc::new(Mutex::new(lines)))
     }
 
-    /// Has the newest state shown.
+    /// Shows the newest state.
     pub(crate) fn show(&self, state: &Arc<LiveState>) {
         let state = state.clone();
         self.draw(move |lines| lines.show(&state));
     }
 
-    /// Has the lines taken away.
+    /// Removes the lines.
     pub(crate) fn finish(&self) {
         self.draw(|lines| lines.finish());
     }
@@ -127,7 +127,7 @@ impl StandingLines {
         is_shown.then(|| StandingLines { all: MultiProgress::new(), bars: Vec::new() })
     }
 
-    /// Has these shown in place of those before.
+    /// Replaces the shown lines by these.
     pub(crate) fn show(&mut self, texts: Vec<String>) {
         while self.bars.len() < texts.len() {
             self.bars.push(self.all.add(line()));
@@ -139,7 +139,7 @@ impl StandingLines {
         });
     }
 
-    /// Has them taken away.
+    /// Removes the shown lines.
     pub(crate) fn finish(self) {
         terminal::draw(move || {
             self.bars.iter().for_each(ProgressBar::finish_and_clear);
@@ -180,12 +180,12 @@ fn total_line(progress: &LiveState) -> String {
     )
 }
 
-/// A loss in words, in capitals where there is one.
+/// Formats a loss, in capitals where there is one.
 fn in_red_words(loss: &LossTotal) -> String {
     if loss.is_none() { loss.to_string() } else { loss.text.replacen(" lost:", " LOST:", 1) }
 }
 
-/// How much is not taken.
+/// Formats how much is not taken.
 fn dead_time(progress: &LiveState) -> String {
     let Some(dead) = progress.dead_time else { return String::new() };
     let what = match dead.of {

@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::terminal;
 
-/// How a command ended, when it ended without an error of its own.
+/// The end of a command that ended without an error of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// As asked.
+    /// The command did what it was asked.
     Done,
     /// A run or check that failed; the report has said why.
     Failed,
@@ -20,7 +20,7 @@ pub(crate) enum Outcome {
 pub(crate) enum Failure {
     /// The arguments or the configuration are wrong: exit code 2.
     Usage(anyhow::Error),
-    /// Everything else: exit code 1.
+    /// Any other error: exit code 1.
     Other(anyhow::Error),
 }
 

@@ -1,4 +1,4 @@
-//! What signals do to a command that takes data.
+//! The effect of signals on a command that takes data.
 //!
 //! ```text
 //!  SIGINT, SIGTERM ─► end in good order; a second one ends the process at once
@@ -46,7 +46,7 @@ impl Signals {
         &self.stop
     }
 
-    /// Whether the command is to end in good order.
+    /// Returns true if the command is to end in good order.
     pub(crate) fn stop_requested(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }

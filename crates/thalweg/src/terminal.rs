@@ -20,7 +20,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const QUEUE: usize = 1024;
 /// Bytes of them together; one text alone may be larger.
 const MOST_BYTES: usize = 4 << 20;
-/// How long what is queued is waited for before the result of a command is written, and before the process ends.
+/// The time for which queued output is waited for before the result of a command is written, and before the process ends.
 const FLUSHED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A standard stream and the texts that wait for it.
@@ -63,7 +63,7 @@ impl Outlet {
         self.queue.get_or_init(start).as_ref()
     }
 
-    /// Queues a job of so many bytes, or counts it as dropped. Never waits.
+    /// Queues a job of `bytes` bytes, or counts it as dropped. Never waits.
     fn send(&'static self, job: Job, bytes: usize) {
         let Some(queue) = self.queue() else { return };
         let waiting = self.waiting_bytes.fetch_add(bytes, Ordering::AcqRel);
@@ -89,7 +89,7 @@ impl Outlet {
                     self.waiting_bytes.fetch_sub(text.len(), Ordering::AcqRel);
                 }
                 Job::Draw(draw) => draw(),
-                // Whoever waited may have given up.
+                // A waiting thread may have given up.
                 Job::Flushed(told) => _ = told.try_send(()),
             }
             let dropped = self.dropped.swap(0, Ordering::Relaxed);
@@ -121,7 +121,7 @@ pub(crate) fn passing_line(line: &str) {
     STANDARD_OUTPUT.send_text(format!("{line}\n").into_bytes());
 }
 
-/// Has something drawn on standard error, in its turn. Never waits, never fails.
+/// Draws on standard error, in its turn. Never waits, never fails.
 pub(crate) fn draw(draw: impl FnOnce() + Send + 'static) {
     STANDARD_ERROR.send(Job::Draw(Box::new(draw)), 0);
 }
@@ -140,13 +140,13 @@ pub(crate) fn result(text: &str) -> io::Result<()> {
     }
 }
 
-/// Waits until what was said is written, as before the process ends; not for long where nobody reads.
+/// Waits until queued output is written, as before the process ends; not for long if there is no reader.
 pub(crate) fn flush() {
     STANDARD_OUTPUT.flush();
     STANDARD_ERROR.flush();
 }
 
-/// Where log lines go.
+/// The writer of log lines.
 pub(crate) struct Log;
 
 /// One log line on its way: the formatter writes it whole.

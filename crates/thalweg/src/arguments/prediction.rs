@@ -1,4 +1,4 @@
-//! What can be typed of `predict`: a configuration, a hop, or a published installation.
+//! The arguments of `predict`: a configuration, a hop, or a published installation.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What can be typed of what is measured before a run: `doctor`, `qualify`.
+//! The arguments of the measurements before a run: `doctor`, `qualify`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

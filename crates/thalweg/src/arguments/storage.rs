@@ -1,4 +1,4 @@
-//! What can be typed of `qualify storage`.
+//! The arguments of `qualify storage`.
 
 use std::path::PathBuf;
 

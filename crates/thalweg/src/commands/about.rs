@@ -70,7 +70,7 @@ fn figure(m: &Measurement) -> String {
     text
 }
 
-/// A figure that was measured beside the one that names the bench; what could not be measured says why.
+/// Formats a figure that was measured with the one that names the bench; an unmeasured one says why.
 fn beside(row: &serde_json::Value) -> String {
     let text = |name: &str| row[name].as_str().unwrap_or_default();
     let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);

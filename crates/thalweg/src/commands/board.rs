@@ -16,7 +16,7 @@ use super::Ended;
 use crate::arguments::{Board, BoardTarget, BoardWhat};
 use crate::report::{Failure, Outcome, print};
 
-/// Does what was asked with a board.
+/// Runs the requested command on a board.
 pub(crate) fn board(options: &Board, json: bool) -> Ended {
     match &options.what {
         BoardWhat::Get { target, paths } => get(target, paths, json),
@@ -80,7 +80,7 @@ fn set(target: &BoardTarget, assignments: &[String], unchecked: &[String], json:
     apply(target, assignments.iter().map(pair).collect::<Result<_, _>>()?, unchecked, json)
 }
 
-/// What `dump` writes and `load` takes.
+/// The parameters that `dump` writes and `load` takes.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {

@@ -42,7 +42,7 @@ fn watched<E: Into<Failure>>(
 }
 
 pub(super) fn report(summary: &Summary, json: bool) -> Ended {
-    // How the run went does not depend on whether its summary finds a reader; `run.json` has it too.
+    // The result of the run does not depend on whether its summary finds a reader; `run.json` has it too.
     if let Err(cause) = print(summary, json, Summary::text) {
         tracing::error!("the summary could not be printed: {cause}");
     }

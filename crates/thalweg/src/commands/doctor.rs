@@ -1,4 +1,4 @@
-//! Whether this host is fit for taking data, and what sets what is not.
+//! Checks that this host is fit for taking data, and lists what fixes the bad values.
 //!
 //! ```text
 //!  configuration ─► needs ─┐
@@ -18,11 +18,11 @@ use super::Ended;
 use crate::arguments;
 use crate::report::{Failure, Outcome, print};
 
-/// What was found, and what was done about it.
+/// The checks, and what was done about them.
 #[derive(Serialize)]
 struct Report {
     checks: Vec<Check>,
-    /// With `--apply`: each command that was run, and what went wrong.
+    /// With `--apply`: each command that was run, and its errors.
     applied: Vec<Applied>,
     /// Checks that are bad after it: errors, warnings.
     errors: usize,
@@ -62,7 +62,7 @@ pub(crate) fn doctor(options: &arguments::Doctor, json: bool) -> Ended {
     Ok(if is_good { Outcome::Done } else { Outcome::Failed })
 }
 
-/// What the configuration needs; what any receiver does without one.
+/// Returns the needs of the configuration, or those of any receiver where there is none.
 fn needs(options: &arguments::Doctor) -> Result<Needs, Failure> {
     let mut needs = match &options.configuration {
         Some(file) => {
@@ -85,7 +85,7 @@ fn needs(options: &arguments::Doctor) -> Result<Needs, Failure> {
     Ok(needs)
 }
 
-/// What sets the bad ones; each once.
+/// Returns the commands that set the bad values; each once.
 fn fixes(checks: &[Check]) -> impl Iterator<Item = &Fix> {
     let mut seen = Vec::new();
     checks.iter().filter_map(Check::fix).filter(move |fix| {
@@ -158,7 +158,7 @@ impl Report {
     }
 }
 
-/// What was read and is held against nothing is worth a line, what could not be read is not.
+/// Values that were read and are compared with nothing are worth a line; values that could not be read are not.
 fn is_noted(check: &Check) -> bool {
     check.verdict == Verdict::Unknown
         && !check.value.starts_with("unknown")

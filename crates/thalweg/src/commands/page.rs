@@ -1,4 +1,4 @@
-//! The live page: beside a run, and as the place from which runs are started.
+//! The live page, for one run or as the place from which runs are started.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::terminal;
 /// Between two looks at whether to end.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The page beside one run; gone when dropped.
+/// The page of one run; gone when dropped.
 pub(crate) struct Page {
     url: String,
-    // In this order: nobody hears of a run whose page is gone.
+    // The order matters: no client hears of a run whose page is gone.
     _unattended: UnattendedOperation,
     _monitor: Option<thalweg_run::serve::Monitor>,
 }
@@ -52,7 +52,7 @@ impl Page {
         Ok(Page { url, _unattended: unattended, _monitor: monitor })
     }
 
-    /// Where it is.
+    /// Returns its address.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }

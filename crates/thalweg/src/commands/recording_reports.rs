@@ -79,7 +79,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     format!("{verdict}: {}\n{text}", report.run_directory.display())
 }
 
-/// What went from readout units to builder units.
+/// Writes what went from readout units to builder units.
 fn edges(edges: &[EdgeReport], text: &mut String) {
     for edge in edges {
         let at_least = if edge.at_least { "≥ " } else { "" };
@@ -126,14 +126,14 @@ pub(super) fn verified_nodes(report: &NodesReport) -> String {
     text
 }
 
-/// Of a run whose tables the policy on old runs has removed.
+/// Writes which tables of a run were removed by the policy on old runs.
 fn removed(removed: Option<&RemovedTables>, text: &mut String) {
     if let Some(removed) = removed {
         let _ = writeln!(text, "  not there any more: {removed}");
     }
 }
 
-/// Of a run that recorded only what was asked for.
+/// Describes a run that recorded only what was requested.
 fn left_out(hits: Option<u64>) -> Option<String> {
     hits.filter(|hits| *hits > 0).map(|hits| format!("{hits} hits left out on request"))
 }
@@ -241,7 +241,7 @@ fn inspected_losses(report: &Inspection, text: &mut String) {
     }
 }
 
-/// What was lost in all, and what the ledger cannot say.
+/// Writes the total losses, and what the ledger cannot say.
 fn losses(loss: Option<&LossReport>, beside: &[String], text: &mut String) {
     for total in loss.iter().flat_map(|loss| &loss.totals) {
         let _ = writeln!(text, "  {total}");

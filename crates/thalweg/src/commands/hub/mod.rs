@@ -30,7 +30,7 @@ const SHOWN: Duration = Duration::from_millis(500);
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
 /// Targets that have a line on a terminal.
 const MOST_LINES: usize = 20;
-/// What was asked is answered within this at the end, or given up.
+/// The time within which pending requests are answered at the end, or given up.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// A file of `--rules`.
@@ -217,7 +217,7 @@ fn value_of(state: &HubState) -> serde_json::Value {
     })
 }
 
-/// What a hub has done, for people: its targets, and the clients that something went wrong for.
+/// Describes what a hub has done, for people: its targets, and the clients with errors.
 fn summary(state: &HubState) -> String {
     let mut lines: Vec<String> = state.targets.iter().map(|target| target_line(target, None)).collect();
     for client in &state.clients {

@@ -110,7 +110,7 @@ fn clients(text: &mut Exposition, clients: &[ClientState]) {
     }
 }
 
-/// What was refused, a sample of each code.
+/// Adds the refused requests, a sample for each code.
 fn by_code(family: &mut Family<'_>, whose: (&str, &str), refused: &Refusals) {
     for (code, count) in refused.iter() {
         family.sample(&[whose, ("code", &code.code().to_string())], count as f64);

@@ -1,4 +1,4 @@
-//! Whether a board's firmware does what IPbus 2.0 asks of it: a report for its author.
+//! Tests whether a board's firmware conforms to IPbus 2.0: a report for its author.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! An emulated board that is served until somebody ends it.
+//! An emulated board that is served until the command is interrupted.
 //!
 //! ```text
 //!  table ─► Registers ─► Device ─► DeviceServer ─ a bad network ─► clients

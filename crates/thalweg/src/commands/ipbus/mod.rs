@@ -23,7 +23,7 @@ use super::Ended;
 use crate::arguments::{Ipbus, IpbusPerf, IpbusTarget, IpbusWhat};
 use crate::report::Failure;
 
-/// What was asked for is none.
+/// Makes the failure of an invalid request.
 fn usage(error: impl Into<anyhow::Error>) -> Failure {
     Failure::Usage(error.into())
 }
@@ -76,7 +76,7 @@ fn open(target: &IpbusTarget) -> Result<Board, Failure> {
     Ok(Board::new(client, table))
 }
 
-/// Where a register is, by its name or its address.
+/// Returns where a register is, by its name or its address.
 fn address_of(table: &Table, register: &str) -> Result<u32, Failure> {
     let named = || table.node(register).map(|node| node.address);
     number(register).or_else(named).ok_or_else(|| usage(anyhow!(table.no_such(register))))

@@ -1,4 +1,4 @@
-//! How fast a target answers, and whether it gives back what was written.
+//! Measures how fast a target answers, and checks that it gives back what was written.
 //!
 //! ```text
 //!  for so long: queue so many transactions ─► dispatch ─► time of each dispatch, words that came, words that were others
@@ -45,7 +45,7 @@ fn random_word(state: &mut u64) -> u32 {
     (*state >> 32) as u32
 }
 
-/// What each dispatch of a measurement is.
+/// The contents of each dispatch of a measurement.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) words: usize,
@@ -55,7 +55,7 @@ pub(super) struct Shape {
     pub(super) seed: u64,
 }
 
-/// What was measured.
+/// The results of a measurement.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Figures {
     pub(super) dispatches: u64,
@@ -102,7 +102,7 @@ impl Shape {
         Ok(if validate { written.iter().zip(&*block).filter(is_other).count() as u64 } else { 0 })
     }
 
-    /// Dispatches again and again for so long.
+    /// Dispatches repeatedly for a given time.
     ///
     /// # Errors
     /// When one of them is not done.

@@ -1,4 +1,4 @@
-//! Who is there: what a board says of itself, and which addresses have one.
+//! Finds boards: the status of one board, and the addresses that have one.
 
 use std::net::SocketAddrV4;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::arguments::IpbusTarget;
 use crate::commands::Ended;
 use crate::report::{Failure, Outcome, print};
 
-/// The port that firmware listens at where nobody says otherwise.
+/// The port that firmware listens at unless another is given.
 const USUAL_PORT: u16 = 50_001;
 /// Addresses that are asked at most: a network of 16 bits.
 const MOST_ADDRESSES: usize = 1 << 16;
 
-/// What a board says of itself.
+/// Prints the status of a board.
 pub(super) fn status(target: &IpbusTarget, json: bool) -> Ended {
     let mut board = open(target)?;
     let status = board.client_mut().status()?;
@@ -61,7 +61,7 @@ fn addresses_of(networks: &[String]) -> Result<Vec<SocketAddrV4>, Failure> {
     Ok(all)
 }
 
-/// Asks every address of some networks for a status. Fails when nobody answers with one.
+/// Asks every address of some networks for a status. Fails when no address answers with one.
 pub(super) fn scan(networks: &[String], wait_ms: u64, json: bool) -> Ended {
     let addresses = addresses_of(networks)?;
     let found = ask(&addresses, Duration::from_millis(wait_ms))?;

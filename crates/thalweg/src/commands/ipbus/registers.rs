@@ -60,7 +60,7 @@ pub(super) fn read(target: &IpbusTarget, registers: &[String], words: Option<usi
     Ok(Outcome::Done)
 }
 
-/// Writes registers, one behind the other.
+/// Writes registers, one after the other.
 pub(super) fn write(target: &IpbusTarget, assignments: &[String], json: bool) -> Ended {
     let mut all = Vec::new();
     for assignment in assignments {

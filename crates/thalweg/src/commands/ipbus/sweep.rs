@@ -1,4 +1,4 @@
-//! How fast targets answer at several sizes, and with several clients or targets at once: as a table and as two pictures.
+//! Measures how fast targets answer at several sizes, and with several clients or targets at once: as a table and as two pictures.
 //!
 //! ```text
 //!  --sweep transactions · words ─► one client, size after size ─┐
@@ -108,7 +108,7 @@ fn measured(at: usize, targets: &[&str], shape: Shape, address: u32, seconds: f6
     Ok(Point { at, words_per_s, gigabits_per_s: 32e-9 * words_per_s, round_trip_us, wrong })
 }
 
-/// Draws rates into the file that was asked for, and times into one beside it.
+/// Draws rates into the requested file, and times into one next to it.
 fn draw(
     uri: &str,
     sweep: IpbusSweep,

@@ -25,7 +25,7 @@ const PLOTTED: usize = 48;
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const STEP: Duration = Duration::from_millis(20);
 
-/// What came of one register.
+/// The readings of one register.
 struct Series {
     register: String,
     /// The latest values; none where nothing came.
@@ -152,7 +152,7 @@ fn look_line(all: &[Series], seconds: f64, json: bool) -> String {
     format!("{seconds:9.3} s  {}", all.iter().map(word).collect::<Vec<_>>().join("  "))
 }
 
-/// Watches registers until it has seen enough, or somebody ends it.
+/// Watches registers until it has seen enough, or the command is interrupted.
 pub(super) fn watch(options: &IpbusWatch, json: bool) -> Ended {
     let mut board = open(&options.target)?;
     if let Some(missing) =

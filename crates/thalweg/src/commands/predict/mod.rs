@@ -103,7 +103,7 @@ fn edges_svg() -> Result<String, Failure> {
     }))
 }
 
-/// What a configuration asks of the network that is described beside it.
+/// Returns what a configuration asks of the network that is described separately.
 fn configured(file: &Path, options: &arguments::Predict) -> Result<Plan, Failure> {
     let configuration = Configuration::read(file)?;
     let network = options.network.as_deref().map(thalweg_run::predict::read_network).transpose()?;
@@ -127,7 +127,7 @@ fn swept(plan: &Plan, sweep: &Sweep, options: &arguments::Predict, json: bool) -
     Ok(Outcome::Done)
 }
 
-/// What was typed of a hop, checked.
+/// Returns the hop and the triggers of the arguments, checked.
 fn asked(options: &arguments::Predict) -> anyhow::Result<(Hop, Triggers)> {
     let given = |option: Option<f64>, name: &str| option.with_context(|| format!("--{name} is missing"));
     let payload_bytes = options.payload.context("--payload is missing")?;

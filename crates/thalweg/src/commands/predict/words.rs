@@ -9,7 +9,7 @@ use thalweg_qualify::predict::published::{Figure, Reproduction};
 use super::seconds;
 use crate::report::si;
 
-/// What stands where nothing is known.
+/// The text for an unknown value.
 const UNKNOWN: &str = "–";
 
 fn or_unknown(text: Option<String>) -> String {

@@ -1,4 +1,4 @@
-//! The device that a command measures, and the page of what came of it.
+//! The device that a command measures, and the page of the results.
 //!
 //! ```text
 //!  --testbed KEY=VALUE,… ─► Testbed ─┐
@@ -82,7 +82,7 @@ pub(super) fn testbed(text: &str) -> Result<Testbed, Failure> {
     Ok(Testbed::new(settings)?)
 }
 
-/// How sources started together, in words.
+/// Describes how sources started together.
 pub(super) fn start_words(skew: StartSkew) -> String {
     match skew {
         StartSkew::OneHost => "all sources are on one host".to_owned(),
@@ -93,7 +93,7 @@ pub(super) fn start_words(skew: StartSkew) -> String {
     }
 }
 
-/// What is said of PAUSE: nothing of a device of this host's kernel, which has none.
+/// Describes the effect of PAUSE; empty for a device of this host's kernel, which has none.
 pub(super) fn flow_control_words(found: &FlowControl) -> Option<String> {
     (found.state != PauseState::NoCard).then(|| found.words.clone())
 }
@@ -103,7 +103,7 @@ pub(super) fn flow_control_fact(found: &FlowControl) -> Option<(String, String)>
     flow_control_words(found).map(|words| ("flow control".to_owned(), words))
 }
 
-/// Files that are asked for beside what is printed, and the page as it grows.
+/// The files that are requested in addition to the printed text, and the page as it grows.
 pub(super) struct Outputs<'o> {
     options: &'o QualifyOutputs,
     written: Option<Instant>,
@@ -140,7 +140,7 @@ impl Outputs<'_> {
     }
 }
 
-/// With what, where and when something was measured.
+/// Returns the tools, place and time of a measurement.
 fn made_by() -> Vec<(String, String)> {
     let read = |path: &str| {
         std::fs::read_to_string(path).map_or("unknown".to_owned(), |text| text.trim().to_owned())

@@ -1,4 +1,4 @@
-//! What a device under test can do, measured.
+//! Measures what a device under test can do.
 //!
 //! ```text
 //!  device: testbed or hosts ─► Rig ─► watershed, throughput, incast, recovery ─► text, JSON, SVG, page

@@ -50,7 +50,7 @@ fn result(found: &OutputsMap) -> String {
     text
 }
 
-/// As it fits above a picture.
+/// Formats the result so that it fits above a picture.
 fn short_result(found: &OutputsMap) -> String {
     found.comparison.map_or("not known".to_owned(), |comparison| {
         let [low, high] = comparison.ratio_interval;

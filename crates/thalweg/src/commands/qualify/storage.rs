@@ -1,4 +1,4 @@
-//! What a disk sustains: from what was typed to the table, the plot and the verdict.
+//! Measures what a disk sustains: from the arguments to the table, the plot and the verdict.
 //!
 //! ```text
 //!  arguments, [record] of a configuration ─► StorageSettings ─► measure ─► text, JSON, SVG ─► exit code
@@ -41,7 +41,7 @@ pub(super) fn storage(options: &QualifyStorage, json: bool) -> Ended {
     Ok(if is_good { Outcome::Done } else { Outcome::Failed })
 }
 
-/// What was typed wrongly is another failure than a disk that cannot be measured.
+/// Distinguishes an invalid argument from a disk that cannot be measured.
 fn failure(error: StorageError) -> Failure {
     match error {
         StorageError::Settings(_) | StorageError::Directory { .. } | StorageError::Floor { .. } => {
@@ -51,7 +51,7 @@ fn failure(error: StorageError) -> Failure {
     }
 }
 
-/// As a run records: with the configuration's settings, or those of one without any.
+/// Returns the settings of a run: those of the configuration, or those of a run without any.
 fn settings(options: &QualifyStorage) -> Result<StorageSettings, Failure> {
     let mut settings = StorageSettings::default();
     if let Some(file) = &options.config {
@@ -258,7 +258,7 @@ fn per_second(bytes_per_s: f64) -> String {
     format!("{}/s", bytes_in_words(bytes_per_s))
 }
 
-/// As it was published.
+/// Formats a figure as it was published.
 fn gib(bytes_per_s: f64) -> String {
     format!("{:.2} GiB/s", bytes_per_s / (1 << 30) as f64)
 }

@@ -17,7 +17,7 @@ use crate::signals::Signals;
 /// Between two looks at whether to end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where the device is.
+/// The place of the device.
 #[derive(Debug, Serialize)]
 struct Place {
     settings: TestbedSettings,

@@ -20,9 +20,9 @@ const LINE_RATE: f64 = 0.995;
 /// All of a static test.
 #[derive(Debug, Serialize)]
 struct StaticTest {
-    /// By size and number of ports.
+    /// The results by size and number of ports.
     tests: Vec<Throughput>,
-    /// What came out of what went in.
+    /// The output against the input.
     linearity: Vec<LoadPoint>,
 }
 
@@ -90,7 +90,7 @@ fn words(all: &StaticTest) -> String {
     all.tests.iter().map(test_words).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Whether it is line rate, in words.
+/// Describes whether it is line rate.
 fn verdict_words(found: &Throughput) -> String {
     match found.of_line_rate {
         Some(of) if of >= LINE_RATE => {
@@ -138,7 +138,7 @@ fn test_words(found: &Throughput) -> String {
     }
 }
 
-/// What came out against what went in; without such points, the lossless rate against the size.
+/// Draws the output against the input; without such points, the lossless rate against the size.
 fn svg(all: &StaticTest) -> String {
     let of = |sources: u32, bytes: u32| format!("{sources} × {bytes} B");
     let names = || all.tests.iter().map(|found| (found.sources, found.datagram_bytes));
@@ -202,7 +202,7 @@ fn report(all: &StaticTest, is_finished: bool) -> Report {
     }
 }
 
-/// Rates, and what came out of what went in.
+/// Returns the tables of the rates, and of the output against the input.
 fn tables(all: &StaticTest) -> [Table; 2] {
     let row = |found: &Throughput| {
         let hz = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{rate:.1}"));

@@ -51,7 +51,7 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
     Ok(if map.fit.is_some() && passes { Outcome::Done } else { Outcome::Failed })
 }
 
-/// The numbers of ports: those that are asked for; of a device of which nothing is known, three that tell its queues, with whole inputs.
+/// Returns the numbers of ports: the requested ones or, for an unknown device, three that reveal its queues, with whole inputs.
 fn ports(asked: &[u32], (sources, per_input): (u32, u32), is_blind: bool) -> Vec<u32> {
     let whole = |parts: u32| sources.div_ceil(parts).next_multiple_of(per_input.max(1)).min(sources);
     match (asked.is_empty(), is_blind) {
@@ -111,7 +111,7 @@ fn or_none(events: Option<u64>) -> String {
     events.map_or("–".to_owned(), |events| events.to_string())
 }
 
-/// What was found, name and value.
+/// Returns the results, each with its name and value.
 pub(super) fn results(map: &Watershed) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if map.rate_source == RateSource::Measured {

@@ -1,4 +1,4 @@
-//! What went over the network, packet by packet: out of a capture, or of tcpdump while it captures.
+//! Traces IPbus packets on the network: out of a capture, or of tcpdump while it captures.
 //!
 //! ```text
 //!  FILE, - ─┬► datagrams ─────────────────────┬► Packet: requests, replies beside the requests that they answer,
@@ -37,17 +37,17 @@ struct Seen {
     time_ns: Option<u64>,
     from: SocketAddr,
     to: SocketAddr,
-    /// Of what goes through a hub: the board.
+    /// The board, for a packet that goes through a hub.
     target: Option<String>,
     /// `request`, `reply`, `status`, `resend`, `damaged`, and `refused` of a hub that has no reply.
     kind: &'static str,
     id: u16,
-    /// Of a reply, since its request.
+    /// The time since the request, for a reply.
     round_trip_us: Option<f64>,
     lines: Vec<String>,
 }
 
-/// What the trace has found in all.
+/// The totals of the trace.
 #[derive(Default, Serialize)]
 struct Sum {
     packets: u64,
@@ -69,7 +69,7 @@ struct Sum {
     damaged_bytes: u64,
 }
 
-/// Who sent a packet to whom, and when.
+/// The sender and receiver of a packet, and its time.
 #[derive(Clone, Copy)]
 struct Way {
     time_ns: Option<u64>,
@@ -77,14 +77,14 @@ struct Way {
     to: SocketAddr,
     /// Through a hub: to which board.
     target: Option<Target>,
-    /// In a stream, which gives each packet once. A datagram that is there again was sent again.
+    /// True for a stream, which gives each packet once. A datagram that is there again was sent again.
     in_stream: bool,
 }
 
-/// Client, server, board behind a hub and packet number.
+/// Client, server, board of a hub and packet number.
 type Exchange = (SocketAddr, SocketAddr, Option<Target>, u16);
 
-/// When a packet of requests was seen, and the address of each.
+/// The time of a packet of requests, and the address of each request.
 type Requested = (Option<u64>, Vec<u32>);
 
 /// Requests that were seen and not answered yet, the oldest first.
@@ -197,16 +197,16 @@ impl Sum {
     }
 }
 
-/// What a datagram or a stream has brought.
+/// The contents of a datagram or a stream.
 enum Carried<'a> {
     /// A packet, or what may be one.
     Packet { bytes: &'a [u8], missing_bytes: usize },
-    /// No reply, and why.
+    /// No reply, for this reason.
     Refused(HubCode),
 }
 
 impl Open {
-    /// What a datagram, or an item of a stream, is, if it is IPbus.
+    /// Takes a datagram, or an item of a stream; returns what it is, if it is IPbus.
     fn seen(&mut self, table: &Table, way: Way, carried: Carried<'_>) -> Option<Seen> {
         let (bytes, missing_bytes) = match carried {
             Carried::Packet { bytes, missing_bytes } => (bytes, missing_bytes),
@@ -297,7 +297,7 @@ fn shown(words: Words<'_>) -> String {
     if more > 0 { format!("{} … {more} more", text.join(" ")) } else { text.join(" ") }
 }
 
-/// Where each transaction goes, a line each, and what the packet is.
+/// Returns where each transaction goes, a line each, and what the packet is.
 fn requested(control: Control<'_>, table: &Table) -> (Vec<u32>, Vec<String>, &'static str) {
     let (mut addresses, mut lines) = (Vec::new(), Vec::new());
     for request in Requests::of(control) {

@@ -28,7 +28,7 @@ pub(super) struct Streams {
     skipped_bytes: u64,
 }
 
-/// What follows a length.
+/// The frame that follows a length.
 enum Framed<'a> {
     Direct(&'a [u8]),
     ToHub(HubRequest<'a>),
