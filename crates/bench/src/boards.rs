@@ -1,4 +1,4 @@
-//! What reading many boards costs, against a bare loop around the same system calls.
+//! Measures the cost of reading many boards, against a bare loop around the same system calls.
 //!
 //! ```text
 //!  105 emulated boards ─ TCP ─► Group: epoll, receive into blocks, split      │ bare: epoll, recv
@@ -29,12 +29,12 @@ use thalweg_readout::{RunClock, Settings, SourceUrl};
 /// Bytes that one turn receives, about.
 const TURN_BYTES: usize = 128 << 20;
 const WAIT: Duration = Duration::from_millis(1);
-/// How long a turn at a given rate takes.
+/// The time that a turn at a given rate takes.
 const PACED_TURN: Duration = Duration::from_millis(500);
 /// A turn that has not come to its end by then never will.
 const LONGEST_TURN: Duration = Duration::from_secs(60);
 
-/// How fragments travel.
+/// The carrier of fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
     /// A connection per board.
@@ -117,7 +117,7 @@ fn measure(work: &Work, repeats: usize) -> Result<Measurement, SourceError> {
         .repeated(repeats))
 }
 
-/// What one turn has to bring.
+/// The work of one turn.
 pub struct Work {
     over: Over,
     boards: u16,
@@ -129,7 +129,7 @@ pub struct Work {
     rate_hz: Option<f64>,
     /// Share of the payload's bytes that are random; the rest is 0.
     random_share: f64,
-    /// What each board can keep, and as much in the kernel's send buffer; without it what emulated boards have.
+    /// The bytes that each board can keep, with as much in the kernel's send buffer; without them what emulated boards have.
     held_bytes: Option<usize>,
 }
 
@@ -161,12 +161,12 @@ impl Work {
         Work { triggers, rate_hz: Some(rate_hz), ..self }
     }
 
-    /// The same with a payload of which so much is random; the rest is 0, and can be compressed.
+    /// Sets the fraction of the payload that is random; the rest is 0, and can be compressed.
     pub fn with_random_share(self, random_share: f64) -> Work {
         Work { random_share, ..self }
     }
 
-    /// Boards that can keep so much each, beside as much in the kernel: how far one may be ahead of another.
+    /// Lets each board keep this much, with as much in the kernel: how far one may be ahead of another.
     pub fn holding(self, held_bytes: Option<usize>) -> Work {
         Work { held_bytes, ..self }
     }
@@ -223,7 +223,7 @@ fn failed(message: impl ToString) -> SourceError {
     SourceError { place: "receive-fragments".to_owned(), message: message.to_string() }
 }
 
-/// Boards that answer as many triggers as they are told.
+/// Boards that answer the requested number of triggers.
 struct Sender {
     hosted: HostedBoards,
     triggers: Producer<Trigger>,
@@ -242,7 +242,7 @@ impl Sender {
         Ok(Sender { hosted, triggers, told: 0 })
     }
 
-    /// Has the boards answer `count` triggers.
+    /// Makes the boards answer `count` triggers.
     fn ask(&mut self, count: u64) -> Result<(), SourceError> {
         for _ in 0..count {
             let trigger = Trigger { number: self.told, time_ns: self.told };
@@ -265,7 +265,7 @@ impl Sender {
     }
 }
 
-/// Runs one turn: asks for triggers and has `read` bring what came, until `fragments` are there.
+/// Runs one turn: asks for triggers and lets `read` fetch what came, until `fragments` are there.
 fn turn(
     work: &Work,
     sender: &mut Sender,

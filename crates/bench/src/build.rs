@@ -1,4 +1,4 @@
-//! `build`: what building events costs beside receiving their fragments, for few boards and many, small fragments and large.
+//! `build`: the cost of building events on top of receiving their fragments, for few boards and many, small fragments and large.
 //!
 //! ```text
 //!  N emulated boards ─ TCP ─► Group: receive, split ─► Builder ─► events, let go      the subject
@@ -34,7 +34,7 @@ const IN_STEP: Shape = Shape { bench: "build-in-step", held_bytes: Some(64 << 10
 pub(super) const FRAGMENT_BYTES: [usize; 5] = [380, 1 << 10, 6 << 10, 16 << 10, 64 << 10];
 const BOARDS: [u16; 5] = [2, 8, 105, 265, 512];
 
-/// How far one board may be ahead of another.
+/// The distance by which one board may be ahead of another.
 #[derive(Clone, Copy)]
 struct Shape {
     bench: &'static str,
@@ -75,7 +75,7 @@ fn sweep(shape: Shape, conditions: &Conditions) -> Result<Measured, BenchError> 
     Ok(sweep.measured())
 }
 
-/// What one turn took.
+/// The time and processor time of one turn.
 #[derive(Clone, Copy)]
 struct Spent {
     processor: Duration,
@@ -99,7 +99,7 @@ impl Turns {
         median(&mut self.0.iter().map(|spent| of(spent).as_secs_f64()).collect::<Vec<_>>())
     }
 
-    /// How many times faster these are than `other`: the median over pairs of turns beside each other.
+    /// Returns how many times faster these are than `other`: the median over pairs of adjacent turns.
     fn speed_against(&self, other: &Turns, of: impl Fn(&Spent) -> Duration) -> f64 {
         median(&mut self.speeds_against(other, of))
     }
@@ -110,7 +110,7 @@ impl Turns {
     }
 }
 
-/// Builds fragments of `fragment_bytes` of so many boards, `repeats` times.
+/// Builds fragments of `fragment_bytes` of `boards` boards, `repeats` times.
 fn build_of(
     shape: Shape,
     (boards, fragment_bytes): (u16, usize),

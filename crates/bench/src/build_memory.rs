@@ -1,4 +1,4 @@
-//! What building costs per fragment, with fragments already in memory, for few sources and many.
+//! Measures the cost of building per fragment, with fragments already in memory, for few sources and many.
 //!
 //! ```text
 //!  fill the batches of all sources (not counted) ─► insert each · pull … ─► counted
@@ -26,7 +26,7 @@ const ROUND: usize = 8192;
 /// Fragments per repeat.
 const REPEAT: usize = 2_000_000;
 
-/// In what order fragments come.
+/// The order in which fragments come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Each source is a stream, read for several triggers at a time.
@@ -203,7 +203,7 @@ impl Subject {
     }
 }
 
-/// Of which trigger a fragment is, its ticks, and where it lies.
+/// The trigger of a fragment, its ticks, and its position.
 type Place = (u64, u64, Slice);
 
 /// The baseline.

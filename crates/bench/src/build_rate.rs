@@ -31,9 +31,10 @@ const BOARDS: u16 = 105;
 const FRAGMENT_BYTES: [usize; 2] = [380, 6144];
 /// Triggers offered per second.
 const RATES_HZ: [f64; 11] = [50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 10e3, 20e3, 50e3, 100e3];
-/// How long triggers are offered at each rate.
+/// The time for which triggers are offered at each rate.
 const OFFERED: Duration = Duration::from_secs(1);
-/// What was accepted is built by then, or never: a machine that is busy with other things lets a thread wait for half a minute.
+/// The time by which accepted triggers are built, or never will be: a machine that is busy with other work lets a thread wait for half a
+/// minute.
 const LONGEST: Duration = Duration::from_secs(240);
 
 /// Measures all rates of both sizes.
@@ -104,7 +105,7 @@ fn at_rate(
     .with("lateness_p99_us", middle(|seen| seen.totals.lateness.quantile_ns(0.99) as f64 / 1e3)))
 }
 
-/// Offers triggers for so long, and builds what was accepted to the last event.
+/// Offers triggers for a time, and builds what was accepted to the last event.
 fn once(rate_hz: f64, fragment_bytes: usize, offered: Duration) -> Result<Seen, SourceError> {
     let failed = |message: String| SourceError { place: BENCH.to_owned(), message };
     let (clock, busy) = (RunClock::start(), Arc::new(Busy::default()));

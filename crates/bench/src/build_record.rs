@@ -37,7 +37,7 @@ const BOARDS: u16 = 105;
 const RANDOM_SHARE: f64 = 0.3;
 /// A batch of events has about so much payload, as in a run.
 const BATCH_BYTES: usize = 1 << 20;
-/// What a disk takes is found out by so many bytes.
+/// The number of bytes by which the rate of a disk is found.
 const PROBE_BYTES: usize = 512 << 20;
 const PROBE_WRITE_BYTES: usize = 1 << 20;
 /// Share of what the disk takes that is offered.
@@ -77,7 +77,7 @@ pub(super) fn build_record_paced(conditions: &Conditions) -> Result<Measured, Be
     Ok(measured.into())
 }
 
-/// What one turn took.
+/// The cost of one turn.
 #[derive(Clone, Copy)]
 struct Spent {
     processor: Duration,
@@ -138,7 +138,7 @@ impl Line {
         median(&mut self.turns.iter().map(|spent| of(spent).as_secs_f64()).collect::<Vec<_>>())
     }
 
-    /// How many times faster this is than `other`: the median over turns beside each other.
+    /// Returns how many times faster this is than `other`: the median over adjacent turns.
     fn speed_against(&self, other: &Line, of: impl Fn(&Spent) -> Duration) -> f64 {
         median(&mut self.speeds_against(other, of))
     }
@@ -172,7 +172,7 @@ impl Line {
     }
 }
 
-/// Has the lines take turns, one more than is counted.
+/// Makes the lines take turns, one more than is counted.
 fn take_turns(lines: &mut [Line], work: &Work, folder: &Path, repeats: usize) -> Result<(), SourceError> {
     for turn in 0..=repeats.max(1) {
         for line in &mut *lines {

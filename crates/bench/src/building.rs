@@ -13,7 +13,7 @@ use thalweg_readout::group::{Group, Inputs, LinkId, Take};
 
 /// A turn of the group ends within this.
 const WAIT: Duration = Duration::from_millis(1);
-/// As many as a run passes on at a time.
+/// As many events as a run passes on at a time.
 const EVENTS_PER_BATCH: usize = 256;
 
 /// Fragments that the builder has not taken yet.
@@ -30,7 +30,7 @@ pub(super) struct Building {
     /// Links that are not read: something of them waits, or the builder does not want more.
     held: Vec<LinkId>,
     newly_held: Vec<LinkId>,
-    /// What was found on the link that is being taken.
+    /// The fragments found on the link that is being taken.
     framed: Fragments,
     events: Events,
     /// Events that leave at a time.
@@ -42,7 +42,7 @@ pub(super) struct Building {
 }
 
 impl Building {
-    /// A builder of so many boards, whose triggers begin at 0.
+    /// Makes a builder of `boards` boards, whose triggers begin at 0.
     pub(super) fn new(boards: u16) -> Result<Building, SourceError> {
         // Nothing is late, and everything has to come: an event that is not whole would be a defect, and the bench would not end.
         let settings = Settings {

@@ -1,4 +1,4 @@
-//! What the generator costs, against bare loops that send the same datagrams to the same receiver.
+//! Measures the cost of the generator, against bare loops that send the same datagrams to the same receiver.
 //!
 //! ```text
 //!  16 sources of 1 kB on loopback ─► one receiver that does not read
@@ -33,7 +33,7 @@ const SEPARATION: Duration = Duration::from_micros(200);
 /// # Errors
 /// When loopback sockets cannot be opened, or the kernel refuses datagrams.
 pub fn emit(repeats: usize) -> io::Result<Measurement> {
-    // Nobody reads it; it answers for its port.
+    // It is not read; it answers for its port.
     let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let to = receiver.local_addr()?;
     let addresses: Vec<SocketAddr> =

@@ -188,7 +188,7 @@ impl Nodes {
     }
 
     fn turn_of_peers(&mut self, messages: u64) -> io::Result<Duration> {
-        // Of as many senders as receivers each receiver has as many as a sender sends.
+        // With as many senders as receivers, each receiver gets as many messages as a sender sends.
         let order = format!("peers {messages}");
         let mut all = self.builders.iter_mut().chain(&mut self.readouts);
         all.try_for_each(|node| node.tell(&order))?;
@@ -196,7 +196,7 @@ impl Nodes {
     }
 }
 
-/// Addresses that nobody uses at this moment.
+/// Returns addresses that are not in use at this moment.
 fn urls(transport: &str, count: usize) -> io::Result<Vec<String>> {
     if transport == "shm" {
         let process = std::process::id();

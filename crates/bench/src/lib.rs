@@ -58,9 +58,9 @@ pub use thalweg_data::measure::Measurement;
 pub struct Conditions {
     /// Counted repeats.
     pub repeats: usize,
-    /// Where files are written; otherwise a temporary folder, in memory where there is one.
+    /// The directory for files; otherwise a temporary folder, in memory where there is one.
     pub directory: Option<PathBuf>,
-    /// How long a live bench runs.
+    /// The time for which a live bench runs, seconds.
     pub seconds: f64,
 }
 
@@ -72,7 +72,7 @@ pub enum BenchError {
     Room {
         /// The bench.
         bench: &'static str,
-        /// What happened.
+        /// The message of the error.
         message: String,
     },
 }
@@ -80,21 +80,21 @@ pub enum BenchError {
 /// One bench.
 #[derive(Clone, Serialize)]
 pub struct Bench {
-    /// What to type.
+    /// The name to type.
     pub name: &'static str,
-    /// What it measures, and against what.
+    /// The measured quantity and its baseline.
     pub about: &'static str,
     /// Runs it.
     #[serde(skip)]
     pub measure: fn(&Conditions) -> Result<Measured, BenchError>,
 }
 
-/// What a bench gives.
+/// The result of a bench.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The figure.
     pub measurement: Measurement,
-    /// Of a sweep, its picture as SVG.
+    /// The picture of a sweep as SVG.
     pub plot: Option<String>,
 }
 

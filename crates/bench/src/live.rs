@@ -17,7 +17,7 @@ use thalweg_run::supervise::{EndWhen, Watch};
 /// sends half a percent less than it is asked for.
 const BOARD_LIMIT_HZ: f64 = 40.5e6;
 
-/// What is done to hits behind time order.
+/// The tables and the processing of hits after time order.
 #[derive(Clone, Copy)]
 struct Shape {
     bench: &'static str,
@@ -41,7 +41,7 @@ pub(super) fn live_record(conditions: &Conditions) -> Result<Measurement, BenchE
     )
 }
 
-/// With coincidence and spectra.
+/// Received, decoded, ordered and processed with coincidence and spectra.
 pub(super) fn live_process(conditions: &Conditions) -> Result<Measurement, BenchError> {
     let processing = "[coincidence]\nwindow_ps = 3000\n";
     let rate_hz = BOARD_LIMIT_HZ / 2.0;

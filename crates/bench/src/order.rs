@@ -1,4 +1,4 @@
-//! How fast time order is: eight boards through the whole stage, held against copying their hits.
+//! Measures how fast time order is: eight boards through the whole stage, compared with copying their hits.
 //!
 //! ```text
 //!  prepared streams ─ fill a batch (not counted) ─► push · pull · pull …   counted
@@ -23,14 +23,14 @@ const BOARDS: usize = 8;
 const BATCH_HITS: usize = 8192;
 /// Length of the prepared streams; they are fed again and again with their times moved on.
 const PERIOD_PS: i64 = 100_000_000_000;
-/// How often the streams are fed in one repeat.
+/// The number of times that the streams are fed in one repeat.
 const PERIODS: i64 = 8;
 /// A batch is pushed after this time even when it is not full.
 const LONGEST_WAIT_PS: i64 = 20_000_000_000;
-/// How far a disordered hit lies back at most.
+/// The largest distance by which a disordered hit lies back.
 const DISORDER_PS: i64 = 500_000;
 
-/// How the hits of the boards lie in time.
+/// The distribution of the boards' hits in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     /// Every board at the same mean rate, independently.
@@ -133,7 +133,7 @@ impl Streams {
         spent
     }
 
-    /// Copies every batch after so many others have come as time order has to hold.
+    /// Copies every batch after as many others have come as time order has to hold.
     fn through_copy(&self) -> Duration {
         let mut held: VecDeque<Hits> = (0..BOARDS).map(|_| Hits::with_capacity(BATCH_HITS)).collect();
         let (mut batch, mut out) = (Hits::with_capacity(BATCH_HITS), Hits::with_capacity(BATCH_HITS));

@@ -1,4 +1,4 @@
-//! `page`: what it costs the data path that somebody looks.
+//! `page`: the cost of a page's viewer to the data path.
 //!
 //! ```text
 //!  emulated board, 64 channels ─ UDP ─► receive ─► decode ─► time order, spectra, record      processor time of this thread
@@ -28,7 +28,7 @@ const CHANNELS: u16 = 64;
 const RATE_HZ: f64 = 5e6;
 /// The thread that orders, fills the spectra and records.
 const FILLING: &str = "process";
-/// How often the page asks, as it does in a browser.
+/// The interval at which the page asks, as it does in a browser.
 const EVERY: Duration = Duration::from_millis(100);
 /// The first part of a run is not looked at: memory is touched for the first time.
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -79,7 +79,7 @@ pub(super) fn page(conditions: &Conditions) -> Result<Measurement, BenchError> {
     .with("threads_of_the_page", median(&mut beside)))
 }
 
-/// One run, with somebody who looks or without.
+/// Runs once, with or without a browser.
 fn once(folder: &Path, seconds: f64, browser: Option<&Arc<Browser>>) -> Result<Cost, String> {
     let result = run(folder, seconds, browser);
     let cleaned = std::fs::remove_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()));
@@ -160,7 +160,7 @@ impl Samples {
     }
 }
 
-/// Somebody who looks at the page.
+/// A viewer of the page.
 #[derive(Default)]
 struct Browser {
     is_gone: AtomicBool,

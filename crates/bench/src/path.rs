@@ -57,7 +57,7 @@ pub(super) fn path(conditions: &Conditions) -> Result<Measurement, BenchError> {
         .with("directory", folder.display().to_string()))
 }
 
-/// What boards there are, and for how long they send.
+/// The boards, and the time for which they send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub boards: u16,

@@ -38,7 +38,7 @@ const SHAPE: Shape = Shape { boards: 8, board_rate_hz: 5e6, seconds: 0.5, prepar
 const STAGES: [&str; 6] = ["decode", "order", "cuts", "coincidence", "spectra", "record"];
 const WAIT: Duration = Duration::from_millis(20);
 
-/// What a turn took.
+/// The cost of a turn.
 #[derive(Clone, Copy)]
 struct Spent {
     processor: Duration,
@@ -106,7 +106,7 @@ fn map() -> Result<Arc<ChannelMap>, String> {
     ChannelMap::new(&boards, &described, &[]).map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// What is configured up to a stage.
+/// Returns the settings of the stages up to one stage.
 fn settings(stage: usize) -> Settings {
     let cut = |name: &str, keep: &str| cut::Settings {
         name: name.to_owned(),
@@ -135,7 +135,7 @@ fn turn_in(input: &Input, how: (usize, usize), folder: &Path) -> Result<Spent, S
     result.and_then(|time| cleaned.map(|()| time))
 }
 
-/// Where hits go behind the recording: on the same core, or on another.
+/// The place where hits are processed after the recording: on the same core, or on another.
 enum Behind<'s> {
     Here(Box<Processor>),
     There(Upstream<Selected>, ScopedJoinHandle<'s, Result<(), String>>),
@@ -157,7 +157,7 @@ impl Behind<'_> {
         Ok(())
     }
 
-    /// What waits to be counted belongs to the cost.
+    /// Ends the processing; what still waits to be counted belongs to the cost.
     fn finish(self) -> Result<(), String> {
         match self {
             Behind::Here(mut processor) => {
@@ -265,7 +265,7 @@ fn turn_on<'s>(
     }
 }
 
-/// What takes each board's bytes apart.
+/// Returns what splits and decodes each board's bytes.
 fn boards() -> Result<Vec<(UdpUnpack, Decoder)>, String> {
     let board = |board: u16| {
         let settings = DecodeSettings { first_channel: board * CHANNELS, ..DecodeSettings::default() };

@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_millis(20);
 /// Bytes per raw write: well inside a second-level cache.
 const RAW_WRITE_BYTES: usize = 256 << 10;
 
-/// How the thread keeps events.
+/// The way in which the thread keeps events.
 #[derive(Clone, Debug)]
 pub(super) enum Keeping {
     /// In the tables of a run.
@@ -43,7 +43,7 @@ fn failed(place: &Path, message: impl ToString) -> SourceError {
 }
 
 impl Recorder {
-    /// Begins a recording of so many boards in a new folder below `parent`.
+    /// Begins a recording of `boards` boards in a new folder below `parent`.
     pub(super) fn begin(parent: &Path, keeping: &Keeping, boards: u16) -> Result<Recorder, SourceError> {
         let folder = parent.join(format!("thalweg-bench-record-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|cause| failed(&folder, cause))?;
@@ -78,7 +78,7 @@ impl Recorder {
     }
 }
 
-/// Where events go.
+/// The destination of events.
 enum Keeper {
     Tables(Box<EventWriter>),
     RawWrite { file: File, buffer: Vec<u8>, events: u64 },

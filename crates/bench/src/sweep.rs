@@ -8,23 +8,23 @@ use thalweg_run::plot::{Chart, Series, lines_svg};
 
 /// Measurements along one quantity, of one or several kinds.
 pub(crate) struct Sweep {
-    /// What to type.
+    /// The name to type.
     pub(crate) bench: &'static str,
-    /// What the picture says.
+    /// The title of the picture.
     pub(crate) title: String,
     /// The parameter along x.
     pub(crate) along: &'static str,
-    /// What stands below the axis.
+    /// The text below the axis.
     pub(crate) x_words: &'static str,
     /// The parameter that distinguishes lines; without it there is one.
     pub(crate) lines: Option<&'static str>,
-    /// Everything measured.
+    /// All measurements.
     pub(crate) points: Vec<Measurement>,
-    /// Whether the picture shows ratios to the baseline instead of values.
+    /// True if the picture shows ratios to the baseline instead of values.
     pub(crate) shows_ratio: bool,
-    /// Whether x has equal ratios.
+    /// True if x has equal ratios.
     pub(crate) logarithmic_x: bool,
-    /// Whether y has equal ratios; otherwise it begins at 0.
+    /// True if y has equal ratios; otherwise it begins at 0.
     pub(crate) logarithmic_y: bool,
     /// A line that was not measured, to compare with.
     pub(crate) guide: Option<Series>,

@@ -1,4 +1,4 @@
-//! How fast the decoder is, against copying the same bytes.
+//! Measures the speed of the decoder, against copying the same bytes.
 //!
 //! ```text
 //!  1 GiB of aggregates in pool blocks ─ decode block by block into one recycled batch ─► hits/s
@@ -23,15 +23,15 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// A bench that cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// No memory for the input.
+    /// There is no memory for the input.
     #[error("the bench needs 1 GiB of free memory: {0}")]
     Memory(#[from] PoolError),
-    /// What was decoded is not what was emitted.
+    /// The decoded hits differ from the emitted ones.
     #[error("decoded {decoded} hits of {emitted} that were emitted")]
     Wrong {
-        /// What came out.
+        /// The decoded hits.
         decoded: u64,
-        /// What went in.
+        /// The emitted hits.
         emitted: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! How fast fragments are split and emulated, each against doing as little as possible with the same bytes.
+//! Measures how fast fragments are split and emulated, each against doing as little as possible with the same bytes.
 //!
 //! ```text
 //!  2 MiB of datagrams in pool blocks, again and again ─ split, 64 at a time ─► fragments/s
@@ -28,7 +28,7 @@ const FRAGMENTS: u64 = 4_000_000;
 /// A bench that cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// No memory for the input.
+    /// There is no memory for the input.
     #[error("the bench needs 2 MiB of free memory: {0}")]
     Memory(#[from] PoolError),
     /// A board that cannot be.
@@ -37,21 +37,21 @@ pub enum BenchError {
     /// A link that cannot be.
     #[error(transparent)]
     Link(#[from] thalweg_frontend::fragment::SettingsError),
-    /// What was split is not what was sent.
+    /// The fragments split differ from those sent.
     #[error("split {split} fragments of {sent} that were sent")]
     Wrong {
-        /// What came out.
+        /// The fragments split.
         split: u64,
-        /// What went in.
+        /// The fragments sent.
         sent: u64,
     },
 }
 
-/// What the boards of one turn send.
+/// The data that the boards of one turn send.
 struct Input {
     batches: Vec<Frames>,
     fragments: u64,
-    /// When the next round comes: so late that nobody remembers the one before.
+    /// The mark of the next round: so late that the one before is forgotten.
     mark: Mark,
 }
 

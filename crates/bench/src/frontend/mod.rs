@@ -1,4 +1,4 @@
-//! What splitting, decoding and emulating costs, by family of boards.
+//! Measures the cost of splitting, decoding and emulating, by family of boards.
 //!
 //! ```text
 //!  emulated boards ─► bytes in memory ─► unpack, decode, split    against a look at each datagram, or a copy of the bytes

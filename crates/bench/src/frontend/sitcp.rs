@@ -1,4 +1,4 @@
-//! How fast streams are split and emulated boards send, each against doing as little as possible with the same bytes.
+//! Measures how fast streams are split and emulated boards send, each against doing as little as possible with the same bytes.
 //!
 //! ```text
 //!  1 MiB of blocks in pool blocks, again and again ─ split, batch by batch ─► fragments/s
@@ -27,15 +27,15 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// A bench that cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// No memory for the input.
+    /// There is no memory for the input.
     #[error("the bench needs 1 MiB of free memory: {0}")]
     Memory(#[from] PoolError),
-    /// What was split is not what was sent.
+    /// The blocks split differ from those sent.
     #[error("split {split} blocks of {sent} that were sent")]
     Wrong {
-        /// What came out.
+        /// The blocks split.
         split: u64,
-        /// What went in.
+        /// The blocks sent.
         sent: u64,
     },
 }

@@ -1,4 +1,5 @@
-//! What any board and its client have to do at least: a datagram for each request, one for each reply, of the same sizes, as many on their way.
+//! The least that any board and its client have to do: a datagram for each request and one for each reply, of the same sizes, as many in
+//! flight.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -60,7 +61,7 @@ impl BareClient {
         Ok(BareClient(socket))
     }
 
-    /// What a block of so many words needs, in packets, with so many on their way.
+    /// Requests the packets that a block of `words` words needs, with up to `window` in flight.
     pub(super) fn ask(&self, operation: Operation, words: usize, window: usize) -> io::Result<()> {
         let (mut request, mut reply, mut in_flight) = ([0; PAYLOAD_BYTES], [0; PAYLOAD_BYTES], 0);
         for (asks, answers) in packets(operation, words) {
@@ -79,10 +80,11 @@ impl BareClient {
     }
 }
 
-/// Bytes of request and reply of each packet that a block of so many words needs: a header, and one for each transaction, with its address.
+/// Returns the bytes of request and reply of each packet that a block of `words` words needs: a header, and one for each transaction, with
+/// its address.
 fn packets(operation: Operation, words: usize) -> impl Iterator<Item = (usize, usize)> {
     let most = PAYLOAD_BYTES / 4 - 1;
-    // As many transactions as a full packet has.
+    // A full packet has this many transactions.
     let most = most - most.div_ceil(TRANSACTION_WORDS) * operation.head_words();
     (0..words).step_by(most).map(move |first| {
         let words = most.min(words - first);

@@ -19,7 +19,7 @@ pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 /// Bits per second that the link lets pass, headers of Ethernet among them.
 pub(super) const LINK_RATE: f64 = 1e9;
-/// What waits in it is more than a window of packets.
+/// The queue of the link holds more than a window of packets.
 const SHAPED: &str = "tbf rate 1gbit burst 64kb limit 256kb";
 
 /// A namespace, for as long as this lives.
@@ -46,7 +46,7 @@ impl Host {
         Ok(Host(name))
     }
 
-    /// Has its end of the link at this address.
+    /// Sets up its end of the link with this address.
     fn join(&self, address: Ipv4Addr) -> Result<(), String> {
         let Host(name) = self;
         command(&format!("ip -n {name} addr add {address}/24 dev link0"))?;

@@ -74,7 +74,7 @@ struct Boards {
     _bare: Bare,
 }
 
-/// Where they are.
+/// The addresses of the device and of the bare sockets.
 #[derive(Clone, Copy)]
 struct Places {
     device: SocketAddr,
@@ -92,7 +92,7 @@ impl Boards {
     }
 }
 
-/// How a client comes to a device.
+/// The route of a client to a device.
 struct Way {
     name: &'static str,
     uri: String,
@@ -110,7 +110,7 @@ impl Way {
     }
 }
 
-/// A turn of blocks over one way and, behind it, over the bare sockets.
+/// A turn of blocks over one route and then over the bare sockets.
 struct Turns {
     client: Client,
     bare: BareClient,

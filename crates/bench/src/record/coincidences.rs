@@ -1,4 +1,4 @@
-//! How fast coincidences become a file, against writing the same bytes as they are.
+//! Measures how fast coincidences become a file, against writing the same bytes as they are.
 //!
 //! ```text
 //!  events of hits in memory ──► CoincidenceWriter ──► file     value
@@ -33,7 +33,7 @@ pub fn record_coincidences(repeats: usize) -> Measurement {
     record_coincidences_in(&default_directory(), repeats, Compression::None)
 }
 
-/// As [`record_coincidences`], into `parent` and with a compression.
+/// Like [`record_coincidences`], into `parent` and with a compression.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.

@@ -1,4 +1,4 @@
-//! How fast events become files, against gathering the same bytes into one.
+//! Measures how fast events become files, against gathering the same bytes into one.
 //!
 //! ```text
 //!  per source: |fragment|fragment|…| in blocks ──► Events ──► EventWriter ──► events.arrows, fragments.arrows
@@ -30,7 +30,7 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Bytes after which the baseline's write-back begins, as in a table's file.
 const WRITE_BACK_BYTES: u64 = 8 << 20;
 
-/// What the events of the bench are like.
+/// The shape of the bench's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventShape {
     /// Sources, each with one fragment per event.
@@ -63,7 +63,7 @@ impl EventShape {
 /// Events in blocks, and the bytes as the baseline writes them.
 struct Example {
     batches: Vec<Events>,
-    /// What each batch names, in the order of memory.
+    /// The slices that each batch names, in the order of memory.
     extents: Vec<Vec<Slice>>,
     events: usize,
 }
@@ -76,7 +76,7 @@ pub fn record_events(shape: EventShape, repeats: usize) -> Measurement {
     record_events_in(&default_directory(), shape, repeats, Compression::None)
 }
 
-/// As [`record_events`], into `parent` and with a compression.
+/// Like [`record_events`], into `parent` and with a compression.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
@@ -102,7 +102,7 @@ pub fn record_events_in(
         },
         || write_once(&directory, &example, turns),
     );
-    // A temporary directory that stays behind harms nobody.
+    // A temporary directory that is not removed does no harm.
     let _ = fs::remove_dir_all(&directory);
     let payload = (turns * example.events * shape.event_bytes()) as f64;
     let baseline = "sequential writev of the same blocks, uncompressed, with the same sync policy";
@@ -187,7 +187,7 @@ impl Example {
         for first in (0..events).step_by(per_batch) {
             let range = first..events.min(first + per_batch);
             let batch = batch_of(shape, &slices, &leases, range.clone());
-            // As they lie in memory: a source's fragments are neighbours.
+            // In the order of memory: a source's fragments are neighbours.
             let own = slices.iter().flat_map(|of_source| joined(&of_source[range.clone()]));
             extents.push(own.collect());
             batches.push(batch);

@@ -1,4 +1,4 @@
-//! How fast hits become a file, against writing the same bytes as they are.
+//! Measures how fast hits become a file, against writing the same bytes as they are.
 //!
 //! ```text
 //!  hits in memory ──► HitWriter ──► file            value
@@ -34,7 +34,7 @@ pub fn record(repeats: usize) -> Measurement {
     record_in(&default_directory(), repeats, Compression::None)
 }
 
-/// As [`record`], into `parent` and with a compression.
+/// Like [`record`], into `parent` and with a compression.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.

@@ -1,4 +1,4 @@
-//! How fast data become files, against writing the same bytes as they are.
+//! Measures how fast data become files, against writing the same bytes as they are.
 //!
 //! ```text
 //!  hits in memory ────► HitWriter ────► file            value
@@ -26,7 +26,7 @@ use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 /// Names the directory of the bench; without it, the one for temporary files is taken.
 pub const DIRECTORY_VARIABLE: &str = "THALWEG_BENCH_DIRECTORY";
 
-/// Where a bench writes by default.
+/// Returns the directory in which a bench writes by default.
 fn default_directory() -> PathBuf {
     std::env::var_os(DIRECTORY_VARIABLE).map_or_else(std::env::temp_dir, PathBuf::from)
 }
@@ -42,7 +42,7 @@ fn fresh(directory: &Path, bytes: usize) -> PathBuf {
     run
 }
 
-/// Whether a directory lies in memory; figures of writing mean something else there.
+/// Returns true if a directory lies in memory; figures of writing mean something else there.
 fn is_in_memory(directory: &Path) -> bool {
     statfs(directory).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
 }

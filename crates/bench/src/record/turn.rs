@@ -21,7 +21,7 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Writes of the baseline after which write-back begins: 8 MiB, as in a table's file.
 const WRITE_BACK_TURNS: u64 = 8;
 
-/// What a turn records.
+/// The data that a turn records.
 pub(super) struct Turn {
     /// The name of the bench.
     pub bench: &'static str,
@@ -53,7 +53,7 @@ impl Turn {
             },
             || write_once(&directory, self.raw_bytes),
         );
-        // A temporary directory that stays behind harms nobody.
+        // A temporary directory that is not removed does no harm.
         let _ = fs::remove_dir_all(&directory);
         let baseline = "sequential write of the same bytes, uncompressed, with the same sync policy";
         Measurement::of_rate(self.bench, "hits/s", self.hits as f64, baseline, comparison)
@@ -67,7 +67,7 @@ impl Turn {
     }
 }
 
-/// Writes so many bytes, in whole megabytes, to a file of their own.
+/// Writes the bytes, in whole megabytes, to a file of their own.
 fn write_once(directory: &Path, count: usize) -> Duration {
     let bytes = vec![0x5A; WRITE_BYTES];
     let run = fresh(directory, count);

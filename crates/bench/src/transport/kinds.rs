@@ -1,4 +1,4 @@
-//! Every kind of receiving datagrams one by one or in messages, beside each other in one run.
+//! Every kind of receiving datagrams, one by one or in messages, compared in one run.
 //!
 //! ```text
 //!  gro │ recvmmsg │ ring │ xdp:  ours │ bare loop of the same kind        io_uring:  bare loop alone
@@ -17,7 +17,7 @@ use super::uring::Uring;
 use thalweg_transport::thread_cpu_time;
 use thalweg_transport::{Backend, TransportError, UdpSender};
 
-/// What one kind has come to, turn by turn, bytes per second.
+/// The rates of one kind, turn by turn, bytes per second.
 struct Kind {
     name: &'static str,
     baseline: &'static str,
@@ -29,7 +29,7 @@ struct Kind {
 enum Way {
     Pair(Box<Pair>),
     Uring(Box<UringTurns>),
-    /// Not measured, and why.
+    /// Not measured, for this reason.
     Skipped(String),
 }
 
@@ -130,7 +130,7 @@ impl Kind {
     }
 }
 
-/// The baseline that has no receiver of ours beside it.
+/// The baseline without a receiver of ours to compare.
 struct UringTurns {
     uring: Uring,
     sender: UdpSender,

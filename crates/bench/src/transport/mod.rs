@@ -1,4 +1,4 @@
-//! What receiving costs, against a bare loop around the same system call.
+//! Measures the cost of receiving, against a bare loop around the same system call.
 //!
 //! ```text
 //!  fill the socket's buffer ─► drain it: our receiver │ bare loop │ …     processor time of the draining alone
@@ -40,7 +40,7 @@ const WAIT: Duration = Duration::from_millis(1);
 /// Memory that is written through in turn, as the blocks of a pool are.
 struct Footprint {
     memory: Vec<u8>,
-    /// Where the first block begins: at a page, as a pool's blocks do, for the speed of a copy depends on it.
+    /// The start of the first block: at a page, as a pool's blocks begin, because the speed of a copy depends on it.
     start: usize,
     blocks: usize,
     block_bytes: usize,
@@ -56,7 +56,7 @@ impl Footprint {
         Footprint { memory, start, blocks, block_bytes, block: 0, used: 0 }
     }
 
-    /// What is left of the block in use, at least `least` bytes.
+    /// Returns the rest of the block in use, at least `least` bytes.
     fn tail(&mut self, least: usize) -> &mut [u8] {
         if self.block_bytes - self.used < least {
             self.block = (self.block + 1) % self.blocks;
@@ -77,7 +77,7 @@ fn wait_readable(socket: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
     Ok(poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&timeout))? > 0)
 }
 
-/// Whether a call merely found nothing to do: try again later.
+/// Returns true if a call merely found nothing to do: try again later.
 fn is_nothing(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

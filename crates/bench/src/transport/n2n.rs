@@ -27,9 +27,9 @@ const TURN_BYTES: usize = 256 << 20;
 const TURN_MESSAGES: usize = 400_000;
 /// Bytes per write of the baseline that knows no messages.
 const BATCH_BYTES: usize = 64 << 10;
-/// How long a node sleeps when it can do nothing.
+/// The time for which a node sleeps when it can do nothing.
 const WAIT: Duration = Duration::from_millis(1);
-/// How long a mesh may take to come about.
+/// The time that a mesh may take to come about.
 const MESH_WAIT: Duration = Duration::from_secs(30);
 /// Bytes of each message's head, as an event's would be.
 const HEAD_BYTES: usize = 16;
@@ -259,7 +259,7 @@ impl NodeState {
             self.peers.push(peer.ok_or(io::ErrorKind::TimedOut)?);
             self.bare.push(BareConnection::over(self.bare_listener.accept()?.0)?);
         }
-        // Nobody begins with the same one.
+        // The nodes begin with different ones.
         let count = self.peers.len().max(1);
         self.peers.rotate_left(own % count);
         self.bare.rotate_left(own % count);
@@ -380,7 +380,7 @@ struct BareConnection {
     stream: TcpStream,
     memory: Footprint,
     to_send: usize,
-    /// How much of the piece in hand has gone.
+    /// The sent part of the current piece.
     sent: usize,
     to_receive: usize,
 }

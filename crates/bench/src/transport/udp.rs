@@ -27,13 +27,13 @@ const TURN_DATAGRAMS: usize = 1 << 18;
 /// Datagrams of one filling at most. A packet ring passes on a block each millisecond, however little is in it: a sender that takes long
 /// fills it with next to nothing.
 const FILLING_DATAGRAMS: usize = 1 << 14;
-/// What the kernel counts for a datagram beside its payload, at most.
+/// The most that the kernel counts for a datagram in addition to its payload.
 const AROUND_BYTES: usize = 1024;
 /// The largest chunk of an interface's queues, and what it surely holds of a datagram.
 const XDP_CHUNK_BYTES: usize = 4096;
 const XDP_PAYLOAD_BYTES: usize = 3700;
 const SLOTS: usize = 64;
-/// How long a live turn lasts.
+/// The duration of a live turn.
 const LIVE_TURN: Duration = Duration::from_millis(200);
 
 /// Receives datagrams of `datagram_bytes` over loopback, `repeats` times: bytes per second of the receiving thread's
@@ -96,7 +96,7 @@ pub(super) fn no_drops(place: &str, drops: u64) -> Result<(), TransportError> {
     }
 }
 
-/// What the packet ring came to.
+/// The results of the packet ring.
 struct Ring {
     drained: Comparison,
     amount: f64,

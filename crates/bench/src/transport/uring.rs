@@ -29,7 +29,7 @@ pub(super) struct Uring {
     // Before the memory, which the kernel may write until the ring is closed.
     ring: IoUring,
     pub(super) socket: UdpSocket,
-    /// Which slots the kernel has: `slots` entries, in pages of their own.
+    /// The slots that the kernel has: `slots` entries, in pages of their own.
     entries: MmapRaw,
     memory: MmapRaw,
     slot_bytes: usize,
