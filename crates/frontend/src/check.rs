@@ -33,7 +33,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::new(Pool::new(BLOCKS, BLOCK_BYTES).expect("the sizes are possible"));
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The hits, in the order of decoding.

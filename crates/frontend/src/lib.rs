@@ -1,4 +1,4 @@
-//! What front-end boards speak, without a socket or a clock: bytes and time in, units, hits and bytes out.
+//! Decoders and encoders of front-end formats, without a socket or a clock: bytes and time in, units, hits and bytes out.
 //!
 //! ```text
 //!  received bytes ─► unpack ─► units ─► decode ─► hits        (the host's half)
@@ -7,7 +7,7 @@
 //! One folder per family of boards, each with its wire format, its encoder, and a board that behaves.
 //!
 //! - `formats`: every family, a line each: [`FORMATS`].
-//! - [`format`](mod@format): what a family is to the rest of the system.
+//! - [`format`](mod@format): the interface of a family to the rest of the system.
 //! - [`digitizer2`]: CAEN x27xx boards: hits, waveforms, scope events, their control protocol.
 //! - [`generic`]: boards without a decoder of their own, whose headers the configuration describes.
 //! - [`compass`]: files of CAEN's CoMPASS.
@@ -21,7 +21,7 @@
 //! - `framing`: the counts of a framing that cuts a stream into units.
 //! - `asked`: hits in what came and in what did not, as the sender says.
 //! - `numbered`: sources whose boards send hits in numbered datagrams.
-//! - `gaps`: what is missing by sequence numbers.
+//! - `gaps`: losses found by sequence numbers.
 //! - `unit_decode`: the decoder of units that hold hits of one size.
 //! - [`example`](mod@example): the documented example, which `CONTRIBUTING.md` walks through.
 //! - `check`: runs a front end as the host does and holds what it counts to the balance equations; behind the feature `harness`.

@@ -30,7 +30,7 @@ impl BoardHit {
     }
 }
 
-/// Where a format's hits lie.
+/// The layout of a format's hits.
 pub(crate) trait UnitHits: Clone + Send {
     /// Bytes of a hit.
     const HIT_BYTES: usize;

@@ -10,7 +10,7 @@ use super::{AbcdDecode, AbcdUnpack, Settings, seeds};
 use crate::check;
 use crate::format::FuzzTarget;
 
-/// What the family's parsers are tried with.
+/// Fuzz targets of the family's parsers.
 pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget { name: "abcd", seeds: seeds::files, check }];
 
 /// Reads arbitrary bytes as the host would, in pieces, and panics when the ledger does not balance: for fuzzing.

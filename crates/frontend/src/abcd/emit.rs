@@ -4,7 +4,7 @@
 //!  Event ─► sixteen bytes
 //! ```
 
-/// What one record says.
+/// The contents of one record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// Time, ticks.

@@ -15,7 +15,7 @@ pub struct Record<'a>(pub &'a [u8; Record::BYTES]);
 impl Record<'_> {
     /// Bytes of a record.
     pub const BYTES: usize = 16;
-    /// Where the baseline lies in a record.
+    /// Offset of the baseline in a record.
     pub const BASELINE_AT: usize = 12;
 
     #[inline(always)]

@@ -23,7 +23,7 @@ pub struct Event {
     pub energy_short: u16,
     /// Event flags.
     pub flags: u32,
-    /// Which probe the samples are of.
+    /// The probe that the samples belong to.
     pub probe: u8,
     /// The waveform.
     pub samples: Vec<u16>,

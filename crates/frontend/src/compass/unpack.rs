@@ -73,7 +73,7 @@ pub struct Cutter {
     last_samples: Option<u32>,
 }
 
-/// What a search found, from the start of the bytes searched.
+/// The result of a search; positions count from the start of the bytes searched.
 enum Search {
     /// Here are records.
     Found(usize),

@@ -57,7 +57,7 @@ impl Fields {
     }
 }
 
-/// Where the fields of a record lie, for one choice of fields.
+/// The offsets of a record's fields, for one choice of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The choice.

@@ -14,7 +14,7 @@ use super::{Decoder, Firmware, Settings, emit, emulate, seeds};
 use crate::check::{self, BLOCK_BYTES, Outcome};
 use crate::format::FuzzTarget;
 
-/// What the family's parsers are tried with.
+/// Fuzz targets of the family's parsers.
 pub(super) static FUZZ: &[FuzzTarget] = &[
     FuzzTarget { name: "digitizer2_udp", seeds: seeds::datagrams, check: |bytes| drop(udp_stream(bytes)) },
     FuzzTarget { name: "digitizer2_tcp", seeds: seeds::packets, check: |bytes| drop(tcp_stream(bytes)) },

@@ -35,9 +35,9 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the board is {} and cannot take `{command}`; {advice}", state.word())]
 pub struct BoardError {
-    /// What it was doing.
+    /// The state of the board at the time.
     pub state: State,
-    /// What was asked.
+    /// The command that was given.
     pub command: &'static str,
     /// What to do.
     pub advice: &'static str,
@@ -103,12 +103,12 @@ impl Acquisition {
         now_ns.min(self.end_ns)
     }
 
-    /// How long the run has lasted at `now_ns`.
+    /// Returns how long the run has lasted at `now_ns`.
     pub fn elapsed_ns(&self, now_ns: u64) -> u64 {
         self.until_ns(now_ns).saturating_sub(self.started_ns).min(LONGEST_RUN_NS)
     }
 
-    /// Whether somebody has ended the run.
+    /// Returns whether the run has been ended.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped
     }

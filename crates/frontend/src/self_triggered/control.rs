@@ -7,7 +7,7 @@
 use super::{BoardError, SelfTriggeredBoard};
 use crate::format::SelfTriggeredSettings;
 
-/// What a client wants the board to do.
+/// A command from a client to the board.
 #[derive(Clone, Debug)]
 pub enum BoardCommand {
     /// Get ready; as this other board, where clients have set something since the last time.

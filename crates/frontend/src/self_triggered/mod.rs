@@ -70,7 +70,7 @@ pub trait SelfTriggeredBoard: Send {
     /// What it is doing.
     fn state(&self) -> State;
 
-    /// What it has sent so far.
+    /// Returns the totals of what the board has sent so far.
     fn totals(&self) -> Totals;
 
     /// Makes the board ready to start; voids what it held.

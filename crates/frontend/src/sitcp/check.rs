@@ -19,7 +19,7 @@ use super::split::Splitter;
 use crate::check::feed_stream;
 use crate::format::FuzzTarget;
 
-/// What the family's parsers are tried with.
+/// Fuzz targets of the family's parsers.
 pub(super) static FUZZ: &[FuzzTarget] = &[
     FuzzTarget { name: "sitcp", seeds: seeds::streams, check: check_stream },
     FuzzTarget { name: "sitcp_registers", seeds: seeds::requests, check: check_registers },
@@ -33,7 +33,7 @@ thread_local! {
     static POOL: RefCell<Pool> = RefCell::new(Pool::new(BLOCKS, BLOCK_BYTES).expect("the sizes are possible"));
 }
 
-/// What came out of a run.
+/// The outcome of a run.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The fragments, each with a copy of its bytes.

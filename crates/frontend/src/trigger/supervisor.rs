@@ -65,7 +65,7 @@ impl Supervisor {
         self.busy_ns + self.busy_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
     }
 
-    /// How often BUSY was raised.
+    /// Returns how often BUSY was raised.
     pub fn raised(&self) -> u64 {
         self.raised
     }

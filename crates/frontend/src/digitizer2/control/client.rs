@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// Where a board's data come out.
+/// The port where a board's data come out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPort {
     /// Connect to this TCP port and wait for a clear marker.
@@ -103,7 +103,7 @@ pub enum DataPort {
     Udp,
 }
 
-/// What opening a board tells.
+/// The facts that opening a board finds out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoardInfo {
     /// Handle from which all paths start.

@@ -33,7 +33,7 @@ pub enum MessageError {
     Json(#[from] serde_json::Error),
 }
 
-/// What a request asks for.
+/// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verb {
@@ -59,7 +59,7 @@ pub enum Verb {
     SendCommand,
 }
 
-/// What a client asks.
+/// A client's request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// What for; a [`Verb`], or a word that the server does not know.
@@ -90,7 +90,7 @@ pub enum Flag {
     Reset,
 }
 
-/// What a board answers.
+/// A board's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
     /// The request's word.

@@ -18,7 +18,7 @@ const VERSION: &str = "10402";
 /// User registers kept at most.
 const REGISTERS_MAXIMUM: usize = 4096;
 
-/// What a client wants the board to do.
+/// An action that a client requests of the board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Get ready; send a clear marker.

@@ -15,7 +15,7 @@ use crate::self_triggered::{BoardCommand, ControlService, ControlSession, Perfor
 #[derive(Clone)]
 pub struct Service(Arc<Mutex<Shared>>);
 
-/// What the connections of a board share.
+/// State that the connections of a board share.
 struct Shared {
     server: Server,
     /// As the board was first made; what clients set is applied to it.

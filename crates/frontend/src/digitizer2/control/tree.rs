@@ -22,7 +22,7 @@ use crate::digitizer2::emulate::{Settings, buffer_bytes};
 /// Nodes that one range may name: two ranges in one path could otherwise ask for millions.
 const RANGE_MAXIMUM: usize = 4096;
 
-/// What a node is.
+/// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeType {
     /// The root.
@@ -91,7 +91,7 @@ pub enum TreeError {
     NotCommand(String),
 }
 
-/// What a parameter takes.
+/// The values that a parameter accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Takes {
     Nothing,

@@ -375,7 +375,7 @@ impl Decoder {
     }
 }
 
-/// Where a waveform lies.
+/// The position of a waveform.
 struct Wave {
     first: u32,
     count: u16,

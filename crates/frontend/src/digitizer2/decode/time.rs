@@ -80,7 +80,7 @@ impl Clock {
         }
     }
 
-    /// When the batch that is read arrived.
+    /// Returns the arrival time of the batch being read.
     pub fn now(&self) -> Mark {
         self.now
     }
@@ -103,13 +103,13 @@ impl Clock {
         }
     }
 
-    /// Where the window of a 48-bit time begins.
+    /// Returns the beginning of the window of a 48-bit time.
     #[inline]
     pub fn base_long(&self) -> i64 {
         self.reference.or(self.expected).map_or(0, |reference| reference.wrapping_sub(1 << 47))
     }
 
-    /// Where the window of a 32-bit time begins.
+    /// Returns the beginning of the window of a 32-bit time.
     #[inline]
     pub fn base_short(&self, tick: Tick) -> i64 {
         match self.reference.or(self.expected) {

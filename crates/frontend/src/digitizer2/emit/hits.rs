@@ -5,7 +5,7 @@ use crate::digitizer2::wire::{
     CounterInfo, EventHeader, ExtraWord, HitWords, TIME_MASK, WaveHeader, WaveInfo, ZleCounter,
 };
 
-/// What the two words of a hit say.
+/// The contents of a hit's two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HitFields {
     /// Channel of the board, 0 to 127.
@@ -147,7 +147,7 @@ fn packed_wave(out: &mut Vec<u8>, samples: &[u16], truncated: bool) {
     packed_samples(out, samples);
 }
 
-/// What a statistics record says.
+/// The contents of a statistics record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StatisticsFields {
     /// Channel of the board.
@@ -171,7 +171,7 @@ pub fn statistics(out: &mut Vec<u8>, fields: &StatisticsFields) {
     word(out, ExtraWord::new(2, CounterInfo::new(fields.triggers, fields.saved).0, true).0);
 }
 
-/// What the head of a zero-length-encoding record says.
+/// The contents of the head of a zero-length-encoding record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ZleFields {
     /// Channel of the board.

@@ -3,7 +3,7 @@
 use super::word;
 use crate::digitizer2::wire::{EventHeader, ScopeHeader, SpecialHeader, SpecialId, SpecialWord, TIME_MASK};
 
-/// What the header of a scope event says.
+/// The contents of a scope event's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ScopeFields {
     /// Trigger id, 24 bits.
@@ -42,7 +42,7 @@ pub fn scope_event(out: &mut Vec<u8>, fields: &ScopeFields, waveforms: &[&[u16]]
     }
 }
 
-/// What a start event says.
+/// The contents of a start event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StartFields {
     /// Samples per acquisition window, 25 bits.
@@ -63,7 +63,7 @@ pub fn start(out: &mut Vec<u8>, fields: &StartFields) {
     word(out, SpecialWord::number((fields.channel_mask >> 32) as u32).0);
 }
 
-/// What a stop event says.
+/// The contents of a stop event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StopFields {
     /// Time of the stop in sampling periods, 48 bits.

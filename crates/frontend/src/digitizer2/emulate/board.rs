@@ -98,7 +98,7 @@ impl Board {
         })
     }
 
-    /// What the board was made from.
+    /// Returns the settings that the board was made from.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -106,7 +106,7 @@ impl Encoder {
         }
     }
 
-    /// What the words of a hit say.
+    /// Returns the contents of a hit's words.
     #[inline]
     pub(super) fn fields(&self, pulse: &Pulse) -> HitFields {
         let mut flags_high = if self.one_word { 0 } else { high::FINE_TIME };

@@ -15,9 +15,9 @@ use super::wire::{Command, LONGEST_DATA, Reply, Request};
 /// How a client waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// How long an answer may take, nanoseconds.
+    /// The longest time that an answer may take, nanoseconds.
     pub timeout_ns: u64,
-    /// How often a request is sent at most.
+    /// The largest number of times that a request is sent.
     pub attempts: u8,
     /// Allows writing the EEPROM, which can make a board useless.
     pub force_eeprom: bool,
@@ -50,7 +50,7 @@ pub enum Operation {
     },
 }
 
-/// How an operation ended well.
+/// The result of an operation that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
     /// What was read, or written.
@@ -61,7 +61,7 @@ pub struct Done {
     pub attempts: u8,
 }
 
-/// How an operation failed.
+/// The reason why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RbcpError {
     /// Another operation is under way.

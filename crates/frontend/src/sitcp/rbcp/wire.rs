@@ -57,7 +57,7 @@ pub enum WireError {
     },
 }
 
-/// What both directions have in common.
+/// The fields that both directions have in common.
 struct Fields<'a> {
     second: u8,
     command: Command,
@@ -88,7 +88,7 @@ fn emit(flags: u8, command: Command, id: u8, length: u8, address: u32, data: &[u
     datagram
 }
 
-/// What a client sends.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// Read or write.
@@ -126,7 +126,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a board answers.
+/// A board's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// Of the request.

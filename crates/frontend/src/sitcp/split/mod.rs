@@ -187,7 +187,7 @@ impl State {
     }
 }
 
-/// What a search found, from the start of the bytes searched.
+/// The result of a search; positions count from the start of the bytes searched.
 enum Found {
     /// Behind so many bytes the stream can be trusted again.
     Edge(usize),

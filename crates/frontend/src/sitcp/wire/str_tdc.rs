@@ -37,7 +37,7 @@ pub mod flag {
     pub const RADIATION: u16 = 1 << 14;
 }
 
-/// What a word is.
+/// The kind of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -98,7 +98,7 @@ impl Word {
         Kind::INSIDE >> (self.0 >> 58) & 1 == 1
     }
 
-    /// What the word is, if known.
+    /// Returns the kind of the word, if known.
     pub fn kind(self) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| *kind as u64 == self.0 >> 58)
     }

@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{FINE, Pulse};
 
-/// Where the baseline lies, ADC counts of 14 bits.
+/// The baseline, ADC counts of 14 bits.
 pub const BASELINE: f32 = 1500.0;
 /// The highest ADC count.
 pub const FULL_SCALE: f32 = 16_383.0;
