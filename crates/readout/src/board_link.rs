@@ -22,7 +22,7 @@ use crate::dig2::Board;
 
 /// Between two attempts to open a board that is gone.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
-/// How long one attempt waits for the control connection.
+/// The time that one attempt waits for the control connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// What the source and the keeper of one board tell each other.
@@ -190,7 +190,7 @@ impl Source for BoardSource {
 /// Opens the stream that a board names.
 pub(crate) type OpenStream = Box<dyn FnMut(&BoardInfo) -> Result<Box<dyn Source>, ControlError> + Send>;
 
-/// How the data connection of a board is opened again.
+/// The way in which the data connection of a board is opened again.
 pub(crate) enum Reopen {
     /// A new stream, to the port that the board names.
     Stream(OpenStream),

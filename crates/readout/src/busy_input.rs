@@ -22,7 +22,7 @@ use crate::busy::{BusyError, BusySettings, hook_address, resolve};
 const SILENCE: Duration = Duration::from_secs(2);
 /// Longest wait before the end, or the silence, is looked for.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long a client of HTTP may take.
+/// The longest time that an HTTP client may take.
 const REQUEST_WAIT: Duration = Duration::from_millis(500);
 /// Longest request: four lines of header and a state.
 const MOST_REQUEST_BYTES: usize = 4096;

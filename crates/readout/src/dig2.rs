@@ -98,7 +98,7 @@ impl Board {
         Ok(Board { connection, info, armed: false })
     }
 
-    /// What the board told when it was opened.
+    /// Returns the facts that the board reported when it was opened.
     pub fn info(&self) -> &BoardInfo {
         &self.info
     }
@@ -110,7 +110,7 @@ impl Board {
         self.info.facts(model, serial)
     }
 
-    /// Where its control port is.
+    /// Returns the address of the board's control port.
     pub(crate) fn address(&self) -> SocketAddr {
         self.connection.address
     }

@@ -16,11 +16,11 @@
 //!
 //! - `url`: where data come from, in one line: [`SourceUrl`].
 //! - `url_range`: many links in one URL.
-//! - `settings`: what is said of a source's endpoint: [`Settings`].
+//! - `settings`: the settings of a source's endpoint: [`Settings`].
 //! - `pool_refusal`: what can be done about memory that a source cannot have: [`pool_refusal()`].
 //! - `open`: from settings to an open source: [`open()`].
 //! - [`live`]: sources on sockets, and the policy for a full pool.
-//! - [`clock`]: where arrival marks come from.
+//! - [`clock`]: the clock of arrival marks.
 //! - [`dig2`]: an x27xx board driven over its own control protocol.
 //! - `board_link`: its data over all its connections, opened again when they break.
 //! - [`file`](mod@file): bytes as they stand in files.

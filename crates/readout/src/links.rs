@@ -51,7 +51,7 @@ pub struct LinkSettings<'a> {
     pub first_source: SourceId,
 }
 
-/// How many links and boards a source has, and the memory for them.
+/// The numbers of links and boards of a source, and the memory for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkPlan {
     /// Sockets.

@@ -26,7 +26,7 @@ use crate::pool_refusal::pool_refusal;
 use crate::settings::{Backend, Policy, Settings};
 use crate::url::{Endpoint, HostAndPort, HostPort};
 
-/// How long a host may take to answer.
+/// The longest time that a host may take to answer.
 pub(crate) const CONNECT_WAIT: Duration = Duration::from_secs(4);
 /// Receive buffer for datagrams, unless configured.
 const DATAGRAM_BUFFER_BYTES: usize = 64 << 20;
@@ -112,7 +112,7 @@ fn no_address(host: &HostPort, cause: &std::io::Error) -> String {
 /// A board's data and its control.
 type SourceAndControl = (Box<dyn Source>, Box<dyn Control>);
 
-/// What is needed to open one endpoint.
+/// The inputs needed to open one endpoint.
 pub(crate) struct Opening<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) pool: Pool,

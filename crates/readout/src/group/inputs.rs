@@ -15,7 +15,7 @@ pub trait Inputs<O: Framed>: Send {
     /// When they are of no further use; what happens to one link is reported by [`Inputs::news`].
     fn turn(&mut self, wait: Duration, taker: &mut dyn Take<O>) -> Result<Turn, SourceError>;
 
-    /// What happened to links in the last turn.
+    /// Returns what happened to links in the last turn.
     fn news(&self) -> &[News] {
         &[]
     }

@@ -14,7 +14,7 @@ use thalweg_transport::ReadySet;
 
 use super::{GroupSettings, Link, LinkId, Reopen, Take};
 
-/// How a link stands.
+/// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Reading,
@@ -294,7 +294,7 @@ impl<O: Framed> Member<O> {
         self.live.as_ref().map_or_else(|| self.last_drop_counters.clone(), |live| live.drop_counters())
     }
 
-    /// What of a file could not be read, and where.
+    /// Returns what part of a file could not be read, and where.
     pub(super) fn unreadable(&self) -> Option<String> {
         self.live.as_ref().map_or_else(|| self.unreadable.clone(), |live| live.unreadable())
     }

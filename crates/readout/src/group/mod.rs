@@ -48,15 +48,15 @@ impl LinkId {
 pub struct Link<O> {
     /// Its first (or only) board.
     pub source: SourceId,
-    /// Where its bytes come from.
+    /// The source of its bytes.
     pub live: Box<dyn Source>,
-    /// What finds units in them.
+    /// The framing that finds units in them.
     pub framing: Box<dyn Framing<Output = O>>,
     /// How to connect again when the other end is gone; without it, such a link has ended.
     pub reopen: Option<Reopen>,
 }
 
-/// How a group treats its links.
+/// Settings for the treatment of a group's links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupSettings {
     /// A link that has nothing to say still gets a mark so often.
@@ -80,7 +80,7 @@ impl Default for GroupSettings {
     }
 }
 
-/// What happened to a link beside data.
+/// An event on a link other than data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// The other end closed or broke the connection, or the socket failed; it is being opened again.
@@ -111,7 +111,7 @@ pub enum News {
     },
 }
 
-/// What one turn did.
+/// The result of one turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Links that gave data.
@@ -396,7 +396,7 @@ impl<O: Framed> Group<O> {
         self.members[link.index()].source
     }
 
-    /// How often a link's connection has come back.
+    /// Returns how often a link's connection has come back.
     pub fn epoch(&self, link: LinkId) -> u32 {
         self.members[link.index()].epoch
     }

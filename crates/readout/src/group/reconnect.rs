@@ -12,7 +12,7 @@ use thalweg_data::{Source, SourceError};
 
 use super::Reopen;
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 pub(super) struct Outcome {
     pub(super) key: usize,
     pub(super) reopen: Reopen,

@@ -17,7 +17,7 @@ use super::{HostError, Place, Shared, TruthSink, network};
 const ARENA_BYTES: usize = 256 << 10;
 /// Between two looks at a board that has nothing to send.
 const PAUSE: Duration = Duration::from_micros(250);
-/// How long one send may wait for room in the kernel.
+/// The longest time that one send may wait for space in the kernel.
 const SEND_WAIT: Duration = Duration::from_millis(100);
 
 /// Starts the threads of a board.

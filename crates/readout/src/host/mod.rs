@@ -27,7 +27,7 @@ use thalweg_frontend::self_triggered::{BoardCommand, SelfTriggeredBoard, State, 
 pub use loss::Dropped;
 use threads::{Failures, Threads};
 
-/// Where an emulated board is to be found.
+/// The place where an emulated board is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It sends datagrams to this address as soon as it is started, and has no control port.
@@ -51,7 +51,7 @@ pub const CONTROL_PORT: u16 = 51936;
 /// The UDP data port of x27xx boards.
 pub const UDP_PORT: u16 = 51940;
 
-/// Where truth goes: called with hits as they are emitted.
+/// The sink for truth: called with hits as they are emitted.
 pub type TruthSink = Box<dyn FnMut(&[Hit]) -> Result<(), String> + Send>;
 
 /// A board that cannot be hosted.
@@ -84,7 +84,7 @@ pub enum HostError {
     Thread(io::Error),
 }
 
-/// What an emulated board has sent, and what was dropped before it could arrive.
+/// The totals of what an emulated board has sent, and of what was dropped before it could arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostTotals {
     /// What the board handed out, the dropped included.
@@ -113,7 +113,7 @@ pub struct HostedBoard {
     threads: Threads,
 }
 
-/// What to host.
+/// The settings of a hosted board.
 pub struct HostSettings {
     /// The board.
     pub board: Box<dyn SelfTriggeredSettings>,
@@ -194,7 +194,7 @@ impl HostedBoard {
         self.shared.board().state() != State::Running
     }
 
-    /// What was sent and what was dropped so far.
+    /// Returns the totals of what was sent and what was dropped so far.
     pub fn totals(&self) -> HostTotals {
         let board = self.shared.board();
         let sent = lock(&self.shared.sent_before).plus(board.totals());
@@ -206,7 +206,7 @@ impl HostedBoard {
         self.sent.as_ref()
     }
 
-    /// What went wrong on the way out.
+    /// Returns the failures on the way out.
     pub fn failures(&self) -> Vec<String> {
         self.shared.failures.list()
     }
