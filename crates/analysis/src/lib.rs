@@ -1,4 +1,4 @@
-//! What is done with hits that are in one time order: pure, without a clock, deterministic.
+//! Analysis of hits that are in one time order: pure, without a clock, deterministic.
 //!
 //! ```text
 //!  hits of one source ─► clocks, hit_stage (what the configuration adds) ─► time order, elsewhere
@@ -8,12 +8,12 @@
 //!
 //! - [`channels`]: what is known of each channel: names, calibrations, parameters of pulse shape discrimination.
 //! - [`clocks`]: the clocks of the boards against each other, and what is corrected.
-//! - [`hit_stage`]: stages that a configuration adds right behind the time order.
+//! - [`hit_stage`]: stages that a configuration adds directly after the time order.
 //! - [`cut`]: selections by expression, polygon and list, compiled once.
 //! - [`coincide`]: which hits belong together, by windows and roles.
 //! - [`spectrum`]: histograms, their history and export.
 //! - [`pulse`]: waveforms and their persistence.
-//! - [`process`]: all of these one behind the other, in two halves.
+//! - [`process`]: all of these one after the other, in two halves.
 //! - [`view`]: what is shown of them, and changed while a run goes on.
 
 pub mod channels;

@@ -20,7 +20,7 @@ pub const NO_GROUP: u16 = 0;
 /// A channel that has no row, while the map is made: later its row is the one behind the last.
 const NO_ROW: u32 = u32::MAX;
 
-/// What is known of one channel of the experiment.
+/// The facts known about one channel of the experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Channel {
     /// Its number.

@@ -42,7 +42,7 @@ use roles::Roles;
 /// Hits that take no part: they stand out of order, or are no pulses.
 const NO_PART: Flags = Flags::LATE.with(Flags::FAKE);
 
-/// How events are found.
+/// The way in which events are found.
 #[derive(Debug)]
 enum Rule {
     Chain(Chain),

@@ -23,7 +23,7 @@ pub enum HitStageRole {
 pub struct HitStageKind {
     /// `kind` in the configuration, and its name in the ledger, on the page and in metrics.
     pub word: &'static str,
-    /// What it is for, in a line.
+    /// The purpose of the stage, in one line.
     pub about: &'static str,
     /// Where it stands.
     pub role: HitStageRole,

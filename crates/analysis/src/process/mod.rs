@@ -37,11 +37,11 @@ const PIECE: usize = 512;
 pub struct Stages {
     /// What was added in front of all others.
     pub added: Vec<MadeStage>,
-    /// Which hits are kept.
+    /// The cuts that decide which hits are kept.
     pub cuts: HitCuts,
     /// What is made of them.
     pub processor: Processor,
-    /// Where the spectra can be read.
+    /// The spectra, for readers.
     pub spectra: SpectrumSet,
 }
 
@@ -253,7 +253,7 @@ impl Processor {
         self.cuts.passed()
     }
 
-    /// What is known of the boards' clocks.
+    /// Returns the state of the boards' clocks.
     pub fn clocks(&self) -> Vec<ClockState> {
         self.clocks.as_ref().map(ClockMonitor::state).unwrap_or_default()
     }

@@ -55,7 +55,7 @@ impl Pulse {
     }
 }
 
-/// What is kept of one channel.
+/// The data kept for one channel.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     /// Oldest first once it is full: `next` is overwritten next.

@@ -46,7 +46,7 @@ impl History {
         History { rows: (0..channels).map(|_| Row::default()).collect() }
     }
 
-    /// How many channels there are.
+    /// Returns the number of channels.
     pub fn channels(&self) -> usize {
         self.rows.len()
     }

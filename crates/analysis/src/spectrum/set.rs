@@ -118,7 +118,7 @@ impl SpectrumSet {
         Shows { kev: received.is_some_and(|standard| standard.kev.is_some()), kept: kept.is_some() }
     }
 
-    /// How many channels have spectra.
+    /// Returns the number of channels that have spectra.
     pub(super) fn channels(&self) -> usize {
         self.0.history.channels()
     }

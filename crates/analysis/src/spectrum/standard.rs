@@ -21,7 +21,7 @@ const NOWHERE: u32 = u32::MAX;
 const BELOW: u32 = u32::MAX - 1;
 const ABOVE: u32 = u32::MAX - 2;
 
-/// How the standard spectra are filled.
+/// The way in which the standard spectra are filled.
 #[derive(Debug)]
 pub(super) struct StandardFiller {
     energy: Pair,
