@@ -104,7 +104,7 @@ pub struct PulseTrace {
     pub truncated: bool,
 }
 
-/// What can be asked of the run.
+/// A request to the run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     /// Begin a new one.

@@ -1,4 +1,4 @@
-//! What the server itself has done, for metrics.
+//! Counts the work of the server itself, for metrics.
 //!
 //! ```text
 //!  requests, refusals ─► counters ─► /metrics

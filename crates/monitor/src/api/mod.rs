@@ -44,7 +44,7 @@ const WAIT: Duration = Duration::from_secs(15);
 /// Files sent at once.
 const DOWNLOADS: usize = 8;
 
-/// What every request may need.
+/// The state that every request may need.
 pub(crate) struct Shared {
     pub experiment: Arc<dyn Experiment>,
     pub guard: Guard,
@@ -54,7 +54,7 @@ pub(crate) struct Shared {
     downloads: Arc<Semaphore>,
 }
 
-/// What a request is answered with.
+/// The answer to a request.
 type Answer = Result<Response, Refusal>;
 
 impl Shared {

@@ -44,7 +44,7 @@ pub(super) async fn latest(
     Ok(Json(shared.ask(move |experiment| experiment.pulses(channel, count)).await??).into_response())
 }
 
-/// Which pulses are kept.
+/// The pulses to keep.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PulseFilter")]

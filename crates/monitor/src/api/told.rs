@@ -1,4 +1,4 @@
-//! What a request says: its body as JSON, its query as pairs.
+//! Reads requests: the body as JSON, the query as pairs.
 //!
 //! ```text
 //!  body ─ at most 64 KiB, within 10 s ─► JSON ─► T, or what is wrong with it

@@ -26,7 +26,7 @@ pub(super) async fn cut(State(shared): State<Arc<Shared>>, Told(new): Told<NewCu
     Ok(Json(shared.ask(move |experiment| experiment.cut(&new)).await??).into_response())
 }
 
-/// Which change is taken back.
+/// The change to take back.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "ChangeToRevert")]

@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// What kind of numbers a family has.
+/// The kind of numbers in a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows, but for a new run.

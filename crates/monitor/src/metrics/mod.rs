@@ -20,10 +20,10 @@ use crate::state::LiveState;
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the server says of itself.
+/// The server's metrics of itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Own {
-    /// How many watch the state now.
+    /// The number of clients that watch the state now.
     pub streams: u64,
     /// Answers, by class.
     pub answers: Vec<(&'static str, u64)>,
