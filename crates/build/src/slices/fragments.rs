@@ -78,7 +78,7 @@ impl FragmentCutter {
         self.timelines.iter_mut().all(|timeline| timeline.finish(mark, out))
     }
 
-    /// Of each board, which slices are open, and what became of its fragments.
+    /// Returns the open slices of each board, and what became of its fragments.
     pub fn timelines(&self) -> &[Timeline] {
         &self.timelines
     }

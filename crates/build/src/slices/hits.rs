@@ -103,7 +103,7 @@ impl HitCutter {
         self.left = self.timeline.slices_left();
     }
 
-    /// Which slices are open, and what became of the hits.
+    /// Returns the open slices, and what became of the hits.
     pub fn timeline(&self) -> &Timeline {
         &self.timeline
     }

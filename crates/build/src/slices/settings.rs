@@ -1,4 +1,4 @@
-//! What an operator can say about time slices: the `[slices]` table of the configuration.
+//! Defines the settings of time slices: the `[slices]` table of the configuration.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Which slices of one source are open, and when each leaves.
+//! Tracks the open slices of one source, and when each leaves.
 //!
 //! ```text
 //!        left │ open: as many as its times may be out of order │
@@ -72,7 +72,7 @@ pub struct Timeline {
     heard: Option<(i64, Mark)>,
     open: VecDeque<Open>,
     pub(super) counters: Counters,
-    /// What is cut: hits, or fragments.
+    /// The unit of what is cut: hits or fragments.
     unit: Unit,
 }
 
@@ -95,7 +95,7 @@ impl Timeline {
         })
     }
 
-    /// How many slices are open at once: the first is that which leaves next.
+    /// Returns the number of slices open at once; the first is the next to leave.
     pub(super) fn open_slices(&self) -> usize {
         self.open.len()
     }

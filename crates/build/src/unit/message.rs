@@ -85,7 +85,7 @@ pub enum MessageError {
     Length {
         /// Its kind.
         kind: u8,
-        /// How many items it names.
+        /// The number of items it names.
         items: u32,
         /// Length of the head.
         bytes: usize,
@@ -95,7 +95,7 @@ pub enum MessageError {
     Field {
         /// Its kind.
         kind: u8,
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
     },
     /// A part of a range that contradicts itself.
@@ -103,7 +103,7 @@ pub enum MessageError {
     Part(#[from] PartError),
 }
 
-/// How far a readout unit is.
+/// The progress of a readout unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Every trigger below is closed at this unit.
@@ -124,7 +124,7 @@ pub struct Progress {
     pub ended: bool,
 }
 
-/// What a builder unit can take.
+/// The capacity of a builder unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credits {
     /// How many events it takes at a time, all that are open included; 0: none at the moment.
@@ -293,7 +293,7 @@ impl<'a, T: Item + 'a> List<'a, T> {
     }
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Copy, Debug)]
 pub enum Said<'a> {
     /// Who speaks on this connection.
@@ -312,7 +312,7 @@ pub enum Said<'a> {
         /// What is assigned and not released.
         open: List<'a, Assignment>,
     },
-    /// How far a readout unit is.
+    /// The progress of a readout unit.
     Progress {
         /// The epoch it speaks of.
         epoch: u64,
@@ -332,7 +332,7 @@ pub enum Said<'a> {
         /// What it builds, and what it has written and was not heard of.
         ranges: List<'a, Assignment>,
     },
-    /// What a builder unit can take.
+    /// The capacity of a builder unit.
     Credits {
         /// The epoch it speaks of.
         epoch: u64,

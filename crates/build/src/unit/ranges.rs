@@ -60,7 +60,7 @@ impl<T: Ranged> Ranges<T> {
         self.0.get(place).filter(|range| trigger < range.end())
     }
 
-    /// Whether a range lies, in part or wholly, on one that is here.
+    /// Returns whether a range overlaps, in part or wholly, one that is here.
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
         let next = self.place(start).unwrap_or_else(|place| place);
         let before = next.checked_sub(1).and_then(|place| self.0.get(place));
