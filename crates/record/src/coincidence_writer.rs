@@ -111,7 +111,7 @@ impl CoincidenceWriter {
         self.sink.events_counters()
     }
 
-    /// What the file holds.
+    /// Returns a summary of what the file holds.
     pub fn summaries(&self) -> Vec<TableSummary> {
         self.sink.summaries()
     }

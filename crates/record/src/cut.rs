@@ -310,7 +310,7 @@ impl<C: Cut> CutSink<C> {
         &self.events
     }
 
-    /// What the files hold.
+    /// Returns a summary of what the files hold.
     pub fn summaries(&self) -> Vec<TableSummary> {
         self.files.iter().map(TableFile::summary).collect()
     }

@@ -1,4 +1,4 @@
-//! Who has a directory open: a lock on the directory itself, which the system releases when its process ends, however that ends.
+//! Locks a directory that a process has open; the system releases the lock when the process ends, however it ends.
 //!
 //! ```text
 //!  writer, verify, replay, comment ─► shared ────┐ one of both at a time

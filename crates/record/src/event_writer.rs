@@ -81,7 +81,7 @@ impl EventWriter {
         Ok(EventWriter { sink, next_fragment: 0, amounts: Amounts::default() })
     }
 
-    /// What the files hold.
+    /// Returns a summary of what the files hold.
     pub fn summaries(&self) -> Vec<TableSummary> {
         self.sink.summaries()
     }

@@ -1,4 +1,4 @@
-//! What became of each range of triggers at one unit, as a table, while the run goes on.
+//! Writes what became of each range of triggers at one unit, as a table, while the run goes on.
 //!
 //! ```text
 //!  RangeRecord, RangeRecord, … ─► waiting ─ 1024 of them, or 2 s old ─► a batch of ranges-UNIT.arrows, whole on file
@@ -162,7 +162,7 @@ impl RangeList {
         self.file.sync()
     }
 
-    /// What the file holds.
+    /// Returns a summary of what the file holds.
     pub fn summary(&self) -> TableSummary {
         self.file.summary()
     }

@@ -145,7 +145,7 @@ impl RawWriter {
         self.sink.counters(source)
     }
 
-    /// What the file holds.
+    /// Returns a summary of what the file holds.
     pub fn summaries(&self) -> Vec<TableSummary> {
         self.sink.summaries()
     }

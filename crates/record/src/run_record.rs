@@ -55,7 +55,7 @@ impl RunRecordState {
     }
 }
 
-/// What a run was.
+/// The record of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunRecord {
@@ -89,7 +89,7 @@ pub struct RunRecord {
     pub tables: Vec<TableSummary>,
     /// Files beside the tables, such as spectra.
     pub documents: Vec<DocumentSummary>,
-    /// What each cut was given and kept, in the order of the configuration.
+    /// The numbers each cut was given and kept, in the order of the configuration.
     pub cuts: Vec<CutRecord>,
     /// Events that were made of hits, of a run with coincidence.
     pub coincidences: Option<CoincidenceRecord>,
@@ -167,18 +167,18 @@ pub struct ChannelsRecord {
     pub count: u16,
 }
 
-/// What one cut did.
+/// The result of one cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CutRecord {
     /// Its name.
     pub name: String,
-    /// What it judges: `hit` or `event`.
+    /// The kind of item it judges: `hit` or `event`.
     pub on: String,
-    /// How many it was given.
+    /// The number it was given.
     #[serde(rename = "in")]
     pub input: u64,
-    /// How many it kept.
+    /// The number it kept.
     pub kept: u64,
 }
 

@@ -20,7 +20,7 @@ const MOST_WAITING: usize = 16_384;
 /// Readings are on file at this age, nanoseconds.
 const MOST_AGE_NS: u64 = 1_000_000_000;
 
-/// What a series is of; one entry each in the metadata of the table.
+/// The subject of a series; one entry each in the metadata of the table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SeriesName {
@@ -41,7 +41,7 @@ pub struct Reading {
     pub time_ns: u64,
     /// The name of the series.
     pub series: String,
-    /// What was read, in the unit of the series; `None` where it could not be.
+    /// The reading, in the unit of the series; `None` where it could not be read.
     pub value: Option<f64>,
 }
 
@@ -106,7 +106,7 @@ impl SeriesList {
         self.file.sync()
     }
 
-    /// What the file holds.
+    /// Returns a summary of what the file holds.
     pub fn summary(&self) -> TableSummary {
         self.file.summary()
     }
