@@ -10,7 +10,8 @@ use crate::ledger::Counters;
 use crate::pool::Leases;
 use crate::slice::Slice;
 
-/// A front-end board or link, numbered in the order of the configuration.
+/// The number of anything that has counters of its own in a run: a source of hits, a board, a link to several boards, the built events, a
+/// unit. The numbers follow the order of the configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SourceId(pub u16);
@@ -42,17 +43,17 @@ impl Mark {
     }
 }
 
-/// The number of a snapshot of the ledger. The marker flows behind the data that it slots for.
+/// The number of a snapshot of the ledger. The marker follows the data that it covers.
 pub type SnapshotNumber = u32;
 
-/// What one batch says beside its payload: whence, when, and what follows it.
+/// The head of a batch: its source, its time of arrival, and what follows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The source of everything in the batch.
     pub source: SourceId,
     /// When it arrived.
     pub mark: Mark,
-    /// Behind this batch every stage copies its counters under this number.
+    /// After this batch, every stage copies its counters under this number.
     pub snapshot: Option<SnapshotNumber>,
     /// Nothing follows from this source in this run.
     pub end: bool,
