@@ -461,7 +461,12 @@ impl Reports {
 mod tests {
     use super::*;
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
     fn until(what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
@@ -509,14 +514,45 @@ mod tests {
 
     /// Answers the next request, and gives its text.
     fn answer(server: &TcpListener, status: &str) -> String {
-        let (mut client, _) = server.accept().expect("a client");
+        let (client, _) = server.accept().expect("a client");
+        answer_on(client, status).expect("a request")
+    }
+
+    fn answer_on(mut client: impl Read + Write, status: &str) -> std::io::Result<String> {
         let (mut request, mut chunk) = (Vec::new(), [0; 512]);
         while !request.ends_with(b"}") {
-            let length = client.read(&mut chunk).expect("a request");
+            let length = client.read(&mut chunk)?;
             request.extend_from_slice(&chunk[..length]);
         }
-        client.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes()).expect("connected");
-        String::from_utf8(request).expect("text")
+        client.write_all(format!("HTTP/1.1 {status}\r\n\r\n").as_bytes())?;
+        client.flush()?;
+        Ok(String::from_utf8(request).expect("text"))
+    }
+
+    /// The certificate of the page's tests, made for `localhost` and for tests only.
+    fn certificate_file(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../monitor/tests/monitor").join(name)
+    }
+
+    /// The server's end of the next connection, over TLS.
+    fn accept_tls(server: &TcpListener) -> StreamOwned<ServerConnection, TcpStream> {
+        let certificate =
+            CertificateDer::from_pem_file(certificate_file("tls-certificate.pem")).expect("PEM");
+        let key = PrivateKeyDer::from_pem_file(certificate_file("tls-key.pem")).expect("PEM");
+        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .expect("a certificate and its key");
+        let (client, _) = server.accept().expect("a client");
+        StreamOwned::new(ServerConnection::new(Arc::new(config)).expect("a server"), client)
+    }
+
+    fn hook_over_tls(server: &TcpListener, host: &str, tls_ca: Option<PathBuf>) -> BusySettings {
+        let port = server.local_addr().expect("bound").port();
+        let http = Some(format!("https://{host}:{port}/trigger/busy"));
+        BusySettings { http, tls_ca, http_timeout_ms: 5000, ..BusySettings::default() }
     }
 
     fn hook_to(server: &TcpListener) -> BusySettings {
@@ -536,6 +572,47 @@ mod tests {
         assert!(request.ends_with("{\"busy\": true, \"change\": 1}"), "{request}");
         until("a post", || output.counts().posts == 2);
         assert_eq!(output.counts().failures, 0);
+    }
+
+    #[test]
+    fn a_hook_over_tls_is_posted_each_change() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let busy = Arc::new(Busy::default());
+        let settings = hook_over_tls(&server, "localhost", Some(certificate_file("tls-certificate.pem")));
+        let output = BusyOutput::open(&settings, &busy, None).expect("a host of this name");
+        let next = || answer_on(accept_tls(&server), "204 No Content").expect("a request over TLS");
+        assert!(next().ends_with("{\"busy\": false, \"change\": 0}"));
+        busy.raise();
+        let request = next();
+        assert!(request.starts_with("POST /trigger/busy HTTP/1.1\r\n"), "{request}");
+        assert!(request.ends_with("{\"busy\": true, \"change\": 1}"), "{request}");
+        until("a post", || output.counts().posts == 2);
+        assert_eq!(output.counts().failures, 0);
+    }
+
+    #[test]
+    fn a_hook_over_tls_that_nobody_vouches_for_or_of_another_name_is_never_posted() {
+        let own = Some(certificate_file("tls-certificate.pem"));
+        // No authority of a host has signed the certificate; and it names no host 127.0.0.2.
+        for (host, tls_ca) in [("localhost", None), ("127.0.0.2", own)] {
+            let server = TcpListener::bind((host, 0)).expect("loopback");
+            let settings = hook_over_tls(&server, host, tls_ca);
+            let client = match settings.hook(settings.http.as_deref().expect("set")) {
+                Ok(client) => client,
+                // A host that trusts nobody says so at once.
+                Err(error) => {
+                    assert!(error.to_string().contains("ca-certificates"), "{error}");
+                    continue;
+                }
+            };
+            let posting = std::thread::spawn(move || client.post_json(b"{\"busy\": true}"));
+            answer_on(accept_tls(&server), "200 OK").expect_err("the client ends before its request");
+            let error = posting.join().expect("no panic").expect_err("nothing is posted").to_string();
+            assert!(
+                error.contains("name the PEM file of the authority that signed it in `tls_ca`"),
+                "{error}"
+            );
+        }
     }
 
     #[test]
