@@ -27,7 +27,7 @@
 //! - [`hit_events`]: events of hits, as a coincidence gives them.
 //! - [`message`]: what units tell each other.
 //! - [`range`]: what became of a range of triggers on its way between two units.
-//! - [`room`]: the traits between rooms: source, unpack, decode, split, sink, control.
+//! - [`traits`]: the traits between crates: source, framing, decode, sink, control.
 //! - [`ring`]: bounded queues between threads.
 //! - [`state`]: the state of a run, and the word for "please stop".
 //! - [`ledger`]: what every stage counts, and what must balance.
@@ -38,7 +38,7 @@
 //! - [`measure`]: how a figure is measured against its baseline.
 //! - [`cells`]: many counters that are fast to reach at random.
 //! - [`prefetch`]: words to the memory about what is needed soon.
-//! - [`wide`]: loops compiled for the widest instructions of this processor.
+//! - [`simd`]: loops compiled for the widest instructions of this processor.
 //! - `sync`: atomics, in the shape that the models of concurrency replace.
 
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -59,16 +59,16 @@ pub mod prefetch;
 pub mod range;
 pub mod refused;
 pub mod ring;
-pub mod room;
 pub mod sent;
 pub mod sent_fragments;
+pub mod simd;
 pub mod slice;
 pub mod state;
 pub mod stream;
 pub mod tick;
 pub mod topology;
+pub mod traits;
 pub mod waveform;
-pub mod wide;
 
 pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
 pub use event::{Closing, Event, Events, Fragment, Fragments};
@@ -82,12 +82,12 @@ pub use message::Message;
 pub use pool::{BlockWriter, Lease, Leases, Pool, PoolError};
 pub use range::{EventSum, RangeFate, RangeRecord};
 pub use refused::{FirstRefused, Refused};
-pub use room::{
-    Control, ControlError, Decode, EventSink, Framed, Framing, Parameter, Received, Sink, SinkError, Source,
-    SourceError,
-};
 pub use sent::SentRecord;
 pub use sent_fragments::{AnswerFates, FragmentRecord};
 pub use slice::{BlockId, Slice};
 pub use state::{Busy, RunState};
 pub use tick::Tick;
+pub use traits::{
+    Control, ControlError, Decode, EventSink, Framed, Framing, Parameter, Received, Sink, SinkError, Source,
+    SourceError,
+};

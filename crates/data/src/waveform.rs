@@ -9,8 +9,8 @@
 
 use crate::hit::{Extra, Layout};
 use crate::pool::Leases;
+use crate::simd::{Wide, widest};
 use crate::slice::Slice;
-use crate::wide::{Wide, widest};
 
 /// The samples of one waveform. Reused from one to the next.
 #[derive(Clone, Debug, Default, PartialEq)]

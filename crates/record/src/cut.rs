@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use thalweg_data::{Counters, LossReason, Mark, SinkError, SourceId, Unit};
 
 use crate::error::RecordError;
-use crate::harm::WrittenLog;
 use crate::ipc::columns::Batch;
 use crate::ipc::compress::Compressed;
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::ipc::workers::Workers;
 use crate::settings::{Compression, Settings, Sync};
 use crate::table::Table;
+use crate::written_log::WrittenLog;
 
 /// Most units that a sink counts.
 const MOST_UNITS: usize = 2;

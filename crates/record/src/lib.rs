@@ -43,7 +43,7 @@
 //! - `removed`: what is left of tables that were removed: [`RemovedTables`].
 //! - `retention`: the policy by which the tables of old runs are removed: [`OldRuns`].
 //! - `missing`: rows that a recovered run is known to miss: [`MissingRows`].
-//! - `harm`: what a recording loses when somebody else touches its files.
+//! - `written_log`: what a recording loses when somebody else touches its files.
 //! - [`advice`]: what can be done about a loss.
 //! - [`read`]: run files read back: replay, verify, recover, inspect.
 //! - `system`: the few system calls that the standard library does not have.
@@ -59,7 +59,6 @@ mod error;
 pub mod event_writer;
 mod extra_columns;
 mod gather;
-mod harm;
 mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;
@@ -79,6 +78,7 @@ mod series_list;
 pub mod settings;
 mod system;
 pub mod table;
+mod written_log;
 
 pub use coincidence_writer::CoincidenceWriter;
 pub use directory::{DocumentSummary, EventFiles, RunDirectory};

@@ -8,7 +8,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use thalweg_data::wide::{Wide, widest};
+use thalweg_data::simd::{Wide, widest};
 
 use super::field::{Members, Real, fill};
 use super::polygon::Polygon;

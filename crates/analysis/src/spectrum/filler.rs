@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use thalweg_data::wide::{Wide, whole_part, widest};
+use thalweg_data::simd::{Wide, whole_part, widest};
 use thalweg_data::{Flags, Hit, HitEvents, Hits};
 
 use super::custom::Custom;

@@ -6,7 +6,7 @@
 //! ```
 //! A hit is counted once, as kept or as one of the rest; all that was received is both together, and is added up by who reads.
 
-use thalweg_data::wide::{Wide, whole_part_long, widest};
+use thalweg_data::simd::{Wide, whole_part_long, widest};
 
 use super::catalogue::{Block, Catalogue, Standard};
 use super::fill_buffers::Word;

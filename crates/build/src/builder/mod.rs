@@ -38,9 +38,9 @@ mod deferred;
 mod dumps;
 mod gather;
 mod insert;
+mod review_deferred;
 mod rows;
 pub mod settings;
-mod settle;
 mod statistics;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::words::{Stage, Unit};
+use super::vocabulary::{Stage, Unit};
 use crate::batch::SourceId;
 use crate::topology::Topology;
 

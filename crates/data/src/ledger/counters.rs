@@ -1,6 +1,6 @@
 //! The running count of one stage for one source: plain numbers, one writer.
 
-use super::words::{LossReason, Noted, Unit};
+use super::vocabulary::{LossReason, Noted, Unit};
 use crate::prefetch::prefetch;
 
 /// Places of the entries of one unit within its row.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counters::{CELLS, ROW, entry};
 use super::stages::StageRole;
-use super::words::{LossReason, Noted, Stage, Unit};
+use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::topology::Topology;
 
 /// What stands behind the counters of a file.

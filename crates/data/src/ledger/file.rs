@@ -18,7 +18,7 @@ use super::description::{Description, Words};
 use super::mirror::Mirror;
 use super::snapshot::{CounterSnapshot, LedgerSnapshot};
 use super::stages::StageRole;
-use super::words::{Stage, Unit};
+use super::vocabulary::{Stage, Unit};
 use crate::batch::{SnapshotNumber, SourceId};
 use crate::topology::{Counts, Marker, Topology};
 

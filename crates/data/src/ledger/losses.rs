@@ -17,7 +17,7 @@ use serde::Serialize;
 use super::reasons::Quality;
 use super::snapshot::{CounterSnapshot, LedgerSnapshot, Loss};
 use super::stages::StageRole;
-use super::words::{LossReason, Noted, Stage, Unit};
+use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
 use crate::topology::{Lane, Node, Topology};
 

@@ -36,7 +36,7 @@ mod reasons;
 pub mod site;
 mod snapshot;
 mod stages;
-mod words;
+mod vocabulary;
 
 pub use added::{Added, MOST_ADDED, WordError};
 pub use carrier::Carrier;
@@ -46,4 +46,4 @@ pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
 pub use reasons::{LossNature, LossReasonDescription, Quality};
 pub use snapshot::{CounterSnapshot, Discrepancy, Entries, LedgerSnapshot, Loss};
 pub use stages::{StageDescription, StageRole};
-pub use words::{LossReason, Noted, Stage, Unit};
+pub use vocabulary::{LossReason, Noted, Stage, Unit};

@@ -10,7 +10,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::words::{LossReason, Unit};
+use super::vocabulary::{LossReason, Unit};
 
 /// How well the number of a loss is known; the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]

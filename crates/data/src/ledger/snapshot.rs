@@ -11,7 +11,7 @@ use super::carrier::Carrier;
 use super::counters::{Counters, entry};
 use super::reasons::Quality;
 use super::stages::StageRole;
-use super::words::{LossReason, Noted, Stage, Unit};
+use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
 use crate::topology::{Counts, Lane, Topology};
 

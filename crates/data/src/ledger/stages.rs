@@ -6,7 +6,7 @@
 //! ```
 //! A stage that is new says here what it is; who sums, draws or verifies reads that, and the [topology](crate::topology) for the rest.
 
-use super::words::Stage;
+use super::vocabulary::Stage;
 
 /// What a stage does with the data, or what it knows of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::request::JsonBody;
 use super::runs::Nothing;
-use super::told::Told;
 use super::{Answer, Shared};
 use crate::experiment::{Command, StartRun};
 use crate::refusal::Refusal;
@@ -24,7 +24,7 @@ async fn command(shared: &Shared, command: Command) -> Answer {
     Ok(Json(json!({ "state": state.word() })).into_response())
 }
 
-pub(super) async fn start(State(shared): State<Arc<Shared>>, Told(start): Told<StartRun>) -> Answer {
+pub(super) async fn start(State(shared): State<Arc<Shared>>, JsonBody(start): JsonBody<StartRun>) -> Answer {
     if start.seconds.is_some_and(|seconds| !(seconds.is_finite() && seconds > 0.0)) {
         return Err(Refusal::bad("seconds is not a time", "write a positive number, or leave it out"));
     }
@@ -49,19 +49,28 @@ pub(super) struct Seen {
     subject: String,
 }
 
-pub(super) async fn acknowledge(State(shared): State<Arc<Shared>>, Told(seen): Told<Seen>) -> Answer {
+pub(super) async fn acknowledge(State(shared): State<Arc<Shared>>, JsonBody(seen): JsonBody<Seen>) -> Answer {
     shared.ask(move |experiment| experiment.acknowledge(&seen.name, &seen.subject)).await??;
     Ok(Json(json!({})).into_response())
 }
 
-pub(super) async fn stop(State(shared): State<Arc<Shared>>, Told(Nothing {}): Told<Nothing>) -> Answer {
+pub(super) async fn stop(
+    State(shared): State<Arc<Shared>>,
+    JsonBody(Nothing {}): JsonBody<Nothing>,
+) -> Answer {
     command(&shared, Command::Stop).await
 }
 
-pub(super) async fn pause(State(shared): State<Arc<Shared>>, Told(Nothing {}): Told<Nothing>) -> Answer {
+pub(super) async fn pause(
+    State(shared): State<Arc<Shared>>,
+    JsonBody(Nothing {}): JsonBody<Nothing>,
+) -> Answer {
     command(&shared, Command::Pause).await
 }
 
-pub(super) async fn resume(State(shared): State<Arc<Shared>>, Told(Nothing {}): Told<Nothing>) -> Answer {
+pub(super) async fn resume(
+    State(shared): State<Arc<Shared>>,
+    JsonBody(Nothing {}): JsonBody<Nothing>,
+) -> Answer {
     command(&shared, Command::Resume).await
 }

@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use super::told::query;
+use super::request::query;
 use super::{Answer, Shared, WAIT};
 use crate::hub::Frame;
 use crate::metrics;

@@ -11,11 +11,11 @@ mod describe;
 mod download;
 mod live;
 mod pulses;
+mod request;
 mod runs;
 mod spectra;
 #[cfg(test)]
 mod tests;
-mod told;
 mod view;
 
 use std::sync::Arc;

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::told::{Told, query};
+use super::request::{JsonBody, query};
 use super::{Answer, Shared};
 use crate::refusal::Refusal;
 
@@ -56,7 +56,7 @@ pub(super) struct Filter {
     expression: String,
 }
 
-pub(super) async fn filter(State(shared): State<Arc<Shared>>, Told(filter): Told<Filter>) -> Answer {
+pub(super) async fn filter(State(shared): State<Arc<Shared>>, JsonBody(filter): JsonBody<Filter>) -> Answer {
     shared.ask(move |experiment| experiment.filter_pulses(filter.channel, &filter.expression)).await??;
     Ok(Json(json!({})).into_response())
 }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::download::Download;
-use super::told::Told;
+use super::request::JsonBody;
 use super::{Answer, Shared};
 use crate::experiment::{Experiment, Refused};
 use crate::listing;
@@ -85,7 +85,7 @@ pub(super) struct Comment {
 pub(super) async fn comment(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
-    Told(told): Told<Comment>,
+    JsonBody(told): JsonBody<Comment>,
 ) -> Answer {
     ask_of_run(&shared, name, move |experiment, name| experiment.comment(name, &told.comment)).await?;
     Ok(Json(json!({})).into_response())
@@ -103,7 +103,7 @@ pub(super) struct NewNote {
 pub(super) async fn add_note(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
-    Told(told): Told<NewNote>,
+    JsonBody(told): JsonBody<NewNote>,
 ) -> Answer {
     if told.text.trim().is_empty() {
         return Err(Refusal::bad("a note without words", "write something in `text`"));
@@ -121,7 +121,7 @@ pub(super) struct Nothing {}
 pub(super) async fn verify(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
-    Told(Nothing {}): Told<Nothing>,
+    JsonBody(Nothing {}): JsonBody<Nothing>,
 ) -> Answer {
     Ok(Json(ask_of_run(&shared, name, |experiment, name| experiment.verify(name)).await?).into_response())
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use thalweg_analysis::spectrum::{At, Axis, Info, Kind, SpectrumError, SpectrumSet, pack};
 
-use super::told::{Told, query};
+use super::request::{JsonBody, query};
 use super::{Answer, Shared};
 use crate::experiment::Experiment;
 use crate::refusal::Refusal;
@@ -208,7 +208,7 @@ pub(super) struct Reset {
     ids: Option<Vec<u32>>,
 }
 
-pub(super) async fn reset(State(shared): State<Arc<Shared>>, Told(reset): Told<Reset>) -> Answer {
+pub(super) async fn reset(State(shared): State<Arc<Shared>>, JsonBody(reset): JsonBody<Reset>) -> Answer {
     let done = shared.ask(move |experiment| {
         let set = set(experiment)?;
         let ids = reset.ids.map_or(vec![None], |ids| ids.into_iter().map(Some).collect());

@@ -15,14 +15,17 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use thalweg_analysis::view::{NewCalibration, NewCut};
 
-use super::told::Told;
+use super::request::JsonBody;
 use super::{Answer, Shared};
 
-pub(super) async fn calibrate(State(shared): State<Arc<Shared>>, Told(new): Told<NewCalibration>) -> Answer {
+pub(super) async fn calibrate(
+    State(shared): State<Arc<Shared>>,
+    JsonBody(new): JsonBody<NewCalibration>,
+) -> Answer {
     Ok(Json(shared.ask(move |experiment| experiment.calibrate(&new)).await??).into_response())
 }
 
-pub(super) async fn cut(State(shared): State<Arc<Shared>>, Told(new): Told<NewCut>) -> Answer {
+pub(super) async fn cut(State(shared): State<Arc<Shared>>, JsonBody(new): JsonBody<NewCut>) -> Answer {
     Ok(Json(shared.ask(move |experiment| experiment.cut(&new)).await??).into_response())
 }
 
@@ -35,6 +38,6 @@ pub(super) struct Revert {
     number: u32,
 }
 
-pub(super) async fn revert(State(shared): State<Arc<Shared>>, Told(revert): Told<Revert>) -> Answer {
+pub(super) async fn revert(State(shared): State<Arc<Shared>>, JsonBody(revert): JsonBody<Revert>) -> Answer {
     Ok(Json(shared.ask(move |experiment| experiment.revert(revert.number)).await??).into_response())
 }

@@ -8,7 +8,7 @@
 //! Receiving and building are neighbours on one thread: a fragment is built while its header is still in the cache. What
 //! the builder does not take waits with its link, which is not read meanwhile; of datagrams it is refused and counted.
 
-mod room;
+mod free_blocks;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

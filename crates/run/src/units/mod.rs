@@ -9,14 +9,14 @@
 //! Without any `[[unit]]` the events that the reader has built go straight to the recorder. The rules of the protocol are in
 //! [`thalweg_build::unit`]; here are threads and connections.
 
+mod earlier_starts;
 mod host;
 mod identity;
 mod ranges;
-mod recall;
 mod work;
 
+pub(crate) use earlier_starts::recall;
 pub(crate) use host::{UnitEndpoint, UnitHost};
 pub(crate) use identity::{identity, identity_record, run_number};
 pub(crate) use ranges::{HeardManager, Managers, RangeInbox, RangeNotes};
-pub(crate) use recall::recall;
 pub(crate) use work::{BuilderWork, FirstWord, GateWork, ManagerWork, ReadoutWork, Work};

@@ -10,8 +10,8 @@
 
 mod building;
 mod parts;
-mod passed;
-mod whole;
+mod passed_range;
+mod whole_ranges;
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use std::ops::Range;
 use thalweg_data::{Counters, EventSum, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Unit};
 
 use building::Building;
-use passed::Passed;
+use passed_range::Passed;
 
 use super::message::{self, Credits, List, Said};
 use super::ranges::Ranges;

@@ -10,9 +10,9 @@
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-use thalweg_data::wide::Wide;
+use thalweg_data::simd::Wide;
 #[cfg(target_arch = "x86_64")]
-use thalweg_data::wide::{Avx2, Avx512};
+use thalweg_data::simd::{Avx2, Avx512};
 use thalweg_data::{Flags, Hit};
 
 use super::flags::{HIGH, LOSSY, LOSSY_ONE_WORD};

@@ -8,7 +8,7 @@
 //!  --reproduce ─► a published installation, its figures beside
 //! ```
 
-mod words;
+mod chain_text;
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ pub(crate) fn predict(options: &arguments::Predict, json: bool) -> Ended {
         (Some(plan), None) => {
             let triggers = options.simulate.unwrap_or(CHAIN_TRIGGERS);
             let prediction = plan.chain().and_then(|chain| chain.predict(triggers)).map_err(usage)?;
-            print(&prediction, json, words::chain)?;
+            print(&prediction, json, chain_text::of_prediction)?;
             Ok(Outcome::Done)
         }
         (None, _) => {
@@ -82,7 +82,7 @@ fn reproduce(test: PublishedTest, options: &arguments::Predict, json: bool) -> E
         PublishedTest::Comet => comet::reproduce(triggers),
         PublishedTest::Cms => cms::reproduce(triggers),
     };
-    print(&computed?, json, words::reproduction)?;
+    print(&computed?, json, chain_text::reproduction)?;
     Ok(Outcome::Done)
 }
 
@@ -123,7 +123,7 @@ fn swept(plan: &Plan, sweep: &Sweep, options: &arguments::Predict, json: bool) -
     if let Some(file) = &options.svg {
         std::fs::write(file, prediction_svg(&found)).with_context(|| file.display().to_string())?;
     }
-    print(&found, json, words::swept)?;
+    print(&found, json, chain_text::swept)?;
     Ok(Outcome::Done)
 }
 

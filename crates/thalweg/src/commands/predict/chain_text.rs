@@ -36,7 +36,7 @@ fn table(rows: &[Vec<String>]) -> String {
 }
 
 /// A chain, hop by hop.
-pub(super) fn chain(p: &ChainPrediction) -> String {
+pub(super) fn of_prediction(p: &ChainPrediction) -> String {
     let mut text = String::new();
     let _ = match (p.mean_rate_hz, p.event_bytes) {
         (Some(rate_hz), Some(bytes)) => writeln!(
@@ -212,7 +212,7 @@ pub(super) fn swept(swept: &Swept) -> String {
 pub(super) fn reproduction(r: &Reproduction) -> String {
     let mut text = format!("{}\n", r.title);
     for level in &r.levels {
-        let _ = writeln!(text, "\n{}\n{}", level.name, chain(&level.prediction).trim_end());
+        let _ = writeln!(text, "\n{}\n{}", level.name, of_prediction(&level.prediction).trim_end());
     }
     text.push('\n');
     let number = |value: f64| if value.abs() < 10.0 { format!("{value:.2}") } else { format!("{value:.0}") };

@@ -18,12 +18,12 @@ const LONGEST: usize = 64 << 10;
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// A body, understood. An empty one is as good as `{}`.
-pub(super) struct Told<T>(pub T);
+pub(super) struct JsonBody<T>(pub T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Told<T> {
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for JsonBody<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, _: &S) -> Result<Told<T>, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<JsonBody<T>, Refusal> {
         let requests = request.extensions().get::<Requests>().cloned();
         let reading = tokio::time::timeout(WITHIN, to_bytes(request.into_body(), LONGEST));
         let Ok(read) = reading.await else {
@@ -39,7 +39,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Told<T> {
         })?;
         requests.iter().for_each(Requests::came_whole);
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        serde_json::from_slice(text).map(Told).map_err(|cause| {
+        serde_json::from_slice(text).map(JsonBody).map_err(|cause| {
             Refusal::bad(
                 format!("the body is not what is expected: {cause}"),
                 "/api/openapi.json describes it",

@@ -8,7 +8,7 @@ use thalweg_data::{Closing, Events, Mark, Noted, Unit};
 
 use super::BuilderUnit;
 use super::building::{Building, Share, Standing, put_together};
-use super::passed::Passed;
+use super::passed_range::Passed;
 use crate::unit::Assignment;
 use crate::unit::store::Amount;
 
