@@ -11,7 +11,7 @@ use thalweg_data::{Counters, Events, Mark, Message, Pool, Unit};
 use super::message::{self, Said};
 use super::{
     Address, BuilderUnit, EventManager, Identity, Machine, Outbox, ReadoutUnit, RemoteEvents, Settings,
-    ShipEvents, Topology,
+    ShipEvents, UnitLayout,
 };
 
 const RUN: u32 = 7;
@@ -24,11 +24,11 @@ const WORD_BYTES: usize = 6;
 /// When a unit does, its ledger does not balance, or what it says cannot be read.
 pub fn check(input: &[u8]) {
     let settings = Settings { slots: 32, keep_events: 64, ..Settings::default() };
-    let topology = Topology { readouts: vec![0..2, 2..4], builders: 2 };
+    let layout = UnitLayout { readouts: vec![0..2, 2..4], builders: 2 };
     let identity = Identity { number: 0, run: RUN, incarnation: 1 };
-    let mut readout = ReadoutUnit::new(identity, topology.builders, &settings);
-    let mut builder = BuilderUnit::new(identity, &topology, &settings, Mark(0));
-    let mut manager = EventManager::new(RUN, 1, &topology, &settings, Mark(0));
+    let mut readout = ReadoutUnit::new(identity, layout.builders, &settings);
+    let mut builder = BuilderUnit::new(identity, &layout, &settings, Mark(0));
+    let mut manager = EventManager::new(RUN, 1, &layout, &settings, Mark(0));
     let (mut outbox, mut events, mut rest, mut now) = (Outbox::default(), Events::default(), input, Mark(0));
     while let Some((word, behind)) = rest.split_at_checked(WORD_BYTES) {
         let length = |at: usize| usize::from(u16::from_le_bytes([word[at], word[at + 1]]));

@@ -132,7 +132,7 @@ impl fmt::Display for Address {
 
 /// Which units there are, and which sources belong to which readout unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topology {
+pub struct UnitLayout {
     /// The sources of each readout unit, ascending and disjoint.
     pub readouts: Vec<Range<u16>>,
     /// How many builder units.

@@ -116,11 +116,11 @@ proptest! {
             messages[1].head.truncate(length);
         }
         let identity = Identity { number: 0, run: 7, incarnation: 1 };
-        let topology = Topology { readouts: vec![0..2, 2..4], builders: 2 };
+        let layout = UnitLayout { readouts: vec![0..2, 2..4], builders: 2 };
         let settings = Settings::default();
         let mut readout = ReadoutUnit::new(identity, 2, &settings);
-        let mut builder = BuilderUnit::new(identity, &topology, &settings, Mark(0));
-        let mut manager = EventManager::new(7, 1, &topology, &settings, Mark(0));
+        let mut builder = BuilderUnit::new(identity, &layout, &settings, Mark(0));
+        let mut manager = EventManager::new(7, 1, &layout, &settings, Mark(0));
         let mut outbox = Outbox::default();
         let senders = [Address::Manager, Address::Readout(0), Address::Readout(9), Address::Builder(1), Address::Trigger];
         for message in &messages {
@@ -232,9 +232,9 @@ fn a_message_of_another_run_or_version_is_counted_and_no_more() {
 
 #[test]
 fn a_report_of_more_ranges_than_triggers_can_be_open_is_refused() {
-    let topology = Topology { readouts: vec![0..2, 2..4], builders: 1 };
+    let layout = UnitLayout { readouts: vec![0..2, 2..4], builders: 1 };
     let settings = Settings { slots: 8, keep_events: 64, ..Settings::default() };
-    let mut manager = EventManager::new(7, 1, &topology, &settings, Mark(0));
+    let mut manager = EventManager::new(7, 1, &layout, &settings, Mark(0));
     let ranges = |count: u64| {
         (0..count).map(|start| Assignment { start, length: 1, builder: 0, attempt: 0, written: false })
     };

@@ -220,7 +220,7 @@ impl UnitThreads {
 
 /// The units, as the lists of ranges name them.
 fn names(plan: &UnitPlan) -> UnitNames {
-    let readouts = plan.readouts.iter().zip(&plan.topology.readouts);
+    let readouts = plan.readouts.iter().zip(&plan.layout.readouts);
     let readout = |(unit, boards): (&Readout, &std::ops::Range<u16>)| ReadoutName {
         name: unit.settings.name.clone(),
         boards: boards.clone(),
@@ -273,7 +273,7 @@ impl Starting<'_> {
         let endpoint = UnitEndpoint::open(Some(&unit.url()), &[], &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
         let machine =
-            EventManager::new(self.run, site.started_ns, &self.plan.topology, rules, site.clock.mark());
+            EventManager::new(self.run, site.started_ns, &self.plan.layout, rules, site.clock.mark());
         let work = ManagerWork { unit: machine, heard };
         let host = UnitHost::new(&unit.name, work, endpoint, self.plan.clone(), site.clock)?;
         site.spawn(&unit.name, move |signals| drop(host.run(signals)))
@@ -291,7 +291,7 @@ impl Starting<'_> {
         let endpoint = UnitEndpoint::open(Some(&unit.url()), &[self.to_manager()], &self.peers(unit)?)?;
         let rules = &configuration.unit_rules;
         let mut machine =
-            BuilderUnit::new(self.identity(number), &self.plan.topology, rules, site.clock.mark());
+            BuilderUnit::new(self.identity(number), &self.plan.layout, rules, site.clock.mark());
         let recalled = recall(site.directory, configuration, &unit.name)?;
         machine.recall(recalled.on_file);
         managers.add(recalled.managers);
@@ -346,7 +346,7 @@ impl Starting<'_> {
             name: &thread_names::reader(unit),
             taker: &unit.name,
             sources: &readout.sources,
-            boards: self.plan.topology.readouts[number].clone(),
+            boards: self.plan.layout.readouts[number].clone(),
             events: site.source_table.unit(&unit.name),
             // The builder units' own figures are shown for event building.
             gauges: Arc::default(),
@@ -361,7 +361,7 @@ impl Starting<'_> {
         others.push(self.to_manager());
         let endpoint = UnitEndpoint::open(None, &others, &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
-        let mut machine = ReadoutUnit::new(self.identity(number), self.plan.topology.builders, rules);
+        let mut machine = ReadoutUnit::new(self.identity(number), self.plan.layout.builders, rules);
         machine.keep_ranges();
         let work = ReadoutWork {
             unit: machine,

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
 use thalweg_build::unit::{
-    Address, BuilderUnit, EventManager, Identity, Machine, ReadoutUnit, Settings, Topology,
+    Address, BuilderUnit, EventManager, Identity, Machine, ReadoutUnit, Settings, UnitLayout,
 };
 use thalweg_data::{
     Closing, Event, Events, Fragment, Leases, Mark, Message, Pool, Received, Slice, SourceId,
@@ -138,7 +138,7 @@ impl Role {
                 .map(|(number, (url, _))| unit(format!("bu-{number}"), UnitKind::Builder, Some(url)))
                 .collect(),
             manager: unit("evm".to_owned(), UnitKind::Manager, Some(&self.manager)),
-            topology: Topology {
+            layout: UnitLayout {
                 readouts: (0..self.readouts).map(|number| number..number + 1).collect(),
                 builders: self.builders.len() as u16,
             },
@@ -227,13 +227,13 @@ impl Node {
             let (unit_url, bare_url) = role.builders[usize::from(role.number)].clone();
             let memory = peers(&name, BUILDER_BYTES)?;
             let endpoint = open(Some(unit_url.as_str()), &[to_manager], &memory)?;
-            let unit = BuilderUnit::new(identity, &plan.topology, &settings, clock.mark());
+            let unit = BuilderUnit::new(identity, &plan.layout, &settings, clock.mark());
             let work = Discard { unit, batch: Events::default() };
             let mut host = host_of(&name, work, endpoint, plan.clone(), clock)?;
             let manager = match role.number {
                 0 => {
                     let endpoint = open(Some(role.manager.as_str()), &[], &peers("evm", WORDS_BYTES)?)?;
-                    let unit = EventManager::new(RUN, 1, &plan.topology, &settings, clock.mark());
+                    let unit = EventManager::new(RUN, 1, &plan.layout, &settings, clock.mark());
                     let work = ManagerWork { unit, heard: HeardManager::new(Arc::default()) };
                     let manager = host_of("evm", work, endpoint, plan, clock)?;
                     host.rest_with(&manager)?;

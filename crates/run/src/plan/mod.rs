@@ -275,7 +275,7 @@ impl<'c> Resolved<'c> {
             let here = self.records_events().then(|| (thread.to_owned(), self.source_table.boards.len()));
             return here.into_iter().collect();
         };
-        let readouts = units.readouts.iter().zip(&units.topology.readouts);
+        let readouts = units.readouts.iter().zip(&units.layout.readouts);
         let here = readouts.filter(|(readout, _)| self.configuration.hosts(&readout.settings));
         here.map(|(readout, boards)| (thread_names::reader(&readout.settings), boards.len())).collect()
     }

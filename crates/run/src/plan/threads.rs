@@ -97,7 +97,7 @@ fn of_hits(reader: &str, sources: &[(usize, &SourceSettings)], threads: &mut Vec
 /// Those of the units that this process hosts.
 fn of_units(resolved: &Resolved<'_>, units: &UnitPlan, threads: &mut Vec<Thread>) {
     let configuration = resolved.configuration;
-    for (readout, boards) in units.readouts.iter().zip(&units.topology.readouts) {
+    for (readout, boards) in units.readouts.iter().zip(&units.layout.readouts) {
         let unit = &readout.settings;
         if configuration.hosts(unit) {
             let names: Vec<&str> = unit.sources.iter().map(|name| &name[..]).collect();

@@ -1,6 +1,6 @@
 //! The units of a run, checked: every triggered source in one readout unit, one manager, at least one builder.
 
-use thalweg_build::unit::{Address, Settings as UnitRules, Topology};
+use thalweg_build::unit::{Address, Settings as UnitRules, UnitLayout};
 use thalweg_transport::peer::Endpoint;
 
 use super::capacity::UNIT_BLOCK_BYTES;
@@ -25,7 +25,7 @@ pub(crate) struct UnitPlan {
     pub(crate) readouts: Vec<Readout>,
     pub(crate) builders: Vec<UnitSettings>,
     pub(crate) manager: UnitSettings,
-    pub(crate) topology: Topology,
+    pub(crate) layout: UnitLayout,
 }
 
 /// Units that do not make a system.
@@ -95,9 +95,9 @@ impl UnitPlan {
             let start = all.iter().map(|place| place.boards.start).min().unwrap_or(0);
             start..all.iter().map(|place| place.boards.end).max().unwrap_or(0)
         };
-        let topology =
-            Topology { readouts: readouts.iter().map(range).collect(), builders: builders.len() as u16 };
-        Ok(Some(UnitPlan { readouts, builders, manager, topology }))
+        let layout =
+            UnitLayout { readouts: readouts.iter().map(range).collect(), builders: builders.len() as u16 };
+        Ok(Some(UnitPlan { readouts, builders, manager, layout }))
     }
 
     /// Returns how many blocks a unit receives into: those of its memory, and for every connection what the longest message takes. So no

@@ -24,7 +24,7 @@ use passed_range::Passed;
 use super::message::{self, Credits, List, Said};
 use super::ranges::Ranges;
 use super::store::Amount;
-use super::{Address, Assignment, Identity, OnFile, Outbox, Refused, Settings, Topology, Watermarks};
+use super::{Address, Assignment, Identity, OnFile, Outbox, Refused, Settings, UnitLayout, Watermarks};
 use crate::unseen::Unseen;
 
 /// Messages to the manager at a time: the rest waits in the lists that they are written from.
@@ -105,11 +105,11 @@ pub(super) struct LostPart {
 
 impl BuilderUnit {
     /// A unit that builds nothing yet.
-    pub fn new(identity: Identity, topology: &Topology, settings: &Settings, now: Mark) -> BuilderUnit {
+    pub fn new(identity: Identity, layout: &UnitLayout, settings: &Settings, now: Mark) -> BuilderUnit {
         BuilderUnit {
             identity,
-            sources: topology.readouts.clone(),
-            readouts: vec![Sender { connected: false, since: now, heard: now }; topology.readouts.len()],
+            sources: layout.readouts.clone(),
+            readouts: vec![Sender { connected: false, since: now, heard: now }; layout.readouts.len()],
             epoch: 0,
             told: Told::default(),
             open: Ranges::default(),

@@ -17,7 +17,7 @@ use thalweg_data::{Mark, Message};
 
 use super::message::{self, Credits, Finished, List, Progress, Released, Said};
 use super::ranges::Ranges;
-use super::{Address, Assignment, OnFile, Outbox, Refused, Settings, Topology};
+use super::{Address, Assignment, OnFile, Outbox, Refused, Settings, UnitLayout};
 
 /// Messages to one unit at a time; beyond, it gets the whole state when there is room again.
 const WORDS_WAITING: usize = 64;
@@ -170,13 +170,13 @@ pub struct EventManager {
 impl EventManager {
     /// A manager that waits for reports. `epoch` must be above that of any manager before it in this run: the time of day of
     /// its start in nanoseconds will do. When a unit reports a higher one, the manager goes above that.
-    pub fn new(run: u32, epoch: u64, topology: &Topology, settings: &Settings, now: Mark) -> EventManager {
+    pub fn new(run: u32, epoch: u64, layout: &UnitLayout, settings: &Settings, now: Mark) -> EventManager {
         EventManager {
             run,
             epoch: epoch.max(1),
             phase: Phase::Collecting { since: now },
-            readouts: topology.readouts.iter().map(|_| Readout::default()).collect(),
-            builders: (0..topology.builders).map(|_| Builder::default()).collect(),
+            readouts: layout.readouts.iter().map(|_| Readout::default()).collect(),
+            builders: (0..layout.builders).map(|_| Builder::default()).collect(),
             open: Ranges::default(),
             orphans: 0,
             next: 0,

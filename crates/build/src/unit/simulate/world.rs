@@ -18,7 +18,7 @@ use super::verdict::Disk;
 use crate::unit::builder::LostPart;
 use crate::unit::message::{self, Said};
 use crate::unit::{
-    Address, BuilderUnit, EventManager, Gate, Identity, Machine, Outbox, ReadoutUnit, Topology,
+    Address, BuilderUnit, EventManager, Gate, Identity, Machine, Outbox, ReadoutUnit, UnitLayout,
 };
 
 pub(super) const RUN: u32 = 1;
@@ -71,7 +71,7 @@ pub struct World {
     random: Random,
     now: u64,
     calm: bool,
-    topology: Topology,
+    layout: UnitLayout,
     pub(super) manager: Process<EventManager>,
     pub(super) readouts: Vec<Process<ReadoutUnit>>,
     pub(super) crates: Vec<Crate>,
@@ -113,7 +113,7 @@ impl World {
         let pools = [pool(), pool()];
         let (readouts, builders) = (plan.readouts, plan.builders);
         let sources = |unit: u16| unit * plan.boards..(unit + 1) * plan.boards;
-        let topology = Topology { readouts: (0..readouts).map(sources).collect(), builders };
+        let layout = UnitLayout { readouts: (0..readouts).map(sources).collect(), builders };
         let mut links = vec![Link::new([Address::Manager, Address::Trigger])];
         let mut connecting = Random::new(plan.seed ^ 0xC0D);
         let mut late = || connecting.below(plan.late_connection_ms + 1);
@@ -133,7 +133,7 @@ impl World {
             calm: false,
             manager: Process::new(&pools[1]),
             readouts: (0..readouts).map(|_| Process::new(&pools[1])).collect(),
-            crates: topology.readouts.iter().map(first).collect(),
+            crates: layout.readouts.iter().map(first).collect(),
             builders: (0..builders).map(|_| Process::new(&pools[1])).collect(),
             writing: (0..builders).map(|_| Writing::default()).collect(),
             disk: Disk::default(),
@@ -153,7 +153,7 @@ impl World {
             assigned: BTreeMap::new(),
             noted: Noted::of(usize::from(readouts), usize::from(builders)),
             lost_parts_of_the_dead: Vec::new(),
-            topology,
+            layout,
             pools,
         }
     }
@@ -351,17 +351,17 @@ impl World {
 
     fn start_what_is_down(&mut self) {
         let (now, mark) = (self.now, self.mark());
-        let (topology, settings) = (&self.topology, &self.plan.settings);
+        let (layout, settings) = (&self.layout, &self.plan.settings);
         if self.manager.unit.is_none() && self.manager.back_at <= now {
             // A clock that was set back: the epoch that it gives is of no use.
             let epoch = if self.random.once_in(3) { 1 } else { now };
-            self.manager.unit = Some(EventManager::new(RUN, epoch, topology, settings, mark));
+            self.manager.unit = Some(EventManager::new(RUN, epoch, layout, settings, mark));
             self.manager.outbox = Outbox::default();
         }
         for (number, process) in self.readouts.iter_mut().enumerate() {
             if process.unit.is_none() && process.back_at <= now {
                 if process.starts > 0 {
-                    let sources = topology.readouts[number].clone();
+                    let sources = layout.readouts[number].clone();
                     let fresh = Crate::new(sources, self.triggers, false, &self.pools[0]);
                     let fresh = fresh.expect("settings of the simulator are possible");
                     let old = std::mem::replace(&mut self.crates[number], fresh);
@@ -369,7 +369,7 @@ impl World {
                 }
                 process.starts += 1;
                 let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
-                let mut unit = ReadoutUnit::new(identity, topology.builders, settings);
+                let mut unit = ReadoutUnit::new(identity, layout.builders, settings);
                 unit.watch();
                 unit.keep_ranges();
                 process.unit = Some(unit);
@@ -380,7 +380,7 @@ impl World {
             if process.unit.is_none() && process.back_at <= now {
                 process.starts += 1;
                 let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
-                let mut unit = BuilderUnit::new(identity, topology, settings, mark);
+                let mut unit = BuilderUnit::new(identity, layout, settings, mark);
                 unit.recall(self.disk.recall(number));
                 unit.watch();
                 unit.keep_ranges();
