@@ -38,17 +38,17 @@ pub struct Message {
 
 /// Why something that was asked is not done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Refused {
+pub struct RequestRefused {
     /// What is in the way.
     pub error: String,
     /// What to do.
     pub advice: String,
 }
 
-impl Refused {
+impl RequestRefused {
     /// A refusal of these words.
-    pub fn new(error: impl Into<String>, advice: impl Into<String>) -> Refused {
-        Refused { error: error.into(), advice: advice.into() }
+    pub fn new(error: impl Into<String>, advice: impl Into<String>) -> RequestRefused {
+        RequestRefused { error: error.into(), advice: advice.into() }
     }
 }
 
@@ -141,19 +141,19 @@ pub trait Experiment: Send + Sync + 'static {
     ///
     /// # Errors
     /// When no run takes hits, or the calibration cannot be applied to it.
-    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, Refused>;
+    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, RequestRefused>;
 
     /// Shows only hits that a further cut keeps from now on. What is recorded stays as configured.
     ///
     /// # Errors
     /// When no run takes hits, or the cut cannot be applied to it.
-    fn cut(&self, new: &NewCut) -> Result<Applied, Refused>;
+    fn cut(&self, new: &NewCut) -> Result<Applied, RequestRefused>;
 
     /// Takes such a change back.
     ///
     /// # Errors
     /// When no run takes hits, or none of this number is applied to it.
-    fn revert(&self, number: u32) -> Result<Applied, Refused>;
+    fn revert(&self, number: u32) -> Result<Applied, RequestRefused>;
 
     /// Channels that have pulses.
     fn pulse_channels(&self) -> Vec<PulseChannel>;
@@ -162,25 +162,25 @@ pub trait Experiment: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the channel has none, and why.
-    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, Refused>;
+    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, RequestRefused>;
 
     /// Keeps only pulses of a channel for which the expression holds; an empty one keeps all.
     ///
     /// # Errors
     /// When the expression is invalid.
-    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), Refused>;
+    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), RequestRefused>;
 
     /// The recorded runs, newest first.
     ///
     /// # Errors
     /// When they cannot be listed: as when the directory has vanished.
-    fn runs(&self) -> Result<Vec<RecordedRun>, Refused>;
+    fn runs(&self) -> Result<Vec<RecordedRun>, RequestRefused>;
 
     /// One run, with everything that is known of it; `None` when there is none of this name.
     ///
     /// # Errors
     /// When it cannot be read.
-    fn run(&self, name: &str) -> Result<Option<RecordedRun>, Refused>;
+    fn run(&self, name: &str) -> Result<Option<RecordedRun>, RequestRefused>;
 
     /// The directory that holds the directories of runs: the only one from which files are served.
     fn runs_directory(&self) -> Option<PathBuf>;
@@ -189,31 +189,31 @@ pub trait Experiment: Send + Sync + 'static {
     ///
     /// # Errors
     /// When it cannot be written.
-    fn comment(&self, run: &str, text: &str) -> Result<(), Refused>;
+    fn comment(&self, run: &str, text: &str) -> Result<(), RequestRefused>;
 
     /// Adds a note to a run, under way or over. The name is one of the listing.
     ///
     /// # Errors
     /// When it cannot be written.
-    fn add_note(&self, run: &str, text: &str) -> Result<(), Refused>;
+    fn add_note(&self, run: &str, text: &str) -> Result<(), RequestRefused>;
 
     /// Checks the files of a run against its record. The name is one of the listing.
     ///
     /// # Errors
     /// When they cannot be read, or the run is being recorded.
-    fn verify(&self, run: &str) -> Result<Value, Refused>;
+    fn verify(&self, run: &str) -> Result<Value, RequestRefused>;
 
     /// Moves the run; gives the state after it.
     ///
     /// # Errors
     /// When it cannot be moved so from where it stands.
-    fn command(&self, command: Command) -> Result<RunState, Refused>;
+    fn command(&self, command: Command) -> Result<RunState, RequestRefused>;
 
     /// Somebody has seen an alarm that stands.
     ///
     /// # Errors
     /// When no such alarm stands.
-    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), Refused>;
+    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), RequestRefused>;
 
     /// The configuration: its text, and the plan that follows from it.
     fn configuration(&self) -> Value;

@@ -55,7 +55,7 @@ mod token;
 mod traffic;
 
 pub use error::MonitorError;
-pub use experiment::{Command, Experiment, Message, PulseChannel, PulseTrace, Refused, StartRun};
+pub use experiment::{Command, Experiment, Message, PulseChannel, PulseTrace, RequestRefused, StartRun};
 pub use metrics::{CONTENT_TYPE as METRICS_TYPE, exposition};
 pub use recorded_run::{RecordedRun, RemovedData, RunFile, RunNote};
 pub use server::Monitor;

@@ -8,19 +8,19 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use crate::experiment::Refused;
+use crate::experiment::RequestRefused;
 
 /// Why a request is not answered as asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub status: StatusCode,
-    pub words: Refused,
+    pub words: RequestRefused,
 }
 
 impl Refusal {
     /// A refusal of these words.
     pub fn new(status: StatusCode, error: impl Into<String>, advice: impl Into<String>) -> Refusal {
-        Refusal { status, words: Refused::new(error, advice) }
+        Refusal { status, words: RequestRefused::new(error, advice) }
     }
 
     /// What was asked for is not there.
@@ -34,9 +34,9 @@ impl Refusal {
     }
 }
 
-impl From<Refused> for Refusal {
+impl From<RequestRefused> for Refusal {
     /// The experiment's no: the request is fine, and not possible as things stand.
-    fn from(words: Refused) -> Refusal {
+    fn from(words: RequestRefused) -> Refusal {
         Refusal { status: StatusCode::CONFLICT, words }
     }
 }

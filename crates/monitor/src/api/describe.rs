@@ -13,7 +13,7 @@ use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::topology::Topology;
 
 use super::{control, pulses, runs, spectra, view};
-use crate::experiment::{Message, PulseChannel, PulseTrace, Refused, StartRun};
+use crate::experiment::{Message, PulseChannel, PulseTrace, RequestRefused, StartRun};
 use crate::history::Past;
 use crate::recorded_run::RecordedRun;
 use crate::state::LiveState;
@@ -440,7 +440,7 @@ pub(super) fn document() -> Value {
         let (path, method) = (operation.path, operation.method);
         paths.entry(path).or_insert_with(|| json!({}))[method] = operation.document();
     }
-    let refused = schemas.sent::<Refused>();
+    let refused = schemas.sent::<RequestRefused>();
     schemas.sent::<Message>();
     let definitions = schemas.definitions();
     let tags = ["state", "spectra", "pulses", "runs", "run", "system"].map(|name| json!({ "name": name }));

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::download::Download;
 use super::request::JsonBody;
 use super::{Answer, Shared};
-use crate::experiment::{Experiment, Refused};
+use crate::experiment::{Experiment, RequestRefused};
 use crate::listing;
 use crate::refusal::Refusal;
 
@@ -29,7 +29,7 @@ fn no_run(name: &str) -> Refusal {
 async fn ask_of_run<T: Send + 'static>(
     shared: &Shared,
     name: String,
-    question: impl FnOnce(&dyn Experiment, &str) -> Result<T, Refused> + Send + 'static,
+    question: impl FnOnce(&dyn Experiment, &str) -> Result<T, RequestRefused> + Send + 'static,
 ) -> Result<T, Refusal> {
     let answer = shared.ask(move |experiment| {
         match experiment.runs_directory().is_some_and(|runs| listing::has_run(&runs, &name)) {

@@ -24,7 +24,7 @@ use thalweg_monitor::state::{
     BuildLook, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveState,
     RunIdentity, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
-use thalweg_monitor::{Command, Experiment, Message, PulseChannel, PulseTrace, RecordedRun, Refused};
+use thalweg_monitor::{Command, Experiment, Message, PulseChannel, PulseTrace, RecordedRun, RequestRefused};
 
 pub struct Fake {
     pub state: Mutex<RunState>,
@@ -248,24 +248,24 @@ impl Experiment for Fake {
         (channel < 2).then(|| "board0".to_owned())
     }
 
-    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, Refused> {
+    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, RequestRefused> {
         self.note(format!("calibrate {} {:?}", new.channel, new.energy_kev));
         match new.channel {
             0 => Ok(applied(ChangeKind::Calibration, "c0")),
-            _ => Err(Refused::new("no source of this run sends that channel", "choose another")),
+            _ => Err(RequestRefused::new("no source of this run sends that channel", "choose another")),
         }
     }
 
-    fn cut(&self, new: &NewCut) -> Result<Applied, Refused> {
+    fn cut(&self, new: &NewCut) -> Result<Applied, RequestRefused> {
         self.note(format!("cut {} {}", new.name, new.keep));
         Ok(applied(ChangeKind::Cut, &new.name))
     }
 
-    fn revert(&self, number: u32) -> Result<Applied, Refused> {
+    fn revert(&self, number: u32) -> Result<Applied, RequestRefused> {
         self.note(format!("revert {number}"));
         match number {
             1 => Ok(applied(ChangeKind::Cut, "c")),
-            _ => Err(Refused::new(format!("no change {number} is applied to this run"), "look again")),
+            _ => Err(RequestRefused::new(format!("no change {number} is applied to this run"), "look again")),
         }
     }
 
@@ -273,28 +273,28 @@ impl Experiment for Fake {
         vec![PulseChannel { channel: 0, name: Some("c0".into()), source: None }]
     }
 
-    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, Refused> {
+    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, RequestRefused> {
         match channel {
             0 => Ok(vec![PulseTrace { time_ps: 1, ..PulseTrace::default() }; count]),
-            _ => Err(Refused::new("no pulses of this channel", "keep waveforms of it")),
+            _ => Err(RequestRefused::new("no pulses of this channel", "keep waveforms of it")),
         }
     }
 
-    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), Refused> {
+    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), RequestRefused> {
         self.note(format!("filter {channel} {expression}"));
         Ok(())
     }
 
-    fn runs(&self) -> Result<Vec<RecordedRun>, Refused> {
+    fn runs(&self) -> Result<Vec<RecordedRun>, RequestRefused> {
         match *self.vanished.lock().expect("whole") {
-            true => Err(Refused::new("the directory of runs is gone", "look for the disk")),
+            true => Err(RequestRefused::new("the directory of runs is gone", "look for the disk")),
             false => {
                 Ok(vec![RecordedRun { name: "run-000017".to_owned(), number: 17, ..RecordedRun::default() }])
             }
         }
     }
 
-    fn run(&self, name: &str) -> Result<Option<RecordedRun>, Refused> {
+    fn run(&self, name: &str) -> Result<Option<RecordedRun>, RequestRefused> {
         self.note(format!("run {name}"));
         Ok(Some(RecordedRun { name: name.to_owned(), ..RecordedRun::default() }))
     }
@@ -303,32 +303,32 @@ impl Experiment for Fake {
         Some(self.runs.path().to_owned())
     }
 
-    fn comment(&self, run: &str, text: &str) -> Result<(), Refused> {
+    fn comment(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         self.note(format!("comment {run} {text}"));
         Ok(())
     }
 
-    fn add_note(&self, run: &str, text: &str) -> Result<(), Refused> {
+    fn add_note(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         self.note(format!("note {run} {text}"));
         Ok(())
     }
 
-    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), Refused> {
+    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), RequestRefused> {
         match alarm {
             "loss" => {
                 self.note(format!("acknowledge {alarm} {subject}"));
                 Ok(())
             }
-            _ => Err(Refused::new(format!("no alarm \"{alarm}\" stands"), "look again")),
+            _ => Err(RequestRefused::new(format!("no alarm \"{alarm}\" stands"), "look again")),
         }
     }
 
-    fn verify(&self, run: &str) -> Result<Value, Refused> {
+    fn verify(&self, run: &str) -> Result<Value, RequestRefused> {
         self.note(format!("verify {run}"));
         Ok(json!({ "verified": true }))
     }
 
-    fn command(&self, command: Command) -> Result<RunState, Refused> {
+    fn command(&self, command: Command) -> Result<RunState, RequestRefused> {
         let mut state = self.state.lock().expect("whole");
         let next = match &command {
             Command::Start(_) | Command::Resume => RunState::Running,
@@ -336,7 +336,7 @@ impl Experiment for Fake {
             Command::Pause => RunState::Paused,
         };
         if !state.may_become(next) {
-            return Err(Refused::new(format!("a run that is {state} does not become {next}"), "wait"));
+            return Err(RequestRefused::new(format!("a run that is {state} does not become {next}"), "wait"));
         }
         *state = next;
         self.note(format!("{command:?}"));

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use thalweg_analysis::view::{Applied, View, ViewError};
-use thalweg_monitor::Refused;
+use thalweg_monitor::RequestRefused;
 
 use super::recorded;
 use crate::supervise::RunHandle;
@@ -18,21 +18,25 @@ pub(super) fn change(
     directory: &Path,
     done: &str,
     change: impl FnOnce(&View) -> Result<Applied, ViewError>,
-) -> Result<Applied, Refused> {
+) -> Result<Applied, RequestRefused> {
     let state = run.state();
     if !state.state.takes_data() {
-        return Err(Refused::new(format!("the run is {}", state.state), "start one first"));
+        return Err(RequestRefused::new(format!("the run is {}", state.state), "start one first"));
     }
     let none = || {
-        Refused::new("this run has no hits whose channels are known", "add a source of hits for the next run")
+        RequestRefused::new(
+            "this run has no hits whose channels are known",
+            "add a source of hits for the next run",
+        )
     };
     let observed = run.observed().ok_or_else(none)?;
-    let applied = change(&observed.view).map_err(|error| Refused::new(error.to_string(), error.advice()))?;
+    let applied =
+        change(&observed.view).map_err(|error| RequestRefused::new(error.to_string(), error.advice()))?;
     let text = text_of(&applied, done, state.elapsed_seconds);
     tracing::info!("{text}");
     // It is in run.json at the end; until then this line says so, also of a run that is killed.
     let name = state.run.name.as_deref().unwrap_or_default();
-    if let Err(Refused { error, advice }) = recorded::add_note(directory, name, &text) {
+    if let Err(RequestRefused { error, advice }) = recorded::add_note(directory, name, &text) {
         tracing::warn!("the change is made, and could not be noted with the run: {error}; {advice}");
     }
     Ok(applied)

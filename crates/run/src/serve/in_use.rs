@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use thalweg_monitor::Refused;
+use thalweg_monitor::RequestRefused;
 use thalweg_monitor::state::SourceState;
 
 use crate::config::Configuration;
@@ -70,7 +70,7 @@ impl InUse {
     ///
     /// # Errors
     /// When it has changed, and cannot be used.
-    pub fn read_again(&self) -> Result<Option<InUse>, Refused> {
+    pub fn read_again(&self) -> Result<Option<InUse>, RequestRefused> {
         match self.file_now() {
             FileNow::Same => Ok(None),
             FileNow::Changed(configuration, waiting) => {
@@ -82,7 +82,7 @@ impl InUse {
                 }
                 Ok(Some(InUse::with(*configuration, self.at_start.clone(), waiting)))
             }
-            FileNow::Wrong(why) => Err(Refused::new(
+            FileNow::Wrong(why) => Err(RequestRefused::new(
                 format!("the configuration has changed and cannot be used: {why}"),
                 "mend the file, or write it back as it was",
             )),

@@ -32,7 +32,8 @@ use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
-    Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, RecordedRun, Refused, StartRun,
+    Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
+    StartRun,
 };
 use thalweg_qualify::host::{HostFiles, LossCounters};
 use thalweg_record::RunDirectory;
@@ -105,7 +106,7 @@ impl Served {
     }
 
     /// Takes the next run with what the file says now.
-    fn read_again(&self, run_control: &RunControl) -> Result<(), Refused> {
+    fn read_again(&self, run_control: &RunControl) -> Result<(), RequestRefused> {
         if !run_control.is_idle() {
             return Ok(());
         }
@@ -143,9 +144,9 @@ impl Served {
         *shown = alarms;
     }
 
-    fn start_run(&self, new: StartRun) -> Result<RunState, Refused> {
+    fn start_run(&self, new: StartRun) -> Result<RunState, RequestRefused> {
         let Subject::RunControl(run_control) = &self.subject else {
-            return Err(Refused::new(
+            return Err(RequestRefused::new(
                 "this program takes one run and ends with it",
                 "`thalweg serve FILE` takes one run after another",
             ));
@@ -157,7 +158,7 @@ impl Served {
         let end = if end == EndWhen::default() { own } else { end };
         let is_endless = end.seconds.is_none() && end.hits.or(end.events).is_some();
         if new.record == Some(false) && is_endless {
-            return Err(Refused::new(
+            return Err(RequestRefused::new(
                 "a run ends at so many hits or events when these are recorded, and this one keeps none",
                 "limit it by seconds",
             ));
@@ -184,7 +185,7 @@ impl Served {
         }
     }
 
-    fn ask(&self, command: &supervise::Command) -> Result<RunState, Refused> {
+    fn ask(&self, command: &supervise::Command) -> Result<RunState, RequestRefused> {
         let run = self.handle();
         match &self.subject {
             Subject::Run(_) => run.command(command),
@@ -195,8 +196,8 @@ impl Served {
     }
 }
 
-fn refused(error: &CommandError) -> Refused {
-    Refused::new(format!("`{}`: the run is {}", error.command, error.state), error.advice)
+fn refused(error: &CommandError) -> RequestRefused {
+    RequestRefused::new(format!("`{}`: the run is {}", error.command, error.state), error.advice)
 }
 
 fn pulse(pulse: &Pulse) -> PulseTrace {
@@ -253,15 +254,15 @@ impl Experiment for Served {
         Some(source.head.name.clone())
     }
 
-    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, Refused> {
+    fn calibrate(&self, new: &NewCalibration) -> Result<Applied, RequestRefused> {
         applied::change(&self.handle(), &self.directory(), "applied", |view| view.calibrate(new))
     }
 
-    fn cut(&self, new: &NewCut) -> Result<Applied, Refused> {
+    fn cut(&self, new: &NewCut) -> Result<Applied, RequestRefused> {
         applied::change(&self.handle(), &self.directory(), "applied", |view| view.cut(new))
     }
 
-    fn revert(&self, number: u32) -> Result<Applied, Refused> {
+    fn revert(&self, number: u32) -> Result<Applied, RequestRefused> {
         applied::change(&self.handle(), &self.directory(), "reverted", |view| view.revert(number))
     }
 
@@ -275,35 +276,36 @@ impl Experiment for Served {
         observed.pulses.channels().into_iter().map(channel).collect()
     }
 
-    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, Refused> {
+    fn pulses(&self, channel: u16, count: usize) -> Result<Vec<PulseTrace>, RequestRefused> {
         let run = self.handle();
         let none = || {
-            Refused::new(
+            RequestRefused::new(
                 format!("channel {channel} has no pulses"),
                 "boards send waveforms only when told to",
             )
         };
         let observed = run.observed().ok_or_else(none)?;
         let latest = observed.pulses.latest(channel, count);
-        let pulses = latest.map_err(|error| Refused::new(error.to_string(), "ask again in a moment"))?;
+        let pulses =
+            latest.map_err(|error| RequestRefused::new(error.to_string(), "ask again in a moment"))?;
         Ok(pulses.iter().map(pulse).collect())
     }
 
-    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), Refused> {
+    fn filter_pulses(&self, channel: u16, expression: &str) -> Result<(), RequestRefused> {
         let run = self.handle();
-        let missing = || Refused::new("there is no run with hits", "start one first");
+        let missing = || RequestRefused::new("there is no run with hits", "start one first");
         let observed = run.observed().ok_or_else(missing)?;
         let expression = Some(expression).filter(|text| !text.trim().is_empty());
         let set = observed.pulses.set_filter(channel, expression);
-        set.map_err(|error| Refused::new(error.to_string(), "write an expression as in [[cut]]"))
+        set.map_err(|error| RequestRefused::new(error.to_string(), "write an expression as in [[cut]]"))
     }
 
-    fn runs(&self) -> Result<Vec<RecordedRun>, Refused> {
+    fn runs(&self) -> Result<Vec<RecordedRun>, RequestRefused> {
         let run = self.handle();
         recorded::list(&self.directory(), &run.state(), run.observed())
     }
 
-    fn run(&self, name: &str) -> Result<Option<RecordedRun>, Refused> {
+    fn run(&self, name: &str) -> Result<Option<RecordedRun>, RequestRefused> {
         let run = self.handle();
         recorded::one(&self.directory(), name, &run.state(), run.observed())
     }
@@ -312,22 +314,22 @@ impl Experiment for Served {
         Some(self.directory())
     }
 
-    fn comment(&self, run: &str, text: &str) -> Result<(), Refused> {
+    fn comment(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         let state = self.handle().state();
         recorded::comment(&self.directory(), run, text, &state)
     }
 
-    fn add_note(&self, run: &str, text: &str) -> Result<(), Refused> {
+    fn add_note(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         recorded::add_note(&self.directory(), run, text)?;
         self.messages.note(text);
         Ok(())
     }
 
-    fn verify(&self, run: &str) -> Result<Value, Refused> {
+    fn verify(&self, run: &str) -> Result<Value, RequestRefused> {
         recorded::verify(&self.directory(), run, &self.handle().state())
     }
 
-    fn command(&self, command: Command) -> Result<RunState, Refused> {
+    fn command(&self, command: Command) -> Result<RunState, RequestRefused> {
         match command {
             Command::Start(new) => self.start_run(new),
             Command::Stop => self.ask(&supervise::Command::Stop),
@@ -336,7 +338,7 @@ impl Experiment for Served {
         }
     }
 
-    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), Refused> {
+    fn acknowledge(&self, alarm: &str, subject: &str) -> Result<(), RequestRefused> {
         let mut alarms = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.see(alarm, subject, &mut alarms)

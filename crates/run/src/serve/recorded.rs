@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 use thalweg_data::Quality;
 use thalweg_data::ledger::LossTotal;
-use thalweg_monitor::{RecordedRun, Refused, RemovedData, RunFile, RunNote};
+use thalweg_monitor::{RecordedRun, RemovedData, RequestRefused, RunFile, RunNote};
 use thalweg_record::{Note, RemovedTables, RunDirectory, RunRecord, Table};
 
 use crate::observed::Observed;
@@ -18,8 +18,8 @@ use crate::preview::preview;
 use crate::recording::bytes_in;
 use crate::supervise::LiveState;
 
-fn refused(error: impl std::fmt::Display) -> Refused {
-    Refused::new(error.to_string(), "look whether `[record] directory` is there and can be read")
+fn refused(error: impl std::fmt::Display) -> RequestRefused {
+    RequestRefused::new(error.to_string(), "look whether `[record] directory` is there and can be read")
 }
 
 /// All runs, newest first. Before the first there is no directory, and no run.
@@ -27,7 +27,7 @@ pub(super) fn list(
     directory: &Path,
     present: &LiveState,
     observed: Option<&Observed>,
-) -> Result<Vec<RecordedRun>, Refused> {
+) -> Result<Vec<RecordedRun>, RequestRefused> {
     if !directory.exists() {
         return Ok(Vec::new());
     }
@@ -41,7 +41,7 @@ pub(super) fn one(
     name: &str,
     present: &LiveState,
     observed: Option<&Observed>,
-) -> Result<Option<RecordedRun>, Refused> {
+) -> Result<Option<RecordedRun>, RequestRefused> {
     let Some(run) = find(directory, name)? else { return Ok(None) };
     let record = RunRecord::read(&run.run_record()).ok();
     let record = record.map(serde_json::to_value).transpose().map_err(refused)?;
@@ -55,7 +55,12 @@ pub(super) fn one(
 }
 
 /// Replaces the comment of a run that is over.
-pub(super) fn comment(directory: &Path, name: &str, text: &str, present: &LiveState) -> Result<(), Refused> {
+pub(super) fn comment(
+    directory: &Path,
+    name: &str,
+    text: &str,
+    present: &LiveState,
+) -> Result<(), RequestRefused> {
     let run = finished(directory, name, present)?;
     let mut record = RunRecord::read(&run.run_record()).map_err(refused)?;
     record.comment = text.to_owned();
@@ -63,34 +68,35 @@ pub(super) fn comment(directory: &Path, name: &str, text: &str, present: &LiveSt
 }
 
 /// Adds a note to a run, under way or over.
-pub(super) fn add_note(directory: &Path, name: &str, text: &str) -> Result<(), Refused> {
+pub(super) fn add_note(directory: &Path, name: &str, text: &str) -> Result<(), RequestRefused> {
     let run = existing(directory, name)?;
     let run = RunDirectory::open(run.path()).map_err(refused)?;
     Note::add(&run, text).map(drop).map_err(refused)
 }
 
 /// Checks every file of a run that is over.
-pub(super) fn verify(directory: &Path, name: &str, present: &LiveState) -> Result<Value, Refused> {
+pub(super) fn verify(directory: &Path, name: &str, present: &LiveState) -> Result<Value, RequestRefused> {
     let run = finished(directory, name, present)?;
     let report = thalweg_record::verify(run.path()).map_err(refused)?;
     serde_json::to_value(report).map_err(refused)
 }
 
-fn finished(directory: &Path, name: &str, present: &LiveState) -> Result<RunDirectory, Refused> {
+fn finished(directory: &Path, name: &str, present: &LiveState) -> Result<RunDirectory, RequestRefused> {
     let run = existing(directory, name)?;
     match is_under_way(&run, present) {
-        true => Err(Refused::new(format!("run {name} is being recorded"), "wait for its end")),
+        true => Err(RequestRefused::new(format!("run {name} is being recorded"), "wait for its end")),
         // Held, so that its tables are not removed meanwhile.
         false => RunDirectory::open(run.path()).map_err(refused),
     }
 }
 
-fn existing(directory: &Path, name: &str) -> Result<RunDirectory, Refused> {
-    let missing = || Refused::new(format!("there is no run {name}"), "the list of runs says which there are");
+fn existing(directory: &Path, name: &str) -> Result<RunDirectory, RequestRefused> {
+    let missing =
+        || RequestRefused::new(format!("there is no run {name}"), "the list of runs says which there are");
     find(directory, name)?.ok_or_else(missing)
 }
 
-fn find(directory: &Path, name: &str) -> Result<Option<RunDirectory>, Refused> {
+fn find(directory: &Path, name: &str) -> Result<Option<RunDirectory>, RequestRefused> {
     if !directory.exists() {
         return Ok(None);
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use thalweg_monitor::Refused;
+use thalweg_monitor::RequestRefused;
 use thalweg_monitor::alarm::Alarm;
 
 /// By alarm and subject: when the acknowledged alarm was raised, and when it was acknowledged.
@@ -19,12 +19,15 @@ impl SeenAlarms {
     ///
     /// # Errors
     /// When it does not.
-    pub fn see(&mut self, name: &str, subject: &str, alarms: &mut [Alarm]) -> Result<(), Refused> {
+    pub fn see(&mut self, name: &str, subject: &str, alarms: &mut [Alarm]) -> Result<(), RequestRefused> {
         let standing =
             alarms.iter().find(|alarm| alarm.active && alarm.name == name && alarm.subject == subject);
         let since = standing.and_then(|alarm| alarm.since.clone()).ok_or_else(|| {
             let of = if subject.is_empty() { String::new() } else { format!(" of {subject}") };
-            Refused::new(format!("no alarm \"{name}\"{of} stands"), "the list of messages says which do")
+            RequestRefused::new(
+                format!("no alarm \"{name}\"{of} stands"),
+                "the list of messages says which do",
+            )
         })?;
         let now = thalweg_record::utc_text(SystemTime::now());
         self.0.entry((name.to_owned(), subject.to_owned())).or_insert((since, now));
