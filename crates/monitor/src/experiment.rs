@@ -23,7 +23,7 @@ use crate::state::LiveState;
 
 /// One line for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Message {
+pub struct OperatorMessage {
     /// Rises by one from message to message.
     pub number: u64,
     /// When, UTC, as `2026-11-21T02:18:04.123Z`.
@@ -126,7 +126,7 @@ pub trait Experiment: Send + Sync + 'static {
     fn past(&self, seconds: f64) -> Past;
 
     /// Messages of a higher number, oldest first; at most the last hundred.
-    fn messages_after(&self, number: u64) -> Vec<Message>;
+    fn messages_after(&self, number: u64) -> Vec<OperatorMessage>;
 
     /// The ledger as it stands; `None` before the first run.
     fn snapshot(&self) -> Option<LedgerSnapshot>;

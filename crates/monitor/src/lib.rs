@@ -55,7 +55,9 @@ mod token;
 mod traffic;
 
 pub use error::MonitorError;
-pub use experiment::{Command, Experiment, Message, PulseChannel, PulseTrace, RequestRefused, StartRun};
+pub use experiment::{
+    Command, Experiment, OperatorMessage, PulseChannel, PulseTrace, RequestRefused, StartRun,
+};
 pub use metrics::{CONTENT_TYPE as METRICS_TYPE, exposition};
 pub use recorded_run::{RecordedRun, RemovedData, RunFile, RunNote};
 pub use server::Monitor;

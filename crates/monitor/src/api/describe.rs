@@ -13,7 +13,7 @@ use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::topology::Topology;
 
 use super::{control, pulses, runs, spectra, view};
-use crate::experiment::{Message, PulseChannel, PulseTrace, RequestRefused, StartRun};
+use crate::experiment::{OperatorMessage, PulseChannel, PulseTrace, RequestRefused, StartRun};
 use crate::history::Past;
 use crate::recorded_run::RecordedRun;
 use crate::state::LiveState;
@@ -174,7 +174,7 @@ fn state_and_system(schemas: &mut Schemas) -> Vec<Operation> {
             "state",
             events,
             answer(
-                "Events; the data of `state` is a LiveState, that of `message` a Message.",
+                "Events; the data of `state` is a LiveState, that of `message` an OperatorMessage.",
                 "text/event-stream",
                 &text,
             ),
@@ -441,7 +441,7 @@ pub(super) fn document() -> Value {
         paths.entry(path).or_insert_with(|| json!({}))[method] = operation.document();
     }
     let refused = schemas.sent::<RequestRefused>();
-    schemas.sent::<Message>();
+    schemas.sent::<OperatorMessage>();
     let definitions = schemas.definitions();
     let tags = ["state", "spectra", "pulses", "runs", "run", "system"].map(|name| json!({ "name": name }));
     json!({

@@ -38,7 +38,7 @@ pub use refused::RefusedUnit;
 pub use source::{ChannelState, SourceKind, SourceState};
 
 use crate::alarm::Alarm;
-use crate::experiment::Message;
+use crate::experiment::OperatorMessage;
 
 /// When a run ends by itself: at the first of the limits that are given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -203,7 +203,7 @@ pub struct LiveState {
     /// Alarms as they stand.
     pub alarms: Vec<Alarm>,
     /// The last messages, oldest first, at most a hundred.
-    pub messages: Vec<Message>,
+    pub messages: Vec<OperatorMessage>,
     /// Values of slow control, by name.
     pub series: BTreeMap<String, SeriesValue>,
 }

@@ -24,13 +24,15 @@ use thalweg_monitor::state::{
     BuildLook, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveState,
     RunIdentity, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
-use thalweg_monitor::{Command, Experiment, Message, PulseChannel, PulseTrace, RecordedRun, RequestRefused};
+use thalweg_monitor::{
+    Command, Experiment, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
+};
 
 pub struct Fake {
     pub state: Mutex<RunState>,
     pub told: Mutex<Vec<String>>,
     pub states_made: AtomicU64,
-    pub messages: Mutex<Vec<Message>>,
+    pub messages: Mutex<Vec<OperatorMessage>>,
     /// Bytes of a comment that makes the state large.
     pub padding: AtomicUsize,
     pub spectra: SpectrumSet,
@@ -72,8 +74,8 @@ impl Fake {
     }
 }
 
-fn message(number: u64) -> Message {
-    Message {
+fn message(number: u64) -> OperatorMessage {
+    OperatorMessage {
         number,
         time: "2026-11-21T02:18:04.123Z".into(),
         level: "info".into(),
@@ -226,7 +228,7 @@ impl Experiment for Fake {
         LiveState { state: *self.state.lock().expect("whole"), ..state(self.padding.load(Ordering::Relaxed)) }
     }
 
-    fn messages_after(&self, number: u64) -> Vec<Message> {
+    fn messages_after(&self, number: u64) -> Vec<OperatorMessage> {
         self.messages
             .lock()
             .expect("whole")

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use thalweg_monitor::Message;
+use thalweg_monitor::OperatorMessage;
 
 /// Messages that are kept.
 const KEPT: usize = 100;
 
 #[derive(Debug, Default)]
 struct Kept {
-    messages: VecDeque<Message>,
+    messages: VecDeque<OperatorMessage>,
     last: u64,
 }
 
@@ -34,7 +34,7 @@ impl MessageLog {
     fn add(&self, level: &str, text: &str, advice: &str) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;
-        let message = Message {
+        let message = OperatorMessage {
             number: kept.last,
             time: thalweg_record::utc_text(SystemTime::now()),
             level: level.to_owned(),
@@ -48,7 +48,7 @@ impl MessageLog {
     }
 
     /// Messages of a higher number, oldest first.
-    pub fn after(&self, number: u64) -> Vec<Message> {
+    pub fn after(&self, number: u64) -> Vec<OperatorMessage> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.messages.iter().filter(|message| message.number > number).cloned().collect()
     }

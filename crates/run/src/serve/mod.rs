@@ -32,8 +32,8 @@ use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
-    Command, Experiment, Message, MonitorError, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
-    StartRun,
+    Command, Experiment, MonitorError, OperatorMessage, PulseChannel, PulseTrace, RecordedRun,
+    RequestRefused, StartRun,
 };
 use thalweg_qualify::host::{HostFiles, LossCounters};
 use thalweg_record::RunDirectory;
@@ -234,7 +234,7 @@ impl Experiment for Served {
         history.past(self.began.elapsed().as_secs_f64(), seconds)
     }
 
-    fn messages_after(&self, number: u64) -> Vec<Message> {
+    fn messages_after(&self, number: u64) -> Vec<OperatorMessage> {
         self.messages.after(number)
     }
 
