@@ -3,7 +3,7 @@
 //! ```text
 //!  run ── impl Experiment ──► Monitor ──► browsers
 //!   ▲                            │
-//!   └────── Command, … ──────────┘
+//!   └────── RunRequest, … ──────────┘
 //! ```
 //! Nothing here knows how data are taken. Every method may be called from any thread and may take its time: the server calls them where
 //! waiting delays nobody else. None may wait for the data path.
@@ -106,7 +106,7 @@ pub struct PulseTrace {
 
 /// A request to the run.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub enum RunRequest {
     /// Begin a new one.
     Start(StartRun),
     /// End it: what is in flight is recorded.
@@ -207,7 +207,7 @@ pub trait Experiment: Send + Sync + 'static {
     ///
     /// # Errors
     /// When it cannot be moved so from where it stands.
-    fn command(&self, command: Command) -> Result<RunState, RequestRefused>;
+    fn command(&self, command: RunRequest) -> Result<RunState, RequestRefused>;
 
     /// Somebody has seen an alarm that stands.
     ///

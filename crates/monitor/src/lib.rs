@@ -56,7 +56,7 @@ mod traffic;
 
 pub use error::MonitorError;
 pub use experiment::{
-    Command, Experiment, OperatorMessage, PulseChannel, PulseTrace, RequestRefused, StartRun,
+    Experiment, OperatorMessage, PulseChannel, PulseTrace, RequestRefused, RunRequest, StartRun,
 };
 pub use metrics::{CONTENT_TYPE as METRICS_TYPE, exposition};
 pub use recorded_run::{RecordedRun, RemovedData, RunFile, RunNote};

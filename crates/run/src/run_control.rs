@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::RunState;
 
 use crate::config::Configuration;
-use crate::supervise::{Command, CommandError, EndWhen, RunHandle, Summary, Watch};
+use crate::supervise::{CommandError, EndWhen, RunCommand, RunHandle, Summary, Watch};
 
 /// Between two looks at whether a run has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -131,12 +131,12 @@ impl RunControl {
     ///
     /// # Errors
     /// When there is none, or it is where that makes no sense.
-    pub fn command(&self, command: &Command) -> Result<(), CommandError> {
+    pub fn command(&self, command: &RunCommand) -> Result<(), CommandError> {
         let mut standing = self.settled();
         match standing.thread {
             Some(_) => {
                 standing.run.command(command)?;
-                standing.was_asked_to_stop |= *command == Command::Stop;
+                standing.was_asked_to_stop |= *command == RunCommand::Stop;
                 Ok(())
             }
             None => Err(CommandError {
@@ -181,7 +181,7 @@ impl Drop for RunControl {
     fn drop(&mut self) {
         let standing = self.standing.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A run that has ended, or is ending, accepts no command.
-        let _over = standing.run.command(&Command::Stop);
+        let _over = standing.run.command(&RunCommand::Stop);
         standing.settle(true);
     }
 }

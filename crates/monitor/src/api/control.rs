@@ -1,7 +1,7 @@
 //! Start, stop, pause, resume; and alarms that somebody has seen.
 //!
 //! ```text
-//!  POST /api/run/start {title, seconds} ─► Command::Start ─► 200 {state}, or 409 {error, advice}
+//!  POST /api/run/start {title, seconds} ─► RunRequest::Start ─► 200 {state}, or 409 {error, advice}
 //! ```
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use serde_json::json;
 use super::request::JsonBody;
 use super::runs::Nothing;
 use super::{Answer, Shared};
-use crate::experiment::{Command, StartRun};
+use crate::experiment::{RunRequest, StartRun};
 use crate::refusal::Refusal;
 
-async fn command(shared: &Shared, command: Command) -> Answer {
+async fn command(shared: &Shared, command: RunRequest) -> Answer {
     let state = shared.ask(move |experiment| experiment.command(command)).await??;
     Ok(Json(json!({ "state": state.word() })).into_response())
 }
@@ -34,7 +34,7 @@ pub(super) async fn start(State(shared): State<Arc<Shared>>, JsonBody(start): Js
             "write hits and events above 0, or leave them out",
         ));
     }
-    command(&shared, Command::Start(start)).await
+    command(&shared, RunRequest::Start(start)).await
 }
 
 /// Which alarm is seen.
@@ -58,19 +58,19 @@ pub(super) async fn stop(
     State(shared): State<Arc<Shared>>,
     JsonBody(Nothing {}): JsonBody<Nothing>,
 ) -> Answer {
-    command(&shared, Command::Stop).await
+    command(&shared, RunRequest::Stop).await
 }
 
 pub(super) async fn pause(
     State(shared): State<Arc<Shared>>,
     JsonBody(Nothing {}): JsonBody<Nothing>,
 ) -> Answer {
-    command(&shared, Command::Pause).await
+    command(&shared, RunRequest::Pause).await
 }
 
 pub(super) async fn resume(
     State(shared): State<Arc<Shared>>,
     JsonBody(Nothing {}): JsonBody<Nothing>,
 ) -> Answer {
-    command(&shared, Command::Resume).await
+    command(&shared, RunRequest::Resume).await
 }

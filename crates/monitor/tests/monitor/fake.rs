@@ -25,7 +25,7 @@ use thalweg_monitor::state::{
     RunIdentity, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
 use thalweg_monitor::{
-    Command, Experiment, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
+    Experiment, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused, RunRequest,
 };
 
 pub struct Fake {
@@ -330,12 +330,12 @@ impl Experiment for Fake {
         Ok(json!({ "verified": true }))
     }
 
-    fn command(&self, command: Command) -> Result<RunState, RequestRefused> {
+    fn command(&self, command: RunRequest) -> Result<RunState, RequestRefused> {
         let mut state = self.state.lock().expect("whole");
         let next = match &command {
-            Command::Start(_) | Command::Resume => RunState::Running,
-            Command::Stop => RunState::Stopping,
-            Command::Pause => RunState::Paused,
+            RunRequest::Start(_) | RunRequest::Resume => RunState::Running,
+            RunRequest::Stop => RunState::Stopping,
+            RunRequest::Pause => RunState::Paused,
         };
         if !state.may_become(next) {
             return Err(RequestRefused::new(format!("a run that is {state} does not become {next}"), "wait"));

@@ -32,8 +32,8 @@ use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
-    Command, Experiment, MonitorError, OperatorMessage, PulseChannel, PulseTrace, RecordedRun,
-    RequestRefused, StartRun,
+    Experiment, MonitorError, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
+    RunRequest, StartRun,
 };
 use thalweg_qualify::host::{HostFiles, LossCounters};
 use thalweg_record::RunDirectory;
@@ -185,7 +185,7 @@ impl Served {
         }
     }
 
-    fn ask(&self, command: &supervise::Command) -> Result<RunState, RequestRefused> {
+    fn ask(&self, command: &supervise::RunCommand) -> Result<RunState, RequestRefused> {
         let run = self.handle();
         match &self.subject {
             Subject::Run(_) => run.command(command),
@@ -329,12 +329,12 @@ impl Experiment for Served {
         recorded::verify(&self.directory(), run, &self.handle().state())
     }
 
-    fn command(&self, command: Command) -> Result<RunState, RequestRefused> {
+    fn command(&self, command: RunRequest) -> Result<RunState, RequestRefused> {
         match command {
-            Command::Start(new) => self.start_run(new),
-            Command::Stop => self.ask(&supervise::Command::Stop),
-            Command::Pause => self.ask(&supervise::Command::Pause),
-            Command::Resume => self.ask(&supervise::Command::Resume),
+            RunRequest::Start(new) => self.start_run(new),
+            RunRequest::Stop => self.ask(&supervise::RunCommand::Stop),
+            RunRequest::Pause => self.ask(&supervise::RunCommand::Pause),
+            RunRequest::Resume => self.ask(&supervise::RunCommand::Resume),
         }
     }
 

@@ -21,7 +21,7 @@ use crate::pipeline::Signals;
 /// What can be asked of a run. As JSON: `{"command": "stop"}`, `{"command": "end_when", "seconds": 60}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "command", rename_all = "snake_case")]
-pub enum Command {
+pub enum RunCommand {
     /// End in good order: boards and triggers are stopped, and everything on its way is written.
     Stop,
     /// Take no new data for a while. Triggers are held back by BUSY; self-triggered boards are not read, so that streams
@@ -33,14 +33,14 @@ pub enum Command {
     EndWhen(EndWhen),
 }
 
-impl Command {
+impl RunCommand {
     /// The word of it.
     pub fn word(&self) -> &'static str {
         match self {
-            Command::Stop => "stop",
-            Command::Pause => "pause",
-            Command::Resume => "resume",
-            Command::EndWhen(_) => "end_when",
+            RunCommand::Stop => "stop",
+            RunCommand::Pause => "pause",
+            RunCommand::Resume => "resume",
+            RunCommand::EndWhen(_) => "end_when",
         }
     }
 }
@@ -138,22 +138,22 @@ impl RunHandle {
     ///
     /// # Errors
     /// When the run is where that makes no sense.
-    pub fn command(&self, command: &Command) -> Result<(), CommandError> {
+    pub fn command(&self, command: &RunCommand) -> Result<(), CommandError> {
         let mut wishes = locked(&self.0.wishes);
         let state = self.state().state;
         let refuse = |advice| Err(CommandError { command: command.word(), state, advice });
         match (command, state) {
             (_, RunState::Stopped | RunState::Failed) => return refuse("start another one"),
-            (Command::Stop, _) => wishes.stop = true,
+            (RunCommand::Stop, _) => wishes.stop = true,
             (_, RunState::Stopping) => return refuse("wait for its end"),
-            (Command::EndWhen(end), _) => wishes.end = Some(*end),
-            (Command::Pause, _) if wishes.pause => return refuse("`resume` it first"),
-            (Command::Pause, _) => wishes.pause = true,
-            (Command::Resume, _) if wishes.pause => wishes.pause = false,
-            (Command::Resume, RunState::Paused) => {
+            (RunCommand::EndWhen(end), _) => wishes.end = Some(*end),
+            (RunCommand::Pause, _) if wishes.pause => return refuse("`resume` it first"),
+            (RunCommand::Pause, _) => wishes.pause = true,
+            (RunCommand::Resume, _) if wishes.pause => wishes.pause = false,
+            (RunCommand::Resume, RunState::Paused) => {
                 return refuse("the recording waits for disk space; free some, and it goes on by itself");
             }
-            (Command::Resume, _) => return refuse("it was not asked to pause"),
+            (RunCommand::Resume, _) => return refuse("it was not asked to pause"),
         }
         Ok(())
     }
@@ -219,27 +219,27 @@ mod tests {
     #[test]
     fn commands_are_taken_where_they_make_sense() {
         let run = at(RunState::Running);
-        assert_eq!(run.command(&Command::Pause), Ok(()));
+        assert_eq!(run.command(&RunCommand::Pause), Ok(()));
         assert!(run.wishes().pause);
-        assert_eq!(run.command(&Command::Pause).map_err(|error| error.advice), Err("`resume` it first"));
-        assert_eq!(run.command(&Command::Resume), Ok(()));
-        assert!(run.command(&Command::Resume).is_err() && !run.wishes().pause);
+        assert_eq!(run.command(&RunCommand::Pause).map_err(|error| error.advice), Err("`resume` it first"));
+        assert_eq!(run.command(&RunCommand::Resume), Ok(()));
+        assert!(run.command(&RunCommand::Resume).is_err() && !run.wishes().pause);
         let end = EndWhen { events: Some(5), ..EndWhen::default() };
-        assert_eq!(run.command(&Command::EndWhen(end)), Ok(()));
+        assert_eq!(run.command(&RunCommand::EndWhen(end)), Ok(()));
         assert_eq!(run.wishes().end, Some(end));
-        assert_eq!(run.command(&Command::Stop), Ok(()));
+        assert_eq!(run.command(&RunCommand::Stop), Ok(()));
         assert!(run.wishes().stop);
-        let over = at(RunState::Stopped).command(&Command::Stop).expect_err("over");
+        let over = at(RunState::Stopped).command(&RunCommand::Stop).expect_err("over");
         assert_eq!(over.to_string(), "`stop`: the run is stopped; start another one");
-        assert!(at(RunState::Paused).command(&Command::Resume).is_err(), "it waits for the disk");
+        assert!(at(RunState::Paused).command(&RunCommand::Resume).is_err(), "it waits for the disk");
     }
 
     #[test]
     fn commands_are_plain_json() {
-        let parse = |text: &str| serde_json::from_str::<Command>(text).ok();
-        assert_eq!(parse(r#"{"command": "pause"}"#), Some(Command::Pause));
+        let parse = |text: &str| serde_json::from_str::<RunCommand>(text).ok();
+        assert_eq!(parse(r#"{"command": "pause"}"#), Some(RunCommand::Pause));
         let end = EndWhen { seconds: Some(60.0), ..EndWhen::default() };
-        assert_eq!(parse(r#"{"command": "end_when", "seconds": 60}"#), Some(Command::EndWhen(end)));
+        assert_eq!(parse(r#"{"command": "end_when", "seconds": 60}"#), Some(RunCommand::EndWhen(end)));
         assert_eq!(parse(r#"{"command": "jump"}"#), None);
     }
 

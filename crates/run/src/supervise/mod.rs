@@ -27,7 +27,7 @@ pub use thalweg_monitor::state::{
 pub(crate) use dead_time::{TriggerCounts, busy_time};
 #[cfg(test)]
 pub(crate) use flow_places::of as flow_places;
-pub use handle::{Command, CommandError, RunHandle};
+pub use handle::{CommandError, RunCommand, RunHandle};
 pub(crate) use progress::{configured_sources, dead_time};
 pub use summary::{EventSummary, SourceSummary, Summary};
 pub(crate) use summary::{no_data, unplaced_loss};

@@ -8,7 +8,7 @@ use thalweg_data::{Stage, Unit};
 use thalweg_run::RunState;
 use thalweg_run::config::Configuration;
 use thalweg_run::run_control::{NewRun, RunControl};
-use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
+use thalweg_run::supervise::{EndWhen, LiveState, RunCommand, RunHandle, Summary, Watch};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -50,7 +50,7 @@ impl Run {
         panic!("never {what}: {:#?}", self.handle.state())
     }
 
-    fn command(&self, command: Command) {
+    fn command(&self, command: RunCommand) {
         self.handle.command(&command).expect("makes sense now");
     }
 
@@ -79,7 +79,7 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     let state = run.until("building", |state| built(state) > 100);
     assert_eq!((state.state, state.title.as_str(), state.run.number), (RunState::Running, "held", 1));
     assert!(state.end.seconds.is_some() && !state.busy && state.paused_by.is_none());
-    run.command(Command::Pause);
+    run.command(RunCommand::Pause);
     let paused = run.until("paused", |state| state.state == RunState::Paused);
     assert!(paused.busy && paused.paused_by.is_some());
     // The trigger has heard of it, and what it had accepted by then is built.
@@ -88,7 +88,7 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     let later = run.until("later", |state| after(state, 320));
     let still = built(&settled);
     assert_eq!(built(&later), still, "nothing is built while the trigger is held back");
-    run.command(Command::Resume);
+    run.command(RunCommand::Resume);
     let on = run.until("going on", |state| state.state == RunState::Running && built(state) > still + 100);
     let trigger = on.trigger.expect("an emulated trigger reports");
     assert!(trigger.refused > 300 && trigger.accepted > 0, "{trigger:?}");
@@ -97,7 +97,7 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     // Three hundred triggers at 1 kHz, or less time where emulated triggers come late and then all at once: that between two looks of it.
     let held_seconds = later.elapsed_seconds - settled.elapsed_seconds;
     assert!(busy.dead_seconds >= held_seconds && busy.live_seconds > 0.0, "{busy:?} {held_seconds}");
-    run.command(Command::Stop);
+    run.command(RunCommand::Stop);
     let events = run.end().events.expect("it builds events");
     assert!(events.triggers_refused.is_some_and(|refused| refused > 300), "{events:#?}");
     assert_eq!(events.events_partial, 0, "{events:#?}");
@@ -109,10 +109,10 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
 fn a_counted_end_can_be_asked_for_while_the_run_goes_on() {
     let run = start(BOARDS);
     run.until("building", |state| built(state) > 10);
-    run.command(Command::EndWhen(EndWhen { events: Some(500), ..EndWhen::default() }));
+    run.command(RunCommand::EndWhen(EndWhen { events: Some(500), ..EndWhen::default() }));
     let last = run.until("over", |state| state.state == RunState::Stopped);
     assert!(last.events.as_ref().is_some_and(|events| events.events_recorded >= 500));
-    assert!(run.handle.command(&Command::Stop).is_err(), "it is over");
+    assert!(run.handle.command(&RunCommand::Stop).is_err(), "it is over");
     assert!(run.end().elapsed_seconds < LIMIT.as_secs_f64() / 2.0);
 }
 
@@ -146,7 +146,7 @@ fn the_state_has_everything_that_a_page_draws() {
         run.handle.snapshot().is_some_and(|snapshot| snapshot.sources.len() == 4),
         "three boards and the events"
     );
-    run.command(Command::Stop);
+    run.command(RunCommand::Stop);
     run.end();
 }
 
@@ -158,7 +158,7 @@ fn run_control_starts_one_run_after_another() {
     let run_control =
         RunControl::new(Configuration::parse(Path::new("run_control.toml"), text).expect("valid"));
     assert_eq!(run_control.run().state().state, RunState::Configured);
-    assert!(run_control.command(&Command::Stop).is_err(), "there is no run yet");
+    assert!(run_control.command(&RunCommand::Stop).is_err(), "there is no run yet");
     let new: NewRun =
         serde_json::from_str(r#"{"comment": "with source", "events": 200}"#).expect("plain JSON");
     let first = run_control.start(&new).expect("none before");
@@ -177,7 +177,7 @@ fn run_control_starts_one_run_after_another() {
     assert!(
         state.sequence > last.sequence && state.title == "again" && state.run.number == last.run.number + 1
     );
-    run_control.command(&Command::Stop).expect("it runs");
+    run_control.command(&RunCommand::Stop).expect("it runs");
     assert!(run_control.wait().is_some_and(|ended| ended.as_ref().as_ref().is_ok_and(Summary::is_good)));
 }
 
@@ -219,7 +219,7 @@ fn rates_do_not_beat_with_the_batches_of_the_recorder_and_end_with_the_run() {
         }
         agree == 3
     });
-    run.command(Command::Stop);
+    run.command(RunCommand::Stop);
     let last = run.until("over", |state| state.state == RunState::Stopped);
     let ended = [last.sources[0].hit_rate_hz, last.ordered_rate_hz, last.recorded_rate_hz];
     assert_eq!((ended, last.rate_window_seconds), ([0.0; 3], 0.0), "a run that is over has no rates");
@@ -242,7 +242,7 @@ fn decoded(state: &LiveState) -> u64 {
 /// Pauses a run until nothing of before the pause is on its way any more, and lets it go on for a second.
 fn pause_for_a_second(run: &Run) -> f64 {
     run.until("recording", |state| state.hits_recorded > 2000);
-    run.command(Command::Pause);
+    run.command(RunCommand::Pause);
     let began = run.until("paused", |state| state.state == RunState::Paused).elapsed_seconds;
     // What is recorded waits for its batch; what is decoded does not.
     let mut still = (began, 0);
@@ -252,10 +252,10 @@ fn pause_for_a_second(run: &Run) -> f64 {
         }
         state.elapsed_seconds > still.0 + 1.0
     });
-    run.command(Command::Resume);
+    run.command(RunCommand::Resume);
     let ended = run.until("going on", |state| state.state == RunState::Running).elapsed_seconds;
     run.until("decoding again", |state| decoded(state) > still.1 + 2000);
-    run.command(Command::Stop);
+    run.command(RunCommand::Stop);
     ended - began
 }
 

@@ -7,7 +7,7 @@ use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
 use thalweg_run::run_control::{NewRun, RunControl};
 use thalweg_run::serve::{MessageLog, Served, Subject, UnattendedOperation};
-use thalweg_run::supervise::{Command, RunHandle};
+use thalweg_run::supervise::{RunCommand, RunHandle};
 
 use super::Ended;
 use super::data_taking::report;
@@ -81,7 +81,7 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
         std::thread::sleep(LOOK);
     }
     // Without a run there is none to stop.
-    let _none = run_control.command(&Command::Stop);
+    let _none = run_control.command(&RunCommand::Stop);
     match run_control.wait().as_deref() {
         Some(Ok(summary)) => report(summary, json),
         Some(Err(message)) => Err(Failure::Other(anyhow::anyhow!("{message}"))),

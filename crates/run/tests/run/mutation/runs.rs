@@ -11,7 +11,7 @@ use thalweg_frontend::format::FuzzTarget;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_record::read::TableReader;
 use thalweg_run::config::Configuration;
-use thalweg_run::supervise::{Command, EndWhen, LiveState, RunHandle, Summary, Watch};
+use thalweg_run::supervise::{EndWhen, LiveState, RunCommand, RunHandle, Summary, Watch};
 
 use super::Run;
 
@@ -223,13 +223,13 @@ fn hits_recorded(least: u64) -> impl Fn(&LiveState) -> bool {
 fn paused(sections: &str) -> Result<(), String> {
     steered(sections, |run| {
         until(run, hits_recorded(1000));
-        let _refused = run.command(&Command::Pause);
+        let _refused = run.command(&RunCommand::Pause);
         until(run, |state| state.state == thalweg_run::RunState::Paused);
         // A board that is not scheduled meanwhile has no pulse that is inhibited: it is given a while.
         let since = run.state().elapsed_seconds;
         until(run, |state| state.elapsed_seconds > since + 0.5);
         let before = run.state().hits_recorded;
-        let _refused = run.command(&Command::Resume);
+        let _refused = run.command(&RunCommand::Resume);
         until(run, hits_recorded(before + 1000));
     })
 }
@@ -254,7 +254,7 @@ fn steered(sections: &str, steps: impl FnOnce(&RunHandle) + Send + 'static) -> R
     let held = handle.clone();
     let steers = std::thread::spawn(move || {
         steps(&held);
-        let _refused = held.command(&Command::Stop);
+        let _refused = held.command(&RunCommand::Stop);
     });
     let (_folder, configuration) = configured(sections, "\"hits\"", "")?;
     let never = AtomicBool::new(false);
