@@ -288,7 +288,7 @@ mod tests {
     use thalweg_data::ledger::Quality;
 
     use super::*;
-    use crate::state::{RunIdentity, SeriesValue};
+    use crate::state::{LiveRun, SeriesValue};
 
     fn state(run: u64, rate_hz: f64, lost: u64) -> LiveState {
         let source = SourceState { name: "left".to_owned(), hit_rate_hz: rate_hz, ..SourceState::default() };
@@ -303,7 +303,7 @@ mod tests {
             advice: String::new(),
         };
         LiveState {
-            run: RunIdentity { number: run, ..RunIdentity::default() },
+            run: LiveRun { number: run, ..LiveRun::default() },
             sources: vec![source],
             losses: vec![loss],
             ..LiveState::default()

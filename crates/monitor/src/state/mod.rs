@@ -62,9 +62,9 @@ pub enum PausedBy {
     Disk,
 }
 
-/// Which run it is.
+/// The run that the live state is of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct RunIdentity {
+pub struct LiveRun {
     /// Its number; 0 before it has one.
     pub number: u64,
     /// Name of its directory; null before it has one.
@@ -122,7 +122,7 @@ pub struct LiveState {
     /// Of a paused run.
     pub paused_by: Option<PausedBy>,
     /// Which run it is.
-    pub run: RunIdentity,
+    pub run: LiveRun,
     /// Its title, as in `run`.
     pub title: String,
     /// Where it is recorded, as in `run`.

@@ -21,8 +21,8 @@ use thalweg_data::{
 use thalweg_monitor::alarm::{Alarm, Level};
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::{
-    BuildLook, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveState,
-    RunIdentity, SeriesValue, SourceState, TriggerCounts, TriggerState,
+    BuildLook, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveRun,
+    LiveState, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
 use thalweg_monitor::{
     Experiment, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused, RunRequest,
@@ -167,13 +167,13 @@ fn state(comment_bytes: usize) -> LiveState {
     let board = Completeness { name: "fe1".into(), expected: 1000, built: 990, missing: 10 };
     let triggers = TriggerCounts { offered: 5003, accepted: 5000, refused: 3, busy_ns: 0 };
     LiveState {
-        run: RunIdentity {
+        run: LiveRun {
             number: 18,
             name: Some("run-000018".into()),
             title: "a title".into(),
             comment: "x".repeat(comment_bytes),
             elapsed_seconds: 12.5,
-            ..RunIdentity::default()
+            ..LiveRun::default()
         },
         elapsed_seconds: 12.5,
         sources: vec![source()],

@@ -25,7 +25,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::topology::{Marker, Topology};
 use thalweg_data::{Busy, Ledger, LedgerSnapshot, Noted, RunState, SourceId, StageRole, Unit};
-use thalweg_monitor::state::RunIdentity;
+use thalweg_monitor::state::LiveRun;
 use thalweg_qualify::host::{Counter, HostFiles, LossCounters};
 use thalweg_readout::RunClock;
 use thalweg_record::ipc::file::TableSummary;
@@ -416,10 +416,10 @@ fn take_data(
     if let Err(error) = &result {
         watch.handle.publish(LiveState {
             state: RunState::Failed,
-            run: RunIdentity {
+            run: LiveRun {
                 number: if files.has_begun { files.directory.number() } else { 0 },
                 title: title.clone(),
-                ..RunIdentity::default()
+                ..LiveRun::default()
             },
             title: title.clone(),
             failures: vec![error.to_string()],

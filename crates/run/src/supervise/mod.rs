@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thalweg_data::{Busy, Ledger, LedgerSnapshot, RunState, StageRole, Unit};
-use thalweg_monitor::state::RunIdentity;
+use thalweg_monitor::state::LiveRun;
 pub use thalweg_monitor::state::{
     BuildLook, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
     RefusedUnit, SourceState, TriggerState,
@@ -290,7 +290,7 @@ impl Watched {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
         let path = self.directory.path();
-        let run = RunIdentity {
+        let run = LiveRun {
             number: self.directory.number(),
             name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
             title: self.title.clone(),
