@@ -71,20 +71,20 @@ pub fn reserve(file: &File, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Which step failed, and what the system said.
-pub(crate) enum Refused {
+/// Why memory is not resident: the step that failed, and the error of the system.
+pub(crate) enum ResidentError {
     Bytes(io::Error),
     Node(u32, io::Error),
 }
 
 /// Anonymous memory, touched so that no page fault is left for the run.
-pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, Refused> {
+pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, ResidentError> {
     let mut options = MmapOptions::new();
     options.len(memory.huge_pages.occupied(bytes));
     if memory.huge_pages == HugePages::Require {
         options.huge(Some(HUGE_PAGE_BYTES.trailing_zeros() as u8));
     }
-    let mut map = options.map_anon().map_err(Refused::Bytes)?;
+    let mut map = options.map_anon().map_err(ResidentError::Bytes)?;
     match memory.huge_pages {
         // Hints only: a kernel without large pages refuses them, and the pool works the same.
         HugePages::Off => drop(map.advise(Advice::NoHugePage)),
@@ -92,11 +92,11 @@ pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, Refused>
         HugePages::Try | HugePages::Require => {}
     }
     if let Some(node) = memory.numa_node {
-        bind(&map, node).map_err(|cause| Refused::Node(node, cause))?;
+        bind(&map, node).map_err(|cause| ResidentError::Node(node, cause))?;
     }
     match memory.huge_pages {
         // Where a node has no reserved page left, to touch the memory would end the process; to ask for it is refused.
-        HugePages::Require => map.advise(Advice::PopulateWrite).map_err(Refused::Bytes)?,
+        HugePages::Require => map.advise(Advice::PopulateWrite).map_err(ResidentError::Bytes)?,
         // Kernels before 5.14 do not know the advice.
         HugePages::Off | HugePages::Try if map.advise(Advice::PopulateWrite).is_err() => {
             map.iter_mut().step_by(4096).for_each(|byte| *byte = 0);
@@ -139,11 +139,11 @@ mod tests {
         for huge_pages in [HugePages::Off, HugePages::Try, HugePages::Require] {
             match resident(3 << 20, Memory { huge_pages, numa_node: None }) {
                 Ok(map) => assert_eq!(map.len(), huge_pages.occupied(3 << 20)),
-                Err(Refused::Bytes(cause)) => {
+                Err(ResidentError::Bytes(cause)) => {
                     // None are reserved on most machines.
                     assert_eq!(huge_pages, HugePages::Require, "{cause}");
                 }
-                Err(Refused::Node(..)) => panic!("no node was asked for"),
+                Err(ResidentError::Node(..)) => panic!("no node was asked for"),
             }
         }
     }
@@ -153,13 +153,13 @@ mod tests {
         let on = |node| resident(1 << 16, Memory { huge_pages: HugePages::Try, numa_node: Some(node) });
         match on(0) {
             Ok(map) => assert_eq!(map.len(), 1 << 16),
-            Err(Refused::Node(0, cause)) => {
+            Err(ResidentError::Node(0, cause)) => {
                 thalweg_prerequisite::skip(&format!("memory cannot be bound to a node: {cause}"))
             }
             Err(_) => panic!("nothing else is refused"),
         }
         for node in [1000, 5000] {
-            assert!(matches!(on(node), Err(Refused::Node(found, _)) if found == node), "{node}");
+            assert!(matches!(on(node), Err(ResidentError::Node(found, _)) if found == node), "{node}");
         }
     }
 }

@@ -13,7 +13,7 @@
 use std::fmt;
 use std::sync::atomic::AtomicU32 as StdAtomicU32;
 
-use crate::memory::{HUGE_PAGE_BYTES, HugePages, Memory, Refused, resident};
+use crate::memory::{HUGE_PAGE_BYTES, HugePages, Memory, ResidentError, resident};
 use crate::slice::{BlockId, Slice};
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -155,14 +155,14 @@ impl Pool {
             return Err(PoolError::Size { blocks, block_size });
         }
         let memory = resident(blocks * block_size, memory).map_err(|refused| match refused {
-            Refused::Node(node, cause) => PoolError::Node { node, cause },
-            Refused::Bytes(cause) if memory.huge_pages == HugePages::Require => PoolError::HugePages {
+            ResidentError::Node(node, cause) => PoolError::Node { node, cause },
+            ResidentError::Bytes(cause) if memory.huge_pages == HugePages::Require => PoolError::HugePages {
                 blocks,
                 block_size,
                 needed: memory.huge_pages.occupied(blocks * block_size) / HUGE_PAGE_BYTES,
                 cause,
             },
-            Refused::Bytes(cause) => PoolError::Memory { blocks, block_size, cause },
+            ResidentError::Bytes(cause) => PoolError::Memory { blocks, block_size, cause },
         })?;
         let number = pool_number().ok_or(PoolError::TooMany)?;
         let headers = (0..blocks as u32)

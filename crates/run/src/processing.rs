@@ -46,17 +46,19 @@ impl Processing {
 }
 
 /// The channels, where there is anything to do with them.
-fn map_of(configuration: &Configuration) -> Option<Result<ChannelMap, Refused>> {
+fn map_of(configuration: &Configuration) -> Option<Result<ChannelMap, ChannelMapError>> {
     configuration.hit_sources().next()?;
     match channel_map(configuration) {
-        Err(Refused::Channels(ChannelError::Shared { .. })) if !asks_for_anything(configuration) => None,
+        Err(ChannelMapError::Channels(ChannelError::Shared { .. })) if !asks_for_anything(configuration) => {
+            None
+        }
         map => Some(map),
     }
 }
 
 /// Why there is no channel map.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
+enum ChannelMapError {
     #[error(transparent)]
     Channels(#[from] ChannelError),
     #[error(
@@ -65,7 +67,7 @@ enum Refused {
     File { file: String, cause: std::io::Error },
 }
 
-fn channel_map(configuration: &Configuration) -> Result<ChannelMap, Refused> {
+fn channel_map(configuration: &Configuration) -> Result<ChannelMap, ChannelMapError> {
     let sources: Vec<SourceChannels> = configuration
         .hit_sources()
         .enumerate()
@@ -87,9 +89,10 @@ fn channel_map(configuration: &Configuration) -> Result<ChannelMap, Refused> {
     Ok(ChannelMap::new(&sources, &configuration.channel, &rows)?)
 }
 
-fn read_table(path: &Path) -> Result<Vec<thalweg_analysis::channels::ChannelSettings>, Refused> {
+fn read_table(path: &Path) -> Result<Vec<thalweg_analysis::channels::ChannelSettings>, ChannelMapError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|cause| Refused::File { file: name.clone(), cause })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|cause| ChannelMapError::File { file: name.clone(), cause })?;
     Ok(table::read(&name, &text)?)
 }
 

@@ -250,7 +250,7 @@ machine!(ReadoutUnit, BuilderUnit, EventManager);
 
 /// What a unit refused to hear, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedMessages {
     /// Not understood: lengths, counts or version.
     pub damaged: u64,
     /// Of another run.
@@ -261,7 +261,7 @@ pub struct Refused {
     pub unexpected_sender: u64,
 }
 
-impl Refused {
+impl RefusedMessages {
     /// What a message of `run` says; one that is not understood or is of another run is counted instead.
     fn hear<'m>(&mut self, run: u32, message: &'m Message) -> Option<Said<'m>> {
         match message::read(message) {

@@ -18,7 +18,7 @@ use super::message::{self, List, Progress, Released, Said};
 use super::part::{self, PartHead, PartWriter};
 use super::ranges::{Ranged, Ranges};
 use super::store::{self, Amount, Store};
-use super::{Address, Assignment, Identity, Outbox, Refused, Settings, Watermarks};
+use super::{Address, Assignment, Identity, Outbox, RefusedMessages, Settings, Watermarks};
 
 /// Parts on their way to one builder unit at a time: enough to keep a connection busy, few enough not to outrun its host.
 const PARTS_WAITING: usize = 4;
@@ -115,7 +115,7 @@ pub struct ReadoutUnit {
     event_marks: Watermarks,
     byte_marks: Watermarks,
     counters: Counters,
-    refused: Refused,
+    refused: RefusedMessages,
     /// What became of each range, until the host takes it; `None` where nobody asks.
     ranges: Option<Vec<RangeRecord>>,
     /// For a simulation: which events were let go of, and as what they were counted.
@@ -151,7 +151,7 @@ impl ReadoutUnit {
             event_marks: settings.marks(settings.keep_events),
             byte_marks: settings.marks(settings.keep_bytes),
             counters: Counters::default(),
-            refused: Refused::default(),
+            refused: RefusedMessages::default(),
             ranges: None,
             fates: None,
             settings: settings.clone(),
@@ -358,7 +358,7 @@ impl ReadoutUnit {
     }
 
     /// Messages that were not heard, by reason.
-    pub fn refused(&self) -> Refused {
+    pub fn refused(&self) -> RefusedMessages {
         self.refused
     }
 

@@ -24,7 +24,9 @@ use passed_range::Passed;
 use super::message::{self, Credits, List, Said};
 use super::ranges::Ranges;
 use super::store::Amount;
-use super::{Address, Assignment, Identity, OnFile, Outbox, Refused, Settings, UnitLayout, Watermarks};
+use super::{
+    Address, Assignment, Identity, OnFile, Outbox, RefusedMessages, Settings, UnitLayout, Watermarks,
+};
 use crate::unseen::Unseen;
 
 /// Messages to the manager at a time: the rest waits in the lists that they are written from.
@@ -86,7 +88,7 @@ pub struct BuilderUnit {
     unseen: Unseen,
     swept: Mark,
     counters: Counters,
-    refused: Refused,
+    refused: RefusedMessages,
     /// What became of each range, until the host takes it; `None` where nobody asks.
     ranges: Option<Vec<RangeRecord>>,
     /// For a simulation: parts that were counted as late or lost.
@@ -128,7 +130,7 @@ impl BuilderUnit {
             unseen: Unseen::default(),
             swept: now,
             counters: Counters::default(),
-            refused: Refused::default(),
+            refused: RefusedMessages::default(),
             ranges: None,
             lost_parts: None,
             settings: settings.clone(),
@@ -332,7 +334,7 @@ impl BuilderUnit {
     }
 
     /// Messages that were not heard, by reason.
-    pub fn refused(&self) -> Refused {
+    pub fn refused(&self) -> RefusedMessages {
         self.refused
     }
 

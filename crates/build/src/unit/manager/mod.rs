@@ -17,7 +17,7 @@ use thalweg_data::{Mark, Message};
 
 use super::message::{self, Credits, Finished, List, Progress, Released, Said};
 use super::ranges::Ranges;
-use super::{Address, Assignment, OnFile, Outbox, Refused, Settings, UnitLayout};
+use super::{Address, Assignment, OnFile, Outbox, RefusedMessages, Settings, UnitLayout};
 
 /// Messages to one unit at a time; beyond, it gets the whole state when there is room again.
 const WORDS_WAITING: usize = 64;
@@ -164,7 +164,7 @@ pub struct EventManager {
     absences: Vec<Absence>,
     trigger: (Link, bool),
     counts: Counts,
-    refused: Refused,
+    refused: RefusedMessages,
 }
 
 impl EventManager {
@@ -191,7 +191,7 @@ impl EventManager {
             absences: Vec::new(),
             trigger: (Link::default(), true),
             counts: Counts::default(),
-            refused: Refused::default(),
+            refused: RefusedMessages::default(),
             settings: settings.clone(),
         }
     }
@@ -327,7 +327,7 @@ impl EventManager {
     }
 
     /// Messages that were not heard, by reason.
-    pub fn refused(&self) -> Refused {
+    pub fn refused(&self) -> RefusedMessages {
         self.refused
     }
 
