@@ -88,6 +88,6 @@ pub use slice::{BlockId, Slice};
 pub use state::{Busy, RunState};
 pub use tick::Tick;
 pub use traits::{
-    Control, ControlError, Decode, EventSink, Framed, Framing, Parameter, Received, Sink, SinkError, Source,
-    SourceError,
+    ControlError, Decode, DeviceControl, EventSink, Framed, Framing, Parameter, Received, Sink, SinkError,
+    Source, SourceError,
 };

@@ -3,7 +3,7 @@
 //! ```text
 //!  Source ─Frames─► Framing ─Frames─► Decode ─Hits─► … ─Hits─► Sink
 //!     ▲                └──Fragments─► build ─Events─► EventSink
-//!     Control
+//!     DeviceControl
 //! ```
 //! `Framing` is sequential: it keeps sequence numbers and finds what is missing. `Decode` may be split over
 //! workers batch by batch. Each keeps running [`Counters`] per unit it handles and says what it did; the
@@ -319,7 +319,7 @@ pub struct Parameter {
 
 /// Drives a board: parameters and the run. Blocking; never called from the data path. Of a board that a trigger or a register starts,
 /// nothing is done to arm, start, stop and disarm it.
-pub trait Control: Send {
+pub trait DeviceControl: Send {
     /// Reads one parameter by the board's own path.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A board's data over all its connections, and the keeper that watches the board and opens it again.
 //!
 //! ```text
-//!  BoardKeeper (Control) ─ keep-alive ─► gone ─► opened, armed and started again ─┐
+//!  BoardKeeper (DeviceControl) ─ keep-alive ─► gone ─► opened, armed and started again ─┐
 //!        └──────────── BoardLink: gone? closing? the next connection ◄────────────┘
 //!  BoardSource (Source) ◄──┘   gone: a loss at once, of unknown extent; then the next connection's data
 //! ```
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_data::{
-    Control, ControlError, Counters, Frames, LossReason, Received, Source, SourceError, Unit,
+    ControlError, Counters, DeviceControl, Frames, LossReason, Received, Source, SourceError, Unit,
 };
 use thalweg_frontend::digitizer2::control::BoardInfo;
 
@@ -292,7 +292,7 @@ impl BoardKeeper {
     }
 }
 
-impl Control for BoardKeeper {
+impl DeviceControl for BoardKeeper {
     fn get(&mut self, path: &str) -> Result<String, ControlError> {
         self.board()?.get(path)
     }

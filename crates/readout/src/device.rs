@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  [[control]] url ─┬─ ipbusudp-2.0:// ipbustcp-2.0:// chtcp-2.0:// ─► IpbusControl ─┐
-//!                   ├─ rbcp:// ──────────────────────────────────────► RegisterControl ─┼─► dyn Control
+//!                   ├─ rbcp:// ──────────────────────────────────────► RegisterControl ─┼─► dyn DeviceControl
 //!                   └─ dig2:// ──────────────────────────────────────► dig2::Board ─────┘
 //!  parameters ─ apply: set in order, read back, compare ─► Applied, for run.json
 //! ```
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_data::{Control, ControlError};
+use thalweg_data::{ControlError, DeviceControl};
 
 use crate::dig2::Board;
 use crate::host::CONTROL_PORT;
@@ -138,7 +138,7 @@ impl DeviceSettings {
     ///
     /// # Errors
     /// When it cannot be reached, or is not such a device.
-    pub fn open(&self) -> Result<Box<dyn Control>, ControlError> {
+    pub fn open(&self) -> Result<Box<dyn DeviceControl>, ControlError> {
         let failed = |message: String| ControlError { board: self.url.clone(), message };
         self.check().map_err(failed)?;
         let address = |port| address_of(&self.url, port).map_err(failed);
@@ -156,14 +156,19 @@ impl DeviceSettings {
     ///
     /// # Errors
     /// When it does not take one, or one does not read as it was set and is not `unchecked`.
-    pub fn apply(&self, control: &mut dyn Control) -> Result<Vec<Applied>, ControlError> {
+    pub fn apply(&self, control: &mut dyn DeviceControl) -> Result<Vec<Applied>, ControlError> {
         for (path, value) in &self.parameters {
             control.set(path, value)?;
         }
         self.parameters.iter().map(|(path, value)| self.read_back(control, path, value)).collect()
     }
 
-    fn read_back(&self, control: &mut dyn Control, path: &str, value: &str) -> Result<Applied, ControlError> {
+    fn read_back(
+        &self,
+        control: &mut dyn DeviceControl,
+        path: &str,
+        value: &str,
+    ) -> Result<Applied, ControlError> {
         let read = control.is_readable(path).then(|| control.get(path)).transpose()?;
         // Of what is set several times, the last one stays.
         let last = self.parameters.iter().rev().find(|(set, _)| set == path).map(|(_, value)| value);
@@ -215,7 +220,7 @@ mod tests {
     #[derive(Default)]
     struct Odd(BTreeMap<String, u64>);
 
-    impl Control for Odd {
+    impl DeviceControl for Odd {
         fn get(&mut self, path: &str) -> Result<String, ControlError> {
             Ok(self.0.get(path).copied().unwrap_or_default().to_string())
         }

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Control, ControlError, Parameter};
+use thalweg_data::{ControlError, DeviceControl, Parameter};
 use thalweg_frontend::digitizer2::control::{
     BoardInfo, Client, Opening, Reply, Request, UDP_READY_REGISTER, Verb, parameters_of,
 };
@@ -185,7 +185,7 @@ impl Board {
     }
 }
 
-impl Control for Board {
+impl DeviceControl for Board {
     fn get(&mut self, path: &str) -> Result<String, ControlError> {
         let reply = self.connection.ask(&Request::get(self.info.root, path))?;
         reply.value.into_iter().next().ok_or_else(|| self.connection.failed(format!("`{path}` has no value")))

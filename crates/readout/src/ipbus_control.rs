@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use thalweg_data::{Control, ControlError, Parameter};
+use thalweg_data::{ControlError, DeviceControl, Parameter};
 use thalweg_ipbus::board::Board;
 use thalweg_ipbus::client::Client;
 use thalweg_ipbus::table::{Mode, Permission, Table};
@@ -40,7 +40,7 @@ impl IpbusControl {
     }
 }
 
-impl Control for IpbusControl {
+impl DeviceControl for IpbusControl {
     fn get(&mut self, path: &str) -> Result<String, ControlError> {
         let value = self.board.read(path);
         value.map(|value| value.to_string()).map_err(|error| self.failed(error))

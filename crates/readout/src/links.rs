@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Framing, Pool, Source, SourceError, SourceId};
+use thalweg_data::{
+    Busy, DeviceControl, FragmentRecord, Fragments, Framing, Pool, Source, SourceError, SourceId,
+};
 use thalweg_frontend::format::{EmulatedBoards, EmulatedLinks, EmulatedShape, FragmentFormat};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
@@ -83,7 +85,7 @@ pub struct OpenedLinks {
     /// The blocks of each link.
     pub pools: Vec<Pool>,
     /// The registers of each board that has some: armed before the run.
-    pub controls: Vec<Box<dyn Control>>,
+    pub controls: Vec<Box<dyn DeviceControl>>,
     /// Of `emulate://`: the other ends, for [`HostedBoards`](crate::host::triggered::HostedBoards), which triggers those of all
     /// sources together.
     pub hosted: Vec<HostedLink>,
@@ -245,7 +247,7 @@ pub fn open_links(
         let framing = own.framing(source, live.is_stream()).map_err(failed)?;
         links.push(Link { source, live, framing, reopen });
     }
-    let mut controls: Vec<Box<dyn Control>> = Vec::new();
+    let mut controls: Vec<Box<dyn DeviceControl>> = Vec::new();
     for address in register_ports {
         let parameters = settings.endpoint.parameters.clone();
         let control = RegisterControl::open(address, RegisterSettings::default(), parameters);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_data::{Busy, Control, ControlError, Pool, Source, SourceError};
+use thalweg_data::{Busy, ControlError, DeviceControl, Pool, Source, SourceError};
 use thalweg_frontend::format::BoardFacts;
 use thalweg_transport::{
     Backend as ReceiveBackend, ExpectedSenders, FullPolicy, SenderAddress, TcpReceiver, TcpReceiverSettings,
@@ -36,7 +36,7 @@ pub struct Opened {
     /// The source.
     pub source: Box<dyn Source>,
     /// Drives the board behind it, where there is a protocol for that.
-    pub control: Option<Box<dyn Control>>,
+    pub control: Option<Box<dyn DeviceControl>>,
     /// The blocks that it receives into.
     pub pool: Pool,
     /// Where datagrams for it are to be sent, as by an emulated board.
@@ -110,7 +110,7 @@ fn no_address(host: &HostPort, cause: &std::io::Error) -> String {
 }
 
 /// A board's data and its control.
-type SourceAndControl = (Box<dyn Source>, Box<dyn Control>);
+type SourceAndControl = (Box<dyn Source>, Box<dyn DeviceControl>);
 
 /// The inputs needed to open one endpoint.
 pub(crate) struct Opening<'a> {

@@ -10,7 +10,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Control, ControlError, Parameter};
+use thalweg_data::{ControlError, DeviceControl, Parameter};
 pub use thalweg_frontend::sitcp::rbcp::Settings as RegisterSettings;
 use thalweg_frontend::sitcp::rbcp::map::{recbe, sitcp};
 use thalweg_frontend::sitcp::rbcp::{Client, Counts, Done, Operation};
@@ -203,7 +203,7 @@ fn is_silence(cause: &std::io::Error) -> bool {
     matches!(cause.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
-impl Control for RegisterControl {
+impl DeviceControl for RegisterControl {
     fn get(&mut self, path: &str) -> Result<String, ControlError> {
         let register = self.register(path)?;
         let bytes = self.read(register.address, register.bytes)?;

@@ -41,7 +41,7 @@ pub struct Topology {
     /// What is counted twice, by different means.
     pub audits: Vec<Audit>,
     /// What goes against the path and holds it back.
-    pub controls: Vec<Control>,
+    pub controls: Vec<ControlEdge>,
     /// The threads of this process.
     pub threads: Vec<Thread>,
     /// What lies between them.
@@ -223,7 +223,7 @@ pub struct Builder {
 
 /// What goes against the path: never part of the order in which a run drains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Control {
+pub struct ControlEdge {
     /// Who holds back.
     pub from: String,
     /// Who is held back.

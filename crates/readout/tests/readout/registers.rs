@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_data::Control;
+use thalweg_data::DeviceControl;
 use thalweg_frontend::sitcp::emulate::{Board, Settings as BoardSettings};
 use thalweg_frontend::sitcp::rbcp::{Faults, Registers};
 use thalweg_readout::host::triggered::{

@@ -10,7 +10,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use thalweg_data::{Busy, Control, FragmentRecord, Fragments, Pool, Source as _, SourceError, SourceId};
+use thalweg_data::{
+    Busy, DeviceControl, FragmentRecord, Fragments, Pool, Source as _, SourceError, SourceId,
+};
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
 use thalweg_readout::{Group, GroupSettings, Inputs, Link, Policy, RunClock, pool_refusal};
@@ -126,7 +128,7 @@ fn open_live(
 /// Returns the controls of the boards of a source, numbered where there are several.
 fn board_controls(
     source: &SourceSettings,
-    controls: Vec<Box<dyn Control>>,
+    controls: Vec<Box<dyn DeviceControl>>,
 ) -> impl Iterator<Item = BoardControl> {
     let is_alone = controls.len() == 1;
     controls.into_iter().enumerate().map(move |(number, control)| BoardControl {

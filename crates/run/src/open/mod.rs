@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_data::{
-    Busy, Control, Decode, Frames, Framing, Pool, SentRecord, Source, SourceError, SourceId, Unit,
+    Busy, Decode, DeviceControl, Frames, Framing, Pool, SentRecord, Source, SourceError, SourceId, Unit,
 };
 use thalweg_frontend::format::{FramingInput, HitFormat};
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
@@ -45,7 +45,7 @@ pub(crate) struct Opened {
     pub(crate) decoders: Vec<Box<dyn Decode>>,
     pub(crate) wire_units: &'static [Unit],
     pub(crate) pool: Pool,
-    pub(crate) control: Option<Box<dyn Control>>,
+    pub(crate) control: Option<Box<dyn DeviceControl>>,
     pub(crate) board: Option<HostedBoard>,
     pub(crate) disorder_ps: Option<u64>,
 }

@@ -97,7 +97,7 @@ impl Plan {
 
     /// Returns the back-pressure in the path, a line for each.
     fn notes(&self) -> Vec<String> {
-        let note = |control: &thalweg_data::topology::Control| {
+        let note = |control: &thalweg_data::topology::ControlEdge| {
             format!("held back by {}: {} by {}", control.kind.word(), control.to, control.from)
         };
         let mut notes: Vec<String> = self.topology.controls.iter().map(note).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_data::topology::{Control, Lane, Stop, Topology};
+use thalweg_data::topology::{ControlEdge, Lane, Stop, Topology};
 
 use super::page::{Line, spelled};
 
@@ -24,7 +24,7 @@ pub(super) fn tables(topology: &Topology) -> Vec<(&'static str, Vec<Line>)> {
 fn controls(topology: &Topology) -> Option<(&'static str, Vec<Line>)> {
     let heads = ["who waits", "for whom", "how"].map(str::to_owned).to_vec();
     let lines = topology.controls.iter().map(|control| {
-        let Control { from, to, kind } = control;
+        let ControlEdge { from, to, kind } = control;
         vec![to.clone(), from.clone(), kind.word().to_owned()]
     });
     let lines: Vec<Line> = std::iter::once(heads).chain(lines).collect();

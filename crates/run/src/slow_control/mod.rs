@@ -14,7 +14,7 @@ mod values;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use thalweg_data::{Control, ControlError};
+use thalweg_data::{ControlError, DeviceControl};
 use thalweg_readout::{Applied, DeviceSettings, SetRegister, Switch};
 
 use crate::config::Configuration;
@@ -26,10 +26,10 @@ pub(crate) use recorder::Recorder;
 pub(crate) use values::Values;
 
 /// A device that several threads drive, one at a time: its keeper, BUSY, the trigger.
-pub(crate) type Shared = Arc<Mutex<Box<dyn Control>>>;
+pub(crate) type Shared = Arc<Mutex<Box<dyn DeviceControl>>>;
 
 /// Takes a device for one command.
-pub(crate) fn lock(control: &Shared) -> MutexGuard<'_, Box<dyn Control>> {
+pub(crate) fn lock(control: &Shared) -> MutexGuard<'_, Box<dyn DeviceControl>> {
     control.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 

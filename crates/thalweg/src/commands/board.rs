@@ -1,7 +1,7 @@
 //! Parameters and registers of a board or device of any family, read and set outside a run.
 //!
 //! ```text
-//!  URL ─► DeviceSettings ─► dyn Control ─ get, set, list ─► values
+//!  URL ─► DeviceSettings ─► dyn DeviceControl ─ get, set, list ─► values
 //!                                                 dump ─► TOML that `load` and `parameters` of a configuration take
 //! ```
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
-use thalweg_run::{Applied, Control, DeviceSettings, Parameter};
+use thalweg_run::{Applied, DeviceControl, DeviceSettings, Parameter};
 
 use super::Ended;
 use crate::arguments::{Board, BoardTarget, BoardWhat};
@@ -36,7 +36,7 @@ fn device(target: &BoardTarget) -> Result<DeviceSettings, Failure> {
     Ok(device)
 }
 
-fn opened(target: &BoardTarget) -> Result<Box<dyn Control>, Failure> {
+fn opened(target: &BoardTarget) -> Result<Box<dyn DeviceControl>, Failure> {
     Ok(device(target)?.open()?)
 }
 

@@ -1,6 +1,6 @@
 //! The path of triggered boards: fragments, and the events that are built of them.
 
-use thalweg_data::topology::{Builder, Control, ControlKind, Counts, Fan, Lane, Subjects, Via};
+use thalweg_data::topology::{Builder, ControlEdge, ControlKind, Counts, Fan, Lane, Subjects, Via};
 use thalweg_data::{SourceId, Stage, Unit};
 use thalweg_readout::Switch;
 use thalweg_record::Table;
@@ -287,7 +287,7 @@ impl Making<'_, '_> {
     }
 
     fn control(&mut self, from: &str, to: &str, kind: ControlKind) {
-        self.topology.controls.push(Control { from: from.to_owned(), to: to.to_owned(), kind });
+        self.topology.controls.push(ControlEdge { from: from.to_owned(), to: to.to_owned(), kind });
     }
 }
 
