@@ -70,6 +70,6 @@ pub use links::{LinkSettings, OpenedLinks, open_links};
 pub use open::{Opened, ask_board, open};
 pub use pool_refusal::pool_refusal;
 pub use register_control::{RegisterControl, RegisterSettings};
-pub use settings::{Backend, Policy, Settings};
+pub use settings::{BlockPolicy, DatagramBackend, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};
 pub use url_range::MOST_LINKS;

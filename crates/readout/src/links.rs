@@ -29,7 +29,7 @@ use crate::open::{CONNECT_WAIT, Opening};
 use crate::pcap::{PcapFilter, PcapSource};
 use crate::pool_refusal::pool_refusal;
 use crate::register_control::{REGISTER_PORT, RegisterControl, RegisterSettings};
-use crate::settings::{Policy, Settings};
+use crate::settings::{BlockPolicy, Settings};
 use crate::url::{Endpoint, HostPort};
 
 /// How long a board may take to be connected to again: one that is not there holds up only other ones that are not.
@@ -232,7 +232,7 @@ pub fn open_links(
     let failed = |message: String| SourceError { place: place.clone(), message };
     let plan = settings.plan().map_err(failed)?;
     check_open_files(settings.sockets(&plan), &place)?;
-    let policy_busy = (settings.endpoint.policy == Policy::Busy).then(|| busy.clone());
+    let policy_busy = (settings.endpoint.policy == BlockPolicy::Busy).then(|| busy.clone());
     let mut pools = Vec::with_capacity(plan.links);
     for _ in 0..plan.links {
         let pool = Pool::of(plan.blocks, plan.block_bytes, settings.endpoint.memory());

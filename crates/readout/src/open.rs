@@ -12,8 +12,8 @@ use std::time::Duration;
 use thalweg_data::{Busy, ControlError, DeviceControl, Pool, Source, SourceError};
 use thalweg_frontend::format::BoardFacts;
 use thalweg_transport::{
-    Backend as ReceiveBackend, ExpectedSenders, FullPolicy, SenderAddress, TcpReceiver, TcpReceiverSettings,
-    UdpReceiver, UdpReceiverSettings,
+    Backend, ExpectedSenders, FullPolicy, SenderAddress, TcpReceiver, TcpReceiverSettings, UdpReceiver,
+    UdpReceiverSettings,
 };
 
 use crate::board_link::{BoardKeeper, BoardLink, BoardSource, OpenStream, Reopen};
@@ -23,7 +23,7 @@ use crate::file::FileSource;
 use crate::live::{TcpSource, UdpSource, source_error};
 use crate::pcap::{PcapFilter, PcapSource};
 use crate::pool_refusal::pool_refusal;
-use crate::settings::{Backend, Policy, Settings};
+use crate::settings::{BlockPolicy, DatagramBackend, Settings};
 use crate::url::{Endpoint, HostAndPort, HostPort};
 
 /// The longest time that a host may take to answer.
@@ -55,7 +55,7 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     let (blocks, block_bytes) = settings.pool_shape();
     let pool =
         Pool::of(blocks, block_bytes, settings.memory()).map_err(|error| failed(pool_refusal(&error)))?;
-    let busy = (settings.policy == Policy::Busy).then(|| busy.clone());
+    let busy = (settings.policy == BlockPolicy::Busy).then(|| busy.clone());
     let opening = Opening { settings, pool: pool.clone(), clock, busy, place: &place };
     let (mut control, mut address) = (None, None);
     let source: Box<dyn Source> = match settings.url.endpoint() {
@@ -144,15 +144,15 @@ impl Opening<'_> {
         let asked = settings.receive_buffer_bytes.map_or(DATAGRAM_BUFFER_BYTES, |bytes| bytes as usize);
         UdpReceiverSettings {
             backend: match settings.backend {
-                Backend::Auto => ReceiveBackend::Auto,
-                Backend::Recvmmsg => ReceiveBackend::Slots,
-                Backend::Gro => ReceiveBackend::Coalesced,
-                Backend::Ring => ReceiveBackend::Ring,
-                Backend::Xdp => ReceiveBackend::Xdp,
+                DatagramBackend::Auto => Backend::Auto,
+                DatagramBackend::Recvmmsg => Backend::Slots,
+                DatagramBackend::Gro => Backend::Coalesced,
+                DatagramBackend::Ring => Backend::Ring,
+                DatagramBackend::Xdp => Backend::Xdp,
             },
             policy: match settings.policy {
-                Policy::Drop => FullPolicy::Drop,
-                Policy::Hold | Policy::Busy => FullPolicy::Hold,
+                BlockPolicy::Drop => FullPolicy::Drop,
+                BlockPolicy::Hold | BlockPolicy::Busy => FullPolicy::Hold,
             },
             receive_buffer_bytes: asked,
             ..UdpReceiverSettings::new(bind, settings.datagram_bytes as usize)

@@ -16,7 +16,7 @@ use crate::url::SourceUrl;
 /// How datagrams are read from the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Backend {
+pub enum DatagramBackend {
     /// The better of the two, by what is measured while running.
     #[default]
     Auto,
@@ -35,7 +35,7 @@ pub enum Backend {
 /// What happens when no block of memory is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Policy {
+pub enum BlockPolicy {
     /// Stop reading: a stream's sender waits; datagrams gather in the kernel's buffer and are lost there when it is full.
     #[default]
     Hold,
@@ -56,10 +56,10 @@ pub struct Settings {
     pub url: SourceUrl,
     /// How datagrams are read.
     #[serde(default)]
-    pub backend: Backend,
+    pub backend: DatagramBackend,
     /// What happens when no block is free.
     #[serde(default)]
-    pub policy: Policy,
+    pub policy: BlockPolicy,
     /// The kernel's receive buffer to ask for, bytes; without it 64 MiB for datagrams, and the kernel's choice for streams.
     #[serde(default)]
     pub receive_buffer_bytes: Option<u32>,
@@ -116,8 +116,8 @@ impl Settings {
     pub fn new(url: SourceUrl) -> Settings {
         Settings {
             url,
-            backend: Backend::default(),
-            policy: Policy::default(),
+            backend: DatagramBackend::default(),
+            policy: BlockPolicy::default(),
             receive_buffer_bytes: None,
             block_bytes: default_block_bytes(),
             memory_bytes: default_memory_bytes(),

@@ -18,7 +18,7 @@ use super::report::{DirectoryReport, PUBLISHED, Pass, Position, StorageReport, W
 use super::scratch::{FIO_FILE, Scratch};
 use super::site::Site;
 use super::space::{KeepFree, Space};
-use super::transfer::{Access, Policy, TestFile, Written, write_while_reading};
+use super::transfer::{Access, TestFile, WritePolicy, Written, write_while_reading};
 use super::verdict::Verdict;
 use super::{POSITIONS, SCRATCH_DIRECTORY, StorageSettings};
 use crate::host::{HostFiles, kernel_memory};
@@ -183,7 +183,7 @@ struct Measurement<'m> {
 struct Here<'h> {
     site: &'h Site,
     scratch: &'h Scratch,
-    policy: Policy,
+    policy: WritePolicy,
 }
 
 impl Measurement<'_> {
@@ -199,7 +199,7 @@ impl Measurement<'_> {
         let space = Space::of(&site.directory, self.settings.keep_free)?;
         space.allow(&site.directory, FILES_AT_A_TIME * self.settings.whole_file_bytes())?;
         let StorageSettings { sync, batch_bytes, .. } = *self.settings;
-        let policy = Policy { sync, batch_bytes, floor_bytes: space.floor_bytes };
+        let policy = WritePolicy { sync, batch_bytes, floor_bytes: space.floor_bytes };
         let here = Here { site: &site, scratch: &scratch, policy };
         let mut passes = Vec::new();
         for access in &self.settings.accesses {

@@ -57,7 +57,7 @@ impl Access {
 
 /// The policy for writing bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Policy {
+pub(super) struct WritePolicy {
     pub sync: Sync,
     /// With `sync = "batch"`: the number of bytes after which data are forced to the disk.
     pub batch_bytes: u64,
@@ -113,7 +113,7 @@ impl TestFile {
     pub(super) fn write(
         &mut self,
         chunk: &mut Chunk,
-        policy: &Policy,
+        policy: &WritePolicy,
         halts: &[&AtomicBool],
     ) -> Result<Written, StorageError> {
         let mut recorder = RateRecorder::new();
@@ -149,7 +149,7 @@ impl TestFile {
     }
 
     /// Does what the recorder does after a write: begins write-back, or waits for it where the policy asks for it.
-    fn settle(&self, progress: &mut Progress, offset: u64, policy: &Policy) -> Result<(), StorageError> {
+    fn settle(&self, progress: &mut Progress, offset: u64, policy: &WritePolicy) -> Result<(), StorageError> {
         let fresh = offset - progress.begun_to;
         if self.access == Access::Buffered && fresh >= WRITE_BACK_BYTES {
             thalweg_record::begin_write_back(&self.file, progress.begun_to, fresh);
@@ -265,7 +265,7 @@ pub(super) fn write_while_reading(
     fresh: &mut TestFile,
     older: &TestFile,
     (write_chunk, read_chunk): (&mut Chunk, &mut Chunk),
-    policy: &Policy,
+    policy: &WritePolicy,
     stop: &AtomicBool,
 ) -> Result<(Written, Rate), StorageError> {
     let (over, read_failed) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -294,8 +294,8 @@ mod tests {
     const CHUNK: usize = 8 * BLOCK_BYTES;
     const BYTES: u64 = 12 * CHUNK as u64;
 
-    fn policy(sync: Sync) -> Policy {
-        Policy { sync, batch_bytes: 2 * CHUNK as u64, floor_bytes: 0 }
+    fn policy(sync: Sync) -> WritePolicy {
+        WritePolicy { sync, batch_bytes: 2 * CHUNK as u64, floor_bytes: 0 }
     }
 
     fn made(folder: &tempfile::TempDir, name: &str, access: Access, key: u64) -> Option<TestFile> {

@@ -15,7 +15,7 @@ use thalweg_data::{
 };
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
-use thalweg_readout::{Group, GroupSettings, Inputs, Link, Policy, RunClock, pool_refusal};
+use thalweg_readout::{BlockPolicy, Group, GroupSettings, Inputs, Link, RunClock, pool_refusal};
 use thalweg_record::RawReplay;
 
 use super::{Origin, refused};
@@ -103,7 +103,7 @@ fn open_live(
                 link: place.link,
                 boards: place.boards.clone(),
                 stream,
-                drops: !stream && source.endpoint.policy == Policy::Drop,
+                drops: !stream && source.endpoint.policy == BlockPolicy::Drop,
                 counts_frames: !link.framing.wire_counters().is_empty(),
                 block_bytes: plan.block_bytes as u64,
                 pool,
@@ -188,7 +188,7 @@ fn open_recorded(
                 link: place.link,
                 boards: place.boards.clone(),
                 stream,
-                drops: !stream && source.endpoint.policy == Policy::Drop,
+                drops: !stream && source.endpoint.policy == BlockPolicy::Drop,
                 counts_frames: !framing.wire_counters().is_empty(),
                 block_bytes: plan.block_bytes as u64,
                 pool,

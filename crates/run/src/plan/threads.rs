@@ -6,7 +6,7 @@
 //!  received bytes ══► raw                     beside them: compress, emulate
 //! ```
 
-use thalweg_readout::Policy;
+use thalweg_readout::BlockPolicy;
 use thalweg_record::{Compression, Table};
 
 use super::capacity::{BATCHES, EVENT_BATCHES, RAW_BATCHES, SELECTED_BATCHES, TRIGGERS_WAITING};
@@ -212,7 +212,7 @@ fn to_process() -> Ring {
 /// Describes what a reader does that cannot pass a batch on.
 fn when_full(source: &SourceSettings) -> &'static str {
     match (source.endpoint.url.scheme(), source.endpoint.policy) {
-        (_, Policy::Busy) => "it waits; BUSY when its blocks are used up",
+        (_, BlockPolicy::Busy) => "it waits; BUSY when its blocks are used up",
         ("tcp", _) => "it waits, and so does the board",
         ("file" | "pcap", _) => "it waits",
         _ => "it waits; the kernel's buffer overflows, counted",
