@@ -343,7 +343,7 @@ fn damaged(files: &HostFiles, card: &str) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::super::ethtool::{Coalescing, Ring};
     use super::super::tests::host;
     use super::*;
@@ -366,14 +366,17 @@ mod tests {
         assert!(said.is_error() && said.value == "512 packets", "{said:?}");
         assert_eq!(said.command, "ethtool -G eth1 rx 4096");
         let small = DriverSettings { ring: Ok(Ring { packets: 256, most: 256 }), ..driver.clone() };
-        assert_eq!(ring(&small, "eth1").verdict, Verdict::Good, "it cannot have more");
+        assert_eq!(ring(&small, "eth1").verdict, CheckVerdict::Good, "it cannot have more");
         let said = coalescing(&driver, "eth1");
-        assert_eq!((said.verdict, said.value.as_str()), (Verdict::Bad, "rx-usecs 3, rx-frames 0, adaptive"));
-        assert_eq!(offloads(&driver, "eth1").verdict, Verdict::Bad, "segments are joined by the card");
+        assert_eq!(
+            (said.verdict, said.value.as_str()),
+            (CheckVerdict::Bad, "rx-usecs 3, rx-frames 0, adaptive")
+        );
+        assert_eq!(offloads(&driver, "eth1").verdict, CheckVerdict::Bad, "segments are joined by the card");
         let unknown = pause(&driver, "eth1");
         assert_eq!(
             (unknown.verdict, unknown.value.as_str()),
-            (Verdict::Unknown, "unknown: this driver has no such thing")
+            (CheckVerdict::Unknown, "unknown: this driver has no such thing")
         );
     }
 
@@ -397,7 +400,10 @@ mod tests {
         let files = HostFiles::below(root.path());
         assert_eq!(names(&files, &Needs::default()), ["eth1"]);
         let said = mtu(&files, &Needs::default(), "eth1");
-        assert_eq!((said.verdict, said.command.as_str()), (Verdict::Bad, "ip link set dev eth1 mtu 9000"));
+        assert_eq!(
+            (said.verdict, said.command.as_str()),
+            (CheckVerdict::Bad, "ip link set dev eth1 mtu 9000")
+        );
         assert_eq!(place(&files, "eth1").value, "x4 of x8, 8.0 GT/s PCIe of 8.0 GT/s PCIe");
         assert_eq!(link(&files, "eth1").value, "1000 Mb/s, full duplex");
         assert!(link(&files, "eth2").is_error());
@@ -417,10 +423,10 @@ mod tests {
         let bad = found(4, UdpSpread::ByAddresses);
         assert_eq!(
             (bad.verdict, bad.command.as_str()),
-            (Verdict::Bad, "ethtool -N eth0 rx-flow-hash udp4 sdfn")
+            (CheckVerdict::Bad, "ethtool -N eth0 rx-flow-hash udp4 sdfn")
         );
-        assert_eq!(found(4, UdpSpread::ByPorts).verdict, Verdict::Good);
+        assert_eq!(found(4, UdpSpread::ByPorts).verdict, CheckVerdict::Good);
         assert_eq!(found(1, UdpSpread::ByAddresses).value, "one queue takes all");
-        assert_eq!(hashing(&driver(4), "eth0", Err("no".to_owned())).verdict, Verdict::Unknown);
+        assert_eq!(hashing(&driver(4), "eth0", Err("no".to_owned())).verdict, CheckVerdict::Unknown);
     }
 }

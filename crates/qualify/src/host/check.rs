@@ -25,7 +25,7 @@ pub enum Severity {
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// It is as wanted.
     Good,
     /// It is not.
@@ -52,7 +52,7 @@ pub struct Check {
     /// The effect of a bad value.
     pub severity: Severity,
     /// The result of the check.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
     #[serde(skip)]
     #[schemars(skip)]
     pub(super) fix: Option<Fix>,
@@ -69,7 +69,7 @@ impl Check {
             command: String::new(),
             kept_by: String::new(),
             severity,
-            verdict: Verdict::Unknown,
+            verdict: CheckVerdict::Unknown,
             fix: None,
         }
     }
@@ -81,7 +81,7 @@ impl Check {
 
     /// Sets what was found, and whether it will do.
     pub(super) fn found(self, value: impl Into<String>, is_good: bool) -> Check {
-        let verdict = if is_good { Verdict::Good } else { Verdict::Bad };
+        let verdict = if is_good { CheckVerdict::Good } else { CheckVerdict::Bad };
         Check { value: value.into(), verdict, ..self }
     }
 
@@ -92,12 +92,12 @@ impl Check {
 
     /// Why it is not known.
     pub(super) fn unknown(self, why: impl std::fmt::Display) -> Check {
-        Check { value: format!("unknown: {why}"), verdict: Verdict::Unknown, ..self }
+        Check { value: format!("unknown: {why}"), verdict: CheckVerdict::Unknown, ..self }
     }
 
     /// Sets the fix of a bad value.
     pub(super) fn fixed_by(self, fix: Fix) -> Check {
-        if self.verdict != Verdict::Bad {
+        if self.verdict != CheckVerdict::Bad {
             return self;
         }
         Check { command: fix.command(), kept_by: fix.kept_by().to_owned(), fix: Some(fix), ..self }
@@ -105,15 +105,15 @@ impl Check {
 
     /// Returns true if data will be lost.
     pub fn is_error(&self) -> bool {
-        self.verdict == Verdict::Bad && self.severity == Severity::Error
+        self.verdict == CheckVerdict::Bad && self.severity == Severity::Error
     }
 
     /// Its place in a list: the bad ones first, the worst of them in front.
     pub(super) fn urgency(&self) -> (u8, u8) {
         match self.verdict {
-            Verdict::Bad => (0, u8::MAX - self.severity as u8),
-            Verdict::Unknown => (1, 0),
-            Verdict::Good => (2, 0),
+            CheckVerdict::Bad => (0, u8::MAX - self.severity as u8),
+            CheckVerdict::Unknown => (1, 0),
+            CheckVerdict::Good => (2, 0),
         }
     }
 

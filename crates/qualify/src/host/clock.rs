@@ -81,7 +81,7 @@ fn card_clocks(files: &HostFiles) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::*;
 
     #[test]
@@ -90,8 +90,8 @@ mod tests {
         let held = synchronised(Ok((true, 1250)));
         assert_eq!(
             (held.verdict, held.value.as_str()),
-            (Verdict::Good, "synchronised, wrong by 1250 µs at most")
+            (CheckVerdict::Good, "synchronised, wrong by 1250 µs at most")
         );
-        assert_eq!(synchronised(Ok((false, 16_000_000))).verdict, Verdict::Bad);
+        assert_eq!(synchronised(Ok((false, 16_000_000))).verdict, CheckVerdict::Bad);
     }
 }

@@ -129,7 +129,7 @@ fn locked(files: &HostFiles) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::super::tests::host;
     use super::*;
 
@@ -137,10 +137,13 @@ mod tests {
     fn memory_is_held_against_what_the_run_takes() {
         let root = host(&[("/proc/meminfo", "MemTotal:  1000000 kB\nMemAvailable:   60000 kB\n")]);
         let files = HostFiles::below(root.path());
-        assert_eq!(available(&files, &Needs::default()).verdict, Verdict::Good);
+        assert_eq!(available(&files, &Needs::default()).verdict, CheckVerdict::Good);
         let needs = Needs { memory_bytes: Some(64 << 20), ..Needs::default() };
         assert!(available(&files, &needs).is_error());
-        assert_eq!(available(&HostFiles::below(&root.path().join("none")), &needs).verdict, Verdict::Unknown);
+        assert_eq!(
+            available(&HostFiles::below(&root.path().join("none")), &needs).verdict,
+            CheckVerdict::Unknown
+        );
     }
 
     #[test]
@@ -153,7 +156,7 @@ mod tests {
         let found = dirty(&HostFiles::below(root.path()));
         assert_eq!(
             (found.verdict, found.command.as_str()),
-            (Verdict::Bad, "sysctl -w vm.dirty_bytes=2147483648")
+            (CheckVerdict::Bad, "sysctl -w vm.dirty_bytes=2147483648")
         );
         assert_eq!(found.value, "20 % of the memory: 19.1 GiB");
     }
@@ -168,7 +171,7 @@ mod tests {
         let found = huge_pages(&files, &Needs::default());
         assert_eq!(
             (found.verdict, found.value.as_str()),
-            (Verdict::Unknown, "6 MiB reserved and free; without reservation: madvise")
+            (CheckVerdict::Unknown, "6 MiB reserved and free; without reservation: madvise")
         );
         let needs = Needs { huge_page_bytes: 8 << 20, ..Needs::default() };
         let found = huge_pages(&files, &needs);

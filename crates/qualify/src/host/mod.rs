@@ -27,7 +27,7 @@ mod storage;
 mod sysctl;
 mod tracking;
 
-pub use check::{Check, Severity, Verdict};
+pub use check::{Check, CheckVerdict, Severity};
 pub use clock::ClockState;
 pub use counters::{Counter, LossCounters, losses_in_words};
 pub use fix::{Fix, FixError, SYSCTL_FILE};
@@ -99,7 +99,7 @@ mod tests {
         ) {
             // These ask the system itself, and no file.
             let asks_system = ["stall of a reader", "time synchronisation"].contains(&check.name.as_str());
-            assert!(asks_system || check.verdict == Verdict::Unknown, "{check:?}");
+            assert!(asks_system || check.verdict == CheckVerdict::Unknown, "{check:?}");
         }
     }
 
@@ -109,7 +109,8 @@ mod tests {
         assert!(found.len() > 25, "{found:#?}");
         for check in &found {
             assert!(!check.name.is_empty() && !check.value.is_empty() && !check.why.is_empty(), "{check:?}");
-            let is_held_against_something = check.verdict == Verdict::Unknown || !check.wanted.is_empty();
+            let is_held_against_something =
+                check.verdict == CheckVerdict::Unknown || !check.wanted.is_empty();
             assert!(is_held_against_something, "{check:?}");
             assert_eq!(check.command.is_empty(), check.fix().is_none(), "{check:?}");
         }

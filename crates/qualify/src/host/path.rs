@@ -48,7 +48,7 @@ fn check(board: IpAddr, payload_bytes: usize, answer: PathAnswer) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::*;
 
     #[test]
@@ -57,6 +57,9 @@ mod tests {
         assert!(check(board, 8972, PathAnswer::Swallowed).is_error());
         let silent = std::io::Error::new(std::io::ErrorKind::TimedOut, "nobody answers");
         let unknown = check(board, 8972, PathAnswer::Unknown(silent));
-        assert_eq!((unknown.verdict, unknown.value.as_str()), (Verdict::Unknown, "unknown: nobody answers"));
+        assert_eq!(
+            (unknown.verdict, unknown.value.as_str()),
+            (CheckVerdict::Unknown, "unknown: nobody answers")
+        );
     }
 }

@@ -189,7 +189,7 @@ fn version(release: &str) -> Option<(u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::super::tests::host;
     use super::*;
 
@@ -201,21 +201,21 @@ mod tests {
             ("/sys/devices/system/cpu/cpufreq/scaling_governor", "no core's"),
         ]);
         let found = governor(&HostFiles::below(root.path()));
-        assert_eq!((found.verdict, found.value.as_str()), (Verdict::Bad, "performance, powersave"));
+        assert_eq!((found.verdict, found.value.as_str()), (CheckVerdict::Bad, "performance, powersave"));
         assert_eq!(found.command, "cpupower frequency-set -g performance");
-        assert_eq!(governor(&HostFiles::below(&root.path().join("none"))).verdict, Verdict::Unknown);
+        assert_eq!(governor(&HostFiles::below(&root.path().join("none"))).verdict, CheckVerdict::Unknown);
     }
 
     #[test]
     fn kernels_that_starve_their_own_threads_are_known_by_their_number() {
         for (release, autogroup, verdict) in [
-            ("6.12.9-1-amd64", "1", Verdict::Good),
-            ("6.12.10", "1", Verdict::Bad),
-            ("6.18.44-fc", "1", Verdict::Bad),
-            ("6.18.44-fc", "0", Verdict::Good),
-            ("6.18.45", "1", Verdict::Good),
-            ("7.0-rc1", "1", Verdict::Good),
-            ("a kernel", "1", Verdict::Unknown),
+            ("6.12.9-1-amd64", "1", CheckVerdict::Good),
+            ("6.12.10", "1", CheckVerdict::Bad),
+            ("6.18.44-fc", "1", CheckVerdict::Bad),
+            ("6.18.44-fc", "0", CheckVerdict::Good),
+            ("6.18.45", "1", CheckVerdict::Good),
+            ("7.0-rc1", "1", CheckVerdict::Good),
+            ("a kernel", "1", CheckVerdict::Unknown),
         ] {
             let root = host(&[
                 ("/proc/sys/kernel/osrelease", release),

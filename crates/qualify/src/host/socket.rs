@@ -148,19 +148,19 @@ fn listen_backlog(files: &HostFiles) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::*;
 
     #[test]
     fn a_small_receive_buffer_comes_with_the_command_that_helps() {
         let found = receive_buffer(64 << 20, Ok(212_992), false);
-        assert_eq!((found.verdict, found.value.as_str()), (Verdict::Bad, "212992"));
+        assert_eq!((found.verdict, found.value.as_str()), (CheckVerdict::Bad, "212992"));
         assert_eq!(found.command, "sysctl -w net.core.rmem_max=67108864");
         assert!(found.is_error() && found.kept_by.contains("sysctl.d"));
-        assert_eq!(receive_buffer(64 << 20, Ok(212_992), true).verdict, Verdict::Good);
+        assert_eq!(receive_buffer(64 << 20, Ok(212_992), true).verdict, CheckVerdict::Good);
         assert_eq!(receive_buffer(1 << 17, Ok(212_992), false).command, "");
         let unknown = receive_buffer(1, Err(Unread::Missing("/proc/x".into())), false);
-        assert_eq!(unknown.verdict, Verdict::Unknown);
+        assert_eq!(unknown.verdict, CheckVerdict::Unknown);
         assert!(unknown.value.starts_with("unknown: /proc/x is not there"), "{}", unknown.value);
         assert!(has_capability("Name:\tx\nCapEff:\t0000000000001000\n", CAP_NET_ADMIN));
         assert!(!has_capability("CapEff:\t0000000000000fff\n", CAP_NET_ADMIN));
@@ -172,11 +172,11 @@ mod tests {
         let needs = Needs { socket_bytes_per_s: Some(1.024e9), ..Needs::default() };
         // A million datagrams a second, 58 254 of them in what 64 MiB grant.
         let found = stall(&needs, Ok(128 << 20));
-        assert_eq!(found.verdict, Verdict::Good);
+        assert_eq!(found.verdict, CheckVerdict::Good);
         assert!(found.value.starts_with("58.0 ms at 1024.0 MB/s: 57977 datagrams"), "{}", found.value);
         let short = stall(&needs, Ok(425_984));
-        assert!(short.verdict == Verdict::Bad && short.value.starts_with("0.2 ms"), "{}", short.value);
+        assert!(short.verdict == CheckVerdict::Bad && short.value.starts_with("0.2 ms"), "{}", short.value);
         assert_eq!(short.command, "sysctl -w net.core.rmem_max=67108864");
-        assert_eq!(stall(&Needs::default(), Ok(1 << 20)).verdict, Verdict::Unknown, "no rate is said");
+        assert_eq!(stall(&Needs::default(), Ok(1 << 20)).verdict, CheckVerdict::Unknown, "no rate is said");
     }
 }

@@ -77,15 +77,18 @@ fn mounted<'m>(mounts: &'m str, directory: &Path) -> Option<(&'m str, &'m str)> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::*;
 
     #[test]
     fn a_disk_is_held_against_what_is_recorded() {
         let check = || Check::of("disk", Severity::Error, "");
         let short = lasts(check(), 2_500_000_000, Some(625.0));
-        assert!(short.verdict == Verdict::Bad && short.value == "2.5 GB free, for 10 minutes", "{short:?}");
-        assert_eq!(lasts(check(), 2_500_000_000, None).verdict, Verdict::Unknown);
+        assert!(
+            short.verdict == CheckVerdict::Bad && short.value == "2.5 GB free, for 10 minutes",
+            "{short:?}"
+        );
+        assert_eq!(lasts(check(), 2_500_000_000, None).verdict, CheckVerdict::Unknown);
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn check(files: &HostFiles) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::check::Verdict;
+    use super::super::check::CheckVerdict;
     use super::super::tests::host;
     use super::*;
 
@@ -44,7 +44,7 @@ mod tests {
             ]);
             check(&HostFiles::below(root.path()))
         };
-        assert_eq!((tracked("12").verdict, tracked("600").verdict), (Verdict::Good, Verdict::Bad));
+        assert_eq!((tracked("12").verdict, tracked("600").verdict), (CheckVerdict::Good, CheckVerdict::Bad));
         assert_eq!(tracked("12").value, "12 flows of 1000 in this network namespace");
         let root = host(&[("/proc/sys/net/core/rmem_max", "1")]);
         assert!(check(&HostFiles::below(root.path())).value.starts_with("none"));

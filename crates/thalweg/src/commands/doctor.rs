@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 
 use anyhow::anyhow;
 use serde::Serialize;
-use thalweg_qualify::host::{Check, Fix, HostFiles, Needs, Probe, SYSCTL_FILE, Severity, Verdict, checks};
+use thalweg_qualify::host::{
+    Check, CheckVerdict, Fix, HostFiles, Needs, Probe, SYSCTL_FILE, Severity, checks,
+};
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
 
@@ -103,10 +105,13 @@ fn apply(fix: &Fix) -> Applied {
 impl Report {
     fn of(checks: Vec<Check>, applied: Vec<Applied>) -> Report {
         let bad = |severity| {
-            checks.iter().filter(|check| check.verdict == Verdict::Bad && check.severity == severity).count()
+            checks
+                .iter()
+                .filter(|check| check.verdict == CheckVerdict::Bad && check.severity == severity)
+                .count()
         };
         let (errors, warnings) = (bad(Severity::Error), bad(Severity::Warning));
-        let unknown = checks.iter().filter(|check| check.verdict == Verdict::Unknown).count();
+        let unknown = checks.iter().filter(|check| check.verdict == CheckVerdict::Unknown).count();
         Report { checks, applied, errors, warnings, unknown }
     }
 
@@ -115,7 +120,7 @@ impl Report {
         let shown = self
             .checks
             .iter()
-            .filter(|check| options.all || check.verdict == Verdict::Bad || is_noted(check));
+            .filter(|check| options.all || check.verdict == CheckVerdict::Bad || is_noted(check));
         for check in shown {
             let _ = writeln!(text, "{}", line(check));
         }
@@ -123,7 +128,7 @@ impl Report {
             text += &self.fix_words(options.apply);
         }
         let all = self.checks.len();
-        let good = self.checks.iter().filter(|check| check.verdict == Verdict::Good).count();
+        let good = self.checks.iter().filter(|check| check.verdict == CheckVerdict::Good).count();
         let hidden = if options.all { "" } else { "; --all prints these, too" };
         let _ = write!(
             text,
@@ -160,25 +165,25 @@ impl Report {
 
 /// Values that were read and are compared with nothing are worth a line; values that could not be read are not.
 fn is_noted(check: &Check) -> bool {
-    check.verdict == Verdict::Unknown
+    check.verdict == CheckVerdict::Unknown
         && !check.value.starts_with("unknown")
         && check.severity > Severity::Information
 }
 
 fn line(check: &Check) -> String {
     let sign = match (check.verdict, check.severity) {
-        (Verdict::Bad, Severity::Error) => "✗ LOSES DATA",
-        (Verdict::Bad, Severity::Warning) => "▲ warning",
-        (Verdict::Bad, Severity::Information) => "· better",
-        (Verdict::Unknown, _) => "○ no verdict",
-        (Verdict::Good, _) => "● good",
+        (CheckVerdict::Bad, Severity::Error) => "✗ LOSES DATA",
+        (CheckVerdict::Bad, Severity::Warning) => "▲ warning",
+        (CheckVerdict::Bad, Severity::Information) => "· better",
+        (CheckVerdict::Unknown, _) => "○ no verdict",
+        (CheckVerdict::Good, _) => "● good",
     };
     let Check { name, value, wanted, why, command, .. } = check;
     let mut text = format!("{sign:<13} {name}: {value}");
-    if check.verdict != Verdict::Good && !wanted.is_empty() {
+    if check.verdict != CheckVerdict::Good && !wanted.is_empty() {
         let _ = write!(text, "\n              wanted: {wanted}");
     }
-    if check.verdict == Verdict::Bad {
+    if check.verdict == CheckVerdict::Bad {
         let _ = write!(text, "\n              why: {why}");
     }
     if !command.is_empty() {
