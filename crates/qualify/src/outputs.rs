@@ -21,7 +21,7 @@ const OWN_FROM: f64 = 0.9;
 /// The verdict of two maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum OutputBuffers {
     /// Each output has a buffer of its own.
     Own,
     /// Outputs share a buffer.
@@ -30,13 +30,13 @@ pub enum Verdict {
     Undecided,
 }
 
-impl Verdict {
+impl OutputBuffers {
     /// Describes the verdict.
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Own => "each output has a buffer of its own",
-            Verdict::Shared => "outputs share a buffer",
-            Verdict::Undecided => "undecided",
+            OutputBuffers::Own => "each output has a buffer of its own",
+            OutputBuffers::Shared => "outputs share a buffer",
+            OutputBuffers::Undecided => "undecided",
         }
     }
 }
@@ -49,7 +49,7 @@ pub struct Comparison {
     /// The lower and upper bound, by the ends of both intervals of 95 %.
     pub ratio_interval: [f64; 2],
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: OutputBuffers,
 }
 
 /// Compares the depth of an output in two maps.
@@ -57,9 +57,9 @@ pub fn compare(alone: &Fit, together: &Fit) -> Comparison {
     let ([alone_low, alone_high], [low, high]) = (alone.depth_interval_bytes, together.depth_interval_bytes);
     let ratio_interval = [low / alone_high, high / alone_low];
     let verdict = match ratio_interval {
-        [low, _] if (OWN_FROM..=1.0 / OWN_FROM).contains(&low) => Verdict::Own,
-        [_, high] if high < OWN_FROM => Verdict::Shared,
-        _ => Verdict::Undecided,
+        [low, _] if (OWN_FROM..=1.0 / OWN_FROM).contains(&low) => OutputBuffers::Own,
+        [_, high] if high < OWN_FROM => OutputBuffers::Shared,
+        _ => OutputBuffers::Undecided,
     };
     Comparison { ratio: together.depth_bytes / alone.depth_bytes, ratio_interval, verdict }
 }
@@ -108,12 +108,12 @@ pub fn map(
 fn undecided(comparison: &Comparison) -> String {
     let [low, high] = comparison.ratio_interval;
     match comparison.verdict {
-        Verdict::Own | Verdict::Shared => String::new(),
-        Verdict::Undecided if low > 1.0 / OWN_FROM => {
+        OutputBuffers::Own | OutputBuffers::Shared => String::new(),
+        OutputBuffers::Undecided if low > 1.0 / OWN_FROM => {
             "an output holds more beside another one than alone, which no buffer does; measure again"
                 .to_owned()
         }
-        Verdict::Undecided => format!(
+        OutputBuffers::Undecided => format!(
             "the depth of an output beside the other one is {low:.2} to {high:.2} of that alone, which allows both; use more columns, or a quieter host"
         ),
     }
@@ -146,7 +146,7 @@ mod tests {
             let depth_bytes = 800e3 + 50e3 * seed as f64;
             let of = |outputs| fitted(Buffers::OfOutputs { depth_bytes, outputs }, seed + u64::from(outputs));
             let found = compare(&of(1), &of(2));
-            assert_eq!(found.verdict, Verdict::Shared, "{found:?}");
+            assert_eq!(found.verdict, OutputBuffers::Shared, "{found:?}");
             assert!((found.ratio - 0.5).abs() < 0.02, "{found:?}");
             assert_eq!(undecided(&found), "");
         }
@@ -157,7 +157,7 @@ mod tests {
         for seed in 0..2 {
             let of = |seed| fitted(Buffers::Shared { depth_bytes: 800e3 }, seed);
             let found = compare(&of(seed), &of(seed + 7));
-            assert_eq!(found.verdict, Verdict::Own, "{found:?}");
+            assert_eq!(found.verdict, OutputBuffers::Own, "{found:?}");
             assert!(found.ratio_interval[0] <= 1.0 && 1.0 <= found.ratio_interval[1], "{found:?}");
         }
     }
@@ -167,10 +167,10 @@ mod tests {
         let known = fitted(Buffers::Shared { depth_bytes: 800e3 }, 1);
         let with = |low: f64, high: f64| Fit { depth_interval_bytes: [low, high], ..known.clone() };
         let wide = compare(&with(780e3, 820e3), &with(600e3, 820e3));
-        assert_eq!(wide.verdict, Verdict::Undecided);
+        assert_eq!(wide.verdict, OutputBuffers::Undecided);
         assert!(undecided(&wide).contains("0.73 to 1.05 of that alone"), "{}", undecided(&wide));
         let more = compare(&with(780e3, 820e3), &with(1.2e6, 1.3e6));
-        assert_eq!(more.verdict, Verdict::Undecided);
+        assert_eq!(more.verdict, OutputBuffers::Undecided);
         assert!(undecided(&more).contains("holds more beside another one"));
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The judgement of a measured value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ValueVerdict {
     /// It is.
     Passes(String),
     /// It is not, or it is not known, and why.
@@ -39,7 +39,7 @@ pub struct Report {
     /// The name of the measurement.
     pub title: String,
     /// The judgement of its result.
-    pub verdict: Verdict,
+    pub verdict: ValueVerdict,
     /// Parameters and results, name and value.
     pub facts: Vec<(String, String)>,
     /// Pictures, each with what it shows, as SVG.
@@ -72,13 +72,13 @@ impl Report {
     /// The page. `made_by` says with what and where it was measured.
     pub fn html(&self, made_by: &[(String, String)]) -> String {
         let (class, word, said) = match &self.verdict {
-            Verdict::Passes(said) => ("passes", "<b>passes</b>", said),
-            Verdict::Fails(said) => ("fails", "<b>does not pass</b>", said),
-            Verdict::Found(said) => ("found", "", said),
-            Verdict::Measuring(said) => ("measuring", "<b>measuring …</b>", said),
+            ValueVerdict::Passes(said) => ("passes", "<b>passes</b>", said),
+            ValueVerdict::Fails(said) => ("fails", "<b>does not pass</b>", said),
+            ValueVerdict::Found(said) => ("found", "", said),
+            ValueVerdict::Measuring(said) => ("measuring", "<b>measuring …</b>", said),
         };
         let refresh = match self.verdict {
-            Verdict::Measuring(_) => "<meta http-equiv=\"refresh\" content=\"1\">",
+            ValueVerdict::Measuring(_) => "<meta http-equiv=\"refresh\" content=\"1\">",
             _ => "",
         };
         let title = escaped(&self.title);
@@ -162,7 +162,7 @@ fn percent_encoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn report(verdict: Verdict) -> Report {
+    fn report(verdict: ValueVerdict) -> Report {
         Report {
             title: "Buffer <of> a switch".to_owned(),
             verdict,
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_page_holds_everything_and_nothing_of_it_is_read_as_markup() {
         let made_by = [("version".to_owned(), "0.1".to_owned())];
-        let page = report(Verdict::Fails("too <small>".to_owned())).html(&made_by);
+        let page = report(ValueVerdict::Fails("too <small>".to_owned())).html(&made_by);
         for held in [
             "Buffer &lt;of&gt; a switch",
             "does not pass</b>too &lt;small&gt;",
@@ -197,14 +197,14 @@ mod tests {
             !page.contains("refresh") && !page.contains("http://") && !page.contains("<script"),
             "{page}"
         );
-        assert!(report(Verdict::Measuring(String::new())).html(&made_by).contains("refresh"));
+        assert!(report(ValueVerdict::Measuring(String::new())).html(&made_by).contains("refresh"));
     }
 
     #[test]
     fn a_page_is_replaced_as_a_whole_and_leaves_no_part_behind() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("map.html");
-        for verdict in [Verdict::Measuring("1".to_owned()), Verdict::Passes("2".to_owned())] {
+        for verdict in [ValueVerdict::Measuring("1".to_owned()), ValueVerdict::Passes("2".to_owned())] {
             report(verdict).write(&file, &[]).expect("written");
         }
         assert!(std::fs::read_to_string(&file).expect("there").contains("passes</b>2"));

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::rig::{FlowControl, RateSource, Rig, RigError, StartSkew};
 use crate::switch::burst::{Edge, Queue};
 use crate::switch::fit::{Buffering, Fit, Trial, fit};
-use crate::switch::model::{Comparison, Verdict, compare};
+use crate::switch::model::{BufferVerdict, Comparison, compare};
 use crate::switch::search::{Column, End, Search, Settings as SearchSettings};
 use crate::testbed::TestbedSettings;
 use crate::trial::{Judged, Schedule};
@@ -287,9 +287,9 @@ impl Watershed {
         }
         let comparison = compare(trials).map_err(|error| error.to_string())?;
         let chosen = match comparison.verdict {
-            Verdict::Shared => comparison.shared.clone(),
-            Verdict::PerSource => comparison.per_source.clone(),
-            Verdict::Undecided => None,
+            BufferVerdict::Shared => comparison.shared.clone(),
+            BufferVerdict::PerSource => comparison.per_source.clone(),
+            BufferVerdict::Undecided => None,
         };
         self.model = Some(comparison);
         chosen.ok_or_else(|| {

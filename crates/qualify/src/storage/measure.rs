@@ -19,7 +19,7 @@ use super::scratch::{FIO_FILE, Scratch};
 use super::site::Site;
 use super::space::{KeepFree, Space};
 use super::transfer::{Access, TestFile, WritePolicy, Written, write_while_reading};
-use super::verdict::Verdict;
+use super::verdict::StorageVerdict;
 use super::{POSITIONS, SCRATCH_DIRECTORY, StorageSettings};
 use crate::host::{HostFiles, kernel_memory};
 
@@ -229,7 +229,7 @@ impl Measurement<'_> {
             verdict: None,
             remarks,
         };
-        report.verdict = self.settings.needs_bytes_per_s.and_then(|needs| Verdict::of(&report, needs));
+        report.verdict = self.settings.needs_bytes_per_s.and_then(|needs| StorageVerdict::of(&report, needs));
         Ok(report)
     }
 

@@ -8,7 +8,7 @@
 //!  Scratch (locked, removed at its end) ─► files ─► write, read, both at once; buffered, direct ─► Rate over time
 //!                                              └──► ten that fill what is free, FIEMAP ─► Rate by position
 //!                                              └──► fio, where it is installed
-//!  Rate ─► Verdict against what the plan needs ─► StorageReport
+//!  Rate ─► StorageVerdict against what the plan needs ─► StorageReport
 //! ```
 //! There is no baseline of memory beside: bytes of this pattern go to `/dev/null` without being touched, so its rate is that of system calls and
 //! says nothing of a disk. `fio` is the baseline.
@@ -42,7 +42,7 @@ pub use series::{Fall, Rate};
 pub use site::Site;
 pub use space::KeepFree;
 pub use transfer::Access;
-pub use verdict::{Judgement, Verdict};
+pub use verdict::{Judgement, StorageVerdict};
 
 /// Files that fill what is free, with `fill`.
 pub const POSITIONS: u32 = 10;

@@ -5,7 +5,7 @@
 //!                 ├ DirectoryReport … ─┬ Site, Pass …: Rate over time
 //!                 │                    ├ Position …: Rate by position on the device
 //!                 │                    ├ FioRate …
-//!                 │                    └ Verdict
+//!                 │                    └ StorageVerdict
 //!                 └ published figures of another machine
 //! ```
 
@@ -18,7 +18,7 @@ use super::kernel::Placement;
 use super::series::Rate;
 use super::site::Site;
 use super::transfer::Access;
-use super::verdict::Verdict;
+use super::verdict::StorageVerdict;
 
 /// Everything.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -67,7 +67,7 @@ pub struct DirectoryReport {
     /// The results of `fio`; empty where it was not asked for.
     pub fio: Vec<FioRate>,
     /// Against what the plan needs.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<StorageVerdict>,
     /// Remarks on these figures.
     pub remarks: Vec<String>,
 }

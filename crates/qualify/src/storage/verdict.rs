@@ -28,7 +28,7 @@ pub enum Judgement {
 
 /// The verdict for a planned run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Verdict {
+pub struct StorageVerdict {
     /// The rate that the plan needs, bytes per second.
     pub needs_bytes_per_s: f64,
     /// The rate that the disk sustains while it is written alone, bytes per second; with `--fill`, at its slowest position.
@@ -45,9 +45,9 @@ pub struct Verdict {
     pub words: String,
 }
 
-impl Verdict {
+impl StorageVerdict {
     /// Judges what was measured; `None` where nothing was written.
-    pub(super) fn of(report: &DirectoryReport, needs_bytes_per_s: f64) -> Option<Verdict> {
+    pub(super) fn of(report: &DirectoryReport, needs_bytes_per_s: f64) -> Option<StorageVerdict> {
         let written = |work: Work, access: Access| {
             let is = |pass: &&Pass| pass.work == work && pass.access == access;
             report.passes.iter().filter(is).find_map(|pass| Some((pass, pass.write.as_ref()?)))
@@ -69,7 +69,7 @@ impl Verdict {
 }
 
 /// Judges by the slowest of several rates.
-fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> Verdict {
+fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> StorageVerdict {
     let sustains = rates.iter().map(|rate| rate.bytes_per_s).fold(f64::INFINITY, f64::min);
     let lowest = rates.iter().filter_map(|rate| rate.lowest_second_bytes_per_s).reduce(f64::min);
     let waiting = rates.iter().map(|rate| rate.waiting_bytes(needs)).fold(0.0, f64::max);
@@ -101,7 +101,7 @@ fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> Verdict {
         rate(sustains),
         rate(needs)
     );
-    Verdict {
+    StorageVerdict {
         needs_bytes_per_s: needs,
         sustains_bytes_per_s: sustains,
         lowest_second_bytes_per_s: lowest,

@@ -20,7 +20,7 @@ const DECIDED: f64 = 10.0;
 /// The model that the trials favour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum BufferVerdict {
     /// One buffer that all inputs share.
     Shared,
     /// A queue per input.
@@ -33,7 +33,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// The model.
-    pub verdict: Verdict,
+    pub verdict: BufferVerdict,
     /// Log likelihood of the shared buffer minus that of queues per input; `None` when one of them is no queue at all.
     pub log_likelihood_difference: Option<f64>,
     /// The shared buffer; `None` when no such buffer fits.
@@ -50,14 +50,14 @@ pub fn compare(trials: &[Trial]) -> Result<Comparison, FitError> {
     let fits = (fit_as(trials, Buffering::Shared), fit_as(trials, Buffering::PerSource));
     let (verdict, log_likelihood_difference) = match &fits {
         (Err(error), Err(_)) => return Err(error.clone()),
-        (Ok(_), Err(_)) => (Verdict::Shared, None),
-        (Err(_), Ok(_)) => (Verdict::PerSource, None),
+        (Ok(_), Err(_)) => (BufferVerdict::Shared, None),
+        (Err(_), Ok(_)) => (BufferVerdict::PerSource, None),
         (Ok(shared), Ok(per_source)) => {
             let difference = shared.log_likelihood - per_source.log_likelihood;
             let verdict = match difference {
-                shared if shared > DECIDED => Verdict::Shared,
-                per_source if per_source < -DECIDED => Verdict::PerSource,
-                _ => Verdict::Undecided,
+                shared if shared > DECIDED => BufferVerdict::Shared,
+                per_source if per_source < -DECIDED => BufferVerdict::PerSource,
+                _ => BufferVerdict::Undecided,
             };
             (verdict, Some(difference))
         }
@@ -99,7 +99,7 @@ mod tests {
         for seed in 0..2 {
             let depth_bytes = 800e3 + 50e3 * seed as f64;
             let found = compare(&swept(Buffers::Shared { depth_bytes }, &[8, 16, 32], seed)).expect("fits");
-            assert_eq!(found.verdict, Verdict::Shared, "{found:?}");
+            assert_eq!(found.verdict, BufferVerdict::Shared, "{found:?}");
             let fit = found.shared.expect("fits");
             assert!((fit.depth_bytes / (depth_bytes + 5e3) - 1.0).abs() < 0.02, "{fit:?}");
             assert!((fit.rate_bytes_per_s / RATE_BYTES_PER_S - 1.0).abs() < 0.01, "{fit:?}");
@@ -112,7 +112,7 @@ mod tests {
             let depth_bytes = 60e3 + 10e3 * seed as f64;
             let found =
                 compare(&swept(Buffers::PerSource { depth_bytes }, &[8, 16, 32], seed)).expect("fits");
-            assert_eq!(found.verdict, Verdict::PerSource, "{found:?}");
+            assert_eq!(found.verdict, BufferVerdict::PerSource, "{found:?}");
             let fit = found.per_source.expect("fits");
             assert!((fit.depth_bytes / depth_bytes - 1.0).abs() < 0.02, "{fit:?}");
             assert!((fit.rate_bytes_per_s / RATE_BYTES_PER_S - 1.0).abs() < 0.01, "{fit:?}");
@@ -126,7 +126,7 @@ mod tests {
             let buffers = Buffers::PerInput { depth_bytes, stacking: 3 };
             let trials = swept(buffers, &[6, 15, 30], seed);
             let found = compare(&trials).expect("fits");
-            assert_eq!(found.verdict, Verdict::PerSource, "{found:?}");
+            assert_eq!(found.verdict, BufferVerdict::PerSource, "{found:?}");
             let fit = found.per_source.expect("fits");
             assert!((fit.depth_bytes / depth_bytes - 1.0).abs() < 0.02, "{fit:?}");
             assert!((fit.rate_bytes_per_s / RATE_BYTES_PER_S - 1.0).abs() < 0.01, "{fit:?}");
@@ -142,7 +142,7 @@ mod tests {
     fn one_number_of_ports_decides_nothing() {
         for buffers in [Buffers::Shared { depth_bytes: 1e6 }, Buffers::PerSource { depth_bytes: 62e3 }] {
             let found = compare(&swept(buffers, &[16], 1)).expect("fits");
-            assert_eq!(found.verdict, Verdict::Undecided, "{found:?}");
+            assert_eq!(found.verdict, BufferVerdict::Undecided, "{found:?}");
             assert!(found.log_likelihood_difference.is_some_and(|difference| difference.abs() < 1.0));
         }
     }

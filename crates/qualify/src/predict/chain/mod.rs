@@ -15,7 +15,7 @@ mod source;
 pub mod sweep;
 
 pub use network::{Build, Disk, Host, Link, Network, NetworkError, StatedSource, Switch};
-pub use prediction::{ChainPrediction, HopPrediction, HopSimulated, Verdict};
+pub use prediction::{ChainPrediction, HopPrediction, HopSimulated, TriggerLimit};
 pub use source::{Carrier, Emission, Source};
 
 use thalweg_frontend::trigger::{Settings, SettingsError};

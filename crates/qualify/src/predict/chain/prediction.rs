@@ -9,7 +9,7 @@ use super::{Chain, Emission};
 /// The limit of the triggers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum TriggerLimit {
     /// The rate of a hop: it is asked for more than it carries.
     Rate,
     /// The depth of a hop: it carries the mean rate, and loses groups of triggers.
@@ -86,7 +86,7 @@ pub struct ChainPrediction {
     /// The factor by which all rates can be multiplied until it is.
     pub saturates_at_factor: Option<f64>,
     /// The limit at these rates, and where it is.
-    pub limited_by: Verdict,
+    pub limited_by: TriggerLimit,
     /// The hop that limits.
     pub limited_at: Option<&'static str>,
     /// Triggers that were simulated; 0 where no source is triggered.
@@ -132,9 +132,9 @@ pub(super) fn of(chain: &Chain, outcome: &Outcome) -> ChainPrediction {
     let loser = hops.iter().filter(|hop| lost(hop) > 0).max_by_key(|hop| lost(hop)).map(|hop| hop.name);
     // Rounding makes 1 out of what is exactly the limit.
     let (limited_by, limited_at) = match (first, factor, loser) {
-        (Some(first), Some(factor), _) if factor < 1.0 - 1e-9 => (Verdict::Rate, Some(first.name)),
-        (_, _, Some(loser)) => (Verdict::Depth, Some(loser)),
-        _ => (Verdict::None, None),
+        (Some(first), Some(factor), _) if factor < 1.0 - 1e-9 => (TriggerLimit::Rate, Some(first.name)),
+        (_, _, Some(loser)) => (TriggerLimit::Depth, Some(loser)),
+        _ => (TriggerLimit::None, None),
     };
     let all_lost: u64 = hops.iter().map(lost).sum();
     let is_triggered = chain.sources.iter().all(|source| source.emission == Emission::Triggered);

@@ -72,7 +72,7 @@ fn an_overloaded_hop_loses_what_it_cannot_carry_and_spares_those_behind_it() {
     let mut plan = camera(40_000.0);
     plan.network.build.kept = None;
     let predicted = predict(&plan, 100_000);
-    assert_eq!((predicted.limited_by, predicted.limited_at), (Verdict::Rate, Some("disk")));
+    assert_eq!((predicted.limited_by, predicted.limited_at), (TriggerLimit::Rate, Some("disk")));
     for name in ["switch output", "host socket", "builder", "disk"] {
         let hop = predicted.hop(name).expect("it is there");
         let expected = hop.full_probability.expect("saturated, or behind a slower one");
@@ -100,7 +100,7 @@ fn what_is_not_known_is_not_predicted_and_named() {
     let mut plan = plan(poisson(1000.0), vec![triggered(265, 1000)]);
     let predicted = predict(&plan, 1000);
     assert!(predicted.hops.iter().all(|hop| !hop.is_predicted && hop.simulated.is_none()), "{predicted:#?}");
-    assert_eq!((predicted.bottleneck, predicted.limited_by), (None, Verdict::None));
+    assert_eq!((predicted.bottleneck, predicted.limited_by), (None, TriggerLimit::None));
     let switch = predicted.hop("switch output").expect("it is there");
     assert_eq!(switch.unknown, ["[switch] output_rate", "[switch] depth"]);
     // A rate alone gives a load, and the depth that is needed.
@@ -123,7 +123,7 @@ fn streams_lose_nothing_and_wait() {
     assert!(builder.utilisation.is_some_and(|load| load > 3.0), "{builder:#?}");
     let seen = builder.simulated.as_ref().expect("its rate is known");
     assert!(seen.lost_frames == 0 && seen.held_back_frames > 0, "{seen:?}");
-    assert_eq!((seen.frames_out, predicted.limited_by), (seen.frames_in, Verdict::Rate));
+    assert_eq!((seen.frames_out, predicted.limited_by), (seen.frames_in, TriggerLimit::Rate));
     assert_eq!(builder.full_probability, None);
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use thalweg_qualify::predict::chain::sweep::{Swept, SweptPoint};
-use thalweg_qualify::predict::chain::{ChainPrediction, HopPrediction, Verdict};
+use thalweg_qualify::predict::chain::{ChainPrediction, HopPrediction, TriggerLimit};
 use thalweg_qualify::predict::published::{Figure, Reproduction};
 
 use super::seconds;
@@ -89,8 +89,8 @@ fn at(rate_hz: Option<f64>, factor: f64) -> String {
 
 fn verdict(p: &ChainPrediction) -> String {
     match (p.limited_by, p.limited_at) {
-        (Verdict::Rate, Some(name)) => format!("{name}: it is asked for more than it carries"),
-        (Verdict::Depth, Some(name)) => {
+        (TriggerLimit::Rate, Some(name)) => format!("{name}: it is asked for more than it carries"),
+        (TriggerLimit::Depth, Some(name)) => {
             format!("the depth of {name}: the mean rate fits, and groups of frames do not")
         }
         _ if p.bottleneck.is_none() => "not known".to_owned(),

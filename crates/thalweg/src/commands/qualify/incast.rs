@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use thalweg_qualify::incast::{self, Incast, PortsPoint};
-use thalweg_qualify::report::{Report, Table, Verdict};
+use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
 use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
@@ -94,8 +94,8 @@ fn report(found: &Incast) -> Report {
     Report {
         title: "Incast: events of many ports at once".to_owned(),
         verdict: match found.remark.is_empty() {
-            true => Verdict::Found(result(found)),
-            false => Verdict::Fails(format!("{}\n{}", result(found), found.remark)),
+            true => ValueVerdict::Found(result(found)),
+            false => ValueVerdict::Fails(format!("{}\n{}", result(found), found.remark)),
         },
         facts: [
             ("events".to_owned(), found.events.to_string()),

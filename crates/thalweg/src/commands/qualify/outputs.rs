@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use thalweg_qualify::outputs::{self, OutputsMap, Verdict};
-use thalweg_qualify::report::{Report, Verdict as PageVerdict};
+use thalweg_qualify::outputs::{self, OutputBuffers, OutputsMap};
+use thalweg_qualify::report::{Report, ValueVerdict};
 use thalweg_qualify::rig::Rig;
 use thalweg_qualify::watershed::{Settings, Watershed};
 use thalweg_run::plot::{Chart, Series, lines_svg, watershed_svg};
@@ -23,7 +23,8 @@ pub(super) fn outputs(rig: &mut Rig<'_>, settings: &Settings, files: &mut Output
     })?;
     files.finish(|| svg(&found), || report(&found))?;
     print(&found, json, words)?;
-    let is_decided = found.comparison.is_some_and(|comparison| comparison.verdict != Verdict::Undecided);
+    let is_decided =
+        found.comparison.is_some_and(|comparison| comparison.verdict != OutputBuffers::Undecided);
     let passes = [&found.alone, &found.together]
         .iter()
         .all(|map| map.acceptance.is_none_or(|acceptance| acceptance.passes));
@@ -87,9 +88,11 @@ fn svg(found: &OutputsMap) -> String {
 
 fn report(found: &OutputsMap) -> Report {
     let verdict = match &found.comparison {
-        None => PageVerdict::Fails(result(found)),
-        Some(comparison) if comparison.verdict == Verdict::Undecided => PageVerdict::Fails(result(found)),
-        Some(_) => PageVerdict::Found(result(found)),
+        None => ValueVerdict::Fails(result(found)),
+        Some(comparison) if comparison.verdict == OutputBuffers::Undecided => {
+            ValueVerdict::Fails(result(found))
+        }
+        Some(_) => ValueVerdict::Found(result(found)),
     };
     let maps = [("one output", &found.alone), ("both outputs", &found.together)];
     let fact = |(place, map): &(&str, &Watershed)| {

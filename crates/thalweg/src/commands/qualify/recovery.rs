@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use thalweg_qualify::recovery::{self, Attempt, Probe, Recovery};
-use thalweg_qualify::report::{Report, Table, Verdict};
+use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
 use super::because;
@@ -114,8 +114,8 @@ fn report(found: &Recovery) -> Report {
     Report {
         title: "Recovery from overflow".to_owned(),
         verdict: match found.remark.is_empty() {
-            true => Verdict::Found(result(found)),
-            false => Verdict::Fails(result(found)),
+            true => ValueVerdict::Found(result(found)),
+            false => ValueVerdict::Fails(result(found)),
         },
         facts: [
             ("sources".to_owned(), found.sources.to_string()),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use thalweg_qualify::report::{Report, Table, Verdict};
+use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_qualify::soak::{self, Soak, SoakPoint};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
@@ -105,9 +105,9 @@ fn report(soak: &Soak, is_finished: bool) -> Report {
     Report {
         title: "Soak at a load that the device carries".to_owned(),
         verdict: match (is_finished, soak.passes()) {
-            (false, _) => Verdict::Measuring(said),
-            (true, true) => Verdict::Passes(said),
-            (true, false) => Verdict::Fails(said),
+            (false, _) => ValueVerdict::Measuring(said),
+            (true, true) => ValueVerdict::Passes(said),
+            (true, false) => ValueVerdict::Fails(said),
         },
         facts: vec![
             ("trials".to_owned(), soak.points.len().to_string()),

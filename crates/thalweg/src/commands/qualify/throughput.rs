@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use thalweg_qualify::report::{Report, Table, Verdict};
+use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_qualify::throughput::{self, LoadPoint, RatePoint, Throughput};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
@@ -186,10 +186,10 @@ fn report(all: &StaticTest, is_finished: bool) -> Report {
     Report {
         title: "Static test: the rate without a loss".to_owned(),
         verdict: match (is_finished, good, is_line_rate) {
-            (false, ..) => Verdict::Measuring(format!("{} tests so far", all.tests.len())),
-            (_, true, true) => Verdict::Passes(said),
-            (_, true, false) => Verdict::Found(said),
-            (_, false, _) => Verdict::Fails(said),
+            (false, ..) => ValueVerdict::Measuring(format!("{} tests so far", all.tests.len())),
+            (_, true, true) => ValueVerdict::Passes(said),
+            (_, true, false) => ValueVerdict::Found(said),
+            (_, false, _) => ValueVerdict::Fails(said),
         },
         facts: [("tests".to_owned(), all.tests.len().to_string())]
             .into_iter()

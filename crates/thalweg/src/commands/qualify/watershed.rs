@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::anyhow;
-use thalweg_qualify::report::{Report, Table, Verdict};
+use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_qualify::rig::RateSource;
 use thalweg_qualify::switch::fit::{Buffering, Fit};
 use thalweg_qualify::switch::model;
@@ -200,11 +200,11 @@ fn queues_words(queues: Buffering) -> &'static str {
     }
 }
 
-fn verdict_words(verdict: model::Verdict) -> &'static str {
+fn verdict_words(verdict: model::BufferVerdict) -> &'static str {
     match verdict {
-        model::Verdict::Shared => queues_words(Buffering::Shared),
-        model::Verdict::PerSource => queues_words(Buffering::PerSource),
-        model::Verdict::Undecided => "undecided",
+        model::BufferVerdict::Shared => queues_words(Buffering::Shared),
+        model::BufferVerdict::PerSource => queues_words(Buffering::PerSource),
+        model::BufferVerdict::Undecided => "undecided",
     }
 }
 
@@ -212,11 +212,13 @@ pub(super) fn report(map: &Watershed, is_finished: bool) -> Report {
     let results = results(map);
     let found: Vec<String> = results.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let verdict = match (is_finished, &map.fit, map.acceptance) {
-        (false, ..) => Verdict::Measuring(format!("{} trials in {:.0} s", map.points.len(), map.seconds)),
-        (_, None, _) => Verdict::Fails(format!("no depth and no rate: {}", map.remark)),
-        (_, _, None) => Verdict::Found(found.join("\n")),
-        (_, _, Some(acceptance)) if acceptance.passes => Verdict::Passes(found.join("\n")),
-        (_, _, Some(_)) => Verdict::Fails(found.join("\n")),
+        (false, ..) => {
+            ValueVerdict::Measuring(format!("{} trials in {:.0} s", map.points.len(), map.seconds))
+        }
+        (_, None, _) => ValueVerdict::Fails(format!("no depth and no rate: {}", map.remark)),
+        (_, _, None) => ValueVerdict::Found(found.join("\n")),
+        (_, _, Some(acceptance)) if acceptance.passes => ValueVerdict::Passes(found.join("\n")),
+        (_, _, Some(_)) => ValueVerdict::Fails(found.join("\n")),
     };
     let named = |name: &str, value: String| (name.to_owned(), value);
     let mut facts = vec![
