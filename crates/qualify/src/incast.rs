@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::rig::{FlowControl, Rig, RigError};
-use crate::switch::search::Outcome;
+use crate::switch::search::TrialOutcome;
 use crate::trial::{Judged, Schedule, quantile};
 
 /// A number of ports that is not sent as asked is tried so often.
@@ -104,11 +104,11 @@ fn ports(rig: &mut Rig<'_>, schedule: &Schedule, repeats: u32) -> Result<PortsPo
     while (counted.len() as u32) < repeats && invalid < MOST_INVALID {
         let judged = rig.send(schedule)?;
         match &judged.outcome {
-            Outcome::Invalid(reason) => (invalid, why) = (invalid + 1, reason.clone()),
-            Outcome::Lossless | Outcome::Lossy => counted.push(judged),
+            TrialOutcome::Invalid(reason) => (invalid, why) = (invalid + 1, reason.clone()),
+            TrialOutcome::Lossless | TrialOutcome::Lossy => counted.push(judged),
         }
     }
-    let lossy = counted.iter().any(|judged| judged.outcome == Outcome::Lossy);
+    let lossy = counted.iter().any(|judged| judged.outcome == TrialOutcome::Lossy);
     let outcome = match (counted.is_empty(), lossy) {
         (true, _) => "invalid",
         (false, true) => "lossy",

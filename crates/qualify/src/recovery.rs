@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::rig::{FlowControl, Rig, RigError};
 use crate::switch::burst::{even_times, peak_bytes};
-use crate::switch::search::{End, Outcome, Search, Settings as SearchSettings};
+use crate::switch::search::{End, Search, Settings as SearchSettings, TrialOutcome};
 use crate::trial::{Judged, Schedule};
 
 /// Events are so close, as a fraction of the separation that saturates the output.
@@ -219,8 +219,8 @@ fn recovers(
 impl Attempt {
     fn of(judged: &Judged, pause_s: f64, probe_events: u64) -> Attempt {
         let why = match &judged.outcome {
-            Outcome::Invalid(why) => why.clone(),
-            Outcome::Lossless | Outcome::Lossy => String::new(),
+            TrialOutcome::Invalid(why) => why.clone(),
+            TrialOutcome::Lossless | TrialOutcome::Lossy => String::new(),
         };
         let of_probe = probe_events * u64::from(judged.trial.sources);
         let lost = of_probe.saturating_sub(judged.of_second);

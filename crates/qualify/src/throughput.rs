@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::rig::{FlowControl, Rig, RigError};
-use crate::switch::search::Outcome;
+use crate::switch::search::TrialOutcome;
 use crate::trial::{Judged, Schedule};
 
 /// Bounds are close enough when they differ by this part.
@@ -152,21 +152,21 @@ pub fn search(
     while let Some(rate_hz) = bounds.next().filter(|_| refused.is_none()) {
         let judged = steady(rig, rate_hz, trial_s, &mut points, seen)?;
         match judged.outcome {
-            Outcome::Lossless => bounds.lossless(rate_hz),
-            Outcome::Lossy => bounds.lossy(rate_hz),
-            Outcome::Invalid(why) => refused = Some(why),
+            TrialOutcome::Lossless => bounds.lossless(rate_hz),
+            TrialOutcome::Lossy => bounds.lossy(rate_hz),
+            TrialOutcome::Invalid(why) => refused = Some(why),
         }
     }
     let mut held = None;
     while let Some(rate_hz) = bounds.held_next().filter(|_| refused.is_none() && hold_s > 0.0) {
         let judged = steady(rig, rate_hz, hold_s, &mut points, seen)?;
         match judged.outcome {
-            Outcome::Lossless => {
+            TrialOutcome::Lossless => {
                 held = Some(RatePoint::of(rate_hz, hold_s, &judged));
                 bounds.held(rate_hz);
             }
-            Outcome::Lossy => bounds.not_held(rate_hz),
-            Outcome::Invalid(why) => refused = Some(why),
+            TrialOutcome::Lossy => bounds.not_held(rate_hz),
+            TrialOutcome::Invalid(why) => refused = Some(why),
         }
     }
     let flow_control = rig.flow_control()?;
@@ -191,7 +191,7 @@ fn steady(
         let point = RatePoint::of(rate_hz, seconds, &judged);
         seen(&point);
         points.push(point);
-        if attempts == MOST_INVALID || !matches!(judged.outcome, Outcome::Invalid(_)) {
+        if attempts == MOST_INVALID || !matches!(judged.outcome, TrialOutcome::Invalid(_)) {
             return Ok(judged);
         }
         attempts += 1;

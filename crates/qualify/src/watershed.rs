@@ -1,7 +1,7 @@
 //! The watershed: for each separation of events, how many of them a device takes without a loss; depth and drain rate from that.
 //!
 //! ```text
-//!  ports ─► Search ─► Request ─► emitted, received, judged ─► Outcome ─► Search …  ─► columns
+//!  ports ─► Search ─► Request ─► emitted, received, judged ─► TrialOutcome ─► Search …  ─► columns
 //!                                                         └► Trial ────► fit ──────► depth, rate, with intervals
 //!                                     several numbers of ports: ───────► compare ──► one shared buffer, or a queue per input
 //! ```

@@ -26,10 +26,10 @@ use crate::host::{Counter, LossCounters, PauseReading};
 use crate::receipt::{self, ReceiptError, UdpReceiverSettings};
 use crate::switch::burst::peak_bytes;
 use crate::switch::frame::{Frame, PayloadTooLong};
-use crate::switch::search::Outcome;
+use crate::switch::search::TrialOutcome;
 use crate::testbed::{Testbed, TestbedError, TestbedSettings};
 use crate::trial::{
-    Beside, Emission, Emitter, Judged, PayloadSizes, Receiver, Reception, Schedule, Way, judge, new_run,
+    Beside, Emission, Emitter, Judged, KnownPath, PayloadSizes, Receiver, Reception, Schedule, judge, new_run,
 };
 use control::Opening;
 
@@ -127,7 +127,7 @@ type ReadPause = fn(IpAddr) -> PauseReading;
 /// The device, with sources and receiver opened.
 pub struct Rig<'t> {
     device: Device<'t>,
-    way: Way,
+    way: KnownPath,
     rate_source: RateSource,
     frame: Frame,
     frame_bytes: u32,
@@ -334,7 +334,7 @@ impl<'t> Rig<'t> {
     pub fn send(&mut self, schedule: &Schedule) -> Result<Judged, RigError> {
         let Sent { emission, reception, beside } = self.sent(schedule)?;
         let judged = judge(schedule, self.way, self.active, &emission, &reception, beside);
-        if judged.outcome == Outcome::Lossless {
+        if judged.outcome == TrialOutcome::Lossless {
             let reached = peak_bytes(&judged.trial.times_s, self.event_bytes(), self.way.rate_bytes_per_s);
             self.way.lossless_bytes = self.way.lossless_bytes.max(reached);
         }
@@ -391,8 +391,8 @@ impl<'t> Rig<'t> {
     }
 }
 
-fn way(frame_bytes: u32, sources_per_input: u32, longest_drain: Duration) -> Way {
-    Way {
+fn way(frame_bytes: u32, sources_per_input: u32, longest_drain: Duration) -> KnownPath {
+    KnownPath {
         rate_bytes_per_s: f64::INFINITY,
         frame_bytes: f64::from(frame_bytes),
         sources_per_input,

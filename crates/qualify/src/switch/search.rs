@@ -61,7 +61,7 @@ pub struct Request {
 
 /// The outcome of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TrialOutcome {
     /// Everything that was sent arrived.
     Lossless,
     /// Something was lost in the device.
@@ -146,14 +146,14 @@ impl Search {
     }
 
     /// Takes the outcome of the trial that [`next`](Search::next) gives.
-    pub fn report(&mut self, outcome: Outcome) {
+    pub fn report(&mut self, outcome: TrialOutcome) {
         let Some(request) = self.next() else { return };
         let column = &mut self.columns[request.column];
         let point = column.points.entry(request.events).or_default();
         match outcome {
-            Outcome::Lossless => point.lossless += 1,
-            Outcome::Lossy => point.lossy += 1,
-            Outcome::Invalid(reason) => {
+            TrialOutcome::Lossless => point.lossless += 1,
+            TrialOutcome::Lossy => point.lossy += 1,
+            TrialOutcome::Invalid(reason) => {
                 column.invalid += 1;
                 if column.invalid > self.settings.most_invalid {
                     column.end = Some(End::Refused(reason));
@@ -230,7 +230,7 @@ mod tests {
         let mut search = Search::new(Settings::spread(edges.len(), 1e-3));
         while let Some(request) = search.next() {
             let is_lossy = request.events > edges[request.column] || random.random::<f64>() < stalled;
-            search.report(if is_lossy { Outcome::Lossy } else { Outcome::Lossless });
+            search.report(if is_lossy { TrialOutcome::Lossy } else { TrialOutcome::Lossless });
         }
         search
     }
@@ -270,7 +270,7 @@ mod tests {
             let mut search = Search::new(settings.clone());
             while let Some(request) = search.next() {
                 let is_lossy = request.events > edge || random.random::<f64>() < 0.1;
-                search.report(if is_lossy { Outcome::Lossy } else { Outcome::Lossless });
+                search.report(if is_lossy { TrialOutcome::Lossy } else { TrialOutcome::Lossless });
             }
             held += usize::from(bracket_holds(&search.columns[0], edge));
         }
@@ -282,9 +282,9 @@ mod tests {
         let mut search = Search::new(Settings::spread(2, 1e-3));
         while let Some(request) = search.next() {
             search.report(match request.column {
-                0 => Outcome::Invalid("emitted late".to_owned()),
-                _ if request.events > 100 => Outcome::Lossy,
-                _ => Outcome::Lossless,
+                0 => TrialOutcome::Invalid("emitted late".to_owned()),
+                _ if request.events > 100 => TrialOutcome::Lossy,
+                _ => TrialOutcome::Lossless,
             });
         }
         assert_eq!(search.columns[0].end, Some(End::Refused("emitted late".to_owned())));
@@ -304,7 +304,7 @@ mod tests {
         let settings = Settings { most_events: 0, ..Settings::spread(1, 1e-3) };
         let mut search = Search::new(settings);
         assert_eq!(search.next().map(|request| request.events), Some(1));
-        search.report(Outcome::Lossless);
+        search.report(TrialOutcome::Lossless);
         assert_eq!((search.next(), search.columns[0].end.clone()), (None, Some(End::NeverLossy)));
         assert_eq!(Search::new(Settings::spread(0, 1e-3)).next(), None);
     }
@@ -315,7 +315,11 @@ mod tests {
         for _ in 0..100 {
             let mut search = Search::new(Settings::spread(3, 1e-3));
             while search.next().is_some() {
-                search.report(if random.random::<bool>() { Outcome::Lossy } else { Outcome::Lossless });
+                search.report(if random.random::<bool>() {
+                    TrialOutcome::Lossy
+                } else {
+                    TrialOutcome::Lossless
+                });
             }
             assert!(search.columns.iter().all(|column| column.trials <= 60 && column.end.is_some()));
         }

@@ -15,7 +15,7 @@ use rand_pcg::Pcg64;
 
 use super::burst::{even_times, frames_that_fit};
 use super::fit::Trial;
-use super::search::{Outcome, Search};
+use super::search::{Search, TrialOutcome};
 
 /// The place where frames wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -231,10 +231,10 @@ impl Device {
             let (valid, lossy) = (seen.longest_stall_s < noticed_s, seen.lost_frames > 0);
             search.report(match (valid, lossy) {
                 (false, _) => {
-                    Outcome::Invalid(format!("the device stood still for {} s", seen.longest_stall_s))
+                    TrialOutcome::Invalid(format!("the device stood still for {} s", seen.longest_stall_s))
                 }
-                (true, true) => Outcome::Lossy,
-                (true, false) => Outcome::Lossless,
+                (true, true) => TrialOutcome::Lossy,
+                (true, false) => TrialOutcome::Lossless,
             });
             let separation_s = request.separation_s;
             let sources_per_input = self.sources_per_input();

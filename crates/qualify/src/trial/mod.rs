@@ -25,7 +25,7 @@ pub use schedule::{Pattern, Schedule, Span};
 use crate::switch::burst::Queue;
 use crate::switch::fit::Trial;
 use crate::switch::gate::check_emission;
-use crate::switch::search::Outcome;
+use crate::switch::search::TrialOutcome;
 
 /// A rate may be sent in a time that differs by this part, and by the longest gap.
 const MOST_TIME_DEVIATION: f64 = 0.001;
@@ -40,7 +40,7 @@ pub fn new_run() -> u64 {
 
 /// What is known of the way before anything is measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Way {
+pub struct KnownPath {
     /// Rate of the output as it is stated, bytes per second.
     pub rate_bytes_per_s: f64,
     /// What a frame takes in the device's accounting, bytes.
@@ -59,7 +59,7 @@ pub struct Judged {
     /// For the fit.
     pub trial: Trial,
     /// For the search.
-    pub outcome: Outcome,
+    pub outcome: TrialOutcome,
     /// Datagrams that were sent.
     pub sent: u64,
     /// Those that came.
@@ -87,9 +87,9 @@ impl Judged {
     /// `lossless`, `lossy` or `invalid`; of an invalid one, why.
     pub fn outcome_words(&self) -> (&'static str, String) {
         match &self.outcome {
-            Outcome::Lossless => ("lossless", String::new()),
-            Outcome::Lossy => ("lossy", String::new()),
-            Outcome::Invalid(why) => ("invalid", why.clone()),
+            TrialOutcome::Lossless => ("lossless", String::new()),
+            TrialOutcome::Lossy => ("lossy", String::new()),
+            TrialOutcome::Invalid(why) => ("invalid", why.clone()),
         }
     }
 }
@@ -106,16 +106,16 @@ pub struct Beside {
 /// Judges a trial.
 pub fn judge(
     schedule: &Schedule,
-    way: Way,
+    way: KnownPath,
     sources: u32,
     emission: &Emission,
     reception: &Reception,
     beside: Beside,
 ) -> Judged {
     let outcome = match fault(schedule, way, sources, emission, reception, beside) {
-        Some(why) => Outcome::Invalid(why),
-        None if reception.received < emission.sent => Outcome::Lossy,
-        None => Outcome::Lossless,
+        Some(why) => TrialOutcome::Invalid(why),
+        None if reception.received < emission.sent => TrialOutcome::Lossy,
+        None => TrialOutcome::Lossless,
     };
     let trial = Trial {
         separation_s: schedule.separation_s(),
@@ -124,7 +124,7 @@ pub fn judge(
         sources_per_input: way.sources_per_input,
         frame_bytes: way.frame_bytes,
         lossy: reception.received < emission.sent,
-        valid: !matches!(outcome, Outcome::Invalid(_)),
+        valid: !matches!(outcome, TrialOutcome::Invalid(_)),
     };
     Judged {
         trial,
@@ -142,7 +142,7 @@ pub fn judge(
 
 fn fault(
     schedule: &Schedule,
-    way: Way,
+    way: KnownPath,
     sources: u32,
     emission: &Emission,
     reception: &Reception,
@@ -180,7 +180,7 @@ fn fault(
 }
 
 /// A burst fills the queue as it should: by its real times, up to the peak that was asked for.
-fn check_burst(schedule: &Schedule, way: Way, sources: u32, emission: &Emission) -> Result<(), String> {
+fn check_burst(schedule: &Schedule, way: KnownPath, sources: u32, emission: &Emission) -> Result<(), String> {
     let event_bytes = f64::from(sources) * way.frame_bytes;
     let queue = Queue { depth_bytes: way.lossless_bytes, rate_bytes_per_s: way.rate_bytes_per_s };
     // As fast as they go is what it is.
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::switch::burst::even_times;
 
-    const WAY: Way = Way {
+    const WAY: KnownPath = KnownPath {
         rate_bytes_per_s: 1e8,
         frame_bytes: 9014.0,
         sources_per_input: 1,
@@ -239,19 +239,19 @@ mod tests {
         Reception { received, longest_gap_s: 1e-3, ..Reception::default() }
     }
 
-    fn outcome(emission: &Emission, reception: &Reception, beside: Beside) -> Outcome {
+    fn outcome(emission: &Emission, reception: &Reception, beside: Beside) -> TrialOutcome {
         judge(&Schedule::burst(EVENTS, 1e-3), WAY, 16, emission, reception, beside).outcome
     }
 
     #[test]
     fn a_trial_is_lossless_or_lossy_only_where_nothing_else_can_have_made_it_so() {
-        assert_eq!(outcome(&emission(1e-3), &reception(320), NOTHING), Outcome::Lossless);
+        assert_eq!(outcome(&emission(1e-3), &reception(320), NOTHING), TrialOutcome::Lossless);
         let dropped = |count| Beside { dropped: Some(count), ..NOTHING };
-        assert_eq!(outcome(&emission(1e-3), &reception(310), dropped(10)), Outcome::Lossy);
+        assert_eq!(outcome(&emission(1e-3), &reception(310), dropped(10)), TrialOutcome::Lossy);
         let unknown = Beside { dropped: None, ..NOTHING };
-        assert_eq!(outcome(&emission(1e-3), &reception(310), unknown), Outcome::Lossy);
-        let invalid = |outcome: Outcome, word: &str| match outcome {
-            Outcome::Invalid(why) => assert!(why.contains(word), "{why}"),
+        assert_eq!(outcome(&emission(1e-3), &reception(310), unknown), TrialOutcome::Lossy);
+        let invalid = |outcome: TrialOutcome, word: &str| match outcome {
+            TrialOutcome::Invalid(why) => assert!(why.contains(word), "{why}"),
             other => panic!("{other:?}, and not: {word}"),
         };
         invalid(outcome(&emission(1e-3), &reception(310), dropped(8)), "the ledger does not balance");
@@ -261,7 +261,7 @@ mod tests {
         invalid(outcome(&emission(1e-3), &stalled, dropped(10)), "nothing came for 50.0 ms");
         // A stall that loses nothing makes nothing lossless that is not.
         let stalled = Reception { longest_gap_s: 0.05, ..reception(320) };
-        assert_eq!(outcome(&emission(1e-3), &stalled, NOTHING), Outcome::Lossless);
+        assert_eq!(outcome(&emission(1e-3), &stalled, NOTHING), TrialOutcome::Lossless);
         invalid(
             outcome(&Emission { failed: 2, ..emission(1e-3) }, &reception(318), NOTHING),
             "could not be sent",
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_generator_that_is_as_slow_as_the_output_is_not_a_lossless_device() {
         match outcome(&emission(1.5e-3), &reception(320), NOTHING) {
-            Outcome::Invalid(why) => {
+            TrialOutcome::Invalid(why) => {
                 assert!(why.contains("not sent at the separation that was asked for"), "{why}")
             }
             other => panic!("{other:?}"),
@@ -287,13 +287,17 @@ mod tests {
             let beside = Beside { dropped: Some(10_000 - received), ..NOTHING };
             judge(&schedule, WAY, 1, emission, &reception(received), beside).outcome
         };
-        assert_eq!(outcome(&emission(1.0, 0.05), 10_000), Outcome::Lossless, "late, and it lost nothing");
-        assert_eq!(outcome(&emission(1.0, 1e-3), 9_990), Outcome::Lossy);
+        assert_eq!(
+            outcome(&emission(1.0, 0.05), 10_000),
+            TrialOutcome::Lossless,
+            "late, and it lost nothing"
+        );
+        assert_eq!(outcome(&emission(1.0, 1e-3), 9_990), TrialOutcome::Lossy);
         assert!(
-            matches!(outcome(&emission(1.0, 0.05), 9_990), Outcome::Invalid(why) if why.contains("stood still for 50.0 ms"))
+            matches!(outcome(&emission(1.0, 0.05), 9_990), TrialOutcome::Invalid(why) if why.contains("stood still for 50.0 ms"))
         );
         assert!(
-            matches!(outcome(&emission(1.05, 0.0), 10_000), Outcome::Invalid(why) if why.contains("in 1.050 s instead of 1.000 s"))
+            matches!(outcome(&emission(1.05, 0.0), 10_000), TrialOutcome::Invalid(why) if why.contains("in 1.050 s instead of 1.000 s"))
         );
     }
 }

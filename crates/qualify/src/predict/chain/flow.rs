@@ -51,7 +51,7 @@ pub(super) struct Seen {
 
 /// The counts of all hops.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct FlowCounts {
     pub(super) triggers: u64,
     pub(super) seconds: f64,
     pub(super) link: Seen,
@@ -371,7 +371,7 @@ impl<'c> Flow<'c> {
     }
 
     /// Returns the counts.
-    pub(super) fn finish(mut self) -> Outcome {
+    pub(super) fn finish(mut self) -> FlowCounts {
         while self.advance() {}
         let first_s = self.first_s.unwrap_or(0.0);
         let last_s = self.last_s;
@@ -384,7 +384,7 @@ impl<'c> Flow<'c> {
             self.link.busy = if busy.is_finite() { busy } else { 0.0 };
             self.link.peak_bytes = self.link.longest_delay_s * rate;
         }
-        Outcome {
+        FlowCounts {
             triggers: if self.triggers.is_some() { self.sent } else { 0 },
             seconds: last_s - first_s,
             link: self.link,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::flow::{Outcome, Seen};
+use super::flow::{FlowCounts, Seen};
 use super::{Chain, Emission};
 
 /// The limit of the triggers.
@@ -118,7 +118,7 @@ impl ChainPrediction {
 }
 
 /// Puts closed forms and simulation together.
-pub(super) fn of(chain: &Chain, outcome: &Outcome) -> ChainPrediction {
+pub(super) fn of(chain: &Chain, outcome: &FlowCounts) -> ChainPrediction {
     let mean_rate_hz = Some(chain.mean_rate_hz()).filter(|rate| *rate > 0.0);
     let mut hops = vec![links(chain, &outcome.link, mean_rate_hz)];
     for (index, seen) in outcome.hops.iter().enumerate() {
