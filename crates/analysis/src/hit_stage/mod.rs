@@ -40,7 +40,7 @@ pub struct Settings {
 
 /// What becomes of a hit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verdict {
+pub enum HitVerdict {
     /// It goes on; in a sink: it has arrived.
     #[default]
     Keep,
@@ -52,11 +52,11 @@ pub enum Verdict {
 
 /// A stage at work. One thread has it; hits come in time order, of all sources, but for those that came late and are flagged so.
 pub trait HitStage: Send {
-    /// Looks at a batch and says of each hit what becomes of it. There is a verdict for each hit, which says [`Verdict::Keep`] to begin with.
+    /// Looks at a batch and says of each hit what becomes of it. There is a verdict for each hit, which says [`HitVerdict::Keep`] to begin with.
     ///
     /// # Errors
     /// In words for the operator, where the stage cannot go on. The run ends then, and the batch is lost in a sink.
-    fn take(&mut self, batch: &Hits, verdicts: &mut [Verdict]) -> Result<(), String>;
+    fn take(&mut self, batch: &Hits, verdicts: &mut [HitVerdict]) -> Result<(), String>;
 
     /// No hit follows: what it still holds goes where it belongs.
     ///

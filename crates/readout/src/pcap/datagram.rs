@@ -1,7 +1,7 @@
 //! From a captured frame to a verdict: whose UDP datagram it is, and whether it is all there.
 //!
 //! ```text
-//!  frame ─► link ─► ip ─┬─────────► udp ─► Verdict { Ours | Filtered | Lost }
+//!  frame ─► link ─► ip ─┬─────────► udp ─► PacketVerdict { Ours | Filtered | Lost }
 //!                       └ fragment ─► reassembly ─► udp
 //! ```
 
@@ -43,7 +43,7 @@ impl PcapFilter {
 
 /// What is to be done with one packet or datagram. Bytes are those of the UDP payload on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PacketVerdict {
     /// It is ours: where its payload starts in what was judged, and how long it is.
     Ours { start: usize, bytes: usize },
     /// A UDP datagram that was not asked for.
@@ -87,11 +87,11 @@ impl Found {
 }
 
 /// The verdict on a packet that cannot be read as UDP.
-pub(super) fn unreadable(record: &Record, why: Unreadable) -> Verdict {
+pub(super) fn unreadable(record: &Record, why: Unreadable) -> PacketVerdict {
     match why {
-        Unreadable::Other => Verdict::NotUdp,
-        Unreadable::Short => Verdict::Lost { reason: short(record), bytes: 0 },
-        Unreadable::Malformed => Verdict::Lost { reason: LossReason::BadFraming, bytes: 0 },
+        Unreadable::Other => PacketVerdict::NotUdp,
+        Unreadable::Short => PacketVerdict::Lost { reason: short(record), bytes: 0 },
+        Unreadable::Malformed => PacketVerdict::Lost { reason: LossReason::BadFraming, bytes: 0 },
     }
 }
 
@@ -114,21 +114,21 @@ pub(super) fn judge(
     wire_bytes: usize,
     missing: LossReason,
     port: &mut Option<u16>,
-) -> Verdict {
+) -> PacketVerdict {
     let header = match udp::read(captured, wire_bytes) {
         Ok(header) => header,
         Err(Unreadable::Short) => {
             let bytes = wire_bytes.saturating_sub(udp::HEADER_BYTES);
-            return Verdict::Lost { reason: missing, bytes };
+            return PacketVerdict::Lost { reason: missing, bytes };
         }
-        Err(_) => return Verdict::Lost { reason: LossReason::BadFraming, bytes: 0 },
+        Err(_) => return PacketVerdict::Lost { reason: LossReason::BadFraming, bytes: 0 },
     };
     let bytes = header.payload_bytes;
     if *port.get_or_insert(header.destination_port) != header.destination_port {
-        return Verdict::Filtered { bytes };
+        return PacketVerdict::Filtered { bytes };
     }
     if captured.len() < udp::HEADER_BYTES + bytes {
-        return Verdict::Lost { reason: missing, bytes };
+        return PacketVerdict::Lost { reason: missing, bytes };
     }
-    Verdict::Ours { start: udp::HEADER_BYTES, bytes }
+    PacketVerdict::Ours { start: udp::HEADER_BYTES, bytes }
 }

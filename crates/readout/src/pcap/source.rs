@@ -18,7 +18,7 @@ use thalweg_data::pool::BlockWriter;
 use thalweg_data::{Counters, Frames, LossReason, Mark, Pool, Received, Source, SourceError, Unit};
 
 use super::capture::{Capture, Next};
-use super::datagram::{self, PcapFilter, Verdict};
+use super::datagram::{self, PacketVerdict, PcapFilter};
 use super::reassemble::{Reassembly, Taken};
 use super::record::Record;
 use super::udp;
@@ -72,7 +72,7 @@ struct Clock {
 /// What becomes of a packet.
 struct Judged {
     /// The verdict, unless it is a part of something.
-    verdict: Option<Verdict>,
+    verdict: Option<PacketVerdict>,
     /// Where in it the UDP header starts.
     start: usize,
     /// The position of its sender among those that are asked for.
@@ -81,7 +81,7 @@ struct Judged {
 
 impl Judged {
     /// A packet that is not passed on.
-    fn of(verdict: Verdict) -> Judged {
+    fn of(verdict: PacketVerdict) -> Judged {
         Judged { verdict: Some(verdict), start: 0, sender: 0 }
     }
 }
@@ -189,7 +189,7 @@ impl PcapSource {
         let packet = self.capture.consume_packet(record);
         if let Some(verdict) = verdict {
             self.count(verdict);
-            if let Verdict::Ours { start: header, bytes } = verdict {
+            if let PacketVerdict::Ours { start: header, bytes } = verdict {
                 let payload = packet.part(start + header, bytes).expect("the verdict names captured bytes");
                 frames.slices.push(payload.tagged(sender));
                 frames.leases.add(self.capture.lease());
@@ -206,7 +206,7 @@ impl PcapSource {
         let ((start, captured), packet) = (found.payload(frame), &found.packet);
         let Some(sender) = self.filter.position(packet.source, packet.destination) else {
             let bytes = packet.payload_bytes.saturating_sub(udp::HEADER_BYTES);
-            return Judged::of(Verdict::Filtered { bytes });
+            return Judged::of(PacketVerdict::Filtered { bytes });
         };
         let Some(fragment) = packet.fragment else {
             let missing = datagram::short(record);
@@ -219,7 +219,7 @@ impl PcapSource {
                 self.whole = Some(index);
                 None
             }
-            Taken::Malformed => Some(Verdict::Lost { reason: LossReason::BadFraming, bytes: 0 }),
+            Taken::Malformed => Some(PacketVerdict::Lost { reason: LossReason::BadFraming, bytes: 0 }),
         };
         Judged { verdict, start, sender }
     }
@@ -231,11 +231,11 @@ impl PcapSource {
         let (whole, missing) = (slot.whole(), LossReason::CaptureTruncated);
         let captured = if slot.short { slot.head() } else { whole };
         let mut verdict = datagram::judge(captured, whole.len(), missing, &mut self.filter.port);
-        if let Verdict::Ours { start, bytes } = verdict {
+        if let PacketVerdict::Ours { start, bytes } = verdict {
             if slot.short {
-                verdict = Verdict::Lost { reason: missing, bytes };
+                verdict = PacketVerdict::Lost { reason: missing, bytes };
             } else if bytes > self.capture.block_size() {
-                verdict = Verdict::Lost { reason: LossReason::TooLarge, bytes };
+                verdict = PacketVerdict::Lost { reason: LossReason::TooLarge, bytes };
             } else {
                 if self.copies.as_ref().is_none_or(|writer| writer.remaining() < bytes) {
                     // The old one is let go first: with its readers gone, it is the block that is taken.
@@ -265,11 +265,13 @@ impl PcapSource {
         let wire_bytes = slot.end().unwrap_or(usize::from(u16::MAX));
         // With its first part here, its header says whose it is and how long it was.
         let verdict = match datagram::judge(head, wire_bytes, reason, &mut self.filter.port) {
-            filtered @ Verdict::Filtered { .. } => filtered,
-            Verdict::Lost { bytes, .. } | Verdict::Ours { bytes, .. } if head.len() >= udp::HEADER_BYTES => {
-                Verdict::Lost { reason, bytes }
+            filtered @ PacketVerdict::Filtered { .. } => filtered,
+            PacketVerdict::Lost { bytes, .. } | PacketVerdict::Ours { bytes, .. }
+                if head.len() >= udp::HEADER_BYTES =>
+            {
+                PacketVerdict::Lost { reason, bytes }
             }
-            _ => Verdict::Lost { reason, bytes: seen },
+            _ => PacketVerdict::Lost { reason, bytes: seen },
         };
         self.count(verdict);
         self.reassembly.remove(index);
@@ -295,22 +297,24 @@ impl PcapSource {
         }
     }
 
-    fn count(&mut self, verdict: Verdict) {
+    fn count(&mut self, verdict: PacketVerdict) {
         let bytes = match verdict {
-            Verdict::Ours { bytes, .. } | Verdict::Filtered { bytes } | Verdict::Lost { bytes, .. } => bytes,
-            Verdict::NotUdp => 0,
+            PacketVerdict::Ours { bytes, .. }
+            | PacketVerdict::Filtered { bytes }
+            | PacketVerdict::Lost { bytes, .. } => bytes,
+            PacketVerdict::NotUdp => 0,
         };
         for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, bytes as u64)] {
             self.counters.input(unit, count);
             match verdict {
-                Verdict::Ours { .. } => self.counters.output(unit, count),
-                Verdict::Filtered { .. } | Verdict::NotUdp => self.counters.filtered(unit, count),
-                Verdict::Lost { reason, .. } => self.counters.lost(reason, unit, count),
+                PacketVerdict::Ours { .. } => self.counters.output(unit, count),
+                PacketVerdict::Filtered { .. } | PacketVerdict::NotUdp => self.counters.filtered(unit, count),
+                PacketVerdict::Lost { reason, .. } => self.counters.lost(reason, unit, count),
             }
         }
         match verdict {
-            Verdict::NotUdp => self.counts.not_udp += 1,
-            Verdict::Filtered { .. } => self.counts.other_udp += 1,
+            PacketVerdict::NotUdp => self.counts.not_udp += 1,
+            PacketVerdict::Filtered { .. } => self.counts.other_udp += 1,
             _ => {}
         }
     }

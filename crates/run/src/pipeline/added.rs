@@ -4,7 +4,7 @@
 //!  ordered batch ─► stage: a verdict for each hit ─► taken out, counted by source ─► next stage … ─► cuts, recording
 //! ```
 
-use thalweg_analysis::hit_stage::{HitStageRole, MadeStage, Verdict};
+use thalweg_analysis::hit_stage::{HitStageRole, HitVerdict, MadeStage};
 use thalweg_data::ledger::MOST_ADDED;
 use thalweg_data::{Counters, Hits, LossReason, SnapshotNumber, SourceId, Unit};
 
@@ -16,7 +16,7 @@ pub(crate) struct AddedStages {
     stages: Vec<Driven>,
     /// The source of each channel's hits.
     source_of: Box<[SourceId]>,
-    verdicts: Vec<Verdict>,
+    verdicts: Vec<HitVerdict>,
 }
 
 /// One, with its counters.
@@ -62,7 +62,7 @@ impl AddedStages {
                 break;
             }
             self.verdicts.clear();
-            self.verdicts.resize(batch.hits.len(), Verdict::Keep);
+            self.verdicts.resize(batch.hits.len(), HitVerdict::Keep);
             stage.take(batch, &mut self.verdicts, &self.source_of, signals);
         }
         let header = batch.header;
@@ -89,7 +89,7 @@ impl Driven {
     fn take(
         &mut self,
         batch: &mut Hits,
-        verdicts: &mut [Verdict],
+        verdicts: &mut [HitVerdict],
         source_of: &[SourceId],
         signals: &Signals,
     ) {
@@ -114,17 +114,17 @@ impl Driven {
     }
 
     /// Sums up what the stage has said of each hit.
-    fn sort(&mut self, batch: &Hits, verdicts: &[Verdict], source_of: &[SourceId]) {
+    fn sort(&mut self, batch: &Hits, verdicts: &[HitVerdict], source_of: &[SourceId]) {
         let named = self.made.reasons.len().min(UNNAMED);
         for (hit, verdict) in batch.hits.iter().zip(verdicts) {
             let fates = &mut self.fates[source_of[usize::from(hit.channel)].index()];
             match verdict {
-                Verdict::Keep => fates.kept += 1,
-                Verdict::LeaveOut => fates.left_out += 1,
-                Verdict::Lose(reason) if usize::from(*reason) < named => {
+                HitVerdict::Keep => fates.kept += 1,
+                HitVerdict::LeaveOut => fates.left_out += 1,
+                HitVerdict::Lose(reason) if usize::from(*reason) < named => {
                     fates.lost[usize::from(*reason)] += 1
                 }
-                Verdict::Lose(_) => fates.lost[UNNAMED] += 1,
+                HitVerdict::Lose(_) => fates.lost[UNNAMED] += 1,
             }
         }
     }
@@ -155,11 +155,11 @@ impl Driven {
     }
 
     /// Leaves in a batch what goes on.
-    fn take_out(&self, batch: &mut Hits, verdicts: &[Verdict]) {
-        if verdicts.iter().all(|verdict| *verdict == Verdict::Keep) {
+    fn take_out(&self, batch: &mut Hits, verdicts: &[HitVerdict]) {
+        if verdicts.iter().all(|verdict| *verdict == HitVerdict::Keep) {
             return;
         }
-        batch.keep_where(|place| verdicts[place] == Verdict::Keep);
+        batch.keep_where(|place| verdicts[place] == HitVerdict::Keep);
         for share in &mut batch.shares {
             share.hits = self.fates[share.source.index()].kept;
         }

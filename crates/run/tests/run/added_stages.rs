@@ -13,7 +13,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
-use thalweg_analysis::hit_stage::{self, HitStage, HitStageKind, HitStageRole, Keys, Verdict};
+use thalweg_analysis::hit_stage::{self, HitStage, HitStageKind, HitStageRole, HitVerdict, Keys};
 use thalweg_data::{Flags, Hits, Unit};
 use thalweg_run::config::Configuration;
 use thalweg_run::serve::{MessageLog, Served, Subject};
@@ -46,11 +46,11 @@ impl Holdoff {
 }
 
 impl HitStage for Holdoff {
-    fn take(&mut self, batch: &Hits, verdicts: &mut [Verdict]) -> Result<(), String> {
+    fn take(&mut self, batch: &Hits, verdicts: &mut [HitVerdict]) -> Result<(), String> {
         for (hit, verdict) in batch.hits.iter().zip(verdicts) {
             let open_at_ps = &mut self.open_at_ps[usize::from(hit.channel)];
             match hit.time_ps < *open_at_ps {
-                true => *verdict = Verdict::Lose(0),
+                true => *verdict = HitVerdict::Lose(0),
                 false => *open_at_ps = hit.time_ps + self.holdoff_ps,
             }
         }
@@ -77,7 +77,7 @@ struct Counted {
 }
 
 impl HitStage for Counted {
-    fn take(&mut self, batch: &Hits, _verdicts: &mut [Verdict]) -> Result<(), String> {
+    fn take(&mut self, batch: &Hits, _verdicts: &mut [HitVerdict]) -> Result<(), String> {
         self.hits += batch.hits.len() as u64;
         match self.file.is_empty() {
             true => Err("its file has no name".to_owned()),
@@ -252,7 +252,7 @@ fn stages_see_hits_in_time_order() {
     static OUT_OF_ORDER: AtomicU64 = AtomicU64::new(0);
     struct Watched(i64);
     impl HitStage for Watched {
-        fn take(&mut self, batch: &Hits, _verdicts: &mut [Verdict]) -> Result<(), String> {
+        fn take(&mut self, batch: &Hits, _verdicts: &mut [HitVerdict]) -> Result<(), String> {
             // On a machine that gives a board no time for as long as `stall_ms` its hits come late, and say so.
             for hit in batch.hits.iter().filter(|hit| !hit.flags.has(Flags::LATE)) {
                 OUT_OF_ORDER.fetch_add(u64::from(hit.time_ps < self.0), Ordering::Relaxed);

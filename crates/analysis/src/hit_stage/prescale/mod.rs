@@ -10,7 +10,7 @@
 use serde::Deserialize;
 use thalweg_data::Hits;
 
-use super::{HitStage, HitStageKind, HitStageRole, Keys, Verdict};
+use super::{HitStage, HitStageKind, HitStageRole, HitVerdict, Keys};
 
 /// The kind.
 pub(super) const KIND: HitStageKind = HitStageKind {
@@ -54,14 +54,14 @@ impl Prescale {
 }
 
 impl HitStage for Prescale {
-    fn take(&mut self, batch: &Hits, verdicts: &mut [Verdict]) -> Result<(), String> {
+    fn take(&mut self, batch: &Hits, verdicts: &mut [HitVerdict]) -> Result<(), String> {
         for (hit, verdict) in batch.hits.iter().zip(verdicts) {
             match &mut self.until_next[usize::from(hit.channel)] {
                 &mut LEFT_ALONE => {}
                 next @ 0 => *next = self.keep_one_in - 1,
                 next => {
                     *next -= 1;
-                    *verdict = Verdict::LeaveOut;
+                    *verdict = HitVerdict::LeaveOut;
                 }
             }
         }
@@ -82,9 +82,9 @@ mod tests {
         let channels = [4, 4, 5, 4, 4, 5, 4, 4];
         let hits = channels.map(|channel| Hit { channel, ..Hit::default() });
         let batch = Hits { hits: hits.to_vec(), ..Hits::default() };
-        let mut verdicts = [Verdict::Keep; 8];
+        let mut verdicts = [HitVerdict::Keep; 8];
         stage.take(&batch, &mut verdicts).expect("it cannot fail");
-        let kept = verdicts.map(|verdict| verdict == Verdict::Keep);
+        let kept = verdicts.map(|verdict| verdict == HitVerdict::Keep);
         assert_eq!(kept, [true, false, true, false, true, true, false, false]);
     }
 }
