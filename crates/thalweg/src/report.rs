@@ -8,7 +8,7 @@ use crate::terminal;
 
 /// The end of a command that ended without an error of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     /// The command did what it was asked.
     Done,
     /// A run or check that failed; the report has said why.
@@ -34,10 +34,10 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 /// Turns a result into the process's exit code, telling a failure on standard error.
-pub(crate) fn exit_code(result: Result<Outcome, Failure>) -> ExitCode {
+pub(crate) fn exit_code(result: Result<CommandOutcome, Failure>) -> ExitCode {
     let (error, code) = match result {
-        Ok(Outcome::Done) => return ExitCode::SUCCESS,
-        Ok(Outcome::Failed) => return ExitCode::from(1),
+        Ok(CommandOutcome::Done) => return ExitCode::SUCCESS,
+        Ok(CommandOutcome::Failed) => return ExitCode::from(1),
         Err(Failure::Usage(error)) => (error, 2),
         Err(Failure::Other(error)) => (error, 1),
     };

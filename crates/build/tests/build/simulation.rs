@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use thalweg_build::unit::simulate::{self, Outcome, Plan};
+use thalweg_build::unit::simulate::{self, Plan, SimulationOutcome};
 
 /// How many seeds; `THALWEG_SEEDS` asks for more, from `THALWEG_FIRST_SEED` on.
 fn seeds(default: u64) -> std::ops::Range<u64> {
@@ -13,10 +13,10 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 }
 
 /// Runs every seed, on two threads; a failure says which one it was.
-fn run_all(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan + Sync) -> Outcome {
+fn run_all(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan + Sync) -> SimulationOutcome {
     let next = AtomicU64::new(seeds.start);
     let work = || {
-        let mut sum = Outcome::default();
+        let mut sum = SimulationOutcome::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
@@ -34,8 +34,8 @@ fn run_all(seeds: std::ops::Range<u64>, plan: impl Fn(u64) -> Plan + Sync) -> Ou
     plus(one, other)
 }
 
-fn plus(one: Outcome, other: Outcome) -> Outcome {
-    Outcome {
+fn plus(one: SimulationOutcome, other: SimulationOutcome) -> SimulationOutcome {
+    SimulationOutcome {
         accepted: one.accepted + other.accepted,
         refused: one.refused + other.refused,
         once: one.once + other.once,
@@ -132,7 +132,7 @@ fn a_seed_gives_the_same_run_again() {
 
 /// Runs one system that has failed before; as then, nobody waits until readout units are connected with builder units.
 #[track_caller]
-fn holds(seed: u64) -> Outcome {
+fn holds(seed: u64) -> SimulationOutcome {
     let mut plan = Plan::from_seed(seed);
     plan.settings.reach_ms = 0;
     simulate::run(&plan).unwrap_or_else(|failure| panic!("{failure}"))

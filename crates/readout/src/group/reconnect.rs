@@ -13,7 +13,7 @@ use thalweg_data::{Source, SourceError};
 use super::Reopen;
 
 /// The outcome of an attempt.
-pub(super) struct Outcome {
+pub(super) struct Attempted {
     pub(super) key: usize,
     pub(super) reopen: Reopen,
     pub(super) result: Result<Box<dyn Source>, SourceError>,
@@ -24,7 +24,7 @@ type Attempt = (usize, Reopen);
 /// Opens connections on a thread of its own.
 #[derive(Default)]
 pub(super) struct Reconnector {
-    running: Option<(Sender<Attempt>, Receiver<Outcome>)>,
+    running: Option<(Sender<Attempt>, Receiver<Attempted>)>,
 }
 
 impl Reconnector {
@@ -36,19 +36,19 @@ impl Reconnector {
     }
 
     /// An attempt that has come to its end, if any.
-    pub(super) fn outcome(&mut self) -> Option<Outcome> {
+    pub(super) fn outcome(&mut self) -> Option<Attempted> {
         self.running.as_ref()?.1.try_recv().ok()
     }
 }
 
-fn start() -> (Sender<Attempt>, Receiver<Outcome>) {
+fn start() -> (Sender<Attempt>, Receiver<Attempted>) {
     let (ask, asked) = channel::<Attempt>();
     let (tell, told) = channel();
     let work = move || {
         // Both ends go with the group; an attempt under way ends by its own time-out.
         for (key, mut reopen) in asked {
             let result = reopen();
-            if tell.send(Outcome { key, reopen, result }).is_err() {
+            if tell.send(Attempted { key, reopen, result }).is_err() {
                 return;
             }
         }

@@ -473,7 +473,7 @@ fn take_data_into(
     let elapsed_seconds = started.elapsed().as_secs_f64();
     let taken = paths.finish(&site)?;
     say_claim_faults(&site);
-    let outcome = Outcome {
+    let ended = EndedRun {
         snapshot: ledger.snapshot(),
         sent: taken.hits_sent(),
         events: taken.events_summary(&site, elapsed_seconds),
@@ -487,13 +487,13 @@ fn take_data_into(
     files.heard(taken.managers());
     files.note_controls(&values);
     let series = slow_control.and_then(|slow_control| slow_control.finish(&signals));
-    let listed = loss_list.finish(&outcome.snapshot, &signals);
+    let listed = loss_list.finish(&ended.snapshot, &signals);
     let mut summary =
-        outcome.summary(&files.directory, &source_table, &descriptions, &watched.gauges, signals.failures());
+        ended.summary(&files.directory, &source_table, &descriptions, &watched.gauges, signals.failures());
     files.close(
         &mut summary,
         (taken.tables().into_iter().chain(series).collect(), listed),
-        &outcome.snapshot,
+        &ended.snapshot,
         watch.handle.observed(),
     );
     watched.tell_last(&summary, end, taken.trigger());
@@ -566,7 +566,7 @@ impl Drop for Counted {
 }
 
 /// A run that is over, before it is reported.
-struct Outcome {
+struct EndedRun {
     snapshot: LedgerSnapshot,
     sent: Option<u64>,
     events: Option<EventSummary>,
@@ -578,7 +578,7 @@ struct Outcome {
     host_counters: Vec<Counter>,
 }
 
-impl Outcome {
+impl EndedRun {
     /// Lists where the ledger does not balance, at the end and in the snapshots on the way.
     fn discrepancies(&self, hits_decoded: u64) -> Vec<String> {
         let found = self.snapshot.discrepancies().into_iter().map(|found| found.to_string());

@@ -12,7 +12,7 @@ use thalweg_data::ring::Downstream;
 use thalweg_data::{EventSink, Events, SinkError, SourceId, Unit};
 use thalweg_record::{EventWriter, OnFull};
 
-use super::outcome::Outcome;
+use super::recording_state::RecordingState;
 use super::write_log::{Ask, WriteLog};
 use super::{Ledgered, Recorded, Signals};
 
@@ -24,7 +24,7 @@ const WAIT_OF_UNIT: Duration = Duration::from_millis(5);
 pub(crate) struct EventRecorder {
     inlet: Downstream<Events>,
     pub(crate) sink: EventWriter,
-    outcome: Outcome,
+    recording: RecordingState,
     /// The counters of the events themselves.
     events: Ledgered,
     /// Those of the sources' fragments, by source.
@@ -42,8 +42,8 @@ impl EventRecorder {
         sources: (Range<u16>, Vec<Ledgered>),
     ) -> EventRecorder {
         let sources = sources.0.map(SourceId).zip(sources.1).collect();
-        let outcome = Outcome::new(Recorded::Events, on_full);
-        EventRecorder { inlet, sink, outcome, events, sources, write_log: None }
+        let recording = RecordingState::new(Recorded::Events, on_full);
+        EventRecorder { inlet, sink, recording, events, sources, write_log: None }
     }
 
     /// One that says what is on file, and sees to it that it gets there in time.
@@ -65,7 +65,7 @@ impl EventRecorder {
             }
             self.file(signals);
         }
-        self.outcome.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
+        self.recording.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
         self.events.publish(self.sink.counters());
         for (source, slot) in &self.sources {
             slot.publish(self.sink.source_counters(*source));
@@ -119,7 +119,7 @@ impl EventRecorder {
 
     /// Does what a result of the sink asks for.
     fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
-        self.outcome.on_result(result, signals);
-        self.write_log.iter().for_each(|write_log| write_log.hold(self.outcome.is_waiting()));
+        self.recording.on_result(result, signals);
+        self.write_log.iter().for_each(|write_log| write_log.hold(self.recording.is_waiting()));
     }
 }

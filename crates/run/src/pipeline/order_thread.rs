@@ -15,7 +15,7 @@ use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{HitWriter, OnFull};
 
 use super::added::AddedStages;
-use super::outcome::Outcome;
+use super::recording_state::RecordingState;
 use super::slicer::Slicer;
 use super::{Ledgered, Recorded, Selection, Signals};
 use crate::plan::capacity::OUTPUT_HITS;
@@ -113,7 +113,7 @@ pub(crate) struct OrderThread {
     inlets: Vec<Inlet>,
     order: TimeOrder,
     pub(crate) sink: HitWriter,
-    outcome: Outcome,
+    recording: RecordingState,
     /// The stages that a configuration adds right after time order.
     added: AddedStages,
     /// Around time order, and the way to the process thread.
@@ -130,8 +130,8 @@ impl OrderThread {
         (sink, on_full): (HitWriter, OnFull),
         (added, selection, slicer): (AddedStages, Option<Selection>, Option<Slicer>),
     ) -> OrderThread {
-        let outcome = Outcome::new(Recorded::Hits, on_full);
-        OrderThread { inlets, order, sink, outcome, added, selection, slicer, first_hit: None }
+        let recording = RecordingState::new(Recorded::Hits, on_full);
+        OrderThread { inlets, order, sink, recording, added, selection, slicer, first_hit: None }
     }
 
     /// Returns when the first hit was on file, from the start of the sources.
@@ -165,7 +165,7 @@ impl OrderThread {
         if let Some(slicer) = &mut self.slicer {
             slicer.end(signals);
         }
-        self.outcome.close(&mut self.sink, Sink::complete, Sink::finish, signals);
+        self.recording.close(&mut self.sink, Sink::complete, Sink::finish, signals);
         self.note_first_hit();
         self.publish_last();
         // Its end of the ring: the recorder ends when this is gone.
@@ -257,7 +257,7 @@ impl OrderThread {
             true => self.sink.advance(mark),
             false => self.sink.write_passing(hits, merged.kept().map(|kept| kept.pass)),
         };
-        self.outcome.on_result(result, signals);
+        self.recording.on_result(result, signals);
         for (index, inlet) in self.inlets.iter_mut().enumerate() {
             inlet.record.publish_at(mark.0, self.sink.counters(SourceId(index as u16)));
         }

@@ -15,7 +15,7 @@ use thalweg_data::{HitEvents, SinkError, SnapshotNumber, SourceId, Unit};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{CoincidenceWriter, OnFull};
 
-use super::outcome::Outcome;
+use super::recording_state::RecordingState;
 use super::{Ledgered, REPORT_EVERY_NS, Recorded, Signals};
 use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
 
@@ -42,7 +42,7 @@ pub(crate) struct Process {
     events: Option<EventSlots>,
     observed: Observed,
     writer: Option<CoincidenceWriter>,
-    outcome: Outcome,
+    recording: RecordingState,
     multiplicity: [u64; 17],
     reported_ns: u64,
 }
@@ -63,7 +63,7 @@ impl Process {
             events,
             observed,
             writer,
-            outcome: Outcome::new(Recorded::Coincidences, on_full),
+            recording: RecordingState::new(Recorded::Coincidences, on_full),
             multiplicity: [0; 17],
             reported_ns: 0,
         }
@@ -84,14 +84,14 @@ impl Process {
         while !self.inlet.is_finished() {
             let Some(mut batch) = self.inlet.receive_wait(WAIT) else { continue };
             let result = self.take(&batch);
-            self.outcome.on_result(result, signals);
+            self.recording.on_result(result, signals);
             batch.clear();
             self.inlet.give_back(batch);
         }
         let passed_on = self.pass_last_on();
-        self.outcome.on_result(passed_on, signals);
+        self.recording.on_result(passed_on, signals);
         if let Some(writer) = &mut self.writer {
-            self.outcome.close(writer, CoincidenceWriter::complete, CoincidenceWriter::finish, signals);
+            self.recording.close(writer, CoincidenceWriter::complete, CoincidenceWriter::finish, signals);
         }
         self.publish();
         self

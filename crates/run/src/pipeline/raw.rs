@@ -7,7 +7,7 @@ use thalweg_data::ring::Downstream;
 use thalweg_data::{Frames, SourceId};
 use thalweg_record::{OnFull, RawWriter};
 
-use super::outcome::Outcome;
+use super::recording_state::RecordingState;
 use super::{Ledgered, Recorded, Signals};
 
 const WAIT: Duration = Duration::from_millis(2);
@@ -19,7 +19,7 @@ pub(crate) struct RawRecorder {
     /// The slots by the source's number.
     slots: Vec<Option<Ledgered>>,
     pub(crate) writer: RawWriter,
-    outcome: Outcome,
+    recording: RecordingState,
 }
 
 impl RawRecorder {
@@ -33,7 +33,7 @@ impl RawRecorder {
             slots.resize_with(slots.len().max(source.index() + 1), || None);
             slots[source.index()] = Some(slot);
         }
-        RawRecorder { inlets, slots, writer, outcome: Outcome::new(Recorded::Raw, on_full) }
+        RawRecorder { inlets, slots, writer, recording: RecordingState::new(Recorded::Raw, on_full) }
     }
 
     /// Writes until every reader has ended.
@@ -55,7 +55,7 @@ impl RawRecorder {
                 std::thread::sleep(WAIT);
             }
         }
-        self.outcome.close(&mut self.writer, RawWriter::complete, RawWriter::finish, signals);
+        self.recording.close(&mut self.writer, RawWriter::complete, RawWriter::finish, signals);
         for (index, slot) in self.slots.iter().enumerate() {
             if let Some(slot) = slot {
                 slot.publish(self.writer.counters(SourceId(index as u16)));
@@ -71,7 +71,7 @@ impl RawRecorder {
             slot.snapshot(number, self.writer.counters(source));
             return;
         }
-        self.outcome.on_result(self.writer.write(frames), signals);
+        self.recording.on_result(self.writer.write(frames), signals);
         slot.publish_at(frames.header.mark.0, self.writer.counters(source));
     }
 }

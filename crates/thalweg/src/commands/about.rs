@@ -7,7 +7,7 @@ use thalweg_bench::{self as bench, Measurement};
 
 use super::Ended;
 use crate::arguments::{self, Arguments};
-use crate::report::{Failure, Outcome, print, si};
+use crate::report::{CommandOutcome, Failure, print, si};
 use crate::terminal;
 
 pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
@@ -15,7 +15,7 @@ pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
         print(&bench::names(), json, |benches| {
             benches.iter().map(|bench| format!("{:<18} {}\n", bench.name, bench.about)).collect()
         })?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     let chosen: Vec<_> = bench::names()
         .into_iter()
@@ -42,7 +42,7 @@ pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
             std::fs::write(folder.join(format!("{}.svg", each.name)), plot)?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// A figure in a line; of a sweep, a line for each of its points.
@@ -91,19 +91,19 @@ fn beside(row: &serde_json::Value) -> String {
 /// Runs as one process of a bench that needs several.
 pub(crate) fn node(kind: Option<&str>) -> Ended {
     bench::node(kind)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 pub(crate) fn schema() -> Ended {
     terminal::result(&serde_json::to_string_pretty(&thalweg_run::config::json_schema())?)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 pub(crate) fn completions(shell: Shell) -> Ended {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "thalweg", &mut script);
     terminal::result(String::from_utf8_lossy(&script).trim_end())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 pub(crate) fn manual() -> Ended {
@@ -120,5 +120,5 @@ pub(crate) fn manual() -> Ended {
         man.render_extra_section(&mut page)?;
     }
     terminal::result(String::from_utf8_lossy(&page).trim_end())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -14,7 +14,7 @@ use thalweg_run::{Applied, DeviceControl, DeviceSettings, Parameter};
 
 use super::Ended;
 use crate::arguments::{Board, BoardTarget, BoardWhat};
-use crate::report::{Failure, Outcome, print};
+use crate::report::{CommandOutcome, Failure, print};
 
 /// Runs the requested command on a board.
 pub(crate) fn board(options: &Board, json: bool) -> Ended {
@@ -54,7 +54,7 @@ fn get(target: &BoardTarget, paths: &[String], json: bool) -> Ended {
     }
     let line = |one: &Read<'_>| format!("{} = {}\n", one.path, one.value);
     print(&all, json, |all| all.iter().map(line).collect())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Sets parameters, reads them back and compares, as a run does.
@@ -67,7 +67,7 @@ fn apply(target: &BoardTarget, parameters: Vec<(String, String)>, unchecked: &[S
         None => format!("{} = {}, cannot be read\n", one.path, one.set),
     };
     print(&applied, json, |applied| applied.iter().map(line).collect())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn set(target: &BoardTarget, assignments: &[String], unchecked: &[String], json: bool) -> Ended {
@@ -95,10 +95,10 @@ fn dump(target: &BoardTarget, output: Option<&Path>, json: bool) -> Ended {
     if let Some(file) = output {
         std::fs::write(file, text_of(&target.url, &listed)).with_context(|| file.display().to_string())?;
         print(&listed.len(), json, |count| format!("{count} parameters in {}", file.display()))?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     print(&listed, json, |listed| text_of(&target.url, listed))?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Those that can be set as a configuration has them; the others as comments, for people.

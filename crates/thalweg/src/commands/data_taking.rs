@@ -13,7 +13,7 @@ use super::Ended;
 use super::page::Page;
 use crate::arguments;
 use crate::progress::Display;
-use crate::report::{Failure, Outcome, print};
+use crate::report::{CommandOutcome, Failure, print};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -46,7 +46,11 @@ pub(super) fn report(summary: &Summary, json: bool) -> Ended {
     if let Err(cause) = print(summary, json, Summary::text) {
         tracing::error!("the summary could not be printed: {cause}");
     }
-    Ok(if summary.is_good() && summary.no_data.is_none() { Outcome::Done } else { Outcome::Failed })
+    Ok(if summary.is_good() && summary.no_data.is_none() {
+        CommandOutcome::Done
+    } else {
+        CommandOutcome::Failed
+    })
 }
 
 pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -> Ended {
@@ -58,7 +62,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
     let plan = Plan::of(&configuration)?;
     if options.explain {
         print(&plan, json, if options.svg { Plan::svg } else { ToString::to_string })?;
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     }
     if !json {
         terminal::notice(&if options.verbose { plan.to_string() } else { plan.brief() });
@@ -139,7 +143,7 @@ pub(crate) fn emulate(options: &arguments::Emulate, json: bool) -> Ended {
     }
     let totals = hosted.serve(options.seconds, signals.stop())?;
     print(&totals, json, ToString::to_string)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// The triggered boards of a configuration.
@@ -156,5 +160,5 @@ fn emulate_detector(file: &Path, options: &arguments::Emulate, signals: &Signals
         terminal::notice(hosted.story());
     }
     print(&hosted.serve(options.seconds, signals.stop()), json, ToString::to_string)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

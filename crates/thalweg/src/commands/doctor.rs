@@ -18,7 +18,7 @@ use thalweg_run::plan::Plan;
 
 use super::Ended;
 use crate::arguments;
-use crate::report::{Failure, Outcome, print};
+use crate::report::{CommandOutcome, Failure, print};
 
 /// The checks, and what was done about them.
 #[derive(Serialize)]
@@ -61,7 +61,7 @@ pub(crate) fn doctor(options: &arguments::Doctor, json: bool) -> Ended {
     let report = Report::of(found, applied);
     print(&report, json, |report| report.words(options))?;
     let is_good = report.errors == 0 && report.applied.iter().all(|fix| fix.error.is_empty());
-    Ok(if is_good { Outcome::Done } else { Outcome::Failed })
+    Ok(if is_good { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 /// Returns the needs of the configuration, or those of any receiver where there is none.

@@ -23,6 +23,6 @@ pub(crate) use predict::predict;
 pub(crate) use qualify::qualify;
 pub(crate) use recordings::{inspect, plot, recover, verify};
 
-use crate::report::{Failure, Outcome};
+use crate::report::{CommandOutcome, Failure};
 
-type Ended = Result<Outcome, Failure>;
+type Ended = Result<CommandOutcome, Failure>;

@@ -12,7 +12,7 @@ use thalweg_run::supervise::{RunCommand, RunHandle};
 use super::Ended;
 use super::data_taking::report;
 use crate::arguments;
-use crate::report::{Failure, Outcome};
+use crate::report::{CommandOutcome, Failure};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -85,6 +85,6 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
     match run_control.wait().as_deref() {
         Some(Ok(summary)) => report(summary, json),
         Some(Err(message)) => Err(Failure::Other(anyhow::anyhow!("{message}"))),
-        None => Ok(Outcome::Done),
+        None => Ok(CommandOutcome::Done),
     }
 }

@@ -5,7 +5,7 @@ use thalweg_run::spectra::{Picture, plot_run};
 
 use super::{Ended, recording_reports};
 use crate::arguments;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 
 pub(crate) fn verify(options: &arguments::Recordings, json: bool) -> Ended {
     let is_ok = match options.runs.as_slice() {
@@ -20,13 +20,13 @@ pub(crate) fn verify(options: &arguments::Recordings, json: bool) -> Ended {
             report.ok
         }
     };
-    Ok(if is_ok { Outcome::Done } else { Outcome::Failed })
+    Ok(if is_ok { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 pub(crate) fn recover(options: &arguments::Recording, json: bool) -> Ended {
     let report = recording::recover(&options.run)?;
     print(&report, json, recording_reports::recovered)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 pub(crate) fn inspect(options: &arguments::Inspect, json: bool) -> Ended {
@@ -38,12 +38,12 @@ pub(crate) fn inspect(options: &arguments::Inspect, json: bool) -> Ended {
     };
     let report = thalweg_run::inspect::inspect(&request)?;
     print(&report, json, recording_reports::inspected)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 pub(crate) fn plot(options: &arguments::Plot, json: bool) -> Ended {
     let what = if options.series { Picture::Series } else { Picture::Data };
     let file = plot_run(&options.run, what, options.output.as_deref())?;
     print(&serde_json::json!({ "plot": file }), json, |_| file.display().to_string())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

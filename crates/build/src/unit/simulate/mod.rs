@@ -1,7 +1,7 @@
 //! A whole system on one seed: boards, readout units, builder units, event manager, trigger, network, disks, and their faults.
 //!
 //! ```text
-//!  seed ─► Plan: how many of each, which faults ─► World: 1 ms steps ─► Outcome, or Failure { seed, what broke }
+//!  seed ─► Plan: how many of each, which faults ─► World: 1 ms steps ─► SimulationOutcome, or Failure { seed, what broke }
 //! ```
 //! Nothing here knows a real clock or thread, so a seed gives the same run on every machine, and a failing one is
 //! a test that can be run again: `simulate::run(&Plan::from_seed(seed))`. What must hold at the end, and all along, is in
@@ -164,7 +164,7 @@ impl Plan {
 
 /// What came of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct SimulationOutcome {
     /// Triggers that the gate let through.
     pub accepted: u64,
     /// Triggers that it refused.
@@ -205,7 +205,7 @@ pub struct Failure {
 ///
 /// # Errors
 /// When something does not hold that must.
-pub fn run(plan: &Plan) -> Result<Outcome, Failure> {
+pub fn run(plan: &Plan) -> Result<SimulationOutcome, Failure> {
     let mut world = World::new(plan);
     let failure = |world: &World, what| Failure { seed: plan.seed, at_ms: world.now_ms(), what };
     while world.now_ms() < plan.faulty_ms {
@@ -220,5 +220,8 @@ pub fn run(plan: &Plan) -> Result<Outcome, Failure> {
         world.step().map_err(|what| failure(&world, what))?;
     }
     let drained_ms = world.now_ms() - calm_since;
-    world.verdict().map(|outcome| Outcome { drained_ms, ..outcome }).map_err(|what| failure(&world, what))
+    world
+        .verdict()
+        .map(|outcome| SimulationOutcome { drained_ms, ..outcome })
+        .map_err(|what| failure(&world, what))
 }

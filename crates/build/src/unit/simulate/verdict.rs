@@ -1,7 +1,7 @@
 //! What must hold at the end of a run.
 //!
 //! ```text
-//!  rows on all disks + the fate of every fragment + all ledgers ─► Outcome, or what does not hold
+//!  rows on all disks + the fate of every fragment + all ledgers ─► SimulationOutcome, or what does not hold
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use thalweg_data::{Closing, Counters, EventSum, Events, RangeRecord, Unit};
 
-use super::Outcome;
+use super::SimulationOutcome;
 use super::boards::payload;
 use super::random::Random;
 use super::world::World;
@@ -222,14 +222,14 @@ impl World {
     ///
     /// # Errors
     /// Says what does not hold.
-    pub(super) fn verdict(&mut self) -> Result<Outcome, String> {
-        let mut outcome = Outcome {
+    pub(super) fn verdict(&mut self) -> Result<SimulationOutcome, String> {
+        let mut outcome = SimulationOutcome {
             accepted: self.accepted,
             refused: self.refused,
             deaths: self.deaths,
             breaks: self.breaks,
             power_cuts: self.power_cuts,
-            ..Outcome::default()
+            ..SimulationOutcome::default()
         };
         self.balance_ledgers()?;
         let all = (1u64 << (self.plan.readouts * self.plan.boards)) - 1;

@@ -21,7 +21,7 @@ use thalweg_ipbus::table::number;
 use super::Ended;
 use crate::arguments::Hub;
 use crate::progress::StandingLines;
-use crate::report::{Failure, Outcome, print, si};
+use crate::report::{CommandOutcome, Failure, print, si};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -162,7 +162,7 @@ pub(crate) fn hub(options: &Hub, json: bool) -> Ended {
     table.finish();
     let state = server.end(END_WITHIN);
     print(&value_of(&state), json, |_| summary(&state))?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn refusals_of(refused: &Refusals) -> serde_json::Value {

@@ -9,7 +9,7 @@ use thalweg_ipbus::uri::{Transport, Uri};
 use super::{address_of, connection, usage};
 use crate::arguments::IpbusConformance;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 
 /// Holds a board against every rule.
 pub(super) fn conformance(options: &IpbusConformance, json: bool) -> Ended {
@@ -35,7 +35,7 @@ pub(super) fn conformance(options: &IpbusConformance, json: bool) -> Ended {
         let last = format!("{holding} of {} rules hold, {failing} fail", checks.len());
         checks.iter().map(line).chain([last]).collect::<Vec<_>>().join("\n")
     })?;
-    Ok(if holding == checks.len() { Outcome::Done } else { Outcome::Failed })
+    Ok(if holding == checks.len() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn words_of(verdict: &Verdict) -> (&'static str, Option<&str>) {

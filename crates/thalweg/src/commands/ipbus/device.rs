@@ -12,7 +12,7 @@ use thalweg_ipbus::table::Table;
 use super::usage;
 use crate::arguments::IpbusDevice;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -60,5 +60,5 @@ pub(super) fn serve(options: &IpbusDevice, json: bool) -> Ended {
             counts.done, counts.out_of_turn, counts.refused, counts.resent, counts.forgotten
         )
     })?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use thalweg_ipbus::table::{Connection, Connections, Table, TableError};
 
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 
 /// Says what cannot be and what is odd, with file and line.
 pub(super) fn check(files: &[std::path::PathBuf], json: bool) -> Ended {
@@ -34,7 +34,7 @@ pub(super) fn check(files: &[std::path::PathBuf], json: bool) -> Ended {
         };
         found.iter().map(|line| format!("{line}\n")).chain([last]).collect()
     })?;
-    Ok(if failed { Outcome::Failed } else { Outcome::Done })
+    Ok(if failed { CommandOutcome::Failed } else { CommandOutcome::Done })
 }
 
 /// The tables of a connection file, or the one that a file is.

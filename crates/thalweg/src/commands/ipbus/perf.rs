@@ -11,7 +11,7 @@ use thalweg_ipbus::client::{Client, DispatchError};
 
 use crate::arguments::IpbusPerf;
 use crate::commands::Ended;
-use crate::report::{Outcome, print, si};
+use crate::report::{CommandOutcome, print, si};
 
 /// The longest round trip that is distinguished from longer ones, nanoseconds: a minute.
 const LONGEST_NS: u64 = 60_000_000_000;
@@ -179,5 +179,5 @@ pub(super) fn perf(client: &mut Client, address: u32, options: &IpbusPerf, json:
             32e-9 * found.words_per_s,
         )
     })?;
-    Ok(if found.wrong > 0 { Outcome::Failed } else { Outcome::Done })
+    Ok(if found.wrong > 0 { CommandOutcome::Failed } else { CommandOutcome::Done })
 }

@@ -11,7 +11,7 @@ use thalweg_ipbus::wire::Status;
 use super::{open, usage};
 use crate::arguments::IpbusTarget;
 use crate::commands::Ended;
-use crate::report::{Failure, Outcome, print};
+use crate::report::{CommandOutcome, Failure, print};
 
 /// The port that firmware listens at unless another is given.
 const USUAL_PORT: u16 = 50_001;
@@ -39,7 +39,7 @@ pub(super) fn status(target: &IpbusTarget, json: bool) -> Ended {
             headers(status.sent)
         )
     })?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn short(status: &Status) -> String {
@@ -84,7 +84,7 @@ pub(super) fn scan(networks: &[String], wait_ms: u64, json: bool) -> Ended {
         "unsent": found.unsent,
     });
     print(&value, json, |_| lines(&found, addresses.len()))?;
-    Ok(if found.targets.is_empty() { Outcome::Failed } else { Outcome::Done })
+    Ok(if found.targets.is_empty() { CommandOutcome::Failed } else { CommandOutcome::Done })
 }
 
 fn lines(found: &Found, asked: usize) -> String {

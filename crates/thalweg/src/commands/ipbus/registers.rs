@@ -17,7 +17,7 @@ use thalweg_ipbus::table::{Mode, Node, number};
 use super::{open, usage};
 use crate::arguments::{IpbusBlock, IpbusChange, IpbusTarget};
 use crate::commands::Ended;
-use crate::report::{Failure, Outcome, print};
+use crate::report::{CommandOutcome, Failure, print};
 
 /// A register and what it holds.
 #[derive(Serialize)]
@@ -57,7 +57,7 @@ pub(super) fn read(target: &IpbusTarget, registers: &[String], words: Option<usi
         format!("{} = {}\n", one.register, words.join(" "))
     };
     print(&all, json, |all| all.iter().map(line).collect())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Writes registers, one after the other.
@@ -74,7 +74,7 @@ pub(super) fn write(target: &IpbusTarget, assignments: &[String], json: bool) ->
         board.write(register, *value)?;
     }
     print(&all.len(), json, |count| format!("{count} register(s) written"))?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Changes a register in one step of its target.
@@ -88,7 +88,7 @@ pub(super) fn change(options: &IpbusChange, json: bool) -> Ended {
     };
     let value = serde_json::json!({ "register": register, "before": before });
     print(&value, json, |_| format!("{register} was {before:#010x}"))?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Bytes of a word in a file.
@@ -135,7 +135,7 @@ pub(super) fn block(options: &IpbusBlock, json: bool) -> Ended {
     };
     let value = serde_json::json!({ "register": register, "words": words });
     print(&value, json, |_| format!("{register}: {words} words {done}"))?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn write_words(board: &mut Board, register: &str, words: &[u32]) -> Result<(), Failure> {
@@ -204,7 +204,7 @@ pub(super) fn dump(target: &IpbusTarget, patterns: &[String], json: bool) -> End
         };
         all.iter().map(line).collect()
     })?;
-    Ok(if is_whole { Outcome::Done } else { Outcome::Failed })
+    Ok(if is_whole { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn is_dumped(node: &Node) -> bool {

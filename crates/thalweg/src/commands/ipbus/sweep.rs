@@ -16,7 +16,7 @@ use super::perf::{Figures, Shape};
 use super::usage;
 use crate::arguments::{IpbusPerf, IpbusSweep};
 use crate::commands::Ended;
-use crate::report::{Failure, Outcome, print, si};
+use crate::report::{CommandOutcome, Failure, print, si};
 
 const TRANSACTIONS: [usize; 6] = [1, 3, 10, 30, 100, 300];
 const WORDS: [usize; 7] = [1, 10, 100, 347, 1000, 10_000, 100_000];
@@ -79,7 +79,7 @@ pub(super) fn sweep(uri: &str, address: u32, sweep: IpbusSweep, options: &IpbusP
         let [rates, times] = pictures.map(|picture| picture.display().to_string());
         format!("{:>8}\n{lines}drawn in {rates} and {times}", sweep.word())
     })?;
-    Ok(if points.iter().any(|point| point.wrong > 0) { Outcome::Failed } else { Outcome::Done })
+    Ok(if points.iter().any(|point| point.wrong > 0) { CommandOutcome::Failed } else { CommandOutcome::Done })
 }
 
 /// All targets at once, each with a client and a thread of its own.

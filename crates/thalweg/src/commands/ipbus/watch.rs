@@ -16,7 +16,7 @@ use super::open;
 use crate::arguments::IpbusWatch;
 use crate::commands::Ended;
 use crate::progress::StandingLines;
-use crate::report::{Outcome, print, si};
+use crate::report::{CommandOutcome, print, si};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -189,7 +189,7 @@ pub(super) fn watch(options: &IpbusWatch, json: bool) -> Ended {
     }
     let value = json!({ "registers": all.iter().map(Series::summary).collect::<Vec<_>>() });
     print(&value, json, |_| all.iter().map(Series::words).collect())?;
-    Ok(if all.iter().all(|series| series.read > 0) { Outcome::Done } else { Outcome::Failed })
+    Ok(if all.iter().all(|series| series.read > 0) { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 #[cfg(test)]

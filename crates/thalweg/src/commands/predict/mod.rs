@@ -24,7 +24,7 @@ use thalweg_run::plot::{Chart, Series, lines_svg, prediction_svg};
 
 use super::Ended;
 use crate::arguments::{self, PublishedTest, TriggerProcess};
-use crate::report::{Failure, Outcome, print, si};
+use crate::report::{CommandOutcome, Failure, print, si};
 
 /// Triggers that are simulated unless it is said: of one hop, of several, at each value of a sweep.
 const HOP_TRIGGERS: u64 = 1_000_000;
@@ -48,13 +48,13 @@ pub(crate) fn predict(options: &arguments::Predict, json: bool) -> Ended {
             let triggers = options.simulate.unwrap_or(CHAIN_TRIGGERS);
             let prediction = plan.chain().and_then(|chain| chain.predict(triggers)).map_err(usage)?;
             print(&prediction, json, chain_text::of_prediction)?;
-            Ok(Outcome::Done)
+            Ok(CommandOutcome::Done)
         }
         (None, _) => {
             let (hop, triggers) = asked(options).map_err(Failure::Usage)?;
             let simulated = options.simulate.unwrap_or(HOP_TRIGGERS);
             print(&Prediction::new(&hop, &triggers, simulated)?, json, predicted)?;
-            Ok(Outcome::Done)
+            Ok(CommandOutcome::Done)
         }
     }
 }
@@ -76,14 +76,14 @@ fn reproduce(test: PublishedTest, options: &arguments::Predict, json: bool) -> E
                 std::fs::write(file, edges_svg()?).with_context(|| file.display().to_string())?;
             }
             print(&nectarcam::reproduce()?, json, reproduced)?;
-            return Ok(Outcome::Done);
+            return Ok(CommandOutcome::Done);
         }
         PublishedTest::NectarcamCamera => camera::reproduce(triggers),
         PublishedTest::Comet => comet::reproduce(triggers),
         PublishedTest::Cms => cms::reproduce(triggers),
     };
     print(&computed?, json, chain_text::reproduction)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// The published figure, drawn.
@@ -124,7 +124,7 @@ fn swept(plan: &Plan, sweep: &Sweep, options: &arguments::Predict, json: bool) -
         std::fs::write(file, prediction_svg(&found)).with_context(|| file.display().to_string())?;
     }
     print(&found, json, chain_text::swept)?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 /// Returns the hop and the triggers of the arguments, checked.

@@ -24,7 +24,7 @@ use thalweg_qualify::trial::{Emitter, PayloadSizes, new_run};
 use super::device::start_words;
 use crate::arguments::{QualifyEmit, QualifyReceive, TriggerProgram};
 use crate::commands::Ended;
-use crate::report::{Failure, Outcome, print, si};
+use crate::report::{CommandOutcome, Failure, print, si};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -58,7 +58,7 @@ pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
         std::fs::write(file, times_text(&emitted.times_s)).with_context(|| file.display().to_string())?;
     }
     print(&emitted, json, emitted_words)?;
-    Ok(if emitted.is_as_asked() { Outcome::Done } else { Outcome::Failed })
+    Ok(if emitted.is_as_asked() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 /// A line for each event.
@@ -93,7 +93,7 @@ fn control(address: SocketAddr, options: &QualifyEmit) -> Ended {
     let to = place.receiver.map_or("whoever controls them".to_owned(), |receiver| receiver.to_string());
     terminal::notice(&format!("sources are controlled at {}, and send to {to} only", listener.local_addr()?));
     serve(&listener, place, &mut |words| terminal::notice(&words))?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn send_capture(file: &Path, to: SocketAddr, options: &QualifyEmit, json: bool) -> Ended {
@@ -106,7 +106,7 @@ fn send_capture(file: &Path, to: SocketAddr, options: &QualifyEmit, json: bool) 
     let signals = Signals::install()?;
     let replayed = replay::replay(place, Box::new(input), &socket, settings, signals.stop())?;
     print(&replayed, json, replayed_words)?;
-    Ok(if replayed.remark.is_empty() { Outcome::Done } else { Outcome::Failed })
+    Ok(if replayed.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn replayed_words(replayed: &Replayed) -> String {
@@ -202,7 +202,7 @@ pub(super) fn receive(options: &QualifyReceive, json: bool) -> Ended {
         }
     };
     print(&receipt, json, receipt_words)?;
-    Ok(if receipt.ended && receipt.missing == 0 { Outcome::Done } else { Outcome::Failed })
+    Ok(if receipt.ended && receipt.missing == 0 { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn receipt_words(receipt: &Receipt) -> String {

@@ -10,7 +10,7 @@ use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
 use super::{because, sign};
 use crate::arguments::QualifyIncast;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::terminal;
 
 pub(super) fn incast(options: &QualifyIncast, json: bool) -> Ended {
@@ -24,7 +24,7 @@ pub(super) fn incast(options: &QualifyIncast, json: bool) -> Ended {
     })?;
     Outputs::new(&options.outputs).finish(|| svg(&found), || report(&found))?;
     print(&found, json, words)?;
-    Ok(if found.remark.is_empty() { Outcome::Done } else { Outcome::Failed })
+    Ok(if found.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn point_words(point: &PortsPoint) -> String {

@@ -11,7 +11,7 @@ use thalweg_run::plot::{Chart, Series, lines_svg, watershed_svg};
 use super::device::Outputs;
 use super::watershed::{map_words, point_words, report as map_report, results, tables};
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::terminal;
 
 pub(super) fn outputs(rig: &mut Rig<'_>, settings: &Settings, files: &mut Outputs<'_>, json: bool) -> Ended {
@@ -28,7 +28,7 @@ pub(super) fn outputs(rig: &mut Rig<'_>, settings: &Settings, files: &mut Output
     let passes = [&found.alone, &found.together]
         .iter()
         .all(|map| map.acceptance.is_none_or(|acceptance| acceptance.passes));
-    Ok(if is_decided && passes { Outcome::Done } else { Outcome::Failed })
+    Ok(if is_decided && passes { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 /// Both depths, their ratio and what that says.

@@ -10,7 +10,7 @@ use super::because;
 use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
 use crate::arguments::QualifyRecovery;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::terminal;
 
 pub(super) fn recovery(options: &QualifyRecovery, json: bool) -> Ended {
@@ -23,7 +23,7 @@ pub(super) fn recovery(options: &QualifyRecovery, json: bool) -> Ended {
     })?;
     Outputs::new(&options.outputs).finish(|| svg(&found), || report(&found))?;
     print(&found, json, words)?;
-    Ok(if found.remark.is_empty() { Outcome::Done } else { Outcome::Failed })
+    Ok(if found.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn attempt_words(attempt: &Attempt) -> String {

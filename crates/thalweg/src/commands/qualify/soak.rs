@@ -10,7 +10,7 @@ use super::because;
 use super::device::{Device, Outputs};
 use crate::arguments::QualifySoak;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::terminal;
 
 pub(super) fn soak(options: &QualifySoak, json: bool) -> Ended {
@@ -26,7 +26,7 @@ pub(super) fn soak(options: &QualifySoak, json: bool) -> Ended {
     })?;
     outputs.finish(|| svg(&found), || report(&found, true))?;
     print(&found, json, words)?;
-    Ok(if found.passes() { Outcome::Done } else { Outcome::Failed })
+    Ok(if found.passes() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn point_words(point: &SoakPoint) -> String {

@@ -17,7 +17,7 @@ use thalweg_run::plot::storage_svg;
 
 use crate::arguments::{QualifyStorage, StorageAccess};
 use crate::commands::Ended;
-use crate::report::{Failure, Outcome, print};
+use crate::report::{CommandOutcome, Failure, print};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -38,7 +38,7 @@ pub(super) fn storage(options: &QualifyStorage, json: bool) -> Ended {
     let is_good = settings.needs_bytes_per_s.is_none()
         || verdicts()
             .all(|verdict| verdict.as_ref().is_some_and(|verdict| verdict.judgement == Judgement::Passes));
-    Ok(if is_good { Outcome::Done } else { Outcome::Failed })
+    Ok(if is_good { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 /// Distinguishes an invalid argument from a disk that cannot be measured.

@@ -11,7 +11,7 @@ use thalweg_qualify::testbed::{RECEIVER, TestbedSettings};
 use super::device::testbed as made;
 use crate::arguments::QualifyTestbed;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::signals::Signals;
 
 /// Between two looks at whether to end.
@@ -45,7 +45,7 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
         while !signals.stop_requested() {
             std::thread::sleep(LOOK);
         }
-        return Ok(Outcome::Done);
+        return Ok(CommandOutcome::Done);
     };
     let [sources, device, receiver] = &place.namespaces;
     let ended = Command::new(program)
@@ -55,7 +55,7 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
         .env("THALWEG_RECEIVER", receiver)
         .status()
         .with_context(|| format!("{program} could not be started"))?;
-    Ok(if ended.success() { Outcome::Done } else { Outcome::Failed })
+    Ok(if ended.success() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn words_of(place: &Place) -> String {

@@ -11,7 +11,7 @@ use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
 use super::{because, sign};
 use crate::arguments::QualifyThroughput;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::terminal;
 
 /// An output that carries this fraction of what it is said to is at line rate: bounds are 0.2 % apart.
@@ -60,7 +60,7 @@ pub(super) fn throughput(options: &QualifyThroughput, json: bool) -> Ended {
     outputs.finish(|| svg(&all), || report(&all, true))?;
     print(&all, json, words)?;
     let is_found = all.tests.iter().all(|found| found.remark.is_empty());
-    Ok(if is_found { Outcome::Done } else { Outcome::Failed })
+    Ok(if is_found { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn notice(json: bool, words: impl FnOnce() -> String) {

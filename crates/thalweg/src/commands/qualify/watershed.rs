@@ -14,7 +14,7 @@ use super::device::{Device, Outputs, flow_control_words, start_words};
 use super::{because, outputs, sign};
 use crate::arguments::QualifyWatershed;
 use crate::commands::Ended;
-use crate::report::{Failure, Outcome, print};
+use crate::report::{CommandOutcome, Failure, print};
 use crate::terminal;
 
 pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
@@ -48,7 +48,7 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
     outputs.finish(|| watershed_svg(&map), || report(&map, true))?;
     print(&map, json, map_words)?;
     let passes = map.acceptance.is_none_or(|acceptance| acceptance.passes);
-    Ok(if map.fit.is_some() && passes { Outcome::Done } else { Outcome::Failed })
+    Ok(if map.fit.is_some() && passes { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 /// Returns the numbers of ports: the requested ones or, for an unknown device, three that reveal its queues, with whole inputs.

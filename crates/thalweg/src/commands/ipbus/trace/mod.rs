@@ -20,7 +20,7 @@ use thalweg_run::each_payload;
 
 use crate::arguments::IpbusTrace;
 use crate::commands::Ended;
-use crate::report::{Outcome, print};
+use crate::report::{CommandOutcome, print};
 use crate::terminal;
 
 use streams::Streams;
@@ -144,7 +144,7 @@ pub(super) fn trace(options: &IpbusTrace, json: bool) -> Ended {
     (sum.neither, sum.unread, sum.damaged_bytes) = (counts.others, counts.unread, counts.damaged_bytes);
     sum.stream_bytes_skipped = streams.skipped_bytes();
     print(&sum, json, |sum| sum.words())?;
-    Ok(Outcome::Done)
+    Ok(CommandOutcome::Done)
 }
 
 fn say(seen: &Seen, json: bool) -> std::io::Result<()> {

@@ -11,25 +11,25 @@ use thalweg_record::OnFull;
 
 use super::{Recorded, Signals};
 
-/// A recording that may wait for room does so for this long when the run has ended.
+/// A recording that may wait for space does so for this long when the run has ended.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 /// Between two tries.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
 /// The state of one recording. Data that it refuses are counted as lost in its own slots.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub(crate) struct RecordingState {
     recorded: Recorded,
     on_full: OnFull,
-    /// The disk is full, and the run may wait for room.
+    /// The disk is full, and the run may wait for space.
     is_waiting: bool,
     /// It has failed, and has said why.
     has_failed: bool,
 }
 
-impl Outcome {
-    pub(crate) fn new(recorded: Recorded, on_full: OnFull) -> Outcome {
-        Outcome { recorded, on_full, is_waiting: false, has_failed: false }
+impl RecordingState {
+    pub(crate) fn new(recorded: Recorded, on_full: OnFull) -> RecordingState {
+        RecordingState { recorded, on_full, is_waiting: false, has_failed: false }
     }
 
     /// A batch was written, or not.
