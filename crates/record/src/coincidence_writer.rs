@@ -3,7 +3,7 @@
 //! ```text
 //!  HitEvents ──► a row per hit, event by event ──► coincidences.arrows
 //! ```
-//! A cut takes whole events, so that none straddles two batches. Every event has its number on each of its rows; numbers
+//! A row group takes whole events, so that none straddles two batches. Every event has its number on each of its rows; numbers
 //! grow, and those that are missing were dropped by a cut on events, or lost, as the ledger says.
 
 use std::path::Path;
@@ -11,10 +11,10 @@ use std::path::Path;
 use thalweg_data::{Counters, HitEvents, LossReason, Mark, SinkError, Unit};
 
 use crate::coincidence_columns::CoincidenceColumns;
-use crate::cut::{Amounts, Cut, CutSink};
 use crate::error::RecordError;
 use crate::ipc::columns::Batch;
 use crate::ipc::file::{TableFile, TableSummary};
+use crate::row_group::{Amounts, RowGroup, RowGroupSink};
 use crate::settings::Settings;
 use crate::table::Table;
 
@@ -23,14 +23,14 @@ pub const MOST_EVENT_HITS: u32 = 1 << 20;
 
 /// Records events of hits. To be made where the table is kept: what comes is counted as recorded.
 pub struct CoincidenceWriter {
-    sink: CutSink<CoincidenceCut>,
+    sink: RowGroupSink<CoincidenceRowGroup>,
     amounts: Amounts,
     /// How far time has passed.
     mark: Mark,
 }
 
 /// Rows of the table, and how many events they are of.
-struct CoincidenceCut {
+struct CoincidenceRowGroup {
     columns: CoincidenceColumns,
     amounts: Amounts,
     most_hits: usize,
@@ -50,7 +50,7 @@ impl CoincidenceWriter {
         let names = serde_json::to_string(sources).unwrap_or_default();
         let table = Table::Coincidences;
         let file = TableFile::create(&directory.join(table.file_name()), table, &[("sources", &names)])?;
-        let sink = CutSink::new(vec![file], &[], 0, settings, CoincidenceCut::new)?;
+        let sink = RowGroupSink::new(vec![file], &[], 0, settings, CoincidenceRowGroup::new)?;
         Ok(CoincidenceWriter { sink, amounts: Amounts::default(), mark: Mark::default() })
     }
 
@@ -61,7 +61,7 @@ impl CoincidenceWriter {
     pub fn write(&mut self, batch: &HitEvents) -> Result<(), SinkError> {
         let (mut rest, mut result) = (&batch.events[..], Ok(()));
         while !rest.is_empty() {
-            let most = self.sink.open_cut().room();
+            let most = self.sink.open_group().room();
             let (events, is_too_large) = first_of(rest, most);
             let (now, later) = rest.split_at(events);
             rest = later;
@@ -73,9 +73,9 @@ impl CoincidenceWriter {
             }
             let amounts = &self.amounts;
             // Of a refused batch the first events may have been taken; what comes behind is offered, too, and counted.
-            result = result.and(self.sink.take(self.mark, amounts, |cut| {
-                cut.columns.append(batch, now);
-                cut.amounts.add_all(amounts);
+            result = result.and(self.sink.take(self.mark, amounts, |rows| {
+                rows.columns.append(batch, now);
+                rows.amounts.add_all(amounts);
             }));
         }
         result
@@ -143,10 +143,10 @@ fn first_of(events: &[thalweg_data::HitEvent], most: usize) -> (usize, bool) {
     (events.len(), false)
 }
 
-impl CoincidenceCut {
-    fn new(settings: &Settings) -> CoincidenceCut {
-        CoincidenceCut {
-            // Some more than a full cut: the event that fills it may go over.
+impl CoincidenceRowGroup {
+    fn new(settings: &Settings) -> CoincidenceRowGroup {
+        CoincidenceRowGroup {
+            // Some more than a full row group: the event that fills it may go over.
             columns: CoincidenceColumns::with_capacity(settings.batch_hits + settings.batch_hits / 16),
             amounts: Amounts::default(),
             most_hits: settings.batch_hits.max(1),
@@ -162,7 +162,7 @@ impl CoincidenceCut {
     }
 }
 
-impl Cut for CoincidenceCut {
+impl RowGroup for CoincidenceRowGroup {
     fn batch(&self, table: Table) -> Option<&dyn Batch> {
         (table == Table::Coincidences && self.columns.rows() > 0).then_some(&self.columns as &dyn Batch)
     }

@@ -5,42 +5,42 @@
 //!    │  └───► a row per fragment, event by event ┐
 //!    └ blocks: |fragment|fragment|…| ── Gather ──┴─────► fragments.arrows
 //! ```
-//! Payload is written from the blocks where it was received. A cut takes whole events, so that none straddles two
+//! Payload is written from the blocks where it was received. A row group takes whole events, so that none straddles two
 //! batches of either table; rows of `events` are committed last, so that every event that a reader sees has its
-//! fragments. Until a cut is written its blocks stay on loan: at most `batch_bytes` of payload and one event, or
+//! fragments. Until a row group is written its blocks stay on loan: at most `batch_bytes` of payload and one event, or
 //! [`MOST_BLOCKS`] blocks, for at most `batch_age_s`; with compression they go back as soon as it is compressed.
 
 use thalweg_data::{
     Counters, Event, EventSink, Events, Fragment, Leases, LossReason, Mark, SinkError, Slice, SourceId, Unit,
 };
 
-use crate::cut::{Amounts, Cut, CutSink};
 use crate::directory::EventFiles;
 use crate::error::RecordError;
 use crate::gather::Gather;
 use crate::ipc::columns::{Batch, Buffers, Columns, Shape};
 use crate::ipc::file::{TableFile, TableSummary};
+use crate::row_group::{Amounts, RowGroup, RowGroupSink};
 use crate::settings::Settings;
 use crate::table::Table;
 
-/// Most blocks that a cut in the making keeps on loan: two each of 512 sources. One event may go beyond.
+/// Most blocks that a row group in the making keeps on loan: two each of 512 sources. One event may go beyond.
 pub const MOST_BLOCKS: usize = 1024;
 /// Most bytes of one event. A larger one is counted as lost: its batch would be beyond what readers take.
 pub const MOST_EVENT_BYTES: u64 = 256 << 20;
 /// Rows per batch that are never exceeded but by one event.
 const MOST_ROWS: usize = 128 * 1024;
-/// Bytes that the rows of a cut take at most beside the lists of missing sources: those of an event, those of a fragment.
+/// Bytes that the rows of a row group take at most beside the lists of missing sources: those of an event, those of a fragment.
 pub(crate) const MOST_ROW_BYTES: u64 = MOST_ROWS as u64 * (50 + 34);
 
 /// Records built events.
 pub struct EventWriter {
-    sink: CutSink<EventCut>,
+    sink: RowGroupSink<EventRowGroup>,
     next_fragment: u64,
     amounts: Amounts,
 }
 
 /// Rows of both tables, and the right to read what they name.
-struct EventCut {
+struct EventRowGroup {
     events: Columns,
     fragments: Columns,
     gather: Gather,
@@ -49,7 +49,7 @@ struct EventCut {
     most_bytes: usize,
 }
 
-/// Events of a batch that enter one cut.
+/// Events of a batch that enter one row group.
 struct Group<'a> {
     events: &'a [Event],
     fragments: &'a [Fragment],
@@ -77,7 +77,7 @@ impl EventWriter {
             .map(|(table, path)| TableFile::create(path, table, &metadata))
             .collect::<Result<Vec<_>, _>>()?;
         let units = &[Unit::Fragments, Unit::Bytes];
-        let sink = CutSink::new(files, units, sources.len(), settings, EventCut::new)?;
+        let sink = RowGroupSink::new(files, units, sources.len(), settings, EventRowGroup::new)?;
         Ok(EventWriter { sink, next_fragment: 0, amounts: Amounts::default() })
     }
 
@@ -118,9 +118,9 @@ impl EventWriter {
 
     fn write_group(&mut self, batch: &Events, group: &Group<'_>) -> Result<(), SinkError> {
         let (next_fragment, amounts) = (&mut self.next_fragment, &self.amounts);
-        self.sink.take(batch.header.mark, amounts, |cut| {
-            cut.append(batch, group, *next_fragment);
-            cut.amounts.add_all(amounts);
+        self.sink.take(batch.header.mark, amounts, |rows| {
+            rows.append(batch, group, *next_fragment);
+            rows.amounts.add_all(amounts);
             // Only fragments that are taken get a row.
             *next_fragment += group.fragments.len() as u64;
         })
@@ -135,7 +135,7 @@ impl EventSink for EventWriter {
         let (mut rest, mut result) = (Group::all(events), Ok(()));
         while !rest.events.is_empty() {
             self.amounts.clear();
-            let group = rest.take(self.sink.open_cut().room(), &mut self.amounts);
+            let group = rest.take(self.sink.open_group().room(), &mut self.amounts);
             if group.is_too_large() {
                 self.sink.turn_away(&self.amounts, LossReason::TooLarge);
                 continue;
@@ -207,9 +207,9 @@ impl<'a> Group<'a> {
     }
 }
 
-impl EventCut {
-    fn new(settings: &Settings) -> EventCut {
-        EventCut {
+impl EventRowGroup {
+    fn new(settings: &Settings) -> EventRowGroup {
+        EventRowGroup {
             events: Columns::new(Table::Events),
             fragments: Columns::new(Table::Fragments),
             gather: Gather::default(),
@@ -272,7 +272,7 @@ impl EventCut {
 }
 
 /// As the table `fragments`.
-impl Batch for EventCut {
+impl Batch for EventRowGroup {
     fn shape(&self) -> Shape {
         Shape { variadic: vec![i64::from(self.gather.has_buffer())], ..self.fragments.shape() }
     }
@@ -285,7 +285,7 @@ impl Batch for EventCut {
     }
 }
 
-impl Cut for EventCut {
+impl RowGroup for EventRowGroup {
     fn batch(&self, table: Table) -> Option<&dyn Batch> {
         match table {
             Table::Events => (self.events.rows() > 0).then_some(&self.events as &dyn Batch),

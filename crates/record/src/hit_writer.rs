@@ -1,7 +1,7 @@
 //! The recording of hits: a [`Sink`] that writes `hits`, `extras`, `waveforms` and `statistics`.
 //!
 //! ```text
-//!  Hits (merged) ──► HitCut { hit columns, extra columns } ──► CutSink ──► *.arrows
+//!  Hits (merged) ──► HitRowGroup { hit columns, extra columns } ──► RowGroupSink ──► *.arrows
 //!    │ └ shares ───► amounts per source: in, held, out, lost
 //!    └ verdicts ───► those that do not pass, per source by their channels: filtered
 //! ```
@@ -12,12 +12,12 @@ use std::path::Path;
 
 use thalweg_data::{Counters, Hits, Mark, Sink, SinkError, SourceId, Unit};
 
-use crate::cut::{Amounts, Cut, CutSink};
 use crate::error::RecordError;
 use crate::extra_columns::ExtraColumns;
 use crate::hit_columns::HitColumns;
 use crate::ipc::columns::Batch;
 use crate::ipc::file::{TableFile, TableSummary};
+use crate::row_group::{Amounts, RowGroup, RowGroupSink};
 use crate::settings::{RecordedHits, Settings};
 use crate::table::Table;
 
@@ -26,7 +26,7 @@ const TABLES: [Table; 4] = [Table::Extras, Table::Waveforms, Table::Statistics, 
 
 /// Records merged hits and all that belongs to them.
 pub struct HitWriter {
-    sink: CutSink<HitCut>,
+    sink: RowGroupSink<HitRowGroup>,
     next_row: u64,
     amounts: Amounts,
     /// Whose hits were left out of the batch at hand.
@@ -39,7 +39,7 @@ pub struct HitWriter {
 }
 
 /// Rows of all tables of hits.
-struct HitCut {
+struct HitRowGroup {
     hits: HitColumns,
     extra: ExtraColumns,
     amounts: Amounts,
@@ -65,7 +65,7 @@ impl HitWriter {
             .filter(|table| settings.keeps(*table))
             .map(|table| TableFile::create(&directory.join(table.file_name()), table, &metadata))
             .collect::<Result<Vec<_>, _>>()?;
-        let sink = CutSink::new(files, &[Unit::Hits], sources.len(), settings, HitCut::new)?;
+        let sink = RowGroupSink::new(files, &[Unit::Hits], sources.len(), settings, HitRowGroup::new)?;
         Ok(HitWriter {
             sink,
             next_row: 0,
@@ -77,7 +77,7 @@ impl HitWriter {
         })
     }
 
-    /// Tells which source sends each channel, by its number: whose the hits are that do not pass a cut is counted by it.
+    /// Tells which source sends each channel, by its number: whose the hits are that do not pass a row group is counted by it.
     /// Without it, and of channels beyond its end, they are counted as of the sources whose shares come first.
     pub fn with_sources_of_channels(mut self, sources: Box<[SourceId]>) -> HitWriter {
         self.sources = sources;
@@ -108,16 +108,16 @@ impl HitWriter {
             return self.sink.advance(hits.header.mark);
         }
         let (first_row, amounts, next_row) = (self.next_row, &self.amounts, &mut self.next_row);
-        self.sink.take(hits.header.mark, amounts, |cut| {
-            let before = cut.hits.rows();
+        self.sink.take(hits.header.mark, amounts, |rows| {
+            let before = rows.hits.rows();
             match pass {
-                Some(pass) => cut.hits.append_passing(&hits.hits, pass),
-                None => cut.hits.append(&hits.hits),
+                Some(pass) => rows.hits.append_passing(&hits.hits, pass),
+                None => rows.hits.append(&hits.hits),
             }
-            cut.extra.append(hits, pass, first_row);
-            cut.amounts.add_all(amounts);
+            rows.extra.append(hits, pass, first_row);
+            rows.amounts.add_all(amounts);
             // Only hits that are taken get a row.
-            *next_row += (cut.hits.rows() - before) as u64;
+            *next_row += (rows.hits.rows() - before) as u64;
         })
     }
 
@@ -186,10 +186,10 @@ impl Sink for HitWriter {
     }
 }
 
-impl HitCut {
-    fn new(settings: &Settings) -> HitCut {
-        HitCut {
-            // One incoming batch more than a full cut: the batch that fills it may go over.
+impl HitRowGroup {
+    fn new(settings: &Settings) -> HitRowGroup {
+        HitRowGroup {
+            // One incoming batch more than a full row group: the batch that fills it may go over.
             hits: HitColumns::with_capacity(settings.batch_hits + settings.batch_hits / 4),
             extra: ExtraColumns::new(|table| settings.keeps(table)),
             amounts: Amounts::default(),
@@ -199,7 +199,7 @@ impl HitCut {
     }
 }
 
-impl Cut for HitCut {
+impl RowGroup for HitRowGroup {
     fn batch(&self, table: Table) -> Option<&dyn Batch> {
         let extra = match table {
             Table::Hits => return (self.hits.rows() > 0).then_some(&self.hits as &dyn Batch),

@@ -1,8 +1,8 @@
 //! Run files: written, checked, repaired and replayed.
 //!
 //! ```text
-//!  Hits ──────► HitWriter ─────────► columns ──► Cut ──► hits · extras · waveforms · statistics
-//!  HitEvents ─► CoincidenceWriter ─► columns ──► Cut ──► coincidences       │
+//!  Hits ──────► HitWriter ─────────► columns ──► RowGroup ──► hits · extras · waveforms · statistics
+//!  HitEvents ─► CoincidenceWriter ─► columns ──► RowGroup ──► coincidences       │
 //!  Ledgers ─────► LossList ──────────► columns ────────► losses              │
 //!  Reading ───► SeriesList ────────► columns ────────► series              │
 //!  Events ────► EventWriter ──► extents of blocks ──► events · fragments    │
@@ -24,7 +24,7 @@
 //! - `locked_directories`: which directories of this host are open, and by whom: [`locked_directories()`].
 //! - [`table`]: the tables of a run and their columns.
 //! - [`ipc`]: Arrow streams that are whole at every moment.
-//! - `cut`: the rows that enter all tables of a sink at once.
+//! - `row_group`: the rows that enter all tables of a sink at once.
 //! - `gather`: payload that lies scattered becomes one buffer of a batch.
 //! - [`hit_writer`]: hits, extras, waveforms and statistics.
 //! - `hit_columns`: hits become columns here, once.
@@ -52,7 +52,6 @@
 pub mod advice;
 mod coincidence_columns;
 pub mod coincidence_writer;
-mod cut;
 pub mod directory;
 mod directory_lock;
 mod error;
@@ -73,6 +72,7 @@ pub mod raw_writer;
 pub mod read;
 mod removed;
 mod retention;
+mod row_group;
 pub mod run_record;
 mod series_list;
 pub mod settings;

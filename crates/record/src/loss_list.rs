@@ -64,14 +64,14 @@ pub struct LossList {
     written: Reading,
     /// When that was read, nanoseconds since run start.
     written_ns: u64,
-    cut: Option<Cut>,
+    truncated: Option<Truncated>,
     /// Why nothing can be written any more.
     failure: Option<String>,
 }
 
 /// The list is full.
 #[derive(Debug)]
-struct Cut {
+struct Truncated {
     /// When the ledger was read last, nanoseconds since run start.
     read_ns: u64,
     latest: Reading,
@@ -102,15 +102,15 @@ impl LossList {
             bounds,
             written: Reading::new(),
             written_ns: 0,
-            cut: None,
+            truncated: None,
             failure: None,
         })
     }
 
     /// Whether it is time to read the ledger, at `now_ns` since run start.
     pub fn is_due(&self, now_ns: u64) -> bool {
-        match &self.cut {
-            Some(cut) => now_ns.saturating_sub(cut.read_ns) >= READ_EVERY_NS,
+        match &self.truncated {
+            Some(truncated) => now_ns.saturating_sub(truncated.read_ns) >= READ_EVERY_NS,
             None => now_ns.saturating_sub(self.written_ns) >= self.every_ns(),
         }
     }
@@ -127,9 +127,9 @@ impl LossList {
         now_ns: u64,
     ) -> Result<(), RecordError> {
         let reading = reading(snapshot);
-        if let Some(cut) = &mut self.cut {
-            cut.rows += grown(&cut.latest, &reading).count() as u64;
-            (cut.latest, cut.read_ns) = (reading, now_ns);
+        if let Some(truncated) = &mut self.truncated {
+            truncated.rows += grown(&truncated.latest, &reading).count() as u64;
+            (truncated.latest, truncated.read_ns) = (reading, now_ns);
             return Ok(());
         }
         let mut rows = self.rows(snapshot, &reading, missed, now_ns);
@@ -138,7 +138,7 @@ impl LossList {
             let not_written = rows.len() as u64;
             rows = vec![LossRow::end_of_list(self.written_ns, now_ns, None)];
             self.write(&rows)?;
-            self.cut = Some(Cut { read_ns: now_ns, latest: reading, rows: not_written });
+            self.truncated = Some(Truncated { read_ns: now_ns, latest: reading, rows: not_written });
             return Ok(());
         }
         self.write(&rows)?;
@@ -160,8 +160,8 @@ impl LossList {
     ) -> Result<(), RecordError> {
         let reading = reading(snapshot);
         let mut rows = self.rows(snapshot, &reading, missed, now_ns);
-        if let Some(cut) = &self.cut {
-            let not_written = cut.rows + grown(&cut.latest, &reading).count() as u64;
+        if let Some(truncated) = &self.truncated {
+            let not_written = truncated.rows + grown(&truncated.latest, &reading).count() as u64;
             rows.push(LossRow::end_of_list(self.written_ns, now_ns, Some(not_written)));
         }
         match self.write(&rows) {

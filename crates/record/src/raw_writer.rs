@@ -7,18 +7,18 @@
 //! Payload is written from the blocks where it was received. The column `payload` is a BinaryView whose buffers are
 //! those extents: bytes between two slices (room rounded up for datagrams) may be among them, and no view names them.
 //! Until a batch is written its blocks stay on loan: at most `batch_bytes` of payload or [`MOST_BLOCKS`] blocks, for at
-//! most `batch_age_s`; with compression, so many times the cuts in flight.
+//! most `batch_age_s`; with compression, so many times the row groups in flight.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use thalweg_data::{Counters, Frames, Leases, Mark, SinkError, Slice, SourceId, Unit};
 
-use crate::cut::{Amounts, Cut, CutSink};
 use crate::error::RecordError;
 use crate::ipc::columns::{Batch, Buffers, Columns, Shape};
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::ipc::{INLINE_BYTES, MOST_GAP};
+use crate::row_group::{Amounts, RowGroup, RowGroupSink};
 use crate::settings::Settings;
 use crate::table::Table;
 
@@ -60,13 +60,13 @@ pub struct RawSource {
 
 /// Records received bytes.
 pub struct RawWriter {
-    sink: CutSink<RawCut>,
+    sink: RowGroupSink<RawRowGroup>,
     streams: Vec<bool>,
     amounts: Amounts,
 }
 
 /// Rows of the table `raw`, and the right to read what they name.
-struct RawCut {
+struct RawRowGroup {
     rows: Columns,
     extents: Vec<Slice>,
     /// Per source: its newest extent, to be made longer.
@@ -90,7 +90,13 @@ impl RawWriter {
         for source in sources {
             streams[usize::from(source.source)] = source.stream;
         }
-        let sink = CutSink::new(vec![file], &[Unit::Bytes, Unit::Datagrams], count, settings, RawCut::new)?;
+        let sink = RowGroupSink::new(
+            vec![file],
+            &[Unit::Bytes, Unit::Datagrams],
+            count,
+            settings,
+            RawRowGroup::new,
+        )?;
         Ok(RawWriter { sink, streams, amounts: Amounts::default() })
     }
 
@@ -110,9 +116,9 @@ impl RawWriter {
         self.amounts.clear();
         self.amounts.add(header.source, [bytes, datagrams]);
         let amounts = &self.amounts;
-        self.sink.take(header.mark, amounts, |cut| {
-            cut.append(frames, stream);
-            cut.amounts.add_all(amounts);
+        self.sink.take(header.mark, amounts, |rows| {
+            rows.append(frames, stream);
+            rows.amounts.add_all(amounts);
         })
     }
 
@@ -151,9 +157,9 @@ impl RawWriter {
     }
 }
 
-impl RawCut {
-    fn new(settings: &Settings) -> RawCut {
-        RawCut {
+impl RawRowGroup {
+    fn new(settings: &Settings) -> RawRowGroup {
+        RawRowGroup {
             rows: Columns::new(Table::Raw),
             extents: Vec::new(),
             newest: Vec::new(),
@@ -232,7 +238,7 @@ impl RawCut {
     }
 }
 
-impl Batch for RawCut {
+impl Batch for RawRowGroup {
     fn shape(&self) -> Shape {
         Shape { variadic: vec![self.extents.len() as i64], ..self.rows.shape() }
     }
@@ -243,7 +249,7 @@ impl Batch for RawCut {
     }
 }
 
-impl Cut for RawCut {
+impl RowGroup for RawRowGroup {
     fn batch(&self, table: Table) -> Option<&dyn Batch> {
         (table == Table::Raw && self.rows.rows() > 0).then_some(self as &dyn Batch)
     }

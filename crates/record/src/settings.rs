@@ -116,8 +116,8 @@ impl Settings {
         let waveforms = if self.keeps(Table::Waveforms) { self.batch_bytes as u64 } else { 0 };
         let in_flight = match self.compression {
             Compression::None => 1,
-            // Each cut that waits for its turn is there plain and compressed.
-            _ => 2 * (self.cuts_in_flight() as u64 + 1),
+            // Each row group that waits for its turn is there plain and compressed.
+            _ => 2 * (self.row_groups_in_flight() as u64 + 1),
         };
         vec![("hit columns", hit_columns * in_flight), ("waveform columns", waveforms * in_flight)]
     }
@@ -129,7 +129,7 @@ impl Settings {
         let batches = match self.compression {
             // One in the making, one that waits for a full disk.
             Compression::None => 2,
-            _ => 2 + self.cuts_in_flight(),
+            _ => 2 + self.row_groups_in_flight(),
         };
         per_batch * batches
     }
@@ -143,7 +143,7 @@ impl Settings {
         let batches = match self.compression {
             // One in the making, one that waits for a full disk.
             Compression::None => 2,
-            _ => 2 + self.cuts_in_flight(),
+            _ => 2 + self.row_groups_in_flight(),
         };
         per_batch * batches
     }
@@ -154,9 +154,9 @@ impl Settings {
         match self.compression {
             Compression::None => vec![("event columns", 2 * rows)],
             _ => {
-                let cuts = self.cuts_in_flight() as u64 + 2;
+                let groups = self.row_groups_in_flight() as u64 + 2;
                 let compressed = rows + crate::event_writer::MOST_ROW_BYTES;
-                vec![("event columns", cuts * rows), ("compressed events", cuts * compressed)]
+                vec![("event columns", groups * rows), ("compressed events", groups * compressed)]
             }
         }
     }
@@ -167,14 +167,14 @@ impl Settings {
         let in_flight = match self.compression {
             // One in the making, one that waits for a full disk.
             Compression::None => 2,
-            // Each cut that waits for its turn is there plain and compressed.
-            _ => 2 * (self.cuts_in_flight() as u64 + 1),
+            // Each row group that waits for its turn is there plain and compressed.
+            _ => 2 * (self.row_groups_in_flight() as u64 + 1),
         };
         vec![("coincidence columns", columns * in_flight)]
     }
 
-    /// Cuts that may be in the hands of the compressing threads.
-    pub(crate) fn cuts_in_flight(&self) -> usize {
+    /// Row groups that may be with the compressing threads.
+    pub(crate) fn row_groups_in_flight(&self) -> usize {
         2 * self.compression_workers.clamp(1, 64)
     }
 }

@@ -1,11 +1,11 @@
 //! Counts the rows lost when another program removes or truncates a file that is being written.
 //!
 //! ```text
-//!  cut after cut ──► WrittenLog: whose rows lie up to where ──► file cut at byte N ──► amounts that are gone
+//!  group after group ──► WrittenLog: whose rows lie up to where ──► file cut at byte N ──► amounts that are gone
 //! ```
 
-use crate::cut::Amounts;
 use crate::ipc::file::{Harm, TableFile};
+use crate::row_group::Amounts;
 use crate::table::Table;
 
 /// Most entries; beyond, two neighbours become one, and what is gone is reported in larger steps.
@@ -14,16 +14,16 @@ const MOST_ENTRIES: usize = 256;
 /// Whose rows lie where, in the file that counts.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenLog {
-    /// Where the file ended behind a cut, and what the cut held.
+    /// Where the file ended behind a row group, and what the group held.
     entries: Vec<(u64, Amounts)>,
-    /// Cuts that make an entry.
+    /// Row groups that make an entry.
     step: u64,
-    /// Cuts in the last entry.
+    /// Row groups in the last entry.
     in_last: u64,
 }
 
 impl WrittenLog {
-    /// Enters a cut that was just written.
+    /// Enters a row group that was just written.
     pub fn add(&mut self, files: &[TableFile], amounts: &Amounts) {
         let Some(file) = files.iter().find(|file| counts(file.table())) else { return };
         self.step = self.step.max(1);
@@ -67,7 +67,7 @@ impl WrittenLog {
                 Harm::Cut(length) => length,
                 Harm::Removed | Harm::Moved => 0,
             };
-            // Cuts without rows in this file lie where the one before them does.
+            // Row groups without rows in this file lie where the one before them does.
             self.entries.iter().filter(|(end, _)| *end > kept).for_each(|(_, amounts)| gone.add_all(amounts));
         }
         gone

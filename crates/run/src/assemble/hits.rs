@@ -30,8 +30,8 @@ use crate::gauges::{BuildGauges, Gauges};
 use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, TruthFile, open_all};
 use crate::pipeline::{
-    AddedStages, Cut, Decoding, EventOutlet, EventRecorder, EventSlots, HitLink, Inlet, Ledgered,
-    OrderThread, Process, ReaderSlots, Selection, Signals, Slicer, decode_stage,
+    AddedStages, Decoding, EventOutlet, EventRecorder, EventSlots, HitLink, Inlet, Ledgered, OrderThread,
+    Process, ReaderSlots, Selection, Signals, Slicer, SourceCutter, decode_stage,
 };
 use crate::plan::SLICES;
 use crate::plan::capacity::{HITS_PER_BATCH, OUTPUT_HITS};
@@ -212,7 +212,7 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
             "file" => slices::Settings { ahead_ms: 0, silence_ms: 0, ..slices.clone() },
             _ => slices.clone(),
         };
-        sources.push(Cut {
+        sources.push(SourceCutter {
             cutter: HitCutter::new(own_slices, &own, &pool)?,
             slices: site.slot("time_slice slices", source),
             wire: site.slot("wire slices", own_slices),

@@ -55,7 +55,7 @@ pub(crate) use raw::RawRecorder;
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
 pub(crate) use selection::Selection;
-pub(crate) use slicer::{Cut, Slicer};
+pub(crate) use slicer::{Slicer, SourceCutter};
 pub(crate) use write_log::{Filed, Given, WriteLog};
 
 /// The interval at which counters after time order and reports are brought up to date, nanoseconds: as fast as an eye can follow.

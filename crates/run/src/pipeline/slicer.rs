@@ -24,7 +24,7 @@ const LOOK_EVERY_NS: u64 = 50_000_000;
 const BLOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// One source's cutter and counters.
-pub(crate) struct Cut {
+pub(crate) struct SourceCutter {
     pub(crate) cutter: HitCutter,
     /// Hits: in, in slices, lost, held.
     pub(crate) slices: Ledgered,
@@ -36,7 +36,7 @@ pub(crate) struct Cut {
 
 /// Cuts and builds.
 pub(crate) struct Slicer {
-    sources: Vec<Cut>,
+    sources: Vec<SourceCutter>,
     builder: Builder,
     /// The cut fragments that are not built yet; empty between batches.
     fragments: Fragments,
@@ -54,7 +54,7 @@ pub(crate) struct Slicer {
 
 impl Slicer {
     pub(crate) fn new(
-        sources: Vec<Cut>,
+        sources: Vec<SourceCutter>,
         builder: Builder,
         (outlet, gauges): (EventOutlet, Arc<BuildGauges>),
         events: Ledgered,

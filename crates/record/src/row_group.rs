@@ -1,10 +1,10 @@
-//! A cut: the rows that enter all tables of a sink at once, and the sink that makes, compresses and writes them.
+//! A row group: the rows that enter all tables of a sink at once, and the sink that makes, compresses and writes them.
 //!
 //! ```text
-//!  append ──► open cut ── full or old ──► [ workers compress ] ──► ready ── stage all, commit all ──► files
+//!  append ──► open row group ── full or old ──► [ workers compress ] ──► ready ── stage all, commit all ──► files
 //!             └────────────── held ────────────────────────────────┘        └── out, per source
 //! ```
-//! Every amount is counted per source where it happens: in when a batch comes, held from the cuts in memory, lost when the disk is
+//! Every amount is counted per source where it happens: in when a batch comes, held from the row groups in memory, lost when the disk is
 //! full at the end or fails, or when somebody removes a file. Out means *written*, that is visible on file, with
 //! `sync = "none"`; with any other it means *durable*: what is visible is held until the file was forced to the disk. A disk that
 //! fails then takes back nothing that was counted as out.
@@ -99,7 +99,7 @@ impl Amounts {
 }
 
 /// Rows for all tables of a sink.
-pub(crate) trait Cut: Send + 'static {
+pub(crate) trait RowGroup: Send + 'static {
     /// The rows of a table, or `None` when there are none.
     fn batch(&self, table: Table) -> Option<&dyn Batch>;
     /// Whose they are.
@@ -116,17 +116,17 @@ pub(crate) trait Cut: Send + 'static {
     fn clear(&mut self);
 }
 
-/// The first cut of a run is made at this age.
+/// The first row group of a run is made at this age.
 const FIRST_AGE_NS: u64 = 20_000_000;
 
-/// A complete cut, compressed if that is configured.
+/// A complete row group, compressed if that is configured.
 struct Sealed<C> {
-    cut: C,
+    group: C,
     compressed: Vec<(Table, Compressed)>,
 }
 
 /// Turns appended rows into batches on file, and keeps their counters.
-pub(crate) struct CutSink<C: Cut> {
+pub(crate) struct RowGroupSink<C: RowGroup> {
     units: &'static [Unit],
     counters: Vec<Counters>,
     events: Counters,
@@ -134,10 +134,10 @@ pub(crate) struct CutSink<C: Cut> {
     files: Vec<TableFile>,
     open: C,
     opened_at: Option<Mark>,
-    /// Whether a first cut has been made: that one is made early, so that whoever starts a run soon sees that it works.
-    has_cut: bool,
+    /// Whether a first row group has been made: that one is made early, so that whoever starts a run soon sees that it works.
+    has_closed_group: bool,
     workers: Option<Workers<C, Sealed<C>>>,
-    /// Whose rows are in the workers' hands, cut by cut.
+    /// Whose rows are in the workers' hands, group by group.
     handed: VecDeque<Amounts>,
     ready: Option<Sealed<C>>,
     /// Visible on file, and not yet forced to the disk where that is asked for.
@@ -154,8 +154,8 @@ pub(crate) struct CutSink<C: Cut> {
     synchronised: Instant,
 }
 
-impl<C: Cut> CutSink<C> {
-    /// A sink into `files`, which are committed in this order. `make` makes empty cuts.
+impl<C: RowGroup> RowGroupSink<C> {
+    /// A sink into `files`, which are committed in this order. `make` makes empty row groups.
     ///
     /// # Errors
     /// When the system gives no threads.
@@ -165,7 +165,7 @@ impl<C: Cut> CutSink<C> {
         sources: usize,
         settings: &Settings,
         make: fn(&Settings) -> C,
-    ) -> Result<CutSink<C>, RecordError> {
+    ) -> Result<RowGroupSink<C>, RecordError> {
         let tables: Vec<Table> = files.iter().map(TableFile::table).collect();
         let keeps_nothing = files.is_empty() && !settings.keeps(Table::Raw);
         let compression = settings.compression;
@@ -176,7 +176,7 @@ impl<C: Cut> CutSink<C> {
                 RecordError::io(path, "starting threads that compress", cause)
             })?),
         };
-        Ok(CutSink {
+        Ok(RowGroupSink {
             units,
             counters: vec![Counters::default(); sources],
             events: Counters::default(),
@@ -184,7 +184,7 @@ impl<C: Cut> CutSink<C> {
             files,
             open: make(settings),
             opened_at: None,
-            has_cut: false,
+            has_closed_group: false,
             workers,
             handed: VecDeque::new(),
             ready: None,
@@ -200,8 +200,8 @@ impl<C: Cut> CutSink<C> {
         })
     }
 
-    /// Takes rows: `append` puts them into the open cut. They are refused, and counted as lost, when the disk has been
-    /// full for so long that the open cut is, too, or has failed. Where no table is kept they are left out.
+    /// Takes rows: `append` puts them into the open row group. They are refused, and counted as lost, when the disk has been
+    /// full for so long that the open row group is, too, or has failed. Where no table is kept they are left out.
     pub fn take(
         &mut self,
         mark: Mark,
@@ -213,9 +213,9 @@ impl<C: Cut> CutSink<C> {
             return Ok(());
         }
         self.count(amounts, |counters, unit, count| counters.input(unit, count));
-        // Before they come: so a cut has the same rows whether or not anybody looked at the clock while nothing came, and a replay, in
+        // Before they come: so a row group has the same rows whether or not anybody looked at the clock while nothing came, and a replay, in
         // which nobody does, makes the same.
-        let aged = if self.is_old(mark) { self.close_cut() } else { Ok(()) };
+        let aged = if self.is_old(mark) { self.close_group() } else { Ok(()) };
         if let Err(refusal) = self.make_room() {
             let reason = self.reason();
             self.count_lost(amounts, reason);
@@ -225,7 +225,7 @@ impl<C: Cut> CutSink<C> {
             self.opened_at = Some(mark);
         }
         append(&mut self.open);
-        let result = if self.open.is_full() { self.close_cut() } else { aged };
+        let result = if self.open.is_full() { self.close_group() } else { aged };
         self.count_held();
         // The rows are held, so a full disk is reported with the next call. A failed one has lost them.
         if self.failure.is_some() { result } else { Ok(()) }
@@ -243,8 +243,8 @@ impl<C: Cut> CutSink<C> {
         self.count(amounts, |counters, unit, count| counters.filtered(unit, count));
     }
 
-    /// The rows that are not yet in a complete cut.
-    pub fn open_cut(&self) -> &C {
+    /// The rows that are not yet in a complete row group.
+    pub fn open_group(&self) -> &C {
         &self.open
     }
 
@@ -253,7 +253,7 @@ impl<C: Cut> CutSink<C> {
         self.alive()?;
         let mut result = self.drain(false);
         if result.is_ok() && self.is_old(mark) {
-            result = self.close_cut();
+            result = self.close_group();
         }
         // Also when nothing comes any more.
         result = result.and_then(|()| self.synchronise_if_due());
@@ -261,15 +261,15 @@ impl<C: Cut> CutSink<C> {
         result
     }
 
-    /// Hands the open cut to the files although it is neither full nor old.
+    /// Hands the open row group to the files although it is neither full nor old.
     pub fn flush(&mut self) -> Result<(), SinkError> {
         self.alive()?;
-        let result = self.close_cut();
+        let result = self.close_group();
         self.count_held();
         result
     }
 
-    /// As [`CutSink::flush`], and forces to the disk what is not out before that, although it is not due.
+    /// As [`RowGroupSink::flush`], and forces to the disk what is not out before that, although it is not due.
     pub fn force(&mut self) -> Result<(), SinkError> {
         let mut result = self.flush();
         if result.is_ok() && !self.written.is_zero() {
@@ -282,7 +282,7 @@ impl<C: Cut> CutSink<C> {
     /// Writes everything. What a full disk refuses stays here, for another try.
     pub fn complete(&mut self) -> Result<(), SinkError> {
         self.alive()?;
-        let result = self.close_cut().and_then(|()| self.drain(true));
+        let result = self.close_group().and_then(|()| self.drain(true));
         self.count_held();
         result
     }
@@ -330,7 +330,7 @@ impl<C: Cut> CutSink<C> {
     }
 
     fn is_old(&self, mark: Mark) -> bool {
-        let age_ns = match self.has_cut {
+        let age_ns = match self.has_closed_group {
             true => self.settings.batch_age_ns(),
             false => self.settings.batch_age_ns().min(FIRST_AGE_NS),
         };
@@ -339,12 +339,12 @@ impl<C: Cut> CutSink<C> {
 
     fn make_room(&mut self) -> Result<(), SinkError> {
         self.alive()?;
-        if self.open.is_full() { self.close_cut() } else { Ok(()) }
+        if self.open.is_full() { self.close_group() } else { Ok(()) }
     }
 
-    /// Hands the open cut on. An error leaves it open: there is no room for another.
-    fn close_cut(&mut self) -> Result<(), SinkError> {
-        let has_room = |sink: &CutSink<C>| match &sink.workers {
+    /// Hands the open row group on. An error leaves it open: there is no room for another.
+    fn close_group(&mut self) -> Result<(), SinkError> {
+        let has_room = |sink: &RowGroupSink<C>| match &sink.workers {
             Some(workers) => !workers.is_full(),
             None => sink.ready.is_none(),
         };
@@ -356,18 +356,18 @@ impl<C: Cut> CutSink<C> {
             return Ok(());
         }
         let next = self.spare.pop().unwrap_or_else(|| (self.make)(&self.settings));
-        let mut cut = std::mem::replace(&mut self.open, next);
+        let mut group = std::mem::replace(&mut self.open, next);
         self.opened_at = None;
-        self.has_cut = true;
+        self.has_closed_group = true;
         match &mut self.workers {
             Some(workers) => {
-                self.handed.push_back(cut.amounts().clone());
-                workers.submit(cut);
+                self.handed.push_back(group.amounts().clone());
+                workers.submit(group);
                 Ok(())
             }
             None => {
-                cut.seal();
-                self.ready = Some(Sealed { cut, compressed: Vec::new() });
+                group.seal();
+                self.ready = Some(Sealed { group, compressed: Vec::new() });
                 self.drain(false)
             }
         }
@@ -378,7 +378,7 @@ impl<C: Cut> CutSink<C> {
         Ok(())
     }
 
-    /// Writes the oldest complete cut; `false` when there is none.
+    /// Writes the oldest complete row group; `false` when there is none.
     fn drain_one(&mut self, wait: bool) -> Result<bool, SinkError> {
         if self.ready.is_none() {
             match self.workers.as_mut().and_then(|workers| workers.next(wait)) {
@@ -401,14 +401,14 @@ impl<C: Cut> CutSink<C> {
             self.ready = Some(sealed);
             return Err(self.refuse(error));
         }
-        let Sealed { mut cut, .. } = sealed;
-        self.log.add(&self.files, cut.amounts());
+        let Sealed { mut group, .. } = sealed;
+        self.log.add(&self.files, group.amounts());
         match self.settings.sync {
-            Sync::None => self.count(cut.amounts(), |counters, unit, count| counters.output(unit, count)),
-            Sync::Batch | Sync::Seconds(_) => self.written.add_all(cut.amounts()),
+            Sync::None => self.count(group.amounts(), |counters, unit, count| counters.output(unit, count)),
+            Sync::Batch | Sync::Seconds(_) => self.written.add_all(group.amounts()),
         }
-        cut.clear();
-        self.spare.push(cut);
+        group.clear();
+        self.spare.push(group);
         self.synchronise_if_due()?;
         Ok(true)
     }
@@ -490,7 +490,7 @@ impl<C: Cut> CutSink<C> {
         let mut held = self.open.amounts().clone();
         self.handed.drain(..).for_each(|amounts| held.add_all(&amounts));
         if let Some(sealed) = self.ready.take() {
-            held.add_all(sealed.cut.amounts());
+            held.add_all(sealed.group.amounts());
         }
         held.add_all(&std::mem::take(&mut self.written));
         self.workers = None;
@@ -524,9 +524,9 @@ impl<C: Cut> CutSink<C> {
         }
     }
 
-    /// What is held, counted from the cuts in memory.
+    /// What is held, counted from the row groups in memory.
     fn count_held(&mut self) {
-        let ready = self.ready.as_ref().map(|sealed| sealed.cut.amounts());
+        let ready = self.ready.as_ref().map(|sealed| sealed.group.amounts());
         let containers = [Some(self.open.amounts()), ready, Some(&self.written)];
         let containers: Vec<&Amounts> = containers.into_iter().flatten().chain(&self.handed).collect();
         for (index, counters) in self.counters.iter_mut().enumerate() {
@@ -539,21 +539,28 @@ impl<C: Cut> CutSink<C> {
     }
 }
 
-fn start_workers<C: Cut>(tables: Vec<Table>, settings: &Settings) -> std::io::Result<Workers<C, Sealed<C>>> {
+fn start_workers<C: RowGroup>(
+    tables: Vec<Table>,
+    settings: &Settings,
+) -> std::io::Result<Workers<C, Sealed<C>>> {
     let compression = settings.compression;
-    Workers::start(settings.compression_workers.clamp(1, 64), settings.cuts_in_flight(), move |mut cut: C| {
-        cut.seal();
-        let compressed = tables
-            .iter()
-            .filter_map(|table| Some((*table, Compressed::of(cut.batch(*table)?, compression))))
-            .collect();
-        cut.release();
-        Sealed { cut, compressed }
-    })
+    Workers::start(
+        settings.compression_workers.clamp(1, 64),
+        settings.row_groups_in_flight(),
+        move |mut group: C| {
+            group.seal();
+            let compressed = tables
+                .iter()
+                .filter_map(|table| Some((*table, Compressed::of(group.batch(*table)?, compression))))
+                .collect();
+            group.release();
+            Sealed { group, compressed }
+        },
+    )
 }
 
 /// Stages all tables, then commits all: a full disk shows before any row is visible.
-fn write<C: Cut>(
+fn write<C: RowGroup>(
     files: &mut [TableFile],
     sealed: &Sealed<C>,
     compression: Compression,
@@ -562,7 +569,7 @@ fn write<C: Cut>(
         let compressed = sealed.compressed.iter().find(|(table, _)| *table == file.table());
         let batch = match compressed {
             Some((_, compressed)) => Some(compressed as &dyn Batch),
-            None => sealed.cut.batch(file.table()),
+            None => sealed.group.batch(file.table()),
         };
         batch.map_or(Ok(()), |batch| file.stage(batch, compression))
     });
@@ -591,7 +598,7 @@ mod tests {
         }
     }
 
-    impl Cut for Rows {
+    impl RowGroup for Rows {
         fn batch(&self, table: Table) -> Option<&dyn Batch> {
             (table == Table::Hits && self.columns.rows() > 0).then_some(&self.columns as &dyn Batch)
         }
@@ -616,14 +623,14 @@ mod tests {
         }
     }
 
-    fn sink(folder: &std::path::Path, sync: Sync) -> CutSink<Rows> {
+    fn sink(folder: &std::path::Path, sync: Sync) -> RowGroupSink<Rows> {
         let file = TableFile::create(&folder.join("hits.arrows"), Table::Hits, &[]).expect("made");
         let settings = Settings { sync, compression: Compression::None, ..Settings::default() };
-        CutSink::new(vec![file], &[Unit::Hits], 1, &settings, Rows::new).expect("no threads are needed")
+        RowGroupSink::new(vec![file], &[Unit::Hits], 1, &settings, Rows::new).expect("no threads are needed")
     }
 
-    /// Gives ten rows: a full cut.
-    fn give(sink: &mut CutSink<Rows>) -> Result<(), SinkError> {
+    /// Gives ten rows: a full row group.
+    fn give(sink: &mut RowGroupSink<Rows>) -> Result<(), SinkError> {
         let mut amounts = Amounts::default();
         amounts.add(SourceId(0), [10, 0]);
         sink.take(Mark(0), &amounts, |rows| {
@@ -637,7 +644,7 @@ mod tests {
     }
 
     /// Out, held, lost.
-    fn slot(sink: &CutSink<Rows>) -> [u64; 3] {
+    fn slot(sink: &RowGroupSink<Rows>) -> [u64; 3] {
         let counters = sink.counters(SourceId(0));
         assert_eq!(
             counters.total_input(Unit::Hits),
