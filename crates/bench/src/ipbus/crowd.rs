@@ -7,7 +7,7 @@ use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_ipbus::device::Buffers;
 use thalweg_ipbus::hub::{HubOptions, HubServer};
 
-use super::{BASELINE, Boards, Operation, Places, Turns, Way, at, failed, hub_s};
+use super::{BASELINE, Boards, Operation, Places, Route, Turns, at, failed, hub_s};
 use crate::sweep::Sweep;
 use crate::{BenchError, Conditions, Measured};
 
@@ -33,8 +33,9 @@ fn point(
     clients: usize,
     repeats: usize,
 ) -> Result<Measurement, BenchError> {
-    let of =
-        |client: usize| Turns::new(&Way::through(hub, places[client % places.len()]), Operation::Read, WORDS);
+    let of = |client: usize| {
+        Turns::new(&Route::through(hub, places[client % places.len()]), Operation::Read, WORDS)
+    };
     let mut turns = (0..clients).map(of).collect::<Result<Vec<_>, _>>()?;
     turns.iter_mut().for_each(|turn| turn.count = BLOCKS);
     let before = hub_s();

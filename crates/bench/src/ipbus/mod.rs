@@ -93,20 +93,20 @@ impl Boards {
 }
 
 /// The route of a client to a device.
-struct Way {
+struct Route {
     name: &'static str,
     uri: String,
     bare: SocketAddr,
 }
 
-impl Way {
-    fn direct(name: &'static str, places: Places) -> Way {
-        Way { name, uri: format!("ipbusudp-2.0://{}", places.device), bare: places.bare }
+impl Route {
+    fn direct(name: &'static str, places: Places) -> Route {
+        Route { name, uri: format!("ipbusudp-2.0://{}", places.device), bare: places.bare }
     }
 
-    fn through(hub: &HubServer, places: Places) -> Way {
+    fn through(hub: &HubServer, places: Places) -> Route {
         let uri = format!("chtcp-2.0://{}?target={}", hub.address(), places.device);
-        Way { name: "hub", uri, bare: places.bare }
+        Route { name: "hub", uri, bare: places.bare }
     }
 }
 
@@ -122,10 +122,10 @@ struct Turns {
 }
 
 impl Turns {
-    fn new(way: &Way, operation: Operation, words: usize) -> Result<Turns, BenchError> {
+    fn new(route: &Route, operation: Operation, words: usize) -> Result<Turns, BenchError> {
         Ok(Turns {
-            client: Client::open(&way.uri).map_err(failed)?,
-            bare: BareClient::open(way.bare).map_err(failed)?,
+            client: Client::open(&route.uri).map_err(failed)?,
+            bare: BareClient::open(route.bare).map_err(failed)?,
             operation,
             block: vec![0; words],
             count: (WORDS_PER_TURN / words).clamp(2, READS_PER_TURN),
@@ -168,11 +168,11 @@ fn hub_s() -> f64 {
 
 fn point(
     bench: &'static str,
-    way: &Way,
+    route: &Route,
     (operation, words): (Operation, usize),
     repeats: usize,
 ) -> Result<Measurement, BenchError> {
-    let mut turns = Turns::new(way, operation, words)?;
+    let mut turns = Turns::new(route, operation, words)?;
     let before = hub_s();
     let comparison = turns.compare(repeats)?;
     let hub_s = hub_s() - before;
@@ -180,13 +180,13 @@ fn point(
     let does = if operation == Operation::Read { "read" } else { "write" };
     let measured = Measurement::of_rate(bench, "words/s", count as f64, BASELINE, comparison)
         .repeated(repeats)
-        .with("way", way.name)
+        .with("way", route.name)
         .with("does", does)
-        .with("line", format!("{} {does}", way.name))
+        .with("line", format!("{} {does}", route.name))
         .with("words", words)
         .with("gigabits_per_s", 32e-9 * count as f64 / comparison.subject_s)
         .with("packets_again", counts.requests_repeated + counts.replies_repeated);
-    let measured = match way.name {
+    let measured = match route.name {
         "hub" => measured.with("hub_us_per_packet", 1e6 * hub_s / counts.sent as f64),
         _ => measured,
     };
@@ -227,10 +227,10 @@ pub(super) fn ipbus(conditions: &Conditions) -> Result<Measured, BenchError> {
     let (_boards, places) = Boards::start(Ipv4Addr::LOCALHOST).map_err(failed)?;
     let hub = HubServer::start(HubOptions::at(at(Ipv4Addr::LOCALHOST))).map_err(failed)?;
     let mut points = Vec::new();
-    for way in [Way::direct("direct", places), Way::through(&hub, places)] {
+    for route in [Route::direct("direct", places), Route::through(&hub, places)] {
         for operation in [Operation::Read, Operation::Write] {
             for words in WORDS {
-                points.push(point("ipbus", &way, (operation, words), conditions.repeats)?);
+                points.push(point("ipbus", &route, (operation, words), conditions.repeats)?);
             }
         }
     }
@@ -240,11 +240,11 @@ pub(super) fn ipbus(conditions: &Conditions) -> Result<Measured, BenchError> {
 /// The same over a link of 1 Gb/s, directly.
 pub(super) fn ipbus_link(conditions: &Conditions) -> Result<Measured, BenchError> {
     let measured = |places: Places| {
-        let way = Way::direct("link", places);
+        let route = Route::direct("link", places);
         let mut points = Vec::new();
         for operation in [Operation::Read, Operation::Write] {
             for words in WORDS {
-                let point = point("ipbus-link", &way, (operation, words), conditions.repeats)?;
+                let point = point("ipbus-link", &route, (operation, words), conditions.repeats)?;
                 points.push(point.with("link_gigabits_per_s", 1e-9 * link::LINK_RATE));
             }
         }

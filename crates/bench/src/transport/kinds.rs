@@ -21,12 +21,12 @@ use thalweg_transport::{Backend, TransportError, UdpSender};
 struct Kind {
     name: &'static str,
     baseline: &'static str,
-    way: Way,
+    measured: MeasuredKind,
     ours: Vec<f64>,
     bare: Vec<f64>,
 }
 
-enum Way {
+enum MeasuredKind {
     Pair(Box<Pair>),
     Uring(Box<UringTurns>),
     /// Not measured, for this reason.
@@ -42,18 +42,20 @@ pub(super) fn kinds(datagram_bytes: usize, repeats: usize) -> Result<Vec<Value>,
         ("ring", Backend::Ring, "a bare loop over the same TPACKET_V3 ring that copies payloads"),
         ("xdp", Backend::Xdp, "a bare loop over the same AF_XDP ring that copies payloads"),
     ] {
-        let way = match Pair::open(datagram_bytes, backend) {
+        let measured = match Pair::open(datagram_bytes, backend) {
             Err(refused @ (TransportError::Privilege { .. } | TransportError::InterfaceTaken { .. })) => {
-                Way::Skipped(refused.to_string())
+                MeasuredKind::Skipped(refused.to_string())
             }
-            pair => Way::Pair(Box::new(pair?)),
+            pair => MeasuredKind::Pair(Box::new(pair?)),
         };
-        kinds.push(Kind { name, baseline, way, ours: Vec::new(), bare: Vec::new() });
+        kinds.push(Kind { name, baseline, measured, ours: Vec::new(), bare: Vec::new() });
     }
     let (name, baseline) = ("io_uring", "a bare multishot receive: there is no such backend");
-    let way = UringTurns::open(datagram_bytes)
-        .map_or_else(|why| Way::Skipped(why.to_string()), |turns| Way::Uring(Box::new(turns)));
-    kinds.push(Kind { name, baseline, way, ours: Vec::new(), bare: Vec::new() });
+    let measured = UringTurns::open(datagram_bytes).map_or_else(
+        |why| MeasuredKind::Skipped(why.to_string()),
+        |turns| MeasuredKind::Uring(Box::new(turns)),
+    );
+    kinds.push(Kind { name, baseline, measured, ours: Vec::new(), bare: Vec::new() });
     for turn in 0..=repeats.max(1) {
         // The first turn warms up.
         kinds.iter_mut().for_each(|kind| kind.turn(turn > 0));
@@ -71,14 +73,14 @@ pub(super) fn kinds(datagram_bytes: usize, repeats: usize) -> Result<Vec<Value>,
 
 impl Kind {
     fn turn(&mut self, counts: bool) {
-        let rates = match &mut self.way {
-            Way::Skipped(_) => return,
-            Way::Pair(pair) => {
+        let rates = match &mut self.measured {
+            MeasuredKind::Skipped(_) => return,
+            MeasuredKind::Pair(pair) => {
                 let (bare, ours) = (pair.bare_turn(), pair.subject_turn());
                 let rate = |time: Duration| pair.amount as f64 / time.as_secs_f64();
                 (Some(rate(ours)), rate(bare))
             }
-            Way::Uring(turns) => (None, turns.turn()),
+            MeasuredKind::Uring(turns) => (None, turns.turn()),
         };
         if counts {
             self.ours.extend(rates.0);
@@ -87,17 +89,17 @@ impl Kind {
     }
 
     fn check_drops(&self) -> Result<(), TransportError> {
-        let drops = match &self.way {
-            Way::Skipped(_) => 0,
-            Way::Pair(pair) => pair.drops,
-            Way::Uring(turns) => turns.missing,
+        let drops = match &self.measured {
+            MeasuredKind::Skipped(_) => 0,
+            MeasuredKind::Pair(pair) => pair.drops,
+            MeasuredKind::Uring(turns) => turns.missing,
         };
         super::udp::no_drops(self.name, drops)
     }
 
     /// Medians; ratios are medians of the turns' own. What is slower than the ring says so.
     fn row(&mut self, ring: &[f64], datagram_bytes: usize) -> Value {
-        if let Way::Skipped(why) = &self.way {
+        if let MeasuredKind::Skipped(why) = &self.measured {
             return json!({ "what": self.name, "skipped": why });
         }
         let of = |above: &[f64], below: &[f64]| {

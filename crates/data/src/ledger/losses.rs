@@ -261,8 +261,8 @@ impl LossReport {
             [(Unit::Hits, None), (Unit::Fragments, None), (Unit::Events, events)];
         // Fragments of triggers that nobody has seen are those of unseen events.
         let unseen = events.map(|events| events.unseen).unwrap_or_default();
-        let of_hits = Way::of(&path, Unit::Hits, Some(kept_by));
-        let of_fragments = Way::of(&path, Unit::Fragments, None);
+        let of_hits = UnitPath::of(&path, Unit::Hits, Some(kept_by));
+        let of_fragments = UnitPath::of(&path, Unit::Fragments, None);
         let mut sources = Vec::new();
         for source in (0..snapshot.sources.len()).map(|index| SourceId(index as u16)) {
             let counted = match snapshot.of_source(source) {
@@ -305,8 +305,8 @@ impl LossReport {
     }
 }
 
-/// The way of hits or fragments through a run.
-struct Way<'t> {
+/// The path of hits or fragments through a run.
+struct UnitPath<'t> {
     path: &'t Topology,
     unit: Unit,
     /// Where they come into being, and what stands in front of that.
@@ -315,12 +315,12 @@ struct Way<'t> {
     kept: BTreeSet<&'t str>,
 }
 
-impl<'t> Way<'t> {
-    fn of(path: &'t Topology, unit: Unit, kept_by: Option<StageRole>) -> Way<'t> {
+impl<'t> UnitPath<'t> {
+    fn of(path: &'t Topology, unit: Unit, kept_by: Option<StageRole>) -> UnitPath<'t> {
         let counts = |node: &Node| node.counts.iter().any(|counts| counts.units.contains(&unit));
         let keeps = path.nodes.iter().filter(|node| Some(node.stage.role()) == kept_by && counts(node));
         let (before, kept) = (path.leading_to(path.makers(unit)), path.leading_to(keeps));
-        Way { path, unit, before, kept }
+        UnitPath { path, unit, before, kept }
     }
 
     /// Whether they come into being at this slot.
@@ -361,15 +361,15 @@ fn lost_at(slot: &CounterSnapshot, unit: Unit, takes: impl Fn(LossReason) -> boo
     reasons.map(|reason| slot.counters.total_lost(reason, unit)).sum()
 }
 
-fn hits(slots: &[CounterSnapshot], way: &Way<'_>) -> Counted {
-    let on_the_way = slots.iter().filter(|own| way.is_kept_behind(own));
+fn hits(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> Counted {
+    let on_the_way = slots.iter().filter(|own| path.is_kept_behind(own));
     let lost = on_the_way.map(|slot| lost_at(slot, Unit::Hits, |_| true)).sum();
     let is_sender =
         |own: &&CounterSnapshot| own.stage.role() == StageRole::SenderTotals && own.counts(Unit::Hits);
     if let Some(sender) = slots.iter().find(is_sender) {
         return Counted { lost, of: sender.offered(Unit::Hits), ..Counted::default() };
     }
-    let came = slots.iter().filter(|own| way.is_before(own)).map(|own| match way.begins_at(own) {
+    let came = slots.iter().filter(|own| path.is_before(own)).map(|own| match path.begins_at(own) {
         true => own.offered(Unit::Hits),
         false => lost_at(own, Unit::Hits, |_| true),
     });
@@ -384,7 +384,7 @@ fn hits(slots: &[CounterSnapshot], way: &Way<'_>) -> Counted {
         |own: &CounterSnapshot| own.stage.role() == StageRole::SenderTotals && !own.counts(Unit::Hits);
     let coarse = match slots.iter().any(is_asked) && !slots.iter().any(is_silent) {
         true => Default::default(),
-        false => coarse(slots, way),
+        false => coarse(slots, path),
     };
     Counted { lost, of: came.sum(), coarse, ..Counted::default() }
 }
@@ -392,16 +392,16 @@ fn hits(slots: &[CounterSnapshot], way: &Way<'_>) -> Counted {
 /// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
 /// trigger numbers of other boards; where these saw nothing, what was refused or damaged is all that is known. Trigger numbers do not
 /// show what a damaged file would have given at its end. `None` of a source that has none.
-fn fragments(slots: &[CounterSnapshot], way: &Way<'_>, unseen: (u64, u64)) -> Option<Counted> {
+fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64)) -> Option<Counted> {
     let by_numbers = counts(slots, StageRole::SequenceNumbers, Unit::Fragments);
     let by_sender = counts(slots, StageRole::SenderTotals, Unit::Fragments);
-    if !by_numbers && !by_sender && !slots.iter().any(|own| way.begins_at(own)) {
+    if !by_numbers && !by_sender && !slots.iter().any(|own| path.begins_at(own)) {
         return None;
     }
     // What a sender reports and nobody found is counted there.
     let is_reported = |own: &CounterSnapshot| {
         let is_sender = own.stage.role() == StageRole::SenderTotals;
-        by_sender && !is_sender && (own.stage.role() == StageRole::SequenceNumbers || way.begins_at(own))
+        by_sender && !is_sender && (own.stage.role() == StageRole::SequenceNumbers || path.begins_at(own))
     };
     let own = slots.iter().filter(|own| !is_reported(own));
     let lost: u64 = own.map(|slot| lost_at(slot, Unit::Fragments, |_| true)).sum();
@@ -412,18 +412,18 @@ fn fragments(slots: &[CounterSnapshot], way: &Way<'_>, unseen: (u64, u64)) -> Op
             && damaged.iter().any(|reason| own.counters.total_lost(*reason, Unit::Bytes) > 0)
     };
     let exact = by_sender || lost > 0 && !slots.iter().any(is_unread);
-    let coarse = if exact { Default::default() } else { coarse(slots, way) };
+    let coarse = if exact { Default::default() } else { coarse(slots, path) };
     let unseen = if by_sender { (0, 0) } else { unseen };
     Some(Counted { lost, of, coarse, unseen })
 }
 
 /// What was lost without a word on how many of the finer unit it held: lost ones, and all.
-fn coarse(slots: &[CounterSnapshot], way: &Way<'_>) -> [(u64, u64); COARSE.len()] {
-    let before = || slots.iter().filter(|slot| way.is_before(slot));
+fn coarse(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> [(u64, u64); COARSE.len()] {
+    let before = || slots.iter().filter(|slot| path.is_before(slot));
     COARSE.map(|unit| {
         let lost = before().map(|slot| {
             lost_at(slot, unit, |reason| {
-                reason.is_of_our_data() && slot.counters.total_lost(reason, way.unit) == 0
+                reason.is_of_our_data() && slot.counters.total_lost(reason, path.unit) == 0
             })
         });
         (lost.sum(), before().map(|slot| slot.offered(unit)).max().unwrap_or(0))

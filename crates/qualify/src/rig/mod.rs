@@ -127,7 +127,7 @@ type ReadPause = fn(IpAddr) -> PauseReading;
 /// The device, with sources and receiver opened.
 pub struct Rig<'t> {
     device: Device<'t>,
-    way: KnownPath,
+    path: KnownPath,
     rate_source: RateSource,
     frame: Frame,
     frame_bytes: u32,
@@ -174,7 +174,11 @@ impl<'t> Rig<'t> {
         let drain_s = 8.0 * settings.whole_depth_bytes() as f64 / settings.rate_bits_per_s;
         Rig {
             device: Device::Testbed(testbed),
-            way: way(frame.qdisc_bytes(), u32::from(settings.stacking), Duration::from_secs_f64(drain_s)),
+            path: known_path(
+                frame.qdisc_bytes(),
+                u32::from(settings.stacking),
+                Duration::from_secs_f64(drain_s),
+            ),
             rate_source: RateSource::Stated,
             frame,
             frame_bytes: frame.qdisc_bytes(),
@@ -204,7 +208,7 @@ impl<'t> Rig<'t> {
         let sources = Sources::on(&hosts.controls, &Opening { run, to, first: 0, sources, datagram_bytes })?;
         let mut rig = Rig {
             device: Device::Unknown(hosts.counters.clone()),
-            way: way(frame.wire_bytes(), u32::from(hosts.sources_per_host), hosts.longest_drain),
+            path: known_path(frame.wire_bytes(), u32::from(hosts.sources_per_host), hosts.longest_drain),
             rate_source: RateSource::Stated,
             frame,
             frame_bytes: frame.wire_bytes(),
@@ -239,7 +243,7 @@ impl<'t> Rig<'t> {
 
     fn with_rate(mut self, rate_bits_per_s: Option<f64>) -> Result<Rig<'t>, RigError> {
         match rate_bits_per_s {
-            Some(rate) => self.way.rate_bytes_per_s = rate / 8.0,
+            Some(rate) => self.path.rate_bytes_per_s = rate / 8.0,
             None => {
                 let measured = self.measure_rate();
                 // A switch that makes senders wait is never overloaded.
@@ -248,7 +252,7 @@ impl<'t> Rig<'t> {
                 {
                     return Err(RigError::Paused(why));
                 }
-                self.way.rate_bytes_per_s = measured?;
+                self.path.rate_bytes_per_s = measured?;
                 self.rate_source = RateSource::Measured;
             }
         }
@@ -284,7 +288,7 @@ impl<'t> Rig<'t> {
         self.sources.use_every(self.outputs() / self.outputs);
         self.active = self.sources();
         // A burst that fits into an output alone may not fit when another output is in use.
-        self.way.lossless_bytes = 0.0;
+        self.path.lossless_bytes = 0.0;
     }
 
     /// Returns the number of sources of each output.
@@ -294,7 +298,7 @@ impl<'t> Rig<'t> {
 
     /// Returns the number of sources on one input of the device.
     pub fn sources_per_input(&self) -> u32 {
-        self.way.sources_per_input
+        self.path.sources_per_input
     }
 
     /// Returns how many of them send.
@@ -314,12 +318,12 @@ impl<'t> Rig<'t> {
 
     /// Returns the bytes that an event brings to each output in use, in the device's accounting.
     pub fn event_bytes(&self) -> f64 {
-        f64::from(self.active) * self.way.frame_bytes
+        f64::from(self.active) * self.path.frame_bytes
     }
 
     /// The rate of each output, bytes per second in the device's accounting.
     pub fn rate_bytes_per_s(&self) -> f64 {
-        self.way.rate_bytes_per_s
+        self.path.rate_bytes_per_s
     }
 
     /// Returns the origin of that rate.
@@ -333,10 +337,10 @@ impl<'t> Rig<'t> {
     /// When the device, a source or the receiver is gone.
     pub fn send(&mut self, schedule: &Schedule) -> Result<Judged, RigError> {
         let Sent { emission, reception, beside } = self.sent(schedule)?;
-        let judged = judge(schedule, self.way, self.active, &emission, &reception, beside);
+        let judged = judge(schedule, self.path, self.active, &emission, &reception, beside);
         if judged.outcome == TrialOutcome::Lossless {
-            let reached = peak_bytes(&judged.trial.times_s, self.event_bytes(), self.way.rate_bytes_per_s);
-            self.way.lossless_bytes = self.way.lossless_bytes.max(reached);
+            let reached = peak_bytes(&judged.trial.times_s, self.event_bytes(), self.path.rate_bytes_per_s);
+            self.path.lossless_bytes = self.path.lossless_bytes.max(reached);
         }
         Ok(judged)
     }
@@ -353,7 +357,7 @@ impl<'t> Rig<'t> {
         if self.stop.load(Ordering::Acquire) {
             return Err(RigError::Stopped);
         }
-        let received = self.receiver.finish(emission.sent, schedule.events(), self.way.silence);
+        let received = self.receiver.finish(emission.sent, schedule.events(), self.path.silence);
         let reception = received.map_err(RigError::Received)?;
         let beside = Beside {
             dropped: self.dropped()?.zip(before.0).map(|(now, before)| thrown_away(&now.since(&before))),
@@ -377,7 +381,7 @@ impl<'t> Rig<'t> {
         while events <= MOST_RATE_EVENTS {
             let Sent { emission, reception, .. } = self.sent(&Schedule::burst(events, 0.0))?;
             let is_lossy = reception.received < emission.sent && reception.span_s > 0.0;
-            let rate = |frames: u64, seconds: f64| frames as f64 * self.way.frame_bytes / seconds;
+            let rate = |frames: u64, seconds: f64| frames as f64 * self.path.frame_bytes / seconds;
             if is_lossy && reception.span_s >= RATE_SPAN_S {
                 let came = rate(reception.received, reception.span_s);
                 if rate(emission.sent, emission.took_s) < LEAST_OVERLOAD * came {
@@ -391,7 +395,7 @@ impl<'t> Rig<'t> {
     }
 }
 
-fn way(frame_bytes: u32, sources_per_input: u32, longest_drain: Duration) -> KnownPath {
+fn known_path(frame_bytes: u32, sources_per_input: u32, longest_drain: Duration) -> KnownPath {
     KnownPath {
         rate_bytes_per_s: f64::INFINITY,
         frame_bytes: f64::from(frame_bytes),

@@ -38,7 +38,7 @@ pub fn new_run() -> u64 {
     since.as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(32)
 }
 
-/// What is known of the way before anything is measured.
+/// What is known of the path before anything is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownPath {
     /// Rate of the output as it is stated, bytes per second.
@@ -106,13 +106,13 @@ pub struct Beside {
 /// Judges a trial.
 pub fn judge(
     schedule: &Schedule,
-    way: KnownPath,
+    path: KnownPath,
     sources: u32,
     emission: &Emission,
     reception: &Reception,
     beside: Beside,
 ) -> Judged {
-    let outcome = match fault(schedule, way, sources, emission, reception, beside) {
+    let outcome = match fault(schedule, path, sources, emission, reception, beside) {
         Some(why) => TrialOutcome::Invalid(why),
         None if reception.received < emission.sent => TrialOutcome::Lossy,
         None => TrialOutcome::Lossless,
@@ -121,8 +121,8 @@ pub fn judge(
         separation_s: schedule.separation_s(),
         times_s: emission.times_s.clone(),
         sources,
-        sources_per_input: way.sources_per_input,
-        frame_bytes: way.frame_bytes,
+        sources_per_input: path.sources_per_input,
+        frame_bytes: path.frame_bytes,
         lossy: reception.received < emission.sent,
         valid: !matches!(outcome, TrialOutcome::Invalid(_)),
     };
@@ -142,7 +142,7 @@ pub fn judge(
 
 fn fault(
     schedule: &Schedule,
-    way: KnownPath,
+    path: KnownPath,
     sources: u32,
     emission: &Emission,
     reception: &Reception,
@@ -153,7 +153,7 @@ fn fault(
     }
     let lost = emission.sent.saturating_sub(reception.received);
     let emitted = match schedule.pattern {
-        Pattern::Together => check_burst(schedule, way, sources, emission),
+        Pattern::Together => check_burst(schedule, path, sources, emission),
         Pattern::InTurn => check_steady(schedule, emission, lost),
     };
     if let Err(why) = emitted {
@@ -180,9 +180,14 @@ fn fault(
 }
 
 /// A burst fills the queue as it should: by its real times, up to the peak that was asked for.
-fn check_burst(schedule: &Schedule, way: KnownPath, sources: u32, emission: &Emission) -> Result<(), String> {
-    let event_bytes = f64::from(sources) * way.frame_bytes;
-    let queue = Queue { depth_bytes: way.lossless_bytes, rate_bytes_per_s: way.rate_bytes_per_s };
+fn check_burst(
+    schedule: &Schedule,
+    path: KnownPath,
+    sources: u32,
+    emission: &Emission,
+) -> Result<(), String> {
+    let event_bytes = f64::from(sources) * path.frame_bytes;
+    let queue = Queue { depth_bytes: path.lossless_bytes, rate_bytes_per_s: path.rate_bytes_per_s };
     // As fast as they go is what it is.
     if schedule.separation_s() == 0.0 && emission.times_s.len() as u64 == schedule.events() {
         return Ok(());

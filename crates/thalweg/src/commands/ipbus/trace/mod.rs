@@ -71,7 +71,7 @@ struct Sum {
 
 /// The sender and receiver of a packet, and its time.
 #[derive(Clone, Copy)]
-struct Way {
+struct PacketRoute {
     time_ns: Option<u64>,
     from: SocketAddr,
     to: SocketAddr,
@@ -106,38 +106,37 @@ pub(super) fn trace(options: &IpbusTrace, json: bool) -> Ended {
         failed = say(&seen, json).err();
         failed.is_none() && options.packets.is_none_or(|most| sum.packets < most)
     };
-    let counts = each_payload(place, input, &mut |payload| {
-        let is_asked = |port: u16| options.port.is_none_or(|wanted| wanted == port);
-        if !is_asked(payload.from.port()) && !is_asked(payload.to.port()) {
-            sum.others += 1;
-            return true;
-        }
-        if let Some(segment) = payload.segment {
-            return streams.take(
-                segment,
-                &payload,
-                &mut |way, packet| match open.seen(&table, way, packet) {
+    let counts =
+        each_payload(place, input, &mut |payload| {
+            let is_asked = |port: u16| options.port.is_none_or(|wanted| wanted == port);
+            if !is_asked(payload.from.port()) && !is_asked(payload.to.port()) {
+                sum.others += 1;
+                return true;
+            }
+            if let Some(segment) = payload.segment {
+                return streams.take(segment, &payload, &mut |route, packet| match open
+                    .seen(&table, route, packet)
+                {
                     Some(seen) => take(&mut sum, seen),
                     None => true,
-                },
-            );
-        }
-        let way = Way {
-            time_ns: payload.time_ns,
-            from: payload.from,
-            to: payload.to,
-            target: None,
-            in_stream: false,
-        };
-        let packet = Carried::Packet { bytes: payload.payload, missing_bytes: payload.missing_bytes };
-        match open.seen(&table, way, packet) {
-            Some(seen) => take(&mut sum, seen),
-            None => {
-                sum.others += 1;
-                true
+                });
             }
-        }
-    })?;
+            let route = PacketRoute {
+                time_ns: payload.time_ns,
+                from: payload.from,
+                to: payload.to,
+                target: None,
+                in_stream: false,
+            };
+            let packet = Carried::Packet { bytes: payload.payload, missing_bytes: payload.missing_bytes };
+            match open.seen(&table, route, packet) {
+                Some(seen) => take(&mut sum, seen),
+                None => {
+                    sum.others += 1;
+                    true
+                }
+            }
+        })?;
     if let Some(failed) = failed {
         return Err(failed.into());
     }
@@ -207,64 +206,64 @@ enum Carried<'a> {
 
 impl Open {
     /// Takes a datagram, or an item of a stream; returns what it is, if it is IPbus.
-    fn seen(&mut self, table: &Table, way: Way, carried: Carried<'_>) -> Option<Seen> {
+    fn seen(&mut self, table: &Table, route: PacketRoute, carried: Carried<'_>) -> Option<Seen> {
         let (bytes, missing_bytes) = match carried {
             Carried::Packet { bytes, missing_bytes } => (bytes, missing_bytes),
-            Carried::Refused(code) => return Some(self.refused(way, code)),
+            Carried::Refused(code) => return Some(self.refused(route, code)),
         };
         let whole = bytes.len() / 4 * 4;
         let packet = Packet::check(&bytes[..whole]).ok()?;
         if missing_bytes > 0 || whole < bytes.len() {
             let line =
                 format!("{missing_bytes} bytes were not captured, {} are no word", bytes.len() - whole);
-            return Some(way.seen("damaged", 0, vec![line]));
+            return Some(route.seen("damaged", 0, vec![line]));
         }
         Some(match packet {
-            Packet::Resend(id) => way.seen("resend", id, Vec::new()),
+            Packet::Resend(id) => route.seen("resend", id, Vec::new()),
             Packet::Status(bytes) => match packet.status() {
                 Ok(status) if bytes.iter().skip(4).any(|byte| *byte != 0) => {
                     let (buffers, bytes) = (status.buffers, status.buffer_bytes);
                     let line =
                         format!("{buffers} buffers of {bytes} bytes; the id is the next that it takes");
-                    way.seen("status", status.next_id, vec![line])
+                    route.seen("status", status.next_id, vec![line])
                 }
-                _ => way.seen("status", 0, vec!["asked for".to_owned()]),
+                _ => route.seen("status", 0, vec!["asked for".to_owned()]),
             },
-            Packet::Control(control) => self.controlled(table, way, control),
+            Packet::Control(control) => self.controlled(table, route, control),
         })
     }
 
-    fn controlled(&mut self, table: &Table, way: Way, control: Control<'_>) -> Seen {
+    fn controlled(&mut self, table: &Table, route: PacketRoute, control: Control<'_>) -> Seen {
         match Requests::of(control).next() {
             None | Some(Ok(_)) => {
                 let (addresses, lines, kind) = requested(control, table);
                 if self.0.len() >= MOST_OPEN {
                     self.0.clear();
                 }
-                let waiting = self.0.entry((way.from, way.to, way.target, control.id)).or_default();
-                if !way.in_stream || waiting.len() >= MOST_OPEN {
+                let waiting = self.0.entry((route.from, route.to, route.target, control.id)).or_default();
+                if !route.in_stream || waiting.len() >= MOST_OPEN {
                     waiting.clear();
                 }
-                waiting.push_back((way.time_ns, addresses));
-                way.seen(kind, control.id, lines)
+                waiting.push_back((route.time_ns, addresses));
+                route.seen(kind, control.id, lines)
             }
             Some(Err(_)) => {
-                let (asked_ns, addresses) = self.answered(way, control.id);
+                let (asked_ns, addresses) = self.answered(route, control.id);
                 let (lines, kind) = replied(control, &addresses, table);
-                Seen { round_trip_us: way.since(asked_ns), ..way.seen(kind, control.id, lines) }
+                Seen { round_trip_us: route.since(asked_ns), ..route.seen(kind, control.id, lines) }
             }
         }
     }
 
     /// A hub has no reply; it says not to which packet, and its clients number none.
-    fn refused(&mut self, way: Way, code: HubCode) -> Seen {
-        let (asked_ns, _) = self.answered(way, 0);
-        Seen { round_trip_us: way.since(asked_ns), ..way.seen("refused", 0, vec![code.to_string()]) }
+    fn refused(&mut self, route: PacketRoute, code: HubCode) -> Seen {
+        let (asked_ns, _) = self.answered(route, 0);
+        Seen { round_trip_us: route.since(asked_ns), ..route.seen("refused", 0, vec![code.to_string()]) }
     }
 
     /// The request that is answered now.
-    fn answered(&mut self, way: Way, id: u16) -> Requested {
-        let exchange = (way.to, way.from, way.target, id);
+    fn answered(&mut self, route: PacketRoute, id: u16) -> Requested {
+        let exchange = (route.to, route.from, route.target, id);
         let Some(waiting) = self.0.get_mut(&exchange) else { return Requested::default() };
         let oldest = waiting.pop_front();
         if waiting.is_empty() {
@@ -274,9 +273,9 @@ impl Open {
     }
 }
 
-impl Way {
+impl PacketRoute {
     fn seen(self, kind: &'static str, id: u16, lines: Vec<String>) -> Seen {
-        let Way { time_ns, from, to, target, .. } = self;
+        let PacketRoute { time_ns, from, to, target, .. } = self;
         let target = target.map(|target| target.to_string());
         Seen { time_ns, from, to, target, kind, id, round_trip_us: None, lines }
     }

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use thalweg_ipbus::wire::{HubCode, HubReplies, HubReply, HubRequest, LENGTH_BYTES, Packet, frame_bytes};
 use thalweg_run::{CapturedPayload, CapturedStream, Segment};
 
-use super::{Carried, Way};
+use super::{Carried, PacketRoute};
 
 /// The longest item that is believed: as the hub's.
 const MOST_BYTES: usize = 1 << 20;
@@ -52,19 +52,19 @@ impl<'a> Framed<'a> {
     }
 
     /// Gives each packet to `take`, until that says `false`.
-    fn each(&self, way: Way, take: &mut dyn FnMut(Way, Carried<'_>) -> bool) -> bool {
+    fn each(&self, route: PacketRoute, take: &mut dyn FnMut(PacketRoute, Carried<'_>) -> bool) -> bool {
         let packet = |bytes| Carried::Packet { bytes, missing_bytes: 0 };
         match self {
-            Framed::Direct(bytes) => take(way, packet(bytes)),
+            Framed::Direct(bytes) => take(route, packet(bytes)),
             Framed::ToHub(request) => {
-                let way = Way { target: Some(request.target), ..way };
-                request.items().all(|bytes| take(way, packet(bytes)))
+                let route = PacketRoute { target: Some(request.target), ..route };
+                request.items().all(|bytes| take(route, packet(bytes)))
             }
             Framed::FromHub(replies) => replies.iter().all(|reply| {
-                let way = Way { target: Some(reply.target), ..way };
+                let route = PacketRoute { target: Some(reply.target), ..route };
                 match reply.code {
-                    HubCode::Fine => take(way, packet(reply.packet)),
-                    code => take(way, Carried::Refused(code)),
+                    HubCode::Fine => take(route, packet(reply.packet)),
+                    code => take(route, Carried::Refused(code)),
                 }
             }),
         }
@@ -77,14 +77,14 @@ impl Streams {
         &mut self,
         segment: Segment,
         captured: &CapturedPayload<'_>,
-        take: &mut dyn FnMut(Way, Carried<'_>) -> bool,
+        take: &mut dyn FnMut(PacketRoute, Carried<'_>) -> bool,
     ) -> bool {
         if self.all.len() >= MOST_STREAMS {
             self.skipped_bytes = self.skipped_bytes();
             self.all.clear();
         }
         let CapturedPayload { time_ns, from, to, .. } = *captured;
-        let way = Way { time_ns, from, to, target: None, in_stream: true };
+        let route = PacketRoute { time_ns, from, to, target: None, in_stream: true };
         let stream = self.all.entry((from, to)).or_default();
         stream.take(segment, captured);
         while let Some(length) = stream.bytes().first_chunk::<LENGTH_BYTES>() {
@@ -98,7 +98,7 @@ impl Streams {
                 stream.let_go();
                 break;
             };
-            let goes_on = framed.each(way, take);
+            let goes_on = framed.each(route, take);
             stream.consume(end);
             if !goes_on {
                 return false;
