@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use thalweg_data::ledger::{CounterSnapshot, LossReport, UnitCounts};
-use thalweg_data::topology::{Lane, Topology};
+use thalweg_data::topology::{FlowPath, Topology};
 use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
 use crate::advice;
@@ -362,7 +362,7 @@ impl RunRecord {
         if unseen > 0 && snapshot.triggers_unseen() == 0 {
             let path = snapshot.path();
             let is_of_events =
-                |own: &CounterSnapshot| path.lane_of(own.stage, own.source) == Some(Lane::Events);
+                |own: &CounterSnapshot| path.flow_path_of(own.stage, own.source) == Some(FlowPath::Events);
             let builds = |own: &&mut CounterSnapshot| {
                 own.counts(Unit::Events)
                     && path.is_made(Unit::Events, own.stage, own.source)
@@ -446,9 +446,9 @@ impl LedgerRecord {
     /// The same of recorded events: of those of the table `events`, or of those that were made of hits, `coincidences`. The
     /// latter are accounted for under a name of their own, and come the way of hits.
     pub(crate) fn total_events(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
-        let lane = if table == Table::Coincidences { Lane::Hits } else { Lane::Events };
+        let flow_path = if table == Table::Coincidences { FlowPath::Hits } else { FlowPath::Events };
         let snapshot = self.snapshot();
-        let recorded = snapshot.recorded_events(lane).into_iter();
+        let recorded = snapshot.recorded_events(flow_path).into_iter();
         let recorded: BTreeSet<(&str, &str)> =
             recorded.map(|own| (snapshot.sources[own.source.index()].as_str(), own.stage.word())).collect();
         self.sum(entry, |row| {

@@ -73,7 +73,7 @@ enum Done {
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct BuilderQueue {
     connected: bool,
     /// Ranges to send, by their first trigger.
     starts: VecDeque<u64>,
@@ -103,7 +103,7 @@ pub struct ReadoutUnit {
     settings: Settings,
     store: Store,
     duties: Ranges<Duty>,
-    lanes: Vec<Lane>,
+    builders: Vec<BuilderQueue>,
     told: Told,
     epoch: u64,
     assigned_until: u64,
@@ -140,7 +140,7 @@ impl ReadoutUnit {
             identity,
             store: Store::default(),
             duties: Ranges::default(),
-            lanes: (0..builders).map(|_| Lane::default()).collect(),
+            builders: (0..builders).map(|_| BuilderQueue::default()).collect(),
             told: Told::default(),
             epoch: 0,
             assigned_until: 0,
@@ -272,9 +272,9 @@ impl ReadoutUnit {
                 self.told = Told { connected: true, report_due: true, at: now, ..Told::default() };
             }
             Address::Builder(number) => {
-                self.start_lane_over(number);
-                if let Some(lane) = self.lanes.get_mut(usize::from(number)) {
-                    lane.connected = true;
+                self.start_builder_over(number);
+                if let Some(builder) = self.builders.get_mut(usize::from(number)) {
+                    builder.connected = true;
                 }
             }
             _ => {}
@@ -287,10 +287,10 @@ impl ReadoutUnit {
         match from {
             Address::Manager => self.told.connected = false,
             Address::Builder(number) => {
-                if let Some(lane) = self.lanes.get_mut(usize::from(number)) {
-                    lane.connected = false;
+                if let Some(builder) = self.builders.get_mut(usize::from(number)) {
+                    builder.connected = false;
                 }
-                self.start_lane_over(number);
+                self.start_builder_over(number);
             }
             _ => {}
         }
@@ -315,13 +315,13 @@ impl ReadoutUnit {
         self.event_marks.update(held.events, now);
         self.byte_marks.update(held.bytes, now);
         self.speak(now, outbox);
-        let lanes = self.lanes.len();
-        for step in 0..lanes {
+        let builders = self.builders.len();
+        for step in 0..builders {
             // Unit i begins with builder i: not all send to the same one at the same time.
-            let lane = (usize::from(self.identity.number) + step) % lanes;
-            let to = Address::Builder(lane as u16);
-            while self.lanes[lane].connected && outbox.waiting(to) < PARTS_WAITING {
-                let Some(start) = self.next_ready(lane) else { break };
+            let builder = (usize::from(self.identity.number) + step) % builders;
+            let to = Address::Builder(builder as u16);
+            while self.builders[builder].connected && outbox.waiting(to) < PARTS_WAITING {
+                let Some(start) = self.next_ready(builder) else { break };
                 self.send_part(start, outbox.message(to));
             }
         }
@@ -445,7 +445,7 @@ impl ReadoutUnit {
         self.count(late, |counters, unit, count| counters.lost(LossReason::LateFragment, unit, count));
         self.count(shipped, |counters, unit, count| counters.output(unit, count));
         self.count(lost, |counters, unit, count| counters.lost(LossReason::UnitLost, unit, count));
-        self.fill_lanes();
+        self.fill_builder_queues();
     }
 
     /// Notes what a new state of the manager says of a range that was assigned before: it is another builder unit's now, or done.
@@ -482,8 +482,8 @@ impl ReadoutUnit {
             covered += if fresh { u64::from(assignment.length) } else { 0 };
             known.into_iter().for_each(|duty| self.note_replaced(&duty));
             self.duties.insert(Duty::new(assignment, lost));
-            if let Some(lane) = self.lanes.get_mut(usize::from(assignment.builder)) {
-                lane.starts.push_back(assignment.start);
+            if let Some(builder) = self.builders.get_mut(usize::from(assignment.builder)) {
+                builder.starts.push_back(assignment.start);
             }
         }
         let had_until = self.assigned_until;
@@ -555,15 +555,15 @@ impl ReadoutUnit {
             || silent_ns >= self.settings.heartbeat_ns()
     }
 
-    /// The next range of a lane of which a part can be sent. Ranges that have gone to others or are done are passed over.
-    fn next_ready(&mut self, lane: usize) -> Option<u64> {
+    /// The next range of a builder of which a part can be sent. Ranges that have gone to others or are done are passed over.
+    fn next_ready(&mut self, builder: usize) -> Option<u64> {
         let mut place = 0;
-        while place < self.lanes[lane].starts.len().min(LOOK_AHEAD) {
-            let start = self.lanes[lane].starts[place];
+        while place < self.builders[builder].starts.len().min(LOOK_AHEAD) {
+            let start = self.builders[builder].starts[place];
             let duty = self.duties.get(start);
-            match duty.filter(|duty| usize::from(duty.assignment.builder) == lane && !duty.finished) {
+            match duty.filter(|duty| usize::from(duty.assignment.builder) == builder && !duty.finished) {
                 None => {
-                    self.lanes[lane].starts.remove(place);
+                    self.builders[builder].starts.remove(place);
                 }
                 Some(duty) if duty.lost || self.ended || self.closed_until >= duty.end() => {
                     return Some(start);
@@ -608,18 +608,18 @@ impl ReadoutUnit {
     }
 
     /// What was sent to a builder may not have come: everything again.
-    fn start_lane_over(&mut self, number: u16) {
+    fn start_builder_over(&mut self, number: u16) {
         for duty in self.duties.iter_mut().filter(|duty| duty.assignment.builder == number) {
             (duty.sent_until, duty.finished) = (duty.assignment.start, false);
         }
-        self.fill_lanes();
+        self.fill_builder_queues();
     }
 
-    fn fill_lanes(&mut self) {
-        self.lanes.iter_mut().for_each(|lane| lane.starts.clear());
+    fn fill_builder_queues(&mut self) {
+        self.builders.iter_mut().for_each(|builder| builder.starts.clear());
         for duty in self.duties.iter().filter(|duty| !duty.finished) {
-            if let Some(lane) = self.lanes.get_mut(usize::from(duty.assignment.builder)) {
-                lane.starts.push_back(duty.assignment.start);
+            if let Some(builder) = self.builders.get_mut(usize::from(duty.assignment.builder)) {
+                builder.starts.push_back(duty.assignment.start);
             }
         }
     }

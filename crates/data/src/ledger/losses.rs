@@ -19,7 +19,7 @@ use super::snapshot::{CounterSnapshot, LedgerSnapshot, Loss};
 use super::stages::StageRole;
 use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
-use crate::topology::{Lane, Node, Topology};
+use crate::topology::{FlowPath, Node, Topology};
 
 /// So many of one unit, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
@@ -456,7 +456,7 @@ impl LedgerSnapshot {
 
 /// Events that were begun and are not on file. Triggers that were refused were never begun.
 fn events(snapshot: &LedgerSnapshot, path: &Topology) -> Option<Counted> {
-    let is_of_hits = |own: &CounterSnapshot| path.lane_of(own.stage, own.source) == Some(Lane::Hits);
+    let is_of_hits = |own: &CounterSnapshot| path.flow_path_of(own.stage, own.source) == Some(FlowPath::Hits);
     let own = || snapshot.slots.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
     let at = |role| own().filter(move |slot| slot.stage.role() == role);
     let lost: u64 = own().map(|slot| lost_at(slot, Unit::Events, |why| !why.is_dead_time())).sum();
@@ -660,7 +660,7 @@ mod tests {
             topology.nodes.push(Node {
                 id: stage.word().to_owned(),
                 stage: *stage,
-                lane: Lane::Hits,
+                flow_path: FlowPath::Hits,
                 thread: None,
                 counts: vec![Counts::of(SourceId(0), &[*unit]).making(made)],
                 marker: Marker::PerSubject,

@@ -13,7 +13,7 @@ use super::reasons::Quality;
 use super::stages::StageRole;
 use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::batch::SourceId;
-use crate::topology::{Counts, Lane, Topology};
+use crate::topology::{Counts, FlowPath, Topology};
 
 /// One stage's counts for one source.
 #[derive(Clone, Debug, PartialEq)]
@@ -210,10 +210,11 @@ impl LedgerSnapshot {
     }
 
     /// The counters of events that are recorded: of those that are built, or of those that are made of hits.
-    pub fn recorded_events(&self, lane: Lane) -> Vec<&CounterSnapshot> {
+    pub fn recorded_events(&self, flow_path: FlowPath) -> Vec<&CounterSnapshot> {
         let path = self.path();
-        let lane_of = |own: &CounterSnapshot| path.lane_of(own.stage, own.source).unwrap_or(Lane::Events);
-        let is_of_it = |own: &&CounterSnapshot| lane_of(own) == lane;
+        let flow_path_of =
+            |own: &CounterSnapshot| path.flow_path_of(own.stage, own.source).unwrap_or(FlowPath::Events);
+        let is_of_it = |own: &&CounterSnapshot| flow_path_of(own) == flow_path;
         self.at(StageRole::Recording).filter(|own| own.counts(Unit::Events)).filter(is_of_it).collect()
     }
 

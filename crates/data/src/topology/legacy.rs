@@ -5,7 +5,9 @@
 //! ```
 //! A recording made today has its own; here nothing new is added.
 
-use super::{Audit, Counts, Edge, Fan, Lane, Marker, Node, Subject, SubjectKind, Subjects, Topology, Via};
+use super::{
+    Audit, Counts, Edge, Fan, FlowPath, Marker, Node, Subject, SubjectKind, Subjects, Topology, Via,
+};
 use crate::batch::SourceId;
 use crate::ledger::{CounterSnapshot, LedgerSnapshot, Stage, Unit};
 
@@ -66,7 +68,7 @@ impl Topology {
             topology.nodes.push(Node {
                 id: id(slot.stage, slot.source),
                 stage: slot.stage,
-                lane: lane(snapshot, slot),
+                flow_path: flow_path(snapshot, slot),
                 thread: None,
                 counts: vec![Counts::of(slot.source, &units).making(&made)],
                 marker: Marker::PerSubject,
@@ -106,10 +108,10 @@ impl Topology {
 }
 
 /// Which way a counter slot was on: what is made of hits had a counter slot at coincidence, too, and slices of time were built as events.
-fn lane(snapshot: &LedgerSnapshot, slot: &CounterSnapshot) -> Lane {
+fn flow_path(snapshot: &LedgerSnapshot, slot: &CounterSnapshot) -> FlowPath {
     let is_of_hits = || snapshot.slot(Stage::Coincide, slot.source).is_some();
     let is_of_events = slot.counts(Unit::Fragments) || slot.counts(Unit::Events) && !is_of_hits();
-    if is_of_events || slot.stage == Stage::TimeSlice { Lane::Events } else { Lane::Hits }
+    if is_of_events || slot.stage == Stage::TimeSlice { FlowPath::Events } else { FlowPath::Hits }
 }
 
 fn id(stage: Stage, source: SourceId) -> String {

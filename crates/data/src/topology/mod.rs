@@ -85,11 +85,10 @@ pub enum SubjectKind {
     Unit,
 }
 
-/// Which of two ways through the system a node is on.
+/// Which of the two paths through a run a node is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "FlowPath")]
-pub enum Lane {
+pub enum FlowPath {
     /// Self-triggered boards: hits, and the coincidences that are made of them.
     Hits,
     /// Triggered boards and time slices: fragments, and the events that are built of them.
@@ -113,8 +112,9 @@ pub struct Node {
     pub id: String,
     /// What it does.
     pub stage: Stage,
-    /// Which way it is on.
-    pub lane: Lane,
+    /// Which path it is on.
+    #[serde(rename = "lane")]
+    pub flow_path: FlowPath,
     /// The thread that works on it, in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,

@@ -8,15 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Lane, Node, SubjectKind, Topology, Via};
+use super::{FlowPath, Node, SubjectKind, Topology, Via};
 use crate::batch::SourceId;
 use crate::ledger::Stage;
 
-/// A stage of one lane, with all of its nodes.
+/// A stage of one flow path, with all of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop<'t> {
     /// Which way it is on.
-    pub lane: Lane,
+    pub flow_path: FlowPath,
     /// The stage.
     pub stage: Stage,
     /// Its nodes, in the order of the topology.
@@ -32,12 +32,12 @@ enum Pass {
 }
 
 impl Topology {
-    /// The stops of the path, lane by lane.
+    /// The stops, one flow path after the other.
     pub fn path(&self) -> Vec<Stop<'_>> {
         let behind = self.behind_peers();
-        let keys: Vec<(Lane, Stage, Pass)> =
-            self.nodes.iter().map(|node| (node.lane, node.stage, self.pass_of(node, &behind))).collect();
-        let mut groups: Vec<(Lane, Stage, Pass)> = Vec::new();
+        let keys: Vec<(FlowPath, Stage, Pass)> =
+            self.nodes.iter().map(|node| (node.flow_path, node.stage, self.pass_of(node, &behind))).collect();
+        let mut groups: Vec<(FlowPath, Stage, Pass)> = Vec::new();
         let mut number_of = BTreeMap::new();
         for key in &keys {
             number_of.entry(*key).or_insert_with(|| {
@@ -48,15 +48,15 @@ impl Topology {
         let group_of: Vec<usize> = keys.iter().map(|key| number_of[key]).collect();
         let before = self.precedence(&group_of);
         let mut stops: Vec<Stop<'_>> = Vec::new();
-        for lane in [Lane::Hits, Lane::Events] {
-            let of_lane = (0..groups.len()).filter(|group| groups[*group].0 == lane).collect();
-            for group in in_order(of_lane, &before) {
+        for flow_path in [FlowPath::Hits, FlowPath::Events] {
+            let of_path = (0..groups.len()).filter(|group| groups[*group].0 == flow_path).collect();
+            for group in in_order(of_path, &before) {
                 let nodes = self.nodes.iter().zip(&group_of).filter(|(_, of)| **of == group);
                 let nodes = nodes.map(|(node, _)| node);
                 let stage = groups[group].1;
-                match stops.last_mut().filter(|last| (last.lane, last.stage) == (lane, stage)) {
+                match stops.last_mut().filter(|last| (last.flow_path, last.stage) == (flow_path, stage)) {
                     Some(last) => last.nodes.extend(nodes),
-                    None => stops.push(Stop { lane, stage, nodes: nodes.collect() }),
+                    None => stops.push(Stop { flow_path, stage, nodes: nodes.collect() }),
                 }
             }
         }
@@ -109,10 +109,10 @@ impl Topology {
                 note(*one, *other);
             }
         }
-        let mut last: HashMap<(Lane, SourceId), usize> = HashMap::new();
+        let mut last: HashMap<(FlowPath, SourceId), usize> = HashMap::new();
         for (place, node) in self.nodes.iter().enumerate() {
             for subject in node.counts.iter().flat_map(super::Counts::each) {
-                if let Some(earlier) = last.insert((node.lane, subject), place) {
+                if let Some(earlier) = last.insert((node.flow_path, subject), place) {
                     note(earlier, place);
                 }
             }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Counts, Edge, Fan, Lane, Marker, Node, Subject, Subjects, Topology, Via};
+use super::{Counts, Edge, Fan, FlowPath, Marker, Node, Subject, Subjects, Topology, Via};
 use crate::batch::SourceId;
 use crate::ledger::{Stage, Unit};
 
@@ -38,8 +38,8 @@ impl Topology {
     }
 
     /// Which way a stage is on that counts for a subject; `None` where it is not declared.
-    pub fn lane_of(&self, stage: Stage, subject: SourceId) -> Option<Lane> {
-        self.counting(stage, subject).map(|(node, _)| node.lane)
+    pub fn flow_path_of(&self, stage: Stage, subject: SourceId) -> Option<FlowPath> {
+        self.counting(stage, subject).map(|(node, _)| node.flow_path)
     }
 
     /// Where a stage stands on the path: a listed one in the order of the list, an added one behind the stage that hands to it.
@@ -133,7 +133,7 @@ fn node_of_group(node: &Node, group: u16) -> Node {
     Node {
         id: id_of_group(node.stage, group),
         stage: node.stage,
-        lane: node.lane,
+        flow_path: node.flow_path,
         thread: None,
         counts: vec![Counts::of(SourceId(group), &[])],
         marker: Marker::PerSubject,

@@ -9,7 +9,7 @@ fn topology() -> Topology {
     let node = |id: &str, stage, counts| Node {
         id: id.to_owned(),
         stage,
-        lane: Lane::Hits,
+        flow_path: FlowPath::Hits,
         thread: None,
         counts: vec![counts],
         marker: Marker::PerSubject,
@@ -109,7 +109,7 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
     let of = |id: &str, stage, first, subjects, units: &[Unit]| Node {
         id: id.to_owned(),
         stage,
-        lane: Lane::Events,
+        flow_path: FlowPath::Events,
         thread: None,
         counts: vec![Counts::of_each(first..first + subjects, units)],
         marker: Marker::PerSubject,
@@ -162,7 +162,7 @@ fn every_trigger_is_an_event_or_was_seen_by_nobody() {
     let of = |id: &str, stage, subject| Node {
         id: id.to_owned(),
         stage,
-        lane: Lane::Events,
+        flow_path: FlowPath::Events,
         thread: None,
         counts: vec![Counts::of(SourceId(subject), &[Unit::Events])],
         marker: Marker::PerSubject,
@@ -400,7 +400,7 @@ fn what_was_sent_came_or_is_missing_on_the_wire() {
     let of = |id: &str, stage| Node {
         id: id.to_owned(),
         stage,
-        lane: Lane::Hits,
+        flow_path: FlowPath::Hits,
         thread: None,
         counts: vec![Counts::of(SourceId(0), &[Unit::Hits])],
         marker: Marker::PerSubject,
@@ -449,7 +449,7 @@ fn what_was_cut_off_is_none_of_those_that_came() {
     let of = |id: &str, stage| Node {
         id: id.to_owned(),
         stage,
-        lane: Lane::Events,
+        flow_path: FlowPath::Events,
         thread: None,
         counts: vec![boards()],
         marker: Marker::PerSubject,

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 use thalweg_data::ledger::{Loss, Quality};
-use thalweg_data::topology::Lane;
+use thalweg_data::topology::FlowPath;
 use thalweg_data::{Stage, Unit};
 
 /// A stop of the path in the topology of a run, and which lines of the ledger by `[[source]]` are counted there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPlace {
     /// Which way its data go.
-    pub path: Lane,
+    pub path: FlowPath,
     /// The stage.
     pub stage: Stage,
     /// Whose counters, and in which units.
@@ -25,7 +25,7 @@ pub struct FlowPlace {
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FlowStage {
     /// Which way its data go.
-    pub path: Lane,
+    pub path: FlowPath,
     /// The stage.
     pub stage: Stage,
     /// It stands beside the path: as what was refused there.
@@ -116,7 +116,7 @@ mod tests {
             share_now: Some(0.1),
         };
         FlowStage {
-            path: Lane::Hits,
+            path: FlowPath::Hits,
             stage: Stage::Wire,
             stands_apart: false,
             heading: String::new(),

@@ -89,7 +89,7 @@ pub struct Observation {
 }
 
 /// Each of the equal queues that stand side by side: one, or one per source.
-struct Lane {
+struct SwitchQueue {
     depth_bytes: f64,
     rate_bytes_per_s: f64,
     burst_bytes: f64,
@@ -97,7 +97,7 @@ struct Lane {
     token_bytes: f64,
 }
 
-impl Lane {
+impl SwitchQueue {
     fn advance(&mut self, elapsed_s: f64, is_stalled: bool) {
         self.token_bytes += self.rate_bytes_per_s * elapsed_s;
         if !is_stalled {
@@ -146,7 +146,7 @@ impl Device {
 
     /// Sends a frame of `frame_bytes` from each of `sources` at each of `times_s`, which ascend.
     pub fn offer(&mut self, times_s: &[f64], sources: u32, frame_bytes: f64) -> Observation {
-        let (mut lane, lanes, frames) = self.lane(sources);
+        let (mut queue, queues, frames) = self.queue(sources);
         let mut stalls = self.stalls(times_s);
         let (mut lost_frames, mut longest_stall_s) = (0, 0.0_f64);
         let mut now_s = times_s.first().copied().unwrap_or(0.0);
@@ -154,19 +154,19 @@ impl Device {
         for time_s in times_s {
             while let Some((from_s, until_s)) = stall.filter(|(_, until_s)| until_s <= time_s) {
                 let begin_s = from_s.max(now_s);
-                lane.advance((begin_s - now_s).max(0.0), false);
-                if lane.level_bytes > 0.0 {
+                queue.advance((begin_s - now_s).max(0.0), false);
+                if queue.level_bytes > 0.0 {
                     longest_stall_s = longest_stall_s.max(until_s - from_s);
                 }
-                lane.advance((until_s - begin_s).max(0.0), true);
-                lane.serve();
+                queue.advance((until_s - begin_s).max(0.0), true);
+                queue.serve();
                 (now_s, stall) = (until_s.max(now_s), stalls.next());
             }
             let free_until_s = stall.map_or(*time_s, |(from_s, _)| from_s.clamp(now_s, *time_s));
-            lane.advance(free_until_s - now_s, false);
+            queue.advance(free_until_s - now_s, false);
             let is_stalled = stall.is_some_and(|(from_s, _)| from_s <= *time_s);
-            lane.advance(time_s - free_until_s, is_stalled);
-            lost_frames += lanes * lane.offer(frames, frame_bytes, is_stalled);
+            queue.advance(time_s - free_until_s, is_stalled);
+            lost_frames += queues * queue.offer(frames, frame_bytes, is_stalled);
             if let Some((from_s, until_s)) = stall.filter(|_| is_stalled) {
                 longest_stall_s = longest_stall_s.max(until_s - from_s);
             }
@@ -176,9 +176,9 @@ impl Device {
     }
 
     /// One of the queues, how many there are, and the frames of one event in each.
-    fn lane(&self, sources: u32) -> (Lane, u64, u64) {
+    fn queue(&self, sources: u32) -> (SwitchQueue, u64, u64) {
         let Settings { rate_bytes_per_s, burst_bytes, .. } = self.settings;
-        let (depth_bytes, lanes, frames, of_server) = match self.settings.buffers {
+        let (depth_bytes, queues, frames, of_server) = match self.settings.buffers {
             Buffers::Shared { depth_bytes } => (depth_bytes, 1, sources, 1.0),
             Buffers::PerSource { depth_bytes } => {
                 (depth_bytes, sources.max(1), 1, 1.0 / f64::from(sources.max(1)))
@@ -193,9 +193,14 @@ impl Device {
             }
         };
         let (rate_bytes_per_s, burst_bytes) = (rate_bytes_per_s * of_server, burst_bytes * of_server);
-        let lane =
-            Lane { depth_bytes, rate_bytes_per_s, burst_bytes, level_bytes: 0.0, token_bytes: burst_bytes };
-        (lane, u64::from(lanes), u64::from(frames))
+        let queue = SwitchQueue {
+            depth_bytes,
+            rate_bytes_per_s,
+            burst_bytes,
+            level_bytes: 0.0,
+            token_bytes: burst_bytes,
+        };
+        (queue, u64::from(queues), u64::from(frames))
     }
 
     fn sources_per_input(&self) -> u32 {
@@ -294,14 +299,18 @@ mod tests {
 
     #[test]
     fn a_stalled_server_gathers_no_more_than_its_burst() {
-        let mut lane = device(Buffers::Shared { depth_bytes: 300e3 }, 40e3, None).lane(16).0;
-        lane.advance(1.0, false);
-        assert_eq!(lane.token_bytes, 40e3);
-        assert_eq!(lane.offer(200, 1000.0, true), 0);
-        lane.advance(10e-3, true);
-        assert_eq!((lane.level_bytes, lane.token_bytes), (200e3, 40e3), "125 kB went by, and 40 kB are kept");
-        lane.advance(2e-3, false);
-        assert_eq!((lane.level_bytes, lane.token_bytes), (200e3 - 40e3 - 25e3, 0.0));
+        let mut queue = device(Buffers::Shared { depth_bytes: 300e3 }, 40e3, None).queue(16).0;
+        queue.advance(1.0, false);
+        assert_eq!(queue.token_bytes, 40e3);
+        assert_eq!(queue.offer(200, 1000.0, true), 0);
+        queue.advance(10e-3, true);
+        assert_eq!(
+            (queue.level_bytes, queue.token_bytes),
+            (200e3, 40e3),
+            "125 kB went by, and 40 kB are kept"
+        );
+        queue.advance(2e-3, false);
+        assert_eq!((queue.level_bytes, queue.token_bytes), (200e3 - 40e3 - 25e3, 0.0));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use thalweg_data::topology::{Lane, Node, Stop, Topology, Via};
+use thalweg_data::topology::{FlowPath, Node, Stop, Topology, Via};
 
 use super::Plan;
 use crate::plot::svg::{Area, Svg, Type};
@@ -19,7 +19,7 @@ const COLUMN_PX: f64 = 150.0;
 const BOX_PX: (f64, f64) = (112.0, 34.0);
 const ROW_PX: f64 = 46.0;
 const LEFT_PX: f64 = 24.0;
-/// Title of the picture, and heading of a lane.
+/// Title of the picture, and heading of a flow path.
 const TOP_PX: f64 = 64.0;
 const HEAD_PX: f64 = 56.0;
 const FOOT_PX: f64 = 30.0;
@@ -54,19 +54,19 @@ impl Plan {
     /// The path of the run as an SVG document.
     pub fn svg(&self) -> String {
         let stops = self.topology.path();
-        let lanes: Vec<(&str, Vec<&Stop<'_>>)> =
-            [(Lane::Hits, "hits"), (Lane::Events, "triggered boards and events")]
+        let paths: Vec<(&str, Vec<&Stop<'_>>)> =
+            [(FlowPath::Hits, "hits"), (FlowPath::Events, "triggered boards and events")]
                 .into_iter()
-                .map(|(lane, title)| {
-                    (title, stops.iter().filter(|stop| stop.lane == lane).collect::<Vec<_>>())
+                .map(|(flow_path, title)| {
+                    (title, stops.iter().filter(|stop| stop.flow_path == flow_path).collect::<Vec<_>>())
                 })
                 .filter(|(_, stops)| !stops.is_empty())
                 .collect();
-        let columns = lanes.iter().map(|(_, stops)| stops.len()).max().unwrap_or(0);
+        let columns = paths.iter().map(|(_, stops)| stops.len()).max().unwrap_or(0);
         let rows = |stops: &[&Stop<'_>]| stops.iter().map(|stop| boxes(stop).len()).max().unwrap_or(0) as f64;
-        let lane_px = |stops: &[&Stop<'_>]| HEAD_PX + rows(stops) * ROW_PX;
+        let height_px = |stops: &[&Stop<'_>]| HEAD_PX + rows(stops) * ROW_PX;
         let height = TOP_PX
-            + lanes.iter().map(|(_, stops)| lane_px(stops)).sum::<f64>()
+            + paths.iter().map(|(_, stops)| height_px(stops)).sum::<f64>()
             + self.notes().len() as f64 * 18.0
             + FOOT_PX;
         let width = (2.0 * LEFT_PX + columns as f64 * COLUMN_PX).max(560.0);
@@ -78,16 +78,16 @@ impl Plan {
         svg.words(LEFT_PX, 50.0, Type::new(11.0, FAINT), legend);
         let mut places = HashMap::new();
         let mut top = TOP_PX;
-        for (_, stops) in &lanes {
+        for (_, stops) in &paths {
             place_boxes(stops, top + HEAD_PX, rows(stops), &mut places);
-            top += lane_px(stops);
+            top += height_px(stops);
         }
         draw_lines(&mut svg, &self.topology, &places);
         let mut top = TOP_PX;
-        for (title, stops) in &lanes {
+        for (title, stops) in &paths {
             svg.words(LEFT_PX, top + 14.0, Type::new(12.0, FAINT).strong(), title);
             draw_stops(&mut svg, stops, top, rows(stops), &places);
-            top += lane_px(stops);
+            top += height_px(stops);
         }
         for (number, note) in self.notes().iter().enumerate() {
             svg.words(LEFT_PX, top + 16.0 + 18.0 * number as f64, Type::new(11.0, FAINT), note);

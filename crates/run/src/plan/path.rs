@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_data::topology::{ControlEdge, Lane, Stop, Topology};
+use thalweg_data::topology::{ControlEdge, FlowPath, Stop, Topology};
 
 use super::page::{Line, spelled};
 
-/// One table per lane: its title, and its lines.
+/// One table per flow path: its title, and its lines.
 pub(super) fn tables(topology: &Topology) -> Vec<(&'static str, Vec<Line>)> {
     let stops = topology.path();
-    let of_lane = |lane: Lane, title: &'static str| {
-        let own: Vec<&Stop<'_>> = stops.iter().filter(|stop| stop.lane == lane).collect();
+    let of_path = |flow_path: FlowPath, title: &'static str| {
+        let own: Vec<&Stop<'_>> = stops.iter().filter(|stop| stop.flow_path == flow_path).collect();
         let heads = ["stage", "of", "on thread", "counts", "hands to"].map(str::to_owned).to_vec();
         let lines = own.iter().map(|stop| line(topology, &stops, stop));
         (!own.is_empty()).then(|| (title, std::iter::once(heads).chain(lines).collect()))
     };
-    let lanes = [(Lane::Hits, "path of hits"), (Lane::Events, "path of triggered boards and events")];
-    let lanes = lanes.into_iter().filter_map(|(lane, title)| of_lane(lane, title));
-    lanes.chain(controls(topology)).collect()
+    let paths = [(FlowPath::Hits, "path of hits"), (FlowPath::Events, "path of triggered boards and events")];
+    let paths = paths.into_iter().filter_map(|(flow_path, title)| of_path(flow_path, title));
+    paths.chain(controls(topology)).collect()
 }
 
 /// Returns what flows against the path.

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_data::ledger::{Entries, Loss, Quality};
-use thalweg_data::topology::Lane;
+use thalweg_data::topology::FlowPath;
 use thalweg_data::{Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, FlowStage, LostIn};
 
@@ -46,10 +46,10 @@ const OF_EVENTS: &[Unit] =
 const FINEST: [Unit; 6] =
     [Unit::Hits, Unit::Fragments, Unit::Events, Unit::Frames, Unit::Datagrams, Unit::Bytes];
 
-fn units_of(lane: Lane) -> &'static [Unit] {
-    match lane {
-        Lane::Hits => OF_HITS,
-        Lane::Events => OF_EVENTS,
+fn units_of(flow_path: FlowPath) -> &'static [Unit] {
+    match flow_path {
+        FlowPath::Hits => OF_HITS,
+        FlowPath::Events => OF_EVENTS,
     }
 }
 
@@ -151,11 +151,11 @@ fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
 /// Returns how full the ring after a stage is, where there is one: after the stage where hits are made, and after event building.
 fn ring_fill(state: &LiveState, place: &FlowPlace) -> Option<f64> {
     match place.path {
-        Lane::Hits if place.made.contains(&Unit::Hits) => {
+        FlowPath::Hits if place.made.contains(&Unit::Hits) => {
             let of_hits = state.sources.iter().filter(|source| source.links == 0);
             of_hits.map(|source| source.ring_fill).reduce(f64::max)
         }
-        Lane::Events if place.made.contains(&Unit::Events) => {
+        FlowPath::Events if place.made.contains(&Unit::Events) => {
             state.events.as_ref().map(|events| events.look.ring_fill)
         }
         _ => None,
@@ -253,12 +253,12 @@ keep = "multiplicity > 2"
     #[test]
     fn a_stage_that_data_pass_twice_is_two_lines() {
         let state = mixed();
-        let stages = |lane| {
-            let own = state.flow_places.iter().filter(move |place| place.path == lane);
+        let stages = |flow_path| {
+            let own = state.flow_places.iter().filter(move |place| place.path == flow_path);
             own.map(|place| place.stage.word()).collect::<Vec<_>>().join(" ")
         };
-        assert_eq!(stages(Lane::Hits), "wire receive unpack decode order cut coincide cut record");
-        assert_eq!(stages(Lane::Events), "wire receive unpack build record");
+        assert_eq!(stages(FlowPath::Hits), "wire receive unpack decode order cut coincide cut record");
+        assert_eq!(stages(FlowPath::Events), "wire receive unpack build record");
     }
 
     #[test]
@@ -284,8 +284,16 @@ keep = "multiplicity > 2"
             let lost = &wire(path).expect("drawn").lost_in;
             lost.iter().map(|lost| (lost.unit, lost.count, lost.share)).collect::<Vec<_>>()
         };
-        assert_eq!(told(Lane::Hits), [(Unit::Frames, 40, Some(0.02))], "datagrams and frames are one loss");
-        assert_eq!(told(Lane::Events), [(Unit::Fragments, 3, Some(0.01))], "what was refused is lost there");
+        assert_eq!(
+            told(FlowPath::Hits),
+            [(Unit::Frames, 40, Some(0.02))],
+            "datagrams and frames are one loss"
+        );
+        assert_eq!(
+            told(FlowPath::Events),
+            [(Unit::Fragments, 3, Some(0.01))],
+            "what was refused is lost there"
+        );
     }
 
     #[test]
@@ -320,15 +328,15 @@ keep = "multiplicity > 2"
         let lines = lines(&state);
         let places: Vec<_> = lines.iter().map(|line| (line.path, line.stage, line.unit)).collect();
         let of_hits = [
-            (Lane::Hits, Stage::Wire, Unit::Frames),
-            (Lane::Hits, Stage::Cut, Unit::Hits),
-            (Lane::Hits, Stage::Coincide, Unit::Hits),
-            (Lane::Hits, Stage::Cut, Unit::Events),
+            (FlowPath::Hits, Stage::Wire, Unit::Frames),
+            (FlowPath::Hits, Stage::Cut, Unit::Hits),
+            (FlowPath::Hits, Stage::Coincide, Unit::Hits),
+            (FlowPath::Hits, Stage::Cut, Unit::Events),
         ];
         let of_events = [
-            (Lane::Events, Stage::Wire, Unit::Fragments),
-            (Lane::Events, Stage::Receive, Unit::Datagrams),
-            (Lane::Events, Stage::Build, Unit::Events),
+            (FlowPath::Events, Stage::Wire, Unit::Fragments),
+            (FlowPath::Events, Stage::Receive, Unit::Datagrams),
+            (FlowPath::Events, Stage::Build, Unit::Events),
         ];
         assert_eq!(places, [&of_hits[..], &of_events[..]].concat());
     }

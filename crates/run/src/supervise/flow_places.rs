@@ -46,7 +46,7 @@ pub(crate) fn of(topology: &Topology, source_table: &SourceTable) -> Vec<FlowPla
         counted
     };
     let place = |stop: Stop<'_>| FlowPlace {
-        path: stop.lane,
+        path: stop.flow_path,
         stage: stop.stage,
         counted: stop.nodes.iter().flat_map(|node| counted(node)).collect(),
         made: stop

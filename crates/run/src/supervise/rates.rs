@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use thalweg_data::ledger::Entries;
-use thalweg_data::topology::{Lane, Node};
+use thalweg_data::topology::{FlowPath, Node};
 use thalweg_data::{LedgerSnapshot, SourceId, Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, RateWindow};
 
@@ -243,7 +243,7 @@ fn ordered(counts: &LedgerSnapshot) -> u64 {
     let orders: Vec<Stage> = path
         .takers(&makers, Unit::Hits)
         .into_iter()
-        .filter(|node| node.lane == Lane::Hits)
+        .filter(|node| node.flow_path == FlowPath::Hits)
         .map(|node| node.stage)
         .collect();
     let slots = counts.slots.iter().filter(|slot| orders.contains(&slot.stage));

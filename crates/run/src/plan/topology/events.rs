@@ -1,6 +1,6 @@
 //! The path of triggered boards: fragments, and the events that are built of them.
 
-use thalweg_data::topology::{Builder, ControlEdge, ControlKind, Counts, Fan, Lane, Subjects, Via};
+use thalweg_data::topology::{Builder, ControlEdge, ControlKind, Counts, Fan, FlowPath, Subjects, Via};
 use thalweg_data::{SourceId, Stage, Unit};
 use thalweg_readout::Switch;
 use thalweg_record::Table;
@@ -39,7 +39,7 @@ impl Making<'_, '_> {
         if resolved.units.is_some() {
             self.units(&given);
         } else {
-            let build = Place { of: "events", lane: Lane::Events, thread: thread_names::BUILD };
+            let build = Place { of: "events", flow_path: FlowPath::Events, thread: thread_names::BUILD };
             let built = self.builds(build, events, &given);
             let is_triggered = |index: &usize| resolved.source_table.links[*index].is_some();
             let sources: Vec<usize> =
@@ -66,7 +66,7 @@ impl Making<'_, '_> {
             source.links(SourceId(first.boards.start)).is_none_or(|settings| settings.gives_streams());
         let received: &[Unit] = if is_stream { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
         let sender = is_emulated.then(|| {
-            let place = Place { of: &entry.name, lane: Lane::Events, thread: "" };
+            let place = Place { of: &entry.name, flow_path: FlowPath::Events, thread: "" };
             // A board does not report what it no longer remembers.
             let may = |counts: Counts| Counts { may: FRAGMENTS.to_vec(), ..counts };
             self.node_at_the_end(
@@ -76,7 +76,7 @@ impl Making<'_, '_> {
             )
         });
         let thread = resolved.reader_of(source);
-        let reads = Place { of: &entry.name, lane: Lane::Events, thread: &thread };
+        let reads = Place { of: &entry.name, flow_path: FlowPath::Events, thread: &thread };
         let wire_units: &[Unit] = match counts_frames(&source.format) {
             true => &[Unit::Fragments, Unit::Frames],
             false => &[Unit::Fragments],
@@ -201,7 +201,7 @@ impl Making<'_, '_> {
             let own: Vec<String> = names.flat_map(of_it).collect();
             let thread = thread_names::reader(unit);
             let slot = resolved.source_table.unit(&unit.name);
-            let builds = Place { of: &unit.name, lane: Lane::Events, thread: &thread };
+            let builds = Place { of: &unit.name, flow_path: FlowPath::Events, thread: &thread };
             let (of_boards, built) = self.builder(builds, slot, &own);
             fragments.push(of_boards);
             self.triggered_by(&built, &readout.sources);
@@ -228,7 +228,7 @@ impl Making<'_, '_> {
         let mut hosted = Vec::new();
         for unit in resolved.builders() {
             let slot = resolved.source_table.unit(&unit.name);
-            let place = Place { of: &unit.name, lane: Lane::Events, thread: &unit.name };
+            let place = Place { of: &unit.name, flow_path: FlowPath::Events, thread: &unit.name };
             let counted = Counts::of(slot, &[Unit::Events, Unit::Fragments, Unit::Bytes]).making(EVENTS);
             let build = self.node(Stage::Build, place, vec![counted]);
             let files = thread_names::files(unit);
@@ -243,7 +243,7 @@ impl Making<'_, '_> {
         }
         let boards = resolved.source_table.boards.clone();
         if !hosted.is_empty() {
-            let kept = Place { of: "fragments", lane: Lane::Events, thread: "" };
+            let kept = Place { of: "fragments", flow_path: FlowPath::Events, thread: "" };
             let kept = self.node_at_the_end(Stage::Record, kept, vec![Counts::of_each(boards, OF_BOARDS)]);
             // With all units in one process, everything that was built of a board comes into its files.
             let are_all_here =
@@ -264,7 +264,7 @@ impl Making<'_, '_> {
     /// Adds what the trigger of emulated boards counts when the run is over.
     fn trigger(&mut self, events: SourceId) {
         if self.resolved.configuration.slices.is_none() {
-            let place = Place { of: "events", lane: Lane::Events, thread: "" };
+            let place = Place { of: "events", flow_path: FlowPath::Events, thread: "" };
             self.node_at_the_end(Stage::Trigger, place, vec![Counts::of(events, EVENTS)]);
         }
     }

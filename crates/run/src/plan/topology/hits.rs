@@ -1,7 +1,7 @@
 //! The path of hits: from a source of its own time to time order, and what is made of ordered hits.
 
 use thalweg_analysis::hit_stage::{HitStageRole, MadeStage};
-use thalweg_data::topology::{Counts, Fan, Lane, Subjects, Via};
+use thalweg_data::topology::{Counts, Fan, FlowPath, Subjects, Via};
 use thalweg_data::{SourceId, Stage, Unit};
 use thalweg_record::Table;
 
@@ -137,7 +137,7 @@ impl Making<'_, '_> {
     /// Time slices of hits: built on the thread of time order, out of what was decoded.
     fn slices(&mut self, decoders: &[String], of_hits: Vec<Counts>) {
         let Some(events) = self.resolved.source_table.events else { return };
-        let slices = Place { lane: Lane::Events, ..place("slices", thread_names::ORDER) };
+        let slices = Place { flow_path: FlowPath::Events, ..place("slices", thread_names::ORDER) };
         let boards = self.resolved.source_table.boards.clone();
         let wire = self.node(Stage::Wire, slices, vec![Counts::of_each(boards, &[Unit::Fragments])]);
         let cut = self.node(Stage::TimeSlice, slices, of_hits);
@@ -149,5 +149,5 @@ impl Making<'_, '_> {
 }
 
 fn place<'p>(of: &'p str, thread: &'p str) -> Place<'p> {
-    Place { of, lane: Lane::Hits, thread }
+    Place { of, flow_path: FlowPath::Hits, thread }
 }

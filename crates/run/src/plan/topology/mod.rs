@@ -12,7 +12,7 @@ mod hits;
 use std::ops::Range;
 
 use thalweg_data::topology::{
-    Audit, BlockPool, Counts, Edge, Fan, Lane, Marker, Node, Subject, SubjectKind, Subjects, Thread,
+    Audit, BlockPool, Counts, Edge, Fan, FlowPath, Marker, Node, Subject, SubjectKind, Subjects, Thread,
     Topology, Via,
 };
 use thalweg_data::{SourceId, Stage, Unit};
@@ -93,7 +93,7 @@ struct Making<'r, 'c> {
 struct Place<'p> {
     /// The name of a source or unit, or a word for all of them.
     of: &'p str,
-    lane: Lane,
+    flow_path: FlowPath,
     thread: &'p str,
 }
 
@@ -111,13 +111,13 @@ impl Making<'_, '_> {
     fn push(
         &mut self,
         stage: Stage,
-        Place { of, lane, .. }: Place<'_>,
+        Place { of, flow_path, .. }: Place<'_>,
         (thread, marker): (Option<&str>, Marker),
         counts: Vec<Counts>,
     ) -> String {
         let id = format!("{stage} {of}");
         let thread = thread.map(str::to_owned);
-        self.topology.nodes.push(Node { id: id.clone(), stage, lane, thread, counts, marker });
+        self.topology.nodes.push(Node { id: id.clone(), stage, flow_path, thread, counts, marker });
         id
     }
 
@@ -196,7 +196,11 @@ mod tests {
                         || node.counts.iter().all(|counts| !counts.made.is_empty())
                 };
                 let alone: Vec<&Node> = nodes.iter().filter(|node| !fed(node) && !begins(node)).collect();
-                assert!(alone.iter().all(|node| node.lane == Lane::Events), "{}: {alone:?}", path.display());
+                assert!(
+                    alone.iter().all(|node| node.flow_path == FlowPath::Events),
+                    "{}: {alone:?}",
+                    path.display()
+                );
                 seen += 1;
             }
         }
