@@ -36,7 +36,7 @@ impl Blocks {
     /// Notes that a slice waits here, and takes a lease on its block if it is the first.
     #[inline(always)]
     pub fn add(&mut self, slice: Slice, leases: &Leases) {
-        let (pool, index) = place(slice.block);
+        let (pool, index) = pool_and_index(slice.block);
         match self.pools[pool].get_mut(index) {
             Some(block) if block.resident > 0 => block.resident += 1,
             _ => self.add_first(slice.block, leases),
@@ -45,7 +45,7 @@ impl Blocks {
 
     #[cold]
     fn add_first(&mut self, block: BlockId, leases: &Leases) {
-        let (pool, index) = place(block);
+        let (pool, index) = pool_and_index(block);
         let lease = leases.find(block).expect("a slice travels with its lease").clone();
         let table = &mut self.pools[pool];
         if index >= table.len() {
@@ -70,11 +70,11 @@ impl Blocks {
     /// Notes that `count` slices of one block leave with a batch, which is given a lease on it once.
     #[inline(always)]
     pub fn leave(&mut self, block: BlockId, count: u32, leases: &mut Leases) {
-        let (pool, index) = place(block);
-        let place = &mut self.pools[pool][index];
-        if place.given_to != self.batch {
-            place.given_to = self.batch;
-            leases.add(place.lease.as_ref().expect("what waits has a lease"));
+        let (pool, index) = pool_and_index(block);
+        let held = &mut self.pools[pool][index];
+        if held.given_to != self.batch {
+            held.given_to = self.batch;
+            leases.add(held.lease.as_ref().expect("what waits has a lease"));
         }
         self.remove(block, count);
     }
@@ -82,18 +82,18 @@ impl Blocks {
     /// Notes that `count` slices of one block are gone; with the last one goes the lease.
     #[inline(always)]
     pub fn remove(&mut self, block: BlockId, count: u32) {
-        let (pool, index) = place(block);
-        let place = &mut self.pools[pool][index];
-        place.resident -= count;
-        if place.resident == 0 {
-            place.lease = None;
+        let (pool, index) = pool_and_index(block);
+        let held = &mut self.pools[pool][index];
+        held.resident -= count;
+        if held.resident == 0 {
+            held.lease = None;
             self.used -= 1;
         }
     }
 
     /// The bytes of a slice that waits here.
     pub fn bytes(&self, slice: Slice) -> &[u8] {
-        let (pool, index) = place(slice.block);
+        let (pool, index) = pool_and_index(slice.block);
         self.pools[pool][index].lease.as_ref().expect("what waits has a lease").bytes(slice)
     }
 
@@ -109,7 +109,7 @@ impl Blocks {
 }
 
 #[inline(always)]
-fn place(block: BlockId) -> (usize, usize) {
+fn pool_and_index(block: BlockId) -> (usize, usize) {
     let number = block.number() as usize;
     (number / BlockId::MAX_BLOCKS, number % BlockId::MAX_BLOCKS)
 }

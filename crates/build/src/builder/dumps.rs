@@ -20,7 +20,7 @@ pub struct Dump {
     /// First trigger that had not left at that moment.
     pub base: u64,
     /// How many triggers from that one on could be taken.
-    pub room: u64,
+    pub capacity: u64,
     head: [u8; Dump::LONGEST],
     head_length: u8,
 }
@@ -36,13 +36,13 @@ impl Dump {
 
     /// What would have been taken in its place, in words.
     pub fn expected(&self) -> String {
-        let Dump { base, room, .. } = self;
+        let Dump { base, capacity, .. } = self;
         match self.reason {
             LossReason::DuplicateFragment => "one fragment of the board for each trigger".to_owned(),
             LossReason::WrongRun => "a run that is under way".to_owned(),
             LossReason::UnknownSource => "a source of this builder".to_owned(),
-            LossReason::OutOfWindow if *room == 0 => "a number within `[build] trigger_bits`".to_owned(),
-            _ => format!("triggers {base} to {}", base.wrapping_add(room.saturating_sub(1))),
+            LossReason::OutOfWindow if *capacity == 0 => "a number within `[build] trigger_bits`".to_owned(),
+            _ => format!("triggers {base} to {}", base.wrapping_add(capacity.saturating_sub(1))),
         }
     }
 
@@ -61,7 +61,7 @@ pub(super) struct Unused {
     pub mark: Mark,
     pub bytes: u64,
     pub base: u64,
-    pub room: u64,
+    pub capacity: u64,
 }
 
 impl fmt::Display for Dump {
@@ -87,7 +87,7 @@ impl Dumps {
 
     /// Keeps one if there is room; `head` is asked for its bytes only then.
     pub fn keep<'a>(&mut self, unused: Unused, head: impl FnOnce() -> &'a [u8]) {
-        let Unused { reason, source, trigger, mark, bytes, base, room } = unused;
+        let Unused { reason, source, trigger, mark, bytes, base, capacity } = unused;
         if self.kept.len() == MOST {
             return;
         }
@@ -103,7 +103,7 @@ impl Dumps {
                 mark,
                 bytes,
                 base,
-                room,
+                capacity,
                 head: kept,
                 head_length: length as u8,
             });
@@ -128,7 +128,7 @@ mod tests {
         let mut dumps = Dumps::new();
         for trigger in 0..10 {
             let (reason, source, mark) = (LossReason::LateFragment, SourceId(3), Mark(9));
-            let unused = Unused { reason, source, trigger, mark, bytes: 100, base: 50, room: 10 };
+            let unused = Unused { reason, source, trigger, mark, bytes: 100, base: 50, capacity: 10 };
             dumps.keep(unused, || &[0xAB; 100]);
         }
         assert_eq!(dumps.kept().len(), MOST_ALIKE);

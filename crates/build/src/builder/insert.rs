@@ -101,7 +101,7 @@ impl Builder {
                 slice: slice.tagged(0),
             };
             let bytes = u64::from(slice.length);
-            if ahead < self.room && self.store(source, entry, (bytes, 0), mark) {
+            if ahead < self.capacity && self.store(source, entry, (bytes, 0), mark) {
                 self.blocks.add(*slice, leases);
                 self.count_incoming(source, bytes);
                 return true;
@@ -188,9 +188,9 @@ impl Builder {
         let ahead = self.ahead(source, fragment.trigger);
         let begun = self.phase == Phase::Running;
         if begun && ahead < 0 {
-            return self.lose(self.word_for_the_past(source, ahead), incoming);
+            return self.lose(self.reason_for_the_past(source, ahead), incoming);
         }
-        if begun && (ahead as u64) < self.room {
+        if begun && (ahead as u64) < self.capacity {
             let trigger = self.rows.base.wrapping_add_signed(ahead);
             if self.columns.has(source, trigger) {
                 return self.lose(LossReason::DuplicateFragment, incoming);
@@ -236,7 +236,7 @@ impl Builder {
     }
 
     /// Why a fragment of a trigger before the base is not used.
-    pub(super) fn word_for_the_past(&self, source: usize, ahead: i64) -> LossReason {
+    pub(super) fn reason_for_the_past(&self, source: usize, ahead: i64) -> LossReason {
         let trigger = self.rows.base.wrapping_add_signed(ahead);
         match () {
             () if self.columns.has(source, trigger) => LossReason::DuplicateFragment,
@@ -283,7 +283,7 @@ impl Builder {
         let largest =
             self.sources.get(index_of(source, self.first_source)).map_or(0, |counts| counts.largest);
         // A number that the board cannot count to is no matter of where the window is.
-        let room = if trigger > largest { 0 } else { self.room };
-        Unused { reason, source, trigger, mark, bytes, base: self.rows.base, room }
+        let capacity = if trigger > largest { 0 } else { self.capacity };
+        Unused { reason, source, trigger, mark, bytes, base: self.rows.base, capacity }
     }
 }

@@ -124,7 +124,7 @@ pub struct Builder {
     columns: Columns,
     rows: Rows,
     /// Numbers from the base on that are taken as they come in.
-    room: u64,
+    capacity: u64,
     lead: Lead,
     /// What is deferred can be taken once the base is here.
     pressure: u64,
@@ -182,7 +182,7 @@ impl Builder {
             ended: 0,
             columns: Columns::new(count, settings.depth),
             rows: Rows::new(settings.depth),
-            room: 0,
+            capacity: 0,
             lead: Lead::default(),
             pressure: 0,
             short_of_links: false,
@@ -241,7 +241,7 @@ impl Builder {
             (false, false, false, u64::MAX);
         (self.ended, self.held_bytes, self.lead, self.pressure) = (0, 0, Lead::default(), 0);
         self.rows.start(0);
-        (self.room, self.forced, self.stopping) = (0, 0, false);
+        (self.capacity, self.forced, self.stopping) = (0, 0, false);
         self.phase = Phase::Beginning;
         if let Some(first) = self.settings.first_trigger {
             self.begin_at(first);
@@ -283,7 +283,7 @@ impl Builder {
 
     /// Tells that every source waits for blocks, and that no time passes meanwhile, as in a replay: with the next pull the
     /// oldest event leaves incomplete, whatever is said of its age. Returns whether anything can leave.
-    pub fn make_room(&mut self) -> bool {
+    pub fn free_blocks(&mut self) -> bool {
         if self.phase == Phase::Beginning {
             self.begin_with_what_is_there();
             return self.phase == Phase::Running;
@@ -297,12 +297,12 @@ impl Builder {
         true
     }
 
-    /// As [`Builder::make_room`], of a run that is being stopped while its sources wait for room: what has come by the stop is taken
+    /// As [`Builder::free_blocks`], of a run that is being stopped while its sources wait for room: what has come by the stop is taken
     /// whatever waits for what will not come. The oldest event leaves, and with it those behind it that miss only sources of which
     /// `nothing_follows`. `[build] incomplete = "stop"` lets them leave as they are.
-    pub fn make_room_at_stop(&mut self, nothing_follows: impl Fn(SourceId) -> bool) -> bool {
+    pub fn free_blocks_at_stop(&mut self, nothing_follows: impl Fn(SourceId) -> bool) -> bool {
         self.stopping = true;
-        let any = self.make_room();
+        let any = self.free_blocks();
         if let Some(oldest) = self.rows.first_open() {
             let may_wait = |trigger: u64| {
                 let mut missing =
@@ -388,7 +388,7 @@ impl Builder {
     }
 
     /// Numbers from the base on that have a row and may be taken.
-    fn window_room(&self) -> u64 {
+    fn window_capacity(&self) -> u64 {
         let (base, depth) = (self.rows.base, self.settings.depth as u64);
         let alone = self.sources.len() - self.ended <= 1 || self.phase == Phase::Ending;
         (self.lead.limit(base, depth, alone) - base).min(depth)
@@ -396,7 +396,7 @@ impl Builder {
 
     fn update_room(&mut self) {
         self.unsettled = true;
-        self.room = if self.phase == Phase::Running { self.window_room() } else { 0 };
+        self.capacity = if self.phase == Phase::Running { self.window_capacity() } else { 0 };
     }
 
     /// Whether a source should be read. No, while its fragments come too early, or too many of its bytes wait for others; a

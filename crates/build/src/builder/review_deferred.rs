@@ -56,11 +56,11 @@ impl Builder {
     fn reconsider(&mut self, source: usize, deferred: Deferred) -> bool {
         let ahead = self.ahead(source, deferred.raw);
         if ahead < 0 {
-            self.give_up(source, deferred, self.word_for_the_past(source, ahead));
+            self.give_up(source, deferred, self.reason_for_the_past(source, ahead));
             return false;
         }
         let trigger = self.rows.base.wrapping_add_signed(ahead);
-        if (ahead as u64) < self.window_room() {
+        if (ahead as u64) < self.window_capacity() {
             let entry = Entry { trigger, ticks: deferred.ticks, slice: deferred.slice };
             let doubled = self.columns.has(source, trigger);
             let taken = self.store(source, entry, (deferred.bytes, deferred.chained), deferred.mark);

@@ -36,15 +36,15 @@ impl Row {
 
 /// The first and the last trigger that anybody has answered.
 #[derive(Clone, Copy, Debug, Default)]
-struct Heard {
+struct Answered {
     span: Option<(u64, u64)>,
     /// Numbers from the one to the other that have come since it was asked.
     numbers: u64,
 }
 
-impl Heard {
+impl Answered {
     #[inline(always)]
-    fn hear(&mut self, trigger: u64) {
+    fn add(&mut self, trigger: u64) {
         let (first, last) = match self.span {
             Some((first, last)) => {
                 self.numbers += first.saturating_sub(trigger) + trigger.saturating_sub(last);
@@ -72,7 +72,7 @@ pub(super) struct Rows {
     open: usize,
     /// Rows that have become open since it was asked.
     opened: u64,
-    heard: Heard,
+    answered: Answered,
     /// Those that nobody has answered, between these.
     unseen: Unseen,
 }
@@ -87,7 +87,7 @@ impl Rows {
             highest: 0,
             open: 0,
             opened: 0,
-            heard: Heard::default(),
+            answered: Answered::default(),
             unseen: Unseen::default(),
         }
     }
@@ -112,8 +112,8 @@ impl Rows {
             self.opened += 1;
             self.oldest = self.oldest.min(trigger);
             self.highest = self.highest.max(trigger + 1);
-            self.unseen.hear();
-            self.heard.hear(trigger);
+            self.unseen.add();
+            self.answered.add(trigger);
         }
         row.answers += 1;
         row.chained = row.chained.wrapping_add(chained);
@@ -124,22 +124,22 @@ impl Rows {
     /// first and behind the last that anybody has answered, where the trigger says that it had the numbers of `accepted`. `shift` is 64
     /// less the width of the numbers on the wire.
     pub fn end(&mut self, accepted: Option<RangeInclusive<u64>>, shift: u32) {
-        if let Some((first, last)) = self.heard.span {
+        if let Some((first, last)) = self.answered.span {
             let window = self.base.max(first)..=last;
             let holes = window.filter(|trigger| self.get(*trigger).answers == 0).count();
             self.unseen.pass(holes as u64);
         }
         let Some((own_first, own_last)) = accepted.map(RangeInclusive::into_inner) else { return };
-        let heard = self.heard.span.map(|(first, last)| {
+        let answered = self.answered.span.map(|(first, last)| {
             // Short numbers are made long from where the boards begin: the same trigger may have another number here.
             let before = distance(first, own_first, shift);
             (before, before + (last - first) as i64)
         });
         let own_last = own_last.saturating_sub(own_first) as i64;
-        let (before, behind) = heard.map_or((own_last + 1, 0), |(first, last)| (first, own_last - last));
+        let (before, behind) = answered.map_or((own_last + 1, 0), |(first, last)| (first, own_last - last));
         for outside in [before, behind].map(|count| u64::try_from(count).unwrap_or(0)) {
             self.unseen.pass(outside);
-            self.heard.numbers += outside;
+            self.answered.numbers += outside;
         }
     }
 
@@ -151,11 +151,11 @@ impl Rows {
 
     /// Moves the window up to `base`. Whatever it passes is closed, or a hole.
     pub fn pass_to(&mut self, base: u64) {
-        let first_heard = self.heard.span.map_or(u64::MAX, |(first, _)| first);
+        let first_answered = self.answered.span.map_or(u64::MAX, |(first, _)| first);
         for trigger in self.base..base.min(self.highest) {
             let row = &mut self.rows[(trigger & self.mask) as usize];
             debug_assert!(!row.is_open(), "an open event is not passed");
-            self.unseen.pass(u64::from(row.answers == 0 && trigger > first_heard));
+            self.unseen.pass(u64::from(row.answers == 0 && trigger > first_answered));
             *row = Row::default();
         }
         self.unseen.skip(base.saturating_sub(self.highest.max(self.base)));
@@ -181,7 +181,7 @@ impl Rows {
 
     /// Numbers from the first trigger that anybody has answered to the last that have come since this was asked last.
     pub fn take_numbers(&mut self) -> u64 {
-        std::mem::take(&mut self.heard.numbers)
+        std::mem::take(&mut self.answered.numbers)
     }
 
     /// The first open trigger, if any.
@@ -200,7 +200,7 @@ impl Rows {
     pub fn start(&mut self, base: u64) {
         self.rows.fill(Row::default());
         (self.base, self.oldest, self.highest) = (base, base, base);
-        (self.open, self.opened, self.heard) = (0, 0, Heard::default());
+        (self.open, self.opened, self.answered) = (0, 0, Answered::default());
         self.unseen = Unseen::default();
     }
 }
@@ -245,10 +245,10 @@ mod tests {
 
     #[test]
     fn what_the_trigger_had_and_nobody_answered_is_unseen() {
-        let ended = |heard: &[u64], accepted| {
+        let ended = |answered: &[u64], accepted| {
             let mut rows = Rows::new(16);
             rows.start(0);
-            for trigger in heard {
+            for trigger in answered {
                 rows.answer(*trigger, 0, Mark(1));
             }
             rows.end(accepted, 48);

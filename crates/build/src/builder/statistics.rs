@@ -92,9 +92,9 @@ mod tests {
     #[test]
     fn every_value_has_its_bin() {
         for value in (0..2000).chain([u64::MAX / 2, u64::MAX - 1, u64::MAX]) {
-            let place = bin(value);
-            assert!(Histogram::bin_start(place) <= value);
-            assert!(place + 1 == Histogram::BINS || value < Histogram::bin_start(place + 1), "{value}");
+            let index = bin(value);
+            assert!(Histogram::bin_start(index) <= value);
+            assert!(index + 1 == Histogram::BINS || value < Histogram::bin_start(index + 1), "{value}");
         }
     }
 

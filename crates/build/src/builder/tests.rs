@@ -566,18 +566,18 @@ fn at_a_stop_events_leave_that_miss_only_silent_sources() {
         bench.feed(1, &[0, 1, 2]);
         assert!(bench.out.is_empty());
         assert!([1, 2].map(|source| bench.builder.awaits(SourceId(source))) == [false, true]);
-        assert!(bench.builder.make_room_at_stop(|source| source == SourceId(2)));
+        assert!(bench.builder.free_blocks_at_stop(|source| source == SourceId(2)));
         bench.pull();
         assert_eq!(bench.triggers(), [0, 1, 2], "what the second source may still answer stays");
         assert!(bench.out.iter().all(|event| event.closing == Closing::Depth && event.missing == [2]));
         assert!(bench.builder.awaits(SourceId(1)));
         // It does not: one event at a time.
-        assert!(bench.builder.make_room_at_stop(|source| source == SourceId(2)));
+        assert!(bench.builder.free_blocks_at_stop(|source| source == SourceId(2)));
         bench.pull();
         assert_eq!(bench.triggers(), [0, 1, 2, 3]);
         assert_eq!(bench.builder.stop(), None, "{incomplete:?}: the run is being stopped already");
         bench.end();
-        assert!(!bench.builder.make_room_at_stop(|_| true), "nothing is left");
+        assert!(!bench.builder.free_blocks_at_stop(|_| true), "nothing is left");
     }
 }
 

@@ -49,7 +49,7 @@ impl FragmentCutter {
                 None => Place::Lost(LossReason::TimeRange),
             };
             match place {
-                Place::Open(index) if timeline.open(index).has_room(bytes, slices.len()) => {
+                Place::Open(index) if timeline.open(index).has_capacity(bytes, slices.len()) => {
                     let open = timeline.open(index);
                     slices.iter().for_each(|slice| {
                         open.leases().add_for(*slice, &batch.leases);

@@ -72,13 +72,13 @@ fn a_long_silence_is_reported_in_portions() {
     let pool = Pool::new(8, 4096).expect("small");
     let mut cutter = HitCutter::new(SourceId(0), &settings(1000, 0), &pool).expect("possible");
     let batch = Hits { hits: vec![hit(3_000_500, 0)], ..Hits::default() };
-    let (mut out, mut told) = (Fragments::default(), 0);
+    let (mut out, mut sent) = (Fragments::default(), 0);
     while cutter.cut(&batch, 0, &mut out) == 0 {
         assert_eq!(out.fragments.len(), MOST_AT_ONCE);
-        told += out.fragments.len();
+        sent += out.fragments.len();
         out.clear();
     }
-    assert_eq!(told + out.fragments.len(), 3000);
+    assert_eq!(sent + out.fragments.len(), 3000);
     check(cutter.timeline().counters(), Unit::Hits);
 }
 

@@ -16,7 +16,7 @@ use super::{MOST_AT_ONCE, Settings, SliceError};
 #[derive(Default)]
 pub(super) struct Open {
     /// Its bytes, in the order in which they came.
-    pieces: Vec<Slice>,
+    slices: Vec<Slice>,
     leases: Leases,
     bytes: u64,
     /// Hits, or fragments, in it.
@@ -24,15 +24,15 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Adds bytes; right behind the last ones they are one piece with them.
+    /// Adds bytes; right behind the last ones they are one slice with them.
     pub fn add(&mut self, slice: Slice, entries: u64) {
         self.entries += entries;
         self.bytes += u64::from(slice.length);
-        match self.pieces.last_mut() {
+        match self.slices.last_mut() {
             Some(last) if last.block == slice.block && last.end() == slice.offset as usize => {
                 last.length += slice.length;
             }
-            _ => self.pieces.push(slice.tagged(0)),
+            _ => self.slices.push(slice.tagged(0)),
         }
     }
 
@@ -40,14 +40,14 @@ impl Open {
         &mut self.leases
     }
 
-    /// Notes one more entry, whose bytes were added piece by piece.
+    /// Notes one more entry, whose bytes were added slice by slice.
     pub fn count_one(&mut self) {
         self.entries += 1;
     }
 
     /// Whether with so much more it is still a fragment that can be named.
-    pub fn has_room(&self, bytes: u64, pieces: usize) -> bool {
-        self.pieces.len() + pieces <= usize::from(u16::MAX) && self.bytes + bytes <= u64::from(u32::MAX)
+    pub fn has_capacity(&self, bytes: u64, slices: usize) -> bool {
+        self.slices.len() + slices <= usize::from(u16::MAX) && self.bytes + bytes <= u64::from(u32::MAX)
     }
 }
 
@@ -69,7 +69,7 @@ pub struct Timeline {
     next: u64,
     latest_ps: i64,
     /// The latest time that something had, and when that arrived.
-    heard: Option<(i64, Mark)>,
+    latest: Option<(i64, Mark)>,
     open: VecDeque<Open>,
     pub(super) counters: Counters,
     /// The unit of what is cut: hits or fragments.
@@ -88,7 +88,7 @@ impl Timeline {
             source,
             next: 0,
             latest_ps: i64::MIN,
-            heard: None,
+            latest: None,
             open: (0..open).map(|_| Open::default()).collect(),
             counters: Counters::default(),
             unit,
@@ -128,7 +128,7 @@ impl Timeline {
             if !self.leave_before(time_ps, out) {
                 return Place::Full;
             }
-            self.heard = Some((time_ps, mark));
+            self.latest = Some((time_ps, mark));
         }
         Place::Open((number as u64 - self.next) as usize)
     }
@@ -146,8 +146,8 @@ impl Timeline {
     /// until so long ago by its own clock, which runs on. Returns as [`Timeline::pass`] does.
     pub fn advance(&mut self, mark: Mark, out: &mut Fragments) -> bool {
         let silence_ns = self.settings.silence_ms.saturating_mul(1_000_000);
-        let Some((time_ps, heard)) = self.heard.filter(|_| silence_ns > 0) else { return true };
-        match mark.since_ns(heard).checked_sub(silence_ns).and_then(|ns| i64::try_from(ns).ok()) {
+        let Some((time_ps, latest)) = self.latest.filter(|_| silence_ns > 0) else { return true };
+        match mark.since_ns(latest).checked_sub(silence_ns).and_then(|ns| i64::try_from(ns).ok()) {
             None | Some(0) => true,
             Some(silent_ns) => self.pass(time_ps.saturating_add(silent_ns.saturating_mul(1000)), mark, out),
         }
@@ -198,9 +198,9 @@ impl Timeline {
 
     fn leave(&mut self, out: &mut Fragments) {
         let Some(mut open) = self.open.pop_front() else { return };
-        let slices = open.pieces.len();
+        let slices = open.slices.len();
         let first = out.slices.len();
-        out.slices.extend(open.pieces.iter().map(|piece| piece.tagged(Slice::CONTINUES)));
+        out.slices.extend(open.slices.iter().map(|slice| slice.tagged(Slice::CONTINUES)));
         if let Some(last) = out.slices[first..].last_mut() {
             last.tag = 0;
         }
@@ -214,7 +214,7 @@ impl Timeline {
             slices: slices as u16,
         });
         self.counters.output(self.unit, open.entries);
-        open.pieces.clear();
+        open.slices.clear();
         open.leases.clear();
         (open.bytes, open.entries) = (0, 0);
         self.open.push_back(open);

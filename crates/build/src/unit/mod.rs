@@ -248,7 +248,7 @@ macro_rules! machine {
 
 machine!(ReadoutUnit, BuilderUnit, EventManager);
 
-/// What a unit refused to hear, by reason.
+/// Messages that a unit refused, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedMessages {
     /// Not understood: lengths, counts or version.
@@ -263,7 +263,7 @@ pub struct RefusedMessages {
 
 impl RefusedMessages {
     /// What a message of `run` says; one that is not understood or is of another run is counted instead.
-    fn hear<'m>(&mut self, run: u32, message: &'m Message) -> Option<Said<'m>> {
+    fn read<'m>(&mut self, run: u32, message: &'m Message) -> Option<Said<'m>> {
         match message::read(message) {
             Ok((of, said)) if of == run => return Some(said),
             Ok(_) => self.wrong_run += 1,

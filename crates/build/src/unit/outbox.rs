@@ -24,15 +24,15 @@ impl Outbox {
     /// A new empty message at the end of the queue to `to`, to be filled.
     pub fn message(&mut self, to: Address) -> &mut Message {
         let message = self.spare.pop().unwrap_or_default();
-        let place = match self.queues.iter().position(|(address, _)| *address == to) {
-            Some(place) => place,
+        let position = match self.queues.iter().position(|(address, _)| *address == to) {
+            Some(position) => position,
             None => {
                 self.queues.push((to, VecDeque::new()));
                 self.queues.len() - 1
             }
         };
-        self.queues[place].1.push_back(message);
-        self.queues[place].1.back_mut().expect("one was just put there")
+        self.queues[position].1.push_back(message);
+        self.queues[position].1.back_mut().expect("one was just put there")
     }
 
     /// How many messages wait for `to`.

@@ -44,12 +44,12 @@ pub enum PartError {
         bytes: usize,
     },
     /// The fragments' lengths do not add up to the payload.
-    #[error("a part has {seen} bytes of payload, its fragments {told}; the connection is to be closed")]
+    #[error("a part has {seen} bytes of payload, its fragments {announced}; the connection is to be closed")]
     Payload {
         /// What came.
         seen: u64,
         /// What the fragments say.
-        told: u64,
+        announced: u64,
     },
     /// A range or trigger that cannot be.
     #[error("a part has an event of trigger {trigger} outside of its triggers or out of order")]
@@ -157,8 +157,8 @@ impl<'a> PartWriter<'a> {
         let last = lost || until == range.end();
         let head = &mut self.message.head;
         head[8..12].copy_from_slice(&self.events.to_le_bytes());
-        for (place, number) in [epoch, range.start, from, until, self.payload].into_iter().enumerate() {
-            head[HEADER_BYTES + 8 * place..][..8].copy_from_slice(&number.to_le_bytes());
+        for (index, number) in [epoch, range.start, from, until, self.payload].into_iter().enumerate() {
+            head[HEADER_BYTES + 8 * index..][..8].copy_from_slice(&number.to_le_bytes());
         }
         head[56..60].copy_from_slice(&range.length.to_le_bytes());
         head[60..64].copy_from_slice(&self.fragments.to_le_bytes());
@@ -245,7 +245,7 @@ impl<'a> Part<'a> {
         part.check_tables(wrong)?;
         let seen = message.payload_bytes();
         if seen != part.payload_bytes {
-            return Err(PartError::Payload { seen, told: part.payload_bytes });
+            return Err(PartError::Payload { seen, announced: part.payload_bytes });
         }
         Ok(part)
     }
@@ -280,7 +280,7 @@ impl<'a> Part<'a> {
             return Err(wrong);
         }
         if payload != self.payload_bytes {
-            return Err(PartError::Payload { seen: self.payload_bytes, told: payload });
+            return Err(PartError::Payload { seen: self.payload_bytes, announced: payload });
         }
         Ok(())
     }
@@ -412,10 +412,10 @@ impl Payload<'_> {
 }
 
 /// Appends one event of a batch to a part. The leases are added batch by batch: finer would cost a look per slice.
-pub(super) fn append_event(part: &mut PartWriter<'_>, table: &Table, place: usize) {
+pub(super) fn append_event(part: &mut PartWriter<'_>, table: &Table, index: usize) {
     let Table { events, spans } = table;
-    let event = &events.events[place];
-    let (first, count) = spans[place];
+    let event = &events.events[index];
+    let (first, count) = spans[index];
     let slices = &events.slices[first as usize..][..count as usize];
     part.event(event, events.fragments_of(event), events.missing_of(event), slices);
 }

@@ -36,48 +36,48 @@ impl<T> Default for Ranges<T> {
 }
 
 impl<T: Ranged> Ranges<T> {
-    fn place(&self, start: u64) -> Result<usize, usize> {
+    fn position(&self, start: u64) -> Result<usize, usize> {
         self.0.binary_search_by_key(&start, T::start)
     }
 
     /// The range that starts there.
     pub fn find(&mut self, start: u64) -> Option<&mut T> {
-        let place = self.place(start).ok()?;
-        self.0.get_mut(place)
+        let position = self.position(start).ok()?;
+        self.0.get_mut(position)
     }
 
     /// The range that starts there, to look at.
     pub fn get(&self, start: u64) -> Option<&T> {
-        self.0.get(self.place(start).ok()?)
+        self.0.get(self.position(start).ok()?)
     }
 
     /// The range that a trigger lies in.
     pub fn containing(&self, trigger: u64) -> Option<&T> {
-        let place = match self.place(trigger) {
-            Ok(place) => place,
-            Err(place) => place.checked_sub(1)?,
+        let position = match self.position(trigger) {
+            Ok(position) => position,
+            Err(position) => position.checked_sub(1)?,
         };
-        self.0.get(place).filter(|range| trigger < range.end())
+        self.0.get(position).filter(|range| trigger < range.end())
     }
 
     /// Returns whether a range overlaps, in part or wholly, one that is here.
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
-        let next = self.place(start).unwrap_or_else(|place| place);
-        let before = next.checked_sub(1).and_then(|place| self.0.get(place));
+        let next = self.position(start).unwrap_or_else(|position| position);
+        let before = next.checked_sub(1).and_then(|position| self.0.get(position));
         before.is_some_and(|range| range.end() > start)
             || self.0.get(next).is_some_and(|range| range.start() < end)
     }
 
-    /// Puts a range at its place; one with the same start is replaced and returned.
+    /// Puts a range at its position; one with the same start is replaced and returned.
     pub fn insert(&mut self, range: T) -> Option<T> {
         if self.0.back().is_none_or(|last| last.start() < range.start()) {
             self.0.push_back(range);
             return None;
         }
-        match self.place(range.start()) {
-            Ok(place) => Some(std::mem::replace(&mut self.0[place], range)),
-            Err(place) => {
-                self.0.insert(place, range);
+        match self.position(range.start()) {
+            Ok(position) => Some(std::mem::replace(&mut self.0[position], range)),
+            Err(position) => {
+                self.0.insert(position, range);
                 None
             }
         }
@@ -85,8 +85,8 @@ impl<T: Ranged> Ranges<T> {
 
     /// Takes a range out.
     pub fn remove(&mut self, start: u64) -> Option<T> {
-        let place = self.place(start).ok()?;
-        self.0.remove(place)
+        let position = self.position(start).ok()?;
+        self.0.remove(position)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &T> {
@@ -99,12 +99,12 @@ impl<T: Ranged> Ranges<T> {
 
     /// Takes out every range that `leaves` names, into `out`.
     pub fn take_where(&mut self, mut leaves: impl FnMut(&T) -> bool, mut out: impl FnMut(T)) {
-        let mut place = 0;
-        while place < self.0.len() {
-            if leaves(&self.0[place]) {
-                self.0.remove(place).into_iter().for_each(&mut out);
+        let mut position = 0;
+        while position < self.0.len() {
+            if leaves(&self.0[position]) {
+                self.0.remove(position).into_iter().for_each(&mut out);
             } else {
-                place += 1;
+                position += 1;
             }
         }
     }

@@ -23,7 +23,7 @@ use super::{Address, Assignment, Identity, Outbox, RefusedMessages, Settings, Wa
 /// Parts on their way to one builder unit at a time: enough to keep a connection busy, few enough not to outrun its host.
 const PARTS_WAITING: usize = 4;
 /// Messages to the manager at a time; progress is absolute, so one more can wait.
-const WORDS_WAITING: usize = 8;
+const MESSAGES_WAITING: usize = 8;
 /// Longest head of a part; far below [`Message::LONGEST_HEAD`].
 const LONGEST_TABLES: usize = 4 << 20;
 /// How far into a queue is looked for a range that can go before those in front of it.
@@ -79,9 +79,9 @@ struct BuilderQueue {
     starts: VecDeque<u64>,
 }
 
-/// What this unit has told the manager.
+/// The connection to the event manager, and what this unit has reported over it.
 #[derive(Debug, Default)]
-struct Told {
+struct ManagerLink {
     connected: bool,
     report_due: bool,
     at: Mark,
@@ -104,7 +104,7 @@ pub struct ReadoutUnit {
     store: Store,
     duties: Ranges<Duty>,
     builders: Vec<BuilderQueue>,
-    told: Told,
+    manager: ManagerLink,
     epoch: u64,
     assigned_until: u64,
     closed_until: u64,
@@ -141,7 +141,7 @@ impl ReadoutUnit {
             store: Store::default(),
             duties: Ranges::default(),
             builders: (0..builders).map(|_| BuilderQueue::default()).collect(),
-            told: Told::default(),
+            manager: ManagerLink::default(),
             epoch: 0,
             assigned_until: 0,
             closed_until: 0,
@@ -269,7 +269,8 @@ impl ReadoutUnit {
     pub fn connected(&mut self, to: Address, now: Mark) {
         match to {
             Address::Manager => {
-                self.told = Told { connected: true, report_due: true, at: now, ..Told::default() };
+                self.manager =
+                    ManagerLink { connected: true, report_due: true, at: now, ..ManagerLink::default() };
             }
             Address::Builder(number) => {
                 self.start_builder_over(number);
@@ -285,7 +286,7 @@ impl ReadoutUnit {
     pub fn disconnected(&mut self, from: Address, _now: Mark, outbox: &mut Outbox) {
         outbox.forget(from);
         match from {
-            Address::Manager => self.told.connected = false,
+            Address::Manager => self.manager.connected = false,
             Address::Builder(number) => {
                 if let Some(builder) = self.builders.get_mut(usize::from(number)) {
                     builder.connected = false;
@@ -298,7 +299,7 @@ impl ReadoutUnit {
 
     /// Takes a message.
     pub fn on_message(&mut self, from: Address, message: &Message, _now: Mark) {
-        let Some(said) = self.refused.hear(self.identity.run, message) else { return };
+        let Some(said) = self.refused.read(self.identity.run, message) else { return };
         match said {
             _ if from != Address::Manager => self.refused.unexpected_sender += 1,
             Said::State { epoch, next, open } if epoch >= self.epoch => self.take_state(epoch, next, open),
@@ -357,7 +358,7 @@ impl ReadoutUnit {
         &self.counters
     }
 
-    /// Messages that were not heard, by reason.
+    /// Messages that were refused, by reason.
     pub fn refused(&self) -> RefusedMessages {
         self.refused
     }
@@ -378,7 +379,7 @@ impl ReadoutUnit {
         }
     }
 
-    // ---- the manager's word ------------------------------------------------------------------------------------------
+    // ---- what the manager says ------------------------------------------------------------------------------------------
 
     fn take_state(&mut self, epoch: u64, next: u64, open: List<'_, Assignment>) {
         let (fresh, had_epoch) = (self.epoch == 0, self.epoch);
@@ -526,13 +527,13 @@ impl ReadoutUnit {
     // ---- what is said ------------------------------------------------------------------------------------------------
 
     fn speak(&mut self, now: Mark, outbox: &mut Outbox) {
-        if !self.told.connected || outbox.waiting(Address::Manager) >= WORDS_WAITING {
+        if !self.manager.connected || outbox.waiting(Address::Manager) >= MESSAGES_WAITING {
             return;
         }
         let progress = self.progress();
         let (run, epoch) = (self.identity.run, self.epoch);
-        if self.told.report_due {
-            // Also those that this unit does not have: what is not told is taken for released.
+        if self.manager.report_due {
+            // Also those that this unit does not have: what is not reported is taken for released.
             let open = self.duties.iter().map(|duty| duty.assignment);
             let message = outbox.message(Address::Manager);
             message::readout_report(message, run, self.identity.incarnation, epoch, &progress, open);
@@ -541,15 +542,15 @@ impl ReadoutUnit {
         } else {
             return;
         }
-        self.told = Told { report_due: false, at: now, progress, ..self.told };
+        self.manager = ManagerLink { report_due: false, at: now, progress, ..self.manager };
     }
 
     fn is_news(&self, progress: &Progress, now: Mark) -> bool {
-        let (told, silent_ns) = (&self.told.progress, now.since_ns(self.told.at));
+        let (reported, silent_ns) = (&self.manager.progress, now.since_ns(self.manager.at));
         let moved = (progress.closed_until, progress.assigned_until, progress.lowest_unassigned)
-            != (told.closed_until, told.assigned_until, told.lowest_unassigned);
-        let closed = progress.closed_until.saturating_sub(told.closed_until);
-        (progress.busy, progress.full, progress.ended) != (told.busy, told.full, told.ended)
+            != (reported.closed_until, reported.assigned_until, reported.lowest_unassigned);
+        let closed = progress.closed_until.saturating_sub(reported.closed_until);
+        (progress.busy, progress.full, progress.ended) != (reported.busy, reported.full, reported.ended)
             || closed >= u64::from(self.settings.range_events)
             || moved && silent_ns >= self.settings.progress_us * 1_000
             || silent_ns >= self.settings.heartbeat_ns()
@@ -557,18 +558,18 @@ impl ReadoutUnit {
 
     /// The next range of a builder of which a part can be sent. Ranges that have gone to others or are done are passed over.
     fn next_ready(&mut self, builder: usize) -> Option<u64> {
-        let mut place = 0;
-        while place < self.builders[builder].starts.len().min(LOOK_AHEAD) {
-            let start = self.builders[builder].starts[place];
+        let mut index = 0;
+        while index < self.builders[builder].starts.len().min(LOOK_AHEAD) {
+            let start = self.builders[builder].starts[index];
             let duty = self.duties.get(start);
             match duty.filter(|duty| usize::from(duty.assignment.builder) == builder && !duty.finished) {
                 None => {
-                    self.builders[builder].starts.remove(place);
+                    self.builders[builder].starts.remove(index);
                 }
                 Some(duty) if duty.lost || self.ended || self.closed_until >= duty.end() => {
                     return Some(start);
                 }
-                Some(_) => place += 1,
+                Some(_) => index += 1,
             }
         }
         None
@@ -591,13 +592,13 @@ impl ReadoutUnit {
         if !duty.lost {
             'full: for (table, places) in self.store.each(from, end) {
                 writer.message().leases.add_all(&table.events.leases);
-                for place in places {
+                for index in places {
                     let (payload, tables) = writer.bytes();
                     if payload >= self.settings.part_bytes || tables >= LONGEST_TABLES {
-                        until = table.events.events[place].trigger;
+                        until = table.events.events[index].trigger;
                         break 'full;
                     }
-                    part::append_event(&mut writer, table, place);
+                    part::append_event(&mut writer, table, index);
                 }
             }
         }

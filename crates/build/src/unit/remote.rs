@@ -69,8 +69,8 @@ impl ShipEvents {
         };
         let mut writer = PartWriter::new(message, self.identity.run, head);
         writer.message().leases.add_all(&events.leases);
-        for place in first..behind {
-            let (event, (first, count)) = (&events.events[place], self.spans[place]);
+        for index in first..behind {
+            let (event, (first, count)) = (&events.events[index], self.spans[index]);
             let slices = &events.slices[first as usize..][..count as usize];
             writer.event(event, events.fragments_of(event), events.missing_of(event), slices);
         }

@@ -14,7 +14,7 @@ use thalweg_data::{Event, EventSum, Events};
 
 use super::part;
 
-/// A batch of events, with the place of each one's slices.
+/// A batch of events, with the index of each one's slices.
 #[derive(Debug, Default)]
 pub struct Table {
     pub(super) events: Events,
@@ -112,12 +112,12 @@ impl Store {
         part::spans_of(&table.events, &mut table.spans);
         let mut amount = Amount::default();
         let mut kept = 0;
-        for place in 0..table.events.events.len() {
-            let event = table.events.events[place];
+        for index in 0..table.events.events.len() {
+            let event = table.events.events[index];
             if wants(&event) {
                 amount.add(Amount::of(&event));
                 table.events.events[kept] = event;
-                table.spans[kept] = table.spans[place];
+                table.spans[kept] = table.spans[index];
                 kept += 1;
             } else if let Some(gone) = &mut self.gone {
                 gone.push(event.trigger);

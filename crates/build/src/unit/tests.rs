@@ -52,7 +52,7 @@ proptest! {
     #[test]
     fn what_is_written_is_read(
         numbers in any::<(u64, u64)>(),
-        told in progress(),
+        sent in progress(),
         ranges in prop::collection::vec(assignment(), 0..20),
         done in prop::collection::vec(finished(), 0..20),
         words in any::<(u32, u64, u64, bool, bool)>(),
@@ -61,13 +61,13 @@ proptest! {
         let (one, two) = numbers;
         let (limit, held_events, held_bytes, busy, is_reached) = words;
         let given = Credits { limit, held_events, held_bytes, busy, is_reached };
-        message::readout_report(&mut message, 7, one, two, &told, ranges.iter().copied());
+        message::readout_report(&mut message, 7, one, two, &sent, ranges.iter().copied());
         let Said::ReadoutReport { incarnation, epoch, progress, open } = said(&message) else { panic!() };
-        prop_assert_eq!((incarnation, epoch, progress), (one, two, told));
+        prop_assert_eq!((incarnation, epoch, progress), (one, two, sent));
         prop_assert_eq!(open.iter().collect::<Vec<_>>(), ranges.clone());
-        message::progress(&mut message, 7, one, &told);
+        message::progress(&mut message, 7, one, &sent);
         let Said::Progress { epoch, progress } = said(&message) else { panic!() };
-        prop_assert_eq!((epoch, progress), (one, told));
+        prop_assert_eq!((epoch, progress), (one, sent));
         let on_file = OnFile { until: one, attempt: words.0 as u8 };
         message::builder_report(&mut message, 7, one, two, on_file, &given, ranges.iter().copied());
         let Said::BuilderReport { incarnation, epoch, on_file: read, credits, ranges: list } = said(&message) else { panic!() };

@@ -72,14 +72,14 @@ pub struct Gate {
     run: u32,
     silence_ns: u64,
     epoch: u64,
-    heard: Option<Mark>,
+    received: Option<Mark>,
     busy: bool,
 }
 
 impl Gate {
     /// A gate that closes after `silence_ns` without a word; closed until the first.
     pub fn new(run: u32, silence_ns: u64) -> Gate {
-        Gate { run, silence_ns, epoch: 0, heard: None, busy: true }
+        Gate { run, silence_ns, epoch: 0, received: None, busy: true }
     }
 
     /// Takes a message of the event manager. Anything but a Busy of this run changes nothing, nor one of an older epoch while
@@ -89,7 +89,7 @@ impl Gate {
             && run == self.run
             && (epoch >= self.epoch || self.is_silent(now))
         {
-            (self.epoch, self.busy, self.heard) = (epoch, busy, Some(now));
+            (self.epoch, self.busy, self.received) = (epoch, busy, Some(now));
         }
     }
 
@@ -99,12 +99,12 @@ impl Gate {
     }
 
     /// Whether the event manager was ever heard.
-    pub fn has_heard(&self) -> bool {
-        self.heard.is_some()
+    pub fn has_manager(&self) -> bool {
+        self.received.is_some()
     }
 
     fn is_silent(&self, now: Mark) -> bool {
-        self.heard.is_none_or(|heard| now.since_ns(heard) > self.silence_ns)
+        self.received.is_none_or(|received| now.since_ns(received) > self.silence_ns)
     }
 }
 
@@ -127,14 +127,14 @@ mod tests {
     #[test]
     fn a_gate_is_closed_by_word_and_by_silence() {
         let mut gate = Gate::new(1, 100);
-        assert!(gate.is_closed(Mark(0)) && !gate.has_heard());
+        assert!(gate.is_closed(Mark(0)) && !gate.has_manager());
         let mut message = Message::default();
         message::busy(&mut message, 1, 7, false);
         gate.on_message(&message, Mark(10));
         assert!(!gate.is_closed(Mark(110)) && gate.is_closed(Mark(111)));
         message::busy(&mut message, 1, 6, false);
         gate.on_message(&message, Mark(60));
-        assert!(gate.is_closed(Mark(111)), "an older epoch is not heard");
+        assert!(gate.is_closed(Mark(111)), "an older epoch is refused");
         gate.on_message(&message, Mark(200));
         assert!(!gate.is_closed(Mark(200)), "but when the newer has gone silent");
         message::busy(&mut message, 1, 8, true);

@@ -297,8 +297,8 @@ impl Readout<Building> {
         self.publish_when_due(turn.mark, signals);
         self.work.wrote_all &= took_nothing;
         let goes_on = match signals.stop_requested() {
-            _ if self.inputs.is_starved() => self.make_room_in_replay(turn.mark, signals),
-            true => self.make_room_at_stop(turn.mark, took_nothing, drain, signals),
+            _ if self.inputs.is_starved() => self.free_blocks_in_replay(turn.mark, signals),
+            true => self.free_blocks_at_stop(turn.mark, took_nothing, drain, signals),
             false => true,
         };
         goes_on && passed_on && !self.work.feed.raw_lost

@@ -267,7 +267,7 @@ impl FirstWord {
         };
         self.most_ms = None;
         let (manager, seconds) = (&self.manager, most_ms as f64 / 1000.0);
-        let words = match gate.has_heard() {
+        let words = match gate.has_manager() {
             false => format!(
                 "the event manager {manager} was not heard within {seconds} s: start the node that hosts it, and look at its log"
             ),

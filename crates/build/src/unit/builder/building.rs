@@ -1,7 +1,7 @@
 //! A range of triggers while it is being built.
 //!
 //! ```text
-//!  parts ─► a share per readout unit: table, standing ─ all settled ─► put_together, trigger by trigger ─► Events
+//!  parts ─► a contribution per readout unit: table, standing ─ all settled ─► put_together, trigger by trigger ─► Events
 //! ```
 
 use std::ops::Range;
@@ -21,7 +21,7 @@ pub(super) enum Standing {
 }
 
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct Contribution {
     pub(super) standing: Standing,
     /// Triggers below are here.
     pub(super) covered_until: u64,
@@ -38,10 +38,10 @@ pub(super) struct Building {
     pub(super) assignment: Assignment,
     /// Epoch of the readout unit or manager that it is known by.
     pub(super) epoch: u64,
-    /// The manager has said that it is ours. Parts can be faster than its word.
+    /// The manager has said that it is ours. Parts can be faster than its message.
     pub(super) confirmed: bool,
     pub(super) since: Mark,
-    pub(super) shares: Vec<Share>,
+    pub(super) contributions: Vec<Contribution>,
     pub(super) waiting: usize,
     /// Fragments and bytes here.
     pub(super) held: Amount,
@@ -71,7 +71,7 @@ impl Building {
             epoch: 0,
             confirmed: false,
             since: now,
-            shares: Vec::new(),
+            contributions: Vec::new(),
             waiting: 0,
             held: Amount::default(),
             next: 0,
@@ -90,17 +90,18 @@ impl Building {
         readouts: usize,
     ) {
         (self.assignment, self.epoch, self.confirmed, self.since) = (assignment, epoch, confirmed, now);
-        self.shares.resize_with(readouts, || Share {
+        self.contributions.resize_with(readouts, || Contribution {
             standing: Standing::Waiting,
             covered_until: 0,
             table: Table::default(),
             cursor: 0,
             passed: EventSum::default(),
         });
-        for share in &mut self.shares {
-            share.table.clear();
-            (share.standing, share.covered_until, share.cursor) = (Standing::Waiting, assignment.start, 0);
-            share.passed = EventSum::default();
+        for contribution in &mut self.contributions {
+            contribution.table.clear();
+            (contribution.standing, contribution.covered_until, contribution.cursor) =
+                (Standing::Waiting, assignment.start, 0);
+            contribution.passed = EventSum::default();
         }
         (self.waiting, self.held) = (readouts, Amount::default());
         (self.passed, self.passed_bytes, self.next) = ((0, 0), 0, assignment.start);
@@ -108,25 +109,28 @@ impl Building {
     }
 
     pub(super) fn settle(&mut self, readout: usize, standing: Standing) {
-        let share = &mut self.shares[readout];
-        if share.standing == Standing::Waiting {
-            share.standing = standing;
+        let contribution = &mut self.contributions[readout];
+        if contribution.standing == Standing::Waiting {
+            contribution.standing = standing;
             self.waiting -= 1;
         }
     }
 
     /// A unit that was given up has come back in time.
     pub(super) fn revive(&mut self, readout: usize) {
-        let share = &mut self.shares[readout];
-        if matches!(share.standing, Standing::Gone(_)) && self.passed == (0, 0) {
-            share.standing = Standing::Waiting;
+        let contribution = &mut self.contributions[readout];
+        if matches!(contribution.standing, Standing::Gone(_)) && self.passed == (0, 0) {
+            contribution.standing = Standing::Waiting;
             self.waiting += 1;
         }
     }
 
     /// What was passed on: whole events, then of each readout unit its part of them.
     pub(super) fn sums(&self) -> Vec<EventSum> {
-        [self.sum].into_iter().chain(self.shares.iter().map(|share| share.passed)).collect()
+        [self.sum]
+            .into_iter()
+            .chain(self.contributions.iter().map(|contribution| contribution.passed))
+            .collect()
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -151,22 +155,22 @@ pub(super) fn put_together(
         attempt: building.assignment.attempt,
         ..Event::default()
     };
-    for (share, sources) in building.shares.iter_mut().zip(sources) {
-        let from = &share.table.events;
-        match from.events.get(share.cursor).filter(|event| event.trigger == trigger) {
+    for (contribution, sources) in building.contributions.iter_mut().zip(sources) {
+        let from = &contribution.table.events;
+        match from.events.get(contribution.cursor).filter(|event| event.trigger == trigger) {
             Some(event) => {
-                let (first, count) = share.table.spans[share.cursor];
+                let (first, count) = contribution.table.spans[contribution.cursor];
                 events.fragments.extend_from_slice(from.fragments_of(event));
                 events.slices.extend_from_slice(&from.slices[first as usize..][..count as usize]);
                 events.missing.extend_from_slice(from.missing_of(event));
                 whole.bytes += event.bytes;
                 whole.first_arrival = whole.first_arrival.min(event.first_arrival);
                 whole.closing = whole.closing.max(event.closing);
-                share.passed.add(sum_of(event));
-                share.cursor += 1;
+                contribution.passed.add(sum_of(event));
+                contribution.cursor += 1;
             }
             None => {
-                let closing = match share.standing {
+                let closing = match contribution.standing {
                     Standing::Gone(closing) => closing,
                     // The unit itself has passed the trigger over: none of its boards has answered in time.
                     _ => Closing::Age,

@@ -30,7 +30,7 @@ use super::{
 use crate::unseen::Unseen;
 
 /// Messages to the manager at a time: the rest waits in the lists that they are written from.
-const WORDS_WAITING: usize = 8;
+const MESSAGES_WAITING: usize = 8;
 /// Ranges that are remembered although everybody may have forgotten them.
 pub(super) const MOST_REMEMBERED: usize = 1024;
 
@@ -40,11 +40,11 @@ struct Sender {
     /// Since when it is connected, or not.
     since: Mark,
     /// When its last part came.
-    heard: Mark,
+    received: Mark,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct ManagerLink {
     connected: bool,
     report_due: bool,
     /// The manager of this connection has said what is ours.
@@ -63,7 +63,7 @@ pub struct BuilderUnit {
     sources: Vec<Range<u16>>,
     readouts: Vec<Sender>,
     epoch: u64,
-    told: Told,
+    manager: ManagerLink,
     open: Ranges<Box<Building>>,
     /// Ranges that can be passed on, in the order in which they became so.
     ready: VecDeque<u64>,
@@ -111,9 +111,9 @@ impl BuilderUnit {
         BuilderUnit {
             identity,
             sources: layout.readouts.clone(),
-            readouts: vec![Sender { connected: false, since: now, heard: now }; layout.readouts.len()],
+            readouts: vec![Sender { connected: false, since: now, received: now }; layout.readouts.len()],
             epoch: 0,
-            told: Told::default(),
+            manager: ManagerLink::default(),
             open: Ranges::default(),
             ready: VecDeque::new(),
             spare: Vec::new(),
@@ -147,7 +147,7 @@ impl BuilderUnit {
         self.ranges.get_or_insert_default()
     }
 
-    /// The unit does nothing more: what it has passed on and not heard to be on file may be there or not.
+    /// The unit does nothing more: what it has passed on and not confirmed to be on file may be there or not.
     pub fn close_ranges(&mut self) {
         let passed = self.passed.iter().filter(|passed| !passed.written);
         let passed = passed.map(|passed| (passed.assignment, passed.sums.clone()));
@@ -168,7 +168,7 @@ impl BuilderUnit {
         }
     }
 
-    /// The epoch of the last event manager that was heard; 0 if none was.
+    /// The epoch of the last event manager from which a message came; 0 if none came.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -194,8 +194,9 @@ impl BuilderUnit {
     pub fn connected(&mut self, to: Address, now: Mark) {
         match to {
             Address::Manager => {
-                self.told = Told { connected: true, report_due: true, at: now, ..Told::default() };
-                self.passed.iter_mut().for_each(|passed| passed.told = false);
+                self.manager =
+                    ManagerLink { connected: true, report_due: true, at: now, ..ManagerLink::default() };
+                self.passed.iter_mut().for_each(|passed| passed.reported = false);
             }
             Address::Readout(number) => self.set_readout(number, true, now),
             _ => {}
@@ -206,7 +207,7 @@ impl BuilderUnit {
     pub fn disconnected(&mut self, from: Address, now: Mark, outbox: &mut Outbox) {
         outbox.forget(from);
         match from {
-            Address::Manager => self.told.connected = false,
+            Address::Manager => self.manager.connected = false,
             Address::Readout(number) => self.set_readout(number, false, now),
             _ => {}
         }
@@ -214,14 +215,14 @@ impl BuilderUnit {
 
     fn set_readout(&mut self, number: u16, connected: bool, now: Mark) {
         if let Some(readout) = self.readouts.get_mut(usize::from(number)) {
-            *readout = Sender { connected, since: now, heard: now };
-            self.told.reached = false;
+            *readout = Sender { connected, since: now, received: now };
+            self.manager.reached = false;
         }
     }
 
     /// Takes a message.
     pub fn on_message(&mut self, from: Address, message: &Message, now: Mark) {
-        let Some(said) = self.refused.hear(self.identity.run, message) else { return };
+        let Some(said) = self.refused.read(self.identity.run, message) else { return };
         match (from, said) {
             (Address::Readout(number), Said::Part(part)) if number == part.head.readout => {
                 self.take_part(&part, message, now);
@@ -313,7 +314,7 @@ impl BuilderUnit {
         self.byte_marks.raised_ns(now)
     }
 
-    /// Whether it builds nothing and everything written was heard of.
+    /// Whether it builds nothing and the manager knows of everything written.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty() && self.passed.is_empty()
     }
@@ -333,12 +334,12 @@ impl BuilderUnit {
         &self.counters
     }
 
-    /// Messages that were not heard, by reason.
+    /// Messages that were refused, by reason.
     pub fn refused(&self) -> RefusedMessages {
         self.refused
     }
 
-    // ---- the manager's word ------------------------------------------------------------------------------------------
+    // ---- what the manager says ------------------------------------------------------------------------------------------
 
     fn take_state(&mut self, epoch: u64, open: List<'_, Assignment>, now: Mark) {
         let number = self.identity.number;
@@ -352,10 +353,10 @@ impl BuilderUnit {
         for passed in &mut self.passed {
             passed.forgotten |= !ours(passed.assignment);
             // What the manager still has as open it has not heard of, whatever was said.
-            passed.told = false;
+            passed.reported = false;
         }
         self.remember_forgotten();
-        (self.epoch, self.told.answered) = (epoch, true);
+        (self.epoch, self.manager.answered) = (epoch, true);
         // Who had not heard of a range hears of it with this state, too: the wait begins anew.
         self.open.iter_mut().for_each(|building| building.since = now);
         open.iter().filter(|range| range.builder == number).for_each(|range| self.confirm(range, now));
@@ -363,14 +364,14 @@ impl BuilderUnit {
 
     /// A range is ours, whether or not parts of it have come already.
     fn confirm(&mut self, range: Assignment, now: Mark) {
-        if let Some(place) = self.remembered.iter().position(|passed| passed.assignment.is(range)) {
+        if let Some(index) = self.remembered.iter().position(|passed| passed.assignment.is(range)) {
             // It was written long ago, and the manager does not know.
-            let passed = self.remembered.remove(place).into_iter();
-            self.passed.extend(passed.map(|passed| Passed { forgotten: false, told: false, ..passed }));
+            let passed = self.remembered.remove(index).into_iter();
+            self.passed.extend(passed.map(|passed| Passed { forgotten: false, reported: false, ..passed }));
         }
         if let Some(passed) = self.passed.iter_mut().find(|passed| passed.assignment.is(range)) {
             // Passed on already: not a second time, whatever was thought of it meanwhile.
-            passed.told &= !std::mem::take(&mut passed.forgotten);
+            passed.reported &= !std::mem::take(&mut passed.forgotten);
             return;
         }
         let epoch = self.epoch;
@@ -420,12 +421,12 @@ impl BuilderUnit {
     }
 
     fn speak(&mut self, now: Mark, outbox: &mut Outbox) {
-        if !self.told.connected || outbox.waiting(Address::Manager) >= WORDS_WAITING {
+        if !self.manager.connected || outbox.waiting(Address::Manager) >= MESSAGES_WAITING {
             return;
         }
         let credits = self.credits();
         let (run, epoch) = (self.identity.run, self.epoch);
-        if self.told.report_due {
+        if self.manager.report_due {
             let open = self.open.iter().filter(|building| building.confirmed);
             let passed = self.passed.iter().filter(|passed| !passed.forgotten).chain(&self.remembered);
             let ranges = open
@@ -434,27 +435,32 @@ impl BuilderUnit {
             let message = outbox.message(Address::Manager);
             let (incarnation, on_file) = (self.identity.incarnation, self.on_file);
             message::builder_report(message, run, incarnation, epoch, on_file, &credits, ranges);
-            self.told =
-                Told { report_due: false, at: now, credits, reached: credits.is_reached, ..self.told };
+            self.manager = ManagerLink {
+                report_due: false,
+                at: now,
+                credits,
+                reached: credits.is_reached,
+                ..self.manager
+            };
             return;
         }
-        let told = self.told.credits;
-        if (credits.limit, credits.busy) != (told.limit, told.busy)
-            || !self.told.reached
-            || now.since_ns(self.told.at) >= self.settings.heartbeat_ns()
+        let reported = self.manager.credits;
+        if (credits.limit, credits.busy) != (reported.limit, reported.busy)
+            || !self.manager.reached
+            || now.since_ns(self.manager.at) >= self.settings.heartbeat_ns()
         {
             let unreached = (0..).zip(&self.readouts).filter(|(_, readout)| !readout.connected);
             let message = outbox.message(Address::Manager);
             message::credits(message, run, epoch, &credits, unreached.map(|(number, _)| number));
-            self.told = Told { at: now, credits, reached: true, ..self.told };
+            self.manager = ManagerLink { at: now, credits, reached: true, ..self.manager };
         }
         if epoch > 0 && self.passed.iter().any(Passed::is_news) {
             let finished = self.passed.iter_mut().filter(|passed| passed.is_news()).flat_map(|passed| {
-                passed.told = true;
+                passed.reported = true;
                 passed.items()
             });
             message::done(outbox.message(Address::Manager), run, epoch, finished);
-            self.told.at = now;
+            self.manager.at = now;
         }
     }
 

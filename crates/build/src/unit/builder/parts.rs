@@ -1,13 +1,13 @@
 //! Parts of readout units, put where they belong; and how long they are waited for.
 //!
 //! ```text
-//!  Part ─► its range is open here, or has room ─► the share of its readout unit          else: counted as late or doubled
-//!  sweep ─► shares of units that are gone, or too late ─► settled without them
+//!  Part ─► its range is open here, or has room ─► the contribution of its readout unit          else: counted as late or doubled
+//!  sweep ─► contributions of units that are gone, or too late ─► settled without them
 //! ```
 
 use thalweg_data::{Closing, LossReason, Mark, Message, RangeFate};
 
-use super::building::{Building, Share, Standing};
+use super::building::{Building, Contribution, Standing};
 use super::{BuilderUnit, LostPart, Sender};
 use crate::unit::Assignment;
 use crate::unit::part::Part;
@@ -20,7 +20,7 @@ impl BuilderUnit {
             self.refused.unexpected_sender += 1;
             return;
         };
-        self.readouts[readout].heard = now;
+        self.readouts[readout].received = now;
         let (fragments, bytes) = (u64::from(part.fragments), part.payload_bytes);
         let lost = LostPart {
             readout: part.head.readout,
@@ -28,7 +28,7 @@ impl BuilderUnit {
             until: part.head.until,
             attempt: part.head.range.attempt,
         };
-        if !self.has_room_for(part, now) {
+        if !self.has_capacity_for(part, now) {
             self.lost_parts.iter_mut().for_each(|parts| parts.push(lost));
             self.count_in(fragments, bytes);
             self.lose(LossReason::LateFragment, fragments, bytes);
@@ -36,9 +36,9 @@ impl BuilderUnit {
         }
         let Some(building) = self.open.find(part.head.range.start) else { return };
         building.revive(readout);
-        let share = &mut building.shares[readout];
-        if share.standing != Standing::Waiting || part.head.from > share.covered_until {
-            let reason = match share.standing {
+        let contribution = &mut building.contributions[readout];
+        if contribution.standing != Standing::Waiting || part.head.from > contribution.covered_until {
+            let reason = match contribution.standing {
                 Standing::Whole => LossReason::DuplicateFragment,
                 _ => LossReason::LateFragment,
             };
@@ -47,11 +47,11 @@ impl BuilderUnit {
             self.lose(reason, fragments, bytes);
             return;
         }
-        let lowest = share.covered_until;
-        match part.append_to(message, lowest, &sources, &mut share.table) {
+        let lowest = contribution.covered_until;
+        match part.append_to(message, lowest, &sources, &mut contribution.table) {
             Err(_) => self.refused.unexpected_sender += 1,
             Ok((again, again_bytes)) => {
-                share.covered_until = lowest.max(part.head.until);
+                contribution.covered_until = lowest.max(part.head.until);
                 let new = Amount { events: 0, fragments: fragments - again, bytes: bytes - again_bytes };
                 building.held.add(new);
                 self.building.add(new);
@@ -70,7 +70,7 @@ impl BuilderUnit {
     }
 
     /// Whether a part has its range here; one that came before the manager's word opens it.
-    fn has_room_for(&mut self, part: &Part<'_>, now: Mark) -> bool {
+    fn has_capacity_for(&mut self, part: &Part<'_>, now: Mark) -> bool {
         let range = Assignment { builder: self.identity.number, ..part.head.range };
         if self.passed.iter().any(|passed| {
             passed.assignment.start == range.start && passed.assignment.attempt >= range.attempt
@@ -108,8 +108,8 @@ impl BuilderUnit {
             |building| stale.push(building),
         );
         stale.into_iter().for_each(|building| self.drop_building(building));
-        if !self.told.connected || !self.told.answered {
-            // Without a manager nothing incomplete is given up: what is missing may be with a unit that never heard of
+        if !self.manager.connected || !self.manager.answered {
+            // Without a manager nothing incomplete is given up: what is missing may be with a unit that does not know of
             // its range, and the manager to come would have it built a second time with the same attempt.
             return;
         }
@@ -120,7 +120,7 @@ impl BuilderUnit {
             }
             for (number, readout) in self.readouts.iter().enumerate() {
                 // One that sends is on its way to this range, however slow the connection is: BUSY is for that.
-                let old = self.settings.is_over_age(since.max(readout.heard), now);
+                let old = self.settings.is_over_age(since.max(readout.received), now);
                 match is_gone(readout) {
                     true => building.settle(number, Standing::Gone(Closing::UnitLost)),
                     false if old => building.settle(number, Standing::Gone(Closing::Age)),
@@ -148,8 +148,8 @@ impl BuilderUnit {
         self.lose(LossReason::UnitLost, building.held.fragments, building.held.bytes);
         if let Some(parts) = &mut self.lost_parts {
             let range = building.assignment;
-            let part = |(readout, share): (usize, &Share)| {
-                let not_passed = share.table.events.events.get(share.cursor)?.trigger;
+            let part = |(readout, contribution): (usize, &Contribution)| {
+                let not_passed = contribution.table.events.events.get(contribution.cursor)?.trigger;
                 Some(LostPart {
                     readout: readout as u16,
                     from: not_passed,
@@ -157,11 +157,11 @@ impl BuilderUnit {
                     attempt: range.attempt,
                 })
             };
-            parts.extend(building.shares.iter().enumerate().filter_map(part));
+            parts.extend(building.contributions.iter().enumerate().filter_map(part));
         }
         self.building.take(Amount { events: 0, ..building.held });
         self.note_range(building.assignment, &building.sums(), RangeFate::Given);
-        // Some of it may be with the host already; when that is written, nobody is told.
+        // Some of it may be with the host already; when that is written, it is not reported.
         let (complete, partial) = building.passed;
         let events = u64::from(complete) + u64::from(partial);
         self.unwritten.take(Amount { events, fragments: 0, bytes: building.passed_bytes });
@@ -170,7 +170,7 @@ impl BuilderUnit {
 
     pub(super) fn recycle(&mut self, mut building: Box<Building>) {
         const MOST_SPARE: usize = 256;
-        building.shares.iter_mut().for_each(|share| share.table.clear());
+        building.contributions.iter_mut().for_each(|contribution| contribution.table.clear());
         if self.spare.len() < MOST_SPARE {
             self.spare.push(building);
         }

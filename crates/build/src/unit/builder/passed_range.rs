@@ -1,4 +1,4 @@
-//! A range whose events were passed on, until it is written and the manager has heard of it.
+//! A range whose events were passed on, until it is written and the manager knows of it.
 //!
 //! ```text
 //!  finish ─► Passed ─ written ─► Done ─► event manager ─ Release ─► forgotten
@@ -23,17 +23,17 @@ pub(super) struct Passed {
     /// What was passed on: whole events, then of each readout unit its part of them.
     pub(super) sums: Vec<EventSum>,
     pub(super) written: bool,
-    pub(super) told: bool,
-    /// The manager does not want to hear of it any more.
+    pub(super) reported: bool,
+    /// The manager needs no report of it any more.
     pub(super) forgotten: bool,
 }
 
 impl Passed {
     pub(super) fn is_news(&self) -> bool {
-        self.written && !self.told && !self.forgotten
+        self.written && !self.reported && !self.forgotten
     }
 
-    /// As the manager is told: whose parts were not in it, then what was written.
+    /// As it is reported to the manager: whose parts were not in it, then what was written.
     pub(super) fn items(&self) -> impl Iterator<Item = Finished> + '_ {
         let Passed { complete, partial, .. } = *self;
         let Assignment { start, attempt, .. } = self.assignment;

@@ -7,7 +7,7 @@
 use thalweg_data::{Closing, Events, Mark, Noted, Unit};
 
 use super::BuilderUnit;
-use super::building::{Building, Share, Standing, put_together};
+use super::building::{Building, Contribution, Standing, put_together};
 use super::passed_range::Passed;
 use crate::unit::Assignment;
 use crate::unit::store::Amount;
@@ -36,18 +36,24 @@ impl BuilderUnit {
     pub(super) fn pass_on(&mut self, start: u64, events: &mut Events, most_events: usize, now: Mark) {
         let Some(building) = self.open.find(start) else { return };
         let (before, fragments_before) = (events.events.len(), events.fragments.len());
-        for share in building.shares.iter().filter(|share| share.cursor < share.table.events.events.len()) {
-            events.leases.add_all(&share.table.events.leases);
+        for contribution in building
+            .contributions
+            .iter()
+            .filter(|contribution| contribution.cursor < contribution.table.events.events.len())
+        {
+            events.leases.add_all(&contribution.table.events.leases);
         }
         let mut whole = 0;
         while events.events.len() < most_events {
-            let heads =
-                building.shares.iter().filter_map(|share| share.table.events.events.get(share.cursor));
+            let heads = building
+                .contributions
+                .iter()
+                .filter_map(|contribution| contribution.table.events.events.get(contribution.cursor));
             let Some(trigger) = heads.map(|event| event.trigger).min() else { break };
             let event = put_together(building, &self.sources, trigger, events, now);
             whole += 1;
             self.unseen.skip(trigger.saturating_sub(building.next));
-            self.unseen.hear();
+            self.unseen.add();
             building.next = trigger + 1;
             match event.closing {
                 Closing::Complete => building.passed.0 += 1,
@@ -74,7 +80,10 @@ impl BuilderUnit {
         self.counters.output(Unit::Events, amount.events);
         self.counters.output(Unit::Fragments, amount.fragments);
         self.counters.output(Unit::Bytes, amount.bytes);
-        let exhausted = building.shares.iter().all(|share| share.cursor == share.table.events.events.len());
+        let exhausted = building
+            .contributions
+            .iter()
+            .all(|contribution| contribution.cursor == contribution.table.events.events.len());
         if exhausted && let Some(building) = self.open.remove(start) {
             self.finish(building);
         }
@@ -89,13 +98,13 @@ impl BuilderUnit {
         self.unseen.skip(building.assignment.end().saturating_sub(building.next));
         let Assignment { start, length, .. } = building.assignment;
         // A unit may have gone in the middle of its part: what had come of it was built.
-        let absent = |(readout, share): (usize, &Share)| {
+        let absent = |(readout, contribution): (usize, &Contribution)| {
             let included =
-                share.table.events.events.last().map_or(0, |last| (last.trigger + 1 - start) as u32);
-            let is_absent = matches!(share.standing, Standing::Gone(_)) && included < length;
+                contribution.table.events.events.last().map_or(0, |last| (last.trigger + 1 - start) as u32);
+            let is_absent = matches!(contribution.standing, Standing::Gone(_)) && included < length;
             is_absent.then_some((readout as u16, included))
         };
-        let absent = building.shares.iter().enumerate().filter_map(absent).collect();
+        let absent = building.contributions.iter().enumerate().filter_map(absent).collect();
         self.passed.push_back(Passed {
             assignment: building.assignment,
             position: self.position,
@@ -105,7 +114,7 @@ impl BuilderUnit {
             bytes: building.passed_bytes,
             sums: building.sums(),
             written: false,
-            told: false,
+            reported: false,
             forgotten: false,
         });
         self.recycle(building);

@@ -16,9 +16,9 @@ struct Reach {
     limit: u64,
     /// Nobody of them has anything unassigned below; `None` while not all have said so of what is assigned now.
     lowest: Option<u64>,
-    /// How many have nothing for long; and how many have been heard at all.
+    /// How many have nothing for long; and how many have been reporting at all.
     far: usize,
-    heard: usize,
+    reporting: usize,
 }
 
 impl EventManager {
@@ -80,7 +80,7 @@ impl EventManager {
     }
 
     /// Passes over trigger numbers that nobody has; returns how far can be assigned then, or `None` to wait.
-    fn jump_hole(&mut self, Reach { limit, lowest, far, heard }: Reach) -> Option<u64> {
+    fn jump_hole(&mut self, Reach { limit, lowest, far, reporting }: Reach) -> Option<u64> {
         let jump = self.settings.jump_triggers;
         if limit.saturating_sub(self.next) <= jump && lowest.is_none() {
             return Some(limit);
@@ -90,7 +90,7 @@ impl EventManager {
         let hole = behind.saturating_sub(self.next);
         if hole > u64::from(self.settings.range_events) {
             // A single unit that is far ahead of every other is a board that counts wrongly, until a second one agrees.
-            if self.next > 0 && hole > jump && heard >= 2 && far < 2 {
+            if self.next > 0 && hole > jump && reporting >= 2 && far < 2 {
                 return None;
             }
             self.counts.jumped_triggers += hole;
@@ -107,11 +107,11 @@ impl EventManager {
         let closed = |readout: &Readout| readout.progress.map_or(0, |progress| progress.closed_until);
         let furthest = self.readouts.iter_mut().filter(alive).map(|readout| closed(readout)).max()?;
         let far_from = self.next.saturating_add(self.settings.jump_triggers);
-        let mut reach = Reach { limit: u64::MAX, lowest: Some(u64::MAX), far: 0, heard: 0 };
+        let mut reach = Reach { limit: u64::MAX, lowest: Some(u64::MAX), far: 0, reporting: 0 };
         for readout in self.readouts.iter_mut().filter(alive) {
             let level = readout.progress.is_some() && closed(readout) >= furthest;
             readout.behind = if level { None } else { readout.behind.or(Some(now)) };
-            reach.heard += 1;
+            reach.reporting += 1;
             reach.far += usize::from(readout.progress.is_some_and(|each| nothing_below(&each) > far_from));
             let since = readout.behind.map(|behind| behind.max(readout.advanced));
             let is_full = readout.progress.is_some_and(|progress| progress.full);
@@ -135,7 +135,7 @@ impl EventManager {
 
     /// Looks which builder units no living readout unit misses. One that is not connected yet keeps its events, and nobody has a reason to
     /// build without them.
-    pub(super) fn look_who_is_reached(&mut self, now: Mark) {
+    pub(super) fn note_who_is_reached(&mut self, now: Mark) {
         let (dead_ns, reach_ns) = (self.settings.dead_ns(), self.settings.reach_ns());
         let lives = |readout: &Readout| readout.link.is_alive(now, dead_ns);
         let living = self.readouts.iter().filter(|readout| lives(readout)).count();
@@ -156,28 +156,28 @@ impl EventManager {
     fn choose(&mut self, start: u64, length: u64, now: Mark) -> Option<usize> {
         let count = self.builders.len();
         let (dead_ns, reach_ns) = (self.settings.dead_ns(), self.settings.reach_ns());
-        let takes = |place: usize| {
-            let builder = &self.builders[place];
+        let takes = |index: usize| {
+            let builder = &self.builders[index];
             let limit = u64::from(builder.credits.limit);
             builder.is_reached(now, reach_ns) && limit > 0 && builder.free() >= length.min(limit)
         };
-        let is_there = |place: &usize| {
-            let link = &self.builders[*place].link;
+        let is_there = |index: &usize| {
+            let link = &self.builders[*index].link;
             link.is_alive(now, dead_ns) && !link.state_due
         };
         match self.settings.order {
             AssignmentOrder::RoundRobin => {
                 let turn = start / u64::from(self.settings.range_events);
                 let first = (turn % count.max(1) as u64) as usize;
-                let place = (0..count).map(|step| (first + step) % count).find(is_there)?;
-                takes(place).then_some(place)
+                let index = (0..count).map(|step| (first + step) % count).find(is_there)?;
+                takes(index).then_some(index)
             }
             AssignmentOrder::Credit => {
                 let turns = (0..count).map(|step| (self.rotation + step) % count);
                 let mut best: Option<usize> = None;
-                for place in turns.filter(is_there).filter(|place| takes(*place)) {
-                    if best.is_none_or(|best| self.builders[place].free() > self.builders[best].free()) {
-                        best = Some(place);
+                for index in turns.filter(is_there).filter(|index| takes(*index)) {
+                    if best.is_none_or(|best| self.builders[index].free() > self.builders[best].free()) {
+                        best = Some(index);
                     }
                 }
                 self.rotation = best.map_or(self.rotation, |best| (best + 1) % count);

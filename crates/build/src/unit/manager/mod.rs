@@ -5,7 +5,7 @@
 //!  Credits of builder units ──► who can take more ────┼─► Assign ─► readout units and the builder
 //!  Done of builder units ─────► what is written ──────┘─► Release ─► readout units and the builder
 //! ```
-//! It sees numbers only, never an event, and holds soft state: one row per open range. Whatever it knows it can hear again from
+//! It sees numbers only, never an event, and holds soft state: one row per open range. Whatever it knows it can learn again from
 //! the units, and after a restart it is.
 
 mod assign;
@@ -20,8 +20,8 @@ use super::ranges::Ranges;
 use super::{Address, Assignment, OnFile, Outbox, RefusedMessages, Settings, UnitLayout};
 
 /// Messages to one unit at a time; beyond, it gets the whole state when there is room again.
-const WORDS_WAITING: usize = 64;
-/// Ranges done without a readout unit's part that are remembered until it has certainly heard so: more than it can have open.
+const MESSAGES_WAITING: usize = 64;
+/// Ranges done without a readout unit's part that are remembered until it certainly knows: more than it can have open.
 const MOST_EXCLUDED: usize = 4096;
 
 /// What is known of the connection to a unit.
@@ -32,19 +32,19 @@ struct Link {
     reported: bool,
     /// It is to be sent all that it must know.
     state_due: bool,
-    /// When it was last heard, or seen to go.
-    heard: Mark,
-    /// When it was last told anything.
-    told: Mark,
+    /// When a message last came from it, or it was seen to go.
+    received: Mark,
+    /// When something was last sent to it.
+    sent: Mark,
 }
 
 impl Link {
     fn open(now: Mark) -> Link {
-        Link { connected: true, reported: false, state_due: false, heard: now, told: now }
+        Link { connected: true, reported: false, state_due: false, received: now, sent: now }
     }
 
     fn is_alive(&self, now: Mark, dead_ns: u64) -> bool {
-        self.connected && self.reported && now.since_ns(self.heard) <= dead_ns
+        self.connected && self.reported && now.since_ns(self.received) <= dead_ns
     }
 }
 
@@ -54,7 +54,7 @@ struct Readout {
     /// In this epoch.
     progress: Option<Progress>,
     busy: bool,
-    /// Ranges that were done without its part. It may not have heard so: its next state says it again.
+    /// Ranges that were done without its part. It may not know: its next state says it again.
     excluded: VecDeque<Assignment>,
     /// When it last closed a trigger.
     advanced: Mark,
@@ -210,15 +210,15 @@ impl EventManager {
     pub fn disconnected(&mut self, from: Address, now: Mark, outbox: &mut Outbox) {
         outbox.forget(from);
         if let Some(link) = self.link(from) {
-            *link = Link { heard: now, ..Link::default() };
+            *link = Link { received: now, ..Link::default() };
         }
     }
 
     /// Takes a message.
     pub fn on_message(&mut self, from: Address, message: &Message, now: Mark) {
-        let Some(said) = self.refused.hear(self.run, message) else { return };
+        let Some(said) = self.refused.read(self.run, message) else { return };
         match self.link(from) {
-            Some(link) => link.heard = now,
+            Some(link) => link.received = now,
             None => {
                 self.refused.unexpected_sender += 1;
                 return;
@@ -260,22 +260,22 @@ impl EventManager {
 
     /// Lets time pass, assigns what can be assigned, and says what there is to say.
     pub fn poll(&mut self, now: Mark, outbox: &mut Outbox) {
-        if self.phase != Phase::Running && self.has_heard_enough(now) {
+        if self.phase != Phase::Running && self.has_enough_reports(now) {
             self.recover(now);
         }
         if self.phase == Phase::Running {
-            self.blind &= !self.has_heard_all();
+            self.blind &= !self.has_all_reports();
             self.fence_the_dead(now);
-            self.look_who_is_reached(now);
+            self.note_who_is_reached(now);
             self.assign(now);
-            self.tell_readouts(now, outbox);
+            self.send_to_readouts(now, outbox);
             self.report_to_builders(now, outbox);
             self.new.clear();
             self.jumped = false;
             self.released.clear();
             self.absences.clear();
         }
-        self.tell_trigger(now, outbox);
+        self.send_to_trigger(now, outbox);
     }
 
     /// Whether the trigger has to hold back: a unit says so, the table is not rebuilt yet, or no builder unit could be reached so far.
@@ -326,7 +326,7 @@ impl EventManager {
         self.counts
     }
 
-    /// Messages that were not heard, by reason.
+    /// Messages that were refused, by reason.
     pub fn refused(&self) -> RefusedMessages {
         self.refused
     }
@@ -344,7 +344,7 @@ impl EventManager {
         }
     }
 
-    // ---- what is heard -----------------------------------------------------------------------------------------------
+    // ---- what is received -----------------------------------------------------------------------------------------------
 
     /// A unit knows a manager of a higher epoch than this one's: go above, or nobody will listen.
     fn rise_above(&mut self, epoch: u64) {
@@ -456,9 +456,9 @@ impl EventManager {
         let dead_ns = self.settings.dead_ns();
         for number in 0..self.builders.len() {
             let builder = &self.builders[number];
-            if builder.outstanding > 0 && now.since_ns(builder.link.heard) > dead_ns {
+            if builder.outstanding > 0 && now.since_ns(builder.link.received) > dead_ns {
                 self.fence(number);
-                // Should it only have slept: it has to hear that its ranges are gone.
+                // Should it only have slept: it has to learn that its ranges are gone.
                 let link = &mut self.builders[number].link;
                 link.state_due = link.reported;
             }
@@ -480,24 +480,24 @@ impl EventManager {
 
     // ---- what is said ------------------------------------------------------------------------------------------------
 
-    fn tell_readouts(&mut self, now: Mark, outbox: &mut Outbox) {
+    fn send_to_readouts(&mut self, now: Mark, outbox: &mut Outbox) {
         let (run, epoch, next) = (self.run, self.epoch, self.next);
         for (number, readout) in self.readouts.iter_mut().enumerate() {
             let to = Address::Readout(number as u16);
-            if !ready_to_hear(&mut readout.link, outbox.waiting(to)) {
+            if !takes_messages(&mut readout.link, outbox.waiting(to)) {
                 continue;
             }
             if readout.link.state_due {
                 // What nobody builds goes along: the unit must keep it.
                 let ranges = self.open.iter().chain(&readout.excluded).copied();
                 message::state(outbox.message(to), run, epoch, next, ranges);
-                (readout.link.state_due, readout.link.told, readout.progress) = (false, now, None);
+                (readout.link.state_due, readout.link.sent, readout.progress) = (false, now, None);
                 continue;
             }
             if !self.new.is_empty() || self.jumped {
                 message::assign(outbox.message(to), run, epoch, next, self.new.iter().copied());
             }
-            let is_due = now.since_ns(readout.link.told) >= self.settings.heartbeat_ns();
+            let is_due = now.since_ns(readout.link.sent) >= self.settings.heartbeat_ns();
             if !self.released.is_empty() || is_due {
                 let absences = &self.absences;
                 let released = self.released.iter().map(|(start, _)| {
@@ -509,7 +509,7 @@ impl EventManager {
                     Released { start: *start, included }
                 });
                 message::release(outbox.message(to), run, epoch, released);
-                readout.link.told = now;
+                readout.link.sent = now;
             }
         }
     }
@@ -518,13 +518,13 @@ impl EventManager {
         let (run, epoch, next) = (self.run, self.epoch, self.next);
         for (number, builder) in self.builders.iter_mut().enumerate() {
             let to = Address::Builder(number as u16);
-            if !ready_to_hear(&mut builder.link, outbox.waiting(to)) {
+            if !takes_messages(&mut builder.link, outbox.waiting(to)) {
                 continue;
             }
             let own = |range: &&Assignment| usize::from(range.builder) == number;
             if builder.link.state_due {
                 message::state(outbox.message(to), run, epoch, next, self.open.iter().filter(own).copied());
-                (builder.link.state_due, builder.link.told) = (false, now);
+                (builder.link.state_due, builder.link.sent) = (false, now);
                 continue;
             }
             if self.new.iter().any(|range| own(&range)) {
@@ -532,34 +532,35 @@ impl EventManager {
                 message::assign(outbox.message(to), run, epoch, next, new);
             }
             let of_it = |released: &&(u64, u16)| usize::from(released.1) == number;
-            let is_due = now.since_ns(builder.link.told) >= self.settings.heartbeat_ns();
+            let is_due = now.since_ns(builder.link.sent) >= self.settings.heartbeat_ns();
             if is_due || self.released.iter().any(|released| of_it(&released)) {
                 let released = self.released.iter().filter(of_it);
                 let released =
                     released.map(|(start, _)| Released { start: *start, included: Released::WHOLE });
                 message::release(outbox.message(to), run, epoch, released);
-                builder.link.told = now;
+                builder.link.sent = now;
             }
         }
     }
 
-    fn tell_trigger(&mut self, now: Mark, outbox: &mut Outbox) {
+    fn send_to_trigger(&mut self, now: Mark, outbox: &mut Outbox) {
         let busy = self.is_busy();
-        let (link, told) = &mut self.trigger;
-        let due = link.state_due || *told != busy || now.since_ns(link.told) >= self.settings.heartbeat_ns();
-        if link.connected && due && outbox.waiting(Address::Trigger) < WORDS_WAITING {
+        let (link, sent_busy) = &mut self.trigger;
+        let due =
+            link.state_due || *sent_busy != busy || now.since_ns(link.sent) >= self.settings.heartbeat_ns();
+        if link.connected && due && outbox.waiting(Address::Trigger) < MESSAGES_WAITING {
             message::busy(outbox.message(Address::Trigger), self.run, self.epoch, busy);
-            (link.state_due, link.told, *told) = (false, now, busy);
+            (link.state_due, link.sent, *sent_busy) = (false, now, busy);
         }
     }
 }
 
 /// Whether a unit can be reached. One that does not take its messages gets the whole state later instead.
-fn ready_to_hear(link: &mut Link, waiting: usize) -> bool {
+fn takes_messages(link: &mut Link, waiting: usize) -> bool {
     if !link.connected || !link.reported {
         return false;
     }
-    if waiting >= WORDS_WAITING {
+    if waiting >= MESSAGES_WAITING {
         link.state_due = true;
         return false;
     }

@@ -15,14 +15,14 @@ use crate::unit::{Assignment, OnFile};
 
 impl EventManager {
     /// Whether every unit has reported, or enough have and the others have had their time.
-    pub(super) fn has_heard_enough(&self, now: Mark) -> bool {
+    pub(super) fn has_enough_reports(&self, now: Mark) -> bool {
         let Phase::Collecting { since } = self.phase else { return false };
         let any = self.readouts.iter().any(|unit| unit.link.reported)
             && self.builders.iter().any(|unit| unit.link.reported);
-        self.has_heard_all() || any && now.since_ns(since) >= self.settings.announce_ns()
+        self.has_all_reports() || any && now.since_ns(since) >= self.settings.announce_ns()
     }
 
-    pub(super) fn has_heard_all(&self) -> bool {
+    pub(super) fn has_all_reports(&self) -> bool {
         self.readouts.iter().all(|unit| unit.link.reported)
             && self.builders.iter().all(|unit| unit.link.reported)
     }
@@ -76,7 +76,7 @@ impl EventManager {
             }
         }
         self.take_claims();
-        if !self.has_heard_all() {
+        if !self.has_all_reports() {
             // Whoever is missing, or has died, may have had a part in attempts that nobody here knows of.
             self.blind = true;
         }

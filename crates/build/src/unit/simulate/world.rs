@@ -258,11 +258,11 @@ impl World {
         self.disk.cut_power(number, &mut self.power);
     }
 
-    fn unit_number(&self, place: usize) -> Address {
-        match place.checked_sub(1) {
+    fn unit_number(&self, index: usize) -> Address {
+        match index.checked_sub(1) {
             None => Address::Manager,
-            Some(place) if place < self.readouts.len() => Address::Readout(place as u16),
-            Some(place) => Address::Builder((place - self.readouts.len()) as u16),
+            Some(index) if index < self.readouts.len() => Address::Readout(index as u16),
+            Some(index) => Address::Builder((index - self.readouts.len()) as u16),
         }
     }
 
@@ -463,8 +463,8 @@ impl World {
 
     fn poll(&mut self) {
         let all = 1 + self.readouts.len() + self.builders.len();
-        for place in 0..all {
-            let who = self.unit_number(place);
+        for index in 0..all {
+            let who = self.unit_number(index);
             if self.lives(who) {
                 self.with_unit(who, |unit, now, outbox| unit.poll(now, outbox));
             }

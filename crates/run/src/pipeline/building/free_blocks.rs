@@ -22,12 +22,12 @@ const SILENCE_NS: u64 = 100_000_000;
 impl Readout<Building> {
     /// Nothing more can be read until blocks come back, and no time passes meanwhile that would bring them. `false` when nobody goes on.
     #[cold]
-    pub(super) fn make_room_in_replay(&mut self, mark: Mark, signals: &Signals) -> bool {
+    pub(super) fn free_blocks_in_replay(&mut self, mark: Mark, signals: &Signals) -> bool {
         if let Some(goes_on) = self.write_all(mark, signals) {
             return goes_on;
         }
         self.work.wrote_all = false;
-        if self.work.feed.open_slices_leave(mark) || self.work.feed.builder.make_room() {
+        if self.work.feed.open_slices_leave(mark) || self.work.feed.builder.free_blocks() {
             return true;
         }
         signals.fail(
@@ -40,7 +40,7 @@ impl Readout<Building> {
 
     /// What has come by the stop is read: where it waits for room, open events leave, the oldest first. `false` when nobody goes on.
     #[cold]
-    pub(super) fn make_room_at_stop(
+    pub(super) fn free_blocks_at_stop(
         &mut self,
         mark: Mark,
         took_nothing: bool,
@@ -74,7 +74,7 @@ impl Readout<Building> {
         let silent: Vec<_> =
             silent.flat_map(|((link, _), _)| link.boards.iter().map(|board| board.source)).collect();
         let any = self.work.feed.open_slices_leave(mark)
-            || self.work.feed.builder.make_room_at_stop(|source| silent.contains(&source));
+            || self.work.feed.builder.free_blocks_at_stop(|source| silent.contains(&source));
         self.work.wrote_all = !any;
         true
     }
@@ -92,7 +92,7 @@ impl Readout<Building> {
                 break;
             }
             before = now;
-            self.work.feed.builder.make_room_at_stop(|_| true);
+            self.work.feed.builder.free_blocks_at_stop(|_| true);
         }
     }
 
