@@ -24,7 +24,7 @@ pub(crate) const DETAIL: &str = "boards";
 /// # Errors
 /// When a board cannot be reached, or contradicts the configuration: with both values.
 pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, BoardReports), RunError> {
-    let (mut whole, mut told) = (configuration.clone(), BoardReports::new());
+    let (mut whole, mut reports) = (configuration.clone(), BoardReports::new());
     for source in &mut whole.sources {
         let FormatSettings::Hits(format) = &source.format else { continue };
         if !format.takes_facts() {
@@ -40,9 +40,9 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
         } else {
             continue;
         };
-        told.insert(source.head.name.clone(), facts);
+        reports.insert(source.head.name.clone(), facts);
     }
-    Ok((whole, told))
+    Ok((whole, reports))
 }
 
 /// The configuration of a recorded run, `file` being its `run.json`, with what its boards said then.
@@ -51,9 +51,9 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
 /// When the recorded text is not a configuration any more.
 pub(crate) fn recorded(file: &Path, record: &RunRecord) -> Result<Configuration, ConfigError> {
     let mut configuration = Configuration::parse(file, record.configuration.clone())?;
-    let (told, original) = (told(record), configuration.clone());
+    let (reports, original) = (reports_of(record), configuration.clone());
     for source in &mut configuration.sources {
-        if let Some(facts) = told.get(&source.head.name) {
+        if let Some(facts) = reports.get(&source.head.name) {
             let completed = source.complete(facts);
             completed.map_err(|error| original.invalid_source(source, error))?;
         }
@@ -62,7 +62,7 @@ pub(crate) fn recorded(file: &Path, record: &RunRecord) -> Result<Configuration,
 }
 
 /// Returns the reports of the boards of a recorded run; empty for a run whose boards could not be asked.
-pub(crate) fn told(record: &RunRecord) -> BoardReports {
-    let told = record.details.get(DETAIL).cloned().unwrap_or_default();
-    serde_json::from_value(told).unwrap_or_default()
+pub(crate) fn reports_of(record: &RunRecord) -> BoardReports {
+    let reports = record.details.get(DETAIL).cloned().unwrap_or_default();
+    serde_json::from_value(reports).unwrap_or_default()
 }

@@ -31,12 +31,12 @@ fn main() -> ExitCode {
     // Colours are for eyes: a file, a pipe or a journal keeps them as rubbish.
     let is_coloured =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let told = tracing_subscriber::fmt::layer()
+    let to_stderr = tracing_subscriber::fmt::layer()
         .with_writer(terminal::Log)
         .with_ansi(is_coloured)
         .without_time()
         .with_filter(filter);
-    tracing_subscriber::registry().with(told).with(messages::PageLayer(messages.clone())).init();
+    tracing_subscriber::registry().with(to_stderr).with(messages::PageLayer(messages.clone())).init();
     // Hundreds of boards are more sockets than a shell allows by default; a source that needs more than this says so.
     if let Err(cause) = thalweg_run::raise_open_files() {
         tracing::warn!("the limit of open files stays as it is: {cause}");

@@ -204,17 +204,18 @@ fn event_line(events: &EventState) -> String {
         let missing = board.expected - board.built;
         format!("  {} MISSING {missing} of {}", board.name, board.expected)
     });
-    let look = &events.look;
-    let busy =
-        look.busy_share.map_or(String::new(), |share| format!("  BUSY {:>3.0} % of the time", 100.0 * share));
+    let sample = &events.sample;
+    let busy = sample
+        .busy_share
+        .map_or(String::new(), |share| format!("  BUSY {:>3.0} % of the time", 100.0 * share));
     format!(
         "  {:>9}events/s  {:>9}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
         many(events.event_rate_hz),
         many(events.events_recorded as f64),
-        si(look.partial() as f64).trim_end(),
-        si(look.median_event_bytes as f64),
-        look.open_events,
-        look.median_build_ns as f64 / 1e3,
+        si(sample.partial() as f64).trim_end(),
+        si(sample.median_event_bytes as f64),
+        sample.open_events,
+        sample.median_build_ns as f64 / 1e3,
     )
 }
 

@@ -90,7 +90,7 @@ impl Outlet {
                 }
                 Job::Draw(draw) => draw(),
                 // A waiting thread may have given up.
-                Job::Flushed(told) => _ = told.try_send(()),
+                Job::Flushed(done) => _ = done.try_send(()),
             }
             let dropped = self.dropped.swap(0, Ordering::Relaxed);
             if dropped > 0 {
@@ -102,8 +102,8 @@ impl Outlet {
     /// Waits until everything that was queued is written, for as long as makes sense.
     fn flush(&'static self) {
         if let Some(Some(queue)) = self.queue.get() {
-            let (told, flushed) = sync_channel(1);
-            match queue.try_send(Job::Flushed(told)) {
+            let (done, flushed) = sync_channel(1);
+            match queue.try_send(Job::Flushed(done)) {
                 Ok(()) => _ = flushed.recv_timeout(FLUSHED_WITHIN),
                 Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
             }

@@ -72,8 +72,8 @@ impl Machine {
         }
     }
 
-    /// Takes a look at `now`, in seconds that never go back. A value that is no number changes nothing but a suspicion, which it ends.
-    pub fn look(&mut self, now: f64, value: f64, limits: &Limits) -> Option<Step> {
+    /// Samples at `now`, in seconds that never go back. A value that is no number changes nothing but a suspicion, which it ends.
+    pub fn sample(&mut self, now: f64, value: f64, limits: &Limits) -> Option<Step> {
         let (bad, well) = (limits.is_bad(value), limits.is_well(value));
         *self = match *self {
             Machine::Well if bad => Machine::Suspected { since: now },
@@ -95,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// There is nothing to look at any more.
+    /// There is nothing to sample any more.
     pub fn forget(&mut self) -> Option<Step> {
         let was_raised = self.raised_since().is_some();
         *self = Machine::Well;
@@ -115,8 +115,8 @@ mod tests {
     /// Steps of a run of values, one a second.
     fn steps(limits: &Limits, values: &[f64]) -> Vec<(usize, Step)> {
         let mut machine = Machine::default();
-        let look = |(now, value): (usize, &f64)| Some((now, machine.look(now as f64, *value, limits)?));
-        values.iter().enumerate().filter_map(look).collect()
+        let sampled = |(now, value): (usize, &f64)| Some((now, machine.sample(now as f64, *value, limits)?));
+        values.iter().enumerate().filter_map(sampled).collect()
     }
 
     #[test]

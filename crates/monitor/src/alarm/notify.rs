@@ -102,10 +102,10 @@ impl NotifySettings {
     }
 }
 
-/// How telling went.
+/// How sending went.
 #[derive(Debug, Default)]
 struct Counts {
-    told: AtomicU64,
+    sent: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
 }
@@ -146,7 +146,7 @@ impl Notifier {
 
     fn add(&mut self, to: Destination, settings: &NotifySettings) -> Result<(), AlarmError> {
         let (queue, changes) = sync_channel(QUEUE);
-        let teller = Teller {
+        let sender = Sender {
             to,
             settings: settings.clone(),
             counts: self.counts.clone(),
@@ -154,15 +154,15 @@ impl Notifier {
             ends_at: None,
         };
         let spawned =
-            std::thread::Builder::new().name("alarms".to_owned()).spawn(move || teller.run(&changes));
+            std::thread::Builder::new().name("alarms".to_owned()).spawn(move || sender.run(&changes));
         let failed =
-            |cause| AlarmError::Notify(format!("the thread that tells could not be started: {cause}"));
+            |cause| AlarmError::Notify(format!("the thread that sends alarms could not be started: {cause}"));
         self.routes.push(Route { queue: Some(queue), thread: Some(spawned.map_err(failed)?) });
         Ok(())
     }
 
     /// Tells of a change. Never waits.
-    pub fn tell(&self, change: &Change) {
+    pub fn send(&self, change: &Change) {
         match (change.raised, change.alarm.level) {
             (true, Level::Error) => tracing::error!("{change}"),
             (true, Level::Warning) => tracing::warn!("{change}"),
@@ -182,8 +182,8 @@ impl Notifier {
     /// Of each webhook and command together: changes that were reported, that were not within their attempts (and are tried again), and
     /// that will not be reported because too many waited or the program ended.
     pub fn counts(&self) -> [u64; 3] {
-        let Counts { told, failed, dropped } = &*self.counts;
-        [told, failed, dropped].map(|count| count.load(Ordering::Relaxed))
+        let Counts { sent, failed, dropped } = &*self.counts;
+        [sent, failed, dropped].map(|count| count.load(Ordering::Relaxed))
     }
 }
 
@@ -195,7 +195,7 @@ impl Drop for Notifier {
         }
         for route in &mut self.routes {
             if route.thread.take().is_some_and(|thread| thread.join().is_err()) {
-                tracing::error!("the thread that tells of alarms had failed");
+                tracing::error!("the thread that sends alarms had failed");
             }
         }
     }
@@ -208,7 +208,7 @@ enum Destination {
 }
 
 impl Destination {
-    fn tell(&self, change: &Change, timeout: Duration) -> Result<(), String> {
+    fn send(&self, change: &Change, timeout: Duration) -> Result<(), String> {
         match self {
             Destination::Webhook(client) => {
                 let body = serde_json::to_vec(change).map_err(|cause| cause.to_string())?;
@@ -219,7 +219,7 @@ impl Destination {
     }
 }
 
-struct Teller {
+struct Sender {
     to: Destination,
     settings: NotifySettings,
     counts: Arc<Counts>,
@@ -228,7 +228,7 @@ struct Teller {
     ends_at: Option<Instant>,
 }
 
-impl Teller {
+impl Sender {
     fn run(mut self, changes: &Receiver<Change>) {
         loop {
             let change = match changes.recv_timeout(LOOK) {
@@ -236,7 +236,7 @@ impl Teller {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let counter = if self.tell(&change) { &self.counts.told } else { &self.counts.dropped };
+            let counter = if self.send(&change) { &self.counts.sent } else { &self.counts.dropped };
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -251,12 +251,12 @@ impl Teller {
     }
 
     /// Reports a change until it is taken, or the program has ended: an alarm that nobody has heard of is not over.
-    fn tell(&mut self, change: &Change) -> bool {
+    fn send(&mut self, change: &Change) -> bool {
         let timeout = Duration::from_secs_f64(self.settings.timeout_s);
         let mut pause = Duration::from_secs_f64(self.settings.pause_s);
         let mut attempts = 0_u32;
         while !self.is_over(attempts) {
-            let Err(failure) = self.to.tell(change, timeout) else {
+            let Err(failure) = self.to.send(change, timeout) else {
                 if attempts >= self.settings.attempts {
                     tracing::info!("an alarm was reported after {} attempts: {change}", attempts + 1);
                 }
@@ -339,7 +339,7 @@ mod tests {
         let rule: Rule = serde_json::from_value(rule).expect("a rule");
         let source = SourceState { name: "a".to_owned(), lost: 5, ..SourceState::default() };
         let state = LiveState { sources: vec![source], ..LiveState::default() };
-        Alarms::new(&[rule]).expect("meant").look(0.0, "2026-11-21T02:18:04Z", &state).remove(0)
+        Alarms::new(&[rule]).expect("meant").sample(0.0, "2026-11-21T02:18:04Z", &state).remove(0)
     }
 
     fn settings(change: impl FnOnce(&mut NotifySettings)) -> NotifySettings {
@@ -383,7 +383,7 @@ mod tests {
             bodies
         });
         let notifier = Notifier::start(&settings(|settings| settings.webhook = Some(url))).expect("started");
-        notifier.tell(&change());
+        notifier.send(&change());
         // It failed more often than `attempts`, which was said, and was said in the end.
         wait(&notifier, [1, 1, 0]);
         let bodies = server.join().expect("served");
@@ -403,7 +403,7 @@ mod tests {
         });
         let notifier = Notifier::start(&quick).expect("started");
         let start = Instant::now();
-        (0..200).for_each(|_| notifier.tell(&change()));
+        (0..200).for_each(|_| notifier.send(&change()));
         assert!(start.elapsed() < Duration::from_millis(500));
         assert!(notifier.counts()[2] > 100);
         wait(&notifier, [0, 1, notifier.counts()[2]]);
@@ -418,7 +418,7 @@ mod tests {
         let script = format!("cat > {0}.new; echo $THALWEG_ALARM >> {0}.new; mv {0}.new {0}", file.display());
         let command = vec!["sh".to_owned(), "-c".to_owned(), script];
         let notifier = Notifier::start(&settings(|settings| settings.command = command)).expect("started");
-        notifier.tell(&change());
+        notifier.send(&change());
         drop(notifier);
         let text = std::fs::read_to_string(file).expect("written");
         assert!(text.starts_with("raised alarm \"loss\": lost is 5") && text.ends_with("loss\n"), "{text}");
@@ -434,7 +434,7 @@ mod tests {
             settings.command = vec!["sh".to_owned(), "-c".to_owned(), format!("cat > {}", file.display())];
         });
         let notifier = Notifier::start(&settings).expect("started");
-        notifier.tell(&change());
+        notifier.send(&change());
         wait(&notifier, [1, 1, 0]);
         assert!(std::fs::read_to_string(&file).is_ok_and(|text| text.contains("loss")));
     }
@@ -445,7 +445,7 @@ mod tests {
             let command = command.iter().map(|word| (*word).to_owned()).collect();
             let settings = settings(|settings| (settings.command, settings.attempts) = (command, 2));
             let notifier = Notifier::start(&settings).expect("started");
-            notifier.tell(&change());
+            notifier.send(&change());
             wait(&notifier, [0, 1, 0]);
         };
         with(&["sleep", "100"]);

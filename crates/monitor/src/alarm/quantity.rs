@@ -1,9 +1,9 @@
-//! What alarms look at: numbers of the live state, each by its name.
+//! What alarms watch: numbers of the live state, each by its name.
 //!
 //! ```text
 //!  state, ring_fill, source "*" ─► [("board0", 0.1), ("board1", 0.9)]
 //! ```
-//! A number that the state does not have is `None`: then nothing is concluded. What has a meaning only while data are taken is not looked at
+//! A number that the state does not have is `None`: then nothing is concluded. What has a meaning only while data are taken is not watched
 //! otherwise.
 
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ use thalweg_analysis::clocks::ClockState;
 use super::rule::Rule;
 use crate::state::{Completeness, LiveState, SourceState};
 
-/// What is looked at.
+/// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -44,7 +44,7 @@ pub enum Quantity {
     /// Memory on loan, 0 to 1.
     PoolFill,
     /// Time BUSY ÷ time of the run, 0 to 1.
-    BusyShare,
+    BusyFraction,
     /// Triggers refused ÷ triggers offered, 0 to 1, where the trigger reports; else nothing is concluded.
     DeadTimeFraction,
     /// Share of the events, of late, that a board answered, 0 to 1.
@@ -148,11 +148,13 @@ impl Quantity {
             Quantity::RecordedByteRateHz => Read::Run(|state| Some(state.byte_rate_hz)),
             Quantity::EventRateHz => Read::Run(|state| Some(state.events.as_ref()?.event_rate_hz)),
             Quantity::CoincidenceRateHz => Read::Run(|state| Some(state.coincidences.as_ref()?.rate_hz)),
-            Quantity::BusyShare => Read::Run(|state| Some(state.busy_time?.fraction)),
+            Quantity::BusyFraction => Read::Run(|state| Some(state.busy_time?.fraction)),
             Quantity::DeadTimeFraction => Read::Run(|state| state.trigger?.dead_time_fraction),
-            Quantity::OpenEvents => Read::Run(|state| Some(state.events.as_ref()?.look.open_events as f64)),
-            Quantity::HeldBytes => Read::Run(|state| Some(state.events.as_ref()?.look.held_bytes as f64)),
-            Quantity::P99BuildNs => Read::Run(|state| Some(state.events.as_ref()?.look.p99_build_ns as f64)),
+            Quantity::OpenEvents => Read::Run(|state| Some(state.events.as_ref()?.sample.open_events as f64)),
+            Quantity::HeldBytes => Read::Run(|state| Some(state.events.as_ref()?.sample.held_bytes as f64)),
+            Quantity::P99BuildNs => {
+                Read::Run(|state| Some(state.events.as_ref()?.sample.p99_build_ns as f64))
+            }
             Quantity::ElapsedS => Read::Run(|state| Some(state.elapsed_seconds)),
             Quantity::HitsRecorded => Read::Run(|state| Some(state.hits_recorded as f64)),
             Quantity::EventsRecorded => {
@@ -170,7 +172,7 @@ impl Quantity {
         match self {
             HitRateHz | FragmentRateHz | ByteRateHz | LostRateHz | Lost => Whole::Sum,
             Completeness => Whole::Lowest,
-            // Of a silence, the rate is looked at: the lowest is the silent one.
+            // Of a silence, the rate is watched: the lowest is the silent one.
             SilentS => Whole::Lowest,
             _ => Whole::Highest,
         }

@@ -16,7 +16,7 @@ use super::quantity::{Quantity, values};
 use super::rule::{AlarmError, Level, Rule};
 use crate::state::LiveState;
 
-/// Subjects of one rule, at most; more are not looked at.
+/// Subjects of one rule, at most; more are not watched.
 const SUBJECTS: usize = 4096;
 
 /// One alarm as it stands, for the state.
@@ -49,7 +49,7 @@ pub struct Change {
     pub raised: bool,
     /// When, UTC.
     pub time: String,
-    /// What was looked at.
+    /// What was watched.
     pub quantity: Quantity,
     /// The threshold is an upper one.
     pub above: bool,
@@ -83,7 +83,7 @@ impl fmt::Display for Change {
         }
         match alarm.value {
             Some(value) => write!(f, ": {quantity} is {}", three_digits(value))?,
-            None => write!(f, ": {quantity} is not looked at now")?,
+            None => write!(f, ": {quantity} is not watched now")?,
         }
         write!(f, ", the limit is {} {}", if self.above { "above" } else { "below" }, alarm.threshold)?;
         if !alarm.text.is_empty() {
@@ -132,9 +132,9 @@ impl Alarms {
         Ok(Alarms { rules: rules.iter().map(|rule| (rule.clone(), limits(rule))).collect(), subjects })
     }
 
-    /// Takes a look at the state at `now_s`, seconds of a clock that never goes back; `utc` is what a wall clock says, as
+    /// Samples the state at `now_s`, seconds of a clock that never goes back; `utc` is what a wall clock says, as
     /// `2026-11-21T02:18:04.123Z`. Gives what was raised and cleared by it.
-    pub fn look(&mut self, now_s: f64, utc: &str, state: &LiveState) -> Vec<Change> {
+    pub fn sample(&mut self, now_s: f64, utc: &str, state: &LiveState) -> Vec<Change> {
         let is_running = state.state == RunState::Running;
         let mut changes = Vec::new();
         for ((rule, limits), subjects) in self.rules.iter().zip(&mut self.subjects) {
@@ -148,7 +148,7 @@ impl Alarms {
             let mut seen: BTreeMap<String, Option<f64>> = seen.into_iter().collect();
             for (name, subject) in subjects {
                 let step = match applies {
-                    true => subject.look(rule.quantity, now_s, seen.remove(name).flatten(), limits),
+                    true => subject.sample(rule.quantity, now_s, seen.remove(name).flatten(), limits),
                     false => subject.forget(),
                 };
                 let Some(step) = step else { continue };
@@ -189,12 +189,18 @@ fn alarm(rule: &Rule, limits: &Limits, name: &str, subject: &Subject) -> Alarm {
 }
 
 impl Subject {
-    fn look(&mut self, quantity: Quantity, now_s: f64, value: Option<f64>, limits: &Limits) -> Option<Step> {
+    fn sample(
+        &mut self,
+        quantity: Quantity,
+        now_s: f64,
+        value: Option<f64>,
+        limits: &Limits,
+    ) -> Option<Step> {
         self.value = match value.filter(|value| !value.is_nan()) {
             Some(rate) if quantity.is_a_silence() => Some(self.silence(now_s, rate)),
             other => other,
         };
-        self.machine.look(now_s, self.value.unwrap_or(f64::NAN), limits)
+        self.machine.sample(now_s, self.value.unwrap_or(f64::NAN), limits)
     }
 
     /// How long a rate has been 0, seconds.
@@ -206,7 +212,7 @@ impl Subject {
         now_s - *heard_at
     }
 
-    /// The run is over: nothing is looked at.
+    /// The run is over: nothing is watched.
     fn forget(&mut self) -> Option<Step> {
         let step = self.machine.forget();
         *self = Subject::default();
@@ -233,7 +239,7 @@ mod tests {
     ) -> Vec<(usize, bool, String)> {
         let mut found = Vec::new();
         for (now, state) in states.into_iter().enumerate() {
-            let changes = alarms.look(now as f64, "2026-11-21T02:18:04Z", &state);
+            let changes = alarms.sample(now as f64, "2026-11-21T02:18:04Z", &state);
             found.extend(changes.into_iter().map(|change| (now, change.raised, change.alarm.subject)));
         }
         found
@@ -248,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn each_source_is_looked_at_by_itself() {
+    fn each_source_is_watched_by_itself() {
         let mut alarms = alarms(
             r#"[{"name": "silent", "quantity": "silent_s", "source": "*", "above": 2, "level": "error", "text": "see the board"}]"#,
         )
@@ -300,7 +306,7 @@ mod tests {
         let states = [state(running, 41.0), state(running, 39.0), state(stopped, 39.0), state(stopped, 30.0)];
         let mut named = Vec::new();
         for (now, state) in states.iter().enumerate() {
-            let changes = alarms.look(now as f64, "t", state);
+            let changes = alarms.sample(now as f64, "t", state);
             named.extend(changes.into_iter().map(|change| (now, change.raised, change.alarm.name)));
         }
         let of = |now: usize, raised: bool, name: &str| (now, raised, name.to_owned());
@@ -368,7 +374,7 @@ mod tests {
     fn a_change_reads_as_a_sentence() {
         let rule = r#"[{"name": "loss", "quantity": "ring_fill", "source": "*", "above": 0.9, "text": "record less"}]"#;
         let state = running([SourceState { ring_fill: 0.95, ..source("board0") }]);
-        let changes = alarms(rule).expect("meant").look(0.0, "t", &state);
+        let changes = alarms(rule).expect("meant").sample(0.0, "t", &state);
         let expected =
             "raised alarm \"loss\" of board0: ring_fill is 0.95, the limit is above 0.9; record less";
         assert_eq!(changes[0].to_string(), expected);

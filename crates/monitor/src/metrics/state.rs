@@ -92,13 +92,13 @@ const OF_THE_RUN: [Metric<LiveState>; 20] = [
         Some(state.trigger?.refused as f64)
     }),
     gauge("thalweg_event_median_bytes", "bytes", "Half of all events are smaller.", |state| {
-        Some(state.events.as_ref()?.look.median_event_bytes as f64)
+        Some(state.events.as_ref()?.sample.median_event_bytes as f64)
     }),
     gauge("thalweg_event_build_median_seconds", "seconds", "Half of all events are built sooner.", |state| {
-        Some(state.events.as_ref()?.look.median_build_ns as f64 * 1e-9)
+        Some(state.events.as_ref()?.sample.median_build_ns as f64 * 1e-9)
     }),
     gauge("thalweg_event_build_p99_seconds", "seconds", "99 of 100 events are built sooner.", |state| {
-        Some(state.events.as_ref()?.look.p99_build_ns as f64 * 1e-9)
+        Some(state.events.as_ref()?.sample.p99_build_ns as f64 * 1e-9)
     }),
     gauge("thalweg_coincidence_rate_hertz", "hertz", "Coincidences per second.", |state| {
         Some(state.coincidences.as_ref()?.rate_hz)

@@ -19,7 +19,7 @@ pub struct EventState {
     pub completeness: Vec<Completeness>,
     /// The builder's state.
     #[serde(flatten)]
-    pub look: BuildLook,
+    pub sample: BuildSample,
 }
 
 /// One board's answers.
@@ -42,9 +42,9 @@ impl Completeness {
     }
 }
 
-/// The builder's state at one look.
+/// The builder's state at one moment.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct BuildLook {
+pub struct BuildSample {
     /// Events passed on so far, by why they were closed: complete, age, depth, end, unit lost.
     pub closed: [u64; Closing::ALL.len()],
     /// Lowest and highest trigger of them.
@@ -73,7 +73,7 @@ pub struct BuildLook {
     pub ring_fill: f64,
 }
 
-impl BuildLook {
+impl BuildSample {
     /// Events passed on so far.
     pub fn events(&self) -> u64 {
         self.closed.iter().sum()

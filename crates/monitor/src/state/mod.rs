@@ -31,7 +31,7 @@ use thalweg_data::RunState;
 use thalweg_data::ledger::{Entries, Loss, LossTotal};
 
 pub use dead_time::{DeadTime, DeadTimeOf, RunDeadTime, TriggerCounts, TriggerState};
-pub use events::{BuildLook, Completeness, EventState};
+pub use events::{BuildSample, Completeness, EventState};
 pub use flow::{FlowPlace, FlowStage, LostIn};
 pub use observed::{CoincidenceState, CutReport};
 pub use refused::RefusedUnit;

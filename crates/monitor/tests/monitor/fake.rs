@@ -21,7 +21,7 @@ use thalweg_data::{
 use thalweg_monitor::alarm::{Alarm, Level};
 use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::{
-    BuildLook, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveRun,
+    BuildSample, ChannelState, CoincidenceState, Completeness, CutReport, DeadTime, EventState, LiveRun,
     LiveState, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
 use thalweg_monitor::{
@@ -158,11 +158,11 @@ fn source() -> SourceState {
 
 /// A state that has some of everything, and a comment of so many bytes.
 fn state(comment_bytes: usize) -> LiveState {
-    let look = BuildLook {
+    let sample = BuildSample {
         median_event_bytes: 4000,
         median_build_ns: 20_000,
         p99_build_ns: 90_000,
-        ..BuildLook::default()
+        ..BuildSample::default()
     };
     let board = Completeness { name: "fe1".into(), expected: 1000, built: 990, missing: 10 };
     let triggers = TriggerCounts { offered: 5003, accepted: 5000, refused: 3, busy_ns: 0 };
@@ -197,7 +197,7 @@ fn state(comment_bytes: usize) -> LiveState {
             event_rate_hz: 1000.0,
             events_recorded: 5000,
             completeness: vec![board],
-            look,
+            sample,
             ..EventState::default()
         }),
         busy_time: DeadTime::of(0.125, 12.5),

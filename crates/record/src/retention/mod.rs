@@ -33,7 +33,7 @@ const FULL_BELOW_BYTES: u64 = 1 << 29;
 const ROOM_WHEN_FULL_BYTES: u64 = 1 << 26;
 /// Most time that is spent on removing before the others of the thread have their turn.
 const LONGEST: Duration = Duration::from_millis(200);
-/// A look takes at most one part in so many of all time, however many runs there are.
+/// A check takes at most one part in so many of all time, however many runs there are.
 const SHARE: u32 = 50;
 /// The file that takes the note on a removal when the disk is full.
 const ROOM_FILE: &str = ".retention-room";
@@ -53,7 +53,7 @@ pub struct RemovedRun {
     pub removed: RemovedTables,
 }
 
-/// What one look has done.
+/// What one check has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retained {
     /// Runs whose tables were removed, oldest first.
@@ -61,15 +61,15 @@ pub struct Retained {
     /// What cannot be done, each said once.
     pub warnings: Vec<String>,
     /// The recording waits for room, and nothing was removed: nothing may be, or it would not help.
-    pub is_out_of_room: bool,
+    pub is_out_of_space: bool,
 }
 
-/// The policy on the runs of one directory. Whoever takes runs there looks now and then.
+/// The policy on the runs of one directory. Whoever takes runs there checks now and then.
 #[derive(Debug)]
 pub struct OldRuns {
     directory: PathBuf,
     rules: Retention,
-    /// No look before.
+    /// No check before.
     next: Option<Instant>,
     /// Since when room that was made is still to be seen.
     unsettled: Option<Instant>,
@@ -93,7 +93,7 @@ struct Standing {
     runs: u64,
     /// `None` while it says nothing.
     free_bytes: Option<u64>,
-    /// By removing runs, at this look.
+    /// By removing runs, at this check.
     freed_bytes: u64,
     is_full: bool,
 }
@@ -114,13 +114,13 @@ impl OldRuns {
     }
 
     /// Looks, and removes what has to go. `is_full` says that the recording waits for room on the disk. Takes a fraction of a second;
-    /// what is not done then is done at the next look.
+    /// what is not done then is done at the next check.
     ///
     /// # Errors
     /// When the runs cannot be listed.
-    pub fn look(&mut self, now: Instant, is_full: bool) -> Result<Retained, RecordError> {
+    pub fn check(&mut self, now: Instant, is_full: bool) -> Result<Retained, RecordError> {
         let before = system::bytes_left(&self.directory).ok();
-        let retained = self.look_at(now, is_full, before)?;
+        let retained = self.check_at(now, is_full, before)?;
         let removed: u64 = retained.removed.iter().map(|run| run.removed.bytes).sum();
         let gained = system::bytes_left(&self.directory)
             .ok()
@@ -132,7 +132,7 @@ impl OldRuns {
         Ok(retained)
     }
 
-    fn look_at(
+    fn check_at(
         &mut self,
         now: Instant,
         is_full: bool,
@@ -142,7 +142,7 @@ impl OldRuns {
         if is_early || !self.directory.is_dir() {
             return Ok(Retained::default());
         }
-        // Of two programs with one directory, one looks at a time: both would remove for the same reason.
+        // Of two programs with one directory, one checks at a time: both would remove for the same reason.
         let lock = DirectoryLock::exclusive(
             &self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone()),
         );
@@ -163,7 +163,7 @@ impl OldRuns {
         };
         let mut retained = self.remove_oldest(runs, standing, has_settled);
         if retained.removed.is_empty() {
-            retained.is_out_of_room = is_full && has_settled;
+            retained.is_out_of_space = is_full && has_settled;
         } else {
             self.unsettled = Some(now);
         }
@@ -326,7 +326,7 @@ mod tests {
         let mut old_runs = OldRuns::new(&settings).expect("it is asked for");
         let start = Instant::now();
         let mut after = |seconds: u64, is_full, free| {
-            old_runs.look_at(start + Duration::from_secs(seconds), is_full, Some(free)).expect("listed")
+            old_runs.check_at(start + Duration::from_secs(seconds), is_full, Some(free)).expect("listed")
         };
         let full = ROOM_WHEN_FULL_BYTES;
         assert_eq!(after(0, false, full), Retained::default());
@@ -334,12 +334,15 @@ mod tests {
         assert!(first.removed.len() == 1 && first.removed[0].removed.why == "the disk is full", "{first:?}");
         assert_eq!(after(101, true, full), Retained::default(), "the system may still be giving it back");
         let elsewhere = after(105 + 5, true, FULL_BELOW_BYTES);
-        assert!(elsewhere.is_out_of_room && elsewhere.removed.is_empty(), "it would not help: {elsewhere:?}");
+        assert!(
+            elsewhere.is_out_of_space && elsewhere.removed.is_empty(),
+            "it would not help: {elsewhere:?}"
+        );
         assert_eq!(after(120, true, full).removed.len(), 1);
         let last = after(130, true, 0);
-        assert!(last.removed.is_empty() && last.is_out_of_room && last.warnings.len() == 1, "{last:?}");
+        assert!(last.removed.is_empty() && last.is_out_of_space && last.warnings.len() == 1, "{last:?}");
         let again = after(140, true, 0);
-        assert!(again.is_out_of_room && again.warnings.is_empty());
+        assert!(again.is_out_of_space && again.warnings.is_empty());
         let has_hits = |run: &PathBuf| run.join("hits.arrows").exists();
         assert_eq!(runs.iter().map(has_hits).collect::<Vec<_>>(), [false, false, true]);
     }

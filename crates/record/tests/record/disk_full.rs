@@ -111,11 +111,11 @@ fn make_room_on_a_full_disk(place: &Path) {
     let mut old_runs =
         OldRuns::new(&Settings { directory, retention, ..Settings::default() }).expect("it is asked for");
     let start = Instant::now();
-    assert!(old_runs.look(start, false).expect("listed").removed.is_empty(), "there is room");
+    assert!(old_runs.check(start, false).expect("listed").removed.is_empty(), "there is room");
     let mut filler = File::create(place.join("filler")).expect("made");
     while filler.write_all(&[1; 4096]).is_ok() {}
     while filler.write_all(&[1]).is_ok() {}
-    let retained = old_runs.look(start + Duration::from_secs(10), true).expect("listed");
+    let retained = old_runs.check(start + Duration::from_secs(10), true).expect("listed");
     assert_eq!(retained.removed.len(), 2, "so small a disk is given all there is: {retained:?}");
     filler.write_all(&[1; 4096]).expect("there is room again");
     for run in &runs {

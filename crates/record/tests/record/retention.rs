@@ -30,11 +30,11 @@ fn at_most(runs: u64) -> Retention {
     Retention { most_runs: Some(runs), ..Retention::default() }
 }
 
-/// Looks until nothing more goes: a look that has taken long leaves the rest to the next.
-fn look(old_runs: &mut OldRuns) -> Retained {
+/// Checks until nothing more goes: a check that has taken long leaves the rest to the next.
+fn checked(old_runs: &mut OldRuns) -> Retained {
     let (mut all, mut now) = (Retained::default(), Instant::now());
     loop {
-        let Retained { removed, warnings, .. } = old_runs.look(now, false).expect("the runs can be listed");
+        let Retained { removed, warnings, .. } = old_runs.check(now, false).expect("the runs can be listed");
         let is_end = removed.is_empty();
         all.removed.extend(removed);
         all.warnings.extend(warnings);
@@ -79,7 +79,7 @@ fn the_oldest_runs_lose_their_tables_first_and_keep_their_ledger() {
         fs::write(runs[0].join(name), "x").expect("written");
     }
     let (bytes_before, names) = (bytes(&runs[1]), tables(&runs[1]));
-    let retained = look(&mut policy(folder.path(), at_most(2)));
+    let retained = checked(&mut policy(folder.path(), at_most(2)));
     let removed: Vec<&PathBuf> = retained.removed.iter().map(|run| &run.path).collect();
     assert_eq!(removed, [&runs[0], &runs[1], &runs[2]]);
     assert_eq!(retained.warnings, Vec::<String>::new());
@@ -97,14 +97,14 @@ fn the_oldest_runs_lose_their_tables_first_and_keep_their_ledger() {
         assert!(report.ok && report.ledger.closed, "{:?}", report.problems);
         assert_eq!(report.removed.is_some(), *run < runs[3]);
     }
-    assert_eq!(look(&mut policy(folder.path(), at_most(2))), Retained::default(), "once is enough");
+    assert_eq!(checked(&mut policy(folder.path(), at_most(2))), Retained::default(), "once is enough");
 }
 
 #[test]
 fn every_command_says_that_tables_were_removed() {
     let folder = folder();
     let runs: Vec<PathBuf> = (0..2).map(|_| write_run(folder.path(), 500)).collect();
-    look(&mut policy(folder.path(), at_most(1)));
+    checked(&mut policy(folder.path(), at_most(1)));
     let run = &runs[0];
     let inspected = inspect(run, 3).expect("a run");
     let removed = inspected.removed.expect("it is said");
@@ -130,7 +130,7 @@ fn a_run_that_has_not_ended_or_is_held_is_left_alone() {
     fs::write(runs[1].join("run.json"), "{").expect("written");
     let reader = RunDirectory::open(&runs[2]).expect("a run");
     let mut old_runs = policy(folder.path(), at_most(1));
-    let first = look(&mut old_runs);
+    let first = checked(&mut old_runs);
     assert_eq!(first.removed.iter().map(|run| &run.path).collect::<Vec<_>>(), [&runs[3]]);
     assert_eq!(first.warnings.len(), 2, "one cannot be read, and the rule cannot be kept: {first:?}");
     for run in [&runs[0], &runs[1], &runs[2], &runs[4]] {
@@ -138,9 +138,9 @@ fn a_run_that_has_not_ended_or_is_held_is_left_alone() {
     }
     let hour = Duration::from_secs(3600);
     let later = Instant::now() + 2 * hour;
-    assert_eq!(old_runs.look(later, false).expect("listed"), Retained::default(), "it is said once");
+    assert_eq!(old_runs.check(later, false).expect("listed"), Retained::default(), "it is said once");
     drop(reader);
-    let later = old_runs.look(later + hour, false).expect("listed");
+    let later = old_runs.check(later + hour, false).expect("listed");
     assert_eq!(later.removed.len(), 1, "nobody reads it any more");
     assert!(tables(&runs[2]).is_empty() && !tables(&runs[4]).is_empty());
 }
@@ -150,7 +150,7 @@ fn a_run_that_is_written_is_held() {
     let folder = folder();
     let written = example_run::write_run(folder.path(), &Settings::default(), 200, 160);
     write_run(folder.path(), 200);
-    assert!(look(&mut policy(folder.path(), at_most(1))).removed.is_empty());
+    assert!(checked(&mut policy(folder.path(), at_most(1))).removed.is_empty());
     assert!(!tables(written.path()).is_empty());
 }
 
@@ -169,7 +169,7 @@ fn links_lead_nowhere() {
     symlink(&moved, runs[0].join("hits.arrows")).expect("made");
     symlink(&moved, parent.join(".retention-room")).expect("made");
     let before = moved.metadata().expect("there").len();
-    look(&mut policy(&parent, at_most(1)));
+    checked(&mut policy(&parent, at_most(1)));
     assert_eq!(tables(&runs[0]), ["hits.arrows"], "the link stays, the others are gone");
     assert_eq!(moved.metadata().expect("there").len(), before);
     assert!(!tables(&outside).is_empty() && verified(&outside).ok);
@@ -187,10 +187,10 @@ fn what_is_no_run_is_left_alone() {
     let renamed = folder.path().join("000007-copy");
     fs::rename(&copied, &renamed).expect("renamed");
     let runs: Vec<PathBuf> = (0..2).map(|_| write_run(folder.path(), 200)).collect();
-    look(&mut policy(folder.path(), at_most(1)));
+    checked(&mut policy(folder.path(), at_most(1)));
     assert!(other.join("hits.arrows").exists() && !tables(&renamed).is_empty());
     assert!(tables(&runs[0]).is_empty() && !tables(&runs[1]).is_empty());
-    let absent = policy(&folder.path().join("absent"), at_most(1)).look(Instant::now(), true);
+    let absent = policy(&folder.path().join("absent"), at_most(1)).check(Instant::now(), true);
     assert_eq!(absent.expect("no run yet"), Retained::default());
 }
 
@@ -200,7 +200,7 @@ fn nothing_goes_that_was_not_written_down() {
     let runs: Vec<PathBuf> = (0..3).map(|_| write_run(folder.path(), 200)).collect();
     // In the way of the new record.
     fs::create_dir(runs[0].join(".run.json.new")).expect("made");
-    let retained = look(&mut policy(folder.path(), at_most(1)));
+    let retained = checked(&mut policy(folder.path(), at_most(1)));
     assert_eq!(retained.removed.len(), 1, "the others have their turn");
     assert!(retained.warnings.iter().any(|words| words.contains("run.json")), "{:?}", retained.warnings);
     assert!(verified(&runs[0]).ok && verified(&runs[0]).removed.is_none() && tables(&runs[1]).is_empty());
@@ -212,7 +212,7 @@ fn a_missing_table_without_a_note_is_a_problem() {
     let runs: Vec<PathBuf> = (0..2).map(|_| write_run(folder.path(), 200)).collect();
     fs::remove_file(runs[1].join("hits.arrows")).expect("removed");
     fs::rename(runs[0].join("statistics.arrows"), folder.path().join("away")).expect("moved");
-    look(&mut policy(folder.path(), at_most(1)));
+    checked(&mut policy(folder.path(), at_most(1)));
     let [first, second] = [verified(&runs[0]), verified(&runs[1])];
     assert!(first.removed.is_some() && !first.ok, "statistics went before: {first:?}");
     assert!(first.problems.iter().all(|words| words.contains("statistics")), "{:?}", first.problems);
@@ -229,7 +229,7 @@ fn a_missing_table_without_a_note_is_a_problem() {
 /// A removal that is killed behind each of its steps.
 fn killed_anywhere(parent: &Path, run: &Path) {
     let before = copy_run(&RunDirectory::open(run).expect("a run"), &parent.join("before"));
-    look(&mut policy(parent, at_most(1)));
+    checked(&mut policy(parent, at_most(1)));
     assert!(tables(run).is_empty(), "it is removed");
     // Hits are the last to go.
     let mut order = tables(&before);
@@ -269,10 +269,10 @@ fn a_removal_goes_on_where_it_was_interrupted() {
     let run = write_run(folder.path(), 500);
     write_run(folder.path(), 200);
     let before = copy_run(&RunDirectory::open(&run).expect("a run"), &folder.path().join("before"));
-    look(&mut policy(folder.path(), at_most(1)));
+    checked(&mut policy(folder.path(), at_most(1)));
     let note = record_of(&run).removed.expect("written down");
     fs::copy(before.join("hits.arrows"), run.join("hits.arrows")).expect("copied");
-    let again = look(&mut policy(folder.path(), at_most(1)));
+    let again = checked(&mut policy(folder.path(), at_most(1)));
     assert_eq!(again.removed.len(), 1);
     assert!(tables(&run).is_empty() && record_of(&run).removed == Some(note), "it was written down before");
 }
@@ -287,7 +287,7 @@ fn a_failed_run_that_names_no_tables_goes_as_well() {
     record.write(&RunDirectory::open(&run).expect("a run")).expect("written");
     // No table, whatever its name says.
     fs::write(run.join("raw-list.arrows"), "a list").expect("written");
-    look(&mut policy(folder.path(), at_most(1)));
+    checked(&mut policy(folder.path(), at_most(1)));
     assert_eq!(tables(&run), ["raw-list.arrows"]);
     assert_eq!(record_of(&run).removed.expect("written down").rows_of(Table::Hits), 500, "they were counted");
 }
@@ -298,13 +298,13 @@ fn a_disk_with_too_little_left_is_freed_at_once() {
     let runs: Vec<PathBuf> = (0..4).map(|_| write_run(folder.path(), 200)).collect();
     let never = Retention { least_free_bytes: Some(u64::MAX / 2), ..Retention::default() };
     let mut old_runs = policy(folder.path(), never);
-    let retained = look(&mut old_runs);
+    let retained = checked(&mut old_runs);
     assert_eq!((retained.removed.len(), retained.warnings.len()), (3, 1));
-    assert!(!retained.is_out_of_room, "the run goes on");
+    assert!(!retained.is_out_of_space, "the run goes on");
     assert!(!tables(&runs[3]).is_empty());
     let free = RunDirectory::open(&runs[0]).expect("a run").bytes_left().expect("known");
     let enough = Retention { least_free_bytes: Some(free / 2), ..Retention::default() };
-    assert_eq!(look(&mut policy(folder.path(), enough)), Retained::default());
+    assert_eq!(checked(&mut policy(folder.path(), enough)), Retained::default());
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -344,7 +344,7 @@ proptest! {
         let total: u64 = runs.iter().map(|(.., size)| size).sum();
         let most_bytes = (total as f64 * share) as u64;
         let rules = Retention { most_bytes: Some(most_bytes), most_runs, least_free_bytes: None };
-        let retained = look(&mut policy(folder.path(), rules));
+        let retained = checked(&mut policy(folder.path(), rules));
         // A plain model of the rule.
         let (mut left_bytes, mut left_runs, mut expected) = (total, runs.len() as u64, BTreeSet::new());
         for (run, kind, size) in &runs[..runs.len() - 1] {

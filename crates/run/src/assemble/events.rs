@@ -28,7 +28,7 @@ use crate::pipeline::EventRecorder;
 use crate::plan::UnitPlan;
 use crate::plan::thread_names;
 use crate::slow_control::{BoardControl, lock};
-use crate::supervise::{BuildLook, EventSummary, TriggerCounts, TriggerState, busy_time};
+use crate::supervise::{BuildSample, EventSummary, TriggerCounts, TriggerState, busy_time};
 
 /// The time that emulated boards may take to send what they have answered, once triggers are stopped.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -66,10 +66,10 @@ pub(super) struct EventsTaken {
     emulated: Option<TriggeredTotals>,
     /// The time for which BUSY held back the trigger until it was stopped, nanoseconds.
     busy_ns: u64,
-    look: BuildLook,
+    sample: BuildSample,
     /// The counters of those that built the events that were recorded.
     builders: Vec<SourceId>,
-    /// The lists of ranges of units, and the epochs of the event managers that these have heard.
+    /// The lists of ranges of units, and the epochs of the event managers that these know.
     pub(super) ranges: Vec<TableSummary>,
     pub(super) managers: Vec<u64>,
 }
@@ -213,8 +213,8 @@ impl EventPath {
             close_sender_slots(site, self.events, &totals, &emulated);
             totals
         });
-        let look = self.gauges.latest();
-        EventsTaken { sinks, emulated, busy_ns: self.busy_ns, look, builders, ranges, managers }
+        let sample = self.gauges.latest();
+        EventsTaken { sinks, emulated, busy_ns: self.busy_ns, sample, builders, ranges, managers }
     }
 }
 
@@ -279,12 +279,12 @@ impl EventsTaken {
     /// Returns the outcome of one recorder of time slices of hits and of the builder before it.
     pub(super) fn of_slices(
         recorder: Option<EventRecorder>,
-        look: BuildLook,
+        sample: BuildSample,
         events: SourceId,
     ) -> EventsTaken {
         let sinks = recorder.map(|recorder| recorder.sink).into_iter().collect();
         let (ranges, managers) = Default::default();
-        EventsTaken { sinks, emulated: None, busy_ns: 0, look, builders: vec![events], ranges, managers }
+        EventsTaken { sinks, emulated: None, busy_ns: 0, sample, builders: vec![events], ranges, managers }
     }
 
     /// Returns the counts of the trigger, where it was emulated here.
@@ -305,14 +305,14 @@ impl EventsTaken {
         let of_boards = |role| snapshot.at(role).filter(|own| boards.contains(&own.source.0));
         let missing = of_boards(StageRole::SequenceNumbers);
         let unused = of_boards(StageRole::Work);
-        let look = &self.look;
+        let sample = &self.sample;
         let trigger = self.trigger();
-        let closed = thalweg_data::Closing::ALL.iter().zip(look.closed);
+        let closed = thalweg_data::Closing::ALL.iter().zip(sample.closed);
         EventSummary {
             triggers_offered: trigger.map(|trigger| trigger.offered),
             triggers_refused: trigger.map(|trigger| trigger.refused),
             events_built: built.total_output(Unit::Events),
-            events_partial: look.partial(),
+            events_partial: sample.partial(),
             events_dropped: built.total_lost_any(Unit::Events),
             triggers_unseen: snapshot.triggers_unseen(),
             events_recorded: site.source_table.events_recorded(&snapshot),
@@ -322,12 +322,12 @@ impl EventsTaken {
                 .sum(),
             fragments_lost: unused.map(|slot| slot.counters.total_lost_any(Unit::Fragments)).sum(),
             closed: closed.filter(|(_, count)| *count > 0).map(|(why, count)| (why.word(), count)).collect(),
-            median_event_bytes: look.median_event_bytes,
-            median_build_us: look.median_build_ns as f64 / 1e3,
-            p99_build_us: look.p99_build_ns as f64 / 1e3,
+            median_event_bytes: sample.median_event_bytes,
+            median_build_us: sample.median_build_ns as f64 / 1e3,
+            p99_build_us: sample.p99_build_ns as f64 / 1e3,
             dead_time_fraction: trigger
                 .and_then(|trigger| TriggerState::of(trigger, trigger).dead_time_fraction),
-            busy_time: busy_time(trigger, Some(look), elapsed_seconds),
+            busy_time: busy_time(trigger, Some(sample), elapsed_seconds),
             emulation: self.emulated.as_ref().map(|totals| {
                 serde_json::json!({
                     "busy_ms": totals.busy_ns as f64 / 1e6,

@@ -76,13 +76,13 @@ pub fn run_planned(
     watch: &mut Watch<'_>,
 ) -> Result<Summary, RunError> {
     configuration.check_end(&end)?;
-    let (configuration, told) = boards::ask(configuration)?;
+    let (configuration, board_reports) = boards::ask(configuration)?;
     // The boards' reports change what the run needs, such as the number of channels.
     let plan = if configuration.asks_boards() { Plan::of(&configuration)? } else { plan };
     let (configuration, Plan { source_table, placement, topology, .. }) = (&configuration, plan);
     placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
     let planned = Planned { source_table, placement, topology };
-    take_data(configuration, (&Origin::Configured, &told), planned, end, watch)
+    take_data(configuration, (&Origin::Configured, &board_reports), planned, end, watch)
 }
 
 /// Runs a raw recording again through the same path, into a new run in `parent`.
@@ -94,7 +94,7 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
     let recorded = directory.path();
     let record = RunRecord::read(&directory.run_record())?;
     let mut configuration = boards::recorded(&recorded.join("run.json"), &record)?;
-    let told = boards::told(&record);
+    let board_reports = boards::reports_of(&record);
     configuration.record.directory = parent.to_owned();
     configuration.record.tables.retain(|table| *table != Table::Raw);
     configuration.run.title = format!("replay of {}", record.title);
@@ -114,7 +114,7 @@ pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<S
         topology: plan::of_recording(&configuration)?,
     };
     let origin = Origin::Recorded(recorded.to_owned());
-    take_data(&configuration, (&origin, &told), planned, EndWhen::default(), watch)
+    take_data(&configuration, (&origin, &board_reports), planned, EndWhen::default(), watch)
 }
 
 /// A run with its plan.
@@ -273,8 +273,8 @@ impl Files {
         }
     }
 
-    /// Notes the event managers that were heard.
-    fn heard(&mut self, managers: &[u64]) {
+    /// Notes the event managers that reached a unit here.
+    fn note_managers(&mut self, managers: &[u64]) {
         if let Some(identity) = &mut self.record.identity {
             identity.add_managers(managers.iter().copied());
         }
@@ -322,7 +322,7 @@ impl Files {
         }
     }
 
-    /// Writes how the run ended. What cannot be written is a failure of the run, which its summary tells whatever happens.
+    /// Writes how the run ended. What cannot be written is a failure of the run, which its summary reports in any case.
     fn close(
         &mut self,
         summary: &mut Summary,
@@ -382,7 +382,7 @@ fn channels_of(configuration: &Configuration) -> BTreeMap<String, ChannelsRecord
 
 fn take_data(
     configuration: &Configuration,
-    (origin, told): (&Origin, &BoardReports),
+    (origin, board_reports): (&Origin, &BoardReports),
     planned: Planned,
     end: EndWhen,
     watch: &mut Watch<'_>,
@@ -404,8 +404,10 @@ fn take_data(
         channels: channels_of(configuration),
         ..RunRecord::start(&directory, title, &configuration.text, &planned.source_table.names)
     };
-    if !told.is_empty() {
-        record.details.insert(boards::DETAIL.to_owned(), serde_json::to_value(told).unwrap_or_default());
+    if !board_reports.is_empty() {
+        record
+            .details
+            .insert(boards::DETAIL.to_owned(), serde_json::to_value(board_reports).unwrap_or_default());
     }
     record.write(&directory)?;
     let mut files = Files { directory, record, has_begun: false };
@@ -484,7 +486,7 @@ fn take_data_into(
         observed: watch.handle.observed().cloned(),
         host_counters: LossCounters::read(&HostFiles::of_host()).since(&host_before),
     };
-    files.heard(taken.managers());
+    files.note_managers(taken.managers());
     files.note_controls(&values);
     let series = slow_control.and_then(|slow_control| slow_control.finish(&signals));
     let listed = loss_list.finish(&ended.snapshot, &signals);
@@ -496,7 +498,7 @@ fn take_data_into(
         &ended.snapshot,
         watch.handle.observed(),
     );
-    watched.tell_last(&summary, end, taken.trigger());
+    watched.publish_last(&summary, end, taken.trigger());
     Ok(summary)
 }
 

@@ -158,7 +158,7 @@ impl Taken {
         self.events.as_ref()?.trigger()
     }
 
-    /// The epochs of the event managers that units of this process have heard.
+    /// The epochs of the event managers that units of this process know.
     pub(super) fn managers(&self) -> &[u64] {
         self.events.as_ref().map_or(&[], |events| &events.managers)
     }

@@ -29,7 +29,7 @@ use crate::plan::capacity::{GATE_BLOCKS, UNIT_BLOCK_BYTES};
 use crate::plan::thread_names;
 use crate::plan::{Readout, TRIGGER, UnitPlan, gate, has_emulated, shared_key};
 use crate::units::{
-    BuilderWork, FirstWord, GateWork, HeardManager, ManagerWork, Managers, RangeNotes, ReadoutWork,
+    BuilderWork, FirstWord, GateWork, KnownManager, ManagerWork, Managers, RangeNotes, ReadoutWork,
     UnitEndpoint, UnitHost, identity, recall, run_number,
 };
 
@@ -37,7 +37,7 @@ use crate::units::{
 /// any more. A unit that still makes progress is waited for, however slow its machine.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// Between two looks at the ledger while units are waited for.
-const LOOK_STEP: Duration = Duration::from_millis(100);
+const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 /// The silence of the event manager after which triggers are held back, nanoseconds.
 const GATE_SILENCE_NS: u64 = 2_000_000_000;
 
@@ -50,7 +50,7 @@ pub(super) struct UnitThreads {
     slots: Vec<SourceId>,
     /// The fate of each range at each unit.
     ranges: RangeKeeper,
-    /// The event managers that were heard here.
+    /// The event managers that units of this process know.
     managers: Arc<Managers>,
     /// Set when the event manager allows triggers for the first time; `None` where this process does not control the trigger.
     pub(super) may_begin: Option<Arc<AtomicBool>>,
@@ -65,7 +65,7 @@ pub(super) struct UnitsTaken {
     pub(super) slots: Vec<SourceId>,
     /// The lists of ranges.
     pub(super) ranges: Vec<TableSummary>,
-    /// The epochs of the event managers that were heard.
+    /// The epochs of the event managers that units know.
     pub(super) managers: Vec<u64>,
 }
 
@@ -90,21 +90,21 @@ struct Starting<'s> {
 struct Progress<'l> {
     ledger: &'l Ledger,
     snapshot: LedgerSnapshot,
-    looked: Instant,
+    sampled: Instant,
     last: Instant,
 }
 
 impl Progress<'_> {
     fn of(ledger: &Ledger) -> Progress<'_> {
         let now = Instant::now();
-        Progress { ledger, snapshot: ledger.snapshot(), looked: now, last: now }
+        Progress { ledger, snapshot: ledger.snapshot(), sampled: now, last: now }
     }
 
     /// Returns the time since the last new entry.
-    fn look(&mut self) -> Duration {
+    fn sample(&mut self) -> Duration {
         let now = Instant::now();
-        if now - self.looked >= LOOK_STEP {
-            self.looked = now;
+        if now - self.sampled >= SAMPLE_EVERY {
+            self.sampled = now;
             let snapshot = self.ledger.snapshot();
             if snapshot != self.snapshot {
                 (self.snapshot, self.last) = (snapshot, now);
@@ -148,7 +148,7 @@ impl UnitThreads {
             (0..plan.builders.len()).filter(|number| here(&plan.builders[*number])).collect();
         site.signals.expect_units(readouts.len(), builders.len());
         if here(&plan.manager) {
-            units.others.push(starting.manager(HeardManager::new(units.managers.clone()))?);
+            units.others.push(starting.manager(KnownManager::new(units.managers.clone()))?);
         }
         for number in builders {
             units.slots.push(site.source_table.unit(&plan.builders[number].name));
@@ -184,7 +184,7 @@ impl UnitThreads {
             let readouts = self.readouts.iter().any(|thread| !thread.is_finished());
             readouts || self.builders.iter().any(|builder| !builder.unit.is_finished())
         };
-        while left() && progress.look() < END_LIMIT {
+        while left() && progress.sample() < END_LIMIT {
             // A disk takes the time that it takes.
             if self.builders.iter().any(|builder| builder.filed.is_waited_for()) {
                 progress.last = Instant::now();
@@ -268,13 +268,13 @@ impl Starting<'_> {
         (Address::Manager, self.plan.manager.url())
     }
 
-    fn manager(&self, heard: HeardManager) -> Result<JoinHandle<()>, RunError> {
+    fn manager(&self, known: KnownManager) -> Result<JoinHandle<()>, RunError> {
         let (site, unit) = (self.site, &self.plan.manager);
         let endpoint = UnitEndpoint::open(Some(&unit.url()), &[], &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;
         let machine =
             EventManager::new(self.run, site.started_ns, &self.plan.layout, rules, site.clock.mark());
-        let work = ManagerWork { unit: machine, heard };
+        let work = ManagerWork { unit: machine, known };
         let host = UnitHost::new(&unit.name, work, endpoint, self.plan.clone(), site.clock)?;
         site.spawn(&unit.name, move |signals| drop(host.run(signals)))
     }

@@ -25,7 +25,7 @@ use thalweg_transport::peer::{self, Listener, Peer, Sent};
 use crate::config::{UnitKind, UnitSettings};
 use crate::pipeline::Signals;
 use crate::plan::{Readout, UnitPlan};
-use crate::units::{HeardManager, ManagerWork, UnitEndpoint, UnitHost, Work};
+use crate::units::{KnownManager, ManagerWork, UnitEndpoint, UnitHost, Work};
 
 const RUN: u32 = 1;
 /// Blocks of what builder units receive.
@@ -234,7 +234,7 @@ impl Node {
                 0 => {
                     let endpoint = open(Some(role.manager.as_str()), &[], &peers("evm", WORDS_BYTES)?)?;
                     let unit = EventManager::new(RUN, 1, &plan.layout, &settings, clock.mark());
-                    let work = ManagerWork { unit, heard: HeardManager::new(Arc::default()) };
+                    let work = ManagerWork { unit, known: KnownManager::new(Arc::default()) };
                     let manager = host_of("evm", work, endpoint, plan, clock)?;
                     host.rest_with(&manager)?;
                     Some(Box::new(manager))

@@ -150,9 +150,9 @@ impl Configuration {
         self.file.parent().unwrap_or(Path::new("")).join(file)
     }
 
-    /// The same for a run beside which a unattended operation makes room: on a full disk it waits, and is ended
+    /// The same for a run beside which unattended operation removes old runs: on a full disk it waits, and is ended
     /// from there where `on_full` says so.
-    pub fn with_room_made(mut self) -> Configuration {
+    pub fn with_old_runs_removed(mut self) -> Configuration {
         if self.record.retention.is_some() {
             self.record.on_full = thalweg_record::OnFull::Pause;
         }

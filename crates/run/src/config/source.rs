@@ -79,11 +79,11 @@ impl SourceSettings {
     /// flipped on the way it cannot, because flipped bits may turn one hit into another.
     pub(crate) fn asks_sender(&self) -> bool {
         let flips = self.head.faults.as_ref().is_some_and(|faults| faults.bit_flip > 0.0);
-        let tells = match &self.format {
+        let reports = match &self.format {
             FormatSettings::Hits(format) => format.wire_units(false, true).contains(&Unit::Hits),
             FormatSettings::Triggered(_) => true,
         };
-        self.is_emulated() && tells && !flips
+        self.is_emulated() && reports && !flips
     }
 
     /// Returns true if its boards are emulated in this process.

@@ -5,36 +5,36 @@ use std::sync::Mutex;
 use thalweg_build::unit::BuilderUnit;
 use thalweg_build::{Builder, Histogram};
 use thalweg_data::Events;
-use thalweg_monitor::state::BuildLook;
+use thalweg_monitor::state::BuildSample;
 
 use super::missed::MissedTriggers;
 
 /// Written by the building thread now and then, read by anyone.
 #[derive(Debug, Default)]
 pub(crate) struct BuildGauges {
-    look: Mutex<BuildLook>,
+    sample: Mutex<BuildSample>,
     missed: MissedTriggers,
 }
 
 impl BuildGauges {
     /// Counts a batch that was passed on.
     pub(crate) fn passed_on(&self, events: &Events) {
-        let mut look = self.lock();
+        let mut sample = self.lock();
         for event in &events.events {
-            look.closed[event.closing as usize] += 1;
-            let (lowest, highest) = look.numbers.unwrap_or((event.trigger, event.trigger));
-            look.numbers = Some((lowest.min(event.trigger), highest.max(event.trigger)));
+            sample.closed[event.closing as usize] += 1;
+            let (lowest, highest) = sample.numbers.unwrap_or((event.trigger, event.trigger));
+            sample.numbers = Some((lowest.min(event.trigger), highest.max(event.trigger)));
         }
     }
 
-    /// Takes a look at the builder.
-    pub(crate) fn look(&self, builder: &Builder, busy: bool, busy_share: Option<f64>, ring_fill: f64) {
+    /// Takes a sample of the builder.
+    pub(crate) fn set_builder(&self, builder: &Builder, busy: bool, busy_share: Option<f64>, ring_fill: f64) {
         let standing = builder.standing();
         let bins = |histogram: &Histogram| histogram.filled().collect();
-        let mut look = self.lock();
-        *look = BuildLook {
-            closed: look.closed,
-            numbers: look.numbers,
+        let mut sample = self.lock();
+        *sample = BuildSample {
+            closed: sample.closed,
+            numbers: sample.numbers,
             open_events: standing.open_events,
             span: standing.span,
             held_bytes: standing.held_bytes,
@@ -54,14 +54,15 @@ impl BuildGauges {
         self.lock().busy_share = Some(busy_share);
     }
 
-    /// Takes a look at a builder unit; of several, the last one that looks is seen.
-    pub(crate) fn look_at(&self, unit: &BuilderUnit, event_bytes: &Histogram, build_ns: &Histogram) {
-        let mut look = self.lock();
-        look.held_bytes = unit.held_bytes();
-        look.busy = unit.is_busy();
-        (look.median_event_bytes, look.median_build_ns) = (event_bytes.quantile(0.5), build_ns.quantile(0.5));
-        look.p99_build_ns = build_ns.quantile(0.99);
-        (look.event_bytes, look.build_ns) = (event_bytes.filled().collect(), build_ns.filled().collect());
+    /// Takes a sample of a builder unit; of several, the last one is seen.
+    pub(crate) fn set_unit(&self, unit: &BuilderUnit, event_bytes: &Histogram, build_ns: &Histogram) {
+        let mut sample = self.lock();
+        sample.held_bytes = unit.held_bytes();
+        sample.busy = unit.is_busy();
+        (sample.median_event_bytes, sample.median_build_ns) =
+            (event_bytes.quantile(0.5), build_ns.quantile(0.5));
+        sample.p99_build_ns = build_ns.quantile(0.99);
+        (sample.event_bytes, sample.build_ns) = (event_bytes.filled().collect(), build_ns.filled().collect());
     }
 
     /// Returns the triggers that boards have missed.
@@ -69,12 +70,12 @@ impl BuildGauges {
         &self.missed
     }
 
-    /// The latest look.
-    pub(crate) fn latest(&self) -> BuildLook {
+    /// The latest sample.
+    pub(crate) fn latest(&self) -> BuildSample {
         self.lock().clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BuildLook> {
-        self.look.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, BuildSample> {
+        self.sample.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -21,7 +21,7 @@ use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber, Unit};
 use thalweg_readout::group::{Inputs, LinkId, Turn};
 use thalweg_readout::host::triggered::AcceptedNumbers;
 
-use super::busy_share::BusyShare;
+use super::busy_fraction::BusyFraction;
 use super::decode_workers::wait_for_empty;
 use super::drain::Drain;
 use super::event_outlet::EventOutlet;
@@ -102,7 +102,7 @@ pub(crate) struct Building {
     /// The counters of the events themselves.
     events_ledger: Ledgered,
     outlet: EventOutlet,
-    busy: BusyShare,
+    busy: BusyFraction,
     gauges: Arc<BuildGauges>,
     /// The gauges by link.
     link_gauges: Vec<Arc<Gauges>>,
@@ -115,7 +115,7 @@ pub(crate) struct Building {
     /// The recorder was asked to write everything, and nothing has come since.
     wrote_all: bool,
     /// In a run that is being stopped, the mark at which each link gave something last, and since when links wait for blocks.
-    heard: Vec<Mark>,
+    last_received: Vec<Mark>,
     held_up_since: Option<Mark>,
     /// Events go to a readout unit in place of a recorder.
     to_readout_unit: bool,
@@ -186,7 +186,7 @@ impl Building {
             feed,
             events_ledger,
             outlet: EventOutlet::new(outlet, gauges.clone()),
-            busy: BusyShare::new(busy),
+            busy: BusyFraction::new(busy),
             gauges,
             link_gauges,
             refused,
@@ -195,7 +195,7 @@ impl Building {
             latest: Mark(0),
             snapshot_sent: 0,
             wrote_all: false,
-            heard: Vec::new(),
+            last_received: Vec::new(),
             held_up_since: None,
             to_readout_unit,
             accepted,
@@ -217,10 +217,10 @@ impl ReadoutWork for Building {
     #[inline]
     fn take(&mut self, link: LinkId, received: &Frames, signals: &Signals) {
         // Empty before the stop.
-        if let Some(heard) = self.heard.get_mut(link.index())
+        if let Some(last) = self.last_received.get_mut(link.index())
             && !received.slices.is_empty()
         {
-            *heard = received.header.mark;
+            *last = received.header.mark;
         }
         self.feed.take(link, received, signals);
     }
@@ -412,14 +412,18 @@ impl Readout<Building> {
         }
         self.work.events_ledger.publish(self.work.feed.builder.events_counters());
         let fill = self.work.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
-        self.work.gauges.look(
+        self.work.gauges.set_builder(
             &self.work.feed.builder,
             self.work.busy.is_raised(),
-            Some(self.work.busy.share(mark)),
+            Some(self.work.busy.fraction(mark)),
             fill,
         );
         let Feed { links, builder, .. } = &self.work.feed;
-        self.work.refused.look((&*self.inputs, links), (builder, &self.work.events_ledger), &self.work.names);
+        self.work.refused.collect(
+            (&*self.inputs, links),
+            (builder, &self.work.events_ledger),
+            &self.work.names,
+        );
     }
 
     /// Publishes the kernel's drop counters, link by link.
@@ -472,7 +476,7 @@ impl Feed {
             self.raw_lost |= !self.send_raw(link, frames, signals);
         }
         if let Some(leader) = &mut self.leader {
-            leader.look(&self.framed);
+            leader.follow(&self.framed);
         }
         let end = frames.header.end;
         let mut framed = std::mem::take(&mut self.framed);

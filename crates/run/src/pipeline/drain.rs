@@ -83,7 +83,7 @@ impl<C: Fn() -> Instant> Drain<C> {
     }
 
     /// Something came over a link. Before the stop it costs nothing.
-    pub(super) fn heard(&mut self, link: usize, bytes: impl FnOnce() -> u64) {
+    pub(super) fn received(&mut self, link: usize, bytes: impl FnOnce() -> u64) {
         if self.since.is_some() {
             let bytes = bytes();
             self.silent = Duration::ZERO;
@@ -263,7 +263,7 @@ mod tests {
         drain.idle();
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "listened to once");
         drain.listen(TURN_WAIT);
-        drain.heard(0, || 1000);
+        drain.received(0, || 1000);
         assert_eq!(drain.state(&Waiting([0]), &signals), Drained::Yes, "and taken");
     }
 
@@ -275,10 +275,10 @@ mod tests {
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No);
         for _ in 0..4 {
             clock.pass(SILENCE / 2);
-            drain.heard(0, || 200);
+            drain.received(0, || 200);
             assert_eq!(drain.state(&Waiting([1_000_000]), &signals), Drained::No, "asked once");
         }
-        drain.heard(0, || 200);
+        drain.received(0, || 200);
         assert_eq!(drain.state(&Waiting([1_000_000]), &signals), Drained::Yes);
     }
 
@@ -293,7 +293,7 @@ mod tests {
             clock.pass(STALLED - SILENCE);
             match turn % 2 {
                 0 => signals.note_written(),
-                _ => drain.heard(0, || 1),
+                _ => drain.received(0, || 1),
             }
             assert_eq!(drain.state(&Waiting([1 << 40]), &signals), Drained::No, "turn {turn}");
         }
@@ -318,10 +318,10 @@ mod tests {
         let mut drain = clock.drain(2);
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1000, 500]), &signals), Drained::No);
-        drain.heard(0, || 5000);
+        drain.received(0, || 5000);
         assert_eq!(drain.state(&Waiting([700, 500]), &signals), Drained::No, "500 bytes of the second wait");
         // The system had counted more than their bytes.
-        drain.heard(1, || 400);
+        drain.received(1, || 400);
         assert_eq!(drain.state(&Waiting([700, 0]), &signals), Drained::Yes);
     }
 }

@@ -23,8 +23,8 @@ impl Leader {
         Leader { source, follower, triggers: Vec::new(), ring: Some(ring), missed: 0 }
     }
 
-    /// Passes on what fragments of the leader tell; others are left.
-    pub(crate) fn look(&mut self, fragments: &Fragments) {
+    /// Passes on the triggers of the leader's fragments; others are left.
+    pub(crate) fn follow(&mut self, fragments: &Fragments) {
         let Some(ring) = &mut self.ring else { return };
         self.triggers.clear();
         self.follower.follow(fragments, &mut self.triggers);

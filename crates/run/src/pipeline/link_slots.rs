@@ -79,25 +79,25 @@ impl LinkSlots {
         &self,
         link: LinkId,
         (inputs, cutter, builder): (&dyn Inputs<Fragments>, Option<&FragmentCutter>, &Builder),
-        mut tell: impl FnMut(&Ledgered, &Counters),
+        mut publish: impl FnMut(&Ledgered, &Counters),
     ) {
         let framing = inputs.framing(link);
-        tell(&self.receive, &inputs.receive_counters(link));
-        tell(&self.unpack, framing.counters());
+        publish(&self.receive, &inputs.receive_counters(link));
+        publish(&self.unpack, framing.counters());
         for (index, board) in self.boards.iter().enumerate() {
             if let (Some(slot), Some(counters)) = (&board.unpack, framing.board_counters().get(index)) {
-                tell(slot, counters);
+                publish(slot, counters);
             }
             let timeline = cutter.and_then(|cutter| cutter.timelines().get(index));
             if let (Some(slot), Some(timeline)) = (&board.slices, timeline) {
-                tell(slot, timeline.counters());
+                publish(slot, timeline.counters());
             }
             let mut wire = builder.wire_counters(board.source).clone();
             if let Some(sent) = framing.wire_counters().get(index) {
                 wire.add_all(sent);
             }
-            tell(&board.wire, &wire);
-            tell(&board.build, builder.counters(board.source));
+            publish(&board.wire, &wire);
+            publish(&board.build, builder.counters(board.source));
         }
     }
 }

@@ -15,7 +15,7 @@
 
 mod added;
 mod building;
-mod busy_share;
+mod busy_fraction;
 mod decode_workers;
 mod decoding;
 mod drain;
@@ -42,7 +42,7 @@ use thalweg_data::{CounterSlot, Counters, SnapshotNumber, Stage};
 
 pub(crate) use added::AddedStages;
 pub(crate) use building::{Building, BuildingParts};
-pub(crate) use busy_share::BusyShare;
+pub(crate) use busy_fraction::BusyFraction;
 pub(crate) use decode_workers::decode_stage;
 pub(crate) use decoding::{Decoding, HitLink, ReaderSlots};
 pub(crate) use event_outlet::EventOutlet;
@@ -92,7 +92,7 @@ pub(crate) struct Signals {
     /// One bit for each recording that waits.
     paused: AtomicU32,
     /// True if no disk space will be made available.
-    out_of_room: AtomicBool,
+    out_of_space: AtomicBool,
     on_hold: AtomicBool,
     /// Batches that were written, of whatever: while it grows, what waits before it will be taken.
     written: AtomicU64,
@@ -140,14 +140,14 @@ impl Signals {
     }
 
     /// The disk is full and stays so: the run ends for this reason.
-    pub(crate) fn end_without_room(&self, message: String) {
-        if !self.out_of_room.swap(true, Ordering::AcqRel) {
+    pub(crate) fn end_without_space(&self, message: String) {
+        if !self.out_of_space.swap(true, Ordering::AcqRel) {
             self.fail(message);
         }
     }
 
-    fn is_out_of_room(&self) -> bool {
-        self.out_of_room.load(Ordering::Acquire)
+    fn is_out_of_space(&self) -> bool {
+        self.out_of_space.load(Ordering::Acquire)
     }
 
     /// A recording has taken another batch.
@@ -249,8 +249,8 @@ impl Signals {
 /// Waits for a thread; a panic is a failure of the run, reported by the thread's name.
 pub(crate) fn joined<R>(thread: JoinHandle<R>, signals: &Signals) -> Option<R> {
     let name = thread.thread().name().unwrap_or("unnamed").to_owned();
-    let told = |_| signals.fail(format!("the thread \"{name}\" panicked: a defect, please report it"));
-    thread.join().map_err(told).ok()
+    let failed = |_| signals.fail(format!("the thread \"{name}\" panicked: a defect, please report it"));
+    thread.join().map_err(failed).ok()
 }
 
 /// A counter slot with the moment of its last publication: counts are made visible between batches, and often enough

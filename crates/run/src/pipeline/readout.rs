@@ -95,7 +95,7 @@ impl<W: ReadoutWork> Take<W::Output> for Taking<'_, W> {
     fn take(&mut self, link: LinkId, received: &Frames) {
         if !received.slices.is_empty() {
             self.is_idle = false;
-            self.drain.heard(link.index(), || received.byte_count());
+            self.drain.received(link.index(), || received.byte_count());
         }
         self.work.take(link, received, self.signals);
     }

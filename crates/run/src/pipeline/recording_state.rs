@@ -60,7 +60,7 @@ impl RecordingState {
     }
 
     /// The run has ended, and `sink` is closed. What a full disk has no room for is tried again first, by `complete`, while somebody may
-    /// make some; what `finish` cannot write is lost, and told.
+    /// make some; what `finish` cannot write is lost, and reported.
     pub(crate) fn close<S>(
         &mut self,
         sink: &mut S,
@@ -72,7 +72,7 @@ impl RecordingState {
         let may_wait = self.on_full == OnFull::Pause;
         while may_wait
             && matches!(complete(sink), Err(SinkError::Full { .. }))
-            && !signals.is_out_of_room()
+            && !signals.is_out_of_space()
             && Instant::now() < until
         {
             self.wait(true, signals);

@@ -27,7 +27,7 @@ impl RefusedOutlet {
     }
 
     /// Shows what was kept, if there is more of it than the last time.
-    pub(super) fn look(
+    pub(super) fn collect(
         &mut self,
         (inputs, links): (&dyn Inputs<Fragments>, &[LinkSlots]),
         (builder, events_ledger): (&Builder, &Ledgered),

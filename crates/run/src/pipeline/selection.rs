@@ -18,7 +18,7 @@ use crate::observed::{CutReport, Observed};
 use crate::plan::capacity::OUTPUT_HITS;
 
 /// The interval at which the process thread gets the time if there are no hits.
-const TELL_EVERY_NS: u64 = 10_000_000;
+const FORWARD_EVERY_NS: u64 = 10_000_000;
 
 /// The selection of hits on the order thread, in addition to ordering and recording them.
 pub(crate) struct Selection {
@@ -30,7 +30,7 @@ pub(crate) struct Selection {
     observed: Observed,
     outlet: Upstream<Selected>,
     reported_ns: u64,
-    told_ns: u64,
+    forwarded_ns: u64,
 }
 
 impl Selection {
@@ -42,7 +42,8 @@ impl Selection {
         batches: usize,
     ) -> (Selection, Downstream<Selected>) {
         let (outlet, inlet) = circuit(batches, || Selected::with_capacity(OUTPUT_HITS));
-        let selection = Selection { map, aligner, cuts, slots, observed, outlet, reported_ns: 0, told_ns: 0 };
+        let selection =
+            Selection { map, aligner, cuts, slots, observed, outlet, reported_ns: 0, forwarded_ns: 0 };
         (selection, inlet)
     }
 
@@ -81,10 +82,11 @@ impl Selection {
         let header = batch.hits.header;
         if let Some(number) = header.snapshot {
             self.snapshot(header.source, number);
-        } else if batch.hits.is_empty() && header.mark.0.saturating_sub(self.told_ns) < TELL_EVERY_NS {
+        } else if batch.hits.is_empty() && header.mark.0.saturating_sub(self.forwarded_ns) < FORWARD_EVERY_NS
+        {
             return batch.clear();
         }
-        self.told_ns = header.mark.0;
+        self.forwarded_ns = header.mark.0;
         if !self.outlet.exchange(batch) {
             batch.clear();
         }

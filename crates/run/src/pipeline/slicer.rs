@@ -19,7 +19,7 @@ use crate::gauges::BuildGauges;
 use crate::plan::capacity::EVENT_BATCHES;
 
 /// The interval at which the figures of building are brought up to date.
-const LOOK_EVERY_NS: u64 = 50_000_000;
+const SAMPLE_EVERY_NS: u64 = 50_000_000;
 /// The time that the recorder may take to give blocks back.
 const BLOCK_WAIT: Duration = Duration::from_secs(2);
 
@@ -45,8 +45,8 @@ pub(crate) struct Slicer {
     gauges: Arc<BuildGauges>,
     /// The latest snapshot that has passed, by source.
     passed: Vec<SnapshotNumber>,
-    told: SnapshotNumber,
-    looked: Mark,
+    reported: SnapshotNumber,
+    sampled: Mark,
     latest: Mark,
     /// True if no thread records any more.
     abandoned: bool,
@@ -67,8 +67,8 @@ impl Slicer {
             outlet,
             events,
             gauges,
-            told: 0,
-            looked: Mark(0),
+            reported: 0,
+            sampled: Mark(0),
             latest: Mark(0),
             abandoned: false,
         }
@@ -114,7 +114,7 @@ impl Slicer {
             source.build.publish(self.builder.counters(self.id(index)));
         }
         self.events.publish(self.builder.events_counters());
-        self.look();
+        self.sample();
     }
 
     fn end_source(&mut self, index: usize, signals: &Signals) {
@@ -184,7 +184,7 @@ impl Slicer {
             Some(number) => {
                 source.slices.snapshot(number, source.cutter.timeline().counters());
                 self.passed[index] = self.passed[index].max(number);
-                self.tell_snapshot(signals);
+                self.report_snapshot(signals);
             }
             None => {
                 source.slices.publish_at(self.latest.0, source.cutter.timeline().counters());
@@ -193,19 +193,19 @@ impl Slicer {
                 self.events.publish_at(self.latest.0, self.builder.events_counters());
             }
         }
-        if self.latest.since_ns(self.looked) >= LOOK_EVERY_NS {
-            self.looked = self.latest;
-            self.look();
+        if self.latest.since_ns(self.sampled) >= SAMPLE_EVERY_NS {
+            self.sampled = self.latest;
+            self.sample();
         }
     }
 
     /// Building has one set of slots: they are of a number when it has passed all sources.
-    fn tell_snapshot(&mut self, signals: &Signals) {
+    fn report_snapshot(&mut self, signals: &Signals) {
         let number = self.passed.iter().copied().min().unwrap_or(0);
-        if number <= self.told || number == SnapshotNumber::MAX {
+        if number <= self.reported || number == SnapshotNumber::MAX {
             return;
         }
-        self.told = number;
+        self.reported = number;
         for (index, source) in self.sources.iter().enumerate() {
             source.wire.snapshot(number, self.builder.wire_counters(self.id(index)));
             source.build.snapshot(number, self.builder.counters(self.id(index)));
@@ -214,8 +214,8 @@ impl Slicer {
         self.outlet.pass_on(self.latest, Some(number), false, &mut || {}, signals);
     }
 
-    fn look(&self) {
+    fn sample(&self) {
         let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
-        self.gauges.look(&self.builder, self.builder.is_busy(), None, fill);
+        self.gauges.set_builder(&self.builder, self.builder.is_busy(), None, fill);
     }
 }

@@ -134,9 +134,9 @@ impl UnitPlan {
 /// first node reports BUSY, so that no two contradict each other. `None` where there is no trigger to report to.
 pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<usize> {
     let busy = &configuration.busy;
-    let tells = busy.udp.is_some() || busy.http.is_some() || busy.register.is_some();
+    let reports = busy.udp.is_some() || busy.http.is_some() || busy.register.is_some();
     let emulated = readouts.iter().position(|readout| is_emulated(readout, configuration));
-    emulated.or(tells.then_some(0))
+    emulated.or(reports.then_some(0))
 }
 
 /// Returns true if this process drives BUSY: it is alone, or the node that [`gate`] names.

@@ -156,7 +156,7 @@ fn ring_fill(state: &LiveState, place: &FlowPlace) -> Option<f64> {
             of_hits.map(|source| source.ring_fill).reduce(f64::max)
         }
         FlowPath::Events if place.made.contains(&Unit::Events) => {
-            state.events.as_ref().map(|events| events.look.ring_fill)
+            state.events.as_ref().map(|events| events.sample.ring_fill)
         }
         _ => None,
     }
@@ -280,17 +280,17 @@ keep = "multiplicity > 2"
         let state = mixed();
         let lines = lines(&state);
         let wire = |path| lines.iter().find(|line| line.path == path && line.stage == Stage::Wire);
-        let told = |path| {
+        let losses = |path| {
             let lost = &wire(path).expect("drawn").lost_in;
             lost.iter().map(|lost| (lost.unit, lost.count, lost.share)).collect::<Vec<_>>()
         };
         assert_eq!(
-            told(FlowPath::Hits),
+            losses(FlowPath::Hits),
             [(Unit::Frames, 40, Some(0.02))],
             "datagrams and frames are one loss"
         );
         assert_eq!(
-            told(FlowPath::Events),
+            losses(FlowPath::Events),
             [(Unit::Fragments, 3, Some(0.01))],
             "what was refused is lost there"
         );

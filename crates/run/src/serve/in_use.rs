@@ -90,7 +90,7 @@ impl InUse {
     }
 
     /// The configuration as the page shows it, with the state of its file.
-    pub fn told(&self) -> Value {
+    pub fn as_json(&self) -> Value {
         let limits = self.configuration.run.end();
         let (changed, waiting, error) = match self.file_now() {
             FileNow::Same => (false, self.waiting.clone(), None),

@@ -12,7 +12,7 @@ use crate::supervise::LiveState;
 /// The system screen's object.
 ///
 /// `at_start` are the counters of the host when the run started.
-pub(super) fn look(
+pub(super) fn sample(
     state: &LiveState,
     plan: &Value,
     configuration: &Configuration,

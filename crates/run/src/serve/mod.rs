@@ -111,7 +111,7 @@ impl Served {
             return Ok(());
         }
         if let Some(new) = self.in_use().read_again()? {
-            run_control.configure(new.configuration.clone().with_room_made());
+            run_control.configure(new.configuration.clone().with_old_runs_removed());
             *self.in_use.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         }
         Ok(())
@@ -345,12 +345,12 @@ impl Experiment for Served {
     }
 
     fn configuration(&self) -> Value {
-        self.in_use().told()
+        self.in_use().as_json()
     }
 
     fn system(&self) -> Value {
         let state = self.handle().state();
         let in_use = self.in_use();
-        machine::look(&state, &in_use.plan, &in_use.configuration, &self.host_at_start(state.run.number).1)
+        machine::sample(&state, &in_use.plan, &in_use.configuration, &self.host_at_start(state.run.number).1)
     }
 }

@@ -13,31 +13,31 @@ use thalweg_record::{OldRuns, OnFull, Settings};
 use crate::supervise::RunHandle;
 
 /// The policy on old runs, with the runs that it removes.
-pub(super) struct RoomMaker {
+pub(super) struct OldRunRemover {
     old_runs: OldRuns,
     on_full: OnFull,
     /// Errors that were reported: each is reported once.
-    told: BTreeSet<String>,
+    reported: BTreeSet<String>,
 }
 
 /// The most different errors that are reported.
-const MOST_TOLD: usize = 16;
+const MOST_REPORTED: usize = 16;
 
-impl RoomMaker {
+impl OldRunRemover {
     /// Makes what the settings ask for; `None` where old runs stay.
-    pub(super) fn new(settings: &Settings) -> Option<RoomMaker> {
+    pub(super) fn new(settings: &Settings) -> Option<OldRunRemover> {
         let old_runs = OldRuns::new(settings)?;
-        Some(RoomMaker { old_runs, on_full: settings.on_full, told: BTreeSet::new() })
+        Some(OldRunRemover { old_runs, on_full: settings.on_full, reported: BTreeSet::new() })
     }
 
     /// Looks at what is recorded, and removes what has to go. The run goes on, whatever comes of it, unless its disk is full and
     /// stays so.
-    pub(super) fn look(&mut self, run: &RunHandle) {
-        let is_full = run.waits_for_room();
-        let retained = match self.old_runs.look(Instant::now(), is_full) {
+    pub(super) fn check(&mut self, run: &RunHandle) {
+        let is_full = run.waits_for_space();
+        let retained = match self.old_runs.check(Instant::now(), is_full) {
             Ok(retained) => retained,
             Err(error) => {
-                if self.told.len() < MOST_TOLD && self.told.insert(error.to_string()) {
+                if self.reported.len() < MOST_REPORTED && self.reported.insert(error.to_string()) {
                     tracing::warn!("[record.retention]: {error}; old runs stay until that is mended");
                 }
                 return;
@@ -49,8 +49,8 @@ impl RoomMaker {
         for warning in &retained.warnings {
             tracing::warn!("{warning}");
         }
-        if retained.is_out_of_room && self.on_full == OnFull::End {
-            run.has_no_room();
+        if retained.is_out_of_space && self.on_full == OnFull::End {
+            run.has_no_space();
         }
     }
 }

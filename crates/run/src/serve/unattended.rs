@@ -15,12 +15,12 @@ use thalweg_data::RunState;
 use thalweg_monitor::Experiment;
 use thalweg_monitor::alarm::{AlarmError, Alarms, Notifier};
 
-use super::old_runs::RoomMaker;
+use super::old_runs::OldRunRemover;
 use super::{Served, Subject};
 use crate::run_control::NewRun;
 
 /// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Between two looks at whether to stop.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -42,7 +42,7 @@ impl UnattendedOperation {
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             served: served.clone(),
-            room_maker: RoomMaker::new(&in_use.configuration.record),
+            old_run_remover: OldRunRemover::new(&in_use.configuration.record),
             alarms,
             notifier,
             began: Instant::now(),
@@ -74,7 +74,7 @@ impl Drop for UnattendedOperation {
 struct Watch {
     served: Arc<Served>,
     /// The directory in which old runs are removed.
-    room_maker: Option<RoomMaker>,
+    old_run_remover: Option<OldRunRemover>,
     alarms: Alarms,
     notifier: Notifier,
     began: Instant,
@@ -88,8 +88,8 @@ struct Watch {
 impl Watch {
     fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
-            let until = Instant::now() + LOOK_EVERY;
-            self.look();
+            let until = Instant::now() + CHECK_EVERY;
+            self.check();
             self.follow();
             while Instant::now() < until && !stop.load(Ordering::Acquire) {
                 std::thread::sleep(NAP);
@@ -98,24 +98,24 @@ impl Watch {
             }
         }
         // The last run has ended.
-        self.make_room();
+        self.remove_old_runs();
     }
 
-    fn make_room(&mut self) {
-        if let Some(room_maker) = &mut self.room_maker {
-            room_maker.look(&self.served.handle());
+    fn remove_old_runs(&mut self) {
+        if let Some(old_run_remover) = &mut self.old_run_remover {
+            old_run_remover.check(&self.served.handle());
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let state = self.served.state();
         self.served.note(&state);
         let utc = thalweg_record::utc_text(SystemTime::now());
-        for change in self.alarms.look(self.began.elapsed().as_secs_f64(), &utc, &state) {
-            self.notifier.tell(&change);
+        for change in self.alarms.sample(self.began.elapsed().as_secs_f64(), &utc, &state) {
+            self.notifier.send(&change);
         }
         self.served.set_alarms(self.alarms.standing());
-        self.make_room();
+        self.remove_old_runs();
     }
 
     /// Starts the next run where that is asked for.
@@ -153,7 +153,7 @@ impl Watch {
         if self.restart_at.is_some_and(|at| at <= Instant::now()) {
             self.restart_at = None;
             let run_control = run_control.clone();
-            self.make_room();
+            self.remove_old_runs();
             match run_control.start(&NewRun::default()) {
                 Ok(_) => tracing::info!("the next run is started, as [unattended] asks"),
                 Err(error) => tracing::warn!("the next run could not be started: {error}"),

@@ -2,7 +2,7 @@
 
 use thalweg_data::SourceId;
 pub(crate) use thalweg_monitor::state::TriggerCounts;
-use thalweg_monitor::state::{BuildLook, DeadTime};
+use thalweg_monitor::state::{BuildSample, DeadTime};
 
 use crate::observed::Observed;
 
@@ -23,7 +23,7 @@ pub(crate) fn reported_dead_time(observed: &Observed, number: usize) -> Option<D
 /// Returns how long BUSY was raised: as the trigger saw it, or else as the builder raised it.
 pub(crate) fn busy_time(
     trigger: Option<TriggerCounts>,
-    build: Option<&BuildLook>,
+    build: Option<&BuildSample>,
     elapsed_seconds: f64,
 ) -> Option<DeadTime> {
     let of_trigger = trigger.map(|trigger| trigger.busy_ns as f64 * 1e-9);

@@ -159,14 +159,14 @@ impl RunHandle {
     }
 
     /// Returns true if a recording waits for room on the disk, also when the run has ended otherwise.
-    pub(crate) fn waits_for_room(&self) -> bool {
+    pub(crate) fn waits_for_space(&self) -> bool {
         self.0.signals.get().is_some_and(|signals| signals.is_paused())
     }
 
     /// Ends the run because its disk is full and nothing is left that could be removed.
-    pub(crate) fn has_no_room(&self) {
+    pub(crate) fn has_no_space(&self) {
         let Some(signals) = self.0.signals.get() else { return };
-        signals.end_without_room(format!(
+        signals.end_without_space(format!(
             "{}: no space left on the disk, and [record.retention] has no older run to remove; free some, or set \
              `[record] directory` to another one",
             self.state().run_directory

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use thalweg_data::{Busy, Ledger, LedgerSnapshot, RunState, StageRole, Unit};
 use thalweg_monitor::state::LiveRun;
 pub use thalweg_monitor::state::{
-    BuildLook, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
+    BuildSample, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
     RefusedUnit, SourceState, TriggerState,
 };
 
@@ -38,7 +38,7 @@ use crate::pipeline::Signals;
 use crate::recording::bytes_in;
 use crate::slow_control::Values;
 use crate::source_table::SourceTable;
-use progress::LookedAt;
+use progress::StateInputs;
 pub(crate) use rates::{Beside, Rates};
 
 /// The interval at which the state is sampled.
@@ -108,7 +108,7 @@ pub(crate) struct SnapshotAudit {
 }
 
 impl SnapshotAudit {
-    fn look(&mut self, ledger: &Ledger, number: u32) -> Option<LedgerSnapshot> {
+    fn take(&mut self, ledger: &Ledger, number: u32) -> Option<LedgerSnapshot> {
         let counts = ledger.snapshot_at(number)?;
         self.taken += 1;
         let wrong = counts.discrepancies().into_iter().map(|each| format!("snapshot {number}: {each}"));
@@ -120,7 +120,7 @@ impl SnapshotAudit {
 /// The supervisor's rounds: what it did when.
 struct Rounds {
     shown: Instant,
-    told: Instant,
+    published: Instant,
     asked: Instant,
     /// The snapshot that is waited for, or 0.
     number: u32,
@@ -142,7 +142,7 @@ impl Watched {
         let now = Instant::now();
         let mut rounds = Rounds {
             shown: now,
-            told: now,
+            published: now,
             asked: now,
             number: 0,
             audit: SnapshotAudit::default(),
@@ -162,9 +162,9 @@ impl Watched {
             }
             self.pause(wishes.pause, &mut rounds, paths);
             self.take_snapshot(&mut rounds, paths);
-            if rounds.told.elapsed() >= LiveState::EVERY {
-                rounds.told = Instant::now();
-                let state = self.tell(self.state(&rounds), end, &rounds.audit, paths.trigger());
+            if rounds.published.elapsed() >= LiveState::EVERY {
+                rounds.published = Instant::now();
+                let state = self.publish(self.state(&rounds), end, &rounds.audit, paths.trigger());
                 if rounds.shown.elapsed() >= SHOW_EVERY {
                     rounds.shown = Instant::now();
                     (watch.show)(&state);
@@ -175,7 +175,7 @@ impl Watched {
             // Boards stay inhibited: what comes after a pause that ends with the run belongs to neither.
             self.busy.lower();
         }
-        self.tell(RunState::Stopping, end, &rounds.audit, paths.trigger());
+        self.publish(RunState::Stopping, end, &rounds.audit, paths.trigger());
         rounds.audit
     }
 
@@ -209,7 +209,7 @@ impl Watched {
     fn take_snapshot(&self, rounds: &mut Rounds, paths: &dyn WatchedPaths) {
         let Rounds { number, asked, audit, .. } = rounds;
         if *number > 0 {
-            let whole = audit.look(&self.ledger, *number);
+            let whole = audit.take(&self.ledger, *number);
             // A source that has ended passes no more markers: counts of that number stay incomplete.
             if whole.is_some() || asked.elapsed() >= SNAPSHOT_GIVEN_UP {
                 *number = 0;
@@ -237,7 +237,7 @@ impl Watched {
                 "{}: somebody has cut, removed or replaced this file while it was written; it was written again, and no count is lost",
                 self.directory.ledger().display()
             ),
-            // The next look tries again; a directory that has vanished is reported by the tables.
+            // The next round tries again; a directory that has vanished is reported by the tables.
             Err(error) => tracing::debug!("{error}"),
         }
     }
@@ -269,18 +269,18 @@ impl Watched {
     }
 
     /// Tells how the run has ended.
-    pub(crate) fn tell_last(&self, summary: &Summary, end: EndWhen, trigger: Option<TriggerCounts>) {
+    pub(crate) fn publish_last(&self, summary: &Summary, end: EndWhen, trigger: Option<TriggerCounts>) {
         for discrepancy in &summary.discrepancies {
             tracing::error!("run {}: the ledger does not balance: {discrepancy}", self.directory.number());
         }
         let state = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
         let audit = SnapshotAudit { taken: summary.snapshots, open: summary.discrepancies.clone() };
         self.keep_ledger_file();
-        self.tell(state, end, &audit, trigger);
+        self.publish(state, end, &audit, trigger);
     }
 
-    /// Puts the state of now together, and tells it to everyone who holds the run.
-    fn tell(
+    /// Puts the state of now together, and gives it to everyone who holds the run.
+    fn publish(
         &self,
         state: RunState,
         end: EndWhen,
@@ -318,7 +318,7 @@ impl Watched {
             disk_free_bytes: self.directory.bytes_left().unwrap_or(0),
             ..LiveState::default()
         };
-        let state = self.rates().state(LookedAt {
+        let state = self.rates().state(StateInputs {
             counts: &self.ledger.snapshot(),
             source_table: &self.source_table,
             gauges: &self.gauges,

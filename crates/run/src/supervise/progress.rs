@@ -8,22 +8,22 @@
 
 use thalweg_data::{LedgerSnapshot, SourceId, Unit};
 use thalweg_monitor::state::{
-    BuildLook, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
+    BuildSample, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
     SourceState, TriggerCounts, TriggerState,
 };
 
 use super::dead_time::{busy_time, reported_dead_time};
-use super::rates::{Counts, Look, Rates, expected_and_built};
+use super::rates::{Counts, Rates, Sample, expected_and_built};
 use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
 use crate::observed::Observed;
 use crate::source_table::{Entry, SourceTable};
 
 /// The parts of a run from which its live state is put together.
-pub(crate) struct LookedAt<'l> {
+pub(crate) struct StateInputs<'l> {
     pub(crate) counts: &'l LedgerSnapshot,
     pub(crate) source_table: &'l SourceTable,
     pub(crate) gauges: &'l GaugesOf,
-    pub(crate) build: Option<BuildLook>,
+    pub(crate) build: Option<BuildSample>,
     pub(crate) trigger: Option<TriggerCounts>,
     pub(crate) observed: Option<&'l Observed>,
     /// The known part of the state: the phase of the run, its name, its end.
@@ -32,8 +32,8 @@ pub(crate) struct LookedAt<'l> {
 
 impl Rates {
     /// Completes what is known with counts and rates.
-    pub(crate) fn state(&mut self, at: LookedAt<'_>) -> LiveState {
-        let LookedAt { counts, source_table, gauges, build, trigger, observed, known } = at;
+    pub(crate) fn state(&mut self, at: StateInputs<'_>) -> LiveState {
+        let StateInputs { counts, source_table, gauges, build, trigger, observed, known } = at;
         let flow_places = self.flow_places(counts, source_table);
         let by_source = counts.grouped(source_table.groups());
         let free = known.disk_free_bytes;
@@ -87,14 +87,14 @@ impl Rates {
             coincidences_recorded: source_table
                 .coincidences
                 .map(|_| source_table.coincidences_recorded(counts)),
-            events: build.map(|look| EventState {
+            events: build.map(|sample| EventState {
                 event_rate_hz: rates.events_hz(),
-                events_built: look.events(),
-                events_partial: look.partial(),
+                events_built: sample.events(),
+                events_partial: sample.partial(),
                 events_recorded: source_table.events_recorded(counts),
                 completeness: completeness(source_table, counts, rates),
                 // One number for every screen.
-                look: BuildLook { busy_share: busy_time.map(|busy| busy.fraction), ..look },
+                sample: BuildSample { busy_share: busy_time.map(|busy| busy.fraction), ..sample },
             }),
             losses: source_table.grouped_losses(&by_source),
             ledger: Some(by_source.entries()),
@@ -152,7 +152,7 @@ pub(crate) fn configured_sources(source_table: &SourceTable) -> Vec<SourceState>
 
 fn completeness(source_table: &SourceTable, counts: &LedgerSnapshot, rates: &Rates) -> Vec<Completeness> {
     let boards = source_table.boards.clone().enumerate().map(|(index, board)| {
-        let of = |look: &Look| look.boards.get(index).copied().unwrap_or_default();
+        let of = |sample: &Sample| sample.boards.get(index).copied().unwrap_or_default();
         let (before, now) = rates.ends().map(|(before, now)| (of(before), of(now))).unwrap_or_default();
         let (expected, built) = expected_and_built(counts, SourceId(board));
         Completeness {

@@ -29,7 +29,7 @@ const FIRST_SECONDS: f64 = 0.2;
 
 /// Counts of one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct Sample {
     /// Seconds since the start of the run.
     pub(super) elapsed_seconds: f64,
     ordered: u64,
@@ -81,10 +81,10 @@ pub(super) struct SourceRates {
     pub(super) lost_hz: f64,
 }
 
-/// The looks of the last seconds, and what can be said by them.
+/// The samples of the last seconds, and what can be said by them.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
-    looks: VecDeque<Look>,
+    samples: VecDeque<Sample>,
     pub(super) free_at_start: Option<u64>,
     /// The stops of the path, once looked up.
     pub(super) flow_places: Option<Arc<Vec<FlowPlace>>>,
@@ -121,11 +121,11 @@ impl Rates {
 
     /// Returns true if the ledger is to be taken as it stands, because no snapshot has become whole.
     pub(super) fn is_overdue(&self, elapsed_seconds: f64) -> bool {
-        let latest = self.looks.back().map_or(0.0, |look| look.elapsed_seconds);
+        let latest = self.samples.back().map_or(0.0, |sample| sample.elapsed_seconds);
         elapsed_seconds - latest >= PATIENCE_SECONDS
     }
 
-    /// Takes a look at counts that were asked for at `asked_seconds` since the start of the run.
+    /// Takes a sample at counts that were asked for at `asked_seconds` since the start of the run.
     pub(crate) fn take(
         &mut self,
         counts: &LedgerSnapshot,
@@ -133,14 +133,14 @@ impl Rates {
         asked_seconds: f64,
         beside: Beside,
     ) {
-        if self.looks.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds) {
+        if self.samples.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds) {
             return;
         }
         let by_source = counts.grouped(source_table.groups());
         // Given to the recording: what it has on file, and what waits in it.
         let kept = counts.at(source_table.hits_end());
         let kept = kept.map(|own| own.counters.total_output(Unit::Hits) + own.counters.held(Unit::Hits));
-        self.looks.push_back(Look {
+        self.samples.push_back(Sample {
             elapsed_seconds: asked_seconds,
             ordered: ordered(counts),
             kept: kept.sum(),
@@ -154,15 +154,15 @@ impl Rates {
             entries: Arc::new(by_source.entries()),
         });
         let oldest = asked_seconds - WINDOW_SECONDS;
-        while self.looks.len() > 2 && self.looks[1].elapsed_seconds <= oldest {
-            self.looks.pop_front();
+        while self.samples.len() > 2 && self.samples[1].elapsed_seconds <= oldest {
+            self.samples.pop_front();
         }
     }
 
-    /// The earliest look of the window and the latest; `None` before there are two.
-    pub(super) fn ends(&self) -> Option<(&Look, &Look)> {
-        let (first, last) = (self.looks.front()?, self.looks.back()?);
-        (self.looks.len() > 1).then_some((first, last))
+    /// The earliest sample of the window and the latest; `None` before there are two.
+    pub(super) fn ends(&self) -> Option<(&Sample, &Sample)> {
+        let (first, last) = (self.samples.front()?, self.samples.back()?);
+        (self.samples.len() > 1).then_some((first, last))
     }
 
     /// The ledger at both ends.
@@ -175,7 +175,7 @@ impl Rates {
         })
     }
 
-    fn per_second(&self, count: impl Fn(&Look) -> u64) -> f64 {
+    fn per_second(&self, count: impl Fn(&Sample) -> u64) -> f64 {
         self.ends().map_or(0.0, |(before, now)| {
             let seconds = now.elapsed_seconds - before.elapsed_seconds;
             count(now).saturating_sub(count(before)) as f64 / seconds
@@ -184,12 +184,12 @@ impl Rates {
 
     /// Hits put into time order per second.
     pub(super) fn ordered_hz(&self) -> f64 {
-        self.per_second(|look| look.ordered)
+        self.per_second(|sample| sample.ordered)
     }
 
     /// Hits given to the recording per second.
     pub(super) fn kept_hz(&self) -> f64 {
-        self.per_second(|look| look.kept)
+        self.per_second(|sample| sample.kept)
     }
 
     /// Returns how fast a count grows that is sampled with the ledger.
@@ -213,7 +213,7 @@ impl Rates {
     }
 
     /// Hits of each channel per second, by row of the channel map.
-    fn channels_hz(&self, before: &Look, now: &Look) -> Vec<f64> {
+    fn channels_hz(&self, before: &Sample, now: &Sample) -> Vec<f64> {
         let count = |row: usize| move |beside: &Beside| beside.channels.get(row).copied().unwrap_or(0);
         let rows = 0..now.beside.channels.len();
         rows.map(|row| now.beside.per_second(&before.beside, count(row))).collect()
@@ -226,7 +226,8 @@ impl Rates {
 
     /// The rates of one `[[source]]`.
     pub(super) fn of_source(&self, index: usize) -> SourceRates {
-        let of = |count: fn(&Counts) -> u64| self.per_second(|look| look.sources.get(index).map_or(0, count));
+        let of =
+            |count: fn(&Counts) -> u64| self.per_second(|sample| sample.sources.get(index).map_or(0, count));
         SourceRates {
             hits_hz: of(|counts| counts.hits),
             fragments_hz: of(|counts| counts.fragments),

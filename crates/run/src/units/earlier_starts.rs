@@ -22,7 +22,7 @@ use crate::config::Configuration;
 pub(crate) struct Recalled {
     /// The triggers in their files.
     pub(crate) on_file: OnFile,
-    /// The event managers that they had heard, by their epochs: with those this start is of one run.
+    /// The event managers that they knew, by their epochs: with those this start is of one run.
     pub(crate) managers: Vec<u64>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn recall(
         let same = |record: &RunRecord| is_same_run(record, configuration);
         let Some(record) = record.ok().filter(|record| events.exists() && same(record)) else { continue };
         managers.extend(record.identity.into_iter().flat_map(|identity| identity.managers));
-        managers.extend(heard(run, unit));
+        managers.extend(known_managers(run, unit));
         let before = on_file;
         if let Err(error) = EventsFile::open_alone(&events).and_then(|file| read(file, &mut on_file)) {
             tracing::warn!("{unit}: what an earlier start has written is known in part: {error}");
@@ -59,8 +59,8 @@ pub(crate) fn recall(
     Ok(Recalled { on_file, managers })
 }
 
-/// The event managers that an earlier start of the unit had heard, by its list of ranges.
-fn heard(run: &RunDirectory, unit: &str) -> BTreeSet<u64> {
+/// The event managers that an earlier start of the unit knew, by its list of ranges.
+fn known_managers(run: &RunDirectory, unit: &str) -> BTreeSet<u64> {
     let list = RangesReader::open(&run.ranges_of(unit)).and_then(RangesReader::read_all);
     let records = list.map(|list| list.records).unwrap_or_default();
     records.iter().map(|record| record.epoch).filter(|epoch| *epoch > 0).collect()

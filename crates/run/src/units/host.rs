@@ -4,7 +4,7 @@
 //!  others ─► Listener ─┐                    ┌─ on_message ─► machine ─ poll ─► outbox ─┐
 //!  Connector ─► others ┴─► peers ─ receive ─┘                  ▲ work: data in and out └─ send ─► peers
 //! ```
-//! A peer that is lost is told to the machine and, where this side had connected, connected to again; no other is touched. Whoever comes
+//! A peer that is lost is reported to the machine and, where this side had connected, connected to again; no other is touched. Whoever comes
 //! under the name of a unit whose connection stands waits until that one is lost: a newcomer takes nobody's place. With nothing to do the thread sleeps until a peer has something, or for [`Work::rest`].
 
 use std::os::fd::AsFd;
@@ -170,7 +170,7 @@ impl<W: Work> UnitHost<W> {
             self.met = Some(now);
             self.meet(now);
         }
-        let mut busy = self.hear(now);
+        let mut busy = self.receive(now);
         busy |= self.work.step(now, signals);
         self.work.machine().poll(now, &mut self.outbox);
         busy | self.speak(now)
@@ -306,7 +306,7 @@ impl<W: Work> UnitHost<W> {
     }
 
     /// Hands messages to the machine; whether there were any.
-    fn hear(&mut self, now: Mark) -> bool {
+    fn receive(&mut self, now: Mark) -> bool {
         let (mut any, mut index) = (false, 0);
         'peers: while index < self.connections.len() {
             for _ in 0..IN_A_ROW {

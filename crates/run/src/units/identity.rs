@@ -32,7 +32,7 @@ pub(crate) fn identity(
     RunIdentity { configuration: fnv(words.as_bytes()), run: configuration.run.identity.clone() }
 }
 
-/// What `run.json` of a node says of it; `None` of a run without units. The event managers are added when they are heard; a node that hosts
+/// What `run.json` of a node says of it; `None` of a run without units. The event managers are added when their first message comes; a node that hosts
 /// one knows that of its own start.
 ///
 /// # Errors

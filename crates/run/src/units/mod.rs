@@ -18,5 +18,5 @@ mod work;
 pub(crate) use earlier_starts::recall;
 pub(crate) use host::{UnitEndpoint, UnitHost};
 pub(crate) use identity::{identity, identity_record, run_number};
-pub(crate) use ranges::{HeardManager, Managers, RangeInbox, RangeNotes};
+pub(crate) use ranges::{KnownManager, Managers, RangeInbox, RangeNotes};
 pub(crate) use work::{BuilderWork, FirstWord, GateWork, ManagerWork, ReadoutWork, Work};

@@ -3,7 +3,7 @@
 //! ```text
 //!  unit's thread          machine ─► RangeNotes ─► RangeInbox ─┐
 //!  thread of the lists    ranges-UNIT.arrows ◄─ RangeList ◄────┘ every 250 ms
-//!  run.json               identity: event managers ◄─ Managers ◄─ whoever has heard one
+//!  run.json               identity: event managers ◄─ Managers ◄─ whoever knows one
 //! ```
 //! A unit never waits for the disk of its list: what the thread of the lists does not take in time is joined, and the list says so.
 
@@ -47,18 +47,18 @@ impl RangeInbox {
     }
 }
 
-/// The event managers that were heard in this process, by their epochs.
+/// The event managers that units of this process know, by their epochs.
 #[derive(Debug, Default)]
 pub(crate) struct Managers(Mutex<BTreeSet<u64>>);
 
 impl Managers {
-    /// Those of these epochs were heard.
+    /// Those of these epochs are known.
     pub(crate) fn add(&self, epochs: impl IntoIterator<Item = u64>) {
-        let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.extend(epochs.into_iter().filter(|epoch| *epoch > 0));
-        while heard.len() > MOST_MANAGERS {
-            let Some(second) = heard.iter().nth(1).copied() else { break };
-            heard.remove(&second);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(epochs.into_iter().filter(|epoch| *epoch > 0));
+        while known.len() > MOST_MANAGERS {
+            let Some(second) = known.iter().nth(1).copied() else { break };
+            known.remove(&second);
         }
     }
 
@@ -68,28 +68,28 @@ impl Managers {
     }
 }
 
-/// The side of a unit: what it has noted, and which event manager it has heard.
+/// The side of a unit: what it has noted, and which event manager it knows.
 #[derive(Debug)]
 pub(crate) struct RangeNotes {
     inbox: Arc<RangeInbox>,
-    heard: HeardManager,
+    known: KnownManager,
     /// The sum that the records so far have passed on.
     passed_on: EventSum,
 }
 
-/// The event manager that a unit has heard last.
+/// The event manager from which a unit had the last message.
 #[derive(Debug)]
-pub(crate) struct HeardManager {
+pub(crate) struct KnownManager {
     managers: Arc<Managers>,
     epoch: u64,
 }
 
-impl HeardManager {
-    pub(crate) fn new(managers: Arc<Managers>) -> HeardManager {
-        HeardManager { managers, epoch: 0 }
+impl KnownManager {
+    pub(crate) fn new(managers: Arc<Managers>) -> KnownManager {
+        KnownManager { managers, epoch: 0 }
     }
 
-    /// The unit goes by this epoch; 0 if it has heard none.
+    /// The unit goes by this epoch; 0 if it knows none.
     pub(crate) fn note(&mut self, epoch: u64) {
         if epoch != self.epoch {
             self.epoch = epoch;
@@ -100,12 +100,12 @@ impl HeardManager {
 
 impl RangeNotes {
     pub(crate) fn new(inbox: Arc<RangeInbox>, managers: Arc<Managers>) -> RangeNotes {
-        RangeNotes { inbox, heard: HeardManager::new(managers), passed_on: EventSum::default() }
+        RangeNotes { inbox, known: KnownManager::new(managers), passed_on: EventSum::default() }
     }
 
     /// Takes the records of a unit that goes by this epoch.
     pub(crate) fn take(&mut self, records: &mut Vec<RangeRecord>, epoch: u64) {
-        self.heard.note(epoch);
+        self.known.note(epoch);
         if records.is_empty() {
             return;
         }

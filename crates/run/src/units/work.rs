@@ -10,9 +10,9 @@ use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Machine, Out
 use thalweg_data::ring::{Downstream, Upstream};
 use thalweg_data::{Busy, Events, Mark, Message};
 
-use super::ranges::{HeardManager, RangeNotes};
+use super::ranges::{KnownManager, RangeNotes};
 use crate::gauges::BuildGauges;
-use crate::pipeline::{BusyShare, Given, Ledgered, Signals};
+use crate::pipeline::{BusyFraction, Given, Ledgered, Signals};
 
 /// Events that a builder unit writes at a time.
 const EVENTS_PER_WRITE: usize = 256;
@@ -181,7 +181,7 @@ impl Work for BuilderWork {
         self.ranges.take(self.unit.ranges(), epoch);
         if self.build.is_due(now.0) {
             self.build.publish_at(now.0, self.unit.counters());
-            self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
+            self.gauges.set_unit(&self.unit, &self.event_bytes, &self.build_ns);
         }
         any
     }
@@ -205,7 +205,7 @@ impl Work for BuilderWork {
             signals.fail(words);
         }
         self.build.publish(self.unit.counters());
-        self.gauges.look_at(&self.unit, &self.event_bytes, &self.build_ns);
+        self.gauges.set_unit(&self.unit, &self.event_bytes, &self.build_ns);
         signals.builder_is_over();
     }
 }
@@ -213,7 +213,7 @@ impl Work for BuilderWork {
 /// The event manager: nothing but talk.
 pub(crate) struct ManagerWork {
     pub(crate) unit: EventManager,
-    pub(crate) heard: HeardManager,
+    pub(crate) known: KnownManager,
 }
 
 impl Work for ManagerWork {
@@ -223,7 +223,7 @@ impl Work for ManagerWork {
 
     fn step(&mut self, _now: Mark, _signals: &Signals) -> bool {
         // Its own: it rises above that of a manager before it.
-        self.heard.note(self.unit.epoch());
+        self.known.note(self.unit.epoch());
         false
     }
 
@@ -237,7 +237,7 @@ impl Work for ManagerWork {
 /// The side of the trigger: raises this process's BUSY as long as the event manager says so, or nothing.
 pub(crate) struct GateWork {
     machine: GateMachine,
-    busy: BusyShare,
+    busy: BusyFraction,
     gauges: Arc<BuildGauges>,
     first_word: FirstWord,
 }
@@ -269,7 +269,7 @@ impl FirstWord {
         let (manager, seconds) = (&self.manager, most_ms as f64 / 1000.0);
         let words = match gate.has_manager() {
             false => format!(
-                "the event manager {manager} was not heard within {seconds} s: start the node that hosts it, and look at its log"
+                "the event manager {manager} did not report within {seconds} s: start the node that hosts it, and look at its log"
             ),
             true => format!(
                 "the event manager {manager} has said nothing but \"busy\" for {seconds} s: look at the log of its node for the units that are missing"
@@ -284,14 +284,14 @@ impl FirstWord {
 struct GateMachine(Gate);
 
 impl GateWork {
-    /// Raised until the event manager is heard. How long it was raised is shown in `gauges`.
+    /// Raised until a message of the event manager comes. How long it was raised is shown in `gauges`.
     pub(crate) fn new(
         gate: Gate,
         busy: Arc<Busy>,
         gauges: Arc<BuildGauges>,
         first_word: FirstWord,
     ) -> GateWork {
-        let mut busy = BusyShare::new(busy);
+        let mut busy = BusyFraction::new(busy);
         busy.set(true, Mark(0));
         GateWork { machine: GateMachine(gate), busy, gauges, first_word }
     }
@@ -319,7 +319,7 @@ impl Work for GateWork {
     fn step(&mut self, now: Mark, signals: &Signals) -> bool {
         self.busy.set(self.machine.0.is_closed(now), now);
         self.first_word.step(&self.machine.0, now, signals);
-        self.gauges.set_busy(self.busy.share(now));
+        self.gauges.set_busy(self.busy.fraction(now));
         false
     }
 

@@ -123,7 +123,7 @@ fn the_state_has_everything_that_a_page_draws() {
         let events = state.events.as_ref();
         let has_rates = state.rate_window_seconds > 0.0;
         has_rates
-            && events.is_some_and(|events| events.events_recorded > 300 && !events.look.build_ns.is_empty())
+            && events.is_some_and(|events| events.events_recorded > 300 && !events.sample.build_ns.is_empty())
     });
     let json = serde_json::to_value(&*state).expect("plain data");
     let source = &json["sources"][0];

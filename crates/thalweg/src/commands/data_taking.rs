@@ -25,14 +25,14 @@ fn watched<E: Into<Failure>>(
 ) -> Result<Summary, Failure> {
     let signals = Signals::install()?;
     let display = Display::new(json);
-    let mut told = std::time::Instant::now();
+    let mut reported = std::time::Instant::now();
     let mut show = |state: &Arc<LiveState>| {
         signals.report_hangup();
         display.show(state);
         if let (Some(every), Ok(line)) = (states, serde_json::to_string(&**state))
-            && told.elapsed().as_secs_f64() >= every
+            && reported.elapsed().as_secs_f64() >= every
         {
-            told = std::time::Instant::now();
+            reported = std::time::Instant::now();
             terminal::passing_line(&line);
         }
     };
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
     let end = EndWhen { seconds: options.seconds.or(own.seconds), ..own };
     let handle = RunHandle::new();
     let _page = Page::beside(&handle, &configuration, messages)?;
-    let configuration = configuration.with_room_made();
+    let configuration = configuration.with_old_runs_removed();
     let summary = watched(json, options.states, handle, |watch| {
         thalweg_run::run_planned(&configuration, plan, end, watch)
     })?;

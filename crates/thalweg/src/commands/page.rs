@@ -67,7 +67,7 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
     }
     Plan::of(&configuration)?;
     let signals = Signals::install()?;
-    let run_control = Arc::new(RunControl::new(configuration.clone().with_room_made()));
+    let run_control = Arc::new(RunControl::new(configuration.clone().with_old_runs_removed()));
     let served =
         Arc::new(Served::new(Subject::RunControl(run_control.clone()), configuration, messages.clone()));
     let page = Page::start(&served)?;

@@ -251,7 +251,7 @@ fn a_full_disk_without_an_older_run_ends_the_run() {
 }
 
 #[test]
-fn a_run_that_ends_on_a_full_disk_waits_for_room_where_it_may() {
+fn a_run_that_ends_on_a_full_disk_waits_for_space_where_it_may() {
     // Everything is written at the end, beside a file that leaves no room and is removed a while later: where the machine is so slow
     // that it is gone by then, nothing is waited for, and the run ends as well.
     let folder = Folder::new();

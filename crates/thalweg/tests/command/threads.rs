@@ -38,11 +38,11 @@ fn list(text: &str) -> Vec<usize> {
 /// The threads of a process that goes on, each with its cores.
 fn threads(process: &Running) -> BTreeMap<String, Vec<usize>> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", process.id())).expect("it goes on");
-    let told = tasks.flatten().filter_map(|task| {
+    let found = tasks.flatten().filter_map(|task| {
         let status = std::fs::read_to_string(task.path().join("status")).ok()?;
         Some((field(&status, "Name:").to_owned(), list(field(&status, "Cpus_allowed_list:"))))
     });
-    told.collect()
+    found.collect()
 }
 
 /// Waits until the threads of a run have these names and cores, and data have come; ends it.

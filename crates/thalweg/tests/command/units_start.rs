@@ -52,7 +52,7 @@ fn a_run_whose_event_manager_is_never_heard_fails_and_names_it() {
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let summary = ended.json();
     let failures = summary["failures"].to_string();
-    for words in ["\\\"evm\\\"", &manager, "was not heard within 0.3 s", "first_word_ms"] {
+    for words in ["\\\"evm\\\"", &manager, "did not report within 0.3 s", "first_word_ms"] {
         assert!(failures.contains(words), "{words} in {failures}");
     }
     assert_eq!(number(&summary["events"], "triggers_refused"), 0, "{:#}", summary["events"]);

@@ -47,8 +47,8 @@ impl Readout<Building> {
         drain: &mut Drain,
         signals: &Signals,
     ) -> bool {
-        if self.work.heard.is_empty() {
-            self.work.heard.resize(self.work.feed.links.len(), mark);
+        if self.work.last_received.is_empty() {
+            self.work.last_received.resize(self.work.feed.links.len(), mark);
         }
         let is_held_up: Vec<bool> = self.inputs.links().map(|link| self.is_held_up(link)).collect();
         if !is_held_up.contains(&true) {
@@ -65,12 +65,12 @@ impl Readout<Building> {
             return goes_on;
         }
         // With nothing left that could leave, others hold the blocks: the drain waits for them, and says so in the end.
-        let (links, heard) = (&self.work.feed.links, &self.work.heard);
+        let (links, last_received) = (&self.work.feed.links, &self.work.last_received);
         let silent = links
             .iter()
             .zip(&is_held_up)
-            .zip(heard)
-            .filter(|((_, is_held_up), heard)| !**is_held_up && mark.since_ns(**heard) >= SILENCE_NS);
+            .zip(last_received)
+            .filter(|((_, is_held_up), last)| !**is_held_up && mark.since_ns(**last) >= SILENCE_NS);
         let silent: Vec<_> =
             silent.flat_map(|((link, _), _)| link.boards.iter().map(|board| board.source)).collect();
         let any = self.work.feed.open_slices_leave(mark)
@@ -107,9 +107,9 @@ impl Readout<Building> {
     /// a board that goes on sending may never answer.
     fn an_answer_may_come(&self, mark: Mark, since: Mark, is_held_up: &[bool]) -> bool {
         let builder = &self.work.feed.builder;
-        let mut links = self.work.feed.links.iter().zip(is_held_up).zip(&self.work.heard);
-        let may_come = links.any(|((link, is_held_up), heard)| {
-            let has_spoken = !is_held_up && mark.since_ns(*heard) < SILENCE_NS;
+        let mut links = self.work.feed.links.iter().zip(is_held_up).zip(&self.work.last_received);
+        let may_come = links.any(|((link, is_held_up), last)| {
+            let has_spoken = !is_held_up && mark.since_ns(*last) < SILENCE_NS;
             has_spoken && link.boards.iter().any(|board| builder.awaits(board.source))
         });
         may_come && mark.since_ns(since) < DRAIN.as_nanos() as u64

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  raise, lower ─► Busy, shared by all ─► the trigger
-//!        └─► how long it was raised ─► share of the run
+//!        └─► how long it was raised ─► fraction of the run
 //! ```
 
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use thalweg_data::{Busy, Mark};
 
 /// This thread's part in BUSY, and how long it was raised.
-pub(crate) struct BusyShare {
+pub(crate) struct BusyFraction {
     busy: Arc<Busy>,
     raised: bool,
     since: Mark,
     total_ns: u64,
 }
 
-impl BusyShare {
-    pub(crate) fn new(busy: Arc<Busy>) -> BusyShare {
-        BusyShare { busy, raised: false, since: Mark(0), total_ns: 0 }
+impl BusyFraction {
+    pub(crate) fn new(busy: Arc<Busy>) -> BusyFraction {
+        BusyFraction { busy, raised: false, since: Mark(0), total_ns: 0 }
     }
 
     pub(crate) fn set(&mut self, raised: bool, mark: Mark) {
@@ -50,8 +50,8 @@ impl BusyShare {
         }
     }
 
-    /// Share of the run so far, 0 to 1.
-    pub(crate) fn share(&self, mark: Mark) -> f64 {
+    /// Fraction of the run so far, 0 to 1.
+    pub(crate) fn fraction(&self, mark: Mark) -> f64 {
         let now = if self.raised { mark.since_ns(self.since) } else { 0 };
         (self.total_ns + now) as f64 / mark.0.max(1) as f64
     }
