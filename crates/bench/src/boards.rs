@@ -127,8 +127,8 @@ pub struct Work {
     at_once: u64,
     /// Triggers per second; without it as fast as they are read.
     rate_hz: Option<f64>,
-    /// Share of the payload's bytes that are random; the rest is 0.
-    random_share: f64,
+    /// Fraction of the payload's bytes that are random; the rest is 0.
+    random_fraction: f64,
     /// The bytes that each board can keep, with as much in the kernel's send buffer; without them what emulated boards have.
     held_bytes: Option<usize>,
 }
@@ -150,7 +150,7 @@ impl Work {
             triggers,
             at_once,
             rate_hz: None,
-            random_share: 1.0,
+            random_fraction: 1.0,
             held_bytes: None,
         }
     }
@@ -162,8 +162,8 @@ impl Work {
     }
 
     /// Sets the fraction of the payload that is random; the rest is 0, and can be compressed.
-    pub fn with_random_share(self, random_share: f64) -> Work {
-        Work { random_share, ..self }
+    pub fn with_random_fraction(self, random_fraction: f64) -> Work {
+        Work { random_fraction, ..self }
     }
 
     /// Lets each board keep this much, with as much in the kernel: how far one may be ahead of another.
@@ -212,7 +212,7 @@ impl Work {
         fragment::emulate::Settings {
             payload_bytes: bytes.saturating_sub(HEADER_BYTES) as u32,
             stream: self.over == Over::Tcp,
-            random_share: self.random_share,
+            random_share: self.random_fraction,
             datagram_bytes: (bytes as u32).clamp(1024, 65_507),
             ..Default::default()
         }

@@ -191,7 +191,7 @@ impl Subject {
         feed.repeat(|batches| {
             for batch in batches {
                 let taken = builder.insert(batch);
-                assert!(taken == batch.fragments.len(), "there is room");
+                assert!(taken == batch.fragments.len(), "there is space");
             }
             while builder.pull(out, *most_events) {
                 *events += out.events.len() as u64;

@@ -67,7 +67,7 @@ pub(super) fn build_rate(conditions: &Conditions) -> Result<Measured, BenchError
 /// One look at one rate.
 struct Seen {
     built_hz: f64,
-    /// Share of the time that the reading thread's processor worked.
+    /// Fraction of the time that the reading thread's processor worked.
     load: f64,
     totals: TriggeredTotals,
 }

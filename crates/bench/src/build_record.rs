@@ -33,14 +33,14 @@ use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
 const BOARDS: u16 = 105;
-/// Share of the payload that a compressor leaves.
-const RANDOM_SHARE: f64 = 0.3;
+/// Fraction of the payload that a compressor leaves.
+const RANDOM_FRACTION: f64 = 0.3;
 /// A batch of events has about so much payload, as in a run.
 const BATCH_BYTES: usize = 1 << 20;
 /// The number of bytes by which the rate of a disk is found.
 const PROBE_BYTES: usize = 512 << 20;
 const PROBE_WRITE_BYTES: usize = 1 << 20;
-/// Share of what the disk takes that is offered.
+/// Fraction of what the disk takes that is offered.
 const PACE: f64 = 0.8;
 /// Fragment size at the disk's pace: a raw one of a wire chamber board.
 const PACED_BYTES: usize = 6144;
@@ -186,7 +186,7 @@ fn take_turns(lines: &mut [Line], work: &Work, folder: &Path, repeats: usize) ->
 }
 
 fn all_lines(fragment_bytes: usize, folder: &Path, repeats: usize) -> Result<Vec<Measurement>, SourceError> {
-    let work = Work::new(Over::Tcp, BOARDS, fragment_bytes).with_random_share(RANDOM_SHARE);
+    let work = Work::new(Over::Tcp, BOARDS, fragment_bytes).with_random_fraction(RANDOM_FRACTION);
     let lz4 = Settings { compression: Compression::Lz4, ..Settings::default() };
     let mut lines = [
         Line::open("receive", &work, None)?,
@@ -212,7 +212,8 @@ fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
     let disk_bytes_per_second = disk_rate(folder).map_err(failed)?;
     let event_bytes = (usize::from(BOARDS) * PACED_BYTES) as f64;
     let rate_hz = PACE * disk_bytes_per_second / event_bytes;
-    let work = Work::new(Over::Tcp, BOARDS, PACED_BYTES).with_random_share(RANDOM_SHARE).at_rate(rate_hz);
+    let work =
+        Work::new(Over::Tcp, BOARDS, PACED_BYTES).with_random_fraction(RANDOM_FRACTION).at_rate(rate_hz);
     // The end of a recording puts it on the disk, whatever is set.
     let mut lines = [
         Line::open("build", &work, None)?,
@@ -230,12 +231,12 @@ fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
 /// Bytes per second that the disk takes, to the last one.
 fn disk_rate(folder: &Path) -> std::io::Result<f64> {
     let path = folder.join(format!("thalweg-bench-probe-{}", std::process::id()));
-    let piece = vec![0x5a; PROBE_WRITE_BYTES];
+    let chunk = vec![0x5a; PROBE_WRITE_BYTES];
     let write = || {
         let mut file = std::fs::File::create(&path)?;
         let start = Instant::now();
         for _ in 0..PROBE_BYTES / PROBE_WRITE_BYTES {
-            file.write_all(&piece)?;
+            file.write_all(&chunk)?;
         }
         file.sync_data()?;
         Ok(PROBE_BYTES as f64 / start.elapsed().as_secs_f64())

@@ -5,7 +5,7 @@
 //!    all events due at once:  Emitter │ sendmmsg of 64 per source        datagrams per second of one thread
 //!    an event each 200 µs:    Emitter │ wait, 16 × send                  first to last datagram of an event; how late
 //! ```
-//! The kernel drops what the receiver's buffer has no room for, at the last step and of both alike. The time is that of the thread's
+//! The kernel drops what the receiver's buffer has no space for, at the last step and of both alike. The time is that of the thread's
 //! processor for the rate, and the clock's for skew and lateness.
 
 use std::io;

@@ -57,7 +57,7 @@ pub enum BuildError {
         most: u64,
     },
     /// No memory at all for what waits.
-    #[error("`[build] {key} = 0` leaves no room for fragments; leave the key out for a default")]
+    #[error("`[build] {key} = 0` leaves no memory for fragments; leave the key out for a default")]
     NoMemory {
         /// The key.
         key: &'static str,

@@ -1,4 +1,4 @@
-//! Who has a connection: a bounded number, at most half of them from one address, and the one that was idle longest makes room.
+//! Who has a connection: a bounded number, at most half of them from one address, and the one that was idle longest makes space.
 //!
 //! ```text
 //!  admit ─► Connection ─ request read ─► Answering ─ response sent ─► idle again
@@ -89,7 +89,7 @@ fn evict_oldest(entries: &mut Vec<Entry>, of: impl Fn(&Entry) -> bool) -> Option
 }
 
 impl Connection {
-    /// Comes to its end when this connection is to make room for another.
+    /// Comes to its end when this connection is to make space for another.
     pub async fn evicted(&self) {
         self.place.evicted.notified().await;
     }
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn the_connection_that_was_idle_longest_makes_room() {
         let all = Connections::new(20);
-        let of_one: Vec<_> = (0..10).map(|_| all.admit(from(1)).expect("room")).collect();
-        let of_others: Vec<_> = (2..12).map(|last| all.admit(from(last)).expect("room")).collect();
+        let of_one: Vec<_> = (0..10).map(|_| all.admit(from(1)).expect("space")).collect();
+        let of_others: Vec<_> = (2..12).map(|last| all.admit(from(last)).expect("space")).collect();
         of_one[0].requests().came_whole();
         let _eleventh = all.admit(from(1)).expect("the oldest idle one of this address goes");
         assert!(!is_evicted(&of_one[0]) && is_evicted(&of_one[1]) && !is_evicted(&of_one[2]));
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn connections_that_are_answered_keep_their_places() {
         let all = Connections::new(8);
-        let mut busy: Vec<_> = (0..8).map(|_| all.admit(from(1)).expect("room")).collect();
+        let mut busy: Vec<_> = (0..8).map(|_| all.admit(from(1)).expect("space")).collect();
         busy.iter().for_each(|connection| connection.requests().came_whole());
         assert!(all.admit(from(2)).is_none());
         drop(busy[3].requests().answer(()));

@@ -171,7 +171,7 @@ fn check_site(asked: Asked<'_>, host: &Authority) -> Result<(), Refusal> {
         true => Ok(()),
         false => Err(Refusal::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "what changes something is told as JSON",
+            "a request that changes something is sent as JSON",
             "send `content-type: application/json`, and {} where there is nothing to say",
         )),
     }

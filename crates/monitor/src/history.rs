@@ -145,7 +145,7 @@ impl History {
         }
         let series = self.series_of(state);
         let busy = state.events.as_ref().and_then(|events| events.sample.busy_share);
-        let busy = busy.map_or(f32::NAN, |share| share as f32);
+        let busy = busy.map_or(f32::NAN, |fraction| fraction as f32);
         let moment = Moment { at_seconds: now_seconds, rates_hz, series, busy };
         if let Some(mean) = self.minute.note(&moment) {
             push(&mut self.minutes, mean, MINUTES);

@@ -79,7 +79,7 @@ async fn answer(State((guard, texts)): State<(Arc<Guard>, Texts)>, request: Requ
 
 fn text(texts: &Texts, asked: Asked<'_>) -> Result<Text, Refusal> {
     if !matches!(*asked.method, Method::GET | Method::HEAD) {
-        let error = format!("{} is not for this place", asked.method);
+        let error = format!("{} is not for this path", asked.method);
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, error, "ask with GET"));
     }
     let path = asked.uri.path();

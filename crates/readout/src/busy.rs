@@ -302,8 +302,8 @@ impl Outage {
         self.retry_at = self.retry_at.min(now + FIRST_RETRY);
     }
 
-    /// Tries the last word of a run until it is taken or it has been tried for long enough.
-    fn last_word(&mut self, mut attempt: impl FnMut() -> Result<(), String>) {
+    /// Tries the last message of a run until it is taken or it has been tried for long enough.
+    fn last_message(&mut self, mut attempt: impl FnMut() -> Result<(), String>) {
         let until = Instant::now() + LAST_WITHIN;
         loop {
             let Err(cause) = attempt() else { return self.attempt_succeeded() };
@@ -312,7 +312,7 @@ impl Outage {
             if now >= until {
                 let to = &self.to;
                 return tracing::error!(
-                    "the trigger at {to} was not told at the end of the run that BUSY is raised: {cause}; see that it holds triggers back by itself"
+                    "the trigger at {to} got no message at the end of the run that BUSY is raised: {cause}; see that it holds triggers back by itself"
                 );
             }
             std::thread::sleep(self.retry_at.min(until).saturating_duration_since(now));
@@ -376,7 +376,7 @@ impl Datagrams {
         let last = if state { change } else { change.wrapping_add(1) };
         let mut outage = std::mem::replace(&mut self.outage, Outage::new(String::new()));
         // The error of a datagram is told at the next one: two in a row that go are a sign.
-        outage.last_word(|| self.send(true, last).and_then(|()| self.send(true, last)));
+        outage.last_message(|| self.send(true, last).and_then(|()| self.send(true, last)));
     }
 
     fn send(&self, busy: bool, change: u32) -> Result<(), String> {
@@ -444,7 +444,7 @@ impl Reports {
         if reported != Some(true) {
             let change = change.wrapping_add(u32::from(last != Some(true)));
             let mut outage = std::mem::replace(&mut self.outage, Outage::new(String::new()));
-            outage.last_word(|| self.post(true, change));
+            outage.last_message(|| self.post(true, change));
         }
     }
 
@@ -627,7 +627,7 @@ mod tests {
         drop(server.accept().expect("a second attempt"));
         assert!(answer(&server, "503 Later").ends_with(raised));
         assert!(answer(&server, "200 OK").ends_with(raised));
-        until("it counts as told", || output.counts().posts == 1);
+        until("it counts as sent", || output.counts().posts == 1);
         assert_eq!(output.counts().failures, 3);
         busy.lower();
         assert!(answer(&server, "500 Oops").ends_with("{\"busy\": false, \"change\": 2}"));
@@ -647,7 +647,7 @@ mod tests {
         let busy = Arc::new(Busy::default());
         let output = BusyOutput::open(&hook_to(&server), &busy, None).expect("loopback");
         answer(&server, "200 OK");
-        until("it counts as told", || output.counts().posts == 1);
+        until("it counts as sent", || output.counts().posts == 1);
         let ending = std::thread::spawn(move || drop(output));
         for status in ["500 Oops", "200 OK"] {
             assert!(answer(&server, status).ends_with("{\"busy\": true, \"change\": 1}"));

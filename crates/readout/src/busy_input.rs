@@ -274,7 +274,7 @@ mod tests {
         let settings = BusySettings { http: Some(format!("http://{at}/busy")), ..BusySettings::default() };
         let (told, heard) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
         let input = BusyInput::open(&settings, &heard).expect("free a moment ago");
-        assert!(input.was_freed(), "who is told by posts waits for none");
+        assert!(input.was_freed(), "whoever gets posts waits for none");
         let output = BusyOutput::open(&settings, &told, None).expect("an address");
         until("a first post", || output.counts().posts == 1);
         told.raise();

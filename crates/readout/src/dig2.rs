@@ -53,15 +53,15 @@ impl Connection {
             self.failed(format!("{about} could not be sent: {cause}; is the board still on?"))
         })?;
         let deadline = Instant::now() + REPLY_WAIT;
-        let mut piece = [0; 4096];
+        let mut chunk = [0; 4096];
         loop {
-            let length = match self.stream.read(&mut piece) {
+            let length = match self.stream.read(&mut chunk) {
                 Ok(0) => return Err(self.failed(format!("the board closed the connection at {about}"))),
                 Ok(length) => length,
                 Err(cause) if cause.kind() == std::io::ErrorKind::Interrupted => 0,
                 Err(cause) => return Err(self.failed(format!("no reply to {about}: {cause}"))),
             };
-            match self.client.receive(request, &piece[..length]) {
+            match self.client.receive(request, &chunk[..length]) {
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) if Instant::now() < deadline => {}
                 Ok(None) => return Err(self.failed(format!("no whole reply to {about} within 10 s"))),
@@ -93,8 +93,9 @@ impl Board {
             let reply = connection.ask(&request)?;
             opening.take(&reply).map_err(|error| connection.failed(error))?;
         }
-        let info =
-            opening.finish().ok_or_else(|| connection.failed("the board told too little about itself"))?;
+        let info = opening
+            .finish()
+            .ok_or_else(|| connection.failed("the board reported too little about itself"))?;
         Ok(Board { connection, info, armed: false })
     }
 

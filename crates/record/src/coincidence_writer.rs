@@ -61,7 +61,7 @@ impl CoincidenceWriter {
     pub fn write(&mut self, batch: &HitEvents) -> Result<(), SinkError> {
         let (mut rest, mut result) = (&batch.events[..], Ok(()));
         while !rest.is_empty() {
-            let most = self.sink.open_group().room();
+            let most = self.sink.open_group().capacity();
             let (events, is_too_large) = first_of(rest, most);
             let (now, later) = rest.split_at(events);
             rest = later;
@@ -154,7 +154,7 @@ impl CoincidenceRowGroup {
     }
 
     /// Hits that it takes before it is full.
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         match self.is_full() {
             true => self.most_hits,
             false => self.most_hits - self.columns.rows(),

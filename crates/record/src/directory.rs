@@ -373,50 +373,50 @@ impl RunDirectory {
         Ok(DocumentSummary::of(SPECTRA_FILE, text))
     }
 
-    /// Reserves room on the disk for `run.json` as it will be when the run ends: a disk that is full then does not cost the run
+    /// Reserves space on the disk for `run.json` as it will be when the run ends: a disk that is full then does not cost the run
     /// its record.
     ///
     /// # Errors
-    /// When there is no room now.
+    /// When there is no space now.
     pub fn reserve_record(&self, bytes: usize) -> Result<(), RecordError> {
         let path = self.run_record();
-        self.reserve(&path, bytes).map_err(|cause| RecordError::io(&path, "reserving room", cause))
+        self.reserve(&path, bytes).map_err(|cause| RecordError::io(&path, "reserving space", cause))
     }
 
     /// The same for `spectra.json`, as far as an eighth of what is left on the disk goes.
     pub fn reserve_spectra(&self, bytes: usize) {
         let most = self.bytes_left().unwrap_or(0) / 8;
-        // Spectra without room are reported at the end, and cost nothing else.
+        // Spectra without space are reported at the end, and cost nothing else.
         let _ = self.reserve(&self.spectra(), bytes.min(usize::try_from(most).unwrap_or(usize::MAX)));
     }
 
     /// The same for the last rows of the table `losses` of so many sources.
     ///
     /// # Errors
-    /// When there is no room now.
+    /// When there is no space now.
     pub(crate) fn reserve_losses(&self, sources: usize) -> Result<(), RecordError> {
         let bytes = LAST_LOSSES_BYTES + sources * LAST_LOSSES_BYTES_OF_SOURCE;
         self.reserve_rows(&self.table(Table::Losses), bytes)
     }
 
-    /// Reserves room for the last rows of a table.
+    /// Reserves space for the last rows of a table.
     ///
     /// # Errors
     /// When there is none now.
     pub(crate) fn reserve_rows(&self, table: &Path, bytes: usize) -> Result<(), RecordError> {
-        self.reserve(table, bytes).map_err(|cause| RecordError::io(table, "reserving room", cause))
+        self.reserve(table, bytes).map_err(|cause| RecordError::io(table, "reserving space", cause))
     }
 
-    /// Gives back the room that was reserved for the last rows of a table: now they are written.
+    /// Gives back the space that was reserved for the last rows of a table: now they are written.
     pub(crate) fn release_rows(&self, table: &Path) {
-        let _ = fs::remove_file(self.room_of(table));
+        let _ = fs::remove_file(self.reserve_of(table));
     }
 
     fn reserve(&self, path: &Path, bytes: usize) -> std::io::Result<()> {
-        let room = self.room_of(path);
-        let file = File::options().write(true).create(true).truncate(true).open(&room)?;
+        let reserve = self.reserve_of(path);
+        let file = File::options().write(true).create(true).truncate(true).open(&reserve)?;
         thalweg_data::memory::reserve(&file, bytes.max(1)).inspect_err(|_| {
-            let _ = fs::remove_file(&room);
+            let _ = fs::remove_file(&reserve);
         })
     }
 
@@ -424,21 +424,21 @@ impl RunDirectory {
     pub fn release_reserved(&self) {
         let ranges = self.range_files().unwrap_or_default();
         for path in [self.run_record(), self.spectra(), self.table(Table::Losses)].into_iter().chain(ranges) {
-            let _ = fs::remove_file(self.room_of(&path));
+            let _ = fs::remove_file(self.reserve_of(&path));
         }
     }
 
-    fn room_of(&self, path: &Path) -> PathBuf {
+    fn reserve_of(&self, path: &Path) -> PathBuf {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         self.path.join(format!(".{name}.room"))
     }
 
     /// Puts a complete file in the place of an older one, by renaming it, and forces it to the disk. On a full disk it goes into
-    /// the room that was reserved for it.
+    /// the space that was reserved for it.
     pub(crate) fn replace(&self, path: &Path, content: &[u8]) -> Result<(), RecordError> {
         match self.replace_by_new(path, content) {
             Err(error) if error.is_full() => {
-                self.replace_within(&self.room_of(path), path, content).map_err(|_| error)
+                self.replace_within(&self.reserve_of(path), path, content).map_err(|_| error)
             }
             replaced => replaced,
         }
@@ -462,22 +462,27 @@ impl RunDirectory {
     }
 
     fn vanished(&self) -> RecordError {
-        let found = "the directory of the run has vanished while it was written: somebody has moved or removed it, and the \
+        let found = "the directory of the run has vanished while it was written: another program has moved or removed it, and the \
                      tables with it; leave runs where they are until they have ended";
         RecordError::Missing { path: self.path.clone(), found: found.to_owned() }
     }
 
-    /// As [`RunDirectory::replace`], by a file that is there already, `room` on the same disk, and takes the content without
+    /// As [`RunDirectory::replace`], by a file that is there already, `reserve` on the same disk, and takes the content without
     /// needing more of it.
-    pub(crate) fn replace_within(&self, room: &Path, path: &Path, content: &[u8]) -> Result<(), RecordError> {
+    pub(crate) fn replace_within(
+        &self,
+        reserve: &Path,
+        path: &Path,
+        content: &[u8],
+    ) -> Result<(), RecordError> {
         let written = || {
-            let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(room)?;
+            let file = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(reserve)?;
             if file.metadata()?.len() < content.len() as u64 {
                 return Err(std::io::Error::from_raw_os_error(libc::ENOSPC));
             }
             file.write_all_at(content, 0)?;
             file.set_len(content.len() as u64)?;
-            self.put(&file, room, path)
+            self.put(&file, reserve, path)
         };
         written().map_err(|cause| RecordError::io(path, "writing", cause))
     }

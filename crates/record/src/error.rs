@@ -67,7 +67,7 @@ impl RecordError {
     }
 }
 
-/// Whether the system had no room: no blocks, no quota, or a limit on the file's size.
+/// Whether the system had no space: no blocks, no quota, or a limit on the file's size.
 fn is_full(cause: &io::Error) -> bool {
     matches!(cause.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
 }

@@ -135,7 +135,7 @@ impl EventSink for EventWriter {
         let (mut rest, mut result) = (Group::all(events), Ok(()));
         while !rest.events.is_empty() {
             self.amounts.clear();
-            let group = rest.take(self.sink.open_group().room(), &mut self.amounts);
+            let group = rest.take(self.sink.open_group().capacity(), &mut self.amounts);
             if group.is_too_large() {
                 self.sink.turn_away(&self.amounts, LossReason::TooLarge);
                 continue;
@@ -173,12 +173,12 @@ impl<'a> Group<'a> {
         Group { events: &batch.events, fragments: &batch.fragments, slices: &batch.slices }
     }
 
-    /// Takes events from the front until they fill `room` bytes of payload and lists, at least one; one that is too large
+    /// Takes events from the front until they fill `capacity` bytes of payload and lists, at least one; one that is too large
     /// comes alone. Adds them to `amounts`.
-    fn take(&mut self, room: usize, amounts: &mut Amounts) -> Group<'a> {
+    fn take(&mut self, capacity: usize, amounts: &mut Amounts) -> Group<'a> {
         let (mut events, mut fragments, mut slices, mut bytes) = (0, 0, 0, 0u64);
         for event in self.events {
-            let full = bytes >= room as u64 || fragments >= MOST_ROWS || events >= MOST_ROWS;
+            let full = bytes >= capacity as u64 || fragments >= MOST_ROWS || events >= MOST_ROWS;
             if events > 0 && (full || event.bytes > MOST_EVENT_BYTES) {
                 break;
             }
@@ -220,7 +220,7 @@ impl EventRowGroup {
     }
 
     /// Bytes of payload that it takes before it is full.
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         match self.is_full() {
             true => self.most_bytes,
             false => self.most_bytes - self.gather.named_bytes(),

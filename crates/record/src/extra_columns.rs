@@ -73,7 +73,7 @@ impl ExtraColumns {
         let first = extra.words_first as usize;
         let chain = batch.slices.get(first..first + usize::from(extra.words_count)).unwrap_or(&[]);
         let words = chain.iter().map(|slice| slice.length as usize / WORD_BYTES).sum();
-        let words = if columns.list_has_room(8, words) { words } else { 0 };
+        let words = if columns.list_has_capacity(8, words) { words } else { 0 };
         columns.push_list(8, words, |bytes| {
             let received = chain.iter().flat_map(|slice| batch.leases.bytes(*slice).as_chunks().0);
             let to = bytes.as_chunks_mut::<WORD_BYTES>().0.iter_mut();
@@ -95,7 +95,7 @@ impl ExtraColumns {
         push_samples(columns, 4, &self.samples.analog_1);
         push_samples(columns, 5, &self.samples.analog_2);
         let digital = &self.samples.digital[..];
-        let digital = if columns.list_has_room(6, digital.len()) { digital } else { &[] };
+        let digital = if columns.list_has_capacity(6, digital.len()) { digital } else { &[] };
         columns.push_list(6, digital.len(), |bytes| bytes.copy_from_slice(digital));
         columns.end_row();
     }
@@ -135,9 +135,9 @@ impl ExtraColumns {
     }
 }
 
-/// Samples as a list; none when the batch's offsets have no room, which `batch_bytes` keeps from happening.
+/// Samples as a list; none when the batch's offsets have no space, which `batch_bytes` keeps from happening.
 fn push_samples(columns: &mut Columns, column: usize, samples: &[i32]) {
-    let samples = if columns.list_has_room(column, samples.len()) { samples } else { &[] };
+    let samples = if columns.list_has_capacity(column, samples.len()) { samples } else { &[] };
     columns.push_list(column, samples.len(), |bytes| {
         let to = bytes.as_chunks_mut::<4>().0.iter_mut();
         to.zip(samples).for_each(|(to, sample)| *to = sample.to_le_bytes());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  fragment's slices ──► Gather::place ──► view { length, first bytes, extent, place in its block }
-//!  seal:  | extent of block 7 | extent of block 9 | … | pieces |     views ──► { length, first bytes, buffer 0, offset }
+//!  seal:  | extent of block 7 | extent of block 9 | … | chunks |     views ──► { length, first bytes, buffer 0, offset }
 //! ```
 //! Fragments of one block in one batch are written as one extent from the first to the last of them, in whatever order
 //! they come: fragments of consecutive triggers lie next to each other where they were received, while rows are in the
@@ -18,8 +18,8 @@ use crate::ipc::{INLINE_BYTES, MOST_GAP};
 
 /// An extent is not split for the sake of so few bytes.
 const SMALL_WASTE_BYTES: u32 = 4096;
-/// Stands for an extent's number where a fragment lies among the pieces.
-const PIECES: u32 = u32::MAX;
+/// Stands for an extent's number where a fragment lies among the chunks.
+const CHUNKS: u32 = u32::MAX;
 
 /// A view of Arrow's binary view layout: length, then the bytes themselves when they are few, else their first four,
 /// buffer and offset. All numbers are little-endian 32-bit.
@@ -44,10 +44,10 @@ pub(crate) struct Gather {
     newest: Vec<u32>,
     /// Per block: the number of its extent. Asked when a source goes on to another block.
     by_block: HashMap<u32, u32>,
-    pieces: Vec<Slice>,
-    pieces_bytes: u32,
-    pieces_start: u32,
-    /// For the pieces.
+    chunks: Vec<Slice>,
+    chunks_bytes: u32,
+    chunks_start: u32,
+    /// For the chunks.
     leases: Leases,
     named_bytes: usize,
     /// For splitting: extent, offset in the block, length, row.
@@ -58,7 +58,7 @@ impl Gather {
     /// Takes a fragment of `source`; its view is complete after `seal`. The caller keeps all fragments of a batch
     /// together below 1 GiB.
     pub fn place(&mut self, source: SourceId, slices: &[Slice], leases: &Leases) -> View {
-        let Some(slice) = joined(slices) else { return self.place_pieces(slices, leases) };
+        let Some(slice) = joined(slices) else { return self.place_chunks(slices, leases) };
         self.named_bytes += slice.length as usize;
         if slice.length as usize <= INLINE_BYTES {
             return inline(leases.bytes(slice));
@@ -88,13 +88,13 @@ impl Gather {
             extent.start = end;
             end += extent.slice.length;
         }
-        self.pieces_start = end;
+        self.chunks_start = end;
         for view in views {
             if number(view, 0) as usize <= INLINE_BYTES {
                 continue;
             }
             let offset = match number(view, 8) {
-                PIECES => self.pieces_start + number(view, 12),
+                CHUNKS => self.chunks_start + number(view, 12),
                 extent => {
                     let extent = &self.extents[extent as usize];
                     extent.start + number(view, 12) - extent.slice.offset
@@ -107,14 +107,14 @@ impl Gather {
 
     /// Whether there is a buffer at all.
     pub fn has_buffer(&self) -> bool {
-        !self.extents.is_empty() || !self.pieces.is_empty()
+        !self.extents.is_empty() || !self.chunks.is_empty()
     }
 
     /// The parts of the buffer, in order. Only after `seal`.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let extents = self.extents.iter().filter(|extent| extent.slice.length > 0);
         let extents = extents.map(|extent| extent.lease.bytes(extent.slice));
-        extents.chain(self.pieces.iter().map(|slice| self.leases.bytes(*slice)))
+        extents.chain(self.chunks.iter().map(|slice| self.leases.bytes(*slice)))
     }
 
     /// Forgets all, gives the blocks back, keeps the memory.
@@ -122,8 +122,8 @@ impl Gather {
         self.extents.clear();
         self.newest.clear();
         self.by_block.clear();
-        self.pieces.clear();
-        self.pieces_bytes = 0;
+        self.chunks.clear();
+        self.chunks_bytes = 0;
         self.leases.clear();
         self.named_bytes = 0;
     }
@@ -149,7 +149,7 @@ impl Gather {
     }
 
     /// A fragment in several places: side by side behind the extents.
-    fn place_pieces(&mut self, slices: &[Slice], leases: &Leases) -> View {
+    fn place_chunks(&mut self, slices: &[Slice], leases: &Leases) -> View {
         let length: u32 = slices.iter().map(|slice| slice.length).sum();
         self.named_bytes += length as usize;
         let mut first = [0; INLINE_BYTES];
@@ -160,14 +160,14 @@ impl Gather {
         }
         for slice in slices.iter().filter(|slice| slice.length > 0) {
             self.leases.add_for(*slice, leases);
-            match self.pieces.last_mut().filter(|last| touch(last, slice)) {
+            match self.chunks.last_mut().filter(|last| touch(last, slice)) {
                 Some(last) => last.length += slice.length,
-                None => self.pieces.push(slice.tagged(0)),
+                None => self.chunks.push(slice.tagged(0)),
             }
         }
-        let start = self.pieces_bytes;
-        self.pieces_bytes += length;
-        view(length, &first[..4], PIECES, start)
+        let start = self.chunks_bytes;
+        self.chunks_bytes += length;
+        view(length, &first[..4], CHUNKS, start)
     }
 
     /// Splits extents that hold much that no view names. Their rows are sorted by place: a batch's worth of numbers.
@@ -175,7 +175,7 @@ impl Gather {
         self.scattered.clear();
         for (row, view) in views.iter().enumerate() {
             let (length, extent) = (number(view, 0), number(view, 8));
-            if length as usize > INLINE_BYTES && extent != PIECES && self.extents[extent as usize].is_sparse()
+            if length as usize > INLINE_BYTES && extent != CHUNKS && self.extents[extent as usize].is_sparse()
             {
                 self.scattered.push((extent, number(view, 12), length, row as u32));
             }
@@ -275,7 +275,7 @@ mod tests {
     fn slices(length: usize) -> (Vec<Slice>, Leases) {
         let mut block = Pool::new(1, 1 << 16).expect("small").take().expect("free");
         let bytes: Vec<u8> = (0..1u32 << 16).map(|index| (index ^ ((index >> 8) * 31)) as u8).collect();
-        let slices = bytes.chunks(length).map(|piece| block.append(piece).expect("fits")).collect();
+        let slices = bytes.chunks(length).map(|chunk| block.append(chunk).expect("fits")).collect();
         let mut leases = Leases::default();
         leases.add(block.lease());
         (slices, leases)

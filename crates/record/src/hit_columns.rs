@@ -3,7 +3,7 @@
 //! ```text
 //!  [ time chan energy short flags ][ time … ]  ──►  [ time time … ][ chan chan … ][ energy … ][ short … ][ flags … ]
 //! ```
-//! In pieces that fit the first-level cache: each hit is loaded once, and five plain loops over a piece are what the
+//! In chunks that fit the first-level cache: each hit is loaded once, and five plain loops over a chunk are what the
 //! compiler turns into wide instructions. Values that a format did not send become nulls; the bitmap that says so is
 //! made only for batches that have any.
 
@@ -13,8 +13,8 @@ use crate::ipc::columns::{Batch, Buffers, Shape};
 
 /// Bytes that a hit takes as columns, bitmaps included.
 pub(crate) const BYTES_PER_HIT: u64 = 17;
-/// Hits per piece: 4 KiB of hits and as many of columns.
-const PIECE_HITS: usize = 256;
+/// Hits per chunk: 4 KiB of hits and as many of columns.
+const CHUNK_HITS: usize = 256;
 
 /// The columns of the table `hits`.
 #[derive(Debug, Default)]
@@ -72,10 +72,10 @@ impl HitColumns {
     /// Appends hits.
     pub fn append(&mut self, hits: &[Hit]) {
         self.reserve(self.rows + hits.len());
-        for piece in hits.chunks(PIECE_HITS) {
-            let rows = self.rows..self.rows + piece.len();
+        for chunk in hits.chunks(CHUNK_HITS) {
+            let rows = self.rows..self.rows + chunk.len();
             let seen = spread(
-                piece,
+                chunk,
                 &mut self.time_ps[rows.clone()],
                 &mut self.channel[rows.clone()],
                 &mut self.energy[rows.clone()],
@@ -89,10 +89,10 @@ impl HitColumns {
 
     /// Appends those hits whose verdict is not 0.
     pub fn append_passing(&mut self, hits: &[Hit], pass: &[u8]) {
-        let mut passing = [Hit::default(); PIECE_HITS];
-        for (piece, pass) in hits.chunks(PIECE_HITS).zip(pass.chunks(PIECE_HITS)) {
+        let mut passing = [Hit::default(); CHUNK_HITS];
+        for (chunk, pass) in hits.chunks(CHUNK_HITS).zip(pass.chunks(CHUNK_HITS)) {
             let mut count = 0;
-            for (hit, pass) in piece.iter().zip(pass) {
+            for (hit, pass) in chunk.iter().zip(pass) {
                 // Written in any case, and written over by the next one: no branch that cannot be foretold.
                 passing[count] = *hit;
                 count += usize::from(*pass != 0);

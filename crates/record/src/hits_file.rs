@@ -63,8 +63,8 @@ impl HitsFile {
     pub fn write(&mut self, hits: &[Hit]) -> Result<(), RecordError> {
         let mut rest = hits;
         while !rest.is_empty() {
-            let room = BATCH_HITS - self.columns.rows();
-            let (now, later) = rest.split_at(room.min(rest.len()));
+            let free = BATCH_HITS - self.columns.rows();
+            let (now, later) = rest.split_at(free.min(rest.len()));
             self.columns.append(now);
             if self.columns.rows() == BATCH_HITS {
                 self.flush()?;

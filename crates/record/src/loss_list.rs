@@ -50,7 +50,7 @@ type Counter = (SourceId, Stage, Unit, LossReason);
 type Reading = BTreeMap<Counter, u64>;
 
 /// Says which triggers a board has missed: those that were not asked for yet, of the first so many that its counters on the wire counts.
-/// Where their rows find no room, later ones count them without their numbers.
+/// Where their rows find no space, later ones count them without their numbers.
 pub type MissedTriggers<'m> = dyn Fn(SourceId, u64) -> Vec<TriggerRange> + 'm;
 
 /// The list of a run's losses, and its file.
@@ -80,11 +80,11 @@ struct Truncated {
 }
 
 impl LossList {
-    /// Makes the table in a run's directory, and reserves room for the rows at the end of the run. The names of the sources, by
+    /// Makes the table in a run's directory, and reserves space for the rows at the end of the run. The names of the sources, by
     /// number, go into the schema.
     ///
     /// # Errors
-    /// When the file exists already or cannot be made, or the disk has no room.
+    /// When the file exists already or cannot be made, or the disk has no space.
     pub fn create(
         directory: &RunDirectory,
         sources: &[String],
@@ -147,7 +147,7 @@ impl LossList {
     }
 
     /// Writes what was lost until the end of the run, which gives these `snapshot` at `now_ns` since its start, and forces the table to
-    /// the disk. Of a full disk it takes the room that was reserved in `directory`.
+    /// the disk. Of a full disk it takes the space that was reserved in `directory`.
     ///
     /// # Errors
     /// When something of it cannot be written.
@@ -233,8 +233,8 @@ impl LossList {
         if rows.is_empty() {
             return Ok(());
         }
-        if let Some(harm) = self.file.harm() {
-            let found = harm.words(&self.file);
+        if let Some(loss) = self.file.loss() {
+            let found = loss.message(&self.file);
             self.failure = Some(found.clone());
             return Err(RecordError::Missing { path, found });
         }

@@ -74,15 +74,15 @@ pub struct RangeList {
     /// Records that are not on file yet, and since when.
     waiting: Vec<RangeRecord>,
     since_ns: u64,
-    /// What found no room; `None` while everything did.
+    /// What found no space; `None` while everything did.
     joined: Option<Vec<RangeRecord>>,
 }
 
 impl RangeList {
-    /// Makes the table of a unit in a run's directory, and reserves room for its last rows.
+    /// Makes the table of a unit in a run's directory, and reserves space for its last rows.
     ///
     /// # Errors
-    /// When the file exists already or cannot be made, or the disk has no room.
+    /// When the file exists already or cannot be made, or the disk has no space.
     pub fn create(
         directory: &RunDirectory,
         unit: &str,
@@ -127,7 +127,7 @@ impl RangeList {
         self.write_waiting()
     }
 
-    /// Joins what found no room before the list could take it; from here on it is full.
+    /// Joins what found no space before the list could take it; from here on it is full.
     ///
     /// # Errors
     /// When what was taken before cannot be written.
@@ -138,7 +138,7 @@ impl RangeList {
         written
     }
 
-    /// Writes what is left, and forces the table to the disk. Of a full disk it takes the room that was reserved.
+    /// Writes what is left, and forces the table to the disk. Of a full disk it takes the space that was reserved.
     ///
     /// # Errors
     /// When something of it cannot be written.
@@ -167,7 +167,7 @@ impl RangeList {
         self.file.summary()
     }
 
-    /// Writes what waits, as far as there is room; joins the rest.
+    /// Writes what waits, as far as there is space; joins the rest.
     fn write_waiting(&mut self) -> Result<(), RecordError> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -211,8 +211,8 @@ impl RangeList {
             return Ok(());
         }
         let path: PathBuf = self.file.path().to_owned();
-        if let Some(harm) = self.file.harm() {
-            return Err(RecordError::Missing { path, found: harm.words(&self.file) });
+        if let Some(loss) = self.file.loss() {
+            return Err(RecordError::Missing { path, found: loss.message(&self.file) });
         }
         self.file.stage(&self.columns, Compression::None)?;
         self.file.commit()?;

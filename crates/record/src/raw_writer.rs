@@ -31,7 +31,7 @@ const MOST_ROWS: usize = 128 * 1024;
 pub(crate) mod kind {
     /// A mark without bytes.
     pub const MARK: u8 = 0;
-    /// A piece of a stream.
+    /// A chunk of a stream.
     pub const STREAM: u8 = 1;
     /// A datagram, or a slice of one.
     pub const DATAGRAM: u8 = 2;

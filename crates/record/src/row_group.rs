@@ -216,7 +216,7 @@ impl<C: RowGroup> RowGroupSink<C> {
         // Before they come: so a row group has the same rows whether or not anybody looked at the clock while nothing came, and a replay, in
         // which nobody does, makes the same.
         let aged = if self.is_old(mark) { self.close_group() } else { Ok(()) };
-        if let Err(refusal) = self.make_room() {
+        if let Err(refusal) = self.free_group() {
             let reason = self.reason();
             self.count_lost(amounts, reason);
             return Err(refusal);
@@ -291,7 +291,7 @@ impl<C: RowGroup> RowGroupSink<C> {
     pub fn finish(&mut self) -> Result<(), SinkError> {
         let mut result = self.complete();
         if result.is_ok() {
-            result = self.synchronise().and_then(|()| self.expect_no_harm());
+            result = self.synchronise().and_then(|()| self.expect_no_file_loss());
         }
         if result.is_err() && self.failure.is_none() {
             self.give_up(LossReason::DiskFull);
@@ -337,19 +337,19 @@ impl<C: RowGroup> RowGroupSink<C> {
         self.opened_at.is_some_and(|opened| !self.open.is_empty() && mark.since_ns(opened) >= age_ns)
     }
 
-    fn make_room(&mut self) -> Result<(), SinkError> {
+    fn free_group(&mut self) -> Result<(), SinkError> {
         self.alive()?;
         if self.open.is_full() { self.close_group() } else { Ok(()) }
     }
 
-    /// Hands the open row group on. An error leaves it open: there is no room for another.
+    /// Hands the open row group on. An error leaves it open: there is no space for another.
     fn close_group(&mut self) -> Result<(), SinkError> {
-        let has_room = |sink: &RowGroupSink<C>| match &sink.workers {
+        let has_capacity = |sink: &RowGroupSink<C>| match &sink.workers {
             Some(workers) => !workers.is_full(),
             None => sink.ready.is_none(),
         };
         self.drain(false)?;
-        while !has_room(self) {
+        while !has_capacity(self) {
             self.drain_one(true)?;
         }
         if self.open.is_empty() {
@@ -394,7 +394,7 @@ impl<C: RowGroup> RowGroupSink<C> {
             }
         }
         if self.ready.is_some() {
-            self.expect_no_harm()?;
+            self.expect_no_file_loss()?;
         }
         let Some(sealed) = self.ready.take() else { return Ok(false) };
         if let Err(error) = write(&mut self.files, &sealed, self.settings.compression) {
@@ -455,11 +455,11 @@ impl<C: RowGroup> RowGroupSink<C> {
     }
 
     /// Ends the recording when somebody has removed, replaced or cut one of its files: what was on file there is lost.
-    fn expect_no_harm(&mut self) -> Result<(), SinkError> {
-        let harm = self.files.iter().find_map(|file| Some((file, file.harm()?)));
-        let Some((file, harm)) = harm else { return Ok(()) };
-        let (place, message) = (file.path().display().to_string(), harm.words(file));
-        let gone = self.log.gone(file, harm);
+    fn expect_no_file_loss(&mut self) -> Result<(), SinkError> {
+        let loss = self.files.iter().find_map(|file| Some((file, file.loss()?)));
+        let Some((file, loss)) = loss else { return Ok(()) };
+        let (place, message) = (file.path().display().to_string(), loss.message(file));
+        let gone = self.log.gone(file, loss);
         // Of these, what was not out is lost as held.
         let mut out = gone;
         out.take_away(&self.written);
@@ -662,9 +662,9 @@ mod tests {
         give(&mut sink).expect("written and forced");
         assert_eq!(slot(&sink), [10, 0, 0]);
         fail_forces_after(Some(0));
-        let told = give(&mut sink).expect_err("the disk fails").to_string();
+        let error = give(&mut sink).expect_err("the disk fails").to_string();
         fail_forces_after(None);
-        assert!(told.contains("forcing to the disk"), "{told}");
+        assert!(error.contains("forcing to the disk"), "{error}");
         assert_eq!(slot(&sink), [10, 0, 10], "visible, but nobody knows whether it is on the disk");
         assert!(give(&mut sink).is_err() && sink.finish().is_err(), "another try would lie");
         assert_eq!(slot(&sink), [10, 0, 20]);
@@ -705,23 +705,23 @@ mod tests {
 
     #[test]
     fn a_file_that_is_removed_or_cut_meanwhile_is_noticed_and_its_rows_are_lost() {
-        type DoHarm = fn(&std::path::Path);
-        let harms: [(DoHarm, [u64; 3], &str); 3] = [
+        type Damage = fn(&std::path::Path);
+        let damages: [(Damage, [u64; 3], &str); 3] = [
             (|file| std::fs::remove_file(file).expect("removed"), [0, 0, 40], "has removed this file"),
             (
                 |file| std::fs::rename(file, file.with_extension("away")).expect("moved"),
                 [0, 0, 40],
                 "has moved",
             ),
-            (cut_to_two_batches, [20, 0, 20], "has cut this file"),
+            (cut_to_two_batches, [20, 0, 20], "has truncated this file"),
         ];
-        for (harm, expected, words) in harms {
+        for (damage, expected, words) in damages {
             let folder = tempfile::tempdir().expect("temporary folder");
             let mut sink = sink(folder.path(), Sync::None);
             (0..3).for_each(|_| give(&mut sink).expect("written"));
-            harm(&folder.path().join("hits.arrows"));
-            let told = give(&mut sink).expect_err("noticed").to_string();
-            assert!(told.contains(words) && told.contains("hits.arrows"), "{told}");
+            damage(&folder.path().join("hits.arrows"));
+            let error = give(&mut sink).expect_err("noticed").to_string();
+            assert!(error.contains(words) && error.contains("hits.arrows"), "{error}");
             assert_eq!(slot(&sink), expected, "{words}");
         }
         let folder = tempfile::tempdir().expect("temporary folder");

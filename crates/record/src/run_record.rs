@@ -301,9 +301,9 @@ impl RunRecord {
     }
 
     /// As [`RunRecord::write`], on a disk that is full, into a file that was kept for it.
-    pub(crate) fn write_within(&self, room: &Path, directory: &RunDirectory) -> Result<(), RecordError> {
+    pub(crate) fn write_within(&self, reserve: &Path, directory: &RunDirectory) -> Result<(), RecordError> {
         let path = directory.run_record();
-        directory.replace_within(room, &path, &self.text(&path)?)
+        directory.replace_within(reserve, &path, &self.text(&path)?)
     }
 
     fn text(&self, path: &Path) -> Result<Vec<u8>, RecordError> {
@@ -385,8 +385,8 @@ impl RunRecord {
             ("triggers_unseen", "trigger numbers came from no board"),
             ("bytes_unread", "bytes unread in damaged files"),
         ];
-        let told = lines.into_iter().filter(|(key, _)| self.detail_count(key) > 0);
-        told.map(|(key, words)| format!("{} {words}", self.detail_count(key))).collect()
+        let noted = lines.into_iter().filter(|(key, _)| self.detail_count(key) > 0);
+        noted.map(|(key, words)| format!("{} {words}", self.detail_count(key))).collect()
     }
 
     fn detail_count(&self, key: &str) -> u64 {

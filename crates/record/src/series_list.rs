@@ -3,7 +3,7 @@
 //! ```text
 //!  Reading, Reading, … ─► waiting, bounded ─ a second old ─► a batch of series.arrows, whole on file
 //! ```
-//! A register or parameter that could not be read has a row without a value: a gap is seen, and when it began. Readings that find no room,
+//! A register or parameter that could not be read has a row without a value: a gap is seen, and when it began. Readings that find no space,
 //! because the disk does not take the rows before them, are counted, and the count is written at the end of the run.
 
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ pub struct SeriesList {
     columns: Columns,
     sync: Sync,
     waiting: Vec<Reading>,
-    /// Readings that found no room.
+    /// Readings that found no space.
     not_kept: u64,
 }
 
@@ -79,8 +79,8 @@ impl SeriesList {
 
     /// Takes readings out of `readings`, oldest first.
     pub fn take(&mut self, readings: &mut Vec<Reading>) {
-        let room = MOST_WAITING.saturating_sub(self.waiting.len()).min(readings.len());
-        self.waiting.extend(readings.drain(..room));
+        let free = MOST_WAITING.saturating_sub(self.waiting.len()).min(readings.len());
+        self.waiting.extend(readings.drain(..free));
         self.not_kept += readings.len() as u64;
         readings.clear();
     }
@@ -111,7 +111,7 @@ impl SeriesList {
         self.file.summary()
     }
 
-    /// Readings that are not in the table: those that found no room, and those that the disk has not taken.
+    /// Readings that are not in the table: those that found no space, and those that the disk has not taken.
     pub fn not_kept(&self) -> u64 {
         self.not_kept + self.waiting.len() as u64
     }
@@ -120,10 +120,10 @@ impl SeriesList {
         if self.waiting.is_empty() {
             return Ok(());
         }
-        if let Some(harm) = self.file.harm() {
+        if let Some(loss) = self.file.loss() {
             return Err(RecordError::Missing {
                 path: self.file.path().to_owned(),
-                found: harm.words(&self.file),
+                found: loss.message(&self.file),
             });
         }
         self.columns.clear();

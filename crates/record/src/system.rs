@@ -37,7 +37,7 @@ struct Disk {
 fn disk_of(path: &Path) -> io::Result<Disk> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     let mut answer = MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: the path is a string ended by 0 and the answer has room for the structure; both outlive the call.
+    // SAFETY: the path is a string ended by 0 and the answer has space for the structure; both outlive the call.
     let result = unsafe { libc::statvfs(path.as_ptr(), answer.as_mut_ptr()) };
     if result != 0 {
         return Err(io::Error::last_os_error());

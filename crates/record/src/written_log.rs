@@ -4,7 +4,7 @@
 //!  group after group ──► WrittenLog: whose rows lie up to where ──► file cut at byte N ──► amounts that are gone
 //! ```
 
-use crate::ipc::file::{Harm, TableFile};
+use crate::ipc::file::{FileLoss, TableFile};
 use crate::row_group::Amounts;
 use crate::table::Table;
 
@@ -60,12 +60,12 @@ impl WrittenLog {
     }
 
     /// What is gone with a file. Of tables that belong to others the rows are not counted: nothing is.
-    pub fn gone(&self, file: &TableFile, harm: Harm) -> Amounts {
+    pub fn gone(&self, file: &TableFile, loss: FileLoss) -> Amounts {
         let mut gone = Amounts::default();
         if counts(file.table()) {
-            let kept = match harm {
-                Harm::Cut(length) => length,
-                Harm::Removed | Harm::Moved => 0,
+            let kept = match loss {
+                FileLoss::Truncated(length) => length,
+                FileLoss::Removed | FileLoss::Moved => 0,
             };
             // Row groups without rows in this file lie where the one before them does.
             self.entries.iter().filter(|(end, _)| *end > kept).for_each(|(_, amounts)| gone.add_all(amounts));
@@ -87,19 +87,21 @@ fn counts(table: Table) -> bool {
     }
 }
 
-impl Harm {
+impl FileLoss {
     /// What happened, and what to do.
-    pub(crate) fn words(self, file: &TableFile) -> String {
+    pub(crate) fn message(self, file: &TableFile) -> String {
         let rows = file.rows();
         let what = match self {
-            Harm::Removed => {
-                format!("somebody has removed this file while it was written, and its {rows} rows with it")
+            FileLoss::Removed => {
+                format!(
+                    "another program has removed this file while it was written, and its {rows} rows with it"
+                )
             }
-            Harm::Moved => format!(
-                "somebody has moved or replaced this file while it was written; its {rows} rows are not in the run any more"
+            FileLoss::Moved => format!(
+                "another program has moved or replaced this file while it was written; its {rows} rows are not in the run any more"
             ),
-            Harm::Cut(length) => format!(
-                "somebody has cut this file to {length} bytes while it was written, of {} bytes with {rows} rows; `thalweg \
+            FileLoss::Truncated(length) => format!(
+                "another program has truncated this file to {length} bytes while it was written, of {} bytes with {rows} rows; `thalweg \
                  recover` keeps what is left",
                 file.end()
             ),

@@ -51,7 +51,7 @@ pub enum PlotError {
         run: PathBuf,
     },
     /// The picture could not be written.
-    #[error("{file}: {cause}; give another place with --output")]
+    #[error("{file}: {cause}; give another path with --output")]
     Write {
         /// The file.
         file: PathBuf,

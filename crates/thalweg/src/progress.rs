@@ -207,7 +207,7 @@ fn event_line(events: &EventState) -> String {
     let sample = &events.sample;
     let busy = sample
         .busy_share
-        .map_or(String::new(), |share| format!("  BUSY {:>3.0} % of the time", 100.0 * share));
+        .map_or(String::new(), |fraction| format!("  BUSY {:>3.0} % of the time", 100.0 * fraction));
     format!(
         "  {:>9}events/s  {:>9}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
         many(events.event_rate_hz),

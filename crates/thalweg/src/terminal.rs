@@ -6,7 +6,7 @@
 //!  the result of a command      ─► behind what is queued ─► standard output
 //! ```
 //! Threads that take data write log lines. So nobody waits here: what finds the queue full is dropped, and the count of what was
-//! dropped is written when there is room again. Only the result of a command, when its work is over, waits for its reader.
+//! dropped is written when there is space again. Only the result of a command, when its work is over, waits for its reader.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::OnceLock;

@@ -4,7 +4,7 @@
 //!  places     head                          len
 //!   … gone │ hit hit hit hit hit hit hit hit │
 //! ```
-//! Places grow for ever; memory does not: what is before `head` is given up in pieces.
+//! Places grow for ever; memory does not: what is before `head` is given up in chunks.
 
 use thalweg_data::Hit;
 

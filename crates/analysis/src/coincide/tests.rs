@@ -50,8 +50,8 @@ fn count_in(stage: &mut Coincidence, map: &ChannelMap, hits: &[Hit]) {
 
 type Found = Vec<(Vec<Hit>, usize)>;
 
-/// What the stage makes of a stream that comes in pieces; its ledger must balance after each.
-fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
+/// What the stage makes of a stream that comes in chunks; its ledger must balance after each.
+fn run(settings: &Settings, hits: &[Hit], chunk: usize) -> Found {
     let map = map();
     let mut stage = Coincidence::new(settings, &map, 2).expect("valid settings");
     let (mut events, mut found) = (HitEvents::default(), Found::new());
@@ -68,7 +68,7 @@ fn run(settings: &Settings, hits: &[Hit], piece: usize) -> Found {
             assert_eq!(counters.total_input(Unit::Hits), right, "the ledger of {source}");
         }
     };
-    for batch in hits.chunks(piece.max(1)) {
+    for batch in hits.chunks(chunk.max(1)) {
         count_in(&mut stage, &map, batch);
         stage.push(batch, None);
         stage.advance(batch[batch.len() - 1].time_ps);
@@ -185,16 +185,16 @@ fn majority(window_ps: i64, at_least: u16) -> Settings {
 
 proptest! {
     #[test]
-    fn chains_are_what_they_are_defined_to_be(hits in streams(), window_ps in 0i64..30, at_least in 2u16..5, piece in 1usize..40) {
-        prop_assert_eq!(run(&majority(window_ps, at_least), &hits, piece), chains(&hits, window_ps, at_least.into(), by_channel));
+    fn chains_are_what_they_are_defined_to_be(hits in streams(), window_ps in 0i64..30, at_least in 2u16..5, chunk in 1usize..40) {
+        prop_assert_eq!(run(&majority(window_ps, at_least), &hits, chunk), chains(&hits, window_ps, at_least.into(), by_channel));
         let groups = Settings { distinct: Distinct::Groups, ..majority(window_ps, at_least.min(4)) };
-        prop_assert_eq!(run(&groups, &hits, piece), chains(&hits, window_ps, at_least.into(), by_group));
+        prop_assert_eq!(run(&groups, &hits, chunk), chains(&hits, window_ps, at_least.into(), by_group));
     }
 
     #[test]
-    fn any_pair_keeps_exactly_the_hits_with_a_partner(hits in streams(), window_ps in 0i64..30, piece in 1usize..40) {
+    fn any_pair_keeps_exactly_the_hits_with_a_partner(hits in streams(), window_ps in 0i64..30, chunk in 1usize..40) {
         let settings = Settings { window_ps, ..Settings::default() };
-        let kept: Vec<Hit> = run(&settings, &hits, piece).into_iter().flat_map(|(members, _)| members).collect();
+        let kept: Vec<Hit> = run(&settings, &hits, chunk).into_iter().flat_map(|(members, _)| members).collect();
         let has_partner = |one: &Hit| {
             hits.iter().any(|other| other.channel != one.channel && (one.time_ps - other.time_ps).abs() <= window_ps)
         };
@@ -202,29 +202,29 @@ proptest! {
     }
 
     #[test]
-    fn opened_windows_are_what_they_are_defined_to_be(hits in streams(), window_ps in 0i64..30, at_least in 2u16..5, piece in 1usize..40) {
+    fn opened_windows_are_what_they_are_defined_to_be(hits in streams(), window_ps in 0i64..30, at_least in 2u16..5, chunk in 1usize..40) {
         let settings = Settings { events: Grouping::Window, ..majority(window_ps, at_least) };
-        prop_assert_eq!(run(&settings, &hits, piece), opened(&hits, window_ps, at_least.into()));
+        prop_assert_eq!(run(&settings, &hits, chunk), opened(&hits, window_ps, at_least.into()));
     }
 
     #[test]
-    fn gaps_are_what_they_are_defined_to_be(hits in streams(), gap_ps in 0i64..30, at_least in 2u16..5, piece in 1usize..40) {
+    fn gaps_are_what_they_are_defined_to_be(hits in streams(), gap_ps in 0i64..30, at_least in 2u16..5, chunk in 1usize..40) {
         let settings = Settings { events: Grouping::Gap, gap_ps: Some(gap_ps), ..majority(1000, at_least) };
-        prop_assert_eq!(run(&settings, &hits, piece), gaps(&hits, gap_ps, at_least.into()));
+        prop_assert_eq!(run(&settings, &hits, chunk), gaps(&hits, gap_ps, at_least.into()));
     }
 
     #[test]
     fn references_are_what_they_are_defined_to_be(
-        hits in streams(), from_ps in -30i64..30, width_ps in 0i64..30, at_least in 1u16..4, piece in 1usize..40,
+        hits in streams(), from_ps in -30i64..30, width_ps in 0i64..30, at_least in 1u16..4, chunk in 1usize..40,
     ) {
         let to_ps = from_ps + width_ps;
         let settings = of_reference(from_ps, to_ps, at_least);
-        prop_assert_eq!(run(&settings, &hits, piece), referenced(&hits, from_ps, to_ps, at_least.into()));
+        prop_assert_eq!(run(&settings, &hits, chunk), referenced(&hits, from_ps, to_ps, at_least.into()));
     }
 
     #[test]
     fn veto_and_gate_admit_exactly_the_hits_that_they_should(
-        hits in streams(), veto in (-30i64..30, 0i64..30), gate in (-30i64..30, 0i64..60), piece in 1usize..40,
+        hits in streams(), veto in (-30i64..30, 0i64..30), gate in (-30i64..30, 0i64..60), chunk in 1usize..40,
     ) {
         let settings = Settings {
             veto: leg(6..=6, veto.0, veto.0 + veto.1),
@@ -237,18 +237,18 @@ proptest! {
         };
         let admitted = |hit: &&Hit| hit.channel < 6 && near(hit, 7, gate.0, gate.1) && !near(hit, 6, veto.0, veto.1);
         let admitted: Vec<Hit> = hits.iter().filter(admitted).copied().collect();
-        prop_assert_eq!(run(&settings, &hits, piece), chains(&admitted, 10, 2, by_channel));
+        prop_assert_eq!(run(&settings, &hits, chunk), chains(&admitted, 10, 2, by_channel));
     }
 
     #[test]
-    fn long_events_are_closed_and_the_ledger_still_balances(hits in streams(), piece in 1usize..40, longest in 2usize..6) {
+    fn long_events_are_closed_and_the_ledger_still_balances(hits in streams(), chunk in 1usize..40, longest in 2usize..6) {
         for events in [Grouping::Chain, Grouping::Window, Grouping::Gap] {
             let settings = Settings { longest_event_hits: longest, events, ..majority(20, 2) };
-            let found = run(&settings, &hits, piece);
+            let found = run(&settings, &hits, chunk);
             prop_assert!(found.iter().all(|(members, multiplicity)| members.len() <= longest && *multiplicity >= 2));
         }
         let settings = Settings { longest_event_hits: longest, ..of_reference(-20, 20, 1) };
-        prop_assert!(run(&settings, &hits, piece).iter().all(|(members, _)| (2..=longest).contains(&members.len())));
+        prop_assert!(run(&settings, &hits, chunk).iter().all(|(members, _)| (2..=longest).contains(&members.len())));
     }
 }
 

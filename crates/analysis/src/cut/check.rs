@@ -9,7 +9,7 @@ use thalweg_data::{Flags, Hit, SourceId};
 use super::{Expression, Polygon, Scope, polygon};
 use crate::channels::{ChannelMap, SourceChannels};
 
-/// Hits made of the bytes, at most: more than one piece of columns.
+/// Hits made of the bytes, at most: more than one chunk of columns.
 const MOST_HITS: usize = 300;
 
 /// The text before the first zero byte is an expression, what is behind it makes hits.

@@ -3,7 +3,7 @@
 //! ```text
 //!  256 hits ─► columns of numbers ─► columns of answers ─► pass
 //! ```
-//! Step by step over pieces that stay in the first-level cache: each step is a plain loop over a column, which is what the compiler
+//! Step by step over chunks that stay in the first-level cache: each step is a plain loop over a column, which is what the compiler
 //! turns into wide instructions. Memory is made once.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -16,7 +16,7 @@ use super::program::{Program, Relation, Step};
 use crate::channels::ChannelMap;
 
 /// Hits at a time: a column of them is 1 or 2 KiB.
-pub(super) const PIECE: usize = 256;
+pub(super) const CHUNK: usize = 256;
 
 /// What columns can do.
 trait Computes:
@@ -35,9 +35,9 @@ impl Computes for f64 {}
 /// The stacks of one precision.
 #[derive(Clone, Debug, Default)]
 struct Stacks<T> {
-    numbers: Vec<[T; PIECE]>,
+    numbers: Vec<[T; CHUNK]>,
     number_count: usize,
-    answers: Vec<[u8; PIECE]>,
+    answers: Vec<[u8; CHUNK]>,
     answer_count: usize,
 }
 
@@ -73,19 +73,19 @@ impl Evaluator {
         map: &ChannelMap,
         pass: &mut [u8],
     ) {
-        for (index, pass) in pass.chunks_mut(PIECE).enumerate() {
-            let range = index * PIECE..index * PIECE + pass.len();
-            let piece = Members {
+        for (index, pass) in pass.chunks_mut(CHUNK).enumerate() {
+            let range = index * CHUNK..index * CHUNK + pass.len();
+            let chunk = Members {
                 hits: &members.hits[range.clone()],
                 events: members.events.map(|events| &events[range]),
             };
-            widest(Piece { evaluator: self, members: piece, polygons, map, pass });
+            widest(Chunk { evaluator: self, members: chunk, polygons, map, pass });
         }
     }
 }
 
 /// A program, what it is asked of, and where the answers go.
-struct Piece<'p> {
+struct Chunk<'p> {
     evaluator: &'p mut Evaluator,
     members: Members<'p>,
     polygons: &'p [Polygon],
@@ -93,12 +93,12 @@ struct Piece<'p> {
     pass: &'p mut [u8],
 }
 
-impl Wide for Piece<'_> {
+impl Wide for Chunk<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Piece { evaluator: Evaluator { program, short, long }, members, polygons, map, pass } = self;
+        let Chunk { evaluator: Evaluator { program, short, long }, members, polygons, map, pass } = self;
         match program.is_long {
             true => long.run(program, members, polygons, map, pass),
             false => short.run(program, members, polygons, map, pass),
@@ -108,8 +108,8 @@ impl Wide for Piece<'_> {
 
 impl<T: Computes> Stacks<T> {
     fn make(&mut self, numbers: usize, answers: usize) {
-        self.numbers.resize(numbers, [T::default(); PIECE]);
-        self.answers.resize(answers, [0; PIECE]);
+        self.numbers.resize(numbers, [T::default(); CHUNK]);
+        self.answers.resize(answers, [0; CHUNK]);
     }
 
     #[inline(always)]
@@ -225,9 +225,9 @@ impl<T: Computes> Stacks<T> {
 #[inline(always)]
 fn relate<T: Computes>(
     relation: Relation,
-    left: &[T; PIECE],
+    left: &[T; CHUNK],
     right: impl Fn(usize) -> T,
-    answers: &mut [u8; PIECE],
+    answers: &mut [u8; CHUNK],
 ) {
     match relation {
         Relation::Less => each(left, right, answers, |left, right| left < right),
@@ -241,12 +241,12 @@ fn relate<T: Computes>(
 
 #[inline(always)]
 fn each<T: Computes>(
-    left: &[T; PIECE],
+    left: &[T; CHUNK],
     right: impl Fn(usize) -> T,
-    answers: &mut [u8; PIECE],
+    answers: &mut [u8; CHUNK],
     answer: impl Fn(T, T) -> bool,
 ) {
-    for row in 0..PIECE {
+    for row in 0..CHUNK {
         answers[row] = u8::from(answer(left[row], right(row)));
     }
 }

@@ -19,7 +19,7 @@ pub enum Field {
     EnergyShort,
     /// Calibrated energy, keV.
     Kev,
-    /// The share of the charge that comes late: (energy − energy_short) / energy.
+    /// The fraction of the charge that comes late: (energy − energy_short) / energy.
     Psd,
     /// Channel of the experiment.
     Channel,
@@ -192,14 +192,14 @@ fn energy(hit: &Hit) -> f64 {
     if hit.flags.has(Flags::NO_ENERGY) { f64::NAN } else { f64::from(hit.energy) }
 }
 
-/// The share of a hit's charge that comes late; not a number where it cannot be known.
+/// The fraction of a hit's charge that comes late; not a number where it cannot be known.
 #[inline(always)]
 pub fn psd(hit: &Hit) -> f32 {
     let absent = hit.flags.0 & (Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT).0 != 0;
     let energy = f32::from(hit.energy);
     // 0 / 0 is not a number, either.
-    let share = (energy - f32::from(hit.energy_short)) / energy;
-    if absent || hit.energy == 0 { f32::NAN } else { share }
+    let fraction = (energy - f32::from(hit.energy_short)) / energy;
+    if absent || hit.energy == 0 { f32::NAN } else { fraction }
 }
 
 #[inline(always)]

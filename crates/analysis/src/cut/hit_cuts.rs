@@ -12,7 +12,7 @@ use super::cuts::{Cut, Passed};
 use crate::channels::{ChannelMap, by_channel};
 
 /// Hits that go through all cuts together: they stay in the first-level cache.
-const PIECE: usize = 2048;
+const CHUNK: usize = 2048;
 
 /// What became of a hit.
 const KEPT: u16 = 0;
@@ -109,7 +109,7 @@ impl HitCuts {
             fate_of: Vec::new(),
             kept_before: vec![0; sources],
             counters: vec![Counters::default(); sources],
-            answers: vec![0; PIECE],
+            answers: vec![0; CHUNK],
         }
     }
 
@@ -136,8 +136,8 @@ impl HitCuts {
         let Verdicts { pass, shares, is_cut } = &mut *verdicts;
         *is_cut = true;
         pass.resize(hits.len(), 0);
-        for (hits, pass) in hits.chunks(PIECE).zip(pass.chunks_mut(PIECE)) {
-            self.cut_piece(hits, map, pass);
+        for (hits, pass) in hits.chunks(CHUNK).zip(pass.chunks_mut(CHUNK)) {
+            self.cut_chunk(hits, map, pass);
         }
         let kinds = self.kinds_of_fate();
         let kept = self.fates.iter().skip(usize::from(KEPT)).step_by(kinds);
@@ -150,7 +150,7 @@ impl HitCuts {
         verdicts.kept()
     }
 
-    fn cut_piece(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut [u8]) {
+    fn cut_chunk(&mut self, hits: &[Hit], map: &ChannelMap, pass: &mut [u8]) {
         self.fate_of.clear();
         self.fate_of.resize(hits.len(), KEPT);
         if self.any_disabled {

@@ -30,7 +30,7 @@ use crate::spectrum::{Filler, SpectrumSet};
 use crate::view::{Shown, View};
 
 /// Hits that go through all stages together: they stay in the first-level cache, and what a pathological window can make of them stays small.
-const PIECE: usize = 512;
+const CHUNK: usize = 512;
 
 /// The stages behind time order, and the spectra that they fill.
 #[derive(Debug)]
@@ -149,8 +149,8 @@ impl Processor {
             }
         }
         let mut result = Ok(());
-        for (index, hits) in batch.hits.chunks(PIECE).enumerate() {
-            let pass = pass.map(|pass| &pass[index * PIECE..][..hits.len()]);
+        for (index, hits) in batch.hits.chunks(CHUNK).enumerate() {
+            let pass = pass.map(|pass| &pass[index * CHUNK..][..hits.len()]);
             let (shown, map) = self.shown.look(hits, pass);
             self.filler.fill(hits, shown, map);
             if let Some(coincidence) = &mut self.coincidence {

@@ -1,7 +1,7 @@
 //! Takes pulses out of the stream: the writing half.
 //!
 //! ```text
-//!  hits with samples ─► budget of the slot ─► channel's share ─► condition ─► samples ─► store
+//!  hits with samples ─► budget of the slot ─► channel's quota ─► condition ─► samples ─► store
 //! ```
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::store::{PulseStore, Row};
 use crate::channels::ChannelMap;
 use crate::cut::{Expression, Polygon, polygon};
 
-/// Slots of a second, each with its share of the budget: a picture that is drawn ten times a second has something new.
+/// Slots of a second, each with its part of the budget: a picture that is drawn ten times a second has something new.
 const SLOTS_PER_SECOND: u64 = 10;
 /// Hits looked at per slot, at most: what a condition that nothing fulfils can cost.
 const LOOKED_AT_PER_SLOT: usize = 16_384;
@@ -38,7 +38,7 @@ pub struct PulseTap {
     left: u32,
     left_to_look_at: usize,
     /// Left in the second of budget, by row.
-    share_left: Vec<u32>,
+    quota_left: Vec<u32>,
     samples: Samples,
     candidates: Vec<(usize, usize, usize)>,
     hits: Vec<thalweg_data::Hit>,
@@ -69,7 +69,7 @@ impl PulseTap {
             slot: None,
             left: 0,
             left_to_look_at: 0,
-            share_left: vec![0; channels],
+            quota_left: vec![0; channels],
             samples: Samples::default(),
             candidates: Vec::with_capacity(CANDIDATES),
             hits: Vec::with_capacity(CANDIDATES),
@@ -109,7 +109,7 @@ impl PulseTap {
             if !batch.extras.get(own).is_some_and(has_samples) {
                 continue;
             }
-            let Some(row) = map.row(hit.channel).filter(|row| self.share_left[*row] > 0) else { continue };
+            let Some(row) = map.row(hit.channel).filter(|row| self.quota_left[*row] > 0) else { continue };
             self.candidates.push((row, index, own));
             if self.candidates.len() == CANDIDATES {
                 self.decide(batch, map);
@@ -133,8 +133,8 @@ impl PulseTap {
         self.left_to_look_at = LOOKED_AT_PER_SLOT;
         if new_second {
             // Each channel twice what all have on average: who sends seldom leaves some to the others.
-            let share = self.settings.per_second as usize * 2 / self.share_left.len().max(1);
-            self.share_left.fill((share as u32).max(2));
+            let quota = self.settings.per_second as usize * 2 / self.quota_left.len().max(1);
+            self.quota_left.fill((quota as u32).max(2));
         }
         let changed = self.store.0.filters_changed.load(Ordering::Acquire);
         if changed != self.seen_changed
@@ -162,7 +162,7 @@ impl PulseTap {
                 None => pass.fill(1),
             }
             for (place, (_, hit, extra)) in of_channel.iter().enumerate() {
-                if self.pass[place] != 0 && self.left > 0 && self.share_left[row] > 0 {
+                if self.pass[place] != 0 && self.left > 0 && self.quota_left[row] > 0 {
                     self.take(row, *hit, *extra, batch);
                 }
             }
@@ -181,7 +181,7 @@ impl PulseTap {
                 return;
             }
         };
-        (self.left, self.share_left[row]) = (self.left - 1, self.share_left[row] - 1);
+        (self.left, self.quota_left[row]) = (self.left - 1, self.quota_left[row] - 1);
         let extra = &batch.extras[extra];
         self.samples.read(extra, &batch.slices, &batch.leases);
         let longest = self.settings.longest_samples;

@@ -29,7 +29,7 @@ fn batch(pool: &Pool, hits: u16, samples: u16, mark: Mark) -> Hits {
         let mut extra = Extra::of(&hit, SourceId(0));
         (extra.layout, extra.samples_count) = (Layout::Plain, 1);
         extra.samples_first = batch.slices.len() as u32;
-        batch.slices.push(writer.append(&bytes).expect("room"));
+        batch.slices.push(writer.append(&bytes).expect("space"));
         batch.extras.push(extra);
     }
     batch.leases.add(writer.lease());

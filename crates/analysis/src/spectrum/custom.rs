@@ -14,7 +14,7 @@ use crate::channels::{ChannelList, ChannelMap};
 use crate::cut::{EventFacts, Expression, Members, Polygon, Scope, fill, polygon};
 use thalweg_data::HitEvents;
 
-const PIECE: usize = 256;
+const CHUNK: usize = 256;
 
 /// One of the user's own spectra, with the memory that it is filled by.
 #[derive(Debug)]
@@ -83,15 +83,15 @@ impl Custom {
     }
 
     pub fn fill_hits(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap, store: &Store) {
-        for (index, piece) in hits.chunks(PIECE).enumerate() {
-            let pass = pass.map(|pass| &pass[index * PIECE..index * PIECE + piece.len()]);
-            self.choose(piece, pass, map);
+        for (index, chunk) in hits.chunks(CHUNK).enumerate() {
+            let pass = pass.map(|pass| &pass[index * CHUNK..index * CHUNK + chunk.len()]);
+            self.choose(chunk, pass, map);
             if let Some(cut) = &mut self.cut {
-                let mut answers = [0; PIECE];
-                cut.evaluate_hits(piece, map, &mut answers[..piece.len()]);
+                let mut answers = [0; CHUNK];
+                cut.evaluate_hits(chunk, map, &mut answers[..chunk.len()]);
                 self.pass.iter_mut().zip(answers).for_each(|(pass, answer)| *pass &= answer);
             }
-            self.fill_columns(Members { hits: piece, events: None }, map, store);
+            self.fill_columns(Members { hits: chunk, events: None }, map, store);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::view::ViewChange;
 /// Hits of each channel that wait: each of its bins is fetched from memory once for all of them.
 const FILL_BUFFER: usize = 4096;
 /// Hits at a time: their words are a KiB.
-const PIECE: usize = 256;
+const CHUNK: usize = 256;
 
 /// Fills the spectra of a run from one thread.
 #[derive(Debug)]
@@ -131,8 +131,8 @@ impl Filler {
             self.is_cut = pass.is_some();
         }
         if self.standard.is_some() {
-            for (index, hits) in hits.chunks(PIECE).enumerate() {
-                let pass = pass.map(|pass| &pass[index * PIECE..index * PIECE + hits.len()]);
+            for (index, hits) in hits.chunks(CHUNK).enumerate() {
+                let pass = pass.map(|pass| &pass[index * CHUNK..index * CHUNK + hits.len()]);
                 self.fill_buffers_with(hits, pass, map);
             }
         }
@@ -144,7 +144,7 @@ impl Filler {
     }
 
     fn fill_buffers_with(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
-        let mut words = [Word::default(); PIECE];
+        let mut words = [Word::default(); CHUNK];
         widest(WriteWords { hits, pass, plane_rows: self.plane_rows, words: &mut words });
         for (hit, word) in hits.iter().zip(words) {
             let row = map.row_or_behind(hit.channel);
@@ -223,7 +223,7 @@ struct WriteWords<'h> {
     hits: &'h [Hit],
     pass: Option<&'h [u8]>,
     plane_rows: u32,
-    words: &'h mut [Word; PIECE],
+    words: &'h mut [Word; CHUNK],
 }
 
 impl Wide for WriteWords<'_> {

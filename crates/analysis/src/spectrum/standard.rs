@@ -15,7 +15,7 @@ use super::store::{Store, Totals};
 use crate::channels::Calibrations;
 
 /// Hits at a time: their places are three KiB.
-const PIECE: usize = 256;
+const CHUNK: usize = 256;
 /// The place of what is not counted in a bin, and of what lies below and above an axis.
 const NOWHERE: u32 = u32::MAX;
 const BELOW: u32 = u32::MAX - 1;
@@ -45,11 +45,11 @@ struct Shape {
     kev_bins: u32,
 }
 
-/// Places of the bins of one piece.
+/// Places of the bins of one chunk.
 struct Places {
-    energy: [u32; PIECE],
-    kev: [u32; PIECE],
-    plane: [u32; PIECE],
+    energy: [u32; CHUNK],
+    kev: [u32; CHUNK],
+    plane: [u32; CHUNK],
 }
 
 impl Pair {
@@ -114,11 +114,11 @@ impl StandardFiller {
     pub fn count(&self, row: usize, words: &[Word], store: &Store, history: &History) -> u64 {
         history.add_hits(row, words.len() as u64);
         let kev = self.kev.filter(|_| self.calibrations.has(row));
-        let mut places = Places { energy: [0; PIECE], kev: [0; PIECE], plane: [0; PIECE] };
-        for piece in words.chunks(PIECE) {
-            let count = piece.len();
+        let mut places = Places { energy: [0; CHUNK], kev: [0; CHUNK], plane: [0; CHUNK] };
+        for chunk in words.chunks(CHUNK) {
+            let count = chunk.len();
             widest(EnergyPlaces {
-                words: piece,
+                words: chunk,
                 bins: self.energy.bins(row),
                 shape: self.shape,
                 to: &mut places.energy,
@@ -127,7 +127,7 @@ impl StandardFiller {
             if let Some(pair) = kev {
                 let (calibrations, shape) = (&self.calibrations, self.shape);
                 widest(KevPlaces {
-                    words: piece,
+                    words: chunk,
                     bins: pair.bins(row),
                     shape,
                     calibrations,
@@ -138,7 +138,7 @@ impl StandardFiller {
             }
             if let Some(pair) = self.plane {
                 widest(PlanePlaces {
-                    words: piece,
+                    words: chunk,
                     bins: pair.bins(row),
                     shape: self.shape,
                     to: &mut places.plane,
@@ -149,7 +149,7 @@ impl StandardFiller {
             store.count_all(&places.energy[..count], |_, _| {});
             if let Some(pair) = kev {
                 store.count_all(&places.kev[..count], |index, place| {
-                    let totals = pair.totals(row, store)[piece[index].is_kept() as usize];
+                    let totals = pair.totals(row, store)[chunk[index].is_kept() as usize];
                     match place {
                         BELOW => Totals::add(&totals.below, 1),
                         ABOVE => Totals::add(&totals.above, 1),
@@ -220,7 +220,7 @@ struct EnergyPlaces<'w> {
     words: &'w [Word],
     bins: Bins,
     shape: Shape,
-    to: &'w mut [u32; PIECE],
+    to: &'w mut [u32; CHUNK],
 }
 
 impl Wide for EnergyPlaces<'_> {
@@ -241,7 +241,7 @@ struct KevPlaces<'w> {
     shape: Shape,
     calibrations: &'w Calibrations,
     row: usize,
-    to: &'w mut [u32; PIECE],
+    to: &'w mut [u32; CHUNK],
 }
 
 impl Wide for KevPlaces<'_> {
@@ -270,7 +270,7 @@ struct PlanePlaces<'w> {
     words: &'w [Word],
     bins: Bins,
     shape: Shape,
-    to: &'w mut [u32; PIECE],
+    to: &'w mut [u32; CHUNK],
 }
 
 impl Wide for PlanePlaces<'_> {

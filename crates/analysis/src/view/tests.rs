@@ -334,7 +334,7 @@ fn changes_are_bounded_and_end_with_the_run() {
     let mut run = Run::new(&Settings::default());
     let view = run.view();
     for number in 0..64 {
-        view.cut(&cut(&format!("cut {number}"), "energy > 1")).expect("there is room");
+        view.cut(&cut(&format!("cut {number}"), "energy > 1")).expect("there is space");
     }
     let full = view.cut(&cut("one more", "energy > 1")).expect_err("full");
     assert_eq!(full.to_string(), "64 changes are applied to this run, and no more can be");

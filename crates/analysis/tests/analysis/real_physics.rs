@@ -99,8 +99,8 @@ fn ordered(hits: &[Hit]) -> Vec<Hit> {
     let settings = thalweg_order::Settings { disorder_ps, ..thalweg_order::Settings::default() };
     let mut order = TimeOrder::new(&settings, 1, 8192);
     let (mut all, mut out, mut batch) = (Vec::new(), Hits::default(), Hits::default());
-    for (index, piece) in hits.chunks(8192).enumerate() {
-        batch.hits.extend_from_slice(piece);
+    for (index, chunk) in hits.chunks(8192).enumerate() {
+        batch.hits.extend_from_slice(chunk);
         batch.header.mark = Mark(index as u64);
         batch.header.end = (index + 1) * 8192 >= hits.len();
         assert_eq!(order.push(&mut batch).expect("in order of marks"), Pushed::Taken);
@@ -120,8 +120,8 @@ fn found(settings: &coincide::Settings, hits: &[Hit]) -> Vec<Vec<i64>> {
     let map = map(8);
     let mut coincidence = Coincidence::new(settings, &map, 1).expect("valid");
     let (mut events, mut all) = (HitEvents::default(), Vec::new());
-    for piece in hits.chunks(1000) {
-        coincidence.push(piece, None);
+    for chunk in hits.chunks(1000) {
+        coincidence.push(chunk, None);
     }
     coincidence.finish();
     while coincidence.pull(&mut events) {

@@ -359,11 +359,11 @@ impl Payload {
         let (mut message, mut left) = (Message::default(), bytes);
         while left > 0 {
             let mut writer = pool.take().ok_or(io::ErrorKind::OutOfMemory)?;
-            let piece = left.min(writer.remaining());
-            writer.tail()[..piece].fill(7);
-            message.slices.push(writer.publish(piece));
+            let chunk = left.min(writer.remaining());
+            writer.tail()[..chunk].fill(7);
+            message.slices.push(writer.publish(chunk));
             message.leases.add(writer.lease());
-            left -= piece;
+            left -= chunk;
         }
         Ok(Payload { _pool: pool, message })
     }
@@ -380,7 +380,7 @@ struct BareConnection {
     stream: TcpStream,
     memory: Footprint,
     to_send: usize,
-    /// The sent part of the current piece.
+    /// The sent part of the current chunk.
     sent: usize,
     to_receive: usize,
 }
@@ -398,17 +398,17 @@ impl BareConnection {
         })
     }
 
-    /// Writes on; whether one piece, or the last, has gone whole.
+    /// Writes on; whether one chunk, or the last, has gone whole.
     fn send(&mut self, bytes: &[u8]) -> io::Result<bool> {
-        let piece = bytes.len().min(self.to_send + self.sent);
+        let chunk = bytes.len().min(self.to_send + self.sent);
         if self.to_send == 0 {
             return Ok(true);
         }
-        match self.stream.write(&bytes[self.sent..piece]) {
+        match self.stream.write(&bytes[self.sent..chunk]) {
             Ok(written) => {
                 self.sent += written;
                 self.to_send -= written;
-                let whole = self.sent == piece;
+                let whole = self.sent == chunk;
                 if whole {
                     self.sent = 0;
                 }

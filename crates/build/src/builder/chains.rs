@@ -39,7 +39,7 @@ impl Chains {
         self.links.len()
     }
 
-    /// Keeps `slices` and returns the name of the first, which goes into a tag. The caller has looked that there is room.
+    /// Keeps `slices` and returns the name of the first, which goes into a tag. The caller has looked that there is space.
     pub fn keep(&mut self, slices: &[Slice]) -> u32 {
         let mut next = 0;
         for slice in slices.iter().rev() {

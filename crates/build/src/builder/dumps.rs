@@ -85,7 +85,7 @@ impl Dumps {
         Dumps { kept: Vec::with_capacity(MOST) }
     }
 
-    /// Keeps one if there is room; `head` is asked for its bytes only then.
+    /// Keeps one if there is space; `head` is asked for its bytes only then.
     pub fn keep<'a>(&mut self, unused: Unused, head: impl FnOnce() -> &'a [u8]) {
         let Unused { reason, source, trigger, mark, bytes, base, capacity } = unused;
         if self.kept.len() == MOST {

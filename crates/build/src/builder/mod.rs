@@ -297,7 +297,7 @@ impl Builder {
         true
     }
 
-    /// As [`Builder::free_blocks`], of a run that is being stopped while its sources wait for room: what has come by the stop is taken
+    /// As [`Builder::free_blocks`], of a run that is being stopped while its sources wait for space: what has come by the stop is taken
     /// whatever waits for what will not come. The oldest event leaves, and with it those behind it that miss only sources of which
     /// `nothing_follows`. `[build] incomplete = "stop"` lets them leave as they are.
     pub fn free_blocks_at_stop(&mut self, nothing_follows: impl Fn(SourceId) -> bool) -> bool {

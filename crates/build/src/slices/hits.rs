@@ -113,7 +113,7 @@ impl HitCutter {
         &mut self.timeline
     }
 
-    /// Whether there is a block for hits that no writer has room for.
+    /// Whether there is a block for hits that no writer has space for.
     pub fn has_free_block(&self) -> bool {
         self.pool.free_count() > 0
     }

@@ -185,7 +185,7 @@ impl Timeline {
         all
     }
 
-    /// Counts what was not cut, because there was no room for it or nobody to take it.
+    /// Counts what was not cut, because there was no space for it or nobody to take it.
     pub fn lose(&mut self, reason: LossReason, count: u64) {
         self.counters.input(self.unit, count);
         self.counters.lost(reason, self.unit, count);

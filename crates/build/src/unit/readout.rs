@@ -254,7 +254,7 @@ impl ReadoutUnit {
         true
     }
 
-    /// Whether there is room for a batch. While there is not, the host's policy applies: hold, or drop.
+    /// Whether there is space for a batch. While there is not, the host's policy applies: hold, or drop.
     pub fn takes_input(&self) -> bool {
         let held = self.store.held();
         held.events < self.settings.keep_events && held.bytes < self.settings.keep_bytes

@@ -147,7 +147,7 @@ fn batch(pool: &Pool) -> Events {
         let mut bytes = 0;
         for source in sources {
             let payload = format!("trigger {trigger} of source {source}");
-            events.slices.push(writer.append(payload.as_bytes()).expect("room"));
+            events.slices.push(writer.append(payload.as_bytes()).expect("space"));
             bytes += payload.len() as u64;
             events.fragments.push(Fragment {
                 trigger,

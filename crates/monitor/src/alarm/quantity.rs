@@ -47,7 +47,7 @@ pub enum Quantity {
     BusyFraction,
     /// Triggers refused ÷ triggers offered, 0 to 1, where the trigger reports; else nothing is concluded.
     DeadTimeFraction,
-    /// Share of the events, of late, that a board answered, 0 to 1.
+    /// Fraction of the events, of late, that a board answered, 0 to 1.
     Completeness,
     /// Triggers with fragments that wait for others.
     OpenEvents,

@@ -418,7 +418,7 @@ fn commands(schemas: &mut Schemas) -> Vec<Operation> {
     [
         ("/api/run/start", "start", "Begins a run.", &start),
         ("/api/run/stop", "stop", "Ends the run; what is in flight is recorded.", &nothing),
-        ("/api/run/pause", "pause", "Records nothing until told otherwise.", &nothing),
+        ("/api/run/pause", "pause", "Records nothing until it is resumed.", &nothing),
         ("/api/run/resume", "resume", "Records again.", &nothing),
     ]
     .into_iter()

@@ -1,7 +1,7 @@
-//! Sends an open file, piece by piece, whole or from somewhere on.
+//! Sends an open file, chunk by chunk, whole or from somewhere on.
 //!
 //! ```text
-//!  file, length, "bytes=100-199" ─► 206, content-range ─► pieces of 256 KiB, each when the last is gone
+//!  file, length, "bytes=100-199" ─► 206, content-range ─► chunks of 256 KiB, each when the last is gone
 //! ```
 //! Ranges as RFC 9110, section 14: one range of bytes; several are answered with the whole file, which is allowed.
 
@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::Answer;
 use crate::refusal::Refusal;
 
-const PIECE: u64 = 256 << 10;
+const CHUNK: u64 = 256 << 10;
 
 /// A file on its way.
 pub(super) struct Download {
@@ -72,14 +72,14 @@ impl Download {
             }
             let Download { name, file, length, place } = download;
             let read = tokio::task::spawn_blocking(move || {
-                let mut piece = vec![0; (rest.end - rest.start).min(PIECE) as usize];
-                let result = file.read_exact_at(&mut piece, rest.start).map(|()| Bytes::from(piece));
+                let mut chunk = vec![0; (rest.end - rest.start).min(CHUNK) as usize];
+                let result = file.read_exact_at(&mut chunk, rest.start).map(|()| Bytes::from(chunk));
                 (file, rest, result)
             });
             // A reader that fails ends the connection: the other end sees that bytes are missing.
             let (file, rest, result) = read.await.ok()?;
             let after = match &result {
-                Ok(piece) => rest.start + piece.len() as u64..rest.end,
+                Ok(chunk) => rest.start + chunk.len() as u64..rest.end,
                 Err(_) => rest.end..rest.end,
             };
             Some((result, (Download { name, file, length, place }, after)))

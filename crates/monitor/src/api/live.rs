@@ -29,8 +29,8 @@ async fn frame(shared: &Shared) -> Result<Arc<Frame>, Refusal> {
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error, advice)
     };
     match tokio::time::timeout(WAIT, shared.hub.frame()).await {
-        Ok(frame) => frame.ok_or_else(|| refuse("the state cannot be told")),
-        Err(_) => Err(refuse("the state is not told in time")),
+        Ok(frame) => frame.ok_or_else(|| refuse("the state cannot be sent")),
+        Err(_) => Err(refuse("the state did not come in time")),
     }
 }
 

@@ -145,7 +145,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 
 async fn not_so(method: Method) -> Refusal {
     let advice = "ask with GET, move with POST; /api/openapi.json says which";
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not for this place"), advice)
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not for this path"), advice)
 }
 
 /// The rules before, the headers of every answer behind.

@@ -96,7 +96,7 @@ pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Answer {
             entries: set.totals(info.id).map_or(0, |totals| totals.entries),
             revision: set.revision(info.id).unwrap_or(0),
         };
-        // There is room for calibrations and cuts that come later; what is not filled is not offered.
+        // There is space for calibrations and cuts that come later; what is not filled is not offered.
         set.spectra().iter().filter(|info| set.is_filled(info)).map(line).collect()
     });
     Ok(Json(list.await?).into_response())

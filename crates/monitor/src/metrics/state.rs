@@ -222,7 +222,7 @@ fn write_channels(exposition: &mut Exposition, state: &LiveState) {
 }
 
 fn write_boards(exposition: &mut Exposition, state: &LiveState) {
-    let help = "Share of the last seconds' events that a board answered.";
+    let help = "Fraction of the last seconds' events that a board answered.";
     let mut family = exposition.family("thalweg_board_completeness_ratio", Kind::Gauge, "ratio", help);
     for board in state.events.iter().flat_map(|events| &events.completeness) {
         family.maybe(&[("board", &board.name)], board.fraction());

@@ -67,7 +67,7 @@ pub struct BuildSample {
     pub build_ns: Vec<(u64, u64)>,
     /// Whether the trigger is held back now.
     pub busy: bool,
-    /// Share of the run so far in which it was, 0 to 1; null where builder units are elsewhere.
+    /// Fraction of the run so far in which it was, 0 to 1; null where builder units are elsewhere.
     pub busy_share: Option<f64>,
     /// How full the ring to the recorder is, 0 to 1.
     pub ring_fill: f64,

@@ -286,7 +286,7 @@ fn memory_node(files: &HostFiles, card: &str) -> Check {
 
 /// Interrupts of a card have its name, or that of its device, in the last column.
 fn interrupts(files: &HostFiles, card: &str) -> Check {
-    let why = "the core that takes a card's interrupts does its share of every packet: it should be near the card, and not that of a reader unless you decide so";
+    let why = "the core that takes a card's interrupts does a part of the work for every packet: it should be near the card, and not that of a reader unless you decide so";
     let check = of("interrupts", card, Severity::Information, why);
     let text = match files.text("/proc/interrupts") {
         Ok(text) => text,
@@ -311,7 +311,7 @@ fn interrupts(files: &HostFiles, card: &str) -> Check {
 }
 
 fn route_filter(files: &HostFiles, card: &str) -> Check {
-    let why = "the kernel throws away what comes in by another card than the answer would go out by: boards off the route are not heard";
+    let why = "the kernel throws away what comes in by another card than the answer would go out by: what boards off the route send is lost";
     let check = of("rp_filter", card, Severity::Error, why).wanting("0 or 2 on a host with several networks");
     let of_card = |name: &str| files.number::<u8>(&format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"));
     match (of_card("all"), of_card(card)) {
@@ -327,7 +327,7 @@ fn route_filter(files: &HostFiles, card: &str) -> Check {
 }
 
 fn damaged(files: &HostFiles, card: &str) -> Check {
-    let why = "frames that were damaged on the cable, or found no room in the card, since the host started: before anything that we could count";
+    let why = "frames that were damaged on the cable, or found no space in the card, since the host started: before anything that we could count";
     let check = of("frames lost", card, Severity::Warning, why).wanting("none");
     let number = |name: &str| files.number::<u64>(&format!("{CARDS}/{card}/statistics/{name}"));
     match (number("rx_crc_errors"), number("rx_missed_errors"), number("rx_fifo_errors")) {

@@ -1,8 +1,8 @@
 //! Counters of what the host has thrown away: at which place, and since when.
 //!
 //! ```text
-//!  HostCounters ─────► datagrams that found no room in a socket, or whose checksum was wrong; packets that found none on the way to one
-//!  /sys/class/net/… ─► frames that a card had no room for, or that came damaged
+//!  HostCounters ─────► datagrams that found no space in a socket, or whose checksum was wrong; packets that found none on the way to one
+//!  /sys/class/net/… ─► frames that a card had no space for, or that came damaged
 //! ```
 //! They count since the host started: before and after a run, the difference is the run's.
 

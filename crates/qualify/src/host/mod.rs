@@ -67,7 +67,7 @@ pub fn checks(files: &HostFiles, needs: &Needs, probe: Probe) -> Vec<Check> {
 
 /// Checks what the kernel has thrown away since the host started.
 fn dropped(counters: &LossCounters) -> Check {
-    let why = "datagrams and packets that found no room since the host started: a run's own are the difference over the run, and in its record";
+    let why = "datagrams and packets that found no space since the host started: a run's own are the difference over the run, and in its record";
     let shown = counters.all().iter().filter(|counter| counter.name.starts_with("host_"));
     let words: Vec<String> = shown.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
     let check = Check::of("thrown away by the kernel", Severity::Information, why);

@@ -47,7 +47,7 @@ impl Driver<'_> {
             *to = from.cast_signed();
         }
         request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-        // SAFETY: the request outlives the call and points to a struct of its command, behind which there is room for everything that the
+        // SAFETY: the request outlives the call and points to a struct of its command, behind which there is space for everything that the
         // kernel answers to it (`read` sees to that); the descriptor is open.
         let answer = unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, &raw mut request) };
         match answer {
@@ -127,7 +127,7 @@ pub(super) fn of_card(card: &str) -> Result<Vec<Counter>, String> {
     if count > MOST_COUNTERS {
         return Err(format!("the driver has {count} counts, and {MOST_COUNTERS} are read at most"));
     }
-    // The kernel writes as many as there are when it is asked, whatever was asked for: there is room for twice as many.
+    // The kernel writes as many as there are when it is asked, whatever was asked for: there is space for twice as many.
     let room = 2 * count + 64;
     // struct ethtool_gstrings: cmd, set, length, names.
     let mut names = vec![0; 2 + room * NAME_BYTES / 8];

@@ -31,7 +31,7 @@ fn existing(directory: &Path) -> PathBuf {
 fn room(directory: &Path, needs: &Needs) -> Check {
     let why = "a full disk pauses or ends the run";
     let check = Check::of(format!("disk ({})", directory.display()), Severity::Warning, why)
-        .wanting("room for an hour: make some, record fewer tables, set `[record.retention]`, or let the run end by time");
+        .wanting("space for an hour: free some, record fewer tables, set `[record.retention]`, or let the run end by time");
     match rustix::fs::statvfs(existing(directory)) {
         Ok(found) => lasts(check, found.f_bavail * found.f_frsize, needs.disk_left_s),
         Err(why) => check.unknown(why),

@@ -1,4 +1,4 @@
-//! Connection tracking: a firewall that remembers every flow looks up every packet, and throws away what its table has no room for.
+//! Connection tracking: a firewall that remembers every flow looks up every packet, and throws away what its table has no space for.
 //!
 //! ```text
 //!  /proc/sys/net/netfilter/nf_conntrack_{count,max} ─► Check
@@ -10,7 +10,7 @@ use super::reading::{HostFiles, Unread};
 /// A table that is fuller than this overflows with the next program that opens many flows.
 const MOST_FILLED: f64 = 0.5;
 
-/// Checks whether flows are tracked, and whether there is room for more.
+/// Checks whether flows are tracked, and whether there is space for more.
 pub(super) fn check(files: &HostFiles) -> Check {
     let why = "every packet is looked up in a table of flows, and what finds that full is thrown away, which no socket counts: rules in `raw prerouting` with `notrack` take data ports out of it";
     let check = Check::of("connection tracking", Severity::Warning, why)

@@ -118,7 +118,7 @@ fn mapped(file: &File, start: u64) -> std::io::Result<Request> {
         reserved: 0,
         extents: [Extent::default(); EXTENTS],
     };
-    // SAFETY: the request is laid out as the kernel's struct fiemap with room for `count` extents behind its head, and outlives the
+    // SAFETY: the request is laid out as the kernel's struct fiemap with space for `count` extents behind its head, and outlives the
     // call; the descriptor is open for as long as `file` is borrowed.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP as _, &raw mut request) };
     if answer == 0 { Ok(request) } else { Err(std::io::Error::last_os_error()) }

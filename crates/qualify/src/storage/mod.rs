@@ -29,7 +29,7 @@ mod verdict;
 use std::path::PathBuf;
 
 pub use thalweg_record::Sync;
-use thalweg_record::ipc::file::PIECE_BYTES;
+use thalweg_record::ipc::file::CHUNK_BYTES;
 
 pub use error::{StorageError, bytes_in_words};
 pub use fio::FioRate;
@@ -83,7 +83,7 @@ impl Default for StorageSettings {
         StorageSettings {
             directories: Vec::new(),
             file_bytes: 4 << 30,
-            chunk_bytes: PIECE_BYTES,
+            chunk_bytes: CHUNK_BYTES,
             batch_bytes: record.batch_bytes as u64,
             sync: record.sync,
             accesses: vec![Access::Buffered, Access::Direct],

@@ -114,7 +114,7 @@ impl Emitter {
     /// A socket for each address, to one receiver. To be called where they are to send from.
     ///
     /// # Errors
-    /// When an address is not this host's, the receiver cannot be reached, or the payload has no room for a label.
+    /// When an address is not this host's, the receiver cannot be reached, or the payload has no space for a label.
     pub fn open(
         run: u64,
         addresses: &[SocketAddr],

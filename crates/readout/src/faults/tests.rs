@@ -8,7 +8,7 @@ use thalweg_frontend::generic::{GenericUnpack, Settings};
 
 use super::*;
 
-/// A source that gives what it was given: datagrams in batches, or pieces of a stream.
+/// A source that gives what it was given: datagrams in batches, or chunks of a stream.
 struct Given {
     pool: Pool,
     pieces: std::vec::IntoIter<Vec<u8>>,

@@ -284,7 +284,7 @@ impl<O: Framed> Group<O> {
 
     /// Looks after the links that are not simply read: full, gone, away.
     fn service(&mut self, taker: &mut dyn Take<O>) {
-        // A level-triggered set tells of a held link without end: it leaves the set until there is room.
+        // A level-triggered set tells of a held link without end: it leaves the set until there is space.
         for &key in &self.held {
             self.members[key].leave(self.ready.as_mut());
         }

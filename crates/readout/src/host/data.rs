@@ -116,7 +116,7 @@ impl Pump {
     }
 }
 
-/// Sends all datagrams, waiting for room as long as the board is wanted.
+/// Sends all datagrams, waiting for space as long as the board is wanted.
 pub(super) fn send_datagrams(
     sender: &mut UdpSender,
     datagrams: &[&[u8]],

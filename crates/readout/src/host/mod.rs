@@ -64,7 +64,7 @@ pub enum HostError {
     #[error("boards of this format have no control port; let them stream to an address")]
     NoControlPort,
     /// The share of lost datagrams is no share.
-    #[error("a loss of {0} is not a share of the datagrams; give 0 to 1")]
+    #[error("a loss of {0} is not a fraction of the datagrams; give 0 to 1")]
     Loss(f64),
     /// A socket could not be made.
     #[error(
@@ -119,7 +119,7 @@ pub struct HostSettings {
     pub board: Box<dyn SelfTriggeredSettings>,
     /// Where it is.
     pub place: Place,
-    /// Share of the datagrams dropped on their way, by the board's seed.
+    /// Fraction of the datagrams dropped on their way, by the board's seed.
     pub loss: f64,
     /// Where every emitted hit is written.
     pub truth: Option<TruthSink>,

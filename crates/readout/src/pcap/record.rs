@@ -17,7 +17,7 @@ pub(super) struct Record {
     pub head: usize,
     /// Bytes of the packet that are here.
     pub captured: usize,
-    /// The file holds more of the packet than a block has room for.
+    /// The file holds more of the packet than a block has space for.
     pub larger_than_block: bool,
     /// Bytes that the packet had on the wire.
     pub wire: usize,

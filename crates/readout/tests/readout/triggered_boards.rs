@@ -169,7 +169,7 @@ fn read_until(
     }
 }
 
-/// Datagrams that the kernel had no room for.
+/// Datagrams that the kernel had no space for.
 fn dropped(group: &Group<Fragments>) -> u64 {
     let drops = |link| {
         group.drop_counters(link).iter().find(|(name, _)| *name == "socket_drops").map_or(0, |drops| drops.1)
@@ -381,7 +381,7 @@ fn boards_follow_the_triggers_of_another() {
     let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
     hosted.start();
     for number in [7, 8, 9, 1000] {
-        triggers.push(Trigger { number, time_ns: 0 }).expect("room");
+        triggers.push(Trigger { number, time_ns: 0 }).expect("space");
     }
     drop(triggers);
     let mut numbers = Vec::new();

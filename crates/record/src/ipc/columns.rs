@@ -191,7 +191,7 @@ impl Columns {
     }
 
     /// Whether `count` more items fit behind 32-bit offsets.
-    pub fn list_has_room(&self, column: usize, count: usize) -> bool {
+    pub fn list_has_capacity(&self, column: usize, count: usize) -> bool {
         match &self.data[column] {
             Data::List { count: held, .. } => held + count <= i32::MAX as usize,
             _ => false,
@@ -201,7 +201,7 @@ impl Columns {
     /// Appends a list of `count` items that `write` puts into the bytes given to it.
     ///
     /// # Panics
-    /// When there was no room ([`Columns::list_has_room`]).
+    /// When there was no space ([`Columns::list_has_capacity`]).
     pub fn push_list(&mut self, column: usize, count: usize, write: impl FnOnce(&mut [u8])) {
         let item = self.table.columns()[column].kind.item_bytes();
         if let Data::List { offsets, items, count: held } = &mut self.data[column] {

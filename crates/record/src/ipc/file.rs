@@ -10,8 +10,8 @@
 //! and one whose writer was killed, ends in a marker for every reader. Several files are committed together by staging
 //! all before the first commit: a full disk shows while staging, and nothing has to be taken back.
 //!
-//! Payload is not copied: buffers go to the system as they lie in memory. The checksum is computed piece by piece just
-//! before a piece is written, while writing it needs its bytes in the cache anyway.
+//! Payload is not copied: buffers go to the system as they lie in memory. The checksum is computed chunk by chunk just
+//! before a chunk is written, while writing it needs its bytes in the cache anyway.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
@@ -27,7 +27,7 @@ use crate::system;
 use crate::table::Table;
 
 /// Bytes whose checksum is computed before they are written: well inside a second-level cache.
-pub const PIECE_BYTES: usize = 256 * 1024;
+pub const CHUNK_BYTES: usize = 256 * 1024;
 /// Most parts of one system call (Linux takes 1024).
 const MOST_PARTS: usize = 512;
 /// Write-back begins when this many bytes are new.
@@ -56,15 +56,15 @@ struct Staged {
     rows: u64,
 }
 
-/// What somebody else has done to a table's file while it was written.
+/// What another program has done to a table's file while it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Harm {
+pub(crate) enum FileLoss {
     /// It has no name any more: all of it is gone when the writer ends.
     Removed,
     /// Another file, or none, has its name.
     Moved,
-    /// It was cut to so many bytes.
-    Cut(u64),
+    /// It was truncated to so many bytes.
+    Truncated(u64),
 }
 
 /// What a table's file holds; part of `run.json`.
@@ -141,15 +141,15 @@ impl TableFile {
         let mut written = 0;
         let mut parts = Vec::with_capacity(MOST_PARTS);
         let mut part_bytes = 0;
-        let pieces = buffers.each().flat_map(|parts| {
+        let chunks = buffers.each().flat_map(|parts| {
             let behind = &ZEROS[..padding(length_of(parts))];
-            parts.iter().flat_map(|part| part.chunks(PIECE_BYTES)).chain(std::iter::once(behind))
+            parts.iter().flat_map(|part| part.chunks(CHUNK_BYTES)).chain(std::iter::once(behind))
         });
-        for piece in pieces.filter(|piece| !piece.is_empty()) {
-            checksum = crc32c::crc32c_append(checksum, piece);
-            parts.push(IoSlice::new(piece));
-            part_bytes += piece.len();
-            if part_bytes >= PIECE_BYTES || parts.len() == MOST_PARTS {
+        for chunk in chunks.filter(|chunk| !chunk.is_empty()) {
+            checksum = crc32c::crc32c_append(checksum, chunk);
+            parts.push(IoSlice::new(chunk));
+            part_bytes += chunk.len();
+            if part_bytes >= CHUNK_BYTES || parts.len() == MOST_PARTS {
                 write_parts(&mut self.file, &mut parts)?;
                 written += part_bytes as u64;
                 part_bytes = 0;
@@ -205,18 +205,18 @@ impl TableFile {
         })
     }
 
-    /// What somebody else has done to the file since the last batch, if anything: it is not under its name any more, or shorter
+    /// What another program has done to the file since the last batch, if anything: it is not under its name any more, or shorter
     /// than it was written.
-    pub(crate) fn harm(&self) -> Option<Harm> {
+    pub(crate) fn loss(&self) -> Option<FileLoss> {
         // A file system that says nothing for a moment has not harmed the file.
         let open = self.file.metadata().ok()?;
         let named = std::fs::symlink_metadata(&self.path);
         match named {
-            _ if open.nlink() == 0 => Some(Harm::Removed),
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Some(Harm::Moved),
+            _ if open.nlink() == 0 => Some(FileLoss::Removed),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Some(FileLoss::Moved),
             // Some file systems give a file another number now and then; another file has another length, too.
-            Ok(named) if named.ino() != open.ino() && named.len() != open.len() => Some(Harm::Moved),
-            _ if open.len() < self.end + END_OF_STREAM.len() as u64 => Some(Harm::Cut(open.len())),
+            Ok(named) if named.ino() != open.ino() && named.len() != open.len() => Some(FileLoss::Moved),
+            _ if open.len() < self.end + END_OF_STREAM.len() as u64 => Some(FileLoss::Truncated(open.len())),
             _ => None,
         }
     }

@@ -27,7 +27,7 @@ pub(crate) struct Workers<T, R> {
 pub(crate) struct WorkerLost;
 
 impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
-    /// Starts `threads` threads; at most `bound` pieces of work are in hand at a time.
+    /// Starts `threads` threads; at most `bound` chunks of work are in hand at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
@@ -46,7 +46,7 @@ impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
         Ok(Workers { queue: Some(queue), in_hand: VecDeque::new(), threads, bound: bound.max(1) })
     }
 
-    /// Whether one more piece of work would be too much.
+    /// Whether one more chunk of work would be too much.
     pub fn is_full(&self) -> bool {
         self.in_hand.len() >= self.bound
     }

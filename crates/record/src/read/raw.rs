@@ -31,7 +31,7 @@ pub(crate) struct RawRow {
     pub source: u16,
     /// When it arrived.
     pub mark_ns: u64,
-    /// Mark alone, piece of a stream, datagram.
+    /// Mark alone, chunk of a stream, datagram.
     pub kind: u8,
     /// First of its batch, last of its source.
     pub flags: u8,
@@ -192,12 +192,12 @@ fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), Rec
             }
         }
     }
-    share_gaps(&gaps_of(path, &batches, &missing), path, contents);
+    spread_gaps(&gaps_of(path, &batches, &missing), path, contents);
     Ok(())
 }
 
 /// Notes the gaps of a file with each of its sources: nobody knows whose rows they had.
-fn share_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawContent>) {
+fn spread_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawContent>) {
     let is_there = |content: &RawContent| content.places.last().is_some_and(|(file, _)| file == path);
     let sources = contents.values().filter(|content| is_there(content)).count() as u64;
     for content in contents.values_mut().filter(|content| is_there(content)) {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use super::events::EventRows;
 use super::raw::described;
 use super::recover::RecoveredTable;
-use super::rewrite::{KeptRows, Replacement, free_name, name_of, no_room, write_beside};
+use super::rewrite::{KeptRows, Replacement, free_name, name_of, no_space, write_beside};
 use super::salvage::{Salvage, WholeBatch};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
@@ -157,7 +157,7 @@ impl DamagedTable {
     /// Writes what stays beside the file, where it cannot stay as it is. `said` is what the run's record says of the tables.
     ///
     /// # Errors
-    /// When there is no room, or the disk fails; nothing has changed then.
+    /// When there is no space, or the disk fails; nothing has changed then.
     pub fn write_beside(
         &mut self,
         sources: &[String],
@@ -190,7 +190,7 @@ impl DamagedTable {
     /// Cuts the file behind what stays, where it is the beginning of it; tells what the file holds then.
     ///
     /// # Errors
-    /// When the disk refuses, or has no room for what was damaged.
+    /// When the disk refuses, or has no space for what was damaged.
     pub fn settle(mut self, missing: &mut Vec<MissingRows>) -> Result<RecoveredTable, RecordError> {
         let (length, reason) = (self.salvage.reader.length(), self.reason());
         if let Some((summary, backup)) = self.beside.take() {
@@ -346,7 +346,7 @@ fn keep_tail(path: &Path, end: u64, length: u64) -> Result<String, RecordError> 
     };
     copy().map_err(|cause| {
         let _ = std::fs::remove_file(&backup);
-        no_room(RecordError::io(path, "keeping what was damaged", cause), path, length - end)
+        no_space(RecordError::io(path, "keeping what was damaged", cause), path, length - end)
     })?;
     Ok(name)
 }

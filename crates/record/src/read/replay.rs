@@ -43,7 +43,7 @@ pub struct RawReplay {
     interrupted: bool,
     /// Bytes that the recording has and that will not be given: it is damaged before them.
     unread_bytes: u64,
-    room: Blocks,
+    blocks: Blocks,
     /// What is read of a batch of datagrams whose rest waits for a block.
     begun: Frames,
     mark: Mark,
@@ -76,7 +76,7 @@ impl RawReplay {
     /// # Errors
     /// When the recording holds a datagram larger than a block.
     pub fn of(path: &Path, content: RawContent, pool: Pool) -> Result<RawReplay, RecordError> {
-        let room = match content.source.stream {
+        let blocks = match content.source.stream {
             true => Blocks::Stream(StreamBuffer::new(pool, 1)),
             false if content.largest_bytes > pool.block_size() as u64 => {
                 let found = format!(
@@ -99,7 +99,7 @@ impl RawReplay {
             gaps_met: 0,
             interrupted: false,
             unread_bytes: 0,
-            room,
+            blocks,
             begun: Frames::default(),
             mark: Mark::default(),
             counters: Counters::default(),
@@ -155,7 +155,7 @@ impl RawReplay {
             self.interrupted = true;
             self.counters.input(Unit::Bytes, gap.bytes);
             self.counters.lost(LossReason::RecordingDamaged, Unit::Bytes, gap.bytes);
-            if let Blocks::Stream(buffer) = &mut self.room {
+            if let Blocks::Stream(buffer) = &mut self.blocks {
                 // What was kept back has lost its rest. The framing, which has seen it, counts it.
                 buffer.carry(0);
             }
@@ -181,7 +181,7 @@ impl RawReplay {
                 frames.header.end = row.flags & flag::END != 0;
                 Received::Idle
             }
-            _ if matches!(self.room, Blocks::Stream(_)) => self.give_piece(row, frames)?,
+            _ if matches!(self.blocks, Blocks::Stream(_)) => self.give_chunk(row, frames)?,
             _ => self.give_datagrams(row, frames)?,
         };
         if received != Received::Full {
@@ -194,8 +194,8 @@ impl RawReplay {
         Ok(received)
     }
 
-    fn give_piece(&mut self, row: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
-        let Blocks::Stream(buffer) = &mut self.room else { return Ok(Received::Full) };
+    fn give_chunk(&mut self, row: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
+        let Blocks::Stream(buffer) = &mut self.blocks else { return Ok(Received::Full) };
         let (Some(batch), Some((_, reader))) = (&self.batch, &self.reader) else { return Ok(Received::Full) };
         // Room for the row is made before it is read, so that it is given as a whole.
         buffer.expect_bytes(row.length() - self.given);
@@ -229,8 +229,8 @@ impl RawReplay {
         std::mem::swap(&mut frames.leases, &mut self.begun.leases);
         let mut next = Some(first);
         while let (Some(row), Some(batch), Some((_, reader))) = (next, &self.batch, &self.reader) {
-            let Some(writer) = self.room.writer_for(row.length()) else {
-                if self.room.is_taken_by_others(frames.leases.len()) {
+            let Some(writer) = self.blocks.writer_for(row.length()) else {
+                if self.blocks.is_taken_by_others(frames.leases.len()) {
                     self.begun.slices.append(&mut frames.slices);
                     std::mem::swap(&mut frames.leases, &mut self.begun.leases);
                     frames.header.end = false;
@@ -290,7 +290,7 @@ impl Blocks {
         matches!(self, Blocks::Datagrams { pool, .. } if 2 * own < pool.block_count())
     }
 
-    /// A block with room for `length` bytes.
+    /// A block with space for `length` bytes.
     fn writer_for(&mut self, length: usize) -> Option<&mut BlockWriter> {
         let Blocks::Datagrams { pool, writer } = self else { return None };
         if writer.as_ref().is_none_or(|writer| writer.remaining() < length) {
@@ -315,13 +315,13 @@ impl Source for RawReplay {
     }
 
     fn carry(&mut self, bytes: usize) {
-        if let Blocks::Stream(buffer) = &mut self.room {
+        if let Blocks::Stream(buffer) = &mut self.blocks {
             buffer.carry(bytes);
         }
     }
 
     fn give_carried(&mut self, frames: &mut Frames) {
-        if let Blocks::Stream(buffer) = &mut self.room {
+        if let Blocks::Stream(buffer) = &mut self.blocks {
             buffer.give_carried(frames);
         }
         frames.interrupted |= self.interrupted;

@@ -117,7 +117,7 @@ impl StoredBatch {
 /// Writes the batches that stay beside the damaged file; returns what the new file holds.
 ///
 /// # Errors
-/// When there is no room, or the disk fails; nothing is left of it then.
+/// When there is no space, or the disk fails; nothing is left of it then.
 pub(super) fn write_beside(
     path: &Path,
     salvage: &Salvage,
@@ -144,12 +144,12 @@ pub(super) fn write_beside(
     };
     write().map_err(|error| {
         let _ = fs::remove_file(&beside);
-        no_room(error, path, salvage.reader.length())
+        no_space(error, path, salvage.reader.length())
     })
 }
 
 /// A full disk told so that it is clear that nothing has changed.
-pub(super) fn no_room(error: RecordError, path: &Path, bytes: u64) -> RecordError {
+pub(super) fn no_space(error: RecordError, path: &Path, bytes: u64) -> RecordError {
     match error {
         RecordError::Full { .. } => RecordError::Missing {
             path: path.to_owned(),
@@ -198,7 +198,7 @@ impl Replacement {
     /// Writes down what is to be done.
     ///
     /// # Errors
-    /// When there is no room, or the disk fails; nothing has changed then.
+    /// When there is no space, or the disk fails; nothing has changed then.
     pub fn write_down(&self, directory: &RunDirectory) -> Result<(), RecordError> {
         let path = directory.path().join(JOURNAL_FILE);
         let text = serde_json::to_vec(self)

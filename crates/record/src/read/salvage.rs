@@ -17,7 +17,7 @@ use crate::ipc::{ALIGNMENT, CONTINUATION, END_OF_STREAM, MOST_METADATA_BYTES};
 use crate::table::Table;
 
 /// Bytes read at a time while a message is searched for.
-const PIECE_BYTES: usize = 64 * 1024;
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A batch whose checksum is right.
 #[derive(Clone, Copy, Debug)]
@@ -174,18 +174,18 @@ impl Salvage {
     /// Where the next whole batch behind `at` begins.
     fn next_whole(&self, at: u64) -> Result<Option<u64>, RecordError> {
         let (step, length) = (ALIGNMENT as u64, self.reader.length());
-        let mut piece_at = (at + 1).next_multiple_of(step);
-        let mut piece = vec![0; PIECE_BYTES];
-        while piece_at + step < length {
-            let bytes = (length - piece_at).min(PIECE_BYTES as u64) as usize;
-            self.reader.read_into(piece_at, &mut piece[..bytes])?;
-            for (place, prefix) in piece[..bytes].chunks(ALIGNMENT).enumerate() {
-                let candidate = piece_at + place as u64 * step;
+        let mut chunk_at = (at + 1).next_multiple_of(step);
+        let mut chunk = vec![0; CHUNK_BYTES];
+        while chunk_at + step < length {
+            let bytes = (length - chunk_at).min(CHUNK_BYTES as u64) as usize;
+            self.reader.read_into(chunk_at, &mut chunk[..bytes])?;
+            for (place, prefix) in chunk[..bytes].chunks(ALIGNMENT).enumerate() {
+                let candidate = chunk_at + place as u64 * step;
                 if is_prefix(prefix) && self.whole_at(candidate)?.is_ok() {
                     return Ok(Some(candidate));
                 }
             }
-            piece_at += PIECE_BYTES as u64;
+            chunk_at += CHUNK_BYTES as u64;
         }
         Ok(None)
     }

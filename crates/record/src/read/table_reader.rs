@@ -27,7 +27,7 @@ use crate::settings::Compression;
 use crate::table::{Column, Kind, Table};
 
 /// Bytes read at a time while a checksum is computed.
-const PIECE_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Bytes at known places: a file, or memory.
 pub trait ReadAt {
@@ -415,12 +415,12 @@ impl<R: ReadAt> TableReader<R> {
         let said = std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
         digits.copy_from_slice(CHECKSUM_BLANK.as_bytes());
         let mut checksum = crc32c::crc32c(&metadata);
-        let mut piece = vec![0; PIECE_BYTES.min(head.body_length as usize)];
+        let mut chunk = vec![0; CHUNK_BYTES.min(head.body_length as usize)];
         let (mut offset, end) = (head.body_at, head.end());
         while offset < end {
-            let length = (end - offset).min(PIECE_BYTES as u64) as usize;
-            self.read_into(offset, &mut piece[..length])?;
-            checksum = crc32c::crc32c_append(checksum, &piece[..length]);
+            let length = (end - offset).min(CHUNK_BYTES as u64) as usize;
+            self.read_into(offset, &mut chunk[..length])?;
+            checksum = crc32c::crc32c_append(checksum, &chunk[..length]);
             offset += length as u64;
         }
         if said != Some(checksum) {

@@ -542,7 +542,7 @@ fn compare_late(report: &mut VerifyReport, ledger: &LedgerRecord, record: &RunRe
     };
     if !fits {
         report.problem(format!(
-            "{} hits on file are flagged late, and run.json tells of {said}",
+            "{} hits on file are flagged late, and run.json reports {said}",
             report.hits_late
         ));
     }

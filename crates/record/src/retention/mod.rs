@@ -1,4 +1,4 @@
-//! A detector that records for ever: the tables of the oldest runs go when there are too many, or too little room.
+//! A detector that records for ever: the tables of the oldest runs go when there are too many, or too little space.
 //!
 //! ```text
 //!  runs directory ─► bytes, runs, free bytes ─ a rule is broken ─► oldest run that has ended ─► its tables are removed
@@ -24,25 +24,25 @@ use crate::settings::{Retention, Settings};
 use crate::system;
 use removal::{Removal, remove_tables, table_file};
 
-/// File systems that do not give room back at once do so within this time after a removal; meanwhile free bytes say nothing.
+/// File systems that do not give space back at once do so within this time after a removal; meanwhile free bytes say nothing.
 const SETTLES_WITHIN: Duration = Duration::from_secs(6);
 /// A disk with more than this, which is more than a batch takes, is not full: what refuses to be written then has met a quota or a
 /// limit on the size of files, and to remove runs would not help.
 const FULL_BELOW_BYTES: u64 = 1 << 29;
-/// A full disk is given at least so much room, where there are runs enough: the end of a run needs some, too.
-const ROOM_WHEN_FULL_BYTES: u64 = 1 << 26;
+/// A full disk is given at least so much space, where there are runs enough: the end of a run needs some, too.
+const SPACE_WHEN_FULL_BYTES: u64 = 1 << 26;
 /// Most time that is spent on removing before the others of the thread have their turn.
 const LONGEST: Duration = Duration::from_millis(200);
 /// A check takes at most one part in so many of all time, however many runs there are.
 const SHARE: u32 = 50;
 /// The file that takes the note on a removal when the disk is full.
-const ROOM_FILE: &str = ".retention-room";
+const RESERVE_FILE: &str = ".retention-room";
 /// Its least length.
 const LEAST_ROOM_BYTES: u64 = 1 << 20;
 /// Its greatest.
 const MOST_ROOM_BYTES: u64 = 1 << 26;
 /// Runs of which it is remembered that they were complained of.
-const MOST_TOLD: usize = 1024;
+const MOST_REPORTED: usize = 1024;
 
 /// A run whose tables were removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub struct Retained {
     pub removed: Vec<RemovedRun>,
     /// What cannot be done, each said once.
     pub warnings: Vec<String>,
-    /// The recording waits for room, and nothing was removed: nothing may be, or it would not help.
+    /// The recording waits for space, and nothing was removed: nothing may be, or it would not help.
     pub is_out_of_space: bool,
 }
 
@@ -71,12 +71,12 @@ pub struct OldRuns {
     rules: Retention,
     /// No check before.
     next: Option<Instant>,
-    /// Since when room that was made is still to be seen.
+    /// Since when space that was made is still to be seen.
     unsettled: Option<Instant>,
     /// It was said that a rule cannot be kept.
     reported_short: bool,
     /// Runs of which it was said that they cannot be removed.
-    told: BTreeSet<u64>,
+    reported: BTreeSet<u64>,
 }
 
 /// One run that has tables.
@@ -109,11 +109,11 @@ impl OldRuns {
             next: None,
             unsettled: None,
             reported_short: false,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         })
     }
 
-    /// Looks, and removes what has to go. `is_full` says that the recording waits for room on the disk. Takes a fraction of a second;
+    /// Looks, and removes what has to go. `is_full` says that the recording waits for space on the disk. Takes a fraction of a second;
     /// what is not done then is done at the next check.
     ///
     /// # Errors
@@ -151,7 +151,7 @@ impl OldRuns {
         let began = Instant::now();
         let runs = self.recorded()?;
         self.next = Some(now + began.elapsed() * SHARE);
-        self.keep_room(&runs);
+        self.keep_reserve(&runs);
         let has_settled =
             self.unsettled.is_none_or(|since| now.saturating_duration_since(since) >= SETTLES_WITHIN);
         let standing = Standing {
@@ -180,7 +180,7 @@ impl OldRuns {
             if began.elapsed() > LONGEST && !retained.removed.is_empty() {
                 return retained;
             }
-            match remove_tables(&run, &broken, &self.directory.join(ROOM_FILE)) {
+            match remove_tables(&run, &broken, &self.directory.join(RESERVE_FILE)) {
                 Ok(Removal::Removed { removed, failed: None }) => {
                     standing.takes_away(bytes, removed.bytes);
                     retained.removed.push(RemovedRun { path: run.path().to_owned(), removed });
@@ -203,7 +203,7 @@ impl OldRuns {
             && !self.reported_short
         {
             let words = format!(
-                "[record.retention]: {broken}, and no older run can be removed ({kept}); make room, or allow more"
+                "[record.retention]: {broken}, and no older run can be removed ({kept}); free space, or allow more"
             );
             retained.warnings.push(words);
         }
@@ -226,12 +226,12 @@ impl OldRuns {
         {
             return Some(format!("least_free_bytes = {least}, and {free} are free"));
         }
-        let has_room = freed_bytes > 0 && free_bytes.is_some_and(|free| free >= ROOM_WHEN_FULL_BYTES);
-        (is_full && !has_room).then(|| "the disk is full".to_owned())
+        let has_space = freed_bytes > 0 && free_bytes.is_some_and(|free| free >= SPACE_WHEN_FULL_BYTES);
+        (is_full && !has_space).then(|| "the disk is full".to_owned())
     }
 
     fn complain(&mut self, run: &RunDirectory, words: String, retained: &mut Retained) {
-        if self.told.len() < MOST_TOLD && self.told.insert(run.number()) {
+        if self.reported.len() < MOST_REPORTED && self.reported.insert(run.number()) {
             retained
                 .warnings
                 .push(format!("[record.retention]: {words}; look at its permissions, or remove it by hand"));
@@ -253,9 +253,9 @@ impl OldRuns {
         Ok(recorded)
     }
 
-    /// Keeps a file that is as long as any note may be: on a full disk there is no room for another.
-    fn keep_room(&self, runs: &[Recorded]) {
-        let path = self.directory.join(ROOM_FILE);
+    /// Keeps a file that is as long as any note may be: on a full disk there is no space for another.
+    fn keep_reserve(&self, runs: &[Recorded]) {
+        let path = self.directory.join(RESERVE_FILE);
         let longest = runs.iter().map(|run| run.record_bytes).max().unwrap_or(0);
         let wanted = longest.saturating_mul(2).clamp(LEAST_ROOM_BYTES, MOST_ROOM_BYTES);
         let lengthened = || {
@@ -268,7 +268,7 @@ impl OldRuns {
             }
             Ok::<_, std::io::Error>(())
         };
-        // On a disk that is full already there is no room for it yet.
+        // On a disk that is full already there is no space for it yet.
         if let Err(cause) = lengthened() {
             tracing::debug!("{}: {cause}", path.display());
         }
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_step_by_step_and_the_end_of_it_is_reported() {
+    fn space_is_freed_step_by_step_and_the_end_of_it_is_reported() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let runs = write_runs(folder.path(), 3);
         let retention = Some(Retention { most_runs: Some(10), ..Retention::default() });
@@ -328,7 +328,7 @@ mod tests {
         let mut after = |seconds: u64, is_full, free| {
             old_runs.check_at(start + Duration::from_secs(seconds), is_full, Some(free)).expect("listed")
         };
-        let full = ROOM_WHEN_FULL_BYTES;
+        let full = SPACE_WHEN_FULL_BYTES;
         assert_eq!(after(0, false, full), Retained::default());
         let first = after(100, true, full);
         assert!(first.removed.len() == 1 && first.removed[0].removed.why == "the disk is full", "{first:?}");

@@ -34,11 +34,11 @@ pub(super) enum Removal {
     Kept(&'static str),
 }
 
-/// Removes the tables of a run that has ended. `room` is a file that takes the note when the disk is full.
+/// Removes the tables of a run that has ended. `reserve` is a file that takes the note when the disk is full.
 ///
 /// # Errors
 /// When the record cannot be read, the note not written, or no file removed.
-pub(super) fn remove_tables(run: &RunDirectory, why: &str, room: &Path) -> Result<Removal, RecordError> {
+pub(super) fn remove_tables(run: &RunDirectory, why: &str, reserve: &Path) -> Result<Removal, RecordError> {
     let lock = DirectoryLock::exclusive(run.path());
     let Some(_lock) = lock.map_err(|cause| RecordError::io(run.path(), "locking", cause))? else {
         return Ok(Removal::Kept("a program has it open"));
@@ -62,7 +62,7 @@ pub(super) fn remove_tables(run: &RunDirectory, why: &str, room: &Path) -> Resul
     // Files that an earlier try could not remove are in the note already.
     if record.removed.get_or_insert_with(first).add(&summaries) {
         match record.write(run) {
-            Err(error) if error.is_full() => record.write_within(room, run)?,
+            Err(error) if error.is_full() => record.write_within(reserve, run)?,
             written => written?,
         }
     }

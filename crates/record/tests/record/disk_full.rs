@@ -21,7 +21,7 @@ use thalweg_record::{
     RunRecord, RunRecordState, Settings, Table, check, recover, verify,
 };
 
-/// Where the child writes, and a file that it removes to make room again.
+/// Where the child writes, and a file that it removes to make space again.
 const PLACE: &str = "THALWEG_DISK_FULL_PLACE";
 
 /// The child: writes until the disk is full and on, then checks what it has.
@@ -73,7 +73,7 @@ fn keep_the_ledger_on_a_full_disk(place: &Path) {
     }
 }
 
-/// The list of losses waits for room, and its end goes into the room that was reserved for it.
+/// The list of losses waits for space, and its end goes into the space that was reserved for it.
 fn list_losses_on_a_full_disk(place: &Path) {
     let mut losing = Losing::new(&place.join("runs"), LossBounds::default());
     losing.lose(0, 1);
@@ -111,7 +111,7 @@ fn make_room_on_a_full_disk(place: &Path) {
     let mut old_runs =
         OldRuns::new(&Settings { directory, retention, ..Settings::default() }).expect("it is asked for");
     let start = Instant::now();
-    assert!(old_runs.check(start, false).expect("listed").removed.is_empty(), "there is room");
+    assert!(old_runs.check(start, false).expect("listed").removed.is_empty(), "there is space");
     let mut filler = File::create(place.join("filler")).expect("made");
     while filler.write_all(&[1; 4096]).is_ok() {}
     while filler.write_all(&[1]).is_ok() {}
@@ -126,7 +126,7 @@ fn make_room_on_a_full_disk(place: &Path) {
     std::fs::remove_file(place.join("filler")).expect("removed");
 }
 
-/// `recover` on a full disk says so and changes nothing; with room again it does its work.
+/// `recover` on a full disk says so and changes nothing; with space again it does its work.
 fn recover_on_a_full_disk(place: &Path) {
     let settings = Settings { batch_hits: 200, ..Settings::default() };
     let run = example_run::write_run(&place.join("runs"), &settings, 4000, 200).path().to_owned();
@@ -146,7 +146,7 @@ fn recover_on_a_full_disk(place: &Path) {
     assert_eq!(std::fs::read(&hits).expect("readable"), bytes);
     drop(filler);
     std::fs::remove_file(place.join("filler")).expect("removed");
-    assert_eq!(recover(&run).expect("there is room").hits_on_file, 3800);
+    assert_eq!(recover(&run).expect("there is space").hits_on_file, 3800);
     assert!(verify(&run).expect("a run").ok);
     std::fs::remove_dir_all(place.join("runs")).expect("removed");
 }
@@ -258,7 +258,7 @@ fn write_events_until_full(place: &Path, compression: Compression) {
         }
     }
     assert!(refusals > 0, "the disk was never full");
-    // Nobody makes room, so what is held is lost.
+    // Nobody makes space, so what is held is lost.
     assert!(writer.finish().is_err());
     let [input, output, held, lost] = example_events::slot(writer.counters(), Unit::Events);
     assert_eq!((held, input), (0, output + lost));

@@ -78,8 +78,8 @@ fn noted(ranges: u64) -> [(&'static str, Vec<RangeRecord>); 3] {
 
 fn list(run: &RunDirectory, unit: &str, records: &[RangeRecord], bounds: RangeBounds) {
     let mut list = RangeList::create(run, unit, &names(), Sync::None, bounds).expect("made");
-    list.take(&mut records.to_vec(), 0).expect("room");
-    list.finish().expect("room");
+    list.take(&mut records.to_vec(), 0).expect("space");
+    list.finish().expect("space");
 }
 
 /// A run whose builder unit has these events on file, and whose units have noted these ranges.
@@ -93,8 +93,8 @@ fn write(
     let settings = Settings::default();
     let mut writer =
         EventWriter::create(&run.events_of(Some("bu-0")), &settings, &sources(SOURCES), false).expect("made");
-    writer.write(&Blocks::new(false, 1).batch(events, Mark(1))).expect("room");
-    writer.finish().expect("room");
+    writer.write(&Blocks::new(false, 1).batch(events, Mark(1))).expect("space");
+    writer.finish().expect("space");
     for (unit, records) in lists {
         list(&run, unit, records, RangeBounds::default());
     }
@@ -242,10 +242,10 @@ fn a_list_that_is_full_says_so_and_adds_up() {
     for number in 0..6 {
         // Two seconds between them: each is written for itself.
         list.take(&mut vec![range(number, Some(0), RangeFate::Acknowledged)], number * 4_000_000_000)
-            .expect("room");
-        list.take(&mut Vec::new(), number * 4_000_000_000 + 2_000_000_000).expect("room");
+            .expect("space");
+        list.take(&mut Vec::new(), number * 4_000_000_000 + 2_000_000_000).expect("space");
     }
-    list.finish().expect("room");
+    list.finish().expect("space");
     let reader = RangesReader::open(&run.ranges_of("ru-left")).expect("it is there");
     assert_eq!(reader.units(), ("ru-left".to_owned(), names()));
     let rows = reader.read_all().expect("whole");
@@ -265,14 +265,14 @@ fn what_was_listed_before_a_kill_is_read_after_it() {
     let records = [range(0, Some(0), RangeFate::Acknowledged), range(1, Some(0), RangeFate::Replaced)];
     let mut list =
         RangeList::create(&run, "ru-left", &names(), Sync::None, RangeBounds::default()).expect("made");
-    list.take(&mut records.to_vec(), 0).expect("room");
-    list.take(&mut Vec::new(), 2_000_000_000).expect("room");
+    list.take(&mut records.to_vec(), 0).expect("space");
+    list.take(&mut Vec::new(), 2_000_000_000).expect("space");
     // Killed here, in the middle of its next batch.
     drop(list);
     let path = run.ranges_of("ru-left");
     let mut bytes = std::fs::read(&path).expect("it is there");
     bytes.extend([0xff, 0xff, 0xff, 0xff, 9, 0, 0, 0, 1, 2, 3]);
-    std::fs::write(&path, bytes).expect("room");
+    std::fs::write(&path, bytes).expect("space");
     let path = run.path().to_owned();
     drop(run);
     let recovered = recover(&path).expect("a run");

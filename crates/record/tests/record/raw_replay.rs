@@ -83,7 +83,7 @@ fn live_datagrams(writer: &mut RawWriter, state: &mut u64) -> Vec<Seen> {
                 block = pool.take().expect("free");
             }
             let bytes: Vec<u8> = (0..length).map(|_| random(state) as u8).collect();
-            let slice = block.append(&bytes).expect("room");
+            let slice = block.append(&bytes).expect("space");
             block.align(if call % 2 == 0 { 64 } else { 512 });
             frames.slices.push(slice.tagged(number as u32 * 3));
             frames.leases.add(block.lease());
@@ -231,7 +231,7 @@ fn a_batch_that_finds_too_few_blocks_waits_as_a_whole() {
     };
     for byte in 0..3u8 {
         let mut block = source.take().expect("free");
-        sent.slices.push(block.append(&[byte; 200]).expect("room"));
+        sent.slices.push(block.append(&[byte; 200]).expect("space"));
         sent.leases.add(block.lease());
     }
     writer.write(&sent).expect("written");

@@ -161,7 +161,7 @@ fn write_raw_run(parent: &Path, compression: Compression) -> PathBuf {
         let (mut frames, mut block) = (Frames::default(), pool.take().expect("free"));
         frames.header.source = SourceId(u16::from(call % 2));
         frames.header.mark = Mark(u64::from(call) * 1000);
-        frames.slices.push(block.append(&[call; 90]).expect("room"));
+        frames.slices.push(block.append(&[call; 90]).expect("space"));
         frames.leases.add(block.lease());
         writer.write(&frames).expect("written");
     }

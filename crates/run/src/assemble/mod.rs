@@ -238,13 +238,13 @@ impl Files {
         Ok(self.record.write(&self.directory)?)
     }
 
-    /// Reserves room for the record of the run as it will be in the end.
+    /// Reserves space for the record of the run as it will be in the end.
     fn reserve_record(&self, sources: usize) -> Result<(), RunError> {
         let text = 2 * self.record.configuration.len();
         Ok(self.directory.reserve_record(RECORD_BYTES + text + sources * RECORD_BYTES_OF_SOURCE)?)
     }
 
-    /// The run begins: from now on its directory stays, and its losses are listed. Reserves room for the spectra that it will have.
+    /// The run begins: from now on its directory stays, and its losses are listed. Reserves space for the spectra that it will have.
     fn begin(
         &mut self,
         site: &Site<'_>,

@@ -30,7 +30,7 @@ impl ChannelRange {
         u32::from(self.first) < other.end() && u32::from(other.first) < self.end()
     }
 
-    /// The lowest first channel with which this range has none in common with `taken`; `None` when there is no room for it.
+    /// The lowest first channel with which this range has none in common with `taken`; `None` when there is no space for it.
     pub(crate) fn moved_clear_of(self, taken: &[ChannelRange]) -> Option<u16> {
         let starts = std::iter::once(0).chain(taken.iter().map(|taken| taken.end()));
         let is_free = |first: &u16| {

@@ -30,7 +30,7 @@ pub struct SourceHead {
     /// Faults put between endpoint and framing, for tests of the system.
     #[serde(default)]
     pub faults: Option<thalweg_readout::FaultSettings>,
-    /// Share of an emulated board's datagrams that are dropped before they are sent, by its seed.
+    /// Fraction of an emulated board's datagrams that are dropped before they are sent, by its seed.
     #[serde(default)]
     pub loss: f64,
 }
@@ -128,7 +128,7 @@ impl SourceSettings {
         match self.emulate.clone().or_else(|| self.head.format.default_emulated()) {
             Some(EmulateSettings::SelfTriggered(board)) => Ok(board),
             _ => Err(format!(
-                "there is no emulated board of format \"{}\"; write the address of a board, or the place of a file, as `url`",
+                "there is no emulated board of format \"{}\"; write the address of a board, or the path of a file, as `url`",
                 self.head.format
             )),
         }

@@ -59,7 +59,7 @@ pub struct DetectorReport {
     pub triggers_accepted: u64,
     /// Those that came while BUSY.
     pub triggers_refused: u64,
-    /// Of these, those that the boards had no room or no time for, and not by word of BUSY.
+    /// Of these, those that the boards had no space or no time for, and not by word of BUSY.
     pub refused_by_boards: u64,
     /// Time spent BUSY, milliseconds.
     pub busy_ms: f64,
@@ -122,9 +122,9 @@ impl Detector {
         let boards = host(&configuration, links, feed, &line, (None, None))?;
         story.push_str(match (listening, &configuration.busy.udp) {
             (0, None) => "triggers begin now",
-            (0, Some(_)) => "triggers begin when BUSY is told",
+            (0, Some(_)) => "triggers begin when BUSY is reported",
             (_, None) => "triggers begin when every board has a client",
-            (_, Some(_)) => "triggers begin when every board has a client and BUSY is told",
+            (_, Some(_)) => "triggers begin when every board has a client and BUSY is reported",
         });
         Ok(EmulatedDetector { boards, busy, listening, story })
     }

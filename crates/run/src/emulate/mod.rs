@@ -61,7 +61,7 @@ pub struct Emulation {
     pub rate_hz: Option<f64>,
     /// The seed, whatever the settings say.
     pub seed: Option<u64>,
-    /// Share of datagrams dropped.
+    /// Fraction of datagrams dropped.
     pub loss: f64,
     /// The file for every emitted hit.
     pub truth: Option<PathBuf>,

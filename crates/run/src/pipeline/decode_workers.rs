@@ -86,11 +86,11 @@ impl DecodeStage {
 
     /// Batches under way, of how many.
     pub(crate) fn fill(&self) -> f64 {
-        let share = |in_flight: usize| in_flight as f64 / BATCHES as f64;
+        let fraction = |in_flight: usize| in_flight as f64 / BATCHES as f64;
         match self {
-            DecodeStage::Inline { hits, .. } => share(hits.in_flight()),
+            DecodeStage::Inline { hits, .. } => fraction(hits.in_flight()),
             DecodeStage::Workers { queues, .. } => {
-                queues.iter().map(|queue| share(queue.in_flight())).fold(0.0, f64::max)
+                queues.iter().map(|queue| fraction(queue.in_flight())).fold(0.0, f64::max)
             }
         }
     }

@@ -176,7 +176,7 @@ impl<C: Fn() -> Instant> Drain<C> {
 /// Names what holds a reader up, and where to look.
 fn held_up_by(reader: &impl Draining, signals: &Signals) -> String {
     match signals.is_paused() {
-        true => "the recording waits for room on the disk: free some".to_owned(),
+        true => "the recording waits for space on the disk: free some".to_owned(),
         false => reader.held_up_by(),
     }
 }
@@ -309,7 +309,7 @@ mod tests {
         assert!(words.contains("7 bytes") && words.ends_with("the disk is slow"), "{words}");
         signals.set_paused(Recorded::Events, true);
         let words = drain.words(7, &Waiting([0]), &signals);
-        assert!(words.ends_with("waits for room on the disk: free some"), "{words}");
+        assert!(words.ends_with("waits for space on the disk: free some"), "{words}");
     }
 
     #[test]

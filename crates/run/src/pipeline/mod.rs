@@ -135,7 +135,7 @@ impl Signals {
         if paused && before == 0 {
             tracing::warn!("the run is paused: the disk is full; free some, and it goes on by itself");
         } else if !paused && before == bit {
-            tracing::warn!("the run goes on: there is room on the disk again");
+            tracing::warn!("the run goes on: there is space on the disk again");
         }
     }
 

@@ -59,7 +59,7 @@ impl RecordingState {
         }
     }
 
-    /// The run has ended, and `sink` is closed. What a full disk has no room for is tried again first, by `complete`, while somebody may
+    /// The run has ended, and `sink` is closed. What a full disk has no space for is tried again first, by `complete`, while somebody may
     /// make some; what `finish` cannot write is lost, and reported.
     pub(crate) fn close<S>(
         &mut self,

@@ -241,7 +241,7 @@ mod tests {
                 return Ok(Received::End);
             }
             let mut writer = self.pool.take().expect("a block");
-            frames.slices.push(writer.append(&[7; 100]).expect("room"));
+            frames.slices.push(writer.append(&[7; 100]).expect("space"));
             frames.leases.add(writer.lease());
             frames.header.mark = Mark(self.marks.remove(0));
             self.counters.input(Unit::Bytes, 100);

@@ -71,10 +71,10 @@ mod tests {
         assert!(key("").expect("none is asked for").is_none());
         let missing = key("key_file = \"units.key\"").expect_err("not there").to_string();
         assert!(missing.contains("units.key") && missing.contains("first line"), "{missing}");
-        std::fs::write(folder.path().join("units.key"), "short\n").expect("room");
+        std::fs::write(folder.path().join("units.key"), "short\n").expect("space");
         let short = key("key_file = \"units.key\"").expect_err("short").to_string();
         assert!(short.contains("5 bytes") && !short.contains("short\n"), "{short}");
-        std::fs::write(folder.path().join("units.key"), " a key of all nodes \nmore\n").expect("room");
+        std::fs::write(folder.path().join("units.key"), " a key of all nodes \nmore\n").expect("space");
         assert!(key("key_file = \"units.key\"").expect("readable").is_some());
         let both = key("key_file = \"units.key\"\nkey_env = \"KEY\"").expect_err("two").to_string();
         assert!(both.contains("keep one"), "{both}");

@@ -119,7 +119,7 @@ impl Frame {
 
 /// The part of the energy–PSD plane that holds nearly all hits, in cells large enough to be seen.
 pub struct PlaneView {
-    /// Counts, row by row from the largest share down.
+    /// Counts, row by row from the largest fraction down.
     cells: Vec<u32>,
     columns: usize,
     /// Columns of the plane per column of this view.
@@ -128,7 +128,7 @@ pub struct PlaneView {
 }
 
 /// The fraction that is left out at each side of the view.
-const CUT_SHARE: f64 = 0.005;
+const CUT_FRACTION: f64 = 0.005;
 const MOST_COLUMNS: usize = 260;
 
 impl PlaneView {
@@ -142,10 +142,10 @@ impl PlaneView {
         for row in 0..Plane::ROWS {
             column_sums.iter_mut().zip(plane.row(row)).for_each(|(sum, count)| *sum += u64::from(*count));
         }
-        let rows = holding(&row_sums, CUT_SHARE);
-        let room = (rows.len() / 4).max(6);
-        let rows = rows.start.saturating_sub(room)..(rows.end + room).min(Plane::ROWS);
-        let end = holding(&column_sums, CUT_SHARE).end.clamp(8, Plane::COLUMNS);
+        let rows = holding(&row_sums, CUT_FRACTION);
+        let margin = (rows.len() / 4).max(6);
+        let rows = rows.start.saturating_sub(margin)..(rows.end + margin).min(Plane::ROWS);
+        let end = holding(&column_sums, CUT_FRACTION).end.clamp(8, Plane::COLUMNS);
         let group = end.div_ceil(MOST_COLUMNS);
         let shown = |row| plane.row(row)[..end].chunks(group).map(|counts: &[u32]| counts.iter().sum());
         let cells: Vec<u32> = rows.clone().rev().flat_map(shown).collect();
@@ -159,9 +159,9 @@ impl PlaneView {
 
     /// The axes of this view.
     pub fn frame(&self, area: Area) -> Frame {
-        let share = |row: usize| row as f64 / Plane::ROWS as f64;
+        let fraction = |row: usize| row as f64 / Plane::ROWS as f64;
         let end = (self.columns * self.group) as f64 * f64::from(Plane::COLUMN_WIDTH);
-        let y = Scale::linear(share(self.rows.start), share(self.rows.end));
+        let y = Scale::linear(fraction(self.rows.start), fraction(self.rows.end));
         Frame { area, x: Scale::linear(0.0, end), y, numbers: (true, true) }
     }
 
@@ -200,9 +200,9 @@ fn sum(counts: &[u32]) -> u64 {
     counts.iter().map(|count| u64::from(*count)).sum()
 }
 
-/// The bins without those at both ends that hold less than `share` of the sum each side.
-fn holding(sums: &[u64], share: f64) -> std::ops::Range<usize> {
-    let cut = (sums.iter().sum::<u64>() as f64 * share) as u64;
+/// The bins without those at both ends that hold less than `fraction` of the sum each side.
+fn holding(sums: &[u64], fraction: f64) -> std::ops::Range<usize> {
+    let cut = (sums.iter().sum::<u64>() as f64 * fraction) as u64;
     let until_cut = |bins: &mut dyn Iterator<Item = &u64>| {
         let mut seen = 0;
         bins.take_while(|count| {

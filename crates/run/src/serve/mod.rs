@@ -281,7 +281,7 @@ impl Experiment for Served {
         let none = || {
             RequestRefused::new(
                 format!("channel {channel} has no pulses"),
-                "boards send waveforms only when told to",
+                "boards send waveforms only on request",
             )
         };
         let observed = run.observed().ok_or_else(none)?;

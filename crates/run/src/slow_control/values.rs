@@ -20,7 +20,7 @@ pub(crate) struct Values(Mutex<Inner>);
 struct Inner {
     latest: BTreeMap<String, SeriesValue>,
     waiting: Vec<Reading>,
-    /// Readings for which there was no room.
+    /// Readings for which there was no space.
     not_kept: u64,
     /// The values that were set at each device or board.
     records: BTreeMap<String, DeviceRecord>,

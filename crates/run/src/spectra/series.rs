@@ -92,13 +92,13 @@ fn panel(unit: &str, lines: &[Line]) -> TimePanel {
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(*value), high.max(*value)));
     let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
     // A constant value is a line in the middle.
-    let room = if high > low { 0.08 * (high - low) } else { high.abs().max(1.0) * 0.1 };
+    let margin = if high > low { 0.08 * (high - low) } else { high.abs().max(1.0) * 0.1 };
     let title = match lines {
         [only] => only.name.clone(),
         several => format!("{} series", several.len()),
     };
     let y_words = if unit.is_empty() { "value".to_owned() } else { unit.to_owned() };
-    TimePanel { title, y_words, y_range: (low - room, high + room), lines: lines.to_vec() }
+    TimePanel { title, y_words, y_range: (low - margin, high + margin), lines: lines.to_vec() }
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ pub(super) fn raw_picture(
     let panels = [
         panel(&format!("Bytes received{few}"), "MB/s", 1e-3, line(|sum| sum.bytes, 1e-6)),
         panel(
-            &format!("Datagrams, or pieces of a stream{few}"),
+            &format!("Datagrams, or chunks of a stream{few}"),
             "per second",
             1.0,
             line(|sum| sum.arrivals, 1.0),
@@ -171,7 +171,7 @@ pub(super) fn raw_picture(
     let bytes: u64 = over_time.iter().map(|(all, _)| all.bytes).sum();
     let arrivals: u64 = over_time.iter().map(|(all, _)| all.arrivals).sum();
     let summary = format!(
-        "{:.3} MB in {arrivals} datagrams or pieces of streams, raw  ·  {}",
+        "{:.3} MB in {arrivals} datagrams or chunks of streams, raw  ·  {}",
         bytes as f64 * 1e-6,
         balance(record)
     );

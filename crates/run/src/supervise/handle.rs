@@ -158,7 +158,7 @@ impl RunHandle {
         Ok(())
     }
 
-    /// Returns true if a recording waits for room on the disk, also when the run has ended otherwise.
+    /// Returns true if a recording waits for space on the disk, also when the run has ended otherwise.
     pub(crate) fn waits_for_space(&self) -> bool {
         self.0.signals.get().is_some_and(|signals| signals.is_paused())
     }

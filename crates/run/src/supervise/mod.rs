@@ -234,7 +234,7 @@ impl Watched {
         match self.ledger.repair_file() {
             Ok(false) => {}
             Ok(true) => tracing::warn!(
-                "{}: somebody has cut, removed or replaced this file while it was written; it was written again, and no count is lost",
+                "{}: another program has truncated, removed or replaced this file while it was written; it was written again, and no count is lost",
                 self.directory.ledger().display()
             ),
             // The next round tries again; a directory that has vanished is reported by the tables.

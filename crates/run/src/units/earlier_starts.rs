@@ -108,8 +108,8 @@ mod tests {
             ..Event::default()
         };
         events.events.extend(rows.iter().map(row));
-        writer.write(&events).expect("room");
-        writer.finish().expect("room");
+        writer.write(&events).expect("space");
+        writer.finish().expect("space");
     }
 
     #[test]

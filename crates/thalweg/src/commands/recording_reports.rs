@@ -196,10 +196,10 @@ fn inspected_events(report: &Inspection, text: &mut String) {
 
 fn inspected_coincidences(report: &Inspection, text: &mut String) {
     for cut in &report.cuts {
-        let share = percent_of(cut.kept, cut.input).unwrap_or(0.0);
+        let percent = percent_of(cut.kept, cut.input).unwrap_or(0.0);
         let _ = writeln!(
             text,
-            "  cut {} on each {}: {} of {} kept, {share:.1} %",
+            "  cut {} on each {}: {} of {} kept, {percent:.1} %",
             cut.name, cut.on, cut.kept, cut.input
         );
     }

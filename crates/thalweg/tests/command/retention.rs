@@ -1,4 +1,4 @@
-//! A flight recorder: run after run, and the oldest make room.
+//! A flight recorder: run after run, and the oldest make space.
 //!
 //! ```text
 //!  thalweg serve, [unattended] rotate, [record.retention] ─► runs/000001 (snapshot) … runs/00000n (snapshot and tables)
@@ -243,7 +243,7 @@ fn a_full_disk_without_an_older_run_ends_the_run() {
     for report in &reports[..3] {
         assert!(report["ok"] == true && why_removed(report).is_some(), "{report:#}");
     }
-    // Its own snapshot may have found no room at the end; its table is whole.
+    // Its own snapshot may have found no space at the end; its table is whole.
     let problems = reports[3]["problems"].as_array().into_iter().flatten();
     let mut problems = problems.map(|words| words.as_str().unwrap_or_default());
     assert!(problems.all(|words| words.starts_with("run.json")), "{:#}", reports[3]);
@@ -252,7 +252,7 @@ fn a_full_disk_without_an_older_run_ends_the_run() {
 
 #[test]
 fn a_run_that_ends_on_a_full_disk_waits_for_space_where_it_may() {
-    // Everything is written at the end, beside a file that leaves no room and is removed a while later: where the machine is so slow
+    // Everything is written at the end, beside a file that leaves no space and is removed a while later: where the machine is so slow
     // that it is gone by then, nothing is waited for, and the run ends as well.
     let folder = Folder::new();
     let file = configuration(
@@ -277,7 +277,7 @@ fn a_run_that_ends_on_a_full_disk_waits_for_space_where_it_may() {
 
 #[test]
 fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
-    // A file leaves room for a third of the run. It is removed a second after the run has said that it waits: what boards would have
+    // A file leaves space for a third of the run. It is removed a second after the run has said that it waits: what boards would have
     // measured meanwhile goes by the clock.
     let folder = Folder::new();
     let record = format!("{}\non_full = \"pause\"", USUAL.record);
@@ -299,7 +299,7 @@ fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
         .filter(|line| line["stage"] == "sender" && line["unit"] == "hits")
         .map(|line| number(line, "filtered"))
         .sum();
-    // What was on its way when the disk was full finds no room; nothing follows it.
+    // What was on its way when the disk was full finds no space; nothing follows it.
     let lost = number(&summary, "hits_lost");
     assert!(inhibited > 10_000 && lost < inhibited / 2, "{inhibited} not taken, {lost} lost: {summary:#}");
     assert!(reports.len() == 1 && reports[0]["ok"] == true, "{reports:#?}");

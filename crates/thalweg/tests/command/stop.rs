@@ -1,7 +1,7 @@
 //! A stop while events are open: whatever waits in the sockets by then is read, and every fragment is in the ledger.
 //!
 //! ```text
-//!  boards of this test ─ one is silent ─► events stay open ─► no room ─► sockets fill ─► stop ─► all of it recorded
+//!  boards of this test ─ one is silent ─► events stay open ─► no space ─► sockets fill ─► stop ─► all of it recorded
 //! ```
 
 use std::net::{TcpListener, TcpStream};

@@ -41,9 +41,9 @@ fn problems(report: &Value) -> Vec<String> {
 }
 
 fn copy(from: &str, to: &str) {
-    std::fs::create_dir_all(to).expect("room");
+    std::fs::create_dir_all(to).expect("space");
     for entry in std::fs::read_dir(from).expect("it is there").flatten() {
-        std::fs::copy(entry.path(), Path::new(to).join(entry.file_name())).expect("room");
+        std::fs::copy(entry.path(), Path::new(to).join(entry.file_name())).expect("space");
     }
 }
 
@@ -91,7 +91,7 @@ fn older_ones_are_verified(folder: &Folder, directories: [&str; 3], events: u64)
         assert!(number(&record["identity"], "started_ns") > 0, "{record:#}");
         record.as_object_mut().expect("an object").remove("identity");
         record["tables"].as_array_mut().expect("a list").retain(|table| table["table"] != "ranges");
-        std::fs::write(&path, record.to_string()).expect("room");
+        std::fs::write(&path, record.to_string()).expect("space");
     }
     let report = verified(&older.each_ref().map(String::as_str));
     assert!(problems(&report).is_empty() && report["ok"] == true, "{report:#}");

@@ -1,7 +1,7 @@
 //! Parts of readout units, put where they belong; and how long they are waited for.
 //!
 //! ```text
-//!  Part ─► its range is open here, or has room ─► the contribution of its readout unit          else: counted as late or doubled
+//!  Part ─► its range is open here, or has space ─► the contribution of its readout unit          else: counted as late or doubled
 //!  sweep ─► contributions of units that are gone, or too late ─► settled without them
 //! ```
 

@@ -152,7 +152,7 @@ impl EventManager {
         }
     }
 
-    /// The builder of a range that has room for it.
+    /// The builder of a range that has space for it.
     fn choose(&mut self, start: u64, length: u64, now: Mark) -> Option<usize> {
         let count = self.builders.len();
         let (dead_ns, reach_ns) = (self.settings.dead_ns(), self.settings.reach_ns());

@@ -19,7 +19,7 @@ use super::message::{self, Credits, Finished, List, Progress, Released, Said};
 use super::ranges::Ranges;
 use super::{Address, Assignment, OnFile, Outbox, RefusedMessages, Settings, UnitLayout};
 
-/// Messages to one unit at a time; beyond, it gets the whole state when there is room again.
+/// Messages to one unit at a time; beyond, it gets the whole state when there is space again.
 const MESSAGES_WAITING: usize = 64;
 /// Ranges done without a readout unit's part that are remembered until it certainly knows: more than it can have open.
 const MOST_EXCLUDED: usize = 4096;

@@ -175,7 +175,7 @@ impl Crate {
             self.on_their_way[board].pop_front();
         }
         let taken = self.builder.insert(&self.fragments);
-        // What the builder has no room for comes again.
+        // What the builder has no space for comes again.
         for fragment in self.fragments.fragments[taken..].iter().rev() {
             self.on_their_way[board].push_front(Sent { due: now, trigger: fragment.trigger });
         }

@@ -549,7 +549,7 @@ impl World {
         let settings = &self.plan.settings;
         let mut slots = 0;
         for unit in self.readouts.iter().filter_map(|process| process.unit.as_ref()) {
-            // A batch is taken while there is room for one event, and has at most 32.
+            // A batch is taken while there is space for one event, and has at most 32.
             if unit.held_events() >= settings.keep_events + 32 {
                 return Err(format!("a readout unit keeps {} events", unit.held_events()));
             }

@@ -15,7 +15,7 @@ use super::answering::Answering;
 
 /// Bytes put together before they are sent: they are still in the cache when they are.
 const ARENA_BYTES: usize = 256 << 10;
-/// How long one send may wait for room in the kernel.
+/// How long one send may wait for space in the kernel.
 const SEND_WAIT: Duration = Duration::from_millis(1);
 
 /// A link of boards that send datagrams.
@@ -72,7 +72,7 @@ impl DatagramLink {
         Ok(())
     }
 
-    /// Sends what the kernel has room for. Returns whether everything has gone.
+    /// Sends what the kernel has space for. Returns whether everything has gone.
     pub(super) fn flush(&mut self) -> Result<bool, TransportError> {
         if self.ends.is_empty() {
             return Ok(true);

@@ -28,7 +28,7 @@ use super::{
 
 /// Most triggers that are answered before anything is written: what a board says to them is still in the cache then.
 const MOST_TRIGGERS: usize = 64;
-/// So many triggers may wait for their answer although the FIFOs have no room for all of them: real boards would have sent some meanwhile,
+/// So many triggers may wait for their answer although the FIFOs have no space for all of them: real boards would have sent some meanwhile,
 /// and it is no fault of theirs that this thread did not run. At 2 kHz it is an eighth of a second.
 const MOST_LATE: usize = 256;
 /// Most triggers that wait for their answer, however short the answers are.
@@ -66,7 +66,7 @@ pub(super) struct Engine {
     waiting: VecDeque<Trigger>,
     /// Those of them that are answered in this round.
     answered: Vec<Trigger>,
-    /// Triggers refused because a board had no room, and not because a stage asked for BUSY.
+    /// Triggers refused because a board had no space, and not because a stage asked for BUSY.
     refused_by_boards: u64,
     lateness: Times,
     skew: Times,
@@ -213,7 +213,7 @@ impl Engine {
         }
     }
 
-    /// Takes the triggers that are due and that every board has room for; the others are refused, or wait where they come from.
+    /// Takes the triggers that are due and that every board has space for; the others are refused, or wait where they come from.
     fn accept(&mut self, now_ns: u64) -> Due {
         let (room, refuses) = (self.room(), self.source.refuses());
         let room = if refuses { room } else { room.min(MOST_TRIGGERS) };

@@ -19,7 +19,7 @@ pub enum Feed {
         triggers: Option<u64>,
     },
     /// The triggers that another board was seen to answer, with its numbers. They are not refused but wait in the ring, whose
-    /// writer counts what it finds no room for.
+    /// writer counts what it finds no space for.
     Follow(Consumer<Trigger>),
 }
 

@@ -147,7 +147,7 @@ pub struct BoardTotals {
 pub struct TriggeredTotals {
     /// Events offered, accepted, and refused while BUSY: the counters of the stage `trigger`.
     pub trigger: Counters,
-    /// Of the refused ones, those that the boards had no room or no time for; the others came while a stage asked for BUSY.
+    /// Of the refused ones, those that the boards had no space or no time for; the others came while a stage asked for BUSY.
     pub refused_by_boards: u64,
     /// Time spent BUSY, nanoseconds.
     pub busy_ns: u64,

@@ -87,7 +87,7 @@ impl StreamLink {
         self.waiting() == 0
     }
 
-    /// How many triggers more the FIFO has room for: at least one when it is empty.
+    /// How many triggers more the FIFO has space for: at least one when it is empty.
     pub(super) fn room(&self) -> usize {
         match self.waiting() {
             0 => (self.fifo_bytes / self.longest.max(1)).max(1),
@@ -97,7 +97,7 @@ impl StreamLink {
 
     /// All boards answer all triggers.
     pub(super) fn answer(&mut self, triggers: &[Trigger]) {
-        // What has gone makes room when it is worth the moving.
+        // What has gone makes space when it is worth the moving.
         if self.gone > 0 && self.gone >= self.waiting() {
             self.buffer.drain(..self.gone);
             self.gone = 0;

@@ -82,7 +82,7 @@ impl Blocks {
         }
         let Some(writer) = slot else { return };
         writer.align(self.alignment);
-        events.slices.push(writer.append(bytes).expect("room"));
+        events.slices.push(writer.append(bytes).expect("space"));
         events.leases.add(writer.lease());
     }
 

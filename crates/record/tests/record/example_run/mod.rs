@@ -73,10 +73,10 @@ pub fn batch(pool: &Pool, range: std::ops::Range<usize>, mark: Mark) -> Hits {
                 Extra { raw_flags: index as u32, layout: Layout::Plain, ..Extra::of(&hit, source) };
             extra.samples_first = hits.slices.len() as u32;
             extra.samples_count = 1;
-            hits.slices.push(writer.append(&samples).expect("room"));
+            hits.slices.push(writer.append(&samples).expect("space"));
             extra.words_first = hits.slices.len() as u32;
             extra.words_count = 1;
-            hits.slices.push(writer.append(&user_word(index).to_be_bytes()).expect("room"));
+            hits.slices.push(writer.append(&user_word(index).to_be_bytes()).expect("space"));
             extra.truncated = index.is_multiple_of(20);
             hits.extras.push(extra);
         }

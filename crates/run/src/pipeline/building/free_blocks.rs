@@ -38,7 +38,7 @@ impl Readout<Building> {
         false
     }
 
-    /// What has come by the stop is read: where it waits for room, open events leave, the oldest first. `false` when nobody goes on.
+    /// What has come by the stop is read: where it waits for space, open events leave, the oldest first. `false` when nobody goes on.
     #[cold]
     pub(super) fn free_blocks_at_stop(
         &mut self,
@@ -79,7 +79,7 @@ impl Readout<Building> {
         true
     }
 
-    /// Nothing is read any more: what the builder has not taken makes room for itself as events leave. What still does not fit stays.
+    /// Nothing is read any more: what the builder has not taken makes space for itself as events leave. What still does not fit stays.
     pub(super) fn take_pending(&mut self, mark: Mark, signals: &Signals) {
         let mut before = None;
         while self.pull(mark, signals) {
@@ -96,7 +96,7 @@ impl Readout<Building> {
         }
     }
 
-    /// Whether something of a link waits, and cannot be taken without room.
+    /// Whether something of a link waits, and cannot be taken without space.
     fn is_held_up(&self, link: LinkId) -> bool {
         let is_not_read = self.work.feed.held.contains(&link) || self.inputs.is_held(link);
         let is_pending = !self.work.feed.pending[link.index()].is_empty();

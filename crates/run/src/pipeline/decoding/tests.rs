@@ -172,7 +172,7 @@ fn what_is_due_when_a_link_ends_keeps_its_own_mark() {
         let header = Header { mark: Mark(mark), end, ..Header::default() };
         reader.work.take(LinkId(0), &Frames { header, ..Frames::default() }, &signals);
     };
-    // Two batches fill the ring, and the third waits for room in it.
+    // Two batches fill the ring, and the third waits for space in it.
     for mark in 1..=3 {
         give(&mut reader, mark * 1_000_000, false);
         assert!(reader.pass_on_what_is_due(&signals));
