@@ -64,7 +64,7 @@ fn sweep(shape: Shape, conditions: &Conditions) -> Result<Measured, BenchError> 
         bench: shape.bench,
         title: "Building events over TCP, processor time of one thread".to_owned(),
         along: "fragment_bytes",
-        x_words: "fragment / B",
+        x_title: "fragment / B",
         lines: Some("links"),
         points,
         shows_ratio: true,

@@ -53,7 +53,7 @@ pub(super) fn build_rate(conditions: &Conditions) -> Result<Measured, BenchError
         bench: BENCH,
         title: format!("{BOARDS} boards over TCP: events built, by triggers offered"),
         along: "offered_hz",
-        x_words: "triggers offered / Hz",
+        x_title: "triggers offered / Hz",
         lines: Some("fragments"),
         points,
         shows_ratio: false,

@@ -58,7 +58,7 @@ pub(super) fn build_record(conditions: &Conditions) -> Result<Measured, BenchErr
         bench: BENCH,
         title: format!("{BOARDS} boards over TCP, 70 % compressible: received, built, recorded"),
         along: "fragment_bytes",
-        x_words: "fragment / B",
+        x_title: "fragment / B",
         lines: Some("line"),
         points,
         shows_ratio: false,

@@ -48,7 +48,7 @@ pub(super) fn evb(conditions: &Conditions) -> Result<Measured, BenchError> {
         bench: "evb",
         title: "Readout units, builder units and event manager".to_owned(),
         along: "fragment_bytes",
-        x_words: "fragment / B",
+        x_title: "fragment / B",
         lines: Some("units"),
         points,
         shows_ratio: true,

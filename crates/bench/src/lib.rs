@@ -303,7 +303,7 @@ fn build_memory(conditions: &Conditions) -> Result<Measured, BenchError> {
         bench: "build-memory",
         title: "Building events of fragments in memory, one core".to_owned(),
         along: "sources",
-        x_words: "sources",
+        x_title: "sources",
         lines: Some("arrival"),
         points,
         shows_ratio: false,

@@ -30,7 +30,7 @@ pub(super) fn n2n(conditions: &Conditions) -> Result<Measured, BenchError> {
         bench: "n2n",
         title: "Every process sends to every other, loopback TCP".to_owned(),
         along: "message_bytes",
-        x_words: "message / B",
+        x_title: "message / B",
         lines: Some("nodes"),
         points,
         shows_ratio: true,

@@ -32,7 +32,7 @@ pub(super) fn receive_fragments(conditions: &Conditions) -> Result<Measured, Ben
         bench: BENCH,
         title: "Receiving fragments, processor time of one thread".to_owned(),
         along: "fragment_bytes",
-        x_words: "fragment / B",
+        x_title: "fragment / B",
         lines: Some("links"),
         points: points.collect::<Result<_, _>>()?,
         shows_ratio: true,

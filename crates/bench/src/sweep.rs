@@ -15,7 +15,7 @@ pub(crate) struct Sweep {
     /// The parameter along x.
     pub(crate) along: &'static str,
     /// The text below the axis.
-    pub(crate) x_words: &'static str,
+    pub(crate) x_title: &'static str,
     /// The parameter that distinguishes lines; without it there is one.
     pub(crate) lines: Option<&'static str>,
     /// All measurements.
@@ -60,8 +60,8 @@ impl Sweep {
         Chart {
             title: self.title.clone(),
             subtitle: format!("baseline: {baseline}"),
-            x_words: self.x_words.to_owned(),
-            y_words: if self.shows_ratio { "÷ baseline".to_owned() } else { unit.to_owned() },
+            x_title: self.x_title.to_owned(),
+            y_title: if self.shows_ratio { "÷ baseline".to_owned() } else { unit.to_owned() },
             logarithmic_x: self.logarithmic_x,
             logarithmic_y: self.logarithmic_y,
             series,

@@ -14,13 +14,13 @@ use crate::experiment::RequestRefused;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub status: StatusCode,
-    pub words: RequestRefused,
+    pub body: RequestRefused,
 }
 
 impl Refusal {
-    /// A refusal of these words.
+    /// A refusal with this error and advice.
     pub fn new(status: StatusCode, error: impl Into<String>, advice: impl Into<String>) -> Refusal {
-        Refusal { status, words: RequestRefused::new(error, advice) }
+        Refusal { status, body: RequestRefused::new(error, advice) }
     }
 
     /// What was asked for is not there.
@@ -36,13 +36,13 @@ impl Refusal {
 
 impl From<RequestRefused> for Refusal {
     /// The experiment's no: the request is fine, and not possible as things stand.
-    fn from(words: RequestRefused) -> Refusal {
-        Refusal { status: StatusCode::CONFLICT, words }
+    fn from(body: RequestRefused) -> Refusal {
+        Refusal { status: StatusCode::CONFLICT, body }
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.status, Json(self.words)).into_response()
+        (self.status, Json(self.body)).into_response()
     }
 }

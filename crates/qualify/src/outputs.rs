@@ -32,7 +32,7 @@ pub enum OutputBuffers {
 
 impl OutputBuffers {
     /// Describes the verdict.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             OutputBuffers::Own => "each output has a buffer of its own",
             OutputBuffers::Shared => "outputs share a buffer",

@@ -94,7 +94,7 @@ pub fn soak(
         };
         let lost = judged.lost();
         let counted = judged.dropped.map(|dropped| dropped + judged.socket_drops);
-        let (_, why) = judged.outcome_words();
+        let (_, why) = judged.outcome_text();
         soak.sent += judged.sent;
         soak.lost += lost;
         soak.unexplained += lost.abs_diff(counted.unwrap_or(judged.socket_drops.min(lost)));

@@ -40,7 +40,7 @@ pub struct RatePoint {
 
 impl RatePoint {
     fn of(rate_hz: f64, seconds: f64, judged: &Judged) -> RatePoint {
-        let (outcome, why) = judged.outcome_words();
+        let (outcome, why) = judged.outcome_text();
         RatePoint { rate_hz, outcome, why, sent: judged.sent, lost: judged.lost(), seconds }
     }
 }
@@ -82,7 +82,7 @@ pub fn linearity(
         let rate_hz = fraction * rig.rate_bytes_per_s() / rig.event_bytes();
         let judged = rig.send(&Schedule::steady(rate_hz, trial_s))?;
         let frame_bits = 8.0 * f64::from(rig.frame_bytes());
-        let (outcome, why) = judged.outcome_words();
+        let (outcome, why) = judged.outcome_text();
         let came = judged.received.saturating_sub(1) as f64 * frame_bits / judged.span_s;
         let point = LoadPoint {
             sources: rig.active_sources(),

@@ -57,7 +57,7 @@ pub struct Point {
 
 impl Point {
     fn of(judged: &Judged) -> Point {
-        let (outcome, why) = judged.outcome_words();
+        let (outcome, why) = judged.outcome_text();
         Point {
             sources: judged.trial.sources,
             separation_s: judged.trial.separation_s,
@@ -216,7 +216,7 @@ impl ColumnReport {
             lossy_events: column.lossy_events,
             trials: column.trials,
             invalid: column.invalid,
-            end: end_words(column.end.as_ref()),
+            end: end_text(column.end.as_ref()),
         }
     }
 }
@@ -306,7 +306,7 @@ impl Watershed {
     }
 }
 
-fn end_words(end: Option<&End>) -> String {
+fn end_text(end: Option<&End>) -> String {
     match end {
         Some(End::Bracketed) => "bracketed".to_owned(),
         Some(End::NeverLossy) => "nothing was lost up to the most events".to_owned(),

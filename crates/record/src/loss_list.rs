@@ -308,9 +308,9 @@ mod tests {
         };
         take(1).expect("forced");
         fail_forces_after(Some(0));
-        let words = take(2).expect_err("the disk fails").to_string();
+        let text = take(2).expect_err("the disk fails").to_string();
         fail_forces_after(None);
-        assert!(words.contains("forcing to the disk"), "{words}");
+        assert!(text.contains("forcing to the disk"), "{text}");
         assert!(take(3).is_err(), "nobody knows what is on the disk");
         let rows = LossesReader::open(&run.table(Table::Losses)).and_then(LossesReader::read_all);
         let counts: Vec<i64> = rows.expect("whole").iter().map(|row| row.count).collect();

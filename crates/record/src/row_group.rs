@@ -715,14 +715,14 @@ mod tests {
             ),
             (cut_to_two_batches, [20, 0, 20], "has truncated this file"),
         ];
-        for (damage, expected, words) in damages {
+        for (damage, expected, text) in damages {
             let folder = tempfile::tempdir().expect("temporary folder");
             let mut sink = sink(folder.path(), Sync::None);
             (0..3).for_each(|_| give(&mut sink).expect("written"));
             damage(&folder.path().join("hits.arrows"));
             let error = give(&mut sink).expect_err("noticed").to_string();
-            assert!(error.contains(words) && error.contains("hits.arrows"), "{error}");
-            assert_eq!(slot(&sink), expected, "{words}");
+            assert!(error.contains(text) && error.contains("hits.arrows"), "{error}");
+            assert_eq!(slot(&sink), expected, "{text}");
         }
         let folder = tempfile::tempdir().expect("temporary folder");
         let mut sink = sink(folder.path(), Sync::None);

@@ -68,7 +68,7 @@ impl Demo {
     }
 
     /// Describes the outcome of the requested loss once the run is over; `None` where no loss was requested.
-    pub fn loss_words(&self, summary: &Summary) -> Option<String> {
+    pub fn loss_text(&self, summary: &Summary) -> Option<String> {
         let sent = summary.hits_sent.filter(|_| self.loss > 0.0)?;
         let percent = percent_of(summary.hits_lost, sent).unwrap_or(0.0);
         let is_by_numbers = |loss: &Loss| loss.stage.role() == StageRole::SequenceNumbers;

@@ -99,7 +99,7 @@ impl Lines {
 }
 
 fn source_line(source: &SourceState, width: usize) -> String {
-    let lost = source.loss.as_ref().map_or(String::new(), in_red_words);
+    let lost = source.loss.as_ref().map_or(String::new(), in_red_text);
     let (rate_hz, what) = match source.links {
         0 => (source.hit_rate_hz, "hits/s"),
         _ => (source.fragment_rate_hz, "fragments/s"),
@@ -174,14 +174,14 @@ fn total_line(progress: &LiveState) -> String {
         "{mark} {}  {}{hits}  {}{}  disk {}B free, {left} left",
         progress.state,
         duration(progress.elapsed_seconds),
-        progress.loss.iter().map(in_red_words).collect::<Vec<_>>().join("; "),
+        progress.loss.iter().map(in_red_text).collect::<Vec<_>>().join("; "),
         dead_time(progress),
         si(progress.disk_free_bytes as f64),
     )
 }
 
 /// Formats a loss, in capitals where there is one.
-fn in_red_words(loss: &LossTotal) -> String {
+fn in_red_text(loss: &LossTotal) -> String {
     if loss.is_none() { loss.to_string() } else { loss.text.replacen(" lost:", " LOST:", 1) }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn ipbus_hub(conditions: &Conditions) -> Result<Measured, BenchError>
         bench: "ipbus-hub",
         title: "Blocks of 1 MB that clients read through one hub at the same time".to_owned(),
         along: "clients",
-        x_words: "clients",
+        x_title: "clients",
         lines: Some("line"),
         points,
         shows_ratio: true,

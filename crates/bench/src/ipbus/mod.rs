@@ -211,7 +211,7 @@ fn sweep(bench: &'static str, title: &str, points: Vec<Measurement>) -> Measured
         bench,
         title: title.to_owned(),
         along: "words",
-        x_words: "words of a block",
+        x_title: "words of a block",
         lines: Some("line"),
         points,
         shows_ratio: true,

@@ -99,7 +99,7 @@ enum Whole {
 
 impl Quantity {
     /// The words of all quantities, as the configuration has them, separated by commas.
-    pub(super) fn words() -> String {
+    pub(super) fn names() -> String {
         let schema = schemars::schema_for!(Quantity).to_value();
         let variants = schema["oneOf"].as_array().map_or(&[][..], Vec::as_slice);
         variants.iter().filter_map(|variant| variant["const"].as_str()).collect::<Vec<_>>().join(", ")

@@ -128,9 +128,9 @@ impl Rule {
             return refuse("`series` and quantity = \"series\" belong together");
         }
         if self.series.as_deref().is_some_and(|name| name.starts_with('/')) {
-            let words = Quantity::words();
+            let names = Quantity::names();
             return refuse(&format!(
-                "`series` is the name of a value of slow control; for a number of the live state write `quantity` as one of {words}"
+                "`series` is the name of a value of slow control; for a number of the live state write `quantity` as one of {names}"
             ));
         }
         if self.source.is_some() && !self.quantity.is_of_a_source() {

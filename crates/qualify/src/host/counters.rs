@@ -33,11 +33,10 @@ impl Counter {
 }
 
 /// Describes what was thrown away, in a line; `None` where nothing was.
-pub fn losses_in_words(counters: &[Counter]) -> Option<String> {
+pub fn losses_text(counters: &[Counter]) -> Option<String> {
     let lost = counters.iter().filter(|counter| counter.is_loss());
-    let words: Vec<String> = lost.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
-    (!words.is_empty())
-        .then(|| format!("the host's counters meanwhile, of all programs: {}", words.join(", ")))
+    let text: Vec<String> = lost.map(|counter| format!("{} {}", counter.name, counter.total)).collect();
+    (!text.is_empty()).then(|| format!("the host's counters meanwhile, of all programs: {}", text.join(", ")))
 }
 
 /// All of them, since the host started.

@@ -107,12 +107,12 @@ async fn answer<M>(
     asked: Result<impl Stream<Item = Result<M, EthtoolError>>, EthtoolError>,
     attributes: impl Fn(M) -> Vec<EthtoolAttr>,
 ) -> Result<Vec<EthtoolAttr>, String> {
-    let answers = asked.map_err(|error| in_words(&error))?;
-    let first = std::pin::pin!(answers).try_next().await.map_err(|error| in_words(&error))?;
+    let answers = asked.map_err(|error| error_text(&error))?;
+    let first = std::pin::pin!(answers).try_next().await.map_err(|error| error_text(&error))?;
     first.map(attributes).ok_or_else(|| "the driver says nothing".to_owned())
 }
 
-fn in_words(error: &EthtoolError) -> String {
+fn error_text(error: &EthtoolError) -> String {
     match error {
         EthtoolError::NetlinkError(message) => match message.code.map_or(0, |code| -code.get()) {
             libc::EOPNOTSUPP => "this driver has no such thing".to_owned(),
@@ -203,11 +203,11 @@ async fn pause_statistics(handle: &mut EthtoolHandle, card: &str) -> Result<(u64
     };
     let mut message = NetlinkMessage::from(GenlMessage::from_payload(question));
     message.header.flags = NLM_F_REQUEST;
-    let answers = handle.request(message).await.map_err(|error| in_words(&error))?;
+    let answers = handle.request(message).await.map_err(|error| error_text(&error))?;
     let first = std::pin::pin!(answers).try_next().await.map_err(|error| error.to_string())?;
     match first.map(|answer| answer.payload) {
         Some(NetlinkPayload::InnerMessage(message)) => frames_of(message.payload.nlas),
-        Some(NetlinkPayload::Error(error)) => Err(in_words(&EthtoolError::NetlinkError(error))),
+        Some(NetlinkPayload::Error(error)) => Err(error_text(&EthtoolError::NetlinkError(error))),
         _ => Err("the driver says nothing".to_owned()),
     }
 }

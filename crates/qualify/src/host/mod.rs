@@ -29,7 +29,7 @@ mod tracking;
 
 pub use check::{Check, CheckVerdict, Severity};
 pub use clock::ClockState;
-pub use counters::{Counter, LossCounters, losses_in_words};
+pub use counters::{Counter, LossCounters, losses_text};
 pub use fix::{Fix, FixError, SYSCTL_FILE};
 pub use needs::{Needs, RECEIVE_BUFFER_BYTES};
 pub use pause::{PauseCounts, PauseReading};

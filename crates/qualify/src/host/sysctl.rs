@@ -27,7 +27,7 @@ impl Bound {
         }
     }
 
-    fn words(self) -> String {
+    fn text(self) -> String {
         match self {
             Bound::AtLeast(least) => format!("{least} at least"),
             Bound::AtMost(most) => format!("{most} at most"),
@@ -59,7 +59,7 @@ impl Sysctl {
 
     /// Holds the value against its bound.
     pub(super) fn check(self, files: &HostFiles) -> Check {
-        let check = Check::of(self.key, self.severity, self.why).wanting(self.bound.words());
+        let check = Check::of(self.key, self.severity, self.why).wanting(self.bound.text());
         match files.number::<i64>(&self.path()) {
             Ok(value) => check
                 .found(value.to_string(), self.bound.holds(value))

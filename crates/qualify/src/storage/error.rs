@@ -20,7 +20,7 @@ pub enum StorageError {
     /// Too little is free.
     #[error(
         "{path}: {} free of {}, and the measurement takes {} at its peak: {} would be left, and {} stay free (--keep-free); write less with --bytes, or keep less free",
-        words(.free_bytes), words(.total_bytes), words(.takes_bytes), left(*.free_bytes, *.takes_bytes), words(.floor_bytes)
+        text(.free_bytes), text(.total_bytes), text(.takes_bytes), left(*.free_bytes, *.takes_bytes), text(.floor_bytes)
     )]
     Floor {
         /// The directory.
@@ -131,16 +131,16 @@ impl StorageError {
     }
 }
 
-fn words(bytes: &u64) -> String {
-    bytes_in_words(*bytes as f64)
+fn text(bytes: &u64) -> String {
+    bytes_text(*bytes as f64)
 }
 
 fn left(free_bytes: u64, takes_bytes: u64) -> String {
-    free_bytes.checked_sub(takes_bytes).map_or("nothing".to_owned(), |left| words(&left))
+    free_bytes.checked_sub(takes_bytes).map_or("nothing".to_owned(), |left| text(&left))
 }
 
 /// Formats a number of bytes: `4.29 GB`.
-pub fn bytes_in_words(bytes: f64) -> String {
+pub fn bytes_text(bytes: f64) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
     let (scale, unit) = units.into_iter().find(|(scale, _)| bytes >= *scale).unwrap_or((1.0, "B"));
     let scaled = bytes / scale;
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn bytes_have_three_digits_and_a_unit() {
-        let words = [0.0, 999.0, 4_294_967_296.0, 24e9, 512e9, 99_960.0].map(bytes_in_words);
-        assert_eq!(words, ["0 B", "999 B", "4.29 GB", "24.0 GB", "512 GB", "100 kB"]);
+        let text = [0.0, 999.0, 4_294_967_296.0, 24e9, 512e9, 99_960.0].map(bytes_text);
+        assert_eq!(text, ["0 B", "999 B", "4.29 GB", "24.0 GB", "512 GB", "100 kB"]);
     }
 
     #[test]

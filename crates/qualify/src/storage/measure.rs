@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_record::{LockedDirectory, Sync, locked_directories};
 
-use super::error::{StorageError, bytes_in_words};
+use super::error::{StorageError, bytes_text};
 use super::fio;
 use super::kernel::{self, Placement};
 use super::pattern::{Chunk, PATTERN};
@@ -124,7 +124,7 @@ fn expect_free(
         holder,
         does,
         directory: directory.display().to_string(),
-        disk: site.disk_words(),
+        disk: site.disk_text(),
     })
 }
 
@@ -153,8 +153,8 @@ fn slow_cache(passes: &[Pass]) -> Option<String> {
     (buffered < SLOW_CACHE * direct).then(|| {
         format!(
             "through the page cache {}/s are written, and past it {}/s: the page cache is the limit and not the disk; in a virtual machine the first use of memory is slow, so measure again",
-            bytes_in_words(buffered),
-            bytes_in_words(direct)
+            bytes_text(buffered),
+            bytes_text(direct)
         )
     })
 }
@@ -193,7 +193,7 @@ impl Measurement<'_> {
         if let Some(bytes) = scratch.removed_bytes {
             remarks.push(format!(
                 "a measurement that was killed had left {}; it was removed",
-                bytes_in_words(bytes as f64)
+                bytes_text(bytes as f64)
             ));
         }
         let space = Space::of(&site.directory, self.settings.keep_free)?;
@@ -277,7 +277,7 @@ impl Measurement<'_> {
                 remark,
             }]);
         };
-        let words = format!("{}, {}", bytes_in_words(bytes as f64), access.word());
+        let words = format!("{}, {}", bytes_text(bytes as f64), access.word());
         self.say(here, &format!("writes {words}"));
         let written = first.write(&mut self.chunk, &here.policy, &[self.stop])?;
         let mut passes = vec![self.written_pass(here, Work::Write, access, written)];
@@ -329,7 +329,7 @@ impl Measurement<'_> {
             (Access::Buffered, Some(cached)) => {
                 let remark = format!(
                     "not sustained: {} of it lay in the page cache when reading began",
-                    bytes_in_words(cached as f64)
+                    bytes_text(cached as f64)
                 );
                 (Some(false), remark)
             }
@@ -348,7 +348,7 @@ impl Measurement<'_> {
         if bytes > memory_bytes {
             return (Some(true), String::new());
         }
-        let [bytes, memory] = [bytes, memory_bytes].map(|bytes| bytes_in_words(bytes as f64));
+        let [bytes, memory] = [bytes, memory_bytes].map(|bytes| bytes_text(bytes as f64));
         (
             Some(false),
             format!("not sustained: {bytes} were {what}, and the page cache may take up to {memory}"),
@@ -381,7 +381,7 @@ impl Measurement<'_> {
             let Some(mut file) = self.make_for_fill(here, &name, bytes)? else { break };
             self.say(
                 here,
-                &format!("fills: file {} of {POSITIONS}, {}", number + 1, bytes_in_words(bytes as f64)),
+                &format!("fills: file {} of {POSITIONS}, {}", number + 1, bytes_text(bytes as f64)),
             );
             match file.write(&mut self.chunk, &here.policy, &[self.stop]) {
                 Ok(written) => files.push((number, file, written.rate)),

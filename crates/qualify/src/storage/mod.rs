@@ -31,7 +31,7 @@ use std::path::PathBuf;
 pub use thalweg_record::Sync;
 use thalweg_record::ipc::file::CHUNK_BYTES;
 
-pub use error::{StorageError, bytes_in_words};
+pub use error::{StorageError, bytes_text};
 pub use fio::FioRate;
 pub use kernel::Placement;
 pub use measure::measure;

@@ -79,7 +79,7 @@ impl Site {
     }
 
     /// Describes the disks, or the file system where there is none.
-    pub fn disk_words(&self) -> String {
+    pub fn disk_text(&self) -> String {
         match self.disks.is_empty() {
             false => self.disks.iter().cloned().collect::<Vec<_>>().join(" + "),
             true => self.file_system.clone().unwrap_or_else(|| "unknown".to_owned()),

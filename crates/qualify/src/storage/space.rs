@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use super::error::{StorageError, bytes_in_words};
+use super::error::{StorageError, bytes_text};
 
 /// The default of what stays free: this part of the file system, or these bytes, whichever is more.
 const KEPT_PART: f64 = 0.1;
@@ -87,8 +87,8 @@ impl Space {
         }
         Err(StorageError::FloorReached {
             path: directory.to_owned(),
-            free: bytes_in_words(now.free_bytes as f64),
-            floor: bytes_in_words(floor_bytes as f64),
+            free: bytes_text(now.free_bytes as f64),
+            floor: bytes_text(floor_bytes as f64),
         })
     }
 }
@@ -112,10 +112,10 @@ mod tests {
             Space { total_bytes: 100_000_000_000, free_bytes: 30_000_000_000, floor_bytes: 10_000_000_000 };
         assert!(space.allow(Path::new("/data"), 20_000_000_000).is_ok());
         let said = space.allow(Path::new("/data"), 25_000_000_000).expect_err("too much").to_string();
-        for words in
+        for expected in
             ["/data", "30.0 GB free of 100 GB", "takes 25.0 GB", "5.00 GB would be left", "10.0 GB stay free"]
         {
-            assert!(said.contains(words), "{words}: {said}");
+            assert!(said.contains(expected), "{expected}: {said}");
         }
         assert!(
             space

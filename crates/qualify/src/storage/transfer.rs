@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_record::Sync;
 use thalweg_record::ipc::file::WRITE_BACK_BYTES;
 
-use super::error::{StorageError, bytes_in_words};
+use super::error::{StorageError, bytes_text};
 use super::pattern::Chunk;
 use super::series::{Rate, RateRecorder};
 use super::space::Space;
@@ -142,7 +142,7 @@ impl TestFile {
     fn put(&mut self, chunk: &Chunk, offset: u64) -> Result<(), StorageError> {
         self.file.write_all_at(chunk.bytes(), offset).map_err(|cause| match cause.raw_os_error() {
             Some(libc::ENOSPC) => {
-                StorageError::Full { path: self.path.clone(), written: bytes_in_words(offset as f64) }
+                StorageError::Full { path: self.path.clone(), written: bytes_text(offset as f64) }
             }
             _ => StorageError::io(&self.path, "writing", cause),
         })

@@ -9,7 +9,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::error::bytes_in_words;
+use super::error::bytes_text;
 use super::report::{DirectoryReport, Pass, Work};
 use super::series::Rate;
 use super::transfer::Access;
@@ -61,8 +61,7 @@ impl StorageVerdict {
         let mut verdict = judged(&rates, pass.is_beyond_page_cache == Some(true), needs_bytes_per_s);
         verdict.while_reading_bytes_per_s = mixed;
         if let Some(mixed) = mixed {
-            verdict.words +=
-                &format!("; while an older file is read back it writes {}/s", bytes_in_words(mixed));
+            verdict.words += &format!("; while an older file is read back it writes {}/s", bytes_text(mixed));
         }
         Some(verdict)
     }
@@ -73,11 +72,11 @@ fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> StorageVer
     let sustains = rates.iter().map(|rate| rate.bytes_per_s).fold(f64::INFINITY, f64::min);
     let lowest = rates.iter().filter_map(|rate| rate.lowest_second_bytes_per_s).reduce(f64::min);
     let waiting = rates.iter().map(|rate| rate.waiting_bytes(needs)).fold(0.0, f64::max);
-    let rate = |bytes_per_s: f64| format!("{}/s", bytes_in_words(bytes_per_s));
+    let rate = |bytes_per_s: f64| format!("{}/s", bytes_text(bytes_per_s));
     let (judgement, because) = match lowest {
         _ if sustains < needs => (Judgement::DoesNotPass, "does not pass".to_owned()),
         Some(lowest) if lowest < needs => {
-            let buffer = bytes_in_words(waiting);
+            let buffer = bytes_text(waiting);
             let because = format!(
                 "does not pass: its lowest second is below; only a buffer of {buffer} before it would bridge that"
             );
@@ -94,10 +93,10 @@ fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> StorageVer
     };
     let seconds: f64 = rates.iter().map(|rate| rate.seconds + rate.forced_seconds).sum();
     let verb = if is_beyond_page_cache { "sustains" } else { "took" };
-    let lowest_words = lowest
+    let lowest_text = lowest
         .map_or("lowest second not known".to_owned(), |lowest| format!("lowest second {}", rate(lowest)));
     let words = format!(
-        "this disk {verb} {} ({lowest_words}); your plan needs {}: {because}; measured over {seconds:.1} s",
+        "this disk {verb} {} ({lowest_text}); your plan needs {}: {because}; measured over {seconds:.1} s",
         rate(sustains),
         rate(needs)
     );

@@ -32,18 +32,18 @@ impl Namespace {
     }
 
     pub(super) fn ip(&self, line: &str) -> Result<(), TestbedError> {
-        let words: Vec<&str> = line.split(' ').collect();
-        run(&[&["ip", "-n", &self.0], &words[..]].concat()).map(drop)
+        let arguments: Vec<&str> = line.split(' ').collect();
+        run(&[&["ip", "-n", &self.0], &arguments[..]].concat()).map(drop)
     }
 
     pub(super) fn tc(&self, line: &str) -> Result<String, TestbedError> {
-        let words: Vec<&str> = line.split(' ').collect();
-        run(&[&["tc", "-n", &self.0], &words[..]].concat())
+        let arguments: Vec<&str> = line.split(' ').collect();
+        run(&[&["tc", "-n", &self.0], &arguments[..]].concat())
     }
 
     pub(super) fn bridge(&self, line: &str) -> Result<(), TestbedError> {
-        let words: Vec<&str> = line.split(' ').collect();
-        run(&[&["bridge", "-n", &self.0], &words[..]].concat()).map(drop)
+        let arguments: Vec<&str> = line.split(' ').collect();
+        run(&[&["bridge", "-n", &self.0], &arguments[..]].concat()).map(drop)
     }
 
     /// Runs `make` on a thread that is in this namespace; sockets that it opens stay there.
@@ -65,9 +65,9 @@ impl Drop for Namespace {
     }
 }
 
-fn run(words: &[&str]) -> Result<String, TestbedError> {
-    let command = words.join(" ");
-    let ended = Command::new(words[0]).args(&words[1..]).stdin(Stdio::null()).output();
+fn run(arguments: &[&str]) -> Result<String, TestbedError> {
+    let command = arguments.join(" ");
+    let ended = Command::new(arguments[0]).args(&arguments[1..]).stdin(Stdio::null()).output();
     let ended = ended.map_err(|cause| TestbedError::Start { command: command.clone(), cause })?;
     match ended.status.success() {
         true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),

@@ -85,7 +85,7 @@ impl Judged {
     }
 
     /// `lossless`, `lossy` or `invalid`; of an invalid one, why.
-    pub fn outcome_words(&self) -> (&'static str, String) {
+    pub fn outcome_text(&self) -> (&'static str, String) {
         match &self.outcome {
             TrialOutcome::Lossless => ("lossless", String::new()),
             TrialOutcome::Lossy => ("lossy", String::new()),

@@ -47,7 +47,7 @@ impl Damage {
     }
 
     /// All of it in words; `None` of a sound file.
-    pub fn words(&self) -> Option<String> {
+    pub fn text(&self) -> Option<String> {
         let others = self.places - self.told.len() as u64;
         let more = match others {
             0 => String::new(),

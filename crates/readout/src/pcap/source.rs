@@ -362,8 +362,7 @@ impl Source for PcapSource {
         let senders = &self.filter.senders;
         let from = if senders.is_anyone() { String::new() } else { format!(", from {senders}") };
         let to = self.filter.destination.map_or(String::new(), |address| format!(", to {address}"));
-        let damage =
-            self.capture.damage().words().map_or(String::new(), |words| format!("; damaged: {words}"));
+        let damage = self.capture.damage().text().map_or(String::new(), |text| format!("; damaged: {text}"));
         format!("{format} file {place}: UDP to {port}{to}{from}{damage}")
     }
 
@@ -372,9 +371,9 @@ impl Source for PcapSource {
     }
 
     fn unreadable(&self) -> Option<String> {
-        let (place, words) = (self.capture.place(), self.capture.damage().words()?);
+        let (place, text) = (self.capture.place(), self.capture.damage().text()?);
         Some(format!(
-            "{place}: damaged: {words}; what could be read is in the run, look for a sound copy of the file"
+            "{place}: damaged: {text}; what could be read is in the run, look for a sound copy of the file"
         ))
     }
 }

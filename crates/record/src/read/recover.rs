@@ -291,19 +291,19 @@ fn remark(report: &RecoverReport) -> String {
         None => format!("{on_file} {what} on file, how many {what} were on their way is not known"),
     };
     let has = |table: Table| report.tables.iter().any(|found| found.summary.table == table.word());
-    let mut words = Vec::new();
+    let mut text = Vec::new();
     if has(Table::Hits) || !has(Table::Events) {
-        words.push(of(report.hits_on_file, report.hits_not_on_file, "hits"));
+        text.push(of(report.hits_on_file, report.hits_not_on_file, "hits"));
     }
     if has(Table::Events) {
-        words.push(of(report.events_on_file, report.events_not_on_file, "events"));
+        text.push(of(report.events_on_file, report.events_not_on_file, "events"));
     }
     if has(Table::Coincidences) {
-        words.push(of(report.coincidences_on_file, report.coincidences_not_on_file, "coincidences"));
+        text.push(of(report.coincidences_on_file, report.coincidences_not_on_file, "coincidences"));
     }
-    words.extend(report.missing.iter().map(ToString::to_string));
+    text.extend(report.missing.iter().map(ToString::to_string));
     let backups = report.tables.iter().map(|table| table.backup.as_str()).filter(|name| !name.is_empty());
-    words.extend(backups.map(|name| format!("what was damaged is kept as {name}")));
-    let words = words.join("; ");
-    format!("recovered: {words}; {removed} bytes of unfinished or damaged batches removed")
+    text.extend(backups.map(|name| format!("what was damaged is kept as {name}")));
+    let text = text.join("; ");
+    format!("recovered: {text}; {removed} bytes of unfinished or damaged batches removed")
 }

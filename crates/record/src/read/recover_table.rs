@@ -75,14 +75,14 @@ impl DamagedTable {
     /// When the file cannot be read.
     pub fn keep_those_of(&mut self, rows: Option<&KeptRows>) -> Result<(), RecordError> {
         let Some(rows) = rows else { return Ok(()) };
-        let (column, words) = match self.table {
+        let (column, text) = match self.table {
             Table::Events => (FIRST_FRAGMENT_COLUMN, "events whose fragments are not there"),
             _ => (HIT_COLUMN, "rows whose hits are not there"),
         };
         for index in 0..self.goes.len() {
             let named = self.named_by(index)?;
             if self.goes[index].is_empty() && !named.iter().all(|(first, end)| rows.has_all(*first, *end)) {
-                self.goes[index] = words;
+                self.goes[index] = text;
             }
         }
         self.references = Some((column, rows.clone()));

@@ -127,9 +127,9 @@ struct Owners {
 const MOST_OWNERS: usize = 1 << 26;
 
 impl VerifyReport {
-    pub(super) fn problem(&mut self, words: impl Into<String>) {
+    pub(super) fn problem(&mut self, text: impl Into<String>) {
         if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(words.into());
+            self.problems.push(text.into());
         }
         self.ok = false;
     }
@@ -144,10 +144,10 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     let opened = Verifying::open(path, &mut ranges)?;
     ranges.complete();
     let Verified { mut report, .. } = opened.check(&mut ranges)?;
-    ranges.problems_of_files().into_iter().for_each(|words| report.problem(words));
+    ranges.problems_of_files().into_iter().for_each(|text| report.problem(text));
     let (edges, problems) = ranges.edges();
     report.edges = edges;
-    problems.into_iter().for_each(|words| report.problem(words));
+    problems.into_iter().for_each(|text| report.problem(text));
     Ok(report)
 }
 
@@ -327,8 +327,8 @@ pub(super) fn check_rest(report: &mut VerifyReport, reader: &TableReader<File>, 
 /// Whether a batch is the next one of its table.
 pub(super) fn check_number(report: &mut VerifyReport, found: &TableReport, head: &BatchHead) {
     if head.number() != Some(found.batches) || head.first_row() != Some(found.rows) {
-        let words = format!("batch {} where batch {} is due", head.number().unwrap_or(0), found.batches);
-        report.problem(format!("{}: at byte {}: {words}", found.file, head.offset()));
+        let text = format!("batch {} where batch {} is due", head.number().unwrap_or(0), found.batches);
+        report.problem(format!("{}: at byte {}: {text}", found.file, head.offset()));
     }
 }
 

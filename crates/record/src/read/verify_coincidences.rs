@@ -55,9 +55,9 @@ impl CoincidenceCheck {
                 report.coincidences.out_of_order += 1;
                 report.problem(format!("{file}: event {number} comes behind event {last}"));
             }
-            if let Some(words) = contradiction(&rows, range) {
+            if let Some(text) = contradiction(&rows, range) {
                 report.coincidences.contradictory += 1;
-                report.problem(format!("{file}: event {number}: {words}"));
+                report.problem(format!("{file}: event {number}: {text}"));
             }
         }
         Ok(())

@@ -204,8 +204,8 @@ struct EventCheck<'a> {
 }
 
 impl EventCheck<'_> {
-    fn problem(&self, report: &mut VerifyReport, words: &str) {
-        report.problem(format!("{}: trigger {}: {words}", self.file, self.row.trigger));
+    fn problem(&self, report: &mut VerifyReport, text: &str) {
+        report.problem(format!("{}: trigger {}: {text}", self.file, self.row.trigger));
     }
 
     fn alone(&self, report: &mut VerifyReport, ordered: bool, last: &mut Option<u64>) {

@@ -100,9 +100,9 @@ pub fn verify_nodes(paths: &[PathBuf]) -> Result<NodesReport, RecordError> {
         compare(&mut report, &nodes, boards.as_deref());
         let (edges, problems) = ranges.edges();
         report.edges = edges;
-        problems.into_iter().for_each(|words| report.problem(words));
+        problems.into_iter().for_each(|text| report.problem(text));
     }
-    in_themselves.into_iter().for_each(|words| report.problem(words));
+    in_themselves.into_iter().for_each(|text| report.problem(text));
     Ok(report)
 }
 
@@ -158,7 +158,7 @@ fn check_runs(report: &mut NodesReport) -> bool {
         ));
     }
     let are_of_one = problems.is_empty();
-    problems.into_iter().for_each(|words| report.problem(words));
+    problems.into_iter().for_each(|text| report.problem(text));
     are_of_one
 }
 
@@ -258,8 +258,8 @@ fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
 }
 
 impl NodesReport {
-    fn problem(&mut self, words: String) {
-        self.problems.push(words);
+    fn problem(&mut self, text: String) {
+        self.problems.push(text);
         self.ok = false;
     }
 
@@ -270,7 +270,7 @@ impl NodesReport {
         let snapshot = snapshot.map_err(|error| error.to_string());
         match snapshot.and_then(|snapshot| node(directory.path(), snapshot, report.state)) {
             Ok(node) => nodes.push(node),
-            Err(words) => self.problem(format!("{}: {words}", directory.path().display())),
+            Err(text) => self.problem(format!("{}: {text}", directory.path().display())),
         }
         self.nodes.push(report);
         triggers

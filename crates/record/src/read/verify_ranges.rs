@@ -397,20 +397,20 @@ fn holds(record: &RangeRecord, found: EventSum, at_least: bool) -> bool {
 /// Ranges that do not balance: the first in words, the others counted.
 #[derive(Default)]
 struct Faults {
-    words: Vec<String>,
+    text: Vec<String>,
     count: u64,
 }
 
 impl Faults {
-    fn add(&mut self, words: impl FnOnce() -> String) {
+    fn add(&mut self, text: impl FnOnce() -> String) {
         if self.count < MOST_NAMED {
-            self.words.push(words());
+            self.text.push(text());
         }
         self.count += 1;
     }
 
     fn finish(self, whose: &str, problems: &mut Vec<String>) {
-        problems.extend(self.words);
+        problems.extend(self.text);
         if self.count > MOST_NAMED {
             problems.push(format!("{whose}{} more ranges do not balance", self.count - MOST_NAMED));
         }

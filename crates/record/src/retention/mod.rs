@@ -202,10 +202,10 @@ impl OldRuns {
         if let Some(broken) = &broken
             && !self.reported_short
         {
-            let words = format!(
+            let text = format!(
                 "[record.retention]: {broken}, and no older run can be removed ({kept}); free space, or allow more"
             );
-            retained.warnings.push(words);
+            retained.warnings.push(text);
         }
         self.reported_short = broken.is_some() || self.reported_short && !has_settled;
         retained
@@ -230,11 +230,11 @@ impl OldRuns {
         (is_full && !has_space).then(|| "the disk is full".to_owned())
     }
 
-    fn complain(&mut self, run: &RunDirectory, words: String, retained: &mut Retained) {
+    fn complain(&mut self, run: &RunDirectory, text: String, retained: &mut Retained) {
         if self.reported.len() < MOST_REPORTED && self.reported.insert(run.number()) {
             retained
                 .warnings
-                .push(format!("[record.retention]: {words}; look at its permissions, or remove it by hand"));
+                .push(format!("[record.retention]: {text}; look at its permissions, or remove it by hand"));
         }
     }
 

@@ -174,7 +174,7 @@ mod tests {
         let _one = (claims.ring("a", "raw"), claims.ring("a", "raw"));
         claims.pools("a", 1, (9, 4096));
         let faults = claims.faults().join("; ");
-        for words in [
+        for expected in [
             "2 threads of a are taken, and 1 declared",
             "1 threads of stray are taken, and 0 declared",
             "2 threads of compress are declared, and none is taken",
@@ -184,7 +184,7 @@ mod tests {
             "1 pools of a are taken, and 2 declared",
             "a pool of a has 9 blocks of 4096 bytes, and 8 of 4096 are declared",
         ] {
-            assert!(faults.contains(words), "{words} in {faults}");
+            assert!(faults.contains(expected), "{expected} in {faults}");
         }
     }
 }

@@ -101,12 +101,12 @@ fn keep(
             continue;
         }
         if let Err(error) = list.take(&ledger.snapshot(), &missed, now_ns) {
-            let words = error.to_string();
-            if said != words {
+            let text = error.to_string();
+            if said != text {
                 tracing::warn!(
-                    "the list of losses is not written: {words}; the ledger has every loss all the same"
+                    "the list of losses is not written: {text}; the ledger has every loss all the same"
                 );
-                said = words;
+                said = text;
             }
         }
     }

@@ -108,10 +108,10 @@ impl Kept {
 
     fn say(&mut self, result: Result<(), RecordError>) {
         let Err(error) = result else { return };
-        let words = error.to_string();
-        if self.said != words {
-            tracing::warn!("the list of ranges is not written: {words}; what is not listed is added up");
-            self.said = words;
+        let text = error.to_string();
+        if self.said != text {
+            tracing::warn!("the list of ranges is not written: {text}; what is not listed is added up");
+            self.said = text;
         }
     }
 }

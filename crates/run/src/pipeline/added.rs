@@ -77,8 +77,8 @@ impl AddedStages {
     /// Ends the stages: no hit follows.
     pub(crate) fn finish(&mut self, signals: &Signals) {
         for stage in &mut self.stages {
-            if let Err(words) = stage.made.work.finish() {
-                stage.fail(&words, signals);
+            if let Err(text) = stage.made.work.finish() {
+                stage.fail(&text, signals);
             }
             stage.slots.iter().zip(&stage.counters).for_each(|(slot, counters)| slot.publish(counters));
         }
@@ -109,7 +109,7 @@ impl Driven {
         match result {
             Ok(()) if self.made.role == HitStageRole::Filter => self.take_out(batch, verdicts),
             Ok(()) => {}
-            Err(words) => self.fail(&words, signals),
+            Err(text) => self.fail(&text, signals),
         }
     }
 
@@ -166,9 +166,9 @@ impl Driven {
     }
 
     /// The first failure ends the run.
-    fn fail(&mut self, words: &str, signals: &Signals) {
+    fn fail(&mut self, text: &str, signals: &Signals) {
         if !std::mem::replace(&mut self.has_failed, true) {
-            signals.fail(format!("{}: {words}", self.made.word()));
+            signals.fail(format!("{}: {text}", self.made.word()));
         }
     }
 

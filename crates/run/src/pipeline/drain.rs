@@ -162,7 +162,7 @@ impl<C: Fn() -> Instant> Drain<C> {
     }
 
     /// Describes a drain that was given up, in which `lost_bytes` were thrown away.
-    pub(super) fn words(&self, lost_bytes: u64, reader: &impl Draining, signals: &Signals) -> String {
+    pub(super) fn text(&self, lost_bytes: u64, reader: &impl Draining, signals: &Signals) -> String {
         format!(
             "{}: {lost_bytes} bytes that had come by the stop were not taken, since nothing was read or written for {} s; they are \
              lost as `abandoned`; {}",
@@ -305,11 +305,11 @@ mod tests {
             Drained::GivenUp,
             "something is held up, and nothing moves"
         );
-        let words = drain.words(7, &Waiting([0]), &signals);
-        assert!(words.contains("7 bytes") && words.ends_with("the disk is slow"), "{words}");
+        let text = drain.text(7, &Waiting([0]), &signals);
+        assert!(text.contains("7 bytes") && text.ends_with("the disk is slow"), "{text}");
         signals.set_paused(Recorded::Events, true);
-        let words = drain.words(7, &Waiting([0]), &signals);
-        assert!(words.ends_with("waits for space on the disk: free some"), "{words}");
+        let text = drain.text(7, &Waiting([0]), &signals);
+        assert!(text.ends_with("waits for space on the disk: free some"), "{text}");
     }
 
     #[test]

@@ -161,7 +161,7 @@ impl<W: ReadoutWork> Readout<W> {
             signals.note_failure(error.to_string());
         }
         let lost = |link| self.inputs.receive_counters(link).total_lost(LossReason::Abandoned, Unit::Bytes);
-        signals.note_failure(drain.words(self.inputs.links().map(lost).sum(), self, signals));
+        signals.note_failure(drain.text(self.inputs.links().map(lost).sum(), self, signals));
     }
 
     fn report_news(&self, signals: &Signals) {

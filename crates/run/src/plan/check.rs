@@ -25,7 +25,7 @@ const BLOCKS_IN_USE: usize = 4;
 pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), ConfigError> {
     let configuration = resolved.configuration;
     let recorded = configuration.record.check();
-    recorded.map_err(|words| configuration.invalid(format!("[record]: {words}")))?;
+    recorded.map_err(|text| configuration.invalid(format!("[record]: {text}")))?;
     for (source, plan) in configuration.sources.iter().zip(&resolved.source_table.links) {
         let checked = keys(source)
             .and_then(|()| node(source, machine))
@@ -40,7 +40,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     monitor.map_or(Ok(()), |monitor| monitor.check()).map_err(|error| not_allowed(error.to_string()))?;
     let record = &configuration.record;
     let retention = record.retention.map_or(Ok(()), |retention| retention.check(&record.directory));
-    retention.map_err(|words| not_allowed(format!("[record.retention]: {words}")))?;
+    retention.map_err(|text| not_allowed(format!("[record.retention]: {text}")))?;
     configuration.notify.check().map_err(|error| not_allowed(format!("[notify]: {error}")))?;
     Alarms::new(&configuration.alarms).map_err(|error| not_allowed(error.to_string()))?;
     if !resolved.has_hits() && crate::processing::asks_for_anything(configuration) {

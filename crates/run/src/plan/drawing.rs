@@ -73,9 +73,9 @@ impl Plan {
         let mut svg = Svg::new(width, height);
         svg.rectangle(Area { x: 0.0, y: 0.0, width, height }, "#ffffff", "none");
         let title = if self.title.is_empty() { "path of the run" } else { &self.title };
-        svg.words(LEFT_PX, 30.0, Type::new(17.0, INK).strong(), title);
+        svg.label(LEFT_PX, 30.0, Type::new(17.0, INK).strong(), title);
         let legend = "lines: what one hands to the next, bold from thread to thread · yellow: counted twice, by different means · white: counted at the end";
-        svg.words(LEFT_PX, 50.0, Type::new(11.0, FAINT), legend);
+        svg.label(LEFT_PX, 50.0, Type::new(11.0, FAINT), legend);
         let mut places = HashMap::new();
         let mut top = TOP_PX;
         for (_, stops) in &paths {
@@ -85,12 +85,12 @@ impl Plan {
         draw_lines(&mut svg, &self.topology, &places);
         let mut top = TOP_PX;
         for (title, stops) in &paths {
-            svg.words(LEFT_PX, top + 14.0, Type::new(12.0, FAINT).strong(), title);
+            svg.label(LEFT_PX, top + 14.0, Type::new(12.0, FAINT).strong(), title);
             draw_stops(&mut svg, stops, top, rows(stops), &places);
             top += height_px(stops);
         }
         for (number, note) in self.notes().iter().enumerate() {
-            svg.words(LEFT_PX, top + 16.0 + 18.0 * number as f64, Type::new(11.0, FAINT), note);
+            svg.label(LEFT_PX, top + 16.0 + 18.0 * number as f64, Type::new(11.0, FAINT), note);
         }
         svg.finish(title, "Stages of the run from left to right, and what each hands to the next")
     }
@@ -161,7 +161,7 @@ fn draw_stops(svg: &mut Svg, stops: &[&Stop<'_>], top: f64, rows: f64, places: &
     for (column, stop) in stops.iter().enumerate() {
         let x = LEFT_PX + column as f64 * COLUMN_PX;
         let middle = x + BOX_PX.0 / 2.0;
-        svg.words(middle, top + 40.0, Type::new(12.5, INK).strong().middle(), stop.stage.word());
+        svg.label(middle, top + 40.0, Type::new(12.5, INK).strong().middle(), stop.stage.word());
         let drawn = boxes(stop);
         let first = top + HEAD_PX + (rows - drawn.len() as f64) * ROW_PX / 2.0;
         for (row, each) in drawn.iter().enumerate() {
@@ -169,7 +169,7 @@ fn draw_stops(svg: &mut Svg, stops: &[&Stop<'_>], top: f64, rows: f64, places: &
             let area = Area { x, y, width: BOX_PX.0, height: BOX_PX.1 };
             match each {
                 Drawn::More(count) => {
-                    svg.words(
+                    svg.label(
                         middle,
                         y + 21.0,
                         Type::new(11.0, FAINT).middle(),
@@ -180,9 +180,9 @@ fn draw_stops(svg: &mut Svg, stops: &[&Stop<'_>], top: f64, rows: f64, places: &
                     debug_assert!(places.contains_key(&node.id[..]));
                     let fill = if node.thread.is_some() { FILL } else { FILL_AT_THE_END };
                     svg.rectangle(area, fill, EDGE);
-                    svg.words(middle, y + 15.0, Type::new(11.5, INK).middle(), &shortened(node.of()));
+                    svg.label(middle, y + 15.0, Type::new(11.5, INK).middle(), &shortened(node.of()));
                     let thread = node.thread.as_deref().unwrap_or("at the end");
-                    svg.words(middle, y + 28.0, Type::new(9.5, FAINT).middle(), &shortened(thread));
+                    svg.label(middle, y + 28.0, Type::new(9.5, FAINT).middle(), &shortened(thread));
                 }
             }
         }

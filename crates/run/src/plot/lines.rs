@@ -28,9 +28,9 @@ pub struct Chart {
     /// The measurement in smaller letters, below the title.
     pub subtitle: String,
     /// Along x, with its unit.
-    pub x_words: String,
+    pub x_title: String,
     /// Along y, with its unit.
-    pub y_words: String,
+    pub y_title: String,
     /// Equal ratios along x.
     pub logarithmic_x: bool,
     /// Equal ratios along y; otherwise y begins at 0.
@@ -48,8 +48,8 @@ const NAME_HEIGHT: f64 = 15.0;
 pub fn lines_svg(chart: &Chart) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT);
     svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT }, "#ffffff", "none");
-    svg.words(28.0, 32.0, Type::new(16.0, INK).strong(), &chart.title);
-    svg.words(28.0, 51.0, Type::new(11.5, GREY), &chart.subtitle);
+    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), &chart.title);
+    svg.label(28.0, 51.0, Type::new(11.5, GREY), &chart.subtitle);
     let area = Area { x: 76.0, y: 74.0, width: WIDTH - 76.0 - 150.0, height: HEIGHT - 74.0 - 60.0 };
     let points = || chart.series.iter().flat_map(|series| &series.points);
     let frame = Frame {
@@ -59,7 +59,7 @@ pub fn lines_svg(chart: &Chart) -> String {
         numbers: (true, true),
     };
     frame.draw(&mut svg);
-    frame.name_axes(&mut svg, &chart.x_words, &chart.y_words);
+    frame.name_axes(&mut svg, &chart.x_title, &chart.y_title);
     let place = |(x, y): (f64, f64)| {
         (area.x + area.width * frame.x.place(x), area.bottom() - area.height * frame.y.place(y))
     };
@@ -81,7 +81,7 @@ pub fn lines_svg(chart: &Chart) -> String {
     }
     name_ends(&mut svg, ends);
     let said: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
-    svg.finish(&chart.title, &format!("{} against {}: {}", chart.y_words, chart.x_words, said.join(", ")))
+    svg.finish(&chart.title, &format!("{} against {}: {}", chart.y_title, chart.x_title, said.join(", ")))
 }
 
 /// Writes the names next to the lines' ends, each at least a line below the one above it.
@@ -90,7 +90,7 @@ pub(super) fn name_ends(svg: &mut Svg, mut ends: Vec<((f64, f64), &String, &'sta
     let mut lowest = f64::NEG_INFINITY;
     for ((x, y), name, fill) in ends {
         lowest = y.max(lowest + NAME_HEIGHT);
-        svg.words(x + 9.0, lowest + 4.0, Type::new(11.5, fill).strong(), name);
+        svg.label(x + 9.0, lowest + 4.0, Type::new(11.5, fill).strong(), name);
     }
 }
 
@@ -121,8 +121,8 @@ mod tests {
         let chart = Chart {
             title: "a < b".to_owned(),
             subtitle: String::new(),
-            x_words: "size / B".to_owned(),
-            y_words: "rate / Hz".to_owned(),
+            x_title: "size / B".to_owned(),
+            y_title: "rate / Hz".to_owned(),
             logarithmic_x: true,
             logarithmic_y: false,
             series: vec![

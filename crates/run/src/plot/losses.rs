@@ -93,7 +93,7 @@ impl Lanes {
         if self.lanes.is_empty() {
             return;
         }
-        svg.words(x, y, Type::new(13.0, INK).strong(), "Losses, when they were counted");
+        svg.label(x, y, Type::new(13.0, INK).strong(), "Losses, when they were counted");
         let height = LANE * self.lanes.len() as f64;
         let area = Area { x, y: y + TITLE - 14.0, width, height };
         let frame = Frame {
@@ -151,7 +151,7 @@ impl Lane {
     }
 
     fn draw(&self, svg: &mut Svg, frame: &Frame, y: f64, fill: &str) {
-        svg.words(
+        svg.label(
             frame.area.x,
             y + 11.0,
             Type::new(11.0, GREY),
@@ -164,11 +164,11 @@ impl Lane {
             let width = (until - from - 0.6).max(1.2);
             let opacity = 0.35 + 0.65 * (mark.count as f64).ln_1p() / most.ln_1p();
             let area = Area { x: from, y: y + 15.0, width, height: MARK };
-            svg.mark(area, fill, opacity, &self.words(mark));
+            svg.mark(area, fill, opacity, &self.mark_text(mark));
         }
     }
 
-    fn words(&self, mark: &Mark) -> String {
+    fn mark_text(&self, mark: &Mark) -> String {
         let Mark { from_s, until_s, count, subjects } = mark;
         let most = subjects.iter().max_by_key(|(_, count)| **count);
         let whose = match (subjects.len(), most) {

@@ -120,8 +120,8 @@ fn source_name<'a>(facts: &Facts<'a>, source: usize) -> &'a str {
 }
 
 fn header(svg: &mut Svg, spectra: &Spectra, facts: &Facts) {
-    svg.words(LEFT - 44.0, 48.0, Type::new(25.0, INK).strong(), facts.title);
-    svg.words(LEFT - 44.0, 72.0, Type::new(13.0, GREY), &summary(spectra, facts));
+    svg.label(LEFT - 44.0, 48.0, Type::new(25.0, INK).strong(), facts.title);
+    svg.label(LEFT - 44.0, 72.0, Type::new(13.0, GREY), &summary(spectra, facts));
     let mut x = WIDTH - RIGHT;
     for (index, source) in facts.sources.iter().enumerate().take(8).rev() {
         svg.rectangle(
@@ -129,7 +129,7 @@ fn header(svg: &mut Svg, spectra: &Spectra, facts: &Facts) {
             colour::of_source(index),
             "none",
         );
-        svg.words(x - 16.0, 48.0, Type::new(12.5, INK).end(), source.name);
+        svg.label(x - 16.0, 48.0, Type::new(12.5, INK).end(), source.name);
         x -= 8.0 * source.name.chars().count() as f64 + 38.0;
     }
 }
@@ -201,7 +201,7 @@ impl GridScales {
         GridScales { ends, bin_widths, shared }
     }
 
-    fn count_words(&self) -> String {
+    fn count_text(&self) -> String {
         match self.bin_widths.first() {
             Some(width) if self.shared => format!("hits per {width} ADC channels"),
             _ => "hits per bin".to_owned(),
@@ -234,23 +234,23 @@ fn grid(svg: &mut Svg, channels: &[Shown], facts: &Facts, columns: usize, panel_
         let frame = Frame { area, x: Scale::linear(0.0, scales.ends[index]), y, numbers };
         frame.draw(svg);
         frame.steps(svg, counts, f64::from(scales.bin_widths[index]), colour::of_source(shown.source), true);
-        panel_words(svg, area, shown, facts);
+        panel_labels(svg, area, shown, facts);
     }
     let height = rows as f64 * row_step;
     let style = Type::new(11.5, GREY).middle();
-    svg.words_turned(LEFT - 46.0, HEADER + (height - GAP) / 2.0, -90.0, style, &scales.count_words());
-    svg.words(LEFT + INNER / 2.0, HEADER + height - GAP + 34.0, style, "energy (ADC channels)");
+    svg.label_turned(LEFT - 46.0, HEADER + (height - GAP) / 2.0, -90.0, style, &scales.count_text());
+    svg.label(LEFT + INNER / 2.0, HEADER + height - GAP + 34.0, style, "energy (ADC channels)");
 }
 
-fn panel_words(svg: &mut Svg, area: Area, shown: &Shown, facts: &Facts) {
+fn panel_labels(svg: &mut Svg, area: Area, shown: &Shown, facts: &Facts) {
     let name = format!("{} channel {}", source_name(facts, shown.source), shown.channel);
-    svg.words(area.x, area.y - 7.0, Type::new(11.5, INK).strong(), name.trim_start());
+    svg.label(area.x, area.y - 7.0, Type::new(11.5, INK).strong(), name.trim_start());
     let counted = format!("{} hits", grouped(shown.energies.hits()));
-    svg.words(area.right(), area.y - 7.0, Type::new(10.5, GREY).end(), &counted);
+    svg.label(area.right(), area.y - 7.0, Type::new(10.5, GREY).end(), &counted);
 }
 
 fn heading(svg: &mut Svg, area: Area, words: &str) {
-    svg.words(area.x, area.y - 12.0, Type::new(13.0, INK).strong(), words);
+    svg.label(area.x, area.y - 12.0, Type::new(13.0, INK).strong(), words);
 }
 
 fn plane_and_sums(svg: &mut Svg, spectra: &Spectra, facts: &Facts, y: f64) {
@@ -336,8 +336,8 @@ fn rate(svg: &mut Svg, spectra: &Spectra, y: f64) {
 
 fn footer(svg: &mut Svg, facts: &Facts, y: f64) {
     let style = Type::new(11.0, GREY);
-    svg.words(LEFT - 44.0, y, style, &format!("{}  ·  started {}", facts.run, facts.started));
-    svg.words(WIDTH - RIGHT, y, style.end(), facts.software);
+    svg.label(LEFT - 44.0, y, style, &format!("{}  ·  started {}", facts.run, facts.started));
+    svg.label(WIDTH - RIGHT, y, style.end(), facts.software);
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ impl Frame {
             let at = self.down(value);
             svg.line((x, at), (x + width, at), GRID);
             if self.numbers.1 {
-                svg.words(x - 7.0, at + 3.6, TICK.end(), &short_number(value));
+                svg.label(x - 7.0, at + 3.6, TICK.end(), &short_number(value));
             }
         }
         self.draw_x(svg);
@@ -51,18 +51,18 @@ impl Frame {
             let at = self.across(value);
             svg.line((at, y + height), (at, y + height + 4.0), AXIS);
             if self.numbers.0 {
-                svg.words(at, y + height + 16.5, TICK.middle(), &short_number(value));
+                svg.label(at, y + height + 16.5, TICK.middle(), &short_number(value));
             }
         }
         svg.line((x, y + height), (x + width, y + height), AXIS);
     }
 
     /// Writes what the axes show.
-    pub fn name_axes(&self, svg: &mut Svg, x_words: &str, y_words: &str) {
+    pub fn name_axes(&self, svg: &mut Svg, x_title: &str, y_title: &str) {
         let Area { x, y, width, height } = self.area;
         let style = Type::new(11.5, GREY).middle();
-        svg.words(x + width / 2.0, y + height + 34.0, style, x_words);
-        svg.words_turned(x - 42.0, y + height / 2.0, -90.0, style, y_words);
+        svg.label(x + width / 2.0, y + height + 34.0, style, x_title);
+        svg.label_turned(x - 42.0, y + height / 2.0, -90.0, style, y_title);
     }
 
     /// Returns the position of a value on the x axis.
@@ -187,7 +187,7 @@ impl PlaneView {
         for value in scale.ticks((area.height / 34.0) as usize) {
             let at = bar.bottom() - bar.height * scale.place(value);
             svg.line((bar.right(), at), (bar.right() + 4.0, at), AXIS);
-            svg.words(bar.right() + 8.0, at + 3.6, TICK, &short_number(value));
+            svg.label(bar.right() + 8.0, at + 3.6, TICK, &short_number(value));
         }
     }
 }

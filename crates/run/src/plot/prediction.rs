@@ -38,26 +38,26 @@ pub fn prediction_svg(swept: &Swept) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT);
     svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT }, "#ffffff", "none");
     let title = "Predicted utilisation and loss, hop by hop";
-    svg.words(28.0, 32.0, Type::new(16.0, INK).strong(), title);
+    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), title);
     let said = subtitle(swept);
-    svg.words(28.0, 51.0, Type::new(11.5, GREY), &said);
+    svg.label(28.0, 51.0, Type::new(11.5, GREY), &said);
     let x = x_scale(swept);
     let upper = Frame { area: UPPER, x, y: utilisation_scale(swept), numbers: (false, true) };
     let lower = Frame { area: LOWER, x, y: loss_scale(swept), numbers: (true, true) };
     let unit = if swept.unit.is_empty() { String::new() } else { format!(" / {}", swept.unit) };
-    for (frame, words, x_words, value) in [
+    for (frame, words, x_title, value) in [
         (&upper, "utilisation", "", utilisation as Value),
         (&lower, "lost frames ÷ frames that came", &*format!("{}{unit}", swept.parameter), loss as Value),
     ] {
         frame.draw(&mut svg);
-        frame.name_axes(&mut svg, x_words, words);
+        frame.name_axes(&mut svg, x_title, words);
         mark_saturations(&mut svg, frame, swept);
         draw_hops(&mut svg, frame, swept, value);
     }
     let full = upper.down(1.0);
     svg.line((UPPER.x, full), (UPPER.right(), full), MARK);
     name_saturations(&mut svg, &upper, swept);
-    svg.words(LEFT, HEIGHT - 18.0, Type::new(11.0, GREY), &note(swept));
+    svg.label(LEFT, HEIGHT - 18.0, Type::new(11.0, GREY), &note(swept));
     svg.finish(title, &said)
 }
 
@@ -166,8 +166,8 @@ fn name_saturations(svg: &mut Svg, frame: &Frame, swept: &Swept) {
         let words = format!("{}: 100 % at {}", saturation.hop, with_unit(saturation.value, swept.unit));
         let style = Type::new(11.0, colour_of(swept, saturation)).strong();
         match is_falling {
-            true => svg.words(frame.area.right() - 10.0, y, style.end(), &words),
-            false => svg.words(frame.area.x + 10.0, y, style, &words),
+            true => svg.label(frame.area.right() - 10.0, y, style.end(), &words),
+            false => svg.label(frame.area.x + 10.0, y, style, &words),
         }
     }
 }

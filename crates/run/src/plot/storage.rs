@@ -9,9 +9,7 @@
 
 use std::fmt::Write;
 
-use thalweg_qualify::storage::{
-    Access, DirectoryReport, Position, Rate, StorageReport, Work, bytes_in_words,
-};
+use thalweg_qualify::storage::{Access, DirectoryReport, Position, Rate, StorageReport, Work, bytes_text};
 
 use super::colour;
 use super::panel::{Frame, GREY, INK};
@@ -40,14 +38,14 @@ pub fn storage_svg(report: &StorageReport) -> String {
     let mut svg = Svg::new(WIDTH, height);
     svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height }, "#ffffff", "none");
     let title = "What a disk sustains";
-    svg.words(28.0, 34.0, Type::new(18.0, INK).strong(), title);
-    let memory = report.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes_in_words(bytes as f64));
+    svg.label(28.0, 34.0, Type::new(18.0, INK).strong(), title);
+    let memory = report.memory_bytes.map_or("unknown".to_owned(), |bytes| bytes_text(bytes as f64));
     let said = format!(
         "files of {} in calls of {}; memory of the host {memory}",
-        bytes_in_words(report.file_bytes as f64),
-        bytes_in_words(report.chunk_bytes as f64)
+        bytes_text(report.file_bytes as f64),
+        bytes_text(report.chunk_bytes as f64)
     );
-    svg.words(28.0, 54.0, Type::new(11.5, GREY), &said);
+    svg.label(28.0, 54.0, Type::new(11.5, GREY), &said);
     let mut y = HEADER;
     for directory in &report.directories {
         draw_directory(&mut svg, directory, y, report.needs_bytes_per_s);
@@ -69,14 +67,14 @@ fn draw_directory(svg: &mut Svg, directory: &DirectoryReport, top: f64, needs: O
         site.directory.display(),
         site.file_system.clone().unwrap_or_else(unknown),
         site.device.clone().unwrap_or_else(unknown),
-        site.disk_words()
+        site.disk_text()
     );
-    svg.words(28.0, top + 12.0, Type::new(13.5, INK).strong(), &words);
+    svg.label(28.0, top + 12.0, Type::new(13.5, INK).strong(), &words);
     let verdict = directory.verdict.as_ref().map(|verdict| verdict.words.as_str());
     let remark = directory.passes.iter().map(|pass| pass.remark.as_str()).find(|remark| !remark.is_empty());
     let said = wrapped(verdict.or(remark).unwrap_or_default());
     for (index, line) in said.iter().enumerate() {
-        svg.words(28.0, top + 29.0 + 15.0 * index as f64, Type::new(11.5, GREY), line);
+        svg.label(28.0, top + 29.0 + 15.0 * index as f64, Type::new(11.5, GREY), line);
     }
     let most = highest(directory, needs);
     let width = (WIDTH - LEFT - RIGHT - 2.0 * BETWEEN) / 3.0;
@@ -145,7 +143,7 @@ fn draw_over_time(
         Work::Read => "Read",
         Work::Mixed => "Write while an older file is read",
     };
-    svg.words(area.x, area.y - 22.0, Type::new(12.5, INK).strong(), title);
+    svg.label(area.x, area.y - 22.0, Type::new(12.5, INK).strong(), title);
     let strokes = strokes(directory, work);
     let end_s = strokes.iter().map(|stroke| stroke.rate.seconds).fold(0.0, f64::max);
     let frame = frame(area, Scale::linear(0.0, end_s), most);
@@ -153,7 +151,7 @@ fn draw_over_time(
     frame.name_axes(svg, "time / s", "MB/s");
     let mut x = area.x;
     for stroke in &strokes {
-        svg.words(x, area.y - 7.0, Type::new(10.5, stroke.colour), &stroke.name);
+        svg.label(x, area.y - 7.0, Type::new(10.5, stroke.colour), &stroke.name);
         x += 12.0 + 5.6 * stroke.name.len() as f64;
         svg.path(&line(&frame, stroke.rate), "none", 0.0, stroke.colour, 1.5);
     }
@@ -190,7 +188,7 @@ fn draw_needed(svg: &mut Svg, frame: &Frame, needs: Option<f64>) {
         x += 9.0;
     }
     svg.path(&dashes, "none", 0.0, NEEDED, 1.2);
-    svg.words(frame.area.right() - 3.0, y - 4.0, Type::new(10.5, NEEDED).end(), "needed");
+    svg.label(frame.area.right() - 3.0, y - 4.0, Type::new(10.5, NEEDED).end(), "needed");
 }
 
 /// Each file as a level stroke from its first to its last byte, with a disc at its mean position; where positions are unknown, in the order of writing.
@@ -202,7 +200,7 @@ fn draw_by_position(
 ) {
     let positions = &directory.positions;
     let is_known = positions.iter().all(|position| position.placement.is_some());
-    svg.words(area.x, area.y - 22.0, Type::new(12.5, INK).strong(), "By position");
+    svg.label(area.x, area.y - 22.0, Type::new(12.5, INK).strong(), "By position");
     let end = match is_known {
         true => positions
             .iter()
@@ -220,7 +218,7 @@ fn draw_by_position(
     frame.name_axes(svg, words, "MB/s");
     for (index, name) in ["write", "read"].into_iter().enumerate() {
         let stroke = colour::of_source(index);
-        svg.words(area.x + 60.0 * index as f64, area.y - 7.0, Type::new(11.5, stroke).strong(), name);
+        svg.label(area.x + 60.0 * index as f64, area.y - 7.0, Type::new(11.5, stroke).strong(), name);
         for position in positions {
             let rate = if index == 0 { &position.write } else { &position.read };
             let (from, to) = span(position, is_known);

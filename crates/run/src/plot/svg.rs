@@ -1,4 +1,4 @@
-//! Shapes and words as SVG text. Knows no physics.
+//! Shapes and labels as SVG text. Knows no physics.
 
 use std::fmt::Write;
 
@@ -85,13 +85,13 @@ impl Svg {
         );
     }
 
-    /// Draws a filled rectangle that shows words when pointed at.
-    pub fn mark(&mut self, area: Area, fill: &str, opacity: f64, words: &str) {
+    /// Draws a filled rectangle that shows `text` when pointed at.
+    pub fn mark(&mut self, area: Area, fill: &str, opacity: f64, text: &str) {
         let Area { x, y, width, height } = area;
         let _ = writeln!(
             self.text,
             r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" fill="{fill}" fill-opacity="{opacity:.2}"><title>{}</title></rect>"#,
-            escaped(words)
+            escaped(text)
         );
     }
 
@@ -112,13 +112,13 @@ impl Svg {
         );
     }
 
-    /// Words at a place; `y` is the base line.
-    pub fn words(&mut self, x: f64, y: f64, style: Type, words: &str) {
-        self.words_turned(x, y, 0.0, style, words);
+    /// Text at a position; `y` is the base line.
+    pub fn label(&mut self, x: f64, y: f64, style: Type, text: &str) {
+        self.label_turned(x, y, 0.0, style, text);
     }
 
-    /// Words turned by `degrees` about their place.
-    pub fn words_turned(&mut self, x: f64, y: f64, degrees: f64, style: Type, words: &str) {
+    /// Text turned by `degrees` about its position.
+    pub fn label_turned(&mut self, x: f64, y: f64, degrees: f64, style: Type, text: &str) {
         let Type { size, fill, anchor, weight } = style;
         let turn = if degrees == 0.0 {
             String::new()
@@ -128,7 +128,7 @@ impl Svg {
         let _ = writeln!(
             self.text,
             r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" fill="{fill}" text-anchor="{anchor}" font-weight="{weight}"{turn}>{}</text>"#,
-            escaped(words)
+            escaped(text)
         );
     }
 
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_title_cannot_break_the_document() {
         let mut svg = Svg::new(10.0, 10.0);
-        svg.words(0.0, 0.0, Type::new(9.0, "#000"), "</svg><script> & \u{1}");
+        svg.label(0.0, 0.0, Type::new(9.0, "#000"), "</svg><script> & \u{1}");
         let text = svg.finish("a < b", "\"quoted\"");
         assert!(text.contains("&lt;/svg&gt;&lt;script&gt; &amp; ?"));
         assert_eq!(text.matches("</svg>").count(), 1);

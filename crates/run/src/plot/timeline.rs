@@ -102,7 +102,7 @@ pub struct TimePanel {
     /// Above it.
     pub title: String,
     /// Along y, with its unit.
-    pub y_words: String,
+    pub y_title: String,
     /// The range that the y axis covers at least.
     pub y_range: (f64, f64),
     /// Its lines.
@@ -139,24 +139,24 @@ pub fn timeline_svg(panels: &[TimePanel], losses: &[LossRow], facts: &TimeFacts)
     let height = lanes_y + lanes.height() + 24.0;
     let mut svg = Svg::new(WIDTH, height);
     svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height }, "#fdfdfc", "none");
-    svg.words(32.0, 48.0, Type::new(25.0, INK).strong(), facts.title);
-    svg.words(32.0, 72.0, Type::new(13.0, GREY), facts.summary);
+    svg.label(32.0, 48.0, Type::new(25.0, INK).strong(), facts.title);
+    svg.label(32.0, 72.0, Type::new(13.0, GREY), facts.summary);
     for (index, panel) in panels.iter().enumerate() {
         let y = HEADER + index as f64 * (PANEL + GAP);
         draw_panel(&mut svg, panel, Area { x: LEFT, y, width: WIDTH - LEFT - RIGHT, height: PANEL }, end_s);
     }
     lanes.draw(&mut svg, (LEFT, lanes_y - 12.0), WIDTH - LEFT - RIGHT);
-    svg.words(32.0, height - 22.0, Type::new(11.0, GREY), facts.footer);
-    svg.words(WIDTH - RIGHT, height - 22.0, Type::new(11.0, GREY).end(), facts.software);
+    svg.label(32.0, height - 22.0, Type::new(11.0, GREY), facts.footer);
+    svg.label(WIDTH - RIGHT, height - 22.0, Type::new(11.0, GREY).end(), facts.software);
     svg.finish(facts.title, facts.summary)
 }
 
 fn draw_panel(svg: &mut Svg, panel: &TimePanel, area: Area, end_s: f64) {
-    svg.words(area.x, area.y - 12.0, Type::new(13.0, INK).strong(), &panel.title);
+    svg.label(area.x, area.y - 12.0, Type::new(13.0, INK).strong(), &panel.title);
     if panel.lines.len() > 1 {
         let mut x = area.right();
         for (index, line) in panel.lines.iter().enumerate().rev() {
-            svg.words(x, area.y - 12.0, Type::new(12.0, colour::of_source(index)).end(), &line.name);
+            svg.label(x, area.y - 12.0, Type::new(12.0, colour::of_source(index)).end(), &line.name);
             x -= 7.5 * line.name.chars().count() as f64 + 22.0;
         }
     }
@@ -165,7 +165,7 @@ fn draw_panel(svg: &mut Svg, panel: &TimePanel, area: Area, end_s: f64) {
     let y = Scale::linear(low, if high > panel.y_range.1 { high * 1.1 } else { high });
     let frame = Frame { area, x: Scale::linear(0.0, end_s), y, numbers: (true, true) };
     frame.draw(svg);
-    frame.name_axes(svg, "time since the start of the run (s)", &panel.y_words);
+    frame.name_axes(svg, "time since the start of the run (s)", &panel.y_title);
     for (index, line) in panel.lines.iter().enumerate() {
         draw_line(svg, &frame, line, colour::of_source(index));
     }
@@ -225,7 +225,7 @@ mod tests {
             let line = timeline.line("all", |count, step| (count.0 > 0).then(|| count.0 as f64 / step));
             let panel = TimePanel {
                 title: "Rate".into(),
-                y_words: "events/s".to_owned(),
+                y_title: "events/s".to_owned(),
                 y_range: (0.0, 1.0),
                 lines: vec![line],
             };

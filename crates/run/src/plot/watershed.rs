@@ -32,9 +32,9 @@ pub fn watershed_svg(map: &Watershed) -> String {
     let ports: Vec<String> = map.ports.iter().map(u32::to_string).collect();
     let title =
         format!("Synchronous bursts of {} sources, {} bytes each", ports.join(", "), map.datagram_bytes);
-    svg.words(28.0, 32.0, Type::new(16.0, INK).strong(), &title);
+    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), &title);
     let said = words(map);
-    svg.words(28.0, 51.0, Type::new(11.5, GREY), &said);
+    svg.label(28.0, 51.0, Type::new(11.5, GREY), &said);
     let frame = frame(map);
     frame.draw(&mut svg);
     frame.name_axes(&mut svg, "separation of events / µs", "events in a burst");
@@ -65,7 +65,7 @@ fn edge_of(svg: &mut Svg, frame: &Frame, map: &Watershed, fit: &Fit, ports: u32)
         _ => {
             let (x, _) = place(frame, saturated_s, 0.0);
             let y = frame.area.y + 14.0;
-            svg.words(
+            svg.label(
                 x.min(frame.area.right()) - 12.0,
                 y,
                 Type::new(11.0, GREY).end(),
@@ -144,7 +144,7 @@ fn saturation(svg: &mut Svg, frame: &Frame, separation_s: f64) {
     }
     svg.line((x, frame.area.y), (x, bottom), UNCOUNTED);
     let text = format!("saturated at {:.1} µs", separation_s * 1e6);
-    svg.words(x - 5.0, frame.area.bottom() - 10.0, Type::new(11.0, GREY).end(), &text);
+    svg.label(x - 5.0, frame.area.bottom() - 10.0, Type::new(11.0, GREY).end(), &text);
 }
 
 fn mark(svg: &mut Svg, frame: &Frame, point: &Point) {
@@ -173,7 +173,7 @@ fn legend(svg: &mut Svg, area: Area) {
         ("invalid", "does not count: not emitted as asked, or the host itself was the cause"),
     ] {
         sign(svg, outcome, x, y - 4.0);
-        svg.words(x + 10.0, y, Type::new(11.5, INK), text);
+        svg.label(x + 10.0, y, Type::new(11.5, INK), text);
         x += 30.0 + 6.4 * text.len() as f64;
     }
 }

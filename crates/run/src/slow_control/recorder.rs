@@ -88,10 +88,10 @@ fn record(mut list: SeriesList, values: &Values, clock: RunClock, ended: &Receiv
     while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(WAKE_EVERY) {
         take(&mut list, values);
         if let Err(error) = list.advance(clock.mark().0) {
-            let words = error.to_string();
-            if said != words {
-                tracing::warn!("slow control is not recorded: {words}; it is tried again");
-                said = words;
+            let text = error.to_string();
+            if said != text {
+                tracing::warn!("slow control is not recorded: {text}; it is tried again");
+                said = text;
             }
         }
     }

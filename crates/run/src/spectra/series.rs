@@ -97,8 +97,8 @@ fn panel(unit: &str, lines: &[Line]) -> TimePanel {
         [only] => only.name.clone(),
         several => format!("{} series", several.len()),
     };
-    let y_words = if unit.is_empty() { "value".to_owned() } else { unit.to_owned() };
-    TimePanel { title, y_words, y_range: (low - margin, high + margin), lines: lines.to_vec() }
+    let y_title = if unit.is_empty() { "value".to_owned() } else { unit.to_owned() };
+    TimePanel { title, y_title, y_range: (low - margin, high + margin), lines: lines.to_vec() }
 }
 
 #[cfg(test)]
@@ -120,7 +120,7 @@ mod tests {
         let readings = readings.map(|(series, value)| reading(1, series, Some(value)));
         let found: Vec<_> = panels(&names, &readings)
             .into_iter()
-            .map(|panel| (panel.title, panel.y_words, panel.lines.len()))
+            .map(|panel| (panel.title, panel.y_title, panel.lines.len()))
             .collect();
         assert_eq!(
             found,

@@ -95,7 +95,7 @@ pub(super) fn events_picture(
         ),
         TimePanel {
             title: "Events to which every board had answered".into(),
-            y_words: "percent".to_owned(),
+            y_title: "percent".to_owned(),
             y_range: (99.0, 100.0),
             lines: vec![over_time.line("", |sum, _| complete(sum))],
         },
@@ -178,8 +178,8 @@ pub(super) fn raw_picture(
     Ok(draw(run, record, (&panels, losses), &summary))
 }
 
-fn panel(title: &str, y_words: &str, least: f64, lines: Vec<crate::plot::Line>) -> TimePanel {
-    TimePanel { title: title.to_owned(), y_words: y_words.to_owned(), y_range: (0.0, least), lines }
+fn panel(title: &str, y_title: &str, least: f64, lines: Vec<crate::plot::Line>) -> TimePanel {
+    TimePanel { title: title.to_owned(), y_title: y_title.to_owned(), y_range: (0.0, least), lines }
 }
 
 fn balance(record: &RunRecord) -> &'static str {

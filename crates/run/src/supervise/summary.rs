@@ -8,7 +8,7 @@ use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::{LedgerSnapshot, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
-use thalweg_qualify::host::{Counter, losses_in_words};
+use thalweg_qualify::host::{Counter, losses_text};
 
 use super::refused::write_first;
 
@@ -190,7 +190,7 @@ impl Summary {
             0 => {}
             unread => writeln!(text, "bytes unread: {unread} in damaged files")?,
         }
-        match losses_in_words(&self.host_counters) {
+        match losses_text(&self.host_counters) {
             Some(host) => writeln!(text, "{host}"),
             None => Ok(()),
         }

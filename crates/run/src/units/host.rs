@@ -146,8 +146,8 @@ impl<W: Work> UnitHost<W> {
         }
         self.work.finish(signals);
         // A peer that was let in later was refused by another unit, or before it was started anew.
-        for (_, words) in self.refusals.drain(..) {
-            signals.note_failure(format!("{}: {words}", self.name));
+        for (_, text) in self.refusals.drain(..) {
+            signals.note_failure(format!("{}: {text}", self.name));
         }
         for connection in &mut self.connections {
             connection.peer.close(SHUTDOWN_GRACE);
@@ -236,13 +236,13 @@ impl<W: Work> UnitHost<W> {
     }
 
     /// Says once that another unit does not talk to this one; it is tried again, for it may be started anew.
-    fn refused_by(&mut self, address: Address, words: String) {
+    fn refused_by(&mut self, address: Address, text: String) {
         let before = self.refusals.iter().position(|(by, _)| *by == address);
         let before = before.map(|index| self.refusals.swap_remove(index));
-        if before.is_none_or(|(_, before)| before != words) {
-            tracing::warn!("{}: {words}", self.name);
+        if before.is_none_or(|(_, before)| before != text) {
+            tracing::warn!("{}: {text}", self.name);
         }
-        self.refusals.push((address, words));
+        self.refusals.push((address, text));
     }
 
     fn is_connected(&self, address: Address) -> bool {

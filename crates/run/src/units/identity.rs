@@ -28,8 +28,8 @@ pub(crate) fn identity(
         configuration.sources.iter().map(|source| (&source.head.name, source.head.format)).collect();
     let Configuration { build, unit_rules, .. } = configuration;
     // In words of this program: nodes of other versions may say it otherwise, and then are of another version indeed.
-    let words = format!("{units:?} {sources:?} {boards:?} {:?} {build:?} {unit_rules:?}", plan.layout);
-    RunIdentity { configuration: fnv(words.as_bytes()), run: configuration.run.identity.clone() }
+    let text = format!("{units:?} {sources:?} {boards:?} {:?} {build:?} {unit_rules:?}", plan.layout);
+    RunIdentity { configuration: fnv(text.as_bytes()), run: configuration.run.identity.clone() }
 }
 
 /// What `run.json` of a node says of it; `None` of a run without units. The event managers are added when their first message comes; a node that hosts

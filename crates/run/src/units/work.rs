@@ -105,8 +105,8 @@ impl Work for ReadoutWork {
         self.unit.close_ranges();
         let epoch = self.unit.epoch();
         self.ranges.take(self.unit.ranges(), epoch);
-        if let Err(words) = self.ranges.check(self.unit.counters()) {
-            signals.fail(words);
+        if let Err(text) = self.ranges.check(self.unit.counters()) {
+            signals.fail(text);
         }
         if !self.unit.is_idle() {
             signals.fail(format!(
@@ -201,8 +201,8 @@ impl Work for BuilderWork {
         self.unit.close_ranges();
         let epoch = self.unit.epoch();
         self.ranges.take(self.unit.ranges(), epoch);
-        if let Err(words) = self.ranges.check(self.unit.counters()) {
-            signals.fail(words);
+        if let Err(text) = self.ranges.check(self.unit.counters()) {
+            signals.fail(text);
         }
         self.build.publish(self.unit.counters());
         self.gauges.set_unit(&self.unit, &self.event_bytes, &self.build_ns);
@@ -267,7 +267,7 @@ impl FirstWord {
         };
         self.most_ms = None;
         let (manager, seconds) = (&self.manager, most_ms as f64 / 1000.0);
-        let words = match gate.has_manager() {
+        let text = match gate.has_manager() {
             false => format!(
                 "the event manager {manager} did not report within {seconds} s: start the node that hosts it, and look at its log"
             ),
@@ -276,7 +276,7 @@ impl FirstWord {
             ),
         };
         signals.fail(format!(
-            "no trigger came, since emulated boards wait for the event manager: {words}; `[build.units] first_word_ms` is how long they wait"
+            "no trigger came, since emulated boards wait for the event manager: {text}; `[build.units] first_word_ms` is how long they wait"
         ));
     }
 }

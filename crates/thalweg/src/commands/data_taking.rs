@@ -101,7 +101,7 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
     let summary = watched(json, None, handle, |watch| thalweg_run::run(&configuration, end, watch))?;
     let ended = report(&summary, json)?;
     if let (Some(run), false) = (&summary.run_directory, json) {
-        if let Some(words) = demo.loss_words(&summary) {
+        if let Some(words) = demo.loss_text(&summary) {
             terminal::passing_line(&words);
         }
         let plot = plot_run(run, Picture::Data, None)?;

@@ -125,7 +125,7 @@ impl Report {
             let _ = writeln!(text, "{}", line(check));
         }
         if options.fix {
-            text += &self.fix_words(options.apply);
+            text += &self.fix_text(options.apply);
         }
         let all = self.checks.len();
         let good = self.checks.iter().filter(|check| check.verdict == CheckVerdict::Good).count();
@@ -138,7 +138,7 @@ impl Report {
         text
     }
 
-    fn fix_words(&self, is_applied: bool) -> String {
+    fn fix_text(&self, is_applied: bool) -> String {
         if is_applied {
             let line = |fix: &Applied| match fix.error.is_empty() {
                 true => format!("set: {}\n", fix.command),

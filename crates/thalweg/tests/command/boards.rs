@@ -128,7 +128,7 @@ fn dies_and_returns(address: &str, transport: &str, workers: u32) {
     run.wait_for_state("a loss", |state| gone(&state["losses"]));
     let again = boards_at(address, &settings);
     // What it had sent before is recorded meanwhile.
-    run.wait_for_words("the board is back");
+    run.wait_for_text("the board is back");
     let then = recorded(&run.wait_for_state("a state", |_| true));
     run.wait_for_state("it goes on", |state| recorded(state) > then + 2000);
     run.signal("INT");

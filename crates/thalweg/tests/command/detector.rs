@@ -27,7 +27,7 @@ fn every_accepted_trigger_is_complete(file: &str, ports: [&[u16]; 2], triggers: 
     let emulated = Running::start_as(&["env", "THALWEG_LOG=thalweg_run=info"], &arguments);
     emulated.wait_for_ports(ports[0], ports[1]);
     let run = Running::start(&["run", file, "--seconds", "100", "--json"]);
-    emulated.wait_for_words("every answer is sent");
+    emulated.wait_for_text("every answer is sent");
     // What had come by the stop is taken; the boards end when their clients have gone.
     run.signal("INT");
     let summary = run.wait().done().json();

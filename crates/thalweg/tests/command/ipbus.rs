@@ -23,7 +23,7 @@ fn board() -> Board {
     let (table, place) = (folder.file("board.xml", TABLE), format!("127.0.0.1:{}", free_port()));
     let device =
         Running::start(&["ipbus", "device", "--udp", &place, "--tcp", &place, "--table", &table, "--json"]);
-    device.wait_for_words(&format!("serving ipbustcp-2.0://{place}"));
+    device.wait_for_text(&format!("serving ipbustcp-2.0://{place}"));
     Board { folder, device, uri: format!("ipbusudp-2.0://{place}") }
 }
 
@@ -346,7 +346,7 @@ fn a_hub_serves_what_its_rules_allow_and_says_what_it_has_done() {
     );
     let page = format!("127.0.0.1:{}", free_port());
     let hub = Running::start(&["hub", "--listen", &listen, "--rules", &rules, "--page", &page, "--json"]);
-    hub.wait_for_words(&format!("page at http://{page}/"));
+    hub.wait_for_text(&format!("page at http://{page}/"));
     let uri = format!("chtcp-2.0://{listen}?target={target}");
     thalweg(&["ipbus", "write", &uri, "0x10=0xCAFE"]).done();
     let read = thalweg(&["ipbus", "read", &uri, "0x10", "0x1000", "--json"]).done().json();
@@ -463,7 +463,7 @@ fn words_that_come_back_other_than_they_were_written_fail_the_measurement() {
     );
     let place = format!("127.0.0.1:{}", free_port());
     let device = Running::start(&["ipbus", "device", "--udp", &place, "--table", &table]);
-    device.wait_for_words("serving ipbusudp");
+    device.wait_for_text("serving ipbusudp");
     let uri = format!("ipbusudp-2.0://{place}");
     let ended = thalweg(&["ipbus", "perf", &uri, "--register", "0x10", "--validate", "--seconds", "0.1"]);
     assert!(ended.code == Some(1) && ended.out.contains("words came back OTHER"), "{ended:#?}");

@@ -68,7 +68,7 @@ fn start(network: &Network, file: &str, triggers: &str) -> (Running, Running) {
 /// Ends TCP boards once all of their triggers have come and every answer is sent; the run ends when they have hung up.
 #[track_caller]
 fn end_tcp(boards: Running, run: Running) -> (Value, Value) {
-    boards.wait_for_words("every answer is sent");
+    boards.wait_for_text("every answer is sent");
     boards.signal("TERM");
     (boards.wait().done().json(), run.wait().done().json())
 }

@@ -250,7 +250,7 @@ impl Running {
 
     /// Waits for words on standard error.
     #[track_caller]
-    pub fn wait_for_words(&self, words: &str) {
+    pub fn wait_for_text(&self, words: &str) {
         let error = self.error.as_ref().expect("its errors are heard");
         wait_until(words, || error.text().contains(words));
     }

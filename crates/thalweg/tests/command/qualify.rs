@@ -213,7 +213,7 @@ fn a_device_between_hosts_is_swept_by_its_ports_and_asked_for_what_it_has_thrown
         let address = format!("10.76.0.1:{port}");
         let sources = ["qualify", "emit", "--control", &address, "--to", "10.77.0.2:50000"];
         let host = network.boards.start(&[&sources[..], &["--from", "10.77.0.1:0"]].concat());
-        host.wait_for_words("send to 10.77.0.2 only");
+        host.wait_for_text("send to 10.77.0.2 only");
         host
     };
     let (one, other) = (control(50_001), control(50_002));
@@ -245,7 +245,7 @@ fn a_device_between_hosts_is_swept_by_its_ports_and_asked_for_what_it_has_thrown
     // The same hosts send a program of triggers together.
     network.boards.shape(None);
     let receiver = network.run.start(&["qualify", "receive", "--listen", "10.77.0.2:50000", "--json"]);
-    receiver.wait_for_words("receiving at");
+    receiver.wait_for_text("receiving at");
     let emit = ["qualify", "emit", "--to", "10.77.0.2:50000", "--hosts", device[1], "--sources", "3"];
     let sent = network.run.start(&[&emit[..], &["--triggers", "200", "--json"]].concat()).wait().json();
     assert_eq!((number(&sent, "sources"), number(&sent, "sent")), (6, 1200), "{sent:#}");
@@ -330,7 +330,7 @@ fn a_capture_is_sent_again_and_what_came_of_it_is_counted_as_of_its_sources() {
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");
     let receiver = Running::start(&["qualify", "receive", "--listen", &listen, "--seconds", "600", "--json"]);
-    receiver.wait_for_words("receiving at");
+    receiver.wait_for_text("receiving at");
     let replayed =
         thalweg(&["qualify", "emit", "--to", &listen, "--capture", &file, "--speed", "0.5", "--json"]);
     let sent = replayed.json();
@@ -380,7 +380,7 @@ fn what_synchronous_sources_send_is_counted_by_source_and_what_is_lost_is_said()
     let receive = |port: u16| {
         let receiver =
             Running::start(&["qualify", "receive", "--listen", &format!("127.0.0.1:{port}"), "--json"]);
-        receiver.wait_for_words("receiving at 127.0.0.1");
+        receiver.wait_for_text("receiving at 127.0.0.1");
         receiver
     };
     let port = free_port();

@@ -26,7 +26,7 @@ impl Lab {
         let folder = Folder::new();
         let (table, place) = (folder.file("crate.xml", TABLE), format!("127.0.0.1:{}", free_port()));
         let device = Running::start(&["ipbus", "device", "--udp", &place, "--table", &table, "--json"]);
-        device.wait_for_words("serving ipbusudp");
+        device.wait_for_text("serving ipbusudp");
         Lab { folder, device, place }
     }
 

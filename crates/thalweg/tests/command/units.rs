@@ -297,7 +297,7 @@ fn survives_the_death_of(killed: &str) {
         ["first", "second", "manager"].into_iter().map(|name| (name, node(name))).collect();
     // Of units that are there when the first trigger is, each has its part in the run.
     for (builder, (_, unit)) in ["bu-0", "bu-1"].into_iter().zip(&others) {
-        unit.wait_for_words(&format!("{builder}: connected with event manager"));
+        unit.wait_for_text(&format!("{builder}: connected with event manager"));
     }
     let boards = node("boards");
     wait_for_rows_of(&folder, "bu-1");
@@ -476,7 +476,7 @@ fn refuse_each_other(change: impl Fn(&str) -> String, words: &str) {
     let node =
         |file: &str, name| Running::start(&["run", file, "--node", name, "--seconds", "100", "--json"]);
     let nodes = [node(&other, "boards"), node(&file, "events")];
-    nodes.iter().for_each(|node| node.wait_for_words(words));
+    nodes.iter().for_each(|node| node.wait_for_text(words));
     nodes.iter().for_each(|node| node.signal("TERM"));
     let [boards, events] = nodes.map(Running::wait);
     assert!(failures(&boards.json()).contains(words), "`{words}` in {boards:#?}");

@@ -22,7 +22,7 @@ fn take_data(file: &str) -> ([String; 3], u64) {
     let builders = ["first", "second"].map(node);
     // A builder unit that comes later finds the work done by the other.
     for (builder, unit) in builders.iter().zip(["bu-0", "bu-1"]) {
-        builder.wait_for_words(&format!("{unit}: connected with event manager"));
+        builder.wait_for_text(&format!("{unit}: connected with event manager"));
     }
     let boards = node("boards").wait().done().json();
     builders.iter().for_each(|builder| builder.signal("TERM"));

@@ -208,21 +208,21 @@ impl World {
         let mut left = 0;
         for trigger in life.triggers.clone() {
             for source in life.sources.clone() {
-                let words = |what: String| {
+                let failed = |what: String| {
                     let (gone, rows) = (life.let_go.get(&trigger), self.disk.history(trigger));
                     format!("trigger {trigger}, board {source}: {what} (let go of as {gone:?}; rows {rows})")
                 };
-                let fate = evidence.fate(readout, life, trigger, source).map_err(words)?;
+                let fate = evidence.fate(readout, life, trigger, source).map_err(failed)?;
                 left += u64::from(fate == Fate::LeftByLocalBuilder);
                 let expected = matches!(fate, Fate::OnFile | Fate::LostOnTheWay | Fate::LeftByLocalBuilder);
                 if self.plan.is_faultless() && !expected {
-                    return Err(words(format!("nothing went wrong, yet {fate:?}")));
+                    return Err(failed(format!("nothing went wrong, yet {fate:?}")));
                 }
                 if self.plan.acknowledges_synced && fate == Fate::CutFromDisk {
-                    return Err(words("a power cut took what was acknowledged as on the disk".to_owned()));
+                    return Err(failed("a power cut took what was acknowledged as on the disk".to_owned()));
                 }
                 if fate == Fate::OnFileUnknown && self.manager_deaths == 0 {
-                    return Err(words(
+                    return Err(failed(
                         "it is on file and counted as lost, and every event manager lived".to_owned(),
                     ));
                 }

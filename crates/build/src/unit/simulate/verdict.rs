@@ -129,14 +129,14 @@ impl Disk {
     /// Every row that was ever written of a trigger, in words.
     pub fn history(&self, trigger: u64) -> String {
         let all = self.ever.range((trigger, 0)..=(trigger, u8::MAX));
-        let words = all.map(|(key, boards)| {
+        let text = all.map(|(key, boards)| {
             let cut = if self.cut.contains_key(key) { ", cut" } else { "" };
             let row = self.rows.get(key).map_or(String::new(), |row| {
                 format!(", {} of builder {}, missing {:b}", row.closing.word(), row.writer, row.missing)
             });
             format!("attempt {}: {boards:b}{row}{cut}", key.1)
         });
-        words.collect::<Vec<_>>().join("; ")
+        text.collect::<Vec<_>>().join("; ")
     }
 
     /// The highest attempt of which a row had a fragment; 0 if none had.

@@ -588,30 +588,30 @@ impl World {
 
     /// Who is not quiet, in words.
     pub fn unrest(&self) -> String {
-        let mut words = Vec::new();
+        let mut text = Vec::new();
         for (number, process) in self.readouts.iter().enumerate() {
             let idle = process.unit.as_ref().is_some_and(ReadoutUnit::is_idle);
             if !idle || !self.crates[number].is_quiet() {
                 let progress = process.unit.as_ref().map(ReadoutUnit::progress);
                 let open = self.crates[number].open_events();
-                words.push(format!("readout {number}: {progress:?}, {open} open in its builder"));
+                text.push(format!("readout {number}: {progress:?}, {open} open in its builder"));
             }
         }
         for (number, process) in self.builders.iter().enumerate() {
             if !process.unit.as_ref().is_some_and(BuilderUnit::is_idle) {
                 let open = process.unit.as_ref().map(BuilderUnit::open_ranges);
-                words.push(format!("builder {number}: open ranges {open:?}"));
+                text.push(format!("builder {number}: open ranges {open:?}"));
             }
         }
         if !self.manager.unit.as_ref().is_some_and(EventManager::is_idle) {
             let open = self.manager.unit.as_ref().map(|unit| (unit.is_running(), unit.open_ranges()));
-            words.push(format!("manager: {open:?}"));
+            text.push(format!("manager: {open:?}"));
         }
         if self.gate.is_closed(self.mark()) {
             let busy: Vec<Address> = self.manager.unit.iter().flat_map(|unit| unit.busy_units()).collect();
-            words.push(format!("the gate is closed, busy: {busy:?}"));
+            text.push(format!("the gate is closed, busy: {busy:?}"));
         }
-        words.join("; ")
+        text.join("; ")
     }
 
     /// What is still on its way is nothing new to anyone.

@@ -116,11 +116,11 @@ fn draw(
     points: &[Point],
 ) -> Result<[PathBuf; 2], Failure> {
     let times = options.output.with_extension("round-trip.svg");
-    let chart = |y_words: &str, y: fn(&Point) -> f64| Chart {
+    let chart = |y_title: &str, y: fn(&Point) -> f64| Chart {
         title: format!("IPbus against {}", sweep.word()),
         subtitle: uri.to_owned(),
-        x_words: sweep.word().to_owned(),
-        y_words: y_words.to_owned(),
+        x_title: sweep.word().to_owned(),
+        y_title: y_title.to_owned(),
         logarithmic_x: matches!(sweep, IpbusSweep::Transactions | IpbusSweep::Words),
         logarithmic_y: matches!(sweep, IpbusSweep::Transactions | IpbusSweep::Words),
         series: vec![Series {

@@ -95,8 +95,8 @@ fn edges_svg() -> Result<String, Failure> {
     Ok(lines_svg(&Chart {
         title: "NectarCAM switch test: events without loss".to_owned(),
         subtitle: "1 kB at 1 Gb/s of each port into 10 Gb/s; a shared buffer of 330 MB, or 7000 packets for each input: half of the ports tell which".to_owned(),
-        x_words: "separation of events / µs".to_owned(),
-        y_words: "events in a burst".to_owned(),
+        x_title: "separation of events / µs".to_owned(),
+        y_title: "events in a burst".to_owned(),
         logarithmic_x: false,
         logarithmic_y: true,
         series: nectarcam::edges()?.into_iter().map(series).collect(),

@@ -83,7 +83,7 @@ pub(super) fn testbed(text: &str) -> Result<Testbed, Failure> {
 }
 
 /// Describes how sources started together.
-pub(super) fn start_words(skew: StartSkew) -> String {
+pub(super) fn start_text(skew: StartSkew) -> String {
     match skew {
         StartSkew::OneHost => "all sources are on one host".to_owned(),
         StartSkew::WithinMicroseconds(most) => format!("hosts started within {most} µs, as their clocks say"),
@@ -94,13 +94,13 @@ pub(super) fn start_words(skew: StartSkew) -> String {
 }
 
 /// Describes the effect of PAUSE; empty for a device of this host's kernel, which has none.
-pub(super) fn flow_control_words(found: &FlowControl) -> Option<String> {
+pub(super) fn flow_control_text(found: &FlowControl) -> Option<String> {
     (found.state != PauseState::NoCard).then(|| found.words.clone())
 }
 
 /// The same, as a fact of a page.
 pub(super) fn flow_control_fact(found: &FlowControl) -> Option<(String, String)> {
-    flow_control_words(found).map(|words| ("flow control".to_owned(), words))
+    flow_control_text(found).map(|words| ("flow control".to_owned(), words))
 }
 
 /// The files that are requested in addition to the printed text, and the page as it grows.

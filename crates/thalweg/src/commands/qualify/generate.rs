@@ -14,14 +14,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use thalweg_qualify::device_counters::CountersCommand;
 use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, generate_on_hosts, parse_times};
-use thalweg_qualify::host::losses_in_words;
+use thalweg_qualify::host::losses_text;
 use thalweg_qualify::receipt::{Receipt, UdpReceiverSettings, open, receive_capture, receive_from};
 use thalweg_qualify::replay::{self, Replayed};
 use thalweg_qualify::rig::StartSkew;
 use thalweg_qualify::rig::control::{Opening, Place, serve, source_addresses};
 use thalweg_qualify::trial::{Emitter, PayloadSizes, new_run};
 
-use super::device::start_words;
+use super::device::start_text;
 use crate::arguments::{QualifyEmit, QualifyReceive, TriggerProgram};
 use crate::commands::Ended;
 use crate::report::{CommandOutcome, Failure, print, si};
@@ -57,7 +57,7 @@ pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
     if let Some(file) = &options.emitted_times {
         std::fs::write(file, times_text(&emitted.times_s)).with_context(|| file.display().to_string())?;
     }
-    print(&emitted, json, emitted_words)?;
+    print(&emitted, json, emitted_text)?;
     Ok(if emitted.is_as_asked() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
@@ -105,11 +105,11 @@ fn send_capture(file: &Path, to: SocketAddr, options: &QualifyEmit, json: bool) 
     let settings = replay::Settings { port: options.capture_port, speed: options.speed };
     let signals = Signals::install()?;
     let replayed = replay::replay(place, Box::new(input), &socket, settings, signals.stop())?;
-    print(&replayed, json, replayed_words)?;
+    print(&replayed, json, replayed_text)?;
     Ok(if replayed.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
-fn replayed_words(replayed: &Replayed) -> String {
+fn replayed_text(replayed: &Replayed) -> String {
     let Replayed { sent, bytes, failed, others, unread, asked_s, took_s, remark, .. } = replayed;
     let mut text = format!(
         "{sent} datagrams, {bytes} bytes, in {took_s:.3} s; with the gaps of the capture they take {asked_s:.3} s\n\
@@ -161,7 +161,7 @@ fn program(options: &QualifyEmit) -> Result<Settings, Failure> {
     })
 }
 
-fn emitted_words(emitted: &Emitted) -> String {
+fn emitted_text(emitted: &Emitted) -> String {
     let Emitted { sources, events, sent, lateness, skew, remark, .. } = emitted;
     let rate = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{}Hz", si(rate)));
     let mut text = format!(
@@ -177,7 +177,7 @@ fn emitted_words(emitted: &Emitted) -> String {
         skew.most_us
     );
     if emitted.start_skew != StartSkew::OneHost {
-        let _ = write!(text, "\nstart        {}", start_words(emitted.start_skew));
+        let _ = write!(text, "\nstart        {}", start_text(emitted.start_skew));
     }
     if !remark.is_empty() {
         let _ = write!(text, "\nNOT as asked: {remark}");
@@ -201,11 +201,11 @@ pub(super) fn receive(options: &QualifyReceive, json: bool) -> Ended {
             receive_from(receiver, Duration::from_secs_f64(options.seconds), device.as_ref(), signals.stop())?
         }
     };
-    print(&receipt, json, receipt_words)?;
+    print(&receipt, json, receipt_text)?;
     Ok(if receipt.ended && receipt.missing == 0 { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
-fn receipt_words(receipt: &Receipt) -> String {
+fn receipt_text(receipt: &Receipt) -> String {
     if receipt.sources.is_empty() {
         return format!(
             "nothing came of any source; {} other datagrams. Is `thalweg qualify emit` sending here?",
@@ -248,7 +248,7 @@ fn receipt_words(receipt: &Receipt) -> String {
     if !receipt.slot.is_empty() {
         let _ = write!(text, "\n{}", receipt.slot);
     }
-    if let Some(host) = losses_in_words(&receipt.host_counters) {
+    if let Some(host) = losses_text(&receipt.host_counters) {
         let _ = write!(text, "\n{host}");
     }
     if !receipt.ended {

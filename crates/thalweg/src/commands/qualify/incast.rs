@@ -6,7 +6,7 @@ use thalweg_qualify::incast::{self, Incast, PortsPoint};
 use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
-use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
+use super::device::{Device, Outputs, flow_control_fact, flow_control_text};
 use super::{because, sign};
 use crate::arguments::QualifyIncast;
 use crate::commands::Ended;
@@ -19,7 +19,7 @@ pub(super) fn incast(options: &QualifyIncast, json: bool) -> Ended {
     let events = (options.events, options.separation_us * 1e-6);
     let found = incast::sweep(&mut rig, events, options.repeats, &mut |point| {
         if !json {
-            terminal::notice(&point_words(point));
+            terminal::notice(&point_text(point));
         }
     })?;
     Outputs::new(&options.outputs).finish(|| svg(&found), || report(&found))?;
@@ -27,7 +27,7 @@ pub(super) fn incast(options: &QualifyIncast, json: bool) -> Ended {
     Ok(if found.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
-fn point_words(point: &PortsPoint) -> String {
+fn point_text(point: &PortsPoint) -> String {
     let PortsPoint { sources, outcome, why, sent, lost, separation_s, skew_median_s } = point;
     let apart =
         separation_s.map_or(String::new(), |separation_s| format!(", {:.1} µs apart", separation_s * 1e6));
@@ -54,7 +54,7 @@ fn words(found: &Incast) -> String {
         found.repeats,
         result(found)
     );
-    if let Some(words) = flow_control_words(&found.flow_control) {
+    if let Some(words) = flow_control_text(&found.flow_control) {
         let _ = write!(text, "\nflow control: {words}");
     }
     if !found.remark.is_empty() {
@@ -69,8 +69,8 @@ fn svg(found: &Incast) -> String {
     lines_svg(&Chart {
         title: format!("{} events of {} bytes from more and more ports", found.events, found.datagram_bytes),
         subtitle: result(found),
-        x_words: "ports that send together".to_owned(),
-        y_words: "datagrams lost / %".to_owned(),
+        x_title: "ports that send together".to_owned(),
+        y_title: "datagrams lost / %".to_owned(),
         logarithmic_x: false,
         logarithmic_y: false,
         series: vec![Series { name: "lost".to_owned(), points: counted.map(part).collect() }],

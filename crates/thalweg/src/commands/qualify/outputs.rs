@@ -9,7 +9,7 @@ use thalweg_qualify::watershed::{Settings, Watershed};
 use thalweg_run::plot::{Chart, Series, lines_svg, watershed_svg};
 
 use super::device::Outputs;
-use super::watershed::{map_words, point_words, report as map_report, results, tables};
+use super::watershed::{map_text, point_text, report as map_report, results, tables};
 use crate::commands::Ended;
 use crate::report::{CommandOutcome, print};
 use crate::terminal;
@@ -17,7 +17,7 @@ use crate::terminal;
 pub(super) fn outputs(rig: &mut Rig<'_>, settings: &Settings, files: &mut Outputs<'_>, json: bool) -> Ended {
     let found = outputs::map(rig, settings, &mut |map| {
         if let Some(point) = map.points.last().filter(|_| !json) {
-            terminal::notice(&point_words(point));
+            terminal::notice(&point_text(point));
         }
         files.live(|| map_report(map, false));
     })?;
@@ -40,7 +40,7 @@ fn result(found: &OutputsMap) -> String {
     let [low, high] = comparison.ratio_interval;
     let mut text = format!(
         "{}: an output holds {} beside another one and {} alone, {:.3} [{low:.3} to {high:.3}] of it",
-        comparison.verdict.words(),
+        comparison.verdict.text(),
         depth(&found.together),
         depth(&found.alone),
         comparison.ratio
@@ -55,7 +55,7 @@ fn result(found: &OutputsMap) -> String {
 fn short_result(found: &OutputsMap) -> String {
     found.comparison.map_or("not known".to_owned(), |comparison| {
         let [low, high] = comparison.ratio_interval;
-        let verdict = comparison.verdict.words();
+        let verdict = comparison.verdict.text();
         format!("{verdict}: depth together ÷ alone {:.3} [{low:.3} to {high:.3}]", comparison.ratio)
     })
 }
@@ -63,8 +63,8 @@ fn short_result(found: &OutputsMap) -> String {
 fn words(found: &OutputsMap) -> String {
     format!(
         "one output congested\n{}\n\nboth outputs congested; depth and rate are those of each\n{}\n\noutputs      {}",
-        map_words(&found.alone),
-        map_words(&found.together),
+        map_text(&found.alone),
+        map_text(&found.together),
         result(found)
     )
 }
@@ -78,8 +78,8 @@ fn svg(found: &OutputsMap) -> String {
     lines_svg(&Chart {
         title: "The most events without a loss, with one output congested and with both".to_owned(),
         subtitle: short_result(found),
-        x_words: "separation of events / µs".to_owned(),
-        y_words: "events in a burst".to_owned(),
+        x_title: "separation of events / µs".to_owned(),
+        y_title: "events in a burst".to_owned(),
         logarithmic_x: false,
         logarithmic_y: true,
         series: vec![edge("one output", &found.alone), edge("both outputs", &found.together)],

@@ -7,7 +7,7 @@ use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
 use super::because;
-use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
+use super::device::{Device, Outputs, flow_control_fact, flow_control_text};
 use crate::arguments::QualifyRecovery;
 use crate::commands::Ended;
 use crate::report::{CommandOutcome, print};
@@ -18,7 +18,7 @@ pub(super) fn recovery(options: &QualifyRecovery, json: bool) -> Ended {
     let mut rig = device.rig(device.datagram_bytes())?;
     let found = recovery::measure(&mut rig, &mut |attempt| {
         if !json {
-            terminal::notice(&attempt_words(attempt));
+            terminal::notice(&attempt_text(attempt));
         }
     })?;
     Outputs::new(&options.outputs).finish(|| svg(&found), || report(&found))?;
@@ -26,7 +26,7 @@ pub(super) fn recovery(options: &QualifyRecovery, json: bool) -> Ended {
     Ok(if found.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
-fn attempt_words(attempt: &Attempt) -> String {
+fn attempt_text(attempt: &Attempt) -> String {
     let sign = match attempt.lost {
         Some(0) => "●",
         Some(_) => "×",
@@ -41,7 +41,7 @@ fn attempt_words(attempt: &Attempt) -> String {
     )
 }
 
-fn pause_words(probe: &Probe) -> String {
+fn pause_text(probe: &Probe) -> String {
     probe.lossless_pause_s.map_or("–".to_owned(), |pause_s| format!("{:.2}", pause_s * 1e3))
 }
 
@@ -72,12 +72,12 @@ fn words(found: &Recovery) -> String {
             "{:>8}  {:>7.3} MB  {:>11} ms  {:>11.2} ms  {:>9.2} ms",
             probe.events,
             probe.bytes * 1e-6,
-            pause_words(probe),
+            pause_text(probe),
             probe.lossy_pause_s * 1e3,
             probe.draining_s * 1e3
         );
     }
-    if let Some(words) = flow_control_words(&found.flow_control) {
+    if let Some(words) = flow_control_text(&found.flow_control) {
         let _ = writeln!(text, "flow control {words}");
     }
     text + "recovery     " + &result(found)
@@ -90,8 +90,8 @@ fn svg(found: &Recovery) -> String {
     lines_svg(&Chart {
         title: "Recovery from overflow".to_owned(),
         subtitle: result(found),
-        x_words: "what the next burst fills / MB".to_owned(),
-        y_words: "pause after which nothing of it is lost / ms".to_owned(),
+        x_title: "what the next burst fills / MB".to_owned(),
+        y_title: "pause after which nothing of it is lost / ms".to_owned(),
         logarithmic_x: false,
         logarithmic_y: false,
         series: vec![
@@ -106,7 +106,7 @@ fn report(found: &Recovery) -> Report {
         vec![
             probe.events.to_string(),
             format!("{:.3}", probe.bytes * 1e-6),
-            pause_words(probe),
+            pause_text(probe),
             format!("{:.2}", probe.lossy_pause_s * 1e3),
             format!("{:.2}", probe.draining_s * 1e3),
         ]

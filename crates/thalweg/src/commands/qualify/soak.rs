@@ -20,7 +20,7 @@ pub(super) fn soak(options: &QualifySoak, json: bool) -> Ended {
     let seconds = (options.seconds, options.trial_seconds);
     let found = soak::soak(&mut rig, options.load, seconds, &mut |soak| {
         if let Some(point) = soak.points.last().filter(|_| !json) {
-            terminal::notice(&point_words(point));
+            terminal::notice(&point_text(point));
         }
         outputs.live(|| report(soak, false));
     })?;
@@ -29,7 +29,7 @@ pub(super) fn soak(options: &QualifySoak, json: bool) -> Ended {
     Ok(if found.passes() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
-fn point_words(point: &SoakPoint) -> String {
+fn point_text(point: &SoakPoint) -> String {
     let counted =
         point.counted.map_or("the device was not asked".to_owned(), |counted| format!("{counted} counted"));
     format!("{:>8.0} s: {} of {} lost, {counted}{}", point.at_s, point.lost, point.sent, because(&point.why))
@@ -73,8 +73,8 @@ fn svg(soak: &Soak) -> String {
     lines_svg(&Chart {
         title: format!("{:.0} % of what the output carries, for {:.0} s", 100.0 * soak.load, soak.seconds),
         subtitle: words(soak).lines().next().unwrap_or_default().to_owned(),
-        x_words: "time / min".to_owned(),
-        y_words: "datagrams lost so far".to_owned(),
+        x_title: "time / min".to_owned(),
+        y_title: "datagrams lost so far".to_owned(),
         logarithmic_x: false,
         logarithmic_y: false,
         series: vec![

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use thalweg_qualify::storage::{
     Access, DirectoryReport, FioRate, Judgement, Pass, Position, Rate, StorageError, StorageReport,
-    StorageSettings, Sync, bytes_in_words, measure,
+    StorageSettings, Sync, bytes_text, measure,
 };
 use thalweg_run::config::Configuration;
 use thalweg_run::plot::storage_svg;
@@ -33,7 +33,7 @@ pub(super) fn storage(options: &QualifyStorage, json: bool) -> Ended {
     if let Some(file) = &options.svg {
         std::fs::write(file, storage_svg(&report)).with_context(|| file.display().to_string())?;
     }
-    print(&report, json, report_words)?;
+    print(&report, json, report_text)?;
     let verdicts = || report.directories.iter().map(|directory| &directory.verdict);
     let is_good = settings.needs_bytes_per_s.is_none()
         || verdicts()
@@ -92,7 +92,7 @@ fn existing(directory: &Path) -> PathBuf {
     whole.ancestors().find(|path| path.is_dir()).map_or(whole.clone(), Path::to_owned)
 }
 
-fn report_words(report: &StorageReport) -> String {
+fn report_text(report: &StorageReport) -> String {
     let mut text = String::new();
     let sync = match report.sync {
         Sync::None => "none".to_owned(),
@@ -109,7 +109,7 @@ fn report_words(report: &StorageReport) -> String {
         report.seed
     );
     for directory in &report.directories {
-        text += &directory_words(directory);
+        text += &directory_text(directory);
     }
     if report.directories.len() > 1 {
         text += &comparison(&report.directories);
@@ -129,7 +129,7 @@ fn report_words(report: &StorageReport) -> String {
     text
 }
 
-fn directory_words(directory: &DirectoryReport) -> String {
+fn directory_text(directory: &DirectoryReport) -> String {
     let site = &directory.site;
     let unknown = || "unknown".to_owned();
     let rotating = match site.is_rotating {
@@ -143,19 +143,19 @@ fn directory_words(directory: &DirectoryReport) -> String {
         site.directory.display(),
         site.file_system.clone().unwrap_or_else(unknown),
         site.device.clone().unwrap_or_else(unknown),
-        site.disk_words(),
+        site.disk_text(),
         site.mount_options.clone().unwrap_or_else(unknown),
         bytes(directory.free_bytes),
         bytes(directory.total_bytes),
         bytes(directory.floor_bytes),
     );
     let _ = writeln!(text, "  {:<24}{:>12}{:>16}{:>15}", "", "mean", "lowest second", "longest call");
-    directory.passes.iter().for_each(|pass| text += &pass_words(pass));
-    directory.fio.iter().for_each(|rate| text += &fio_words(rate));
+    directory.passes.iter().for_each(|pass| text += &pass_text(pass));
+    directory.fio.iter().for_each(|rate| text += &fio_text(rate));
     if !directory.positions.is_empty() {
         let _ =
-            writeln!(text, "  {:<24}{:>12}{:>12}   position on {}", "", "write", "read", site.disk_words());
-        directory.positions.iter().for_each(|position| text += &position_words(position));
+            writeln!(text, "  {:<24}{:>12}{:>12}   position on {}", "", "write", "read", site.disk_text());
+        directory.positions.iter().for_each(|position| text += &position_text(position));
     }
     for remark in &directory.remarks {
         let _ = writeln!(text, "  note: {remark}");
@@ -163,7 +163,7 @@ fn directory_words(directory: &DirectoryReport) -> String {
     text
 }
 
-fn pass_words(pass: &Pass) -> String {
+fn pass_text(pass: &Pass) -> String {
     let mut text = String::new();
     let (work, access) = (pass.work.word(), pass.access.word());
     for (rate, of) in [(&pass.write, "written"), (&pass.read, "read")] {
@@ -172,7 +172,7 @@ fn pass_words(pass: &Pass) -> String {
             (Some(_), Some(_)) => format!("{work}, {of}, {access}"),
             _ => format!("{work}, {access}"),
         };
-        text += &rate_words(&name, rate);
+        text += &rate_text(&name, rate);
     }
     if pass.write.is_none() && pass.read.is_none() {
         let _ = writeln!(text, "  {:<24}{:>12}", format!("{work}, {access}"), "–");
@@ -183,7 +183,7 @@ fn pass_words(pass: &Pass) -> String {
     text
 }
 
-fn rate_words(name: &str, rate: &Rate) -> String {
+fn rate_text(name: &str, rate: &Rate) -> String {
     let lowest = rate.lowest_second_bytes_per_s.map_or("–".to_owned(), per_second);
     let mut text = format!(
         "  {name:<24}{:>12}{lowest:>16}{:>12.1} ms\n",
@@ -196,13 +196,13 @@ fn rate_words(name: &str, rate: &Rate) -> String {
             "      falls from {} to {} behind {}: as behind a full cache, or beside others",
             per_second(fall.from_bytes_per_s),
             per_second(fall.to_bytes_per_s),
-            bytes_in_words(fall.after_bytes)
+            bytes_text(fall.after_bytes)
         );
     }
     text
 }
 
-fn fio_words(rate: &FioRate) -> String {
+fn fio_text(rate: &FioRate) -> String {
     let name = format!("fio, {}, {}", rate.work, rate.access.word());
     match rate.bytes_per_s {
         Some(bytes_per_s) => format!("  {name:<24}{:>12}\n", per_second(bytes_per_s)),
@@ -210,7 +210,7 @@ fn fio_words(rate: &FioRate) -> String {
     }
 }
 
-fn position_words(position: &Position) -> String {
+fn position_text(position: &Position) -> String {
     let at = match &position.placement {
         Some(found) => {
             format!("{} to {}, extents: {}", bytes(found.from_bytes), bytes(found.to_bytes), found.extents)
@@ -251,11 +251,11 @@ fn comparison(directories: &[DirectoryReport]) -> String {
 }
 
 fn bytes(count: u64) -> String {
-    bytes_in_words(count as f64)
+    bytes_text(count as f64)
 }
 
 fn per_second(bytes_per_s: f64) -> String {
-    format!("{}/s", bytes_in_words(bytes_per_s))
+    format!("{}/s", bytes_text(bytes_per_s))
 }
 
 /// Formats a figure as it was published.

@@ -40,7 +40,7 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
         receiver: RECEIVER.to_string(),
         second_receiver: testbed.receivers().get(1).map(Ipv4Addr::to_string),
     };
-    let Some((program, words)) = options.command.split_first() else {
+    let Some((program, arguments)) = options.command.split_first() else {
         print(&place, json, words_of)?;
         while !signals.stop_requested() {
             std::thread::sleep(LOOK);
@@ -49,7 +49,7 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
     };
     let [sources, device, receiver] = &place.namespaces;
     let ended = Command::new(program)
-        .args(words)
+        .args(arguments)
         .env("THALWEG_SOURCES", sources)
         .env("THALWEG_DEVICE", device)
         .env("THALWEG_RECEIVER", receiver)

@@ -7,7 +7,7 @@ use thalweg_qualify::report::{Report, Table, ValueVerdict};
 use thalweg_qualify::throughput::{self, LoadPoint, RatePoint, Throughput};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
-use super::device::{Device, Outputs, flow_control_fact, flow_control_words};
+use super::device::{Device, Outputs, flow_control_fact, flow_control_text};
 use super::{because, sign};
 use crate::arguments::QualifyThroughput;
 use crate::commands::Ended;
@@ -41,12 +41,12 @@ pub(super) fn throughput(options: &QualifyThroughput, json: bool) -> Ended {
             rig.use_sources(sources);
             let seconds = (options.trial_seconds, options.hold_seconds);
             let found =
-                throughput::search(&mut rig, seconds, &mut |point| notice(json, || rate_words(point)))?;
+                throughput::search(&mut rig, seconds, &mut |point| notice(json, || rate_text(point)))?;
             all.tests.push(found);
             if let Some(steps) = options.linearity {
                 let fractions: Vec<f64> =
                     (1..=steps).map(|step| 1.2 * f64::from(step) / f64::from(steps)).collect();
-                let seen = &mut |point: &LoadPoint| notice(json, || load_words(point));
+                let seen = &mut |point: &LoadPoint| notice(json, || load_text(point));
                 all.linearity.extend(throughput::linearity(
                     &mut rig,
                     &fractions,
@@ -69,12 +69,12 @@ fn notice(json: bool, words: impl FnOnce() -> String) {
     }
 }
 
-fn rate_words(point: &RatePoint) -> String {
+fn rate_text(point: &RatePoint) -> String {
     let RatePoint { rate_hz, outcome, why, sent, lost, seconds } = point;
     format!("{} {rate_hz:>10.1} Hz for {seconds:.1} s: {lost} of {sent} lost{}", sign(outcome), because(why))
 }
 
-fn load_words(point: &LoadPoint) -> String {
+fn load_text(point: &LoadPoint) -> String {
     let carried = point.carried_bits_per_s.map_or("–".to_owned(), |rate| format!("{:.2}", rate * 1e-6));
     format!(
         "{} {:>9.2} Mb/s in, {carried} Mb/s out: {} of {} lost{}",
@@ -87,11 +87,11 @@ fn load_words(point: &LoadPoint) -> String {
 }
 
 fn words(all: &StaticTest) -> String {
-    all.tests.iter().map(test_words).collect::<Vec<_>>().join("\n\n")
+    all.tests.iter().map(test_text).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Describes whether it is line rate.
-fn verdict_words(found: &Throughput) -> String {
+fn verdict_text(found: &Throughput) -> String {
     match found.of_line_rate {
         Some(of) if of >= LINE_RATE => {
             format!("line rate: {:.2} % of what the output is said to carry", 100.0 * of)
@@ -101,7 +101,7 @@ fn verdict_words(found: &Throughput) -> String {
     }
 }
 
-fn test_words(found: &Throughput) -> String {
+fn test_text(found: &Throughput) -> String {
     let hz = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{rate:.1} Hz"));
     let mut text = format!(
         "{} sources of {} bytes, one behind the other\nlossless up to {}, lossy from {}; it is said to carry {:.1} Hz\n",
@@ -114,7 +114,7 @@ fn test_words(found: &Throughput) -> String {
     if let Some(bits) = found.lower_bound_bits_per_s {
         let _ = writeln!(text, "output       {:.2} Mb/s in the accounting of the device", bits * 1e-6);
     }
-    let _ = writeln!(text, "verdict      {}", verdict_words(found));
+    let _ = writeln!(text, "verdict      {}", verdict_text(found));
     if let Some(hidden) = found.hidden_overload {
         let _ = writeln!(
             text,
@@ -129,7 +129,7 @@ fn test_words(found: &Throughput) -> String {
             held.seconds, held.sent
         );
     }
-    if let Some(words) = flow_control_words(&found.flow_control) {
+    if let Some(words) = flow_control_text(&found.flow_control) {
         let _ = writeln!(text, "flow control {words}");
     }
     match found.remark.is_empty() {
@@ -155,9 +155,9 @@ fn svg(all: &StaticTest) -> String {
     let verdicts: Vec<String> = all
         .tests
         .iter()
-        .map(|found| format!("{}: {}", of(found.sources, found.datagram_bytes), verdict_words(found)))
+        .map(|found| format!("{}: {}", of(found.sources, found.datagram_bytes), verdict_text(found)))
         .collect();
-    let (x_words, y_words, series) = match all.linearity.is_empty() {
+    let (x_title, y_title, series) = match all.linearity.is_empty() {
         false => ("sent / Mb/s", "received / Mb/s", names().map(line).collect()),
         true => {
             let points = all.tests.iter().filter_map(lossless).collect();
@@ -171,8 +171,8 @@ fn svg(all: &StaticTest) -> String {
     lines_svg(&Chart {
         title: "Static test: sources one behind the other".to_owned(),
         subtitle: verdicts.first().cloned().unwrap_or_default(),
-        x_words: x_words.to_owned(),
-        y_words: y_words.to_owned(),
+        x_title: x_title.to_owned(),
+        y_title: y_title.to_owned(),
         logarithmic_x: false,
         logarithmic_y: false,
         series,

@@ -10,7 +10,7 @@ use thalweg_qualify::switch::model;
 use thalweg_qualify::watershed::{self, Point, Settings, Watershed};
 use thalweg_run::plot::watershed_svg;
 
-use super::device::{Device, Outputs, flow_control_words, start_words};
+use super::device::{Device, Outputs, flow_control_text, start_text};
 use super::{because, outputs, sign};
 use crate::arguments::QualifyWatershed;
 use crate::commands::Ended;
@@ -41,12 +41,12 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
     }
     let map = watershed::map(&mut rig, &settings, &mut |map| {
         if let Some(point) = map.points.last().filter(|_| !json) {
-            terminal::notice(&point_words(point));
+            terminal::notice(&point_text(point));
         }
         outputs.live(|| report(map, false));
     })?;
     outputs.finish(|| watershed_svg(&map), || report(&map, true))?;
-    print(&map, json, map_words)?;
+    print(&map, json, map_text)?;
     let passes = map.acceptance.is_none_or(|acceptance| acceptance.passes);
     Ok(if map.fit.is_some() && passes { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
@@ -60,7 +60,7 @@ fn ports(asked: &[u32], (sources, per_input): (u32, u32), is_blind: bool) -> Vec
     }
 }
 
-pub(super) fn point_words(point: &Point) -> String {
+pub(super) fn point_text(point: &Point) -> String {
     let Point { sources, separation_s, events, outcome, why, sent, lost, .. } = point;
     format!(
         "{} {sources:>3} sources {events:>6} events {:>9.1} µs apart: {lost} of {sent} lost{}",
@@ -70,7 +70,7 @@ pub(super) fn point_words(point: &Point) -> String {
     )
 }
 
-pub(super) fn map_words(map: &Watershed) -> String {
+pub(super) fn map_text(map: &Watershed) -> String {
     let mut text = format!(
         "{} sources of {} bytes; a frame takes {} bytes in the device\n{:>7}  {:>14}  {:>9}  {:>9}  {:>9}  {:>7}  {:>7}\n",
         map.sources,
@@ -131,8 +131,8 @@ pub(super) fn results(map: &Watershed) -> Vec<(&'static str, String)> {
                 format!("log likelihood ratio {difference:+.0} for one shared buffer")
             });
         let made =
-            map.true_queues.map_or(String::new(), |queues| format!("; made as {}", queues_words(queues)));
-        found.push(("queues", format!("{}: {difference}{made}", verdict_words(comparison.verdict))));
+            map.true_queues.map_or(String::new(), |queues| format!("; made as {}", queues_text(queues)));
+        found.push(("queues", format!("{}: {difference}{made}", verdict_text(comparison.verdict))));
     }
     if let Some(acceptance) = map.acceptance {
         let word = if acceptance.passes { "passes" } else { "does NOT pass" };
@@ -145,9 +145,9 @@ pub(super) fn results(map: &Watershed) -> Vec<(&'static str, String)> {
         ));
     }
     if map.testbed.is_none() {
-        found.push(("start", start_words(map.start_skew)));
+        found.push(("start", start_text(map.start_skew)));
     }
-    found.extend(flow_control_words(&map.flow_control).map(|words| ("flow control", words)));
+    found.extend(flow_control_text(&map.flow_control).map(|words| ("flow control", words)));
     found
 }
 
@@ -193,17 +193,17 @@ fn fit_results(map: &Watershed, fit: &Fit) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn queues_words(queues: Buffering) -> &'static str {
+fn queues_text(queues: Buffering) -> &'static str {
     match queues {
         Buffering::Shared => "one shared buffer",
         Buffering::PerSource => "a queue per input",
     }
 }
 
-fn verdict_words(verdict: model::BufferVerdict) -> &'static str {
+fn verdict_text(verdict: model::BufferVerdict) -> &'static str {
     match verdict {
-        model::BufferVerdict::Shared => queues_words(Buffering::Shared),
-        model::BufferVerdict::PerSource => queues_words(Buffering::PerSource),
+        model::BufferVerdict::Shared => queues_text(Buffering::Shared),
+        model::BufferVerdict::PerSource => queues_text(Buffering::PerSource),
         model::BufferVerdict::Undecided => "undecided",
     }
 }
