@@ -227,7 +227,7 @@ fn failed(message: impl ToString) -> SourceError {
 struct Sender {
     hosted: HostedBoards,
     triggers: Producer<Trigger>,
-    told: u64,
+    sent: u64,
 }
 
 impl Sender {
@@ -239,15 +239,15 @@ impl Sender {
         }
         let hosted = HostedBoards::new(settings).map_err(failed)?;
         hosted.start();
-        Ok(Sender { hosted, triggers, told: 0 })
+        Ok(Sender { hosted, triggers, sent: 0 })
     }
 
     /// Makes the boards answer `count` triggers.
     fn ask(&mut self, count: u64) -> Result<(), SourceError> {
         for _ in 0..count {
-            let trigger = Trigger { number: self.told, time_ns: self.told };
+            let trigger = Trigger { number: self.sent, time_ns: self.sent };
             self.triggers.push(trigger).map_err(|_| failed("the boards have ended"))?;
-            self.told += 1;
+            self.sent += 1;
         }
         Ok(())
     }
@@ -255,7 +255,7 @@ impl Sender {
     /// Waits until everything asked for has been sent.
     fn wait(&self) -> Result<(), SourceError> {
         let start = Instant::now();
-        while self.hosted.totals().accepted() < self.told {
+        while self.hosted.totals().accepted() < self.sent {
             if start.elapsed() > LONGEST_TURN {
                 return Err(failed(self.hosted.failures().join("; ")));
             }

@@ -18,7 +18,7 @@ use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 use thalweg_run::bench::node::{self, Role};
 
-/// The word that tells a node that it is one of this bench.
+/// The word that makes a node one of this bench.
 pub(super) const KIND: &str = "evb";
 /// Bytes per fragment.
 const SIZES: [usize; 6] = [64, 256, 1 << 10, 4 << 10, 32 << 10, 256 << 10];
@@ -118,16 +118,16 @@ impl Process {
             return Err(io::Error::other("a node has no standard input or output"));
         };
         let mut process = Process { child, input, output: BufReader::new(output) };
-        process.tell(&role.line())?;
+        process.send(&role.line())?;
         Ok(process)
     }
 
-    fn tell(&mut self, line: &str) -> io::Result<()> {
+    fn send(&mut self, line: &str) -> io::Result<()> {
         writeln!(self.input, "{line}")?;
         self.input.flush()
     }
 
-    fn hear(&mut self) -> io::Result<Duration> {
+    fn receive(&mut self) -> io::Result<Duration> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         match line.trim().split_once(' ').and_then(|(_, number)| number.parse().ok()) {
@@ -166,24 +166,24 @@ impl Nodes {
         let builders = builders.collect::<io::Result<_>>()?;
         let readouts = start(true).map(|(reads, number)| Process::start(&role(reads, number)));
         let mut nodes = Nodes { readouts: readouts.collect::<io::Result<_>>()?, builders };
-        nodes.hear_all()?;
+        nodes.receive_all()?;
         Ok(nodes)
     }
 
-    fn hear_all(&mut self) -> io::Result<Duration> {
+    fn receive_all(&mut self) -> io::Result<Duration> {
         let all = self.readouts.iter_mut().chain(&mut self.builders);
-        all.map(Process::hear).try_fold(Duration::ZERO, |slowest, taken| Ok(slowest.max(taken?)))
+        all.map(Process::receive).try_fold(Duration::ZERO, |slowest, taken| Ok(slowest.max(taken?)))
     }
 
     fn turn_of_units(&mut self, events: u64) -> io::Result<Duration> {
         let order = format!("units {events}");
-        self.builders.iter_mut().try_for_each(|node| node.tell(&order))?;
-        self.readouts.iter_mut().try_for_each(|node| node.tell(&order))?;
-        let mut slowest = self.readouts.iter_mut().map(Process::hear);
+        self.builders.iter_mut().try_for_each(|node| node.send(&order))?;
+        self.readouts.iter_mut().try_for_each(|node| node.send(&order))?;
+        let mut slowest = self.readouts.iter_mut().map(Process::receive);
         let slowest =
             slowest.try_fold(Duration::ZERO, |slowest, taken| Ok::<_, io::Error>(slowest.max(taken?)))?;
-        self.builders.iter_mut().try_for_each(|node| node.tell("rest"))?;
-        self.builders.iter_mut().try_for_each(|node| node.hear().map(drop))?;
+        self.builders.iter_mut().try_for_each(|node| node.send("rest"))?;
+        self.builders.iter_mut().try_for_each(|node| node.receive().map(drop))?;
         Ok(slowest)
     }
 
@@ -191,8 +191,8 @@ impl Nodes {
         // With as many senders as receivers, each receiver gets as many messages as a sender sends.
         let order = format!("peers {messages}");
         let mut all = self.builders.iter_mut().chain(&mut self.readouts);
-        all.try_for_each(|node| node.tell(&order))?;
-        self.hear_all()
+        all.try_for_each(|node| node.send(&order))?;
+        self.receive_all()
     }
 }
 

@@ -59,7 +59,7 @@ impl Recorder {
     /// Passes a batch on, waiting for an empty one.
     pub(super) fn take(&mut self, events: &mut Events) {
         if !self.outlet.exchange(events) {
-            // The recording has failed, which its end tells.
+            // The recording has failed, which its end reports.
             events.clear();
         }
     }

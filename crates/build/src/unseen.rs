@@ -29,7 +29,7 @@ impl Unseen {
         }
     }
 
-    /// Triggers are passed between two of which somebody was heard.
+    /// Triggers are passed between two that boards have answered.
     pub fn pass(&mut self, triggers: u64) {
         self.unseen += triggers;
     }

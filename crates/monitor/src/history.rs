@@ -112,7 +112,7 @@ struct Stretch {
     losses: Vec<CountedLoss>,
 }
 
-/// Notes states, and tells what was.
+/// Notes states, and answers what was.
 #[derive(Debug, Default)]
 pub struct History {
     names: Vec<String>,
@@ -223,7 +223,7 @@ impl History {
             sources: self.names.iter().enumerate().map(source).collect(),
             series: self.series.iter().enumerate().map(series).collect(),
             busy: moments.iter().map(|moment| known(moment.busy)).collect(),
-            losses: losses.map(|stretch| stretch.told(now_seconds)).collect(),
+            losses: losses.map(|stretch| stretch.as_loss(now_seconds)).collect(),
         }
     }
 }
@@ -260,7 +260,7 @@ fn mean(moments: &[Moment]) -> Moment {
 }
 
 impl Stretch {
-    fn told(&self, now_seconds: f64) -> LossThen {
+    fn as_loss(&self, now_seconds: f64) -> LossThen {
         LossThen {
             from_ago_seconds: now_seconds - self.from_seconds,
             until_ago_seconds: now_seconds - self.until_seconds,
@@ -336,12 +336,12 @@ mod tests {
         history.note(2.0, &state(7, 1.0, 45));
         history.note(3.0, &state(8, 1.0, 3));
         let past = history.past(3.0, 600.0);
-        let told: Vec<(f64, f64, u64)> = past
+        let losses: Vec<(f64, f64, u64)> = past
             .losses
             .iter()
             .map(|then| (then.from_ago_seconds, then.until_ago_seconds, then.losses[0].count))
             .collect();
-        assert_eq!(told, [(2.0, 1.0, 5), (1.0, 0.0, 3)]);
+        assert_eq!(losses, [(2.0, 1.0, 5), (1.0, 0.0, 3)]);
     }
 
     #[test]

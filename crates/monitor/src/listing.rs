@@ -3,7 +3,7 @@
 //! ```text
 //!  "run-000017", "hits.arrows" ─► entries of the directory ─► the one of that name ─► open, if it is a plain file
 //! ```
-//! A name from a URL is never made into a path: what is opened is a name that the directory itself has told. Links are not followed.
+//! A name from a URL is never made into a path: what is opened is a name that the directory itself has listed. Links are not followed.
 
 use std::ffi::OsStr;
 use std::fs::{DirEntry, File, OpenOptions};

@@ -12,7 +12,7 @@ pub struct RecordedRun {
     pub name: String,
     /// Its number.
     pub number: u64,
-    /// Where it stands, or stood at its end; `unreadable` when nobody can tell.
+    /// Where it stands, or stood at its end; `unreadable` when that is unknown.
     pub state: String,
     /// Its title.
     pub title: String,

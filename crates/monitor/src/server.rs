@@ -43,8 +43,8 @@ const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 const LONGEST_HEAD: usize = 32 << 10;
 /// What the kernel keeps for one who reads slowly, bytes.
 const SEND_BUFFER: usize = 512 << 10;
-/// Connections beyond the limit that are told so at once; the others are closed.
-const TOLD: usize = 32;
+/// Connections beyond the limit that are refused with an answer at once; the others are closed.
+const MOST_REFUSALS: usize = 32;
 /// Threads for what takes time: more than may be asked for at once, so that the state is never behind them.
 const THREADS: usize = 16;
 
@@ -98,7 +98,7 @@ impl Monitor {
             tls,
             stall: Duration::from_secs_f64(settings.stall_s),
             connections: Connections::new(settings.connections),
-            told: Arc::new(Semaphore::new(TOLD)),
+            refusals: Arc::new(Semaphore::new(MOST_REFUSALS)),
         };
         let serving = server.start(listener, async move { shared.hub.tick().await })?;
         Ok(Monitor { address, is_secure, _serving: serving })
@@ -155,7 +155,7 @@ struct Server {
     tls: Option<TlsAcceptor>,
     stall: Duration,
     connections: Arc<Connections>,
-    told: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
 }
 
 /// Serves a router over plain HTTP, with the usual limits, until what is returned is dropped.
@@ -167,7 +167,7 @@ pub(crate) fn serve_plainly(listener: TcpListener, router: Router) -> Result<Ser
         tls: None,
         stall: Duration::from_secs_f64(settings.stall_s),
         connections: Connections::new(settings.connections),
-        told: Arc::new(Semaphore::new(TOLD)),
+        refusals: Arc::new(Semaphore::new(MOST_REFUSALS)),
     };
     server.start(listener, std::future::ready(()))
 }
@@ -231,9 +231,9 @@ async fn accept(server: Server, listener: tokio::net::TcpListener) {
         let is_crowded = server.connections.is_crowded();
         let Some(place) = server.connections.admit(from.ip()) else {
             (server.on_refused)();
-            if let (Ok(place), None) = (server.told.clone().try_acquire_owned(), &server.tls) {
+            if let (Ok(place), None) = (server.refusals.clone().try_acquire_owned(), &server.tls) {
                 tokio::spawn(async move {
-                    let _ = tokio::time::timeout(Duration::from_millis(500), tell_full(stream)).await;
+                    let _ = tokio::time::timeout(Duration::from_millis(500), answer_full(stream)).await;
                     drop(place);
                 });
             }
@@ -292,7 +292,7 @@ impl Speaker {
 }
 
 /// Says that there is no place, to one who has asked.
-async fn tell_full(mut stream: TcpStream) -> std::io::Result<()> {
+async fn answer_full(mut stream: TcpStream) -> std::io::Result<()> {
     const BODY: &str = r#"{"error":"all connections are taken","advice":"close pages that are not looked at, or raise [monitor] connections"}"#;
     // What was asked is read, so that closing does not take the answer back.
     let _read = stream.read(&mut [0; 4096]).await?;

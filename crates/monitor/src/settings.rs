@@ -80,7 +80,7 @@ pub(crate) struct Checked {
 
 impl Settings {
     /// Whether these settings can be meant. To be asked when the configuration is read: whoever opens the page to other hosts without a
-    /// token is to hear it then.
+    /// token is to learn it then.
     ///
     /// # Errors
     /// What was found, and what to write.

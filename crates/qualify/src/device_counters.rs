@@ -15,7 +15,7 @@ use crate::host::{Counter, LossCounters};
 /// A command that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at whether it has ended.
-const LOOK: Duration = Duration::from_millis(2);
+const CHECK_EVERY: Duration = Duration::from_millis(2);
 /// The most bytes that its output may have.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -91,7 +91,7 @@ impl CountersCommand {
                     let _killed = child.kill().and_then(|()| child.wait());
                     return Err(CountersError::Slow { command: command(), seconds: PATIENCE.as_secs() });
                 }
-                None => std::thread::sleep(LOOK),
+                None => std::thread::sleep(CHECK_EVERY),
             }
         };
         let [printed, error] = outputs.map(|output| output.join().unwrap_or_default());

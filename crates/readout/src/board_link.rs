@@ -25,7 +25,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// The time that one attempt waits for the control connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
 
-/// What the source and the keeper of one board tell each other.
+/// What the source and the keeper of one board share.
 #[derive(Default)]
 pub(crate) struct BoardLink {
     /// The board does not answer, or has closed its data connection.
@@ -194,7 +194,7 @@ pub(crate) type OpenStream = Box<dyn FnMut(&BoardInfo) -> Result<Box<dyn Source>
 pub(crate) enum Reopen {
     /// A new stream, to the port that the board names.
     Stream(OpenStream),
-    /// The same socket, which the board has to hear from again.
+    /// The same socket, from which the board has to receive again.
     Datagrams(UdpSocket),
 }
 

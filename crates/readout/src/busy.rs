@@ -13,7 +13,7 @@
 //!
 //! The datagram has 16 bytes, numbers big-endian: `BUSY`, version 1, state (1 busy, 0 not), two bytes 0, a count of the changes
 //! (4 bytes), milliseconds since the output was opened (4 bytes, wrapping). It is sent at each change, three more times behind it,
-//! each `repeat_ms` while busy, and each second otherwise: a trigger that has not heard anything for two seconds should
+//! each `repeat_ms` while busy, and each second otherwise: a trigger that has received nothing for two seconds should
 //! take that as busy.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -31,7 +31,7 @@ use thalweg_transport::http::{HttpClient, HttpError, HttpSettings, look_up, pars
 use crate::device::Switch;
 
 /// Between two looks at BUSY: a shorter pulse may go unseen.
-const LOOK: Duration = Duration::from_micros(500);
+const CHECK_EVERY: Duration = Duration::from_micros(500);
 /// A state without a change is repeated so often behind the change, and then at `HEARTBEAT`.
 const REPEATS: u32 = 3;
 /// Sent also when nothing happens.
@@ -229,7 +229,7 @@ impl Drop for BusyOutput {
     fn drop(&mut self) {
         self.shared.ending.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
-            // A thread that panicked tells nothing more; there is nothing to save here.
+            // A thread that panicked sends nothing more; there is nothing to save here.
             let _panicked = thread.join();
         }
     }
@@ -371,11 +371,11 @@ impl Datagrams {
                     }
                 };
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
         let last = if state { change } else { change.wrapping_add(1) };
         let mut outage = std::mem::replace(&mut self.outage, Outage::new(String::new()));
-        // The error of a datagram is told at the next one: two in a row that go are a sign.
+        // The error of a datagram is reported at the next one: two in a row that go are a sign.
         outage.last_message(|| self.send(true, last).and_then(|()| self.send(true, last)));
     }
 
@@ -399,7 +399,7 @@ pub(crate) fn resolve(
     all.next().ok_or_else(|| failed("it has no address".to_owned()))
 }
 
-/// Where a hook listens. It has no certificate: only what is posted in clear is heard.
+/// Where a hook listens. It has no certificate: only what is posted in clear is received.
 pub(crate) fn hook_address(found: &str) -> Result<SocketAddr, BusyError> {
     let failed = |cause| BusyError::Http { found: found.to_owned(), cause };
     let url = parse_url(found).map_err(failed)?;
@@ -422,7 +422,7 @@ impl Reports {
     /// Reports the newest state, which an earlier run may have left otherwise, until the other end has taken it; what changed twice while a
     /// report was under way is not reported.
     fn run(&mut self, watch: &Watch) {
-        // Of a post that failed, nobody knows whether it was heard: then no state counts as reported.
+        // Of a post that failed, nobody knows whether it was received: then no state counts as reported.
         let (mut reported, mut last, mut change) = (None, None, 0u32);
         while !watch.is_ending() {
             let (state, now) = (watch.busy.is_raised(), Instant::now());
@@ -439,7 +439,7 @@ impl Reports {
                     Err(cause) => self.outage.attempt_failed(&cause, Instant::now()),
                 }
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
         if reported != Some(true) {
             let change = change.wrapping_add(u32::from(last != Some(true)));
@@ -632,7 +632,7 @@ mod tests {
         busy.lower();
         assert!(answer(&server, "500 Oops").ends_with("{\"busy\": false, \"change\": 2}"));
         until("a failure", || output.counts().failures == 4);
-        // Nobody knows whether the server took the lowered state: the raised one is told again.
+        // Nobody knows whether the server took the lowered state: the raised one is sent again.
         busy.raise();
         let next = answer(&server, "200 OK");
         assert!(
@@ -693,7 +693,7 @@ mod tests {
         let trigger = UdpSocket::bind(place).expect("still free");
         trigger.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let mut message = [0; 32];
-        assert_eq!(trigger.recv(&mut message).expect("told"), 16);
+        assert_eq!(trigger.recv(&mut message).expect("reported"), 16);
         assert_eq!(message[5], 1);
     }
 

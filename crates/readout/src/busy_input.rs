@@ -1,11 +1,11 @@
-//! The trigger's end of BUSY, as [`BusyOutput`](crate::BusyOutput) tells it: for emulated boards that another process reads.
+//! The trigger's end of BUSY, as [`BusyOutput`](crate::BusyOutput) sends it: for emulated boards that another process reads.
 //!
 //! ```text
-//!  datagram of 16 bytes ──────► state, heard at ─┐
+//!  datagram of 16 bytes ──────► state, time ─────┐
 //!  POST {"busy": …} ──► 204 ──► state            ├─► Busy: raised while either says so
 //!  no datagram for two seconds ──────────────────┘
 //! ```
-//! A trigger that was not told "not busy" yet waits ([`BusyInput::was_freed`]): that is no loss of triggers.
+//! A trigger that has not received "not busy" yet waits ([`BusyInput::was_freed`]): that is no loss of triggers.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -21,13 +21,13 @@ use crate::busy::{BusyError, BusySettings, hook_address, resolve};
 /// Without a datagram for so long nobody may be there any more: busy.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Longest wait before the end, or the silence, is looked for.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// The longest time that an HTTP client may take.
 const REQUEST_WAIT: Duration = Duration::from_millis(500);
 /// Longest request: four lines of header and a state.
 const MOST_REQUEST_BYTES: usize = 4096;
 
-/// What was heard.
+/// What was received.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusyInputCounts {
     /// Datagrams and posts that say how BUSY stands.
@@ -44,7 +44,7 @@ struct Shared {
     refused: AtomicU64,
 }
 
-/// Listens for BUSY where a configuration tells it to, and raises a line. Dropping it ends it.
+/// Listens for BUSY at the address in the configuration, and raises a line. Dropping it ends it.
 pub struct BusyInput {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -59,11 +59,11 @@ impl BusyInput {
         let mut input = BusyInput { shared: Arc::default(), threads: Vec::new() };
         if let Some(at) = &settings.udp {
             let socket = UdpSocket::bind(resolve("udp", at, at, "HOST:PORT of this trigger")?)?;
-            socket.set_read_timeout(Some(LOOK))?;
+            socket.set_read_timeout(Some(CHECK_EVERY))?;
             let line = Line::new(busy, &input.shared);
             input.spawn("busy datagrams", move || hear_datagrams(&socket, line))?;
         } else {
-            // Who tells by HTTP alone tells changes alone.
+            // A sender that uses HTTP alone sends changes alone.
             input.shared.freed.store(true, Ordering::Release);
         }
         if let Some(url) = &settings.http {
@@ -80,12 +80,12 @@ impl BusyInput {
         Ok(())
     }
 
-    /// Whether anybody has said "not busy" yet, where that is told all the time.
+    /// Whether anybody has said "not busy" yet, where that is sent all the time.
     pub fn was_freed(&self) -> bool {
         self.shared.freed.load(Ordering::Acquire)
     }
 
-    /// What was heard so far.
+    /// What was received so far.
     pub fn counts(&self) -> BusyInputCounts {
         let Shared { messages, refused, .. } = &*self.shared;
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Drop for BusyInput {
     fn drop(&mut self) {
         self.shared.ending.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
-            // A thread that panicked hears nothing more; there is nothing to save here.
+            // A thread that panicked receives nothing more; there is nothing to save here.
             let _panicked = thread.join();
         }
     }
@@ -125,7 +125,7 @@ impl Line {
     }
 
     /// Counts a message, and does what it says.
-    fn hear(&mut self, said: Option<bool>) {
+    fn on_report(&mut self, said: Option<bool>) {
         let Some(state) = said else {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
             return;
@@ -156,7 +156,7 @@ fn hear_datagrams(socket: &UdpSocket, mut line: Line) {
                 if said.is_some() {
                     last = Instant::now();
                 }
-                line.hear(said);
+                line.on_report(said);
             }
             Err(_) if last.elapsed() >= SILENCE => line.set(true),
             Err(_) => {}
@@ -176,9 +176,9 @@ fn hear_posts(listener: &TcpListener, mut line: Line) {
             // One at a time: a client that is slow holds up other clients for `REQUEST_WAIT` and nothing else.
             Ok((client, _)) => {
                 let said = converse(client).unwrap_or_default();
-                line.hear(said);
+                line.on_report(said);
             }
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(CHECK_EVERY),
         }
     }
 }
@@ -249,38 +249,38 @@ mod tests {
     fn what_one_end_tells_by_datagram_the_other_hears_and_silence_is_busy() {
         let at = free_port(UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()));
         let settings = BusySettings { udp: Some(at.to_string()), repeat_ms: 2, ..BusySettings::default() };
-        let (told, heard) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
-        let input = BusyInput::open(&settings, &heard).expect("free a moment ago");
-        assert!(!input.was_freed() && !heard.is_raised());
-        let output = BusyOutput::open(&settings, &told, None).expect("loopback");
+        let (sent, received) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
+        let input = BusyInput::open(&settings, &received).expect("free a moment ago");
+        assert!(!input.was_freed() && !received.is_raised());
+        let output = BusyOutput::open(&settings, &sent, None).expect("loopback");
         until("a first word", || input.was_freed());
-        told.raise();
-        until("busy", || heard.is_raised());
-        told.lower();
-        until("not busy", || !heard.is_raised());
+        sent.raise();
+        until("busy", || received.is_raised());
+        sent.lower();
+        until("not busy", || !received.is_raised());
         let unexpected = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         unexpected.send_to(b"nonsense", at).expect("loopback takes it");
         until("a refusal", || input.counts().refused == 1);
         // Who ends says that nobody listens any more; silence would say the same, later.
         drop(output);
-        until("the last word", || heard.is_raised());
+        until("the last word", || received.is_raised());
         drop(input);
-        assert!(!heard.is_raised(), "who has gone is not busy");
+        assert!(!received.is_raised(), "who has gone is not busy");
     }
 
     #[test]
     fn what_one_end_posts_the_other_hears_and_answers() {
         let at = free_port(TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()));
         let settings = BusySettings { http: Some(format!("http://{at}/busy")), ..BusySettings::default() };
-        let (told, heard) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
-        let input = BusyInput::open(&settings, &heard).expect("free a moment ago");
+        let (sent, received) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
+        let input = BusyInput::open(&settings, &received).expect("free a moment ago");
         assert!(input.was_freed(), "whoever gets posts waits for none");
-        let output = BusyOutput::open(&settings, &told, None).expect("an address");
+        let output = BusyOutput::open(&settings, &sent, None).expect("an address");
         until("a first post", || output.counts().posts == 1);
-        told.raise();
-        until("busy", || heard.is_raised());
-        told.lower();
-        until("not busy", || !heard.is_raised());
+        sent.raise();
+        until("busy", || received.is_raised());
+        sent.lower();
+        until("not busy", || !received.is_raised());
         until("all answered", || output.counts().posts == 3);
         let https = hook_address("https://127.0.0.1:1/busy").expect_err("no certificate").to_string();
         assert!(https.contains("not over TLS"), "{https}");

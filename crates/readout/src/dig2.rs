@@ -104,7 +104,7 @@ impl Board {
         &self.info
     }
 
-    /// What the board is. A name or a number that it does not tell stays empty.
+    /// What the board is. A name or a number that it does not report stays empty.
     pub fn facts(&mut self) -> BoardFacts {
         let mut text = |path| self.get(path).unwrap_or_default();
         let (model, serial) = (text("/par/modelname"), text("/par/serialnum"));
@@ -225,7 +225,7 @@ impl DeviceControl for Board {
 impl Drop for Board {
     fn drop(&mut self) {
         if self.armed {
-            // A run that failed leaves no board streaming; nobody is left to hear of an error.
+            // A run that failed leaves no board streaming; nobody is left to report an error to.
             let _ = self.disarm();
         }
     }

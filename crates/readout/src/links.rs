@@ -343,7 +343,7 @@ impl Opener<'_> {
         Ok(Opened { live: Box::new(opening.udp_source(receiver)), reopen: None })
     }
 
-    /// Connects to all boards at the same time, a few at once; tells of all that do not answer.
+    /// Connects to all boards at the same time, a few at once; reports all that do not answer.
     fn open_tcp(&self) -> Result<OpenedAll, SourceError> {
         let endpoints = self.settings.endpoint.url.endpoints();
         let next = AtomicUsize::new(0);

@@ -156,7 +156,7 @@ impl RunDirectory {
     /// As [`RunDirectory::open`], locked against everybody else, to change what is in it.
     ///
     /// # Errors
-    /// When there is no such directory, or another process has it open, or the file system cannot tell.
+    /// When there is no such directory, or another process has it open, or the file system does not say.
     pub(crate) fn open_exclusively(path: &Path) -> Result<RunDirectory, RecordError> {
         let path = RunDirectory::find(path)?;
         // A link leads to the run that it names, and the lock is on that one.
@@ -172,7 +172,7 @@ impl RunDirectory {
                 Err(refused(format!("{holder} has this run open; wait until it has ended, then try again")))
             }
             Err(cause) => Err(refused(format!(
-                "nobody can tell whether this run is being written, because it cannot be locked ({cause}); copy it to a local \
+                "it is unknown whether this run is being written, because it cannot be locked ({cause}); copy it to a local \
                  disk and recover the copy"
             ))),
         }

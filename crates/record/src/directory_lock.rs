@@ -100,7 +100,7 @@ impl fmt::Display for Holder {
 
 /// The process in a line of `/proc/locks` (proc(5)), when it is about a lock on this inode:
 /// `7: FLOCK  ADVISORY  READ 4211 fd:01:131085 0 EOF`. Of the device only the inode's number is compared: what some file
-/// systems tell there is not what `stat` tells.
+/// systems report there is not what `stat` reports.
 fn locked_by(line: &str, inode: u64) -> Option<u32> {
     let (process, locked) = lock_in(line)?;
     (locked == inode).then_some(process)

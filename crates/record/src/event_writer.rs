@@ -141,7 +141,7 @@ impl EventSink for EventWriter {
                 continue;
             }
             // Of a refused batch the first events may have been taken. What comes behind a refused group is offered, too:
-            // each is counted, and the first refusal is told.
+            // each is counted, and the first refusal is reported.
             result = result.and(self.write_group(events, &group));
         }
         result

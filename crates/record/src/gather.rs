@@ -271,7 +271,7 @@ mod tests {
         views.iter().map(bytes).collect()
     }
 
-    /// One block of 64 kB whose bytes tell their place, cut into slices of `length`.
+    /// One block of 64 kB whose bytes give their position, cut into slices of `length`.
     fn slices(length: usize) -> (Vec<Slice>, Leases) {
         let mut block = Pool::new(1, 1 << 16).expect("small").take().expect("free");
         let bytes: Vec<u8> = (0..1u32 << 16).map(|index| (index ^ ((index >> 8) * 31)) as u8).collect();

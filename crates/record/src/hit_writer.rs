@@ -31,7 +31,7 @@ pub struct HitWriter {
     amounts: Amounts,
     /// Whose hits were left out of the batch at hand.
     left_out: Amounts,
-    /// What of these the channels tell.
+    /// What of these the channels say.
     dropped: Amounts,
     which: RecordedHits,
     /// By channel, the source that sends it.

@@ -5,7 +5,7 @@
 //!  ledger at 8 s ─┴─► losses that have grown ─► rows "7 s to 8 s" ─► a batch of losses.arrows, whole on file
 //! ```
 //! Every row is a difference of two readings of one counter of the ledger, and the first reading is 0: so the rows of a counter add
-//! up to what the ledger has. Of fragments that never came the triggers are told, where they are known; of what a row without triggers has
+//! up to what the ledger has. Of fragments that never came the triggers are listed, where they are known; of what a row without triggers has
 //! beside them, they are not. Rows that a full disk refuses are not kept; the next row then covers a longer time.
 //!
 //! The list is bounded. As it fills, more time passes between two readings: four times as much with each halving of what is left.

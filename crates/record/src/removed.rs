@@ -52,7 +52,7 @@ impl RemovedTables {
         Ok((!self.tables.is_empty()).then_some(self))
     }
 
-    /// Of the run in this directory, what is gone. What cannot be read tells of nothing.
+    /// Of the run in this directory, what is gone. What cannot be read says nothing.
     pub fn of(directory: &RunDirectory) -> Option<RemovedTables> {
         RunRecord::read(&directory.run_record()).ok()?.removed?.gone(directory).ok()?
     }

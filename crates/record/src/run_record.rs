@@ -105,8 +105,8 @@ pub struct RunRecord {
     pub details: BTreeMap<String, serde_json::Value>,
 }
 
-/// Which run a node belongs to. Nodes of one run have the same words and digest, and have heard the same event managers: each of them one
-/// at least that another one has heard, too.
+/// Which run a node belongs to. Nodes of one run have the same words and digest, and know the same event managers: each of them one
+/// at least that another one knows, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdentityRecord {
@@ -118,7 +118,7 @@ pub struct IdentityRecord {
     pub node: String,
     /// When this node was started, nanoseconds since 1970: another one after each start.
     pub started_ns: u64,
-    /// The epochs of the event managers that it has heard, ascending: each about the time of its start, nanoseconds since 1970.
+    /// The epochs of the event managers that it knows, ascending: each about the time of its start, nanoseconds since 1970.
     pub managers: Vec<u64>,
 }
 
@@ -241,7 +241,7 @@ pub struct EntriesRecord {
     pub gap_filled: u64,
     /// Lost, by reason; of gaps, what is still missing.
     pub lost: BTreeMap<String, u64>,
-    /// Told beside what became of them: late but kept, unseen.
+    /// Noted beside what became of them: late but kept, unseen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub noted: BTreeMap<String, u64>,
 }

@@ -223,7 +223,7 @@ impl Table {
     /// Those that a run of hits may have beside raw bytes, hits before what belongs to them.
     pub const OF_HITS: [Table; 4] = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
 
-    /// Those that tell of a run and hold no data.
+    /// Those that describe a run and hold no data.
     pub(crate) const LISTS: [Table; 3] = [Table::Losses, Table::Ranges, Table::Series];
 
     /// The word in files and on the page.

@@ -19,7 +19,7 @@ use crate::config::Configuration;
 use crate::supervise::{CommandError, EndWhen, RunCommand, RunHandle, Summary, Watch};
 
 /// Between two looks at whether a run has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 
 /// What is said of a run before it is started. As JSON: `{"title": "with source", "comment": "…", "seconds": 600}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -155,7 +155,7 @@ impl RunControl {
                 return standing.last.clone();
             }
             drop(standing);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
     }
 

@@ -176,7 +176,7 @@ impl Coincidence {
         }
     }
 
-    /// Most hits of most streams stand alone. Who is farther from both neighbours than any window reaches is told at a
+    /// Most hits of most streams stand alone. A hit farther from both neighbours than any window reaches is found at a
     /// glance, without a branch, since none of it can be foreseen; the others, and the first and the last, whose neighbours are
     /// elsewhere, go through the rule. With each hit one fate is known, and counted: its own, if it takes no part, else that of the one
     /// before it, whose other neighbour it is.

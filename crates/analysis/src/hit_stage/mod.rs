@@ -8,7 +8,7 @@
 //! ```
 //! A kind is a folder with a [`HitStageKind`], and a line: in `KINDS` here, or a call of [`add`] in a program of one's own, before it
 //! reads its configuration. The stage says what becomes of each hit; who drives it counts, so that the ledger, the page, the metrics and the
-//! recording know a new stage by its word without having heard of it.
+//! recording know a new stage by its word without knowing it.
 
 mod kind;
 mod prescale;

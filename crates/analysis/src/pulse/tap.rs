@@ -21,7 +21,7 @@ use crate::cut::{Expression, Polygon, polygon};
 /// Slots of a second, each with its part of the budget: a picture that is drawn ten times a second has something new.
 const SLOTS_PER_SECOND: u64 = 10;
 /// Hits looked at per slot, at most: what a condition that nothing fulfils can cost.
-const LOOKED_AT_PER_SLOT: usize = 16_384;
+const SAMPLED_PER_SLOT: usize = 16_384;
 /// Candidates whose conditions are evaluated together.
 const CANDIDATES: usize = 256;
 
@@ -36,7 +36,7 @@ pub struct PulseTap {
     ns_per_sample: Vec<Option<f64>>,
     slot: Option<u64>,
     left: u32,
-    left_to_look_at: usize,
+    left_to_sample: usize,
     /// Left in the second of budget, by row.
     quota_left: Vec<u32>,
     samples: Samples,
@@ -68,7 +68,7 @@ impl PulseTap {
             ns_per_sample: vec![None; sources],
             slot: None,
             left: 0,
-            left_to_look_at: 0,
+            left_to_sample: 0,
             quota_left: vec![0; channels],
             samples: Samples::default(),
             candidates: Vec::with_capacity(CANDIDATES),
@@ -95,11 +95,11 @@ impl PulseTap {
 
     fn look_at_extras(&mut self, batch: &Hits, map: &ChannelMap) {
         self.begin_slot(batch.header.mark.0 / (1_000_000_000 / SLOTS_PER_SECOND));
-        if self.left == 0 || self.left_to_look_at == 0 {
+        if self.left == 0 || self.left_to_sample == 0 {
             return;
         }
         let mut extra = 0;
-        for (index, hit) in batch.hits.iter().take(self.left_to_look_at).enumerate() {
+        for (index, hit) in batch.hits.iter().take(self.left_to_sample).enumerate() {
             if !hit.flags.has(Flags::EXTRA) {
                 continue;
             }
@@ -118,7 +118,7 @@ impl PulseTap {
                 }
             }
         }
-        self.left_to_look_at -= batch.hits.len().min(self.left_to_look_at);
+        self.left_to_sample -= batch.hits.len().min(self.left_to_sample);
         self.decide(batch, map);
     }
 
@@ -130,7 +130,7 @@ impl PulseTap {
         let new_second = self.slot.is_none_or(|before| before / SLOTS_PER_SECOND != slot / SLOTS_PER_SECOND);
         self.slot = Some(slot);
         self.left = self.settings.per_second.div_ceil(SLOTS_PER_SECOND as u32);
-        self.left_to_look_at = LOOKED_AT_PER_SLOT;
+        self.left_to_sample = SAMPLED_PER_SLOT;
         if new_second {
             // Each channel twice what all have on average: who sends seldom leaves some to the others.
             let quota = self.settings.per_second as usize * 2 / self.quota_left.len().max(1);

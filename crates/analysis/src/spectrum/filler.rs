@@ -118,7 +118,7 @@ impl Filler {
         self.rest();
         for statistics in &batch.statistics {
             if let Some(row) = map.row(statistics.channel) {
-                self.set.0.history.tell(row, statistics);
+                self.set.0.history.add(row, statistics);
             }
         }
     }

@@ -25,7 +25,7 @@ struct Row {
 pub struct ChannelCounts {
     /// Hits since the start of the run.
     pub hits: u64,
-    /// The board's real time, picoseconds; 0 when it does not tell.
+    /// The board's real time, picoseconds; 0 when it does not report it.
     pub real_time_ps: i64,
     /// The board's dead time, picoseconds.
     pub dead_time_ps: i64,
@@ -58,7 +58,7 @@ impl History {
     }
 
     /// The board's latest word.
-    pub(super) fn tell(&self, row: usize, statistics: &Statistics) {
+    pub(super) fn add(&self, row: usize, statistics: &Statistics) {
         let row = &self.rows[row];
         row.real_time_ps.store(statistics.real_time_ps, Ordering::Relaxed);
         row.dead_time_ps.store(statistics.dead_time_ps, Ordering::Relaxed);

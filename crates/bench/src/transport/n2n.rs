@@ -119,12 +119,12 @@ struct Done {
 impl Mesh {
     fn start(nodes: usize, start: impl FnMut(usize) -> io::Result<Node>) -> io::Result<Mesh> {
         let mut mesh = Mesh((0..nodes).map(start).collect::<io::Result<_>>()?);
-        let addresses = mesh.hear("address")?;
+        let addresses = mesh.receive("address")?;
         for (number, node) in mesh.0.iter_mut().enumerate() {
             writeln!(node.input, "mesh {number} {}", addresses.join(" "))?;
             node.input.flush()?;
         }
-        mesh.hear("ready")?;
+        mesh.receive("ready")?;
         Ok(mesh)
     }
 
@@ -134,7 +134,7 @@ impl Mesh {
             node.input.flush()?;
         }
         let mut done = Done { slowest: Duration::ZERO, cpu: Duration::ZERO };
-        for line in self.hear("done")? {
+        for line in self.receive("done")? {
             let mut words = line.split_whitespace().map(|word| word.parse().map(Duration::from_nanos));
             let (Some(Ok(wall)), Some(Ok(cpu))) = (words.next(), words.next()) else {
                 return Err(io::Error::other(format!("a node said `{line}`")));
@@ -146,8 +146,8 @@ impl Mesh {
     }
 
     /// One line of each node, without its first word, which is as expected.
-    fn hear(&mut self, word: &str) -> io::Result<Vec<String>> {
-        let hear = |node: &mut Node| {
+    fn receive(&mut self, word: &str) -> io::Result<Vec<String>> {
+        let receive = |node: &mut Node| {
             let mut line = String::new();
             node.output.read_line(&mut line)?;
             let rest = line.trim().strip_prefix(word).map(|rest| rest.trim().to_owned());
@@ -155,7 +155,7 @@ impl Mesh {
                 io::Error::other(format!("a node said `{}` where `{word}` should come", line.trim()))
             })
         };
-        self.0.iter_mut().map(hear).collect()
+        self.0.iter_mut().map(receive).collect()
     }
 }
 

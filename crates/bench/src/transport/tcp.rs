@@ -85,11 +85,11 @@ struct Rounds {
 }
 
 fn start_sender(mut stream: TcpStream) -> Rounds {
-    let ((ask, asked), (tell, written)) = (channel(), channel());
+    let ((ask, asked), (notify, written)) = (channel(), channel());
     std::thread::spawn(move || {
         let round = vec![7; ROUND_BYTES];
         for () in asked {
-            if stream.write_all(&round).is_err() || tell.send(()).is_err() {
+            if stream.write_all(&round).is_err() || notify.send(()).is_err() {
                 return;
             }
         }

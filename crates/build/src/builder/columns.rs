@@ -5,7 +5,7 @@
 //!  row 0   [ 4096 ▪ ]    [ 4096 ▪ ]    [ 2048 ▪ ]      trigger modulo depth finds the row;
 //!  row 1   [ 2049 ▪ ]    [ 4097 ▪ ]    [ 2049 ▪ ]      the full number in the entry says whose it is
 //! ```
-//! An entry keeps its number after its fragment has left: the same compare tells a fragment that is here from a duplicate
+//! An entry keeps its number after its fragment has left: the same comparison distinguishes a fragment that is here from a duplicate
 //! of one that was, and from an older one whose row is free again. Holes cost nothing, and nothing is ever erased.
 
 use thalweg_data::Slice;

@@ -142,7 +142,7 @@ pub(super) fn check_bits(depth: usize, bits: u32) -> Result<(), BuildError> {
     if !(8..=64).contains(&bits) {
         return Err(BuildError::TriggerBits { bits });
     }
-    // As many numbers before the window as in it and beyond: late ones are told from early ones.
+    // As many numbers before the window as in it and beyond: late ones are distinguished from early ones.
     let most = 1u64 << (bits - 2);
     match depth as u64 > most {
         true => Err(BuildError::DepthBeyondBits { depth, bits, most }),

@@ -108,7 +108,7 @@ impl HitCutter {
         &self.timeline
     }
 
-    /// To tell how far the source has come, and that it has ended.
+    /// For reporting how far the source has come, and that it has ended.
     pub fn timeline_mut(&mut self) -> &mut Timeline {
         &mut self.timeline
     }

@@ -22,5 +22,5 @@ pub use hits::{HIT_BYTES, HitCutter, read_hits};
 pub use settings::{HIT_BLOCK_BYTES, Settings, SliceError};
 pub use timeline::Timeline;
 
-/// Most fragments that one call of a cutter appends: a source that was silent for long has many empty slices to tell of.
+/// Most fragments that one call of a cutter appends: a source that was silent for long has many empty slices to report.
 pub const MOST_AT_ONCE: usize = 1024;

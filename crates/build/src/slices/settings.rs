@@ -18,7 +18,7 @@ pub struct Settings {
     /// for good. 0 where times have nothing to do with the arrival, as in a file.
     pub ahead_ms: u64,
     /// A source from which nothing has come for so long, in milliseconds, has had nothing to say: its slices leave empty. With 0
-    /// they wait for its next word, and are incomplete at `[build] age_ms`.
+    /// they wait for its next message, and are incomplete at `[build] age_ms`.
     pub silence_ms: u64,
     /// Memory for hits that wait for other sources and for the recording, in bytes, over all sources. Fragments lie in their
     /// sources' blocks.

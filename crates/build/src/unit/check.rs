@@ -1,4 +1,4 @@
-//! Arbitrary words between units: for fuzzing.
+//! Arbitrary messages between units: for fuzzing.
 //!
 //! ```text
 //!  input: |sender|action|head:u16|payload:u16|head…|payload…|… ─► readout unit, builder unit, event manager ─► snapshot, bounds
@@ -18,7 +18,7 @@ const RUN: u32 = 7;
 /// Bytes before the head of a message in an input.
 const WORD_BYTES: usize = 6;
 
-/// Lets three units hear whatever is in `input`, each message from the sender that it names.
+/// Gives three units whatever is in `input`, each message from the sender that it names.
 ///
 /// # Panics
 /// When a unit does, its ledger does not balance, or what it says cannot be read.

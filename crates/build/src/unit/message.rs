@@ -1,4 +1,4 @@
-//! The words of the protocol on the wire: heads of [`Message`]s, written and read, nothing else.
+//! The messages of the protocol on the wire: heads of [`Message`]s, written and read, nothing else.
 //!
 //! ```text
 //!  head: "tw" version kind run:u32 items:u32 0:u32 │ fixed fields │ items × their size        all little-endian
@@ -108,7 +108,7 @@ pub enum MessageError {
 pub struct Progress {
     /// Every trigger below is closed at this unit.
     pub closed_until: u64,
-    /// Every trigger below is assigned, as far as this unit has heard.
+    /// Every trigger below is assigned, as far as this unit knows.
     pub assigned_until: u64,
     /// The lowest trigger that it keeps and that is not assigned; `closed_until` when there is none.
     pub lowest_unassigned: u64,
@@ -329,7 +329,7 @@ pub enum Said<'a> {
         on_file: OnFile,
         /// What it can take.
         credits: Credits,
-        /// What it builds, and what it has written and was not heard of.
+        /// What it builds, and what it has written and the manager does not know of.
         ranges: List<'a, Assignment>,
     },
     /// The capacity of a builder unit.

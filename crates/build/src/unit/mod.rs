@@ -30,7 +30,7 @@
 //! | message | from → to | says | when |
 //! |---|---|---|---|
 //! | `Hello` | anyone → anyone | who I am | first on a connection; read by the host |
-//! | `ReadoutReport` | RU → EvM | incarnation, epoch last heard, progress, ranges assigned and not released | once per connection |
+//! | `ReadoutReport` | RU → EvM | incarnation, last epoch, progress, ranges assigned and not released | once per connection |
 //! | `Progress` | RU → EvM | closed up to, lowest not assigned, assigned up to, busy, ended | when it changes, at most each `progress_us`; heartbeat |
 //! | `BuilderReport` | BU → EvM | incarnation, epoch, what is on file, credits, ranges open and written | once per connection |
 //! | `Credits` | BU → EvM | how many events it takes at a time, busy | when it changes; heartbeat |
@@ -54,12 +54,12 @@
 //! one higher. Messages of older epochs are refused. A builder unit that was silent for `dead_ms` is fenced: its ranges go to
 //! others with a higher attempt, and what it still says of them is ignored. It may have written some of them: readers of several files
 //! join the attempts of a trigger, a fragment of each source, and a row of one trigger and attempt is written once. A manager that had to begin
-//! without the reports of some units gives new work a first attempt of 1 until it has heard them. A builder unit reports what is on
+//! without the reports of some units gives new work a first attempt of 1 until it has them. A builder unit reports what is on
 //! its files ([`OnFile`]), and what nobody else remembers is assigned with an attempt above that. (What cannot be known is what a
 //! builder wrote that has died for good, of ranges that every other unit has forgotten as well.)
 //!
 //! **Written twice.** `OnFile` says how far the files reach, not which ranges they have. So when the manager, the builder of a range and every
-//! readout unit that heard of its release have died, and one that did not hear still keeps it, no report tells a range that was written
+//! readout unit that knew of its release have died, and one that did not know still keeps it, no report tells a range that was written
 //! from one that was not. It is taken for open: what that one keeps would be lost otherwise. The later attempt lacks what the dead had. Both
 //! rows are on file; readers join them.
 //!
@@ -67,7 +67,7 @@
 //! as [`UnitLost`](thalweg_data::Closing::UnitLost) when it has been gone for `dead_ms`, or at once when it is back and says that it no
 //! longer has them. It goes on with the triggers that nobody was assigned yet.
 //!
-//! **Links** are reliable and ordered while they last (TCP, shared memory, a channel). The host tells a unit of every
+//! **Links** are reliable and ordered while they last (TCP, shared memory, a channel). The host notifies a unit of every
 //! connection made ([`ReadoutUnit::connected`] and its like) and lost; a unit then says anew whatever may have been lost.
 //!
 //! **Memory.** A readout unit holds at most `keep_events` and `keep_bytes`; a builder unit at most its credits; the manager one row per
@@ -182,7 +182,7 @@ impl Assignment {
         (self.start, self.length, self.attempt) == (other.start, other.length, other.attempt)
     }
 
-    /// Whether a later word on the same range replaces this one: of a higher attempt, or of who builds what nobody did.
+    /// Whether a later assignment of the same range replaces this one: of a higher attempt, or of who builds what nobody did.
     fn yields_to(self, later: Assignment) -> bool {
         later.attempt > self.attempt || (later.attempt == self.attempt && self.builder == Assignment::NOBODY)
     }
@@ -215,7 +215,7 @@ impl ranges::Ranged for Assignment {
     }
 }
 
-/// What the host of any unit does with it: tells it of connections, hands it messages, and asks it for its own.
+/// What the host of any unit does with it: notifies it of connections, hands it messages, and asks it for its own.
 pub trait Machine: Send {
     /// A connection was made: what the other side may have missed will be said again.
     fn connected(&mut self, to: Address, now: Mark);

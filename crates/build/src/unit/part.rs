@@ -76,9 +76,9 @@ pub enum PartError {
 /// What a part says before its events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartHead {
-    /// Epoch of the assignment, as the readout unit has heard it.
+    /// Epoch of the assignment, as the readout unit knows it.
     pub epoch: u64,
-    /// The range as it was assigned; `builder` is not told.
+    /// The range as it was assigned; `builder` is not sent.
     pub range: Assignment,
     /// Who sends.
     pub readout: u16,

@@ -195,7 +195,7 @@ impl ReadoutUnit {
         self.note_range(duty, duty.start()..duty.ever_sent_until, RangeFate::Replaced);
     }
 
-    /// The epoch of the last event manager that was heard; 0 if none was.
+    /// The epoch of the last event manager from which a message came; 0 if none came.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -406,7 +406,7 @@ impl ReadoutUnit {
         (self.epoch, self.assigned_until) = (epoch, next);
         let without_us =
             |range: &Assignment| range.written && had.get(range.start).is_some_and(|duty| !duty.lost);
-        // One that this unit has heard before names all that was done without it: the rest was done with it.
+        // One that this unit knew before names all that was done without it: the rest was done with it.
         let knows_all = !fresh && epoch == had_epoch;
         let excluded: Vec<Assignment> = open.iter().filter(without_us).collect();
         had.iter().for_each(|duty| self.note_what_became_of(duty, &excluded, knows_all));

@@ -155,7 +155,7 @@ impl Settings {
         u64::from(self.slots).saturating_mul(largest_event_bytes)
     }
 
-    /// Most triggers that can be open at a time, assigned and not written, or released and not heard of: a unit that reports more ranges
+    /// Most triggers that can be open at a time, assigned and not written, or released and not confirmed: a unit that reports more ranges
     /// than these is not one of this run. A builder unit may have some of three managers, and names those that it remembers.
     pub(super) fn most_open_triggers(&self, builders: usize) -> u64 {
         3 * u64::from(self.slots.max(32)) * builders as u64 + self.keep_events + MOST_REMEMBERED as u64

@@ -65,7 +65,7 @@ impl Watermarks {
     }
 }
 
-/// The trigger's side of BUSY: closed while the event manager says so, and while nothing is heard of it, since then nobody
+/// The trigger's side of BUSY: closed while the event manager says so, and while no message comes from it, since then nobody
 /// could say so.
 #[derive(Clone, Copy, Debug)]
 pub struct Gate {
@@ -77,13 +77,13 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate that closes after `silence_ns` without a word; closed until the first.
+    /// A gate that closes after `silence_ns` without a message; closed until the first.
     pub fn new(run: u32, silence_ns: u64) -> Gate {
         Gate { run, silence_ns, epoch: 0, received: None, busy: true }
     }
 
     /// Takes a message of the event manager. Anything but a Busy of this run changes nothing, nor one of an older epoch while
-    /// the manager of the newer is heard.
+    /// the manager of the newer counts.
     pub fn on_message(&mut self, message: &Message, now: Mark) {
         if let Ok((run, Said::Busy { epoch, busy })) = message::read(message)
             && run == self.run
@@ -98,7 +98,7 @@ impl Gate {
         self.busy || self.is_silent(now)
     }
 
-    /// Whether the event manager was ever heard.
+    /// Whether a message of the event manager ever came.
     pub fn has_manager(&self) -> bool {
         self.received.is_some()
     }

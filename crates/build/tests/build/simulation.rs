@@ -75,7 +75,7 @@ fn a_power_cut_takes_only_what_was_not_on_the_disk() {
 #[test]
 fn what_was_acknowledged_is_read_although_everybody_dies_who_heard_so() {
     // Attempt 0 of triggers 1 to 5 goes with the power before it is synced. Attempt 1 is synced and acknowledged, and stays on its disk. Then
-    // everybody dies who heard so: the event manager, its builder unit, and every readout unit but one that was not connected. Of that one
+    // everybody dies who knew so: the event manager, its builder unit, and every readout unit but one that was not connected. Of that one
     // alone attempt 2 is built. Readers join both.
     let plan = Plan { acknowledges_synced: true, ..Plan::with_power_cuts(1583) };
     let outcome = simulate::run(&plan).unwrap_or_else(|failure| panic!("{failure}"));
@@ -84,7 +84,7 @@ fn what_was_acknowledged_is_read_although_everybody_dies_who_heard_so() {
 
 #[test]
 fn attempts_of_which_each_has_what_the_other_lacks_are_joined() {
-    // A builder unit writes what one readout unit has, and dies before anyone hears so; that readout unit dies, and the next attempt has what
+    // A builder unit writes what one readout unit has, and dies before anyone knows; that readout unit dies, and the next attempt has what
     // another one kept.
     for seed in [6387, 6506] {
         let outcome =
@@ -163,7 +163,7 @@ fn a_part_that_came_too_late_is_counted_although_the_word_of_it_is_lost() {
 
 #[test]
 fn what_was_released_is_not_built_again_without_those_who_heard_of_it() {
-    // A manager dies twice while a readout unit that heard of a release is not connected, and another that did not hear of it is.
+    // A manager dies twice while a readout unit that knows of a release is not connected, and another that does not know of it is.
     holds(222_198);
     // The same with a builder unit that had written the next attempt already; and one that is informed of a range it had forgotten.
     holds(243_935);

@@ -119,7 +119,7 @@ pub struct Entries {
     pub gap_filled: u64,
     /// Lost, by reason; of gaps, what is still missing.
     pub lost: BTreeMap<&'static str, u64>,
-    /// Told beside what became of them: late but kept, unseen.
+    /// Noted beside what became of them: late but kept, unseen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub noted: BTreeMap<&'static str, u64>,
 }

@@ -5,7 +5,7 @@
 //!     └─► queue of 64 ─► thread ─┬► webhook: POST, a few times
 //!                                └► command: the text on its standard input
 //! ```
-//! Telling never waits: when the queue is full, the change is in the log and on the page, and it is counted that nobody else heard.
+//! Sending never waits: when the queue is full, the change is in the log and on the page, and the message is counted as dropped.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use super::watch::Change;
 /// Changes that may wait to be reported.
 const QUEUE: usize = 64;
 /// How often the thread looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// What is still in the queue at the end is reported for no longer than this.
 const AT_END: Duration = Duration::from_secs(5);
 /// The pause between two attempts doubles from the second on, from this …
@@ -231,7 +231,7 @@ struct Sender {
 impl Sender {
     fn run(mut self, changes: &Receiver<Change>) {
         loop {
-            let change = match changes.recv_timeout(LOOK) {
+            let change = match changes.recv_timeout(CHECK_EVERY) {
                 Ok(change) => change,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -250,7 +250,7 @@ impl Sender {
         self.ends_at.is_some_and(|end| Instant::now() > end || attempts >= self.settings.attempts)
     }
 
-    /// Reports a change until it is taken, or the program has ended: an alarm that nobody has heard of is not over.
+    /// Reports a change until it is taken, or the program has ended: an alarm that nobody knows of is not over.
     fn send(&mut self, change: &Change) -> bool {
         let timeout = Duration::from_secs_f64(self.settings.timeout_s);
         let mut pause = Duration::from_secs_f64(self.settings.pause_s);
@@ -284,7 +284,7 @@ impl Sender {
         let start = Instant::now();
         let is_stopping = || self.stop.load(Ordering::Acquire);
         while start.elapsed() < if is_stopping() { pause.min(LONGEST_PAUSE_AT_END) } else { pause } {
-            std::thread::sleep(LOOK.min(pause));
+            std::thread::sleep(CHECK_EVERY.min(pause));
         }
     }
 }

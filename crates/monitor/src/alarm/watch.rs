@@ -58,7 +58,7 @@ pub struct Change {
     pub alarm: Alarm,
 }
 
-/// A number with three significant digits; more tell nobody anything of a value that moves.
+/// A number with three significant digits; more say nothing about a value that moves.
 fn three_digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -366,8 +366,8 @@ mod tests {
 
     #[test]
     fn values_have_three_digits() {
-        let told = [0.123_456, 12_345.6, 999.96, -0.5, 0.0, 7.0].map(three_digits);
-        assert_eq!(told, ["0.123", "12300", "1000", "-0.5", "0", "7"]);
+        let rounded = [0.123_456, 12_345.6, 999.96, -0.5, 0.0, 7.0].map(three_digits);
+        assert_eq!(rounded, ["0.123", "12300", "1000", "-0.5", "0", "7"]);
     }
 
     #[test]

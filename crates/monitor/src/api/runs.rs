@@ -25,7 +25,7 @@ fn no_run(name: &str) -> Refusal {
     Refusal::not_found(format!("there is no run \"{name}\""), "/api/runs lists those that there are")
 }
 
-/// Asks about a run that is there. The experiment hears names of the listing only.
+/// Asks about a run that is there. The experiment gets names of the listing only.
 async fn ask_of_run<T: Send + 'static>(
     shared: &Shared,
     name: String,
@@ -85,9 +85,9 @@ pub(super) struct Comment {
 pub(super) async fn comment(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
-    JsonBody(told): JsonBody<Comment>,
+    JsonBody(body): JsonBody<Comment>,
 ) -> Answer {
-    ask_of_run(&shared, name, move |experiment, name| experiment.comment(name, &told.comment)).await?;
+    ask_of_run(&shared, name, move |experiment, name| experiment.comment(name, &body.comment)).await?;
     Ok(Json(json!({})).into_response())
 }
 
@@ -103,12 +103,12 @@ pub(super) struct NewNote {
 pub(super) async fn add_note(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
-    JsonBody(told): JsonBody<NewNote>,
+    JsonBody(body): JsonBody<NewNote>,
 ) -> Answer {
-    if told.text.trim().is_empty() {
+    if body.text.trim().is_empty() {
         return Err(Refusal::bad("a note without words", "write something in `text`"));
     }
-    ask_of_run(&shared, name, move |experiment, name| experiment.add_note(name, told.text.trim())).await?;
+    ask_of_run(&shared, name, move |experiment, name| experiment.add_note(name, body.text.trim())).await?;
     Ok(Json(json!({})).into_response())
 }
 

@@ -75,7 +75,7 @@ pub(super) fn write(exposition: &mut Exposition, entries: &[Entries]) {
         type Counts = fn(&Entries) -> BTreeMap<&'static str, u64>;
         let named: [(&str, &str, &str, Counts); 2] = [
             (names.lost, "reason", "Lost, by reason; of gaps, what was found to be missing.", found_lost),
-            (names.noted, "what", "Told beside what became of them: late but kept, unseen.", |entry| {
+            (names.noted, "what", "Noted beside what became of them: late but kept, unseen.", |entry| {
                 entry.noted.clone()
             }),
         ];

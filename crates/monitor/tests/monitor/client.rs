@@ -81,11 +81,11 @@ impl Client {
     /// Says these bytes, and gives everything that comes until the end.
     pub fn say(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect();
-        let mut heard = Vec::new();
-        // Whoever is refused early may not be able to say everything, nor to hear everything.
+        let mut received = Vec::new();
+        // Whoever is refused early may not be able to say everything, nor to receive everything.
         let _ = stream.write_all(bytes);
-        let _ = stream.read_to_end(&mut heard);
-        heard
+        let _ = stream.read_to_end(&mut received);
+        received
     }
 
     /// A request with these headers beside `host`, unless they have one.
@@ -96,9 +96,9 @@ impl Client {
             head += &format!("host: {}\r\n", self.address);
         }
         headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
-        let heard = self.say(&[head.as_bytes(), b"\r\n", body].concat());
-        Answer::read(&heard)
-            .unwrap_or_else(|| panic!("{method} {path}: {:?}", String::from_utf8_lossy(&heard)))
+        let received = self.say(&[head.as_bytes(), b"\r\n", body].concat());
+        Answer::read(&received)
+            .unwrap_or_else(|| panic!("{method} {path}: {:?}", String::from_utf8_lossy(&received)))
     }
 
     pub fn get(&self, path: &str) -> Answer {

@@ -1,7 +1,7 @@
-//! A made-up experiment: everything that the page can ask about, and a record of what it was told.
+//! A made-up experiment: everything that the page can ask about, and a record of its requests.
 //!
 //! ```text
-//!  Fake ─ impl Experiment ─► Monitor        told: ["start …", "stop", …]
+//!  Fake ─ impl Experiment ─► Monitor    requests: ["start …", "stop", …]
 //! ```
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use thalweg_monitor::{
 
 pub struct Fake {
     pub state: Mutex<RunState>,
-    pub told: Mutex<Vec<String>>,
+    pub requests: Mutex<Vec<String>>,
     pub states_made: AtomicU64,
     pub messages: Mutex<Vec<OperatorMessage>>,
     /// Bytes of a comment that makes the state large.
@@ -51,7 +51,7 @@ impl Fake {
         std::os::unix::fs::symlink("/etc/passwd", run.join("link")).expect("linked");
         Fake {
             state: Mutex::new(RunState::Ready),
-            told: Mutex::new(Vec::new()),
+            requests: Mutex::new(Vec::new()),
             states_made: AtomicU64::new(0),
             messages: Mutex::new(vec![message(1)]),
             padding: AtomicUsize::new(0),
@@ -61,16 +61,16 @@ impl Fake {
         }
     }
 
-    pub fn tell(&self, number: u64) {
+    pub fn send(&self, number: u64) {
         self.messages.lock().expect("whole").push(message(number));
     }
 
-    pub fn was_told(&self) -> Vec<String> {
-        self.told.lock().expect("whole").clone()
+    pub fn requests(&self) -> Vec<String> {
+        self.requests.lock().expect("whole").clone()
     }
 
     fn note(&self, what: String) {
-        self.told.lock().expect("whole").push(what);
+        self.requests.lock().expect("whole").push(what);
     }
 }
 

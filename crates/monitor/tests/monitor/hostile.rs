@@ -37,9 +37,9 @@ fn malformed_requests_are_refused() {
         let mut stream = served.client().connect();
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-        let mut heard = Vec::new();
-        let _ = stream.read_to_end(&mut heard);
-        if let Some(answer) = Answer::read(&heard) {
+        let mut received = Vec::new();
+        let _ = stream.read_to_end(&mut received);
+        if let Some(answer) = Answer::read(&received) {
             assert_eq!(
                 answer.status / 100,
                 4,
@@ -48,7 +48,7 @@ fn malformed_requests_are_refused() {
             );
         }
     }
-    assert!(served.fake.was_told().is_empty());
+    assert!(served.fake.requests().is_empty());
     still_serves(&served);
 }
 
@@ -56,7 +56,7 @@ fn malformed_requests_are_refused() {
 fn bodies_are_bounded() {
     let served = serve();
     let long = format!("{{\"title\": \"{}\"}}", "x".repeat(1 << 20));
-    let heard = served.client().say(
+    let received = served.client().say(
         format!(
             "POST /api/run/start HTTP/1.1\r\nhost: localhost\r\nx-thalweg: 1\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{long}",
             long.len()
@@ -64,10 +64,10 @@ fn bodies_are_bounded() {
         .as_bytes(),
     );
     // The answer may be overtaken by the end of the connection; what counts is that nothing was done.
-    assert!(Answer::read(&heard).is_none_or(|answer| answer.status == 413));
+    assert!(Answer::read(&received).is_none_or(|answer| answer.status == 413));
     let deep = format!("{{\"title\": {}", "[".repeat(60_000));
     assert_eq!(served.client().post("/api/run/start", &deep).status, 400);
-    assert!(served.fake.was_told().is_empty());
+    assert!(served.fake.requests().is_empty());
     still_serves(&served);
 }
 
@@ -95,7 +95,7 @@ fn connections_that_ask_nothing_or_slowly_make_room_at_once() {
             assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
         }
     }
-    assert!(served.fake.was_told().is_empty());
+    assert!(served.fake.requests().is_empty());
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn connections_that_are_answered_are_not_closed_for_others() {
             stream
         })
         .collect();
-    let answer = Answer::read(&served.client().say(ASK)).expect("told so");
+    let answer = Answer::read(&served.client().say(ASK)).expect("an answer");
     assert_eq!(answer.status, 503);
     assert!(answer.text().contains("[monitor] connections"));
     for mut stream in watching {

@@ -45,7 +45,7 @@ fn runs_are_started_and_stopped_or_refused_with_advice() {
     assert_eq!(client.post("/api/run/stop", "{}").json()["state"], "stopping");
     let refused = client.post("/api/run/pause", "{}");
     assert_eq!((refused.status, refused.json()["advice"].as_str()), (409, Some("wait")));
-    assert!(served.fake.was_told()[0].contains("title: \"first\""));
+    assert!(served.fake.requests()[0].contains("title: \"first\""));
     for nonsense in [r#"{"seconds": -1}"#, r#"{"hits": 0}"#, r#"{"secnods": 1}"#, "[", "{\"title\": 3}"] {
         assert_eq!(client.post("/api/run/start", nonsense).status, 400, "{nonsense}");
     }
@@ -104,7 +104,7 @@ fn pulses_are_asked_by_channel() {
         client.post("/api/pulses/filter", r#"{"channel": 0, "expression": "energy > 3"}"#).status,
         200
     );
-    assert_eq!(served.fake.was_told(), ["filter 0 energy > 3"]);
+    assert_eq!(served.fake.requests(), ["filter 0 energy > 3"]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn runs_are_listed_commented_verified_and_sent() {
     assert_eq!(client.post("/api/runs/run-000017/notes", r#"{"text": " "}"#).status, 400);
     assert_eq!(client.post("/api/runs/run-000017/verify", "{}").json()["verified"], true);
     assert_eq!(
-        served.fake.was_told(),
+        served.fake.requests(),
         ["run run-000017", "comment run-000017 good", "note run-000017 beam off", "verify run-000017"]
     );
     let whole = client.get("/api/runs/run-000017/files/hits.arrows");
@@ -141,7 +141,7 @@ fn changes_of_what_is_shown_are_applied_refused_and_reverted() {
     let answer = client.post("/api/view/cut", &cut).json();
     assert_eq!((&answer["kind"], &answer["in"], &answer["kept"]), (&"cut".into(), &70.into(), &30.into()));
     assert_eq!(client.post("/api/view/revert", r#"{"number": 1}"#).status, 200);
-    assert_eq!(served.fake.was_told(), ["calibrate 0 [1.5, 0.5]", "cut c inside(r)", "revert 1"]);
+    assert_eq!(served.fake.requests(), ["calibrate 0 [1.5, 0.5]", "cut c inside(r)", "revert 1"]);
     let refused = client.post("/api/view/calibrate", r#"{"channel": 7, "energy_kev": [0, 1]}"#);
     assert_eq!((refused.status, &refused.json()["advice"]), (409, &"choose another".into()));
     assert_eq!(client.post("/api/view/revert", r#"{"number": 2}"#).status, 409);
@@ -162,7 +162,7 @@ fn an_alarm_that_stands_is_acknowledged() {
     let served = serve();
     let client = served.client();
     assert_eq!(client.post("/api/alarms/acknowledge", r#"{"name": "loss"}"#).status, 200);
-    assert_eq!(served.fake.was_told(), ["acknowledge loss "]);
+    assert_eq!(served.fake.requests(), ["acknowledge loss "]);
     assert_eq!(client.post("/api/alarms/acknowledge", r#"{"name": "heat", "subject": "crate"}"#).status, 409);
     assert_eq!(client.post("/api/alarms/acknowledge", "{}").status, 400, "which one is not said");
 }

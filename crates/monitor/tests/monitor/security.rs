@@ -25,7 +25,7 @@ fn pages_of_other_sites_and_other_names_are_refused() {
             .status,
         403
     );
-    assert_eq!(served.fake.was_told(), Vec::<String>::new());
+    assert_eq!(served.fake.requests(), Vec::<String>::new());
     let origin = format!("http://{}", served.monitor.address());
     assert_eq!(status(&[JSON, OURS, ("origin", &origin), ("sec-fetch-site", "same-origin")]), 200);
 }
@@ -52,7 +52,7 @@ fn nothing_is_changed_by_asking_and_no_preflight_is_answered() {
     let asked = [("origin", "https://evil.example"), ("access-control-request-method", "POST")];
     let preflight = client.ask("OPTIONS", "/api/run/start", &asked, b"");
     assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (403, None));
-    assert!(served.fake.was_told().is_empty());
+    assert!(served.fake.requests().is_empty());
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn with_a_token_nothing_is_answered_without_it() {
     let pair = cookie.split(';').next().expect("a pair");
     assert_eq!(client.ask("GET", "/api/state", &[("cookie", pair)], b"").status, 200);
     assert_eq!(client.get(&format!("/api/state?token={token}")).status, 200);
-    assert!(served.fake.was_told().is_empty());
+    assert!(served.fake.requests().is_empty());
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn no_path_leads_out_of_the_runs() {
     for path in ["/api/runs/..%2f/verify", "/api/runs/%2e/comment", "/api/runs/run-9/verify"] {
         assert_eq!(client.post(path, r#"{"comment": "x"}"#).status / 100, 4, "{path}");
     }
-    assert!(served.fake.was_told().is_empty(), "the experiment hears names of the listing only");
+    assert!(served.fake.requests().is_empty(), "the experiment gets names of the listing only");
 }
 
 proptest! {

@@ -46,7 +46,7 @@ fn the_state_comes_ten_times_a_second_and_each_message_once() {
             messages.push(lines.next().expect("data"));
         }
         if states == 3 {
-            served.fake.tell(2);
+            served.fake.send(2);
             states += 1;
         }
     }
@@ -89,9 +89,9 @@ fn a_thousand_streams_are_refused_with_a_word() {
             }
             Ok(b"503") => {
                 refused += 1;
-                let mut heard = start.to_vec();
-                stream.read_to_end(&mut heard).expect("an end");
-                let answer = Answer::read(&heard).expect("an answer");
+                let mut received = start.to_vec();
+                stream.read_to_end(&mut received).expect("an end");
+                let answer = Answer::read(&received).expect("an answer");
                 assert!(answer.text().contains("[monitor] streams"), "{}", answer.text());
             }
             other => panic!("{other:?}"),

@@ -42,10 +42,10 @@ fn with_a_certificate_the_page_speaks_https_only() {
     stream
         .write_all(b"GET /api/state HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .expect("said");
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     // An end without a farewell is an error here, and no matter.
-    let _ = stream.read_to_end(&mut heard);
-    assert_eq!(Answer::read(&heard).expect("an answer").status, 200);
+    let _ = stream.read_to_end(&mut received);
+    assert_eq!(Answer::read(&received).expect("an answer").status, 200);
     let plain = served.client().say(b"GET /api/state HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(Answer::read(&plain).is_none());
 }

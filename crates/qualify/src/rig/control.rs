@@ -103,7 +103,10 @@ pub(super) fn say(stream: &mut TcpStream, message: &impl Serialize) -> io::Resul
 }
 
 /// Reads one line; `None` at the end of the connection.
-pub(super) fn hear<M: DeserializeOwned>(reader: &mut impl BufRead, most_bytes: u64) -> io::Result<Option<M>> {
+pub(super) fn receive<M: DeserializeOwned>(
+    reader: &mut impl BufRead,
+    most_bytes: u64,
+) -> io::Result<Option<M>> {
     let mut line = Vec::new();
     reader.take(most_bytes).read_until(b'\n', &mut line)?;
     if line.is_empty() {
@@ -115,9 +118,9 @@ pub(super) fn hear<M: DeserializeOwned>(reader: &mut impl BufRead, most_bytes: u
     })
 }
 
-/// Reads an answer, like [`hear`].
-pub(super) fn hear_answer(reader: &mut impl BufRead) -> io::Result<Option<Answer>> {
-    hear(reader, MOST_ANSWER_BYTES)
+/// Reads an answer, like [`receive`].
+pub(super) fn receive_answer(reader: &mut impl BufRead) -> io::Result<Option<Answer>> {
+    receive(reader, MOST_ANSWER_BYTES)
 }
 
 /// The addresses of a host's sources, and the receiver that they may send to.
@@ -148,7 +151,7 @@ fn serve_one(mut stream: TcpStream, peer: SocketAddr, place: Place) -> io::Resul
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut emitter, mut trials) = (None, 0);
-    while let Some(request) = hear::<Request>(&mut reader, MOST_REQUEST_BYTES)? {
+    while let Some(request) = receive::<Request>(&mut reader, MOST_REQUEST_BYTES)? {
         let answer = match request {
             Request::Open(opening) => match open(&opening, peer, place) {
                 Ok(opened) => {

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thalweg_frontend::trigger::Settings;
 
-use super::control::{Answer, Opening, Order, Request, What, hear_answer, say};
+use super::control::{Answer, Opening, Order, Request, What, receive_answer, say};
 use crate::host::{ClockState, PauseReading};
 use crate::trial::{Emission, Emitter, Schedule, soon};
 
@@ -85,7 +85,7 @@ impl Host {
     fn answer(&mut self, beside: Duration) -> Result<Answer, FarError> {
         let mut answered = || {
             self.stream.set_read_timeout(Some(PATIENCE + beside))?;
-            hear_answer(&mut self.reader)
+            receive_answer(&mut self.reader)
         };
         let answer = answered().map_err(|cause| FarError::Connection { host: self.address, cause })?;
         answer.ok_or(FarError::Ended(self.address))

@@ -19,7 +19,7 @@ use super::error::StorageError;
 use super::transfer::Access;
 
 /// Between two looks at whether it has ended.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 
 /// The rates that `fio` measured.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -97,15 +97,15 @@ fn run(words: &[String], stop: &AtomicBool) -> Result<Result<String, String>, St
         Err(cause) => return Ok(Err(format!("fio cannot be started: {cause}"))),
     };
     // Its report is longer than a pipe holds, so it is read while `fio` runs.
-    let heard = |from: Option<Box<dyn Read + Send>>| {
+    let output = |from: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
             let mut text = String::new();
             let _ = from.map(|mut from| from.read_to_string(&mut text));
             text
         })
     };
-    let out = heard(child.stdout.take().map(|out| Box::new(out) as Box<dyn Read + Send>));
-    let error = heard(child.stderr.take().map(|error| Box::new(error) as Box<dyn Read + Send>));
+    let out = output(child.stdout.take().map(|out| Box::new(out) as Box<dyn Read + Send>));
+    let error = output(child.stderr.take().map(|error| Box::new(error) as Box<dyn Read + Send>));
     let is_good = ended(&mut child, stop)?;
     let (out, error) = (out.join().unwrap_or_default(), error.join().unwrap_or_default());
     match is_good {
@@ -119,7 +119,7 @@ fn ended(child: &mut Child, stop: &AtomicBool) -> Result<bool, StorageError> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status.success()),
-            Ok(None) if !stop.load(Ordering::Acquire) => std::thread::sleep(LOOK),
+            Ok(None) if !stop.load(Ordering::Acquire) => std::thread::sleep(CHECK_EVERY),
             // Stopped, or it cannot be waited for.
             Ok(None) | Err(_) => {
                 let _ = child.kill();

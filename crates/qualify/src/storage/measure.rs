@@ -34,7 +34,7 @@ const SLOW_CACHE: f64 = 0.7;
 /// The time for which the space of removed files is waited for: other programs may have taken it.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Between two looks at it.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// So often forced on the way, what was written is on the disk but for its end.
 const FORCED_OFTEN: u64 = 3;
 
@@ -361,7 +361,7 @@ impl Measurement<'_> {
         let enough = (free_bytes as f64 * (1.0 - OWN_BLOCKS)) as u64;
         let free = || Space::of(&here.site.directory, KeepFree::Bytes(0)).map(|space| space.free_bytes);
         while free()? < enough && Instant::now() < until && !self.stop.load(Ordering::Acquire) {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ use super::series::{Rate, RateRecorder};
 use super::space::Space;
 
 /// The interval between two samples of the free space.
-const LOOK: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
 /// Through the page cache, or past it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -118,7 +118,7 @@ impl TestFile {
     ) -> Result<Written, StorageError> {
         let mut recorder = RateRecorder::new();
         let began = Instant::now();
-        let mut progress = Progress { forced_at: began, looked_at: began, ..Progress::new(began) };
+        let mut progress = Progress { forced_at: began, checked_at: began, ..Progress::new(began) };
         let mut offset = 0;
         while offset < self.bytes {
             expect_no_halt(halts)?;
@@ -129,8 +129,8 @@ impl TestFile {
             self.settle(&mut progress, offset, policy)?;
             let now = Instant::now();
             recorder.add(now - began, now - before, chunk.bytes().len() as u64);
-            if now - progress.looked_at >= LOOK {
-                progress.looked_at = now;
+            if now - progress.checked_at >= CHECK_EVERY {
+                progress.checked_at = now;
                 Space::expect_floor(&self.path, policy.floor_bytes)?;
             }
         }
@@ -243,13 +243,13 @@ struct Progress {
     begun_to: u64,
     forced_to: u64,
     forced_at: Instant,
-    looked_at: Instant,
+    checked_at: Instant,
     forces: u64,
 }
 
 impl Progress {
     fn new(now: Instant) -> Progress {
-        Progress { begun_to: 0, forced_to: 0, forced_at: now, looked_at: now, forces: 0 }
+        Progress { begun_to: 0, forced_to: 0, forced_at: now, checked_at: now, forces: 0 }
     }
 }
 

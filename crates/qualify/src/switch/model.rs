@@ -4,7 +4,7 @@
 //!  trials with 8, 16, 32 sources ─┬─► fit: shared      events × all frames ≤ depth + …      ─┐
 //!                                 └─► fit: per source  events × one frame ≤ depth + … / sources ─┴─► likelihood ratio
 //! ```
-//! With one number of sources the two are the same queue in other units. Only trials with several numbers tell them
+//! With one number of sources the two are the same queue in other units. Only trials with several numbers distinguish them
 //! apart: a shared buffer holds fewer events of more sources, and queues per input hold the same events of each. Sources that are stacked
 //! behind one input have one queue together.
 

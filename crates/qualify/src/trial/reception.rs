@@ -18,7 +18,7 @@ use super::payload::Label;
 /// A look at whether to end.
 const WAIT: Duration = Duration::from_millis(20);
 /// Between two looks at whether all is there.
-const LOOK: Duration = Duration::from_micros(500);
+const CHECK_EVERY: Duration = Duration::from_micros(500);
 
 /// What came of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -155,7 +155,7 @@ impl Receiver {
                 });
             }
             drop(counting);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct Member<O> {
     pub(super) reopen: Option<Reopen>,
     pub(super) state: State,
     pub(super) paused: bool,
-    /// Whether it is asked in every turn, and so tells itself what time it is; else the group waits for its socket.
+    /// Whether it is asked in every turn, and so reports the time itself; else the group waits for its socket.
     pub(super) is_asked: bool,
     /// Whether the socket is in the group's set.
     joined: bool,

@@ -284,7 +284,7 @@ impl<O: Framed> Group<O> {
 
     /// Looks after the links that are not simply read: full, gone, away.
     fn service(&mut self, taker: &mut dyn Take<O>) {
-        // A level-triggered set tells of a held link without end: it leaves the set until there is space.
+        // A level-triggered set reports a held link without end: it leaves the set until there is space.
         for &key in &self.held {
             self.members[key].leave(self.ready.as_mut());
         }
@@ -376,7 +376,7 @@ impl<O: Framed> Group<O> {
         self.next_sweep = Mark(mark.0 + every_ns);
         let now = Instant::now();
         for member in self.members.iter_mut().filter(|member| member.state != State::Ended) {
-            // One that is asked tells the time itself: a recording has its own.
+            // One that is asked reports the time itself: a recording has its own.
             if !member.is_asked && mark.since_ns(member.latest) >= every_ns {
                 member.pass_time(mark, &mut self.frames, taker);
             }

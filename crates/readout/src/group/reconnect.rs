@@ -43,12 +43,12 @@ impl Reconnector {
 
 fn start() -> (Sender<Attempt>, Receiver<Attempted>) {
     let (ask, asked) = channel::<Attempt>();
-    let (tell, told) = channel();
+    let (results, received) = channel();
     let work = move || {
         // Both ends go with the group; an attempt under way ends by its own time-out.
         for (key, mut reopen) in asked {
             let result = reopen();
-            if tell.send(Attempted { key, reopen, result }).is_err() {
+            if results.send(Attempted { key, reopen, result }).is_err() {
                 return;
             }
         }
@@ -56,5 +56,5 @@ fn start() -> (Sender<Attempt>, Receiver<Attempted>) {
     if let Err(cause) = std::thread::Builder::new().name("reconnect".to_owned()).spawn(work) {
         tracing::warn!(%cause, "no thread to connect boards again with");
     }
-    (ask, told)
+    (ask, received)
 }

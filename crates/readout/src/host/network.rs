@@ -22,9 +22,9 @@ use super::threads::Threads;
 use super::{HostError, Shared};
 
 /// Between two looks at a quiet socket.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 /// Between two looks for a client of UDP data, which sends an empty datagram every 10 ms.
-const CLIENT_LOOK: Duration = Duration::from_millis(1);
+const CLIENT_CHECK_EVERY: Duration = Duration::from_millis(1);
 /// Clients that one board serves at a time.
 const MOST_CLIENTS: usize = 16;
 
@@ -82,7 +82,7 @@ fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, service: &SharedS
                 let work = move || {
                     // A client that breaks off has ended its session; the board goes on.
                     let _broken = converse(&board, stream, &*service);
-                    // The next client has to tell anew where to stream to.
+                    // The next client has to say anew where to stream to.
                     service.udp_client(0);
                     served.fetch_sub(1, Ordering::AcqRel);
                 };
@@ -91,7 +91,7 @@ fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, service: &SharedS
                 }
             }
             Ok((stream, _)) => drop(stream),
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(CHECK_EVERY),
         }
     }
     connections.join(&shared.failures);
@@ -101,7 +101,7 @@ fn serve_control(shared: &Arc<Shared>, listener: &TcpListener, service: &SharedS
 fn converse(shared: &Shared, mut stream: TcpStream, service: &dyn ControlService) -> std::io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(CHECK_EVERY))?;
     stream.set_write_timeout(Some(Duration::from_secs(2)))?;
     let (mut session, mut bytes, mut replies) = (service.session(), vec![0; 16 << 10], Vec::new());
     while !shared.is_ending() {
@@ -135,7 +135,7 @@ fn serve_tcp(mut pump: Pump, listener: &TcpListener) {
     let mut next = None;
     while !shared.is_ending() {
         let Some(stream) = next.take().or_else(|| newest_client(listener)) else {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
             continue;
         };
         let Ok(mut sender) = TcpSender::over(stream) else { continue };
@@ -183,8 +183,8 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, service: 
     let shared = pump.shared.clone();
     let mut client: Option<UdpSender> = None;
     while !(shared.is_ending() && (client.is_none() || pump.is_drained())) {
-        let heard = last_heard(listening);
-        if let Some(to) = heard.filter(|to| client.as_ref().is_none_or(|client| client.peer() != *to)) {
+        let sender = last_client(listening);
+        if let Some(to) = sender.filter(|to| client.as_ref().is_none_or(|client| client.peer() != *to)) {
             match UdpSender::open_shared(place, to) {
                 Ok(sender) => {
                     shared.board().connected();
@@ -193,12 +193,12 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, service: 
                 Err(error) => shared.fail(error.to_string()),
             }
         }
-        if let (Some(_), Some(client)) = (heard, &client) {
+        if let (Some(_), Some(client)) = (sender, &client) {
             // Also when it was known: the end of another control connection may have made us forget it.
             service.udp_client(client.peer().port());
         }
         let Some(sender) = &mut client else {
-            std::thread::sleep(CLIENT_LOOK);
+            std::thread::sleep(CLIENT_CHECK_EVERY);
             continue;
         };
         let sent = pump.turn(&mut |datagrams| send_datagrams(sender, datagrams, &shared));
@@ -211,6 +211,6 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, service: 
 }
 
 /// Who has sent the last of the empty datagrams that have come.
-fn last_heard(listening: &UdpSocket) -> Option<SocketAddr> {
+fn last_client(listening: &UdpSocket) -> Option<SocketAddr> {
     std::iter::from_fn(|| listening.recv_from(&mut [0; 64]).ok()).last().map(|(_, from)| from)
 }

@@ -4,13 +4,13 @@
 //!  … record | damage ──── bytes looked through ──── | record …  ─► a place: from byte, to byte, what was seen
 //! ```
 
-/// Places that are told in words; of the others their number and bytes are known.
-const PLACES_TOLD: usize = 4;
+/// Places that are described one by one; of the others the number and the bytes are known.
+const MOST_DESCRIBED: usize = 4;
 
 /// The places in a file where no packet could be read.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    told: Vec<String>,
+    described: Vec<String>,
     places: u64,
     /// Of these, those where bytes were not read.
     unread_places: u64,
@@ -23,8 +23,8 @@ impl Damage {
         self.places += 1;
         self.unread_places += u64::from(to > from);
         self.bytes += to.saturating_sub(from);
-        if self.told.len() < PLACES_TOLD {
-            self.told.push(match to > from {
+        if self.described.len() < MOST_DESCRIBED {
+            self.described.push(match to > from {
                 true => format!("{what}, at byte {from}: {} bytes up to byte {to} were not read", to - from),
                 false => format!("{what}, at byte {from}"),
             });
@@ -48,11 +48,11 @@ impl Damage {
 
     /// All of it in words; `None` of a sound file.
     pub fn text(&self) -> Option<String> {
-        let others = self.places - self.told.len() as u64;
+        let others = self.places - self.described.len() as u64;
         let more = match others {
             0 => String::new(),
             others => format!("; and {others} more places, {} bytes in all", self.bytes),
         };
-        (self.places > 0).then(|| self.told.join("; ") + &more)
+        (self.places > 0).then(|| self.described.join("; ") + &more)
     }
 }

@@ -148,7 +148,7 @@ fn a_tcp_data_port_serves_client_after_client_and_the_latest_of_two() {
     let _hosted = HostedBoard::new(hosted).expect("a free address");
     // Its data port is among what it reports.
     let Opened { source, control, .. } = opened("dig2://127.0.0.45:52045");
-    let port = control.expect("a board has control").get("/endpoint/raw/port").expect("told");
+    let port = control.expect("a board has control").get("/endpoint/raw/port").expect("reported");
     drop(source);
     let connect = || TcpStream::connect(format!("127.0.0.45:{port}")).expect("it listens");
     for _ in 0..3 {
@@ -163,7 +163,7 @@ fn a_tcp_data_port_serves_client_after_client_and_the_latest_of_two() {
 #[test]
 fn what_is_dropped_at_the_sender_is_counted_to_the_hit() {
     let mut opened = opened("emulate://");
-    let to = opened.address.expect("an emulated board is told where to send");
+    let to = opened.address.expect("an emulated board knows where to send");
     let settings =
         BoardSettings { rate_hz: Rates::Each(20_000.0), duration_s: Some(0.3), ..board(Transport::Udp) };
     let hosted =

@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_millis(1);
 /// No test may wait longer, on a busy machine either.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A board that says its number, the trigger's, and as many bytes as it was told: the simplest there is.
+/// A board that says its number, the trigger's, and as many bytes as configured: the simplest there is.
 struct Plain {
     board: u16,
     payload: Vec<u8>,

@@ -168,7 +168,7 @@ impl TableFile {
         let Some(staged) = self.staged else { return Ok(()) };
         if let Err(cause) = self.file.write_all_at(&staged.prefix, self.end) {
             self.discard();
-            // Not told as a full disk, which would be tried again: files before this one are committed already.
+            // Not reported as a full disk, which would be tried again: files before this one are committed already.
             return Err(RecordError::Io { path: self.path.clone(), action: "making a batch visible", cause });
         }
         self.staged = None;

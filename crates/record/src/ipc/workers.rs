@@ -55,7 +55,7 @@ impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
     pub fn submit(&mut self, work: T) {
         let (answer, result) = sync_channel(1);
         if let Some(queue) = &self.queue {
-            // When every worker is gone the job is dropped, and `next` tells.
+            // When every worker is gone the job is dropped, and `next` reports it.
             let _ = queue.send(Job { work, answer });
         }
         self.in_hand.push_back(result);
@@ -92,7 +92,7 @@ impl<T, R> Drop for Workers<T, R> {
     fn drop(&mut self) {
         self.queue = None;
         for thread in self.threads.drain(..) {
-            // A worker that panicked has been told of by `next`.
+            // `next` has reported a worker that panicked.
             let _ = thread.join();
         }
     }

@@ -83,7 +83,7 @@ impl MergedEvents {
         self.superseded
     }
 
-    /// Rows left out although no attempt tells which of two is right: a builder has built one trigger twice.
+    /// Rows left out although no attempt shows which of two is right: a builder has built one trigger twice.
     pub fn doubled(&self) -> u64 {
         self.doubled
     }

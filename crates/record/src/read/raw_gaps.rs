@@ -50,7 +50,7 @@ pub(super) fn gaps_of(file: &Path, batches: &[MarkedBatch], missing: &[MissingRo
         let exact = borders
             .clone()
             .find(|(offset, last, next)| (*last, *next) == (place.after, place.before) && !at(*offset));
-        // Of many places the last ones are told together: there, every border between two batches may be one.
+        // Of many places the last ones are reported together: there, every border between two batches may be one.
         let within = |(_, last, next): &(u64, Option<i64>, Option<i64>)| {
             place.after.is_none_or(|after| last.is_some_and(|last| last >= after))
                 && place.before.is_none_or(|before| next.is_some_and(|next| next <= before))

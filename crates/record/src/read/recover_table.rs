@@ -187,7 +187,7 @@ impl DamagedTable {
         Ok(())
     }
 
-    /// Cuts the file behind what stays, where it is the beginning of it; tells what the file holds then.
+    /// Cuts the file behind what stays, where it is the beginning of it; returns what the file holds then.
     ///
     /// # Errors
     /// When the disk refuses, or has no space for what was damaged.

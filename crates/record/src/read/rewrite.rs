@@ -148,7 +148,7 @@ pub(super) fn write_beside(
     })
 }
 
-/// A full disk told so that it is clear that nothing has changed.
+/// The error of a full disk, from which it is clear that nothing has changed.
 pub(super) fn no_space(error: RecordError, path: &Path, bytes: u64) -> RecordError {
     match error {
         RecordError::Full { .. } => RecordError::Missing {

@@ -119,7 +119,7 @@ pub struct LedgerReport {
 struct Owners {
     rows: Vec<(u64, i64)>,
     complete: bool,
-    /// The run's record tells of rows of extras that are missing.
+    /// The run's record notes rows of extras that are missing.
     may_miss_extras: bool,
 }
 
@@ -187,7 +187,7 @@ impl Verifying {
         report.removed = removed(record.as_ref(), &directory)?;
         report.identity = record.as_ref().and_then(|record| record.identity.clone());
         let epochs = ranges.enter(&mut report, &directory, record.as_ref())?;
-        // One that was killed had no time to say which event managers it had heard.
+        // One that was killed had no time to note which event managers it knew.
         if !epochs.is_empty() {
             report.identity.get_or_insert_default().add_managers(epochs);
         }

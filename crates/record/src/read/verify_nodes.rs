@@ -55,7 +55,7 @@ pub struct ShippedReport {
     pub given: u64,
     /// Of these, those that a builder unit has said to be on file.
     pub acknowledged: u64,
-    /// Those of which it never heard whether they are: a builder unit was lost, or the run ended first.
+    /// Those of which it never learned whether they are: a builder unit was lost, or the run ended first.
     pub unknown: u64,
     /// Whether a node of it did not end by itself: then there may be more of each.
     pub at_least: bool,
@@ -173,7 +173,7 @@ fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
         }
     }
     let units = first.topology.subjects.iter().enumerate();
-    // The event manager counts nothing: builder units tell it what they can take, and that is all it knows.
+    // The event manager counts nothing: builder units report to it what they can take, and that is all it knows.
     let manages = |name: &str| {
         first.topology.controls.iter().any(|each| each.kind == ControlKind::Credit && each.to == name)
     };

@@ -35,7 +35,7 @@ pub struct EdgeReport {
     pub builder: String,
     /// Ranges of which the readout unit has noted what became of its events.
     pub ranges: u64,
-    /// Fragments that it heard to be on file.
+    /// Fragments that were confirmed to be on file.
     pub acknowledged: u64,
     /// Fragments that it gave away, and does not know where they are, or knows to have been too late, or has given to another one, too.
     pub unacknowledged: u64,

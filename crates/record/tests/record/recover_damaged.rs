@@ -1,4 +1,4 @@
-//! Damage anywhere in any table costs at most the batch that it is in, and what is missing is told.
+//! Damage anywhere in any table costs at most the batch that it is in, and what is missing is reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn copy_run_path(run: &Path, copy: &Path) -> PathBuf {
     copy_run(&run, copy)
 }
 
-/// Recovers; the run verifies then, other readers agree, and everything missing is told, in `run.json`, too.
+/// Recovers; the run verifies then, other readers agree, and everything missing is reported, in `run.json`, too.
 fn recovered(run: &Path, place: &str) -> RecoverReport {
     let report = recover(run).unwrap_or_else(|error| panic!("{place}: {error}"));
     let verified = verify(run).expect("a run");

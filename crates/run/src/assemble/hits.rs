@@ -68,7 +68,7 @@ pub(super) struct HitsTaken {
     pub(super) order_thread: Option<OrderThread>,
     /// The process thread with what it has recorded; `None` without such a thread, and after a panic.
     pub(super) process: Option<Process>,
-    /// Hits that the senders count, where all of them tell.
+    /// Hits that the senders count, where all of them report.
     pub(super) sent: Option<u64>,
     /// The time slices, in a run with them.
     pub(super) slices: Option<EventsTaken>,
@@ -391,7 +391,7 @@ fn decode_batches(site: &Site<'_>, settings: &SourceSettings) -> usize {
 }
 
 /// Enters what the senders count that can be asked: where the counts of the hits begin. Returns the sum of hits sent, if every source's
-/// sender tells.
+/// sender reports.
 fn close_sender_slots(
     configuration: &Configuration,
     ledger: &Ledger,

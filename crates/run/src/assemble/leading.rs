@@ -51,7 +51,7 @@ impl Leading {
         self.accepted.clone()
     }
 
-    /// The same for the reader of these sources, if their boards answer that trigger and no other. A recording has no trigger that tells.
+    /// The same for the reader of these sources, if their boards answer that trigger and no other. A recording has no trigger that reports.
     pub(super) fn accepted_of(&self, site: &Site<'_>, sources: &[usize]) -> Option<Arc<AcceptedNumbers>> {
         let is_live = matches!(site.origin, Origin::Configured);
         self.accepted.clone().filter(|_| is_live && answers_own_trigger(site.configuration, sources))

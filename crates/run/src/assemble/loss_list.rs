@@ -60,7 +60,7 @@ impl LossKeeper {
         Ok(LossKeeper { directory, clock, build, going_on: Some(going_on), thread: Some(thread) })
     }
 
-    /// Ends the thread, and writes what this ledger, the last of the run, have more; tells what the table holds. `None` when the
+    /// Ends the thread, and writes what this ledger, the last of the run, have more; returns what the table holds. `None` when the
     /// thread panicked, which is a failure of the run.
     pub(super) fn finish(mut self, snapshot: &LedgerSnapshot, signals: &Signals) -> Option<ListedLosses> {
         self.going_on = None;

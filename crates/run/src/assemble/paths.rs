@@ -143,7 +143,7 @@ impl WatchedPaths for Paths {
 }
 
 impl Taken {
-    /// Hits that the senders count, where all of them tell.
+    /// Hits that the senders count, where all of them report.
     pub(super) fn hits_sent(&self) -> Option<u64> {
         self.hits.as_ref().and_then(|hits| hits.sent)
     }

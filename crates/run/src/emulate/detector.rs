@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!  detector.toml ─► thalweg emulate FILE: boards at tcp://, towards udp://, triggered by [trigger] ─┐ network
-//!       │                 ▲ BUSY, heard where [busy] tells it                                        │
+//!       │                 ▲ BUSY, received where [busy] sends it                                       │
 //!       └─────────► thalweg run FILE ◄───────────────────────────────────────────────────────────────┘
 //! ```
 //! Both read the same file, so that boards, numbers and addresses fit. Triggers begin once every board that listens has a client
-//! and, where BUSY is reported by datagrams, once "not busy" was heard: what nobody reads is no loss.
+//! and, where BUSY is reported by datagrams, once "not busy" was received: what nobody reads is no loss.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::error::RunError;
 use crate::open::host;
 
 /// Between two looks at clients, BUSY and the end.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 
 /// The boards to emulate, and the differences from their file.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ pub struct DetectorReport {
     pub triggers_accepted: u64,
     /// Those that came while BUSY.
     pub triggers_refused: u64,
-    /// Of these, those that the boards had no space or no time for, and not by word of BUSY.
+    /// Of these, those that the boards had no space or no time for, and not because of BUSY.
     pub refused_by_boards: u64,
     /// Time spent BUSY, milliseconds.
     pub busy_ms: f64,
@@ -164,7 +164,7 @@ impl EmulatedDetector {
             if done || timed || stop.load(Ordering::Acquire) {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
         self.boards.end();
         report(&self.boards.totals(), self.busy.counts().messages, self.boards.failures())

@@ -60,7 +60,7 @@ fn gibibytes(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// Memory that this process can have, bytes: that of the machine, or of a control group with less. `None` where the system does not tell.
+/// Memory that this process can have, bytes: that of the machine, or of a control group with less. `None` where the system does not report it.
 pub(super) fn machine_memory() -> Option<u64> {
     let text = |path: &Path| std::fs::read_to_string(path).ok();
     let machine = kernel_memory::host_bytes("MemTotal")?;

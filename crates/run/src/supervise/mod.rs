@@ -181,7 +181,7 @@ impl Watched {
 
     fn is_reached(&self, end: EndWhen) -> bool {
         let kept = |role, unit| self.ledger.output_at(role, unit);
-        // Built events and coincidences are counted in one unit: a run that has both tells them apart.
+        // Built events and coincidences are counted in one unit: a run that has both distinguishes them.
         let events = || match (self.source_table.events, self.source_table.coincidences) {
             (Some(_), Some(_)) => self.source_table.events_recorded(&self.ledger.snapshot()),
             _ => kept(StageRole::Recording, Unit::Events),

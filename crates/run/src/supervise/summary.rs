@@ -25,7 +25,7 @@ pub struct EventSummary {
     pub events_partial: u64,
     /// Events that were incomplete and dropped on request.
     pub events_dropped: u64,
-    /// Triggers of which no board was heard, by their numbers: those between the first event and the last and, where the trigger is emulated
+    /// Triggers that no board has answered, by their numbers: those between the first event and the last and, where the trigger is emulated
     /// here, those before and behind.
     pub triggers_unseen: u64,
     /// Events on file (or built, when nothing is recorded).
@@ -82,7 +82,7 @@ pub struct Summary {
     pub run_directory: Option<PathBuf>,
     /// The time for which data were taken, seconds.
     pub elapsed_seconds: f64,
-    /// Hits that the senders count, where every sender tells.
+    /// Hits that the senders count, where every sender reports.
     pub hits_sent: Option<u64>,
     /// Hits on file.
     pub hits_recorded: u64,

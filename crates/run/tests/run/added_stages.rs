@@ -1,4 +1,4 @@
-//! A stage of one's own: a filter with a reason of its own and a sink, which nothing in the product has heard of.
+//! A stage of one's own: a filter with a reason of its own and a sink, which nothing in the product knows.
 //!
 //! ```text
 //!  HitStageKind + add() ─► [[stage]] ─► counted · drawn · exported · drained

@@ -82,7 +82,7 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     run.command(RunCommand::Pause);
     let paused = run.until("paused", |state| state.state == RunState::Paused);
     assert!(paused.busy && paused.paused_by.is_some());
-    // The trigger has heard of it, and what it had accepted by then is built.
+    // The trigger knows of it, and what it had accepted by then is built.
     let after = |state: &LiveState, more: u64| trigger(state).0 >= trigger(&paused).0 + more;
     let settled = run.until("settled", |state| after(state, 20) && built(state) == trigger(state).1);
     let later = run.until("later", |state| after(state, 320));

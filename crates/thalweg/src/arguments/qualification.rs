@@ -343,7 +343,7 @@ pub(crate) struct QualifyWatershed {
     /// Separations that are searched, from 0.1 to 0.95 of the one at which the output is saturated
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=100))]
     pub(crate) columns: u16,
-    /// Numbers of sources, a map for each: they tell one shared buffer from a queue per input
+    /// Numbers of sources, a map for each: they distinguish one shared buffer from a queue per input
     #[arg(long, value_name = "COUNT,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=512))]
     pub(crate) ports: Vec<u32>,
     /// Outputs that are congested: 2 maps the first alone, then both at once, and says whether they share a buffer

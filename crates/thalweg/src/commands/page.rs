@@ -17,12 +17,12 @@ use crate::signals::Signals;
 use crate::terminal;
 
 /// Between two looks at whether to end.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 
 /// The page of one run; gone when dropped.
 pub(crate) struct Page {
     url: String,
-    // The order matters: no client hears of a run whose page is gone.
+    // The order matters: no client learns of a run whose page is gone.
     _unattended: UnattendedOperation,
     _monitor: Option<thalweg_run::serve::Monitor>,
 }
@@ -78,7 +78,7 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
     }
     while !signals.stop_requested() {
         signals.report_hangup();
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
     // Without a run there is none to stop.
     let _none = run_control.command(&RunCommand::Stop);

@@ -80,11 +80,13 @@ fn a_board_says_what_it_is_and_a_contradicting_configuration_is_refused_with_bot
             format!("[record]\ndirectory = \"{}\"\ntables = [\"hits\", \"raw\"]\n", folder.at("runs"));
         folder.file(name, &format!("[run]\n hits = 3000\n{source}{keys}{record}"))
     };
-    for (key, told) in [("tick_ps = 8000", "2000"), ("channels = 64", "16"), ("firmware = \"psd\"", "pha")] {
+    for (key, reported) in
+        [("tick_ps = 8000", "2000"), ("channels = 64", "16"), ("firmware = \"psd\"", "pha")]
+    {
         let ended = thalweg(&["run", &file("wrong.toml", &format!("{key}\n"))]);
         assert_eq!(ended.code, Some(2), "{ended:#?}");
         let configured = key.replace('"', "");
-        for word in [configured.as_str(), told, "VX2730", "10000", "left"] {
+        for word in [configured.as_str(), reported, "VX2730", "10000", "left"] {
             assert!(ended.error.contains(word), "{word} in {}", ended.error);
         }
     }
@@ -92,17 +94,17 @@ fn a_board_says_what_it_is_and_a_contradicting_configuration_is_refused_with_bot
     let summary = thalweg(&["run", &file("run.toml", ""), "--seconds", "60", "--json"]).done().json();
     assert_ledger_balances(&summary);
     let run = run_directory(&summary);
-    let told = |run: &str| -> Value {
+    let reports = |run: &str| -> Value {
         let record = std::fs::read_to_string(format!("{run}/run.json")).expect("there");
         serde_json::from_str::<Value>(&record).expect("whole")["details"]["boards"]["left"].clone()
     };
     let board = serde_json::json!({
         "model": "VX2730", "serial": "10000", "firmware": "pha", "sampling_mhz": 500.0, "tick_ps": 2000.0, "channels": 16
     });
-    assert_eq!(told(&run), board);
+    assert_eq!(reports(&run), board);
     // The replay has nobody to ask: it knows from the record.
     let replayed = thalweg(&["replay", &run, "--directory", &folder.at("again"), "--json"]).done().json();
-    assert_eq!(told(&run_directory(&replayed)), board);
+    assert_eq!(reports(&run_directory(&replayed)), board);
     let bytes = |run: &str| std::fs::read(format!("{run}/hits.arrows")).expect("there");
     assert!(bytes(&run) == bytes(&run_directory(&replayed)), "the same times");
 }

@@ -177,7 +177,7 @@ fn modules_that_write_no_number_are_numbered_by_their_address() {
     let events = recorded(&summary);
     assert_eq!(events.len(), 200);
     for event in &events {
-        // The order of the URL, not that in which they were heard.
+        // The order of the URL, not that in which they answered.
         for (source, sender) in [(0, 1), (1, 2), (2, 0)] {
             let own = event.fragments.iter().find(|own| own.source.0 == source);
             let is_missing = source == 1 && event.trigger % 50 == 25;

@@ -15,7 +15,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Between two looks at what is waited for.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 
 /// Waits until something holds, however slow the machine is.
 #[track_caller]
@@ -23,7 +23,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + LIMIT;
     while !holds() {
         assert!(Instant::now() < until, "not within {LIMIT:?}: {what}");
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_EVERY);
     }
 }
 
@@ -130,20 +130,20 @@ struct Said {
 }
 
 /// A stream, read on a thread of its own: a full pipe holds nobody up.
-struct Heard {
+struct Output {
     said: Arc<Mutex<Said>>,
     reader: JoinHandle<()>,
 }
 
-impl Heard {
-    fn new(from: impl Read + Send + 'static) -> Heard {
+impl Output {
+    fn new(from: impl Read + Send + 'static) -> Output {
         let said = Arc::new(Mutex::new(Said::default()));
-        let heard = said.clone();
+        let written = said.clone();
         let reader = std::thread::spawn(move || {
             let (mut lines, mut line) = (BufReader::new(from), Vec::new());
             while lines.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
                 let text = String::from_utf8_lossy(&line);
-                let mut said = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut said = written.lock().unwrap_or_else(PoisonError::into_inner);
                 match text.starts_with(STATE) {
                     true => said.state = Some(text.into_owned()),
                     false => said.text.push_str(&text),
@@ -151,7 +151,7 @@ impl Heard {
                 line.clear();
             }
         });
-        Heard { said, reader }
+        Output { said, reader }
     }
 
     fn text(&self) -> String {
@@ -172,8 +172,8 @@ impl Heard {
 /// A command that goes on while the test does.
 pub struct Running {
     child: Option<Child>,
-    out: Option<Heard>,
-    error: Option<Heard>,
+    out: Option<Output>,
+    error: Option<Output>,
 }
 
 impl Running {
@@ -196,7 +196,7 @@ impl Running {
             .stderr(error)
             .spawn()
             .expect("the binary starts");
-        let (out, error) = (child.stdout.take().map(Heard::new), child.stderr.take().map(Heard::new));
+        let (out, error) = (child.stdout.take().map(Output::new), child.stderr.take().map(Output::new));
         Running { child: Some(child), out, error }
     }
 
@@ -229,16 +229,16 @@ impl Running {
     /// Waits for a live state of which `wanted` holds, of a run that was started with `--states`.
     #[track_caller]
     pub fn wait_for_state(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let (out, until) = (self.out.as_ref().expect("its output is heard"), Instant::now() + LIMIT);
+        let (out, until) = (self.out.as_ref().expect("its output is read"), Instant::now() + LIMIT);
         loop {
             let (has_ended, state) = (out.reader.is_finished(), out.state());
             if !state.is_null() && wanted(&state) {
                 return state;
             }
-            let errors = self.error.as_ref().map(Heard::text).unwrap_or_default();
+            let errors = self.error.as_ref().map(Output::text).unwrap_or_default();
             assert!(!has_ended, "it ended before {what}: {}{errors}{state:#}", out.text());
             assert!(Instant::now() < until, "not within {LIMIT:?}: {what}: {errors}{state:#}");
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
     }
 
@@ -251,7 +251,7 @@ impl Running {
     /// Waits for words on standard error.
     #[track_caller]
     pub fn wait_for_text(&self, words: &str) {
-        let error = self.error.as_ref().expect("its errors are heard");
+        let error = self.error.as_ref().expect("its errors are read");
         wait_until(words, || error.text().contains(words));
     }
 
@@ -282,10 +282,10 @@ impl Running {
                 let _ = child.kill();
                 panic!("thalweg did not end within {LIMIT:?}");
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         };
         let [out, error] = [self.out.take(), self.error.take()]
-            .map(|heard| heard.map_or_else(String::new, Heard::into_text));
+            .map(|output| output.map_or_else(String::new, Output::into_text));
         Ended { code: status.code(), out, error }
     }
 }
@@ -316,7 +316,7 @@ pub fn run_directory(summary: &Value) -> String {
     summary["run_directory"].as_str().unwrap_or_else(|| panic!("a run directory in {summary:#}")).to_owned()
 }
 
-/// What must hold of every run whose senders tell their totals.
+/// What must hold of every run whose senders report their totals.
 #[track_caller]
 pub fn assert_ledger_balances(summary: &Value) {
     assert_eq!(summary["ledger_closed"], true, "{summary:#}");

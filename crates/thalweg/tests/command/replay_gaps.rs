@@ -174,7 +174,7 @@ fn a_replay_of_triggered_boards_ends_behind_a_gap_that_is_the_recordings_loss() 
 fn a_replay_ends_behind_a_gap_although_incomplete_events_are_waited_for() {
     let folder = Folder::new();
     let (_, again) = boards(&folder, "incomplete = \"wait\"\n");
-    // Where the gap is at the end of a board, no trigger number tells which fragments lay in it.
+    // Where the gap is at the end of a board, no trigger number shows which fragments lay in it.
     assert_lost_by_the_recording_alone(&again, "receive", "bytes");
 }
 

@@ -126,7 +126,7 @@ fn the_oldest_of_many_runs_make_room_for_the_next() {
 
     let report = verified(&runs[0]);
     let (removed, note) = (&report["removed"], record(&runs[0])["removed"].clone());
-    assert_eq!(removed, &note, "run.json tells it");
+    assert_eq!(removed, &note, "run.json has it");
     assert_eq!(
         (table_bytes(&runs[0]), number(removed, "rows")),
         (0, number(&report["ledger"], "hits_recorded"))

@@ -71,22 +71,22 @@ fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_
         "run.toml",
         &text(&folder, "second", "[[alarm]]\nname = \"losses\"\nquantity = \"lost_rate_hz\"\nabove = 0\n"),
     );
-    let told = configuration();
-    assert_eq!((&told["changed"], &told["error"]), (&json!(true), &Value::Null), "{told:#}");
-    assert_eq!(told["waiting"], json!(["[[alarm]]"]), "{told:#}");
-    assert!(told["text"].as_str().is_some_and(|text| text.contains("first")), "what is in use is shown");
+    let shown = configuration();
+    assert_eq!((&shown["changed"], &shown["error"]), (&json!(true), &Value::Null), "{shown:#}");
+    assert_eq!(shown["waiting"], json!(["[[alarm]]"]), "{shown:#}");
+    assert!(shown["text"].as_str().is_some_and(|text| text.contains("first")), "what is in use is shown");
     begins();
     wait_for(&folder, "000002-second");
-    let told = configuration();
+    let shown = configuration();
     assert_eq!(
-        (&told["changed"], &told["waiting"]),
+        (&shown["changed"], &shown["waiting"]),
         (&json!(false), &json!(["[[alarm]]"])),
         "it waits still"
     );
 
     folder.file("run.toml", &text(&folder, "third", "[coincidence]\nwindow_ps = -1\n"));
-    let told = configuration();
-    assert!(told["error"].as_str().is_some_and(|error| error.contains("window_ps")), "{told:#}");
+    let shown = configuration();
+    assert!(shown["error"].as_str().is_some_and(|error| error.contains("window_ps")), "{shown:#}");
     let (mut status, mut refusal) = (0, Value::Null);
     wait_until("the last run is put away", || {
         (status, refusal) = start();
@@ -187,7 +187,7 @@ fn an_alarm_is_acknowledged_and_shown_so_while_it_stands() {
     assert_eq!(slow()["acknowledged"], Value::Null);
     let see = |name: &str| post(&address, "/api/alarms/acknowledge", &json!({ "name": name })).0;
     assert_eq!((see("fast"), see("slow")), (409, 200));
-    // A state is told that may be one update old.
+    // The state may be one update old.
     wait_until("it is shown so", || slow()["acknowledged"].is_string());
     let seen = slow();
     assert_eq!((see("slow"), &seen["active"]), (200, &json!(true)));

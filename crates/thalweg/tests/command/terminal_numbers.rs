@@ -504,7 +504,7 @@ fn every_number_of_the_status_lines_and_of_the_summary_is_that_of_the_ledger() {
         }
     }
     let mut expected = expected_summary(&record, last);
-    // Kinds of losses are in path order, which run.json does not tell: their lines are compared as a set.
+    // Kinds of losses are in path order, which run.json does not have: their lines are compared as a set.
     let is_kind = |line: &String| line.starts_with("  lost ") || line.starts_with("  refused ");
     let kinds = |lines: &mut Vec<String>| {
         let mut kinds: Vec<String> = lines.extract_if(.., |line| is_kind(line)).collect();

@@ -18,7 +18,7 @@ fn configuration(folder: &Folder, source: &str, more: &str) -> String {
 
 /// The cores that this test may use.
 fn allowed() -> Vec<usize> {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux reports it");
     list(field(&status, "Cpus_allowed_list:"))
 }
 

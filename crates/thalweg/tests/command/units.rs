@@ -308,7 +308,7 @@ fn survives_the_death_of(killed: &str) {
     others.push((killed, node(killed)));
     let boards = boards.wait().done().json();
     went_well(&boards);
-    // The manager last: builder units want to tell it what is written.
+    // The manager last: builder units report to it what is written.
     others.sort_by_key(|(name, _)| *name == "manager");
     for (_, other) in others {
         other.signal("TERM");
@@ -461,7 +461,7 @@ fn failures(summary: &Value) -> String {
 }
 
 /// Starts the boards of a run with one file and everything else with another, and lets both say what they think of each other: the words
-/// that the one that connects must have in its failures. The one that listens hears it from anybody, and is none the worse for it.
+/// that the one that connects must have in its failures. The one that listens may get it from anybody, and is none the worse for it.
 fn refuse_each_other(change: impl Fn(&str) -> String, words: &str) {
     let folder = Folder::new();
     let [builder, manager] = free_urls();

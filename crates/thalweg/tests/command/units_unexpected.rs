@@ -64,7 +64,7 @@ fn knock(url: &str) -> TcpStream {
 }
 
 /// What a listening unit without a key says of itself to anybody.
-fn overheard(url: &str) -> Hello {
+fn hello_of(url: &str) -> Hello {
     let mut stream = knock(url);
     let mut header = [0; HEADER_BYTES];
     stream.read_exact(&mut header).expect("a hello");
@@ -106,8 +106,8 @@ fn an_unexpected_unit_takes_no_living_units_place_and_ends_no_node() {
     let urls = free_urls::<2>();
     let file = two_nodes(&folder, 3000, &urls, "");
     let (boards, events) = (node(&file, "boards"), node(&file, "events"));
-    // Without a key, whoever is on this host can hear to whom a unit belongs.
-    let identity = overheard(&urls[1]).identity;
+    // Without a key, whoever is on this host can learn to whom a unit belongs.
+    let identity = hello_of(&urls[1]).identity;
     let elsewhere = RunIdentity { configuration: !identity.configuration, ..identity.clone() };
     for url in &urls {
         match connect(url, unexpected("ru-left", elsewhere.clone(), None)) {

@@ -70,7 +70,7 @@ pub struct BuilderUnit {
     #[expect(clippy::vec_box, reason = "the boxes themselves go round")]
     spare: Vec<Box<Building>>,
     passed: VecDeque<Passed>,
-    /// The last that were written and released, the latest first. A manager that comes without the word of those who heard of the release
+    /// The last that were written and released, the latest first. A manager that comes without a message of those who know of the release
     /// would have them built again.
     remembered: VecDeque<Passed>,
     position: u64,
@@ -288,7 +288,7 @@ impl BuilderUnit {
         self.note_held();
     }
 
-    /// The host's word on its sink: on hold, no assignment is taken and BUSY is asked for; as for a disk above its watermark.
+    /// The state of the host's sink: on hold, no assignment is taken and BUSY is asked for; as for a disk above its watermark.
     pub fn hold(&mut self, on_hold: bool) {
         self.on_hold = on_hold;
     }
@@ -352,12 +352,12 @@ impl BuilderUnit {
         dropped.into_iter().for_each(|building| self.drop_building(building));
         for passed in &mut self.passed {
             passed.forgotten |= !ours(passed.assignment);
-            // What the manager still has as open it has not heard of, whatever was said.
+            // What the manager still has as open it does not know of, whatever was said.
             passed.reported = false;
         }
         self.remember_forgotten();
         (self.epoch, self.manager.answered) = (epoch, true);
-        // Who had not heard of a range hears of it with this state, too: the wait begins anew.
+        // Units that did not know of a range learn of it with this state, too: the wait begins anew.
         self.open.iter_mut().for_each(|building| building.since = now);
         open.iter().filter(|range| range.builder == number).for_each(|range| self.confirm(range, now));
     }

@@ -69,7 +69,7 @@ impl BuilderUnit {
         }
     }
 
-    /// Whether a part has its range here; one that came before the manager's word opens it.
+    /// Whether a part has its range here; one that came before the manager's message opens it.
     fn has_capacity_for(&mut self, part: &Part<'_>, now: Mark) -> bool {
         let range = Assignment { builder: self.identity.number, ..part.head.range };
         if self.passed.iter().any(|passed| {

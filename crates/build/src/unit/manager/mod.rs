@@ -1,4 +1,4 @@
-//! The event manager: gives ranges of triggers to builder units, and tells readout units what is done.
+//! The event manager: gives ranges of triggers to builder units, and reports to readout units what is done.
 //!
 //! ```text
 //!  Progress of readout units ─► what all have closed ─┐
@@ -380,7 +380,7 @@ impl EventManager {
         (readout.progress, readout.busy) = (None, progress.busy);
         (readout.advanced, readout.behind) = (now, None);
         readout.report = Report::default();
-        // What it does not name it has heard of. What it names it may know by an attempt of before.
+        // What it does not name it knows of. What it names it may know by an attempt of before.
         let same =
             |each: Assignment, done: &Assignment| (each.start, each.length) == (done.start, done.length);
         readout.excluded.retain(|done| open.iter().any(|each| same(each, done)));

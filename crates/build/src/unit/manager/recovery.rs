@@ -4,8 +4,8 @@
 //!  reports of readout units ─► which ranges there are, and which a readout unit has seen released: those are done
 //!  reports of builder units ─► which of the others are still built: those stay; the rest is assigned again
 //! ```
-//! Every readout unit hears the same words in the same order, some not the last of them. So among those that know the
-//! highest epoch, the one that has heard most knows all ranges, and a range that it knows and another one of them no longer
+//! Every readout unit receives the same messages in the same order, some not the last of them. So among those that know the
+//! highest epoch, the one that has received most knows all ranges, and a range that it knows and another one of them no longer
 //! does, is done.
 
 use thalweg_data::Mark;

@@ -52,7 +52,7 @@ pub(super) fn payload(board: u16, trigger: u64, into: &mut Vec<u8>) {
 }
 
 impl Crate {
-    /// Boards that answer from trigger `first` on; `is_start`: that of the run, which the builder is told.
+    /// Boards that answer from trigger `first` on; `is_start`: that of the run, which the builder knows.
     pub fn new(sources: Range<u16>, first: u64, is_start: bool, pool: &Pool) -> Result<Crate, String> {
         let first_trigger = is_start.then_some(first);
         let settings = crate::Settings {

@@ -35,7 +35,7 @@ pub(super) struct Life {
     pub let_go: BTreeMap<u64, Gone>,
 }
 
-/// What became of a fragment. Each is the word of whoever was there; the later in this list, the further it had come.
+/// What became of a fragment. Each is the evidence of a unit; the later in this list, the further it had come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     LostOnTheWay,
@@ -47,7 +47,7 @@ enum Fate {
     CutFromDisk,
     /// On file, and late for a later attempt.
     OnFileOfEarlierAttempt,
-    /// On file, and its readout unit counts it as lost: whoever could have told it has died, and the event manager with them.
+    /// On file, and its readout unit counts it as lost: whoever could have informed it has died, and the event manager with them.
     OnFileUnknown,
     OnFile,
 }

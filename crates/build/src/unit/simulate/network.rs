@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  outbox ─ put (refused when the window is full) ─► [ in flight, in order ] ─ due ─► on_message
-//!                                   break: all lost, both ends told
+//!                                   break: all lost, both ends know
 //! ```
 
 use std::collections::VecDeque;

@@ -126,7 +126,7 @@ impl Disk {
         self.cut.get(&(trigger, last)).is_some_and(|boards| boards & bit != 0)
     }
 
-    /// Every row that was ever written of a trigger, in words.
+    /// Every row that was ever written of a trigger, as text.
     pub fn history(&self, trigger: u64) -> String {
         let all = self.ever.range((trigger, 0)..=(trigger, u8::MAX));
         let text = all.map(|(key, boards)| {

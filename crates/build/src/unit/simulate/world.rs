@@ -586,7 +586,7 @@ impl World {
         self.unrest().is_empty()
     }
 
-    /// Who is not quiet, in words.
+    /// Who is not quiet, as text.
     pub fn unrest(&self) -> String {
         let mut text = Vec::new();
         for (number, process) in self.readouts.iter().enumerate() {

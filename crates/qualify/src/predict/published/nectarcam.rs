@@ -78,7 +78,7 @@ pub struct EdgeCurve {
 }
 
 /// The published figure with both readings of the switch: 330 MB that all inputs share, and 7000 packets per input, which was fitted. With
-/// all 44 ports they are nearly the same; with half of them they are not, so that a sweep of the ports tells them.
+/// all 44 ports they are nearly the same; with half of them they are not, so that a sweep of the ports distinguishes them.
 ///
 /// # Errors
 /// As of the test.

@@ -34,7 +34,7 @@ const MOST_LATE: usize = 256;
 /// Most triggers that wait for their answer, however short the answers are.
 const MOST_WAITING: usize = 4096;
 /// Between two looks at clients that may have come or gone.
-const CLIENT_LOOK: Duration = Duration::from_millis(10);
+const CLIENT_CHECK_EVERY: Duration = Duration::from_millis(10);
 /// Between two publications of the totals.
 const PUBLISH: Duration = Duration::from_millis(10);
 /// Longest rest.
@@ -71,7 +71,7 @@ pub(super) struct Engine {
     lateness: Times,
     skew: Times,
     exhausted: bool,
-    client_look: Instant,
+    clients_served: Instant,
     publish_at: Instant,
 }
 
@@ -115,7 +115,7 @@ impl Engine {
             lateness: Times::default(),
             skew: Times::default(),
             exhausted: false,
-            client_look: now,
+            clients_served: now,
             publish_at: now,
         })
     }
@@ -123,12 +123,12 @@ impl Engine {
     /// Runs until the boards are ended.
     pub(super) fn run(mut self) {
         while !self.is_ending() && !self.begins() {
-            self.tend_clients(true);
+            self.serve_clients(true);
             std::thread::sleep(REST);
         }
         self.start =
             lock(&self.shared.started).filter(|_| self.may_begin.is_none()).unwrap_or_else(Instant::now);
-        self.tend_clients(true);
+        self.serve_clients(true);
         let mut until = None;
         loop {
             if self.is_ending() {
@@ -185,7 +185,7 @@ impl Engine {
 
     /// One round; returns how long nothing is to be done.
     fn turn(&mut self) -> Rest {
-        self.tend_clients(false);
+        self.serve_clients(false);
         let flushed = self.flush();
         let now_ns = self.now_ns();
         let next = match self.shared.stopping.load(Ordering::Acquire) {
@@ -335,16 +335,16 @@ impl Engine {
         all && self.waiting.is_empty()
     }
 
-    fn tend_clients(&mut self, now: bool) {
-        if !now && self.client_look.elapsed() < CLIENT_LOOK {
+    fn serve_clients(&mut self, now: bool) {
+        if !now && self.clients_served.elapsed() < CLIENT_CHECK_EVERY {
             return;
         }
-        self.client_look = Instant::now();
+        self.clients_served = Instant::now();
         let mut unattended = 0;
         for (index, link) in self.links.iter_mut().enumerate() {
             if let LinkEnd::Stream(stream) = link {
                 let powered = !self.shared.dead[index].load(Ordering::Relaxed);
-                if let Err(cause) = stream.tend(powered) {
+                if let Err(cause) = stream.serve(powered) {
                     self.shared.fail(format!("emulated board {index} takes no client: {cause}"));
                 }
                 unattended += usize::from(!stream.has_client());

@@ -1,4 +1,4 @@
-//! Which numbers the trigger has given so far, for whoever is asked at the end what nobody has heard of.
+//! Which numbers the trigger has given so far, for whoever reports at the end what no board answered.
 //!
 //! ```text
 //!  engine: accepted 7 ‥ 93 ──► AcceptedNumbers ──► builder: first answer 9, last 90: 5 are missing outside of them

@@ -19,7 +19,7 @@ use thalweg_transport::{ReadySet, TransportError};
 use super::super::HostError;
 
 /// Longest wait before the end is looked for, or an answer that is late.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// Most late answers of one board; further ones are lost.
 const MOST_LATE: usize = 64;
 
@@ -62,7 +62,7 @@ impl Server {
     /// Serves until it is ending.
     pub(super) fn run(mut self, is_ending: &dyn Fn() -> bool) -> io::Result<()> {
         while !is_ending() {
-            let keys = self.ready.wait(LOOK)?;
+            let keys = self.ready.wait(CHECK_EVERY)?;
             let now_ns = self.start.elapsed().as_nanos() as u64;
             for &key in keys {
                 self.ports[key].serve(now_ns);

@@ -163,7 +163,7 @@ impl StreamLink {
     }
 
     /// Looks after the client: whether it is still there, and whether one wants to come. A board without power has none.
-    pub(super) fn tend(&mut self, powered: bool) -> io::Result<()> {
+    pub(super) fn serve(&mut self, powered: bool) -> io::Result<()> {
         let reset = self.boards.attend();
         if let Some(client) = &mut self.client {
             let mut ignored = [0; 256];

@@ -15,7 +15,7 @@ use crate::report::{CommandOutcome, print};
 use crate::signals::Signals;
 
 /// Between two looks at whether to end.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 /// The place of the device.
 #[derive(Debug, Serialize)]
@@ -43,7 +43,7 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
     let Some((program, arguments)) = options.command.split_first() else {
         print(&place, json, words_of)?;
         while !signals.stop_requested() {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(CHECK_EVERY);
         }
         return Ok(CommandOutcome::Done);
     };
