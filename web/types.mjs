@@ -115,7 +115,7 @@ export function types_of(names, schemas) {
 
 async function main() {
   const { schemas } = JSON.parse(await readFile(SOURCE, "utf8")).components;
-  const names = ["LiveState", "Past", "Message", "RecordedRun", "Spectrum", "PulseChannel", "PulseTrace"];
+  const names = ["LiveState", "Past", "OperatorMessage", "RecordedRun", "Spectrum", "PulseChannel", "PulseTrace"];
   const style = JSON.parse(await readFile(join(here, ".prettierrc.json"), "utf8"));
   const text = await format(types_of(names, schemas), { ...style, parser: "typescript" });
   if (!argv.includes("--check")) return await writeFile(GENERATED, text);

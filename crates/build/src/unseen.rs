@@ -45,7 +45,7 @@ mod tests {
     use super::Unseen;
 
     #[test]
-    fn what_lies_between_two_that_were_heard_is_unseen() {
+    fn what_lies_between_two_answered_is_unseen() {
         let mut unseen = Unseen::default();
         unseen.skip(6);
         unseen.add();

@@ -121,7 +121,7 @@ impl Monitor {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // The thread is gone if it does not hear this.
+        // The thread is gone if it does not receive this.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the page's thread had failed");

@@ -164,7 +164,7 @@ struct Shared {
 /// Switches a register on or off.
 pub type SetRegister = Box<dyn FnMut(bool) -> Result<(), String> + Send>;
 
-/// Tells a trigger of BUSY. Dropping it says "busy" and ends: nobody reads any more, until another run says otherwise.
+/// Reports BUSY to a trigger. Dropping it says "busy" and ends: nobody reads any more, until another run says otherwise.
 pub struct BusyOutput {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_ends_tells_busy_to_a_hook_that_fails_first() {
+    fn a_run_that_ends_reports_busy_to_a_hook_that_fails_first() {
         let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let busy = Arc::new(Busy::default());
         let output = BusyOutput::open(&hook_to(&server), &busy, None).expect("loopback");

@@ -61,7 +61,7 @@ impl BusyInput {
             let socket = UdpSocket::bind(resolve("udp", at, at, "HOST:PORT of this trigger")?)?;
             socket.set_read_timeout(Some(CHECK_EVERY))?;
             let line = Line::new(busy, &input.shared);
-            input.spawn("busy datagrams", move || hear_datagrams(&socket, line))?;
+            input.spawn("busy datagrams", move || receive_datagrams(&socket, line))?;
         } else {
             // A sender that uses HTTP alone sends changes alone.
             input.shared.freed.store(true, Ordering::Release);
@@ -70,7 +70,7 @@ impl BusyInput {
             let listener = TcpListener::bind(hook_address(url)?)?;
             listener.set_nonblocking(true)?;
             let line = Line::new(busy, &input.shared);
-            input.spawn("busy hook", move || hear_posts(&listener, line))?;
+            input.spawn("busy hook", move || receive_posts(&listener, line))?;
         }
         Ok(input)
     }
@@ -146,7 +146,7 @@ impl Drop for Line {
     }
 }
 
-fn hear_datagrams(socket: &UdpSocket, mut line: Line) {
+fn receive_datagrams(socket: &UdpSocket, mut line: Line) {
     let mut last = Instant::now();
     let mut datagram = [0; 64];
     while !line.is_ending() {
@@ -170,7 +170,7 @@ fn state_of_datagram(datagram: &[u8]) -> Option<bool> {
     known.then(|| datagram[5] == 1)
 }
 
-fn hear_posts(listener: &TcpListener, mut line: Line) {
+fn receive_posts(listener: &TcpListener, mut line: Line) {
     while !line.is_ending() {
         match listener.accept() {
             // One at a time: a client that is slow holds up other clients for `REQUEST_WAIT` and nothing else.
@@ -188,7 +188,7 @@ fn converse(mut client: TcpStream) -> io::Result<Option<bool>> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(REQUEST_WAIT))?;
     client.set_write_timeout(Some(REQUEST_WAIT))?;
-    let (mut request, mut piece) = (Vec::new(), [0; 512]);
+    let (mut request, mut chunk) = (Vec::new(), [0; 512]);
     let deadline = Instant::now() + REQUEST_WAIT;
     let said = loop {
         if let Some(said) = state_of_request(&request) {
@@ -197,9 +197,9 @@ fn converse(mut client: TcpStream) -> io::Result<Option<bool>> {
         if request.len() >= MOST_REQUEST_BYTES || Instant::now() >= deadline {
             break None;
         }
-        match client.read(&mut piece) {
+        match client.read(&mut chunk) {
             Ok(0) => break None,
-            Ok(length) => request.extend_from_slice(&piece[..length]),
+            Ok(length) => request.extend_from_slice(&chunk[..length]),
             Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
             Err(_) => break None,
         }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_tells_by_datagram_the_other_hears_and_silence_is_busy() {
+    fn what_one_end_sends_by_datagram_the_other_receives_and_silence_is_busy() {
         let at = free_port(UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()));
         let settings = BusySettings { udp: Some(at.to_string()), repeat_ms: 2, ..BusySettings::default() };
         let (sent, received) = (Arc::new(Busy::default()), Arc::new(Busy::default()));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_end_posts_the_other_hears_and_answers() {
+    fn what_one_end_posts_the_other_receives_and_answers() {
         let at = free_port(TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()));
         let settings = BusySettings { http: Some(format!("http://{at}/busy")), ..BusySettings::default() };
         let (sent, received) = (Arc::new(Busy::default()), Arc::new(Busy::default()));

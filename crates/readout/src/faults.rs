@@ -10,7 +10,7 @@
 //! alone, not on how datagrams fall into batches. Published bytes never change: a datagram with a flipped bit is a copy
 //! in blocks of this decorator's own.
 //!
-//! In a stream nothing can be dropped or reordered as a whole: there, only bits flip and pieces lose their ends.
+//! In a stream nothing can be dropped or reordered as a whole: there, only bits flip and chunks lose their ends.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Room below which a stream takes a new block.
 const SMALLEST_TAIL: usize = 4096;
 
-/// How bad the network is: the probability of each fault, per datagram (of a stream: per piece received).
+/// How bad the network is: the probability of each fault, per datagram (of a stream: per chunk received).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSettings {
@@ -130,7 +130,7 @@ pub struct Faults {
     pub duplicated_bytes: u64,
     /// Datagrams that arrived behind their successor.
     pub reordered: u64,
-    /// Datagrams or pieces whose end was cut off.
+    /// Datagrams or chunks whose end was cut off.
     pub truncated: u64,
     /// Bytes cut off.
     pub truncated_bytes: u64,
@@ -343,11 +343,11 @@ impl Faulty {
         }
     }
 
-    /// Passes on one piece of the incoming stream; whether all of it was dealt with.
+    /// Passes on one chunk of the incoming stream; whether all of it was dealt with.
     fn pass_stream(&mut self, frames: &mut Frames) -> bool {
         let Copies::Stream(buffer) = &mut self.copies else { return true };
         while let Some(slice) = self.incoming.slices.get(self.next_slice).copied() {
-            // A piece that is larger than our room goes in parts, each a piece of its own.
+            // A chunk that is larger than the buffer goes in parts, each a chunk of its own.
             let rest = slice.part(self.next_byte, slice.length as usize - self.next_byte);
             let rest = rest.expect("we are inside the slice");
             let tail = match buffer.room() {
@@ -381,7 +381,7 @@ impl Faulty {
                     self.passed.input(unit, count);
                     self.passed.output(unit, count);
                 }
-                // One piece per batch, so that what the framing leaves over can be carried.
+                // One chunk per batch, so that what the framing leaves over can be carried.
                 break;
             }
         }

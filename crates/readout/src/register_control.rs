@@ -184,7 +184,7 @@ impl RegisterControl {
             match self.socket.recv(&mut datagram) {
                 Ok(length) => self.client.receive(&datagram[..length]),
                 Err(cause) if is_silence(&cause) => {}
-                // Told that nobody listens: the board may be starting, so the attempts go on, at their times.
+                // Nobody listens: the board may be starting, so the attempts go on, at their times.
                 Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
                     std::thread::sleep(wait);
                 }

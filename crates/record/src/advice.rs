@@ -124,7 +124,7 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
             "times lie beyond the 106 days that 64 bits of picoseconds can say: write `time_origin = \"first_hit\"` where the format has it, or start the board's clock anew"
         }
         Late => {
-            "hits came after their place in the time order had passed: if one source carries several boards, name the fields that tell them apart in `part` | raise `disorder_ps` of the source | keep them, flagged, with `[order] late = \"keep\"`"
+            "hits came after their place in the time order had passed: if one source carries several boards, name the fields that distinguish them in `part` | raise `disorder_ps` of the source | keep them, flagged, with `[order] late = \"keep\"`"
         }
         Busy => {
             "triggers came while BUSY was raised, and were not taken: the rate is above what this system can take; see which stage is full"

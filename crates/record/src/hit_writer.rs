@@ -77,7 +77,7 @@ impl HitWriter {
         })
     }
 
-    /// Tells which source sends each channel, by its number: whose the hits are that do not pass a row group is counted by it.
+    /// Sets which source sends each channel, by its number: whose the hits are that do not pass a cut is counted by it.
     /// Without it, and of channels beyond its end, they are counted as of the sources whose shares come first.
     pub fn with_sources_of_channels(mut self, sources: Box<[SourceId]>) -> HitWriter {
         self.sources = sources;

@@ -196,7 +196,7 @@ export interface Entries {
   in: number;
   /** Lost, by reason; of gaps, what is still missing. */
   lost: Record<string, number>;
-  /** Told beside what became of them: late but kept, unseen. */
+  /** Noted beside what became of them: late but kept, unseen. */
   noted?: Record<string, number>;
   /** Passed on. */
   out: number;
@@ -216,7 +216,7 @@ export interface EventState {
   build_ns: [number, number][];
   /** Whether the trigger is held back now. */
   busy: boolean;
-  /** Share of the run so far in which it was, 0 to 1; null where builder units are elsewhere. */
+  /** Fraction of the run so far in which it was, 0 to 1; null where builder units are elsewhere. */
   busy_share: number | null;
   /** Events passed on so far, by why they were closed: complete, age, depth, end, unit lost. */
   closed: [number, number, number, number, number];
@@ -250,7 +250,7 @@ export interface EventState {
   span: number;
 }
 
-/** Which of two ways through the system a node is on. */
+/** Which of the two paths through a run a node is on. */
 export type FlowPath = "hits" | "events";
 
 /** A stage of one path, in one unit. */
@@ -296,6 +296,26 @@ export type Kind = "energy" | "kev" | "plane" | "time_difference" | "own";
 
 /** How bad it is. */
 export type Level = "info" | "warning" | "error";
+
+/** The run that the live state is of. */
+export interface LiveRun {
+  /** The comment of its configuration. */
+  comment: string;
+  /** Where it is recorded. */
+  directory: string;
+  /** Since the first data could come, seconds. */
+  elapsed_seconds: number;
+  /** Whether its data are kept: of a run that was started without, only `run.json`, the ledger, losses and spectra are. */
+  keeps_data: boolean;
+  /** When it ends by itself. */
+  limits: EndWhen;
+  /** Name of its directory; null before it has one. */
+  name: string | null;
+  /** Its number; 0 before it has one. */
+  number: number;
+  /** Its title. */
+  title: string;
+}
 
 /** Everything that is said of a run while it goes on, and after its end. */
 export interface LiveState {
@@ -351,7 +371,7 @@ export interface LiveState {
   /** What was lost on it, by unit, the most first. Not in the lines of JSON of the terminal. */
   lost_in: LostIn[];
   /** The last messages, oldest first, at most a hundred. */
-  messages: Message[];
+  messages: OperatorMessage[];
   /** Hits put into time order per second. */
   ordered_rate_hz: number;
   /** Of a paused run. */
@@ -364,7 +384,7 @@ export interface LiveState {
   /** The first datagrams, blocks and fragments that were refused. */
   refused: RefusedUnit[];
   /** Which run it is. */
-  run: RunIdentity;
+  run: LiveRun;
   /** Where it is recorded, as in `run`. */
   run_directory: string;
   /** Counts the states of a run: a higher one is newer. 0 before the first. */
@@ -462,7 +482,7 @@ export interface LostIn {
 }
 
 /** One line for the operator. */
-export interface Message {
+export interface OperatorMessage {
   /** What can be done about it; may be empty. */
   advice: string;
   /** `info`, `warning` or `error`; `note` of what the operator has written down. */
@@ -575,7 +595,7 @@ export interface RecordedRun {
   seconds: number | null;
   /** When it started, UTC, as `2026-11-21T02:18:04.123Z`. */
   started: string;
-  /** Where it stands, or stood at its end; `unreadable` when nobody can tell. */
+  /** Where it stands, or stood at its end; `unreadable` when that is unknown. */
   state: string;
   /** When it ended, UTC; empty while it goes on. */
   stopped: string;
@@ -633,26 +653,6 @@ export interface RunFile {
   bytes: number;
   /** Its name. */
   name: string;
-}
-
-/** Which run it is. */
-export interface RunIdentity {
-  /** The comment of its configuration. */
-  comment: string;
-  /** Where it is recorded. */
-  directory: string;
-  /** Since the first data could come, seconds. */
-  elapsed_seconds: number;
-  /** Whether its data are kept: of a run that was started without, only `run.json`, the ledger, losses and spectra are. */
-  keeps_data: boolean;
-  /** When it ends by itself. */
-  limits: EndWhen;
-  /** Name of its directory; null before it has one. */
-  name: string | null;
-  /** Its number; 0 before it has one. */
-  number: number;
-  /** Its title. */
-  title: string;
 }
 
 /** What somebody has written down about a run. */

@@ -16,7 +16,7 @@ pub struct Budget {
     pub rows: u64,
     /// Places of fragments that came too early.
     pub deferred: u64,
-    /// Slices beyond the first of fragments that came in pieces.
+    /// Slices beyond the first of fragments that came in several slices.
     pub chained: u64,
     /// Counts and counters.
     pub counters: u64,

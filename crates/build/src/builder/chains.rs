@@ -1,4 +1,4 @@
-//! Slices beyond the first of fragments that came in pieces: a bounded table of links.
+//! Slices beyond the first of fragments that came in several slices: a bounded table of links.
 //!
 //! ```text
 //!  entry { slice, tag ─┐ }

@@ -142,7 +142,7 @@ impl Run {
     }
 }
 
-/// Writes all slices of a fragment that came in pieces, each but the last marked to go on. Returns its bytes and slices.
+/// Writes all slices of a fragment that came in several slices, each but the last marked to go on. Returns its bytes and slices.
 #[cold]
 fn gather_chain(
     first: Slice,

@@ -131,7 +131,7 @@ pub struct Builder {
     blocks: Blocks,
     chains: Chains,
     deferred: DeferredFragments,
-    /// A fragment in pieces was not taken because there was no link for them.
+    /// A fragment of several slices was not taken because there was no link for them.
     short_of_links: bool,
     /// Something far away was deferred, and not yet compared with the others.
     jumped: bool,
@@ -259,7 +259,7 @@ impl Builder {
         self.run
     }
 
-    /// Tells that so many fragments of a source have come and were refused before they came here, as damaged: they are no gaps in its
+    /// Reports that so many fragments of a source have come and were refused before they came here, as damaged: they are no gaps in its
     /// sequence.
     pub fn note_refused(&mut self, source: SourceId, fragments: u64) {
         let index = index_of(source, self.first_source);
@@ -268,7 +268,7 @@ impl Builder {
         }
     }
 
-    /// Tells that so many fragments of a source lie where its recording cannot be read.
+    /// Reports that so many fragments of a source lie where its recording cannot be read.
     pub fn note_unreadable(&mut self, source: SourceId, fragments: u64) {
         let index = index_of(source, self.first_source);
         if index < self.sources.len() {
@@ -276,12 +276,12 @@ impl Builder {
         }
     }
 
-    /// Tells what time it is: events come of age.
+    /// Reports the time: events come of age.
     pub fn advance(&mut self, mark: Mark) {
         self.now = self.now.max(mark);
     }
 
-    /// Tells that every source waits for blocks, and that no time passes meanwhile, as in a replay: with the next pull the
+    /// Reports that every source waits for blocks, and that no time passes meanwhile, as in a replay: with the next pull the
     /// oldest event leaves incomplete, whatever is said of its age. Returns whether anything can leave.
     pub fn free_blocks(&mut self) -> bool {
         if self.phase == Phase::Beginning {
@@ -323,7 +323,7 @@ impl Builder {
         is_ours && (self.rows.open() == 0 || !self.columns.has(index, self.rows.oldest))
     }
 
-    /// Tells that nothing follows from a source, such as a closed connection: it is not waited for. Should it send again,
+    /// Reports that nothing follows from a source, such as a closed connection: it is not waited for. Should it send again,
     /// it takes part again.
     pub fn end(&mut self, source: SourceId) {
         if let Some(counts) = self.sources.get_mut(index_of(source, self.first_source))
@@ -335,7 +335,7 @@ impl Builder {
         }
     }
 
-    /// Tells that the run is over: with the next pulls everything leaves. What comes from here on is of the wrong run.
+    /// Reports that the run is over: with the next pulls everything leaves. What comes from here on is of the wrong run.
     pub fn end_run(&mut self) {
         if matches!(self.phase, Phase::Running | Phase::Beginning) {
             if self.phase == Phase::Beginning {
@@ -346,7 +346,7 @@ impl Builder {
         }
     }
 
-    /// Tells, once everything has left that will, which numbers the trigger had where that is known: those that no board has answered
+    /// Reports, once everything has left that will, which numbers the trigger had where that is known: those that no board has answered
     /// are noted, also before the first and behind the last that any has.
     pub fn end_numbers(&mut self, accepted: Option<RangeInclusive<u64>>) {
         let shift = self.sources.iter().map(|source| u32::from(source.shift)).max().unwrap_or(0);

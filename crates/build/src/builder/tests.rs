@@ -430,7 +430,7 @@ fn ended_sources_are_not_waited_for_and_may_come_back() {
 }
 
 #[test]
-fn fragments_in_pieces_keep_their_order() {
+fn fragments_of_several_slices_keep_their_order() {
     let mut bench = Bench::new(&Settings { chained_slices: Some(4), ..small() }, 2);
     let chained = |bench: &Bench, source: u16, trigger: u64| {
         let mut batch = Fragments::default();
@@ -459,7 +459,7 @@ fn fragments_in_pieces_keep_their_order() {
 }
 
 #[test]
-fn too_many_pieces_are_lost_and_a_full_table_closes_the_oldest() {
+fn too_many_slices_are_lost_and_a_full_table_closes_the_oldest() {
     let mut bench = Bench::new(&Settings { chained_slices: Some(1), ..small() }, 2);
     let chained = |bench: &Bench, trigger: u64, slices: u16| {
         let mut writer = bench.pool.take().expect("free");

@@ -1,9 +1,9 @@
 //! The fragments of boards, cut by their own time: references only, nothing is copied.
 //!
 //! ```text
-//!  Fragments { ticks } ─► their slice ─► pieces of the blocks where they were received ─► one fragment per board and slice
+//!  Fragments { ticks } ─► their slice ─► slices of the blocks where they were received ─► one fragment per board and slice
 //! ```
-//! For boards that stream without a trigger. Neighbours in a block are one piece, so that a stream makes few.
+//! For boards that stream without a trigger. Neighbours in a block are one slice, so that a stream makes few.
 
 use std::ops::Range;
 
@@ -68,12 +68,12 @@ impl FragmentCutter {
         taken
     }
 
-    /// Tells what time it is, as [`Timeline::advance`].
+    /// Reports the time, as [`Timeline::advance`].
     pub fn advance(&mut self, mark: Mark, out: &mut Fragments) -> bool {
         self.timelines.iter_mut().all(|timeline| timeline.advance(mark, out))
     }
 
-    /// Tells that nothing more will come, as [`Timeline::finish`].
+    /// Reports that nothing more will come, as [`Timeline::finish`].
     pub fn finish(&mut self, mark: Mark, out: &mut Fragments) -> bool {
         self.timelines.iter_mut().all(|timeline| timeline.finish(mark, out))
     }

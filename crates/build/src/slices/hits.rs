@@ -1,9 +1,9 @@
 //! One source's hits, cut by time: sixteen bytes each, copied once into blocks.
 //!
 //! ```text
-//!  Hits ─► the writer of their slice ─► pieces of blocks ─► one fragment per slice
+//!  Hits ─► the writer of their slice ─► slices of blocks ─► one fragment per slice
 //! ```
-//! Each open slice has a writer of its own, so that hits out of order do not cut it into pieces; when the slice has left, the
+//! Each open slice has a writer of its own, so that hits out of order do not cut it into many; when the slice has left, the
 //! writer goes on behind it with the next.
 
 use std::collections::VecDeque;
@@ -139,7 +139,7 @@ fn hit_bytes(hit: &Hit) -> [u8; HIT_BYTES] {
     bytes
 }
 
-/// Reads the hits of one piece of a slice; bytes that make no whole hit at its end are left.
+/// Reads the hits in one slice of a block; bytes that make no whole hit at its end are left.
 pub fn read_hits(bytes: &[u8]) -> impl Iterator<Item = Hit> + '_ {
     bytes.as_chunks::<HIT_BYTES>().0.iter().map(
         |[t0, t1, t2, t3, t4, t5, t6, t7, c0, c1, e0, e1, s0, s1, f0, f1]| Hit {

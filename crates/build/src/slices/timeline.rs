@@ -133,7 +133,7 @@ impl Timeline {
         Place::Open((number as u64 - self.next) as usize)
     }
 
-    /// Tells that nothing before `time_ps` will come any more, such as from a board's heartbeat: slices before it leave, empty
+    /// Reports that nothing before `time_ps` will come any more, such as from a board's heartbeat: slices before it leave, empty
     /// or not. Returns whether all of them could; if not, `out` is full, and is to be built and cleared.
     pub fn pass(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> bool {
         (out.header.source, out.header.mark) = (self.source, mark);
@@ -142,7 +142,7 @@ impl Timeline {
         all
     }
 
-    /// Tells what time it is: a source that has been silent for longer than `silence_ms` is taken to have had nothing to say
+    /// Reports the time: a source that has been silent for longer than `silence_ms` is taken to have had nothing to say
     /// until so long ago by its own clock, which runs on. Returns as [`Timeline::pass`] does.
     pub fn advance(&mut self, mark: Mark, out: &mut Fragments) -> bool {
         let silence_ns = self.settings.silence_ms.saturating_mul(1_000_000);
@@ -171,7 +171,7 @@ impl Timeline {
         time_ps <= self.latest_ps
     }
 
-    /// Tells that nothing more will come: every slice leaves up to that of the latest time. Returns as [`Timeline::pass`] does.
+    /// Reports that nothing more will come: every slice leaves up to that of the latest time. Returns as [`Timeline::pass`] does.
     pub fn finish(&mut self, mark: Mark, out: &mut Fragments) -> bool {
         (out.header.source, out.header.mark) = (self.source, mark);
         let mut all = true;

@@ -117,19 +117,19 @@ fn input_of(from: u8, message: &Message) -> Vec<u8> {
     input
 }
 
-/// A message in blocks, its payload cut into pieces.
+/// A message in blocks, its payload cut into chunks.
 fn message_of(head: &[u8], payload: &[u8]) -> Message {
     static POOL: OnceLock<Pool> = OnceLock::new();
-    const PIECE: usize = 100;
+    const CHUNK_BYTES: usize = 100;
     let pool = POOL.get_or_init(|| Pool::new(256, 4096).expect("memory for a megabyte"));
     let mut message = Message { head: head.to_vec(), ..Message::default() };
     let mut writer = None;
-    for piece in payload.chunks(PIECE) {
-        if writer.as_ref().is_none_or(|writer: &thalweg_data::BlockWriter| writer.remaining() < PIECE) {
+    for chunk in payload.chunks(CHUNK_BYTES) {
+        if writer.as_ref().is_none_or(|writer: &thalweg_data::BlockWriter| writer.remaining() < CHUNK_BYTES) {
             writer = pool.take();
         }
         let Some(writer) = &mut writer else { break };
-        message.slices.extend(writer.append(piece));
+        message.slices.extend(writer.append(chunk));
         message.leases.add(writer.lease());
     }
     message

@@ -59,7 +59,7 @@
 //! builder wrote that has died for good, of ranges that every other unit has forgotten as well.)
 //!
 //! **Written twice.** `OnFile` says how far the files reach, not which ranges they have. So when the manager, the builder of a range and every
-//! readout unit that knew of its release have died, and one that did not know still keeps it, no report tells a range that was written
+//! readout unit that knew of its release have died, and one that did not know still keeps it, no report distinguishes a range that was written
 //! from one that was not. It is taken for open: what that one keeps would be lost otherwise. The later attempt lacks what the dead had. Both
 //! rows are on file; readers join them.
 //!

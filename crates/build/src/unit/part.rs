@@ -168,7 +168,7 @@ impl<'a> PartWriter<'a> {
     }
 }
 
-/// Appends a slice, to the last one where it goes on there: fragments that were received one behind the other leave in one piece, and
+/// Appends a slice, to the last one where it goes on there: fragments that were received one behind the other leave in one slice, and
 /// the head says how it is divided.
 fn append_slice(slices: &mut Vec<Slice>, slice: Slice) {
     if let Some(last) = slices.last_mut()
@@ -381,7 +381,7 @@ fn append_row(
     Ok(())
 }
 
-/// The payload, cut off piece by piece. The sum of all pieces was checked before.
+/// The payload, cut off slice by slice. The sum of all slices was checked before.
 struct Payload<'a> {
     slices: &'a [Slice],
     offset: usize,
@@ -391,12 +391,12 @@ impl Payload<'_> {
     /// Cuts `bytes` off; appends the slices that they lie in to `into`, and returns how many those are.
     fn cut(&mut self, bytes: u32, mut into: Option<&mut Vec<Slice>>) -> usize {
         let mut left = bytes as usize;
-        let mut pieces = 0;
+        let mut slices = 0;
         while left > 0 {
             let Some((first, rest)) = self.slices.split_first() else { break };
             let length = left.min(first.length as usize - self.offset);
             if let Some(slice) = first.part(self.offset, length).filter(|_| length > 0) {
-                pieces += 1;
+                slices += 1;
                 if let Some(into) = into.as_deref_mut() {
                     into.push(slice);
                 }
@@ -407,7 +407,7 @@ impl Payload<'_> {
                 (self.slices, self.offset) = (rest, 0);
             }
         }
-        pieces
+        slices
     }
 }
 

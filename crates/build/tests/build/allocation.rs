@@ -32,7 +32,7 @@ static COUNTING: Counting = Counting;
 
 const SOURCES: u16 = 5;
 
-/// One source's batch: some fragments lost, some doubled, some in pieces, some from nowhere.
+/// One source's batch: some fragments lost, some doubled, some in several slices, some from nowhere.
 fn fill(batch: &mut Fragments, pool: &Pool, source: u16, turn: u64) {
     let mut writer = pool.take().expect("free");
     batch.clear();

@@ -73,7 +73,7 @@ fn a_power_cut_takes_only_what_was_not_on_the_disk() {
 }
 
 #[test]
-fn what_was_acknowledged_is_read_although_everybody_dies_who_heard_so() {
+fn what_was_acknowledged_is_read_although_everybody_dies_who_knew_it() {
     // Attempt 0 of triggers 1 to 5 goes with the power before it is synced. Attempt 1 is synced and acknowledged, and stays on its disk. Then
     // everybody dies who knew so: the event manager, its builder unit, and every readout unit but one that was not connected. Of that one
     // alone attempt 2 is built. Readers join both.
@@ -162,7 +162,7 @@ fn a_part_that_came_too_late_is_counted_although_the_word_of_it_is_lost() {
 }
 
 #[test]
-fn what_was_released_is_not_built_again_without_those_who_heard_of_it() {
+fn what_was_released_is_not_built_again_without_those_who_knew_of_it() {
     // A manager dies twice while a readout unit that knows of a release is not connected, and another that does not know of it is.
     holds(222_198);
     // The same with a builder unit that had written the next attempt already; and one that is informed of a range it had forgotten.
@@ -203,7 +203,7 @@ fn a_later_attempt_that_had_nothing_leaves_the_row_of_the_one_before() {
 }
 
 #[test]
-fn a_report_of_all_that_a_builder_unit_remembers_is_heard() {
+fn a_report_of_all_that_a_builder_unit_remembers_is_accepted() {
     for seed in [3758, 5146] {
         holds(seed);
     }

@@ -117,7 +117,7 @@ struct Route {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells of alarms, on threads of its own.
+/// Sends alarms, on threads of its own.
 #[derive(Debug)]
 pub struct Notifier {
     level: Level,
@@ -161,7 +161,7 @@ impl Notifier {
         Ok(())
     }
 
-    /// Tells of a change. Never waits.
+    /// Sends a change. Never waits.
     pub fn send(&self, change: &Change) {
         match (change.raised, change.alarm.level) {
             (true, Level::Error) => tracing::error!("{change}"),

@@ -99,7 +99,7 @@ struct Subject {
     value: Option<f64>,
     raised_at: Option<String>,
     /// When there was last anything.
-    heard_at: Option<f64>,
+    active_at: Option<f64>,
 }
 
 /// The alarms of a run.
@@ -205,11 +205,11 @@ impl Subject {
 
     /// How long a rate has been 0, seconds.
     fn silence(&mut self, now_s: f64, rate: f64) -> f64 {
-        let heard_at = self.heard_at.get_or_insert(now_s);
+        let active_at = self.active_at.get_or_insert(now_s);
         if rate > 0.0 {
-            *heard_at = now_s;
+            *active_at = now_s;
         }
-        now_s - *heard_at
+        now_s - *active_at
     }
 
     /// The run is over: nothing is watched.

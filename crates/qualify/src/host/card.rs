@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_driver_tells_is_held_against_what_bursts_need() {
+    fn what_a_driver_reports_is_held_against_what_bursts_need() {
         let driver = driver();
         let said = ring(&driver, "eth1");
         assert!(said.is_error() && said.value == "512 packets", "{said:?}");

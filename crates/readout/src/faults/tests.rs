@@ -11,7 +11,7 @@ use super::*;
 /// A source that gives what it was given: datagrams in batches, or chunks of a stream.
 struct Given {
     pool: Pool,
-    pieces: std::vec::IntoIter<Vec<u8>>,
+    chunks: std::vec::IntoIter<Vec<u8>>,
     per_batch: usize,
     stream: Option<StreamBuffer>,
     counters: Counters,
@@ -19,32 +19,32 @@ struct Given {
 }
 
 impl Given {
-    fn datagrams(pieces: Vec<Vec<u8>>, per_batch: usize) -> Given {
+    fn datagrams(chunks: Vec<Vec<u8>>, per_batch: usize) -> Given {
         let pool = Pool::new(64, 64 << 10).expect("small");
-        let (pieces, counters) = (pieces.into_iter(), Counters::default());
-        Given { pool, pieces, per_batch, stream: None, counters, batch: 0 }
+        let (chunks, counters) = (chunks.into_iter(), Counters::default());
+        Given { pool, chunks, per_batch, stream: None, counters, batch: 0 }
     }
 
-    fn stream(pieces: Vec<Vec<u8>>) -> Given {
-        let mut given = Given::datagrams(pieces, 1);
+    fn stream(chunks: Vec<Vec<u8>>) -> Given {
+        let mut given = Given::datagrams(chunks, 1);
         given.stream = Some(StreamBuffer::new(given.pool.clone(), 4096));
         given
     }
 
-    fn give(&mut self, piece: &[u8], frames: &mut Frames) {
+    fn give(&mut self, chunk: &[u8], frames: &mut Frames) {
         match &mut self.stream {
             Some(buffer) => {
                 let Room::Tail(tail) = buffer.room() else { panic!("a block is free") };
-                tail[..piece.len()].copy_from_slice(piece);
-                buffer.publish(piece.len(), frames);
+                tail[..chunk.len()].copy_from_slice(chunk);
+                buffer.publish(chunk.len(), frames);
             }
             None => {
                 let mut writer = self.pool.take().expect("a block is free");
-                frames.slices.push(writer.append(piece).expect("small"));
+                frames.slices.push(writer.append(chunk).expect("small"));
                 frames.leases.add(writer.lease());
             }
         }
-        for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, piece.len() as u64)] {
+        for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, chunk.len() as u64)] {
             self.counters.input(unit, count);
             self.counters.output(unit, count);
         }
@@ -59,8 +59,8 @@ impl Source for Given {
         self.counters.input(Unit::Datagrams, 1);
         self.counters.lost(LossReason::UnexpectedSender, Unit::Datagrams, 1);
         for _ in 0..self.per_batch {
-            let Some(piece) = self.pieces.next() else { break };
-            self.give(&piece, frames);
+            let Some(chunk) = self.chunks.next() else { break };
+            self.give(&chunk, frames);
         }
         Ok(if frames.slices.is_empty() { Received::End } else { Received::Data })
     }

@@ -93,7 +93,7 @@ pub struct HostTotals {
     pub dropped: Dropped,
 }
 
-/// State that the sending thread, the control thread and the caller share. The lock is taken per piece of a millisecond,
+/// State that the sending thread, the control thread and the caller share. The lock is taken per chunk of a millisecond,
 /// never per hit.
 pub(crate) struct Shared {
     board: Mutex<Box<dyn SelfTriggeredBoard>>,

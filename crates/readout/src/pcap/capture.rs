@@ -343,7 +343,7 @@ impl Capture {
         &self.damage
     }
 
-    /// Tells how long the file is, so that no length in it is believed that goes beyond its end.
+    /// Sets the length of the file, so that no length in it is believed that goes beyond its end.
     pub fn expect_bytes(&mut self, bytes: u64) {
         self.file_bytes = Some(bytes);
     }

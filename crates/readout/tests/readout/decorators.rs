@@ -7,9 +7,9 @@ use thalweg_data::{Counters, Frames, LossReason, Mark, Pool, Received, Source, S
 use thalweg_readout::file::FileSource;
 use thalweg_readout::{FaultSettings, Faulty, RunClock};
 
-/// Bytes of a stream, each piece a file, with the number of the connection on which it comes and whether there are any.
+/// Bytes of a stream, each chunk a file, with the number of the connection on which it comes and whether there are any.
 struct Reconnecting {
-    pieces: std::vec::IntoIter<(u32, bool)>,
+    chunks: std::vec::IntoIter<(u32, bool)>,
     connections: u32,
     waiting: u64,
     files: FileSource,
@@ -18,16 +18,16 @@ struct Reconnecting {
 }
 
 impl Reconnecting {
-    fn new(pieces: &[(u32, &[u8])]) -> Box<Reconnecting> {
+    fn new(chunks: &[(u32, &[u8])]) -> Box<Reconnecting> {
         let folder = tempfile::tempdir().expect("temporary folder");
-        let paths: Vec<_> = (0..pieces.len()).map(|index| folder.path().join(index.to_string())).collect();
-        for (path, (_, bytes)) in paths.iter().zip(pieces) {
+        let paths: Vec<_> = (0..chunks.len()).map(|index| folder.path().join(index.to_string())).collect();
+        for (path, (_, bytes)) in paths.iter().zip(chunks) {
             std::fs::write(path, bytes).expect("a writable folder");
         }
         let pool = Pool::new(4, 64 << 10).expect("small");
-        let comes = pieces.iter().map(|(connection, bytes)| (*connection, !bytes.is_empty()));
+        let comes = chunks.iter().map(|(connection, bytes)| (*connection, !bytes.is_empty()));
         Box::new(Reconnecting {
-            pieces: comes.collect::<Vec<_>>().into_iter(),
+            chunks: comes.collect::<Vec<_>>().into_iter(),
             connections: 0,
             waiting: 100,
             files: FileSource::open(&paths, pool, RunClock::start()).expect("all files are there"),
@@ -39,7 +39,7 @@ impl Reconnecting {
 
 impl Source for Reconnecting {
     fn receive(&mut self, frames: &mut Frames, _: Duration) -> Result<Received, SourceError> {
-        let Some((connection, has_bytes)) = self.pieces.next() else { return Ok(Received::Idle) };
+        let Some((connection, has_bytes)) = self.chunks.next() else { return Ok(Received::Idle) };
         if std::mem::replace(&mut self.connections, connection) != connection {
             self.files.carry(0);
         }
@@ -120,8 +120,8 @@ fn a_source_in_front_of_another_reports_everything_that_the_other_reports() {
 #[test]
 fn a_new_connection_behind_faults_begins_a_new_stream() {
     // The second connection is seen with its first bytes, the third before there are any.
-    let pieces: [(u32, &[u8]); 5] = [(0, b"first"), (0, b"more"), (1, b"second"), (2, b""), (2, b"third")];
-    let mut faulty = Faulty::new(Reconnecting::new(&pieces), FaultSettings::default()).expect("possible");
+    let chunks: [(u32, &[u8]); 5] = [(0, b"first"), (0, b"more"), (1, b"second"), (2, b""), (2, b"third")];
+    let mut faulty = Faulty::new(Reconnecting::new(&chunks), FaultSettings::default()).expect("possible");
     assert_eq!(received(&mut faulty), [b"first"]);
     faulty.carry(2);
     assert_eq!(received(&mut faulty), [b"stmore"], "one connection is one stream");

@@ -14,9 +14,9 @@ fn continuations_are_one_stream_cut_anywhere() {
         Settings::new(SourceUrl::parse("file://first.bin").expect("a file").relative_to(folder.path()));
     (settings.block_bytes, settings.memory_bytes) = (4096, 4 * 4096);
     let names = ["first.bin", "second.bin", "empty.bin", "third.bin"];
-    let pieces = [&bytes[..1_000_001], &bytes[1_000_001..1_000_002], &[][..], &bytes[1_000_002..]];
-    for (name, piece) in names.iter().zip(pieces) {
-        std::fs::write(folder.path().join(name), piece).expect("a writable folder");
+    let chunks = [&bytes[..1_000_001], &bytes[1_000_001..1_000_002], &[][..], &bytes[1_000_002..]];
+    for (name, chunk) in names.iter().zip(chunks) {
+        std::fs::write(folder.path().join(name), chunk).expect("a writable folder");
     }
     settings.continuations = names[1..].iter().map(|name| folder.path().join(name)).collect();
     let opened = open(&settings, RunClock::start(), &Arc::new(Busy::default())).expect("all files are there");

@@ -41,11 +41,11 @@ fn lab(faults: Faults, parameters: &[(&str, &str)]) -> Lab {
 fn read_data(stream: &mut TcpStream, least: usize) -> Vec<u8> {
     use std::io::Read;
     stream.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
-    let (mut bytes, mut piece, start) = (Vec::new(), [0; 65536], Instant::now());
+    let (mut bytes, mut chunk, start) = (Vec::new(), [0; 65536], Instant::now());
     loop {
-        match stream.read(&mut piece) {
+        match stream.read(&mut chunk) {
             Ok(0) => return bytes,
-            Ok(length) => bytes.extend_from_slice(&piece[..length]),
+            Ok(length) => bytes.extend_from_slice(&chunk[..length]),
             Err(_) if bytes.len() >= least || start.elapsed() > Duration::from_secs(60) => return bytes,
             Err(_) => {}
         }

@@ -255,7 +255,7 @@ impl RecoverReport {
         })
     }
 
-    /// Tells what had come to the recording and is not on file. What was left out on request had not come to it.
+    /// Describes what had come to the recording and is not on file. What was left out on request had not come to it.
     fn compare(&mut self, snapshot: &LedgerRecord) {
         let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
         self.hits_came = snapshot.total(StageRole::Recording, Unit::Hits, wanted);

@@ -179,7 +179,7 @@ fn a_recording_says_what_it_holds() {
 }
 
 #[test]
-fn blocks_smaller_than_the_pieces_split_them_and_keep_the_bytes() {
+fn blocks_smaller_than_the_chunks_split_them_and_keep_the_bytes() {
     let folder = folder();
     let path = folder.path().join("raw.arrows");
     let mut writer = RawWriter::create(&path, &Settings::default(), &sources()).expect("made");

@@ -188,7 +188,7 @@ fn a_file_of_hits_alone() {
     let path = folder.path().join("truth.arrows");
     let hits: Vec<Hit> = (0..300_000).map(hit).collect();
     let mut file = HitsFile::create(&path, Compression::None, &[("title", "truth")]).expect("made");
-    hits.chunks(777).for_each(|piece| file.write(piece).expect("written"));
+    hits.chunks(777).for_each(|chunk| file.write(chunk).expect("written"));
     assert_eq!(file.finish().expect("written").rows, 300_000);
     assert_eq!(HitsReader::open(&path).expect("opens").read_all().expect("whole"), hits);
     assert_eq!(stock_rows(&path), 300_000);

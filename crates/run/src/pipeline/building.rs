@@ -304,7 +304,7 @@ impl Readout<Building> {
         goes_on && passed_on && !self.work.feed.raw_lost
     }
 
-    /// Tells the builder what the framing has refused, and what a recording could not give.
+    /// Reports to the builder what the framing has refused, and what a recording could not give.
     fn report_to_builder(&mut self, mark: Mark) {
         let Feed { links, builder, builder_informed, .. } = &mut self.work.feed;
         *builder_informed = mark;
@@ -504,7 +504,7 @@ impl Feed {
         });
     }
 
-    /// Tells the cutters what time it is, so that slices of silent boards leave, too.
+    /// Reports the time to the cutters, so that slices of silent boards leave, too.
     fn advance_cutters(&mut self, mark: Mark) {
         if self.cutters.is_empty() || mark.since_ns(self.cutters_advanced) < ADVANCE_CUTTERS_EVERY_NS {
             return;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// The style of a piece of text.
+/// The style of a text.
 #[derive(Clone, Copy)]
 pub struct Type {
     /// Height in pixels.

@@ -268,7 +268,7 @@ impl Watched {
         }
     }
 
-    /// Tells how the run has ended.
+    /// Reports how the run has ended.
     pub(crate) fn publish_last(&self, summary: &Summary, end: EndWhen, trigger: Option<TriggerCounts>) {
         for discrepancy in &summary.discrepancies {
             tracing::error!("run {}: the ledger does not balance: {discrepancy}", self.directory.number());

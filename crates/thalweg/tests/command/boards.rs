@@ -303,7 +303,7 @@ fn requests_with_the_handle_0_are_answered_for_the_root_byte_by_byte() {
         let found = asked(&mut control, &request, answer.len());
         assert_eq!(found, answer, "{}", String::from_utf8_lossy(&found));
     }
-    // A request in two pieces, and two in one.
+    // A request in two chunks, and two in one.
     let (request, answer) =
         (vendor_request("getValue", 0, "/par/registermisc", "0x8014"), done("getValue", "\"0\""));
     let (head, tail) = request.split_at(37);

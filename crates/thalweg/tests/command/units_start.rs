@@ -42,7 +42,7 @@ fn triggers_of_emulated_boards_wait_for_an_event_manager_that_is_started_later()
 }
 
 #[test]
-fn a_run_whose_event_manager_is_never_heard_fails_and_names_it() {
+fn a_run_whose_event_manager_never_reports_fails_and_names_it() {
     let folder = Folder::new();
     let (file, manager) = two_nodes(&folder);
     let text = std::fs::read_to_string(&file).expect("just written");

@@ -185,7 +185,7 @@ impl BuilderUnit {
         self.lost_parts.as_deref().unwrap_or_default()
     }
 
-    /// Tells the unit, before its first connection, what an earlier start of it has left on file.
+    /// Gives the unit, before its first connection, what an earlier start of it has left on file.
     pub fn recall(&mut self, on_file: OnFile) {
         self.on_file = on_file;
     }

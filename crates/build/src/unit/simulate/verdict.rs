@@ -96,7 +96,7 @@ impl Disk {
         }
     }
 
-    /// The power goes: of what is not synced each batch is there or not, in any order; one of which a piece is there is not.
+    /// The power goes: of what is not synced each batch is there or not, in any order; one of which a part is there is not.
     pub fn cut_power(&mut self, writer: usize, random: &mut Random) {
         for (_, keys) in self.unsynced.remove(&writer).into_iter().flatten() {
             if random.once_in(2) {

@@ -6,7 +6,7 @@
 //!                                                                                   └─► not noticed, or never reached:
 //!                                                                                       must stand in reviewed.txt, with a reason
 //! ```
-//! What is left out is left out of a whole process, so each such run is a process of its own: this test program again, told so by an
+//! What is left out is left out of a whole process, so each such run is a process of its own: this test program again, started by an
 //! environment variable. Numbers that people see come from these counts alone; a count that can be left out unseen can be wrong unseen.
 
 mod bytes;

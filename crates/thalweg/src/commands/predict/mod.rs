@@ -94,7 +94,7 @@ fn edges_svg() -> Result<String, Failure> {
     };
     Ok(lines_svg(&Chart {
         title: "NectarCAM switch test: events without loss".to_owned(),
-        subtitle: "1 kB at 1 Gb/s of each port into 10 Gb/s; a shared buffer of 330 MB, or 7000 packets for each input: half of the ports tell which".to_owned(),
+        subtitle: "1 kB at 1 Gb/s of each port into 10 Gb/s; a shared buffer of 330 MB, or 7000 packets for each input: half of the ports show which".to_owned(),
         x_title: "separation of events / µs".to_owned(),
         y_title: "events in a burst".to_owned(),
         logarithmic_x: false,
