@@ -31,6 +31,16 @@ RETIRED = {
     "yardstick": "baseline",
 }
 RETIRED_WORD = re.compile(rf"(?<![a-z])({'|'.join(RETIRED)})(?![a-z])", re.IGNORECASE)
+# Words that mean too many things in code: the verb says what is done, the noun what it is.
+VAGUE = {
+    "told": "reported", "tell": "report", "tells": "reports", "telling": "reporting", "heed": "follow", "tend": "serve",
+    "heard": "received", "hear": "receive", "hears": "receives", "piece": "chunk", "pieces": "chunks",
+}
+VAGUE_WORD = re.compile(rf"(?<![a-z])({'|'.join(VAGUE)})(?![a-z])", re.IGNORECASE)
+VAGUE_PLACES = tuple(
+    f"crates/{name}"
+    for name in ("analysis", "bench", "build", "monitor", "qualify", "readout", "record", "run", "thalweg")
+)
 # History keeps its words.
 RETIRED_PLACES = ("CHANGELOG.md", "tests/house_rules.py", "docs/decisions", "crates/data/src/ledger/vocabulary.rs")
 # These panic when nobody reads any more; a run must not end for that.
@@ -168,6 +178,11 @@ def word_findings(path, text):
     for number, line in enumerate(text.splitlines(), 1):
         if found := RETIRED_WORD.search(line):
             yield f"{path}:{number}: `{found[1]}`: write {RETIRED[found[1].lower()]}"
+    if path.suffix != ".rs" or not any(path.is_relative_to(place) for place in VAGUE_PLACES):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := VAGUE_WORD.search(line):
+            yield f"{path}:{number}: `{found[1]}`: write {VAGUE[found[1].lower()]}, or what it does or is"
 
 
 def source_findings(path, text):

@@ -92,5 +92,5 @@ test("the states that the mock makes up are whole live states", () => {
     assert.deepEqual(differences(state, schemas.LiveState, "state"), []);
   }
   recorded_runs().forEach((run) => assert.deepEqual(differences(run, schemas.RecordedRun, "run"), []));
-  assert.deepEqual(differences({ number: 1 }, schemas.RunIdentity, "run").length, 7, "what is missing is found");
+  assert.deepEqual(differences({ number: 1 }, schemas.LiveRun, "run").length, 7, "what is missing is found");
 });

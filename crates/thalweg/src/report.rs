@@ -33,7 +33,7 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Turns a result into the process's exit code, telling a failure on standard error.
+/// Turns a result into the process's exit code, and writes a failure to standard error.
 pub(crate) fn exit_code(result: Result<CommandOutcome, Failure>) -> ExitCode {
     let (error, code) = match result {
         Ok(CommandOutcome::Done) => return ExitCode::SUCCESS,

@@ -71,7 +71,7 @@ impl Held {
         self.range(self.head, self.end())
     }
 
-    /// Lets everything before `place` go, telling each.
+    /// Lets everything before `place` go, and reports each.
     pub fn release(&mut self, place: u64, mut gone: impl FnMut(&Waiting)) {
         while self.head < place {
             gone(self.at(self.head));

@@ -17,7 +17,7 @@ struct ControlBytes([u8; 64]);
 /// Receives messages with headers that are made once.
 pub(super) struct Bare {
     headers: Box<[libc::mmsghdr]>,
-    pieces: Box<[libc::iovec]>,
+    vectors: Box<[libc::iovec]>,
     controls: Box<[ControlBytes]>,
 }
 
@@ -28,13 +28,13 @@ impl Bare {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut bare = Bare {
             headers: vec![libc::mmsghdr { msg_hdr: header, msg_len: 0 }; messages].into(),
-            pieces: vec![none; messages].into(),
+            vectors: vec![none; messages].into(),
             controls: vec![ControlBytes([0; 64]); messages].into(),
         };
-        for ((header, piece), control) in
-            bare.headers.iter_mut().zip(&mut bare.pieces).zip(&mut bare.controls)
+        for ((header, vector), control) in
+            bare.headers.iter_mut().zip(&mut bare.vectors).zip(&mut bare.controls)
         {
-            header.msg_hdr.msg_iov = piece;
+            header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
         }
@@ -43,11 +43,11 @@ impl Bare {
 
     /// Receives one message at the start of `room`.
     pub(super) fn one(&mut self, socket: &UdpSocket, room: &mut [u8]) -> io::Result<usize> {
-        self.pieces[0] = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        self.vectors[0] = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
         let header = &mut self.headers[0].msg_hdr;
         header.msg_controllen = size_of::<ControlBytes>() as _;
-        // SAFETY: the header points at the first piece and control, which are boxed and so have not moved since `new`; the
-        // piece points at `room`, which is borrowed mutably, with its true length.
+        // SAFETY: the header points at the first vector and control, which are boxed and so have not moved since `new`; the
+        // vector points at `room`, which is borrowed mutably, with its true length.
         let length =
             unsafe { libc::recvmsg(socket.as_raw_fd(), header, libc::MSG_DONTWAIT | libc::MSG_TRUNC) };
         if length < 0 { Err(io::Error::last_os_error()) } else { Ok(length as usize) }
@@ -63,11 +63,11 @@ impl Bare {
     ) -> io::Result<(usize, usize)> {
         assert!(count <= self.headers.len() && count * slot <= room.len(), "every slot lies in the room");
         let slots = room.chunks_exact_mut(slot.max(1)).take(count);
-        for ((header, piece), slot) in self.headers.iter_mut().zip(&mut self.pieces).zip(slots) {
-            *piece = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
+        for ((header, vector), slot) in self.headers.iter_mut().zip(&mut self.vectors).zip(slots) {
+            *vector = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
             header.msg_hdr.msg_controllen = size_of::<ControlBytes>() as _;
         }
-        // SAFETY: the headers point at boxed pieces and controls, as above, and the first `count` pieces at disjoint slots of
+        // SAFETY: the headers point at boxed vectors and controls, as above, and the first `count` vectors at disjoint slots of
         // `room`, which is borrowed mutably, with their true lengths. No time-out is given.
         let received = unsafe {
             libc::recvmmsg(

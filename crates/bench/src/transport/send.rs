@@ -17,7 +17,7 @@ pub struct BareSender {
     sockets: Vec<UdpSocket>,
     payload: Box<[u8]>,
     /// Every header has the whole payload.
-    piece: Box<libc::iovec>,
+    vector: Box<libc::iovec>,
     headers: Box<[libc::mmsghdr]>,
 }
 
@@ -35,14 +35,14 @@ impl BareSender {
         };
         let sockets = addresses.iter().map(socket).collect::<io::Result<Vec<_>>>()?;
         let mut payload = vec![0; payload_bytes].into_boxed_slice();
-        let mut piece =
+        let mut vector =
             Box::new(libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() });
         // SAFETY: `msghdr` is a C structure of pointers and integers; null and 0 are valid for all of them.
         let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
-        header.msg_iov = &raw mut *piece;
+        header.msg_iov = &raw mut *vector;
         header.msg_iovlen = 1;
         let headers = vec![libc::mmsghdr { msg_hdr: header, msg_len: 0 }; MESSAGES].into();
-        Ok(BareSender { sockets, payload, piece, headers })
+        Ok(BareSender { sockets, payload, vector, headers })
     }
 
     /// Sends one datagram from each socket; returns how many the kernel has taken.
@@ -53,13 +53,13 @@ impl BareSender {
     /// Sends `count` datagrams from each socket, 64 per `sendmmsg`, one socket after the other; returns how many the kernel has
     /// taken.
     pub fn many_each(&mut self, count: usize) -> u64 {
-        debug_assert!(self.piece.iov_len == self.payload.len(), "the piece is the payload");
+        debug_assert!(self.vector.iov_len == self.payload.len(), "the vector is the payload");
         let (mut taken, mut left) = (0, count);
         while left > 0 {
             let messages = left.min(MESSAGES);
             left -= messages;
             for socket in &self.sockets {
-                // SAFETY: the headers point at the boxed piece, and the piece at the boxed payload, neither of which moves while
+                // SAFETY: the headers point at the boxed vector, and the vector at the boxed payload, neither of which moves while
                 // `self` lives; sendmmsg reads them and writes `msg_len` alone.
                 let sent = unsafe {
                     libc::sendmmsg(

@@ -434,9 +434,9 @@ fn fragments_of_several_slices_keep_their_order() {
     let mut bench = Bench::new(&Settings { chained_slices: Some(4), ..small() }, 2);
     let chained = |bench: &Bench, source: u16, trigger: u64| {
         let mut batch = Fragments::default();
-        for piece in 0..3 {
+        for slice in 0..3 {
             let mut writer = bench.pool.take().expect("free");
-            batch.slices.push(writer.append(format!("{piece}").as_bytes()).expect("fits"));
+            batch.slices.push(writer.append(format!("{slice}").as_bytes()).expect("fits"));
             batch.leases.add(writer.lease());
         }
         let fragment = Fragment { trigger, source: SourceId(source), slices: 3, bytes: 3, ticks: 0 };

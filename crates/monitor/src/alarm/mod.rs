@@ -4,7 +4,7 @@
 //!  state, now ─► Rule: quantity of a subject ─► Machine ─► Change: raised, cleared ─► Notifier ─► log · webhook · command
 //!                                                 └─► standing ones, part of the state
 //! ```
-//! [`Alarms`] is a pure state machine: time comes in as seconds. [`Notifier`] has a thread of its own and a bounded queue; telling it never waits.
+//! [`Alarms`] is a pure state machine: time comes in as seconds. [`Notifier`] has a thread of its own and a bounded queue; sending to it never waits.
 
 mod machine;
 mod notify;

@@ -10,7 +10,7 @@
 //! next records that follow each other are looked for; what lies between is lost as `capture_damaged`, in bytes of the file. Every packet is in the counters: `in = out + filtered + lost`, where packets without
 //! UDP count as filtered datagrams of no bytes. TCP streams are put
 //! together for [whoever looks at a protocol](CapturedStream), and are no source. *Not* here: tunnels (GRE, VXLAN, PPPoE, MPLS), compressed
-//! files, and telling apart datagrams that the sending host's capture shows glued together (UDP segmentation offload).
+//! files, and separating datagrams that the sending host's capture shows glued together (UDP segmentation offload).
 
 mod bytes;
 mod capture;

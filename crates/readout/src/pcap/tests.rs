@@ -271,17 +271,17 @@ fn options_extensions_and_padding_are_skipped() {
 /// Cuts an IPv4 packet into fragments whose payloads have `size` bytes.
 fn fragments(packet: &[u8], identification: u16, size: usize) -> Vec<Vec<u8>> {
     let (header, body) = packet.split_at(20);
-    let pieces = body.chunks(size).enumerate().map(|(index, part)| {
+    let parts = body.chunks(size).enumerate().map(|(index, part)| {
         let last = (index + 1) * size >= body.len();
         let place = (index * size / 8) as u16 | if last { 0 } else { 0x2000 };
-        let mut piece = header.to_vec();
-        piece[2..4].copy_from_slice(&((20 + part.len()) as u16).to_be_bytes());
-        piece[4..6].copy_from_slice(&identification.to_be_bytes());
-        piece[6..8].copy_from_slice(&place.to_be_bytes());
-        piece.extend(part);
-        piece
+        let mut fragment = header.to_vec();
+        fragment[2..4].copy_from_slice(&((20 + part.len()) as u16).to_be_bytes());
+        fragment[4..6].copy_from_slice(&identification.to_be_bytes());
+        fragment[6..8].copy_from_slice(&place.to_be_bytes());
+        fragment.extend(part);
+        fragment
     });
-    pieces.collect()
+    parts.collect()
 }
 
 #[test]
@@ -306,15 +306,15 @@ fn fragments_of_version_six_make_a_datagram() {
     let whole_packet =
         ip_packet(address("[::1]:1"), address("[::2]:51940"), &payload(3, 3000)).expect("possible");
     let (header, body) = whole_packet.split_at(40);
-    let pieces = body.chunks(1232).enumerate().map(|(index, part)| {
+    let parts = body.chunks(1232).enumerate().map(|(index, part)| {
         let place = (index * 1232) as u16 | u16::from((index + 1) * 1232 < body.len());
         let place = place.to_be_bytes();
-        let mut piece = [header, &[17, 0, place[0], place[1], 0, 0, 0, 9], part].concat();
-        piece[4..6].copy_from_slice(&((8 + part.len()) as u16).to_be_bytes());
-        piece[6] = 44;
-        piece
+        let mut fragment = [header, &[17, 0, place[0], place[1], 0, 0, 0, 9], part].concat();
+        fragment[4..6].copy_from_slice(&((8 + part.len()) as u16).to_be_bytes());
+        fragment[6] = 44;
+        fragment
     });
-    assert_eq!(read(&whole(101, &pieces.collect::<Vec<_>>())).datagrams, [payload(3, 3000)]);
+    assert_eq!(read(&whole(101, &parts.collect::<Vec<_>>())).datagrams, [payload(3, 3000)]);
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn packets_behind_a_damaged_length_are_read() {
             assert!(outcome.description.contains(&word), "{}", outcome.description);
         }
     }
-    // Bytes that belong to nothing, and a piece that is missing.
+    // Bytes that belong to nothing, and a part that is missing.
     let mut file = sound.clone();
     file.splice(start_of(70)..start_of(70), [0x55; 5000]);
     file.drain(start_of(30) - 10..start_of(32) - 13);
