@@ -1,4 +1,4 @@
-//! Who has a connection: a bounded number, at most half of them from one address, and the one that was idle longest makes space.
+//! Who has a connection: a bounded number, at most half of them from one address, and the one that was idle longest frees space.
 //!
 //! ```text
 //!  admit ─► Connection ─ request read ─► Answering ─ response sent ─► idle again
@@ -89,7 +89,7 @@ fn evict_oldest(entries: &mut Vec<Entry>, of: impl Fn(&Entry) -> bool) -> Option
 }
 
 impl Connection {
-    /// Comes to its end when this connection is to make space for another.
+    /// Comes to its end when this connection is to free space for another.
     pub async fn evicted(&self) {
         self.place.evicted.notified().await;
     }

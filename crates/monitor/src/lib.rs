@@ -15,7 +15,7 @@
 //! - `recorded_run`: a recorded run, as it is listed: [`RecordedRun`].
 //! - `server`: one thread, one socket: [`Monitor`].
 //! - `settings`: where it is served, and to whom: [`Settings`].
-//! - `connections`: who has a connection, and who makes space.
+//! - `connections`: who has a connection, and who frees space.
 //! - `stall`: connections whose other end takes nothing.
 //! - `tls`: the page over TLS.
 //! - `guard`: the rules that every request passes.

@@ -40,7 +40,7 @@ pub struct Settings {
     /// A batch is written when its waveforms, fragments or raw bytes take this many bytes.
     #[schemars(range(min = 4096, max = 268_435_456))]
     pub batch_bytes: usize,
-    /// What the run does when the disk is full. Where there is `[record.retention]`, old runs make space first.
+    /// What the run does when the disk is full. Where there is `[record.retention]`, old runs free space first.
     pub on_full: OnFull,
     /// When the tables of the oldest runs are removed; without it, never.
     pub retention: Option<Retention>,

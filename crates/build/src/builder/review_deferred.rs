@@ -32,7 +32,7 @@ impl Builder {
             self.jumped = false;
             self.seek_agreement();
         }
-        // What is taken may make space for what is deferred of others.
+        // What is taken may free space for what is deferred of others.
         while self.settle_once() {}
         self.unsettled = false;
     }

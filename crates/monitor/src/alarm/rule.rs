@@ -22,7 +22,7 @@ use super::quantity::Quantity;
 pub enum Level {
     /// To be known.
     Info,
-    /// To be looked at.
+    /// To be watched.
     #[default]
     Warning,
     /// Data are being lost, or will be.
@@ -46,9 +46,9 @@ impl Level {
 pub struct Rule {
     /// What it is called; unique.
     pub name: String,
-    /// What is looked at.
+    /// What is watched.
     pub quantity: Quantity,
-    /// Of which source, clock or board; `"*"` looks at each by itself; without it, at the whole: their sum for rates and losses, the worst
+    /// Of which source, clock or board; `"*"` watches each by itself; without it, at the whole: their sum for rates and losses, the worst
     /// one for the others.
     #[serde(default)]
     pub source: Option<String>,

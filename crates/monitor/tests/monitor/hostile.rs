@@ -84,7 +84,7 @@ fn connections_that_ask_nothing_or_slowly_make_room_at_once() {
     for beginning in beginnings {
         let silent: Vec<_> = (0..20).map(|_| served.client().connect()).collect();
         for mut stream in &silent {
-            // Those that had to make space are closed already.
+            // Those that had to free space are closed already.
             let _ = stream.write_all(beginning);
         }
         for _ in 0..20 {

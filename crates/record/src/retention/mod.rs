@@ -71,7 +71,7 @@ pub struct OldRuns {
     rules: Retention,
     /// No check before.
     next: Option<Instant>,
-    /// Since when space that was made is still to be seen.
+    /// Since when freed space is still to be seen.
     unsettled: Option<Instant>,
     /// It was said that a rule cannot be kept.
     reported_short: bool,

@@ -21,7 +21,7 @@ use thalweg_record::{
     RunRecord, RunRecordState, Settings, Table, check, recover, verify,
 };
 
-/// Where the child writes, and a file that it removes to make space again.
+/// Where the child writes, and a file that it removes to free space again.
 const PLACE: &str = "THALWEG_DISK_FULL_PLACE";
 
 /// The child: writes until the disk is full and on, then checks what it has.
@@ -258,7 +258,7 @@ fn write_events_until_full(place: &Path, compression: Compression) {
         }
     }
     assert!(refusals > 0, "the disk was never full");
-    // Nobody makes space, so what is held is lost.
+    // Nobody frees space, so what is held is lost.
     assert!(writer.finish().is_err());
     let [input, output, held, lost] = example_events::slot(writer.counters(), Unit::Events);
     assert_eq!((held, input), (0, output + lost));

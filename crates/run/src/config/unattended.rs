@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct Unattended {
     /// A run that has come to its limit (`[run] seconds`, `hits`, `events`) is followed by the next. With `[record.retention]`
-    /// this goes on for ever: the oldest runs make space.
+    /// this goes on for ever: the oldest runs free space.
     pub rotate: bool,
     /// A run that has failed is followed by the next, after so many seconds, 0 to 86 400; without it, by none.
     pub restart_after_s: Option<f64>,

@@ -1,4 +1,4 @@
-//! A flight recorder: run after run, and the oldest make space.
+//! A flight recorder: run after run, and the oldest free space.
 //!
 //! ```text
 //!  thalweg serve, [unattended] rotate, [record.retention] ─► runs/000001 (snapshot) … runs/00000n (snapshot and tables)

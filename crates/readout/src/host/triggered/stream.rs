@@ -97,7 +97,7 @@ impl StreamLink {
 
     /// All boards answer all triggers.
     pub(super) fn answer(&mut self, triggers: &[Trigger]) {
-        // What has gone makes space when it is worth the moving.
+        // What has gone frees space when it is worth the moving.
         if self.gone > 0 && self.gone >= self.waiting() {
             self.buffer.drain(..self.gone);
             self.gone = 0;

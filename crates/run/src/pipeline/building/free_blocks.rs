@@ -79,7 +79,7 @@ impl Readout<Building> {
         true
     }
 
-    /// Nothing is read any more: what the builder has not taken makes space for itself as events leave. What still does not fit stays.
+    /// Nothing is read any more: what the builder has not taken frees space for itself as events leave. What still does not fit stays.
     pub(super) fn take_pending(&mut self, mark: Mark, signals: &Signals) {
         let mut before = None;
         while self.pull(mark, signals) {
