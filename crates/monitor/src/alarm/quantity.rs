@@ -44,7 +44,7 @@ pub enum Quantity {
     /// Memory on loan, 0 to 1.
     PoolFill,
     /// Time BUSY ÷ time of the run, 0 to 1.
-    BusyFraction,
+    BusyShare,
     /// Triggers refused ÷ triggers offered, 0 to 1, where the trigger reports; else nothing is concluded.
     DeadTimeFraction,
     /// Fraction of the events, of late, that a board answered, 0 to 1.
@@ -148,7 +148,7 @@ impl Quantity {
             Quantity::RecordedByteRateHz => Read::Run(|state| Some(state.byte_rate_hz)),
             Quantity::EventRateHz => Read::Run(|state| Some(state.events.as_ref()?.event_rate_hz)),
             Quantity::CoincidenceRateHz => Read::Run(|state| Some(state.coincidences.as_ref()?.rate_hz)),
-            Quantity::BusyFraction => Read::Run(|state| Some(state.busy_time?.fraction)),
+            Quantity::BusyShare => Read::Run(|state| Some(state.busy_time?.fraction)),
             Quantity::DeadTimeFraction => Read::Run(|state| state.trigger?.dead_time_fraction),
             Quantity::OpenEvents => Read::Run(|state| Some(state.events.as_ref()?.sample.open_events as f64)),
             Quantity::HeldBytes => Read::Run(|state| Some(state.events.as_ref()?.sample.held_bytes as f64)),
