@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::ring::{Producer, ring};
-use thalweg_data::{Busy, Fragments, Frames, Pool, SourceError, SourceId};
+use thalweg_data::{BoardId, Busy, Fragments, Frames, LinkId, Pool, SourceError, SourceId};
 use thalweg_frontend::fragment;
 use thalweg_frontend::fragment::wire::HEADER_BYTES;
 use thalweg_frontend::trigger::Trigger;
 use thalweg_transport::{ReadySet, UdpReceiver, UdpReceiverSettings, thread_cpu_time};
 
-use thalweg_readout::group::{Group, GroupSettings, Inputs, LinkId, Take};
+use thalweg_readout::group::{Group, GroupSettings, Inputs, Take};
 use thalweg_readout::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
 use thalweg_readout::links::{LinkSettings, OpenedLinks, open_links};
 use thalweg_readout::{RunClock, Settings, SourceUrl};
@@ -418,7 +418,7 @@ impl Bare {
     fn streams(work: &Work, blocks: usize, block_bytes: usize) -> Result<Bare, SourceError> {
         let mut ready = ReadySet::new().map_err(failed)?;
         let (mut connections, mut links) = (Vec::new(), Vec::new());
-        let boards = fragment::emulate::boards(0..work.boards, &work.board()).map_err(failed)?;
+        let boards = fragment::emulate::boards(BoardId(0), work.boards, &work.board()).map_err(failed)?;
         for (key, board) in boards.into_iter().enumerate() {
             let local = SocketAddr::from(([127, 0, 0, 1], 0));
             let outlet = Outlet::listen(local).map_err(failed)?;
@@ -448,7 +448,7 @@ impl Bare {
         let to = receiver.local_address().map_err(failed)?;
         let mut ready = ReadySet::new().map_err(failed)?;
         ready.add(&receiver, 0).map_err(failed)?;
-        let boards = fragment::emulate::boards(0..work.boards, &work.board()).map_err(failed)?;
+        let boards = fragment::emulate::boards(BoardId(0), work.boards, &work.board()).map_err(failed)?;
         let boards = boards.into_iter().map(|board| Box::new(board) as Box<dyn Hosted>).collect();
         let mut frames = Frames::default();
         let read = move || {

@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use thalweg_build::{Builder, Full, Incomplete, Settings};
-use thalweg_data::{Events, Fragments, Frames, SourceError};
-use thalweg_readout::group::{Group, Inputs, LinkId, Take};
+use thalweg_data::{Events, Fragments, Frames, LinkId, SourceError};
+use thalweg_readout::group::{Group, Inputs, Take};
 
 /// A turn of the group ends within this.
 const WAIT: Duration = Duration::from_millis(1);

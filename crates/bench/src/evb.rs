@@ -11,6 +11,7 @@ use std::net::TcpListener;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use thalweg_data::UnitId;
 use thalweg_data::measure::{Clock, Measurement, compare};
 
 use super::n2n::NODE;
@@ -154,7 +155,7 @@ impl Nodes {
             (0..count).map(|number| (urls[2 * number].clone(), urls[2 * number + 1].clone())).collect();
         let role = |reads, number| Role {
             reads,
-            number,
+            number: UnitId(number),
             readouts: pairs,
             fragment_bytes,
             range_events,
@@ -216,7 +217,7 @@ mod tests {
     fn a_role_is_read_as_it_was_said() {
         let role = Role {
             reads: true,
-            number: 1,
+            number: UnitId(1),
             readouts: 2,
             fragment_bytes: 64,
             range_events: 256,

@@ -3,32 +3,11 @@
 //! A batch is made once and goes round for ever: it is filled, read and cleared, and its vectors keep
 //! their capacity. An empty batch still carries its [`Mark`]: that is how time passes downstream.
 
-use std::fmt;
-
 use crate::hit::{Extra, Flags, Hit, Signal, Statistics};
+use crate::id::SourceId;
 use crate::ledger::Counters;
 use crate::pool::Leases;
 use crate::slice::Slice;
-
-/// The number of anything that has counters of its own in a run: a source of hits, a board, a link to several boards, the built events, a
-/// unit. The numbers follow the order of the configuration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(transparent)]
-pub struct SourceId(pub u16);
-
-impl SourceId {
-    /// The number as an index.
-    #[inline]
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
-
-impl fmt::Display for SourceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "source {}", self.0)
-    }
-}
 
 /// When a batch arrived: nanoseconds since run start on the receiver's monotonic clock. The only clock
 /// that stages behind the receiver know; recorded, so that a replay decides as the run did.

@@ -11,7 +11,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Header, Mark, SourceId};
+use crate::batch::{Header, Mark};
+use crate::id::SourceId;
 use crate::pool::{BlockWriter, Leases};
 use crate::slice::Slice;
 

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
-use crate::batch::SourceId;
+use crate::id::SourceId;
 
 /// What is known of a hit beside its numbers; one vocabulary for all formats.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]

@@ -25,6 +25,7 @@
 //! - [`tick`]: board time into picoseconds, exactly.
 //! - [`event`]: fragments of triggered boards, and the events that are built of them.
 //! - [`hit_events`]: events of hits, as a coincidence gives them.
+//! - [`id`]: the numbers that name sources, links, boards and units.
 //! - [`message`]: what units tell each other.
 //! - [`range`]: what became of a range of triggers on its way between two units.
 //! - [`traits`]: the traits between crates: source, framing, decode, sink, control.
@@ -50,6 +51,7 @@ pub mod cells;
 pub mod event;
 pub mod hit;
 pub mod hit_events;
+pub mod id;
 pub mod ledger;
 pub mod measure;
 pub mod memory;
@@ -70,10 +72,11 @@ pub mod topology;
 pub mod traits;
 pub mod waveform;
 
-pub use batch::{Frames, Hits, Mark, SnapshotNumber, SourceId};
+pub use batch::{Frames, Hits, Mark, SnapshotNumber};
 pub use event::{Closing, Event, Events, Fragment, Fragments};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};
+pub use id::{BoardId, LinkId, SourceId, UnitId};
 pub use ledger::{
     CounterSlot, Counters, Ledger, LedgerSnapshot, LossReason, Noted, Quality, Stage, StageRole, Unit,
 };

@@ -7,6 +7,8 @@
 //! Both ends of a connection keep such records, each of what it knows itself. The digest is a sum over the events: two sums that agree
 //! although one event is missing and another one is there twice have different digests.
 
+use crate::id::UnitId;
+
 /// Events of a range of triggers, added up in whatever order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventSum {
@@ -116,9 +118,9 @@ pub struct RangeRecord {
     /// The epoch of the event manager when that became known; 0 if none was heard.
     pub epoch: u64,
     /// The readout unit; of a builder unit's whole events `None`.
-    pub readout: Option<u16>,
+    pub readout: Option<UnitId>,
     /// The builder unit.
-    pub builder: u16,
+    pub builder: UnitId,
     /// What became of the events.
     pub fate: RangeFate,
     /// Of a readout unit, its part of the events; of whole events all of each.
@@ -182,8 +184,8 @@ mod tests {
             ranges: 1,
             attempt: 0,
             epoch: first,
-            readout: Some(0),
-            builder: 1,
+            readout: Some(UnitId(0)),
+            builder: UnitId(1),
             fate,
             sum: sum(&[first, first + 1]),
         };

@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-use crate::batch::{Mark, SourceId};
+use crate::batch::Mark;
+use crate::id::SourceId;
 use crate::ledger::LossReason;
 
 /// Kept in all.

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 
-use thalweg_data::SourceError;
+use thalweg_data::{LinkId, SourceError};
 use thalweg_frontend::trigger::Trigger;
 
 use crate::host::triggered::{HostedLink, HostedRegisters, Outlet, SharedRegisters};
@@ -34,7 +34,7 @@ pub fn other_ends(
     let port = settings.endpoint.register_port.unwrap_or(REGISTER_PORT);
     let mut ports = RegisterPorts::default();
     let end = |(link, endpoint): (usize, &Endpoint)| {
-        let (own, registers) = boards.behind(link);
+        let (own, registers) = boards.behind(LinkId::from_index(link));
         match endpoint {
             Endpoint::Udp { bind, .. } => {
                 Ok(HostedLink::new(Outlet::Datagrams(destination(*bind, to)?), own))
@@ -60,7 +60,7 @@ pub fn other_ends(
 /// When the settings do not fit together, in words.
 pub fn answer_sizes(settings: &LinkSettings<'_>, triggers: u64) -> Result<Vec<Vec<u32>>, String> {
     let plan = settings.plan()?;
-    let (mut boards, _) = settings.emulated_links(plan)?.behind(0);
+    let (mut boards, _) = settings.emulated_links(plan)?.behind(LinkId(0));
     let Some(board) = boards.first_mut() else { return Ok(Vec::new()) };
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     let sizes = (0..triggers).map(|number| {

@@ -64,7 +64,7 @@ pub use clock::RunClock;
 pub use device::{Applied, DeviceSettings, Switch};
 pub use emulated::{answer_sizes, other_ends};
 pub use faults::{FaultError, FaultSettings, Faults, Faulty};
-pub use group::{Each, Group, GroupSettings, Inputs, Link, LinkId, News, Take, Turn, each};
+pub use group::{Each, Group, GroupSettings, Inputs, Link, News, Take, Turn, each};
 pub use ipbus_control::IpbusControl;
 pub use links::{LinkSettings, OpenedLinks, open_links};
 pub use open::{Opened, ask_board, open};

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use thalweg_data::{
-    Busy, DeviceControl, FragmentRecord, Fragments, Framing, Pool, Source, SourceError, SourceId,
+    Busy, DeviceControl, FragmentRecord, Fragments, Framing, LinkId, Pool, Source, SourceError, SourceId,
 };
 use thalweg_frontend::format::{EmulatedBoards, EmulatedLinks, EmulatedShape, FragmentFormat};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
@@ -137,7 +137,7 @@ impl LinkSettings<'_> {
                 self.first_source
             ));
         }
-        for link in [0, links.saturating_sub(1)] {
+        for link in [0, links.saturating_sub(1)].map(LinkId::from_index) {
             self.boards.of_link(link, boards_per_link)?.check(self.source_of(link, boards_per_link))?;
         }
         Ok(plan)
@@ -170,7 +170,7 @@ impl LinkSettings<'_> {
     /// What does not fit together, in words.
     pub fn framing(
         &self,
-        link: usize,
+        link: LinkId,
         is_stream: bool,
     ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
         let boards_per_link = self.plan()?.boards_per_link;
@@ -178,8 +178,8 @@ impl LinkSettings<'_> {
         own.framing(self.source_of(link, boards_per_link), is_stream)
     }
 
-    fn source_of(&self, link: usize, boards_per_link: u16) -> SourceId {
-        SourceId(self.first_source.0 + (link * usize::from(boards_per_link)) as u16)
+    fn source_of(&self, link: LinkId, boards_per_link: u16) -> SourceId {
+        self.first_source.plus((link.index() * usize::from(boards_per_link)) as u16)
     }
 
     /// Sockets that this process has open for the source, those of emulated boards included.
@@ -242,8 +242,9 @@ pub fn open_links(
     let (lives, hosted, register_ports) = opener.open_all()?;
     let mut links = Vec::with_capacity(plan.links);
     for (index, Opened { live, reopen }) in lives.into_iter().enumerate() {
-        let source = settings.source_of(index, plan.boards_per_link);
-        let own = settings.boards.of_link(index, plan.boards_per_link).map_err(failed)?;
+        let link = LinkId::from_index(index);
+        let source = settings.source_of(link, plan.boards_per_link);
+        let own = settings.boards.of_link(link, plan.boards_per_link).map_err(failed)?;
         let framing = own.framing(source, live.is_stream()).map_err(failed)?;
         links.push(Link { source, live, framing, reopen });
     }
@@ -295,8 +296,8 @@ impl Opener<'_> {
         SourceError { place: self.place.to_owned(), message }
     }
 
-    fn opening<'p>(&'p self, link: usize, place: &'p str) -> Opening<'p> {
-        let (pool, busy) = (self.pools[link].clone(), self.busy.clone());
+    fn opening<'p>(&'p self, link: LinkId, place: &'p str) -> Opening<'p> {
+        let (pool, busy) = (self.pools[link.index()].clone(), self.busy.clone());
         Opening { settings: self.settings.endpoint, pool, clock: self.clock, busy, place }
     }
 
@@ -306,7 +307,8 @@ impl Opener<'_> {
             Endpoint::Tcp(_) => self.open_tcp(),
             Endpoint::Udp { .. } => {
                 let endpoints = endpoint.url.endpoints().iter().enumerate();
-                let lives = endpoints.map(|(link, endpoint)| self.open_udp(link, endpoint));
+                let lives =
+                    endpoints.map(|(link, endpoint)| self.open_udp(LinkId::from_index(link), endpoint));
                 Ok((lives.collect::<Result<_, _>>()?, Vec::new(), Vec::new()))
             }
             Endpoint::Emulate => self.emulate(),
@@ -332,7 +334,7 @@ impl Opener<'_> {
         (vec![Opened { live, reopen: None }], Vec::new(), Vec::new())
     }
 
-    fn open_udp(&self, link: usize, endpoint: &Endpoint) -> Result<Opened, SourceError> {
+    fn open_udp(&self, link: LinkId, endpoint: &Endpoint) -> Result<Opened, SourceError> {
         let Endpoint::Udp { bind, from } = endpoint else {
             return Err(self.failed("not all links are udp://".to_owned()));
         };
@@ -353,7 +355,7 @@ impl Opener<'_> {
                 let link = next.fetch_add(1, Ordering::Relaxed);
                 endpoints.get(link).map(|endpoint| (link, endpoint))
             } {
-                done.push((link, self.connect(link, endpoint)));
+                done.push((link, self.connect(LinkId::from_index(link), endpoint)));
             }
             done
         };
@@ -386,7 +388,7 @@ impl Opener<'_> {
     }
 
     /// One board: its connection, the way back to it, and its register port.
-    fn connect(&self, link: usize, endpoint: &Endpoint) -> Result<(Opened, SocketAddr), SourceError> {
+    fn connect(&self, link: LinkId, endpoint: &Endpoint) -> Result<(Opened, SocketAddr), SourceError> {
         let Endpoint::Tcp(host) = endpoint else {
             return Err(self.failed("not all links are tcp://".to_owned()));
         };
@@ -399,9 +401,9 @@ impl Opener<'_> {
         Ok((Opened { live, reopen }, SocketAddr::new(address.ip(), port)))
     }
 
-    fn reopen(&self, link: usize, host: &HostPort) -> Reopen {
+    fn reopen(&self, link: LinkId, host: &HostPort) -> Reopen {
         let (settings, host) = (self.settings.endpoint.clone(), host.clone());
-        let (pool, clock, busy) = (self.pools[link].clone(), self.clock, self.busy.clone());
+        let (pool, clock, busy) = (self.pools[link.index()].clone(), self.clock, self.busy.clone());
         Box::new(move || {
             let place = format!("tcp://{host}");
             let (pool, busy) = (pool.clone(), busy.clone());
@@ -416,7 +418,7 @@ impl Opener<'_> {
         let boards = self.settings.emulated_links(self.plan).map_err(|message| self.failed(message))?;
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         let (mut lives, mut hosted, mut ports) = (Vec::new(), Vec::new(), Vec::new());
-        for link in 0..self.plan.links {
+        for link in (0..self.plan.links).map(LinkId::from_index) {
             if !self.settings.emulates_streams() {
                 let opening = self.opening(link, self.place);
                 let receiver = opening.udp(opening.udp_settings(local))?;

@@ -227,8 +227,8 @@ fn push(record: &RangeRecord, columns: &mut Columns) {
     columns.push(2, ranges.to_le_bytes());
     columns.push(3, [*attempt]);
     columns.push(4, epoch.to_le_bytes());
-    columns.push_optional(5, readout.map(u16::to_le_bytes));
-    columns.push(6, builder.to_le_bytes());
+    columns.push_optional(5, readout.map(|readout| readout.0.to_le_bytes()));
+    columns.push(6, builder.0.to_le_bytes());
     columns.push_text(7, fate.word());
     for (column, count) in (8..).zip([sum.events, sum.fragments, sum.bytes, sum.digest]) {
         columns.push(column, count.to_le_bytes());

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Measurement, compare};
-use thalweg_data::{Fragments, Frames, Framing, Mark, Pool, PoolError, SourceId};
+use thalweg_data::{BoardId, Fragments, Frames, Framing, Mark, Pool, PoolError, SourceId};
 
 use thalweg_frontend::fragment::emulate;
 use thalweg_frontend::fragment::{Settings, Splitter, StreamSplitter};
@@ -58,7 +58,7 @@ struct Input {
 /// Datagrams as a receive call leaves them, trigger by trigger; of a stream, one block each.
 fn input(boards: u16, settings: &emulate::Settings) -> Result<Input, BenchError> {
     let pool = Pool::new(INPUT_BYTES / BLOCK_BYTES, BLOCK_BYTES)?;
-    let mut boards = emulate::boards(0..boards, settings)?;
+    let mut boards = emulate::boards(BoardId(0), boards, settings)?;
     let mut input = Input { batches: Vec::new(), fragments: 0, mark: Mark(0) };
     let (mut bytes, mut ends, mut answered) = (Vec::new(), Vec::new(), 0u64);
     while let Some(mut writer) = pool.take() {
@@ -177,7 +177,7 @@ pub fn split(boards: u16, board: &emulate::Settings, repeats: usize) -> Result<M
 /// # Errors
 /// When no board can be like that.
 pub fn emulate(boards: u16, settings: &emulate::Settings, repeats: usize) -> Result<Measurement, BenchError> {
-    let mut boards = emulate::boards(0..boards, settings)?;
+    let mut boards = emulate::boards(BoardId(0), boards, settings)?;
     let (mut bytes, mut ends) = (Vec::with_capacity(BLOCK_BYTES), Vec::new());
     let triggers = FRAGMENTS / boards.len() as u64;
     let fragments = triggers * boards.len() as u64;

@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Measurement, compare};
-use thalweg_data::{Fragments, Frames, Framing, Pool, PoolError, SourceId};
+use thalweg_data::{BoardId, Fragments, Frames, Framing, Pool, PoolError, SourceId};
 
 use thalweg_frontend::sitcp::Splitter;
 use thalweg_frontend::sitcp::emulate::{self, Board};
@@ -52,7 +52,7 @@ fn settings(mode: emulate::Mode) -> emulate::Settings {
 /// The stream of one board, in batches as large as a receive call makes them under load.
 fn input(mode: emulate::Mode) -> Result<Input, BenchError> {
     let pool = Pool::new(INPUT_BYTES / BLOCK_BYTES, BLOCK_BYTES)?;
-    let mut board = Board::new(0, &settings(mode)).expect("the defaults are possible");
+    let mut board = Board::new(BoardId(0), &settings(mode)).expect("the defaults are possible");
     let (mut input, mut bytes, mut ends) = (Input { batches: Vec::new(), blocks: 0 }, Vec::new(), Vec::new());
     let mut next = Trigger::default();
     while let Some(mut writer) = pool.take() {
@@ -134,7 +134,7 @@ pub fn split(mode: emulate::Mode, repeats: usize) -> Result<Measurement, BenchEr
 
 /// Blocks per second that one core emulates, against a copy of as many bytes.
 pub fn emulate(mode: emulate::Mode, repeats: usize) -> Measurement {
-    let mut board = Board::new(0, &settings(mode)).expect("the defaults are possible");
+    let mut board = Board::new(BoardId(0), &settings(mode)).expect("the defaults are possible");
     let (mut bytes, mut ends) = (Vec::with_capacity(BLOCK_BYTES * 2), Vec::new());
     let (mut copy, source) = (Vec::with_capacity(BLOCK_BYTES), vec![0x5A; BLOCK_BYTES]);
     let triggers = TOTAL_BYTES as u64 / if mode == emulate::Mode::Raw { 6156 } else { 380 };

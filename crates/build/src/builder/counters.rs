@@ -210,6 +210,6 @@ impl SourceCounters {
 
 /// Number of a source within its builder.
 #[inline(always)]
-pub(super) fn index_of(source: SourceId, first: u16) -> usize {
-    usize::from(source.0.wrapping_sub(first))
+pub(super) fn index_of(source: SourceId, first: SourceId) -> usize {
+    usize::from(source.offset_from(first))
 }

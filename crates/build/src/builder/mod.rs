@@ -113,7 +113,7 @@ pub struct Standing {
 /// Builds events by trigger number.
 pub struct Builder {
     settings: Settings,
-    first_source: u16,
+    first_source: SourceId,
     phase: Phase,
     run: u32,
     now: Mark,
@@ -172,7 +172,7 @@ impl Builder {
             Source { largest: settings::largest_number(bits), shift: (64 - bits) as u8, ..Source::default() };
         Ok(Builder {
             settings: settings.clone(),
-            first_source: sources.start,
+            first_source: SourceId(sources.start),
             phase: Phase::Idle,
             run: 0,
             now: Mark(0),
@@ -478,7 +478,7 @@ impl Builder {
 
     /// The sources of this builder.
     pub fn sources(&self) -> Range<u16> {
-        self.first_source..self.first_source + self.sources.len() as u16
+        self.first_source.0..self.first_source.0 + self.sources.len() as u16
     }
 
     /// The first few fragments that could not be used.
@@ -507,7 +507,7 @@ impl Builder {
     }
 
     fn source_id(&self, index: usize) -> SourceId {
-        SourceId(self.first_source + index as u16)
+        self.first_source.plus(index as u16)
     }
 
     fn is_wait(&self) -> bool {

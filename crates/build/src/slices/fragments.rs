@@ -15,7 +15,7 @@ use super::{Settings, SliceError};
 /// Cuts the fragments of the boards of one link into time slices.
 pub struct FragmentCutter {
     timelines: Vec<Timeline>,
-    first: u16,
+    first: SourceId,
     tick: Tick,
 }
 
@@ -25,7 +25,7 @@ impl FragmentCutter {
     /// # Errors
     /// When time cannot be cut as the settings say.
     pub fn new(boards: Range<u16>, settings: &Settings, tick: Tick) -> Result<FragmentCutter, SliceError> {
-        let first = boards.start;
+        let first = SourceId(boards.start);
         let timeline = |board| Timeline::new(SourceId(board), settings, Unit::Fragments);
         Ok(FragmentCutter { timelines: boards.map(timeline).collect::<Result<_, _>>()?, first, tick })
     }
@@ -36,7 +36,7 @@ impl FragmentCutter {
         (out.header.source, out.header.mark) = (batch.header.source, batch.header.mark);
         let mut taken = 0;
         for (fragment, slices) in batch.iter().skip(first) {
-            let index = usize::from(fragment.source.0.wrapping_sub(self.first));
+            let index = usize::from(fragment.source.offset_from(self.first));
             let Some(timeline) = self.timelines.get_mut(index) else {
                 // Of a board that is not behind this link: in the ledger of its first.
                 self.timelines[0].lose(LossReason::UnknownSource, 1);

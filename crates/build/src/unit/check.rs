@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use thalweg_data::{Counters, Events, Mark, Message, Pool, Unit};
+use thalweg_data::{Counters, Events, Mark, Message, Pool, Unit, UnitId};
 
 use super::message::{self, Said};
 use super::{
@@ -25,7 +25,7 @@ const WORD_BYTES: usize = 6;
 pub fn check(input: &[u8]) {
     let settings = Settings { slots: 32, keep_events: 64, ..Settings::default() };
     let layout = UnitLayout { readouts: vec![0..2, 2..4], builders: 2 };
-    let identity = Identity { number: 0, run: RUN, incarnation: 1 };
+    let identity = Identity { number: UnitId(0), run: RUN, incarnation: 1 };
     let mut readout = ReadoutUnit::new(identity, layout.builders, &settings);
     let mut builder = BuilderUnit::new(identity, &layout, &settings, Mark(0));
     let mut manager = EventManager::new(RUN, 1, &layout, &settings, Mark(0));
@@ -37,8 +37,13 @@ pub fn check(input: &[u8]) {
         rest = behind;
         let message = message_of(head, payload);
         look_at(&message);
-        let from = [Address::Manager, Address::Readout(0), Address::Readout(1), Address::Builder(0)];
-        let from = from.get(usize::from(word[0])).copied().unwrap_or(Address::Builder(9));
+        let from = [
+            Address::Manager,
+            Address::Readout(UnitId(0)),
+            Address::Readout(UnitId(1)),
+            Address::Builder(UnitId(0)),
+        ];
+        let from = from.get(usize::from(word[0])).copied().unwrap_or(Address::Builder(UnitId(9)));
         now = Mark(now.0 + u64::from(word[1]) * 20_000_000);
         let units: [&mut dyn Machine; 3] = [&mut readout, &mut builder, &mut manager];
         for unit in units {
@@ -63,7 +68,7 @@ pub fn check(input: &[u8]) {
 
 /// Inputs to start from: what units say to each other.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let range = super::Assignment { start: 8, length: 8, builder: 0, attempt: 0, written: false };
+    let range = super::Assignment { start: 8, length: 8, builder: UnitId(0), attempt: 0, written: false };
     let mut messages: Vec<(u8, Message)> = Vec::new();
     let mut say = |from: u8, write: &dyn Fn(&mut Message)| {
         let mut message = Message::default();
@@ -83,7 +88,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     say(0, &|m| message::state(m, RUN, 1, 8, [range].into_iter()));
     say(0, &|m| message::assign(m, RUN, 1, 16, [range].into_iter()));
     say(1, &|m| message::progress(m, RUN, 1, &progress));
-    say(3, &|m| message::credits(m, RUN, 1, &credits, [0].into_iter()));
+    say(3, &|m| message::credits(m, RUN, 1, &credits, [UnitId(0)].into_iter()));
     let pool = Pool::new(1, 4096).expect("a small pool");
     let mut events = Events::default();
     let mut writer = pool.take().expect("its block");
@@ -92,7 +97,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     events.fragments.push(thalweg_data::Fragment { trigger: 8, bytes: 40, slices: 1, ..Default::default() });
     events.events.push(thalweg_data::Event { trigger: 8, fragments: 1, bytes: 40, ..Default::default() });
     let mut part = Message::default();
-    ShipEvents::new(Identity { number: 0, run: RUN, incarnation: 1 }, 1 << 20).ship(&events, 0, &mut part);
+    ShipEvents::new(Identity { number: UnitId(0), run: RUN, incarnation: 1 }, 1 << 20)
+        .ship(&events, 0, &mut part);
     messages.push((1, part));
     let mut say = |from: u8, write: &dyn Fn(&mut Message)| {
         let mut message = Message::default();

@@ -10,7 +10,7 @@
 
 use std::marker::PhantomData;
 
-use thalweg_data::Message;
+use thalweg_data::{Message, UnitId};
 
 use super::part::{Part, PartError};
 use super::{Address, Assignment, OnFile};
@@ -152,7 +152,7 @@ pub struct Finished {
     pub attempt: u8,
     /// `Some`: says only that this readout unit's part was not in it, but for `partial` trigger numbers from the start on; such items stand
     /// before the one with `None`.
-    pub absent: Option<u16>,
+    pub absent: Option<UnitId>,
 }
 
 /// A range that may be forgotten.
@@ -201,7 +201,7 @@ impl Item for Assignment {
     fn put(self, head: &mut Vec<u8>) {
         head.extend_from_slice(&self.start.to_le_bytes());
         head.extend_from_slice(&self.length.to_le_bytes());
-        head.extend_from_slice(&self.builder.to_le_bytes());
+        head.extend_from_slice(&self.builder.0.to_le_bytes());
         head.extend_from_slice(&[self.attempt, self.written.into()]);
     }
 
@@ -209,7 +209,7 @@ impl Item for Assignment {
         Assignment {
             start: u64_at(bytes, 0),
             length: u32_at(bytes, 8),
-            builder: u16_at(bytes, 12),
+            builder: UnitId(u16_at(bytes, 12)),
             attempt: bytes[14],
             written: bytes[15] != 0,
         }
@@ -229,7 +229,7 @@ impl Item for Finished {
         head.extend_from_slice(&self.complete.to_le_bytes());
         head.extend_from_slice(&self.partial.to_le_bytes());
         head.extend_from_slice(&[self.attempt, self.absent.is_some().into()]);
-        head.extend_from_slice(&self.absent.unwrap_or(0).to_le_bytes());
+        head.extend_from_slice(&self.absent.unwrap_or_default().0.to_le_bytes());
     }
 
     fn get(bytes: &[u8]) -> Finished {
@@ -238,7 +238,7 @@ impl Item for Finished {
             complete: u32_at(bytes, 8),
             partial: u32_at(bytes, 12),
             attempt: bytes[16],
-            absent: (bytes[17] != 0).then(|| u16_at(bytes, 18)),
+            absent: (bytes[17] != 0).then(|| UnitId(u16_at(bytes, 18))),
         }
     }
 }
@@ -256,16 +256,15 @@ impl Item for Released {
     }
 }
 
-/// Number of a unit.
-impl Item for u16 {
+impl Item for UnitId {
     const BYTES: usize = 2;
 
     fn put(self, head: &mut Vec<u8>) {
-        head.extend_from_slice(&self.to_le_bytes());
+        head.extend_from_slice(&self.0.to_le_bytes());
     }
 
-    fn get(bytes: &[u8]) -> u16 {
-        u16_at(bytes, 0)
+    fn get(bytes: &[u8]) -> UnitId {
+        UnitId(u16_at(bytes, 0))
     }
 }
 
@@ -339,7 +338,7 @@ pub enum Said<'a> {
         /// How much.
         credits: Credits,
         /// Readout units that it has no connection with.
-        unreached: List<'a, u16>,
+        unreached: List<'a, UnitId>,
     },
     /// What a builder unit has written.
     Done {
@@ -443,8 +442,8 @@ impl Writer<'_> {
 pub fn hello(message: &mut Message, run: u32, from: Address) {
     let (role, number) = match from {
         Address::Manager => (0, 0),
-        Address::Readout(number) => (1, number),
-        Address::Builder(number) => (2, number),
+        Address::Readout(number) => (1, number.0),
+        Address::Builder(number) => (2, number.0),
         Address::Trigger => (3, 0),
     };
     Writer::new(message, Kind::Hello, run).numbers(&[role << 16 | u64::from(number)]);
@@ -492,7 +491,7 @@ pub fn credits(
     run: u32,
     epoch: u64,
     credits: &Credits,
-    unreached: impl Iterator<Item = u16>,
+    unreached: impl Iterator<Item = UnitId>,
 ) {
     Writer::new(message, Kind::Credits, run).numbers(&[epoch]).credits(credits).items(unreached);
 }
@@ -590,8 +589,8 @@ impl<'a> Reader<'a> {
 fn address(word: u64) -> Result<Address, MessageError> {
     match (word >> 16, word as u16) {
         (0, 0) => Ok(Address::Manager),
-        (1, number) => Ok(Address::Readout(number)),
-        (2, number) => Ok(Address::Builder(number)),
+        (1, number) => Ok(Address::Readout(UnitId(number))),
+        (2, number) => Ok(Address::Builder(UnitId(number))),
         (3, 0) => Ok(Address::Trigger),
         _ => Err(MessageError::Field { kind: Kind::Hello as u8, field: "address" }),
     }

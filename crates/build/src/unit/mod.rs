@@ -94,7 +94,7 @@ mod watermarks;
 use std::fmt;
 use std::ops::Range;
 
-use thalweg_data::{Event, Mark, Message};
+use thalweg_data::{Event, Mark, Message, UnitId};
 
 pub use builder::BuilderUnit;
 pub use manager::{Counts, EventManager};
@@ -112,9 +112,9 @@ pub enum Address {
     /// The event manager.
     Manager,
     /// A readout unit, numbered from 0 in the order of its sources.
-    Readout(u16),
+    Readout(UnitId),
     /// A builder unit, numbered from 0.
-    Builder(u16),
+    Builder(UnitId),
     /// Whoever decides whether the trigger may fire.
     Trigger,
 }
@@ -123,8 +123,8 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Address::Manager => f.write_str("event manager"),
-            Address::Readout(number) => write!(f, "readout unit {number}"),
-            Address::Builder(number) => write!(f, "builder unit {number}"),
+            Address::Readout(number) => write!(f, "readout {number}"),
+            Address::Builder(number) => write!(f, "builder {number}"),
             Address::Trigger => f.write_str("trigger"),
         }
     }
@@ -143,7 +143,7 @@ pub struct UnitLayout {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its number among the units of its kind.
-    pub number: u16,
+    pub number: UnitId,
     /// The run; messages of another run are refused.
     pub run: u32,
     /// Different after each start of the unit, such as the time of day of the start in nanoseconds.
@@ -157,9 +157,9 @@ pub struct Assignment {
     pub start: u64,
     /// How many trigger numbers it covers: 1 to [`Assignment::LONGEST`].
     pub length: u32,
-    /// The builder unit, or [`Assignment::NOBODY`]. In the state for a readout unit, of a range that is done: how many of its first trigger
-    /// numbers the unit's part was in it for.
-    pub builder: u16,
+    /// The builder unit, or [`Assignment::NOBODY`]. In the state for a readout unit, of a range that is done, its bits are no unit's
+    /// number: they say for how many of the first trigger numbers the unit's part was in it.
+    pub builder: UnitId,
     /// 0, or how often the range had to be given to another one.
     pub attempt: u8,
     /// In a builder's report: it is written. In the state for a readout unit: it is done, and the unit's part was not in it.
@@ -170,7 +170,7 @@ impl Assignment {
     /// Longest range, in trigger numbers.
     pub const LONGEST: u32 = 1 << 16;
     /// The builder of a range that waits to be assigned again.
-    pub const NOBODY: u16 = u16::MAX;
+    pub const NOBODY: UnitId = UnitId(u16::MAX);
 
     /// First trigger behind the range.
     pub fn end(self) -> u64 {

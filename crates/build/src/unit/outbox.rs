@@ -90,19 +90,24 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_data::UnitId;
+
     use super::*;
 
     #[test]
     fn each_destination_has_its_own_order() {
         let mut outbox = Outbox::default();
-        outbox.message(Address::Builder(0)).head.push(1);
-        outbox.message(Address::Builder(1)).head.push(2);
-        outbox.message(Address::Builder(0)).head.push(3);
-        assert_eq!(outbox.waiting(Address::Builder(0)), 2);
-        outbox.sent(Address::Builder(0));
-        assert_eq!(outbox.front(Address::Builder(0)).map(|message| message.head.clone()), Some(vec![3]));
-        outbox.forget(Address::Builder(0));
-        assert_eq!(outbox.destinations().collect::<Vec<_>>(), [Address::Builder(1)]);
+        outbox.message(Address::Builder(UnitId(0))).head.push(1);
+        outbox.message(Address::Builder(UnitId(1))).head.push(2);
+        outbox.message(Address::Builder(UnitId(0))).head.push(3);
+        assert_eq!(outbox.waiting(Address::Builder(UnitId(0))), 2);
+        outbox.sent(Address::Builder(UnitId(0)));
+        assert_eq!(
+            outbox.front(Address::Builder(UnitId(0))).map(|message| message.head.clone()),
+            Some(vec![3])
+        );
+        outbox.forget(Address::Builder(UnitId(0)));
+        assert_eq!(outbox.destinations().collect::<Vec<_>>(), [Address::Builder(UnitId(1))]);
         assert!(outbox.message(Address::Manager).head.is_empty());
     }
 }

@@ -19,7 +19,7 @@
 
 use std::ops::Range;
 
-use thalweg_data::{Closing, Event, Events, Fragment, Mark, Message, Slice, SourceId};
+use thalweg_data::{Closing, Event, Events, Fragment, Mark, Message, Slice, SourceId, UnitId};
 
 use super::Assignment;
 use super::message::{self, HEADER_BYTES, Kind, u16_at, u32_at, u64_at};
@@ -81,7 +81,7 @@ pub struct PartHead {
     /// The range as it was assigned; `builder` is not sent.
     pub range: Assignment,
     /// Who sends.
-    pub readout: u16,
+    pub readout: UnitId,
     /// Triggers from here …
     pub from: u64,
     /// … to below here are covered: one that is not among the events has nothing of this unit.
@@ -162,7 +162,7 @@ impl<'a> PartWriter<'a> {
         }
         head[56..60].copy_from_slice(&range.length.to_le_bytes());
         head[60..64].copy_from_slice(&self.fragments.to_le_bytes());
-        head[64..66].copy_from_slice(&readout.to_le_bytes());
+        head[64..66].copy_from_slice(&readout.0.to_le_bytes());
         head[66] = range.attempt;
         head[67] = (LAST * u8::from(last)) | (LOST * u8::from(lost));
     }
@@ -231,7 +231,7 @@ impl<'a> Part<'a> {
             head: PartHead {
                 epoch: u64_at(fixed, HEADER_BYTES),
                 range: Assignment { start: u64_at(fixed, 24), ..range },
-                readout: u16_at(fixed, 64),
+                readout: UnitId(u16_at(fixed, 64)),
                 from: u64_at(fixed, 32),
                 until: u64_at(fixed, 40),
                 lost: fixed[67] & LOST != 0,

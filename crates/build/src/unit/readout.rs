@@ -12,7 +12,9 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thalweg_data::{Counters, Event, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Unit};
+use thalweg_data::{
+    Counters, Event, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Unit, UnitId,
+};
 
 use super::message::{self, List, Progress, Released, Said};
 use super::part::{self, PartHead, PartWriter};
@@ -274,7 +276,7 @@ impl ReadoutUnit {
             }
             Address::Builder(number) => {
                 self.start_builder_over(number);
-                if let Some(builder) = self.builders.get_mut(usize::from(number)) {
+                if let Some(builder) = self.builders.get_mut(number.index()) {
                     builder.connected = true;
                 }
             }
@@ -288,7 +290,7 @@ impl ReadoutUnit {
         match from {
             Address::Manager => self.manager.connected = false,
             Address::Builder(number) => {
-                if let Some(builder) = self.builders.get_mut(usize::from(number)) {
+                if let Some(builder) = self.builders.get_mut(number.index()) {
                     builder.connected = false;
                 }
                 self.start_builder_over(number);
@@ -319,8 +321,8 @@ impl ReadoutUnit {
         let builders = self.builders.len();
         for step in 0..builders {
             // Unit i begins with builder i: not all send to the same one at the same time.
-            let builder = (usize::from(self.identity.number) + step) % builders;
-            let to = Address::Builder(builder as u16);
+            let builder = (self.identity.number.index() + step) % builders;
+            let to = Address::Builder(UnitId::from_index(builder));
             while self.builders[builder].connected && outbox.waiting(to) < PARTS_WAITING {
                 let Some(start) = self.next_ready(builder) else { break };
                 self.send_part(start, outbox.message(to));
@@ -483,7 +485,7 @@ impl ReadoutUnit {
             covered += if fresh { u64::from(assignment.length) } else { 0 };
             known.into_iter().for_each(|duty| self.note_replaced(&duty));
             self.duties.insert(Duty::new(assignment, lost));
-            if let Some(builder) = self.builders.get_mut(usize::from(assignment.builder)) {
+            if let Some(builder) = self.builders.get_mut(assignment.builder.index()) {
                 builder.starts.push_back(assignment.start);
             }
         }
@@ -562,7 +564,7 @@ impl ReadoutUnit {
         while index < self.builders[builder].starts.len().min(LOOK_AHEAD) {
             let start = self.builders[builder].starts[index];
             let duty = self.duties.get(start);
-            match duty.filter(|duty| usize::from(duty.assignment.builder) == builder && !duty.finished) {
+            match duty.filter(|duty| duty.assignment.builder.index() == builder && !duty.finished) {
                 None => {
                     self.builders[builder].starts.remove(index);
                 }
@@ -609,7 +611,7 @@ impl ReadoutUnit {
     }
 
     /// What was sent to a builder may not have come: everything again.
-    fn start_builder_over(&mut self, number: u16) {
+    fn start_builder_over(&mut self, number: UnitId) {
         for duty in self.duties.iter_mut().filter(|duty| duty.assignment.builder == number) {
             (duty.sent_until, duty.finished) = (duty.assignment.start, false);
         }
@@ -619,7 +621,7 @@ impl ReadoutUnit {
     fn fill_builder_queues(&mut self) {
         self.builders.iter_mut().for_each(|builder| builder.starts.clear());
         for duty in self.duties.iter().filter(|duty| !duty.finished) {
-            if let Some(builder) = self.builders.get_mut(usize::from(duty.assignment.builder)) {
+            if let Some(builder) = self.builders.get_mut(duty.assignment.builder.index()) {
                 builder.starts.push_back(duty.assignment.start);
             }
         }
@@ -679,7 +681,7 @@ impl ReadoutUnit {
 
 /// Of a range that is done without a unit's part: where what is in it ends. Of a part that broke off the first triggers are in it.
 fn included_until(range: &Assignment) -> u64 {
-    range.start + u64::from(range.builder)
+    range.start + u64::from(range.builder.0)
 }
 
 /// Whether every trigger of a range was still there, by the ranges and the limit of before.

@@ -1,7 +1,7 @@
 //! Messages and units by themselves; the whole of them together is in `tests/build/simulation.rs`.
 
 use proptest::prelude::*;
-use thalweg_data::{Closing, Counters, Event, Events, Fragment, Mark, Message, Pool, SourceId, Unit};
+use thalweg_data::{Closing, Counters, Event, Events, Fragment, Mark, Message, Pool, SourceId, Unit, UnitId};
 
 use super::message::{self, Credits, Finished, Progress, Released, Said};
 use super::part::{PartHead, PartWriter};
@@ -13,7 +13,7 @@ fn assignment() -> impl Strategy<Value = Assignment> {
         |(start, length, (builder, attempt, written))| Assignment {
             start,
             length,
-            builder,
+            builder: UnitId(builder),
             attempt,
             written,
         },
@@ -22,7 +22,7 @@ fn assignment() -> impl Strategy<Value = Assignment> {
 
 fn finished() -> impl Strategy<Value = Finished> {
     any::<(u64, u32, u32, u8, Option<u16>)>().prop_map(|(start, complete, partial, attempt, absent)| {
-        Finished { start, complete, partial, attempt, absent }
+        Finished { start, complete, partial, attempt, absent: absent.map(UnitId) }
     })
 }
 
@@ -73,7 +73,7 @@ proptest! {
         let Said::BuilderReport { incarnation, epoch, on_file: read, credits, ranges: list } = said(&message) else { panic!() };
         prop_assert_eq!((incarnation, epoch, credits, read), (one, two, given, on_file));
         prop_assert_eq!(list.iter().collect::<Vec<_>>(), ranges.clone());
-        let numbers: Vec<u16> = ranges.iter().map(|range| range.builder).collect();
+        let numbers: Vec<UnitId> = ranges.iter().map(|range| range.builder).collect();
         message::credits(&mut message, 7, one, &given, numbers.iter().copied());
         let Said::Credits { credits, unreached, .. } = said(&message) else { panic!() };
         prop_assert_eq!((credits, unreached.iter().collect::<Vec<_>>()), (given, numbers));
@@ -115,14 +115,14 @@ proptest! {
             let length = cut.index(messages[1].head.len());
             messages[1].head.truncate(length);
         }
-        let identity = Identity { number: 0, run: 7, incarnation: 1 };
+        let identity = Identity { number: UnitId(0), run: 7, incarnation: 1 };
         let layout = UnitLayout { readouts: vec![0..2, 2..4], builders: 2 };
         let settings = Settings::default();
         let mut readout = ReadoutUnit::new(identity, 2, &settings);
         let mut builder = BuilderUnit::new(identity, &layout, &settings, Mark(0));
         let mut manager = EventManager::new(7, 1, &layout, &settings, Mark(0));
         let mut outbox = Outbox::default();
-        let senders = [Address::Manager, Address::Readout(0), Address::Readout(9), Address::Builder(1), Address::Trigger];
+        let senders = [Address::Manager, Address::Readout(UnitId(0)), Address::Readout(UnitId(9)), Address::Builder(UnitId(1)), Address::Trigger];
         for message in &messages {
             for from in senders {
                 let units: [&mut dyn Machine; 3] = [&mut readout, &mut builder, &mut manager];
@@ -183,8 +183,8 @@ fn part_message() -> (Message, Pool) {
         part::spans_of(&table.events, &mut table.spans);
         table
     };
-    let range = Assignment { start: 8, length: 8, builder: 0, attempt: 0, written: false };
-    let head = PartHead { epoch: 1, range, readout: 0, from: 8, until: 16, lost: false };
+    let range = Assignment { start: 8, length: 8, builder: UnitId(0), attempt: 0, written: false };
+    let head = PartHead { epoch: 1, range, readout: UnitId(0), from: 8, until: 16, lost: false };
     let mut message = Message::default();
     let mut writer = PartWriter::new(&mut message, 7, head);
     writer.message().leases.add_all(&table.events.leases);
@@ -197,7 +197,7 @@ fn part_message() -> (Message, Pool) {
 fn a_batch_shipped_to_the_next_level_is_the_same_there() {
     let pool = Pool::new(1, 4096).expect("small");
     let events = batch(&pool);
-    let mut ship = ShipEvents::new(Identity { number: 3, run: 7, incarnation: 1 }, 1 << 20);
+    let mut ship = ShipEvents::new(Identity { number: UnitId(3), run: 7, incarnation: 1 }, 1 << 20);
     let mut message = Message::default();
     assert_eq!(ship.ship(&events, 0, &mut message), 2);
     let mut remote = RemoteEvents::new(7, 0..2);
@@ -219,7 +219,7 @@ fn a_batch_shipped_to_the_next_level_is_the_same_there() {
 #[test]
 fn a_message_of_another_run_or_version_is_counted_and_no_more() {
     let mut readout =
-        ReadoutUnit::new(Identity { number: 0, run: 1, incarnation: 1 }, 1, &Settings::default());
+        ReadoutUnit::new(Identity { number: UnitId(0), run: 1, incarnation: 1 }, 1, &Settings::default());
     let mut message = Message::default();
     message::release(&mut message, 2, 1, std::iter::empty());
     readout.on_message(Address::Manager, &message, Mark(0));
@@ -236,18 +236,24 @@ fn a_report_of_more_ranges_than_triggers_can_be_open_is_refused() {
     let settings = Settings { slots: 8, keep_events: 64, ..Settings::default() };
     let mut manager = EventManager::new(7, 1, &layout, &settings, Mark(0));
     let ranges = |count: u64| {
-        (0..count).map(|start| Assignment { start, length: 1, builder: 0, attempt: 0, written: false })
+        (0..count).map(|start| Assignment {
+            start,
+            length: 1,
+            builder: UnitId(0),
+            attempt: 0,
+            written: false,
+        })
     };
     let (mut message, credits) = (Message::default(), message::Credits::default());
-    manager.connected(Address::Builder(0), Mark(0));
+    manager.connected(Address::Builder(UnitId(0)), Mark(0));
     for (count, refused) in [(1184, 0), (1185, 1)] {
         message::builder_report(&mut message, 7, 1, 0, OnFile::default(), &credits, ranges(count));
-        manager.on_message(Address::Builder(0), &message, Mark(1));
+        manager.on_message(Address::Builder(UnitId(0)), &message, Mark(1));
         assert_eq!(manager.refused().damaged, refused, "{count} ranges");
     }
     message::readout_report(&mut message, 7, 1, 0, &message::Progress::default(), ranges(1185));
-    manager.connected(Address::Readout(0), Mark(0));
-    manager.on_message(Address::Readout(0), &message, Mark(1));
+    manager.connected(Address::Readout(UnitId(0)), Mark(0));
+    manager.on_message(Address::Readout(UnitId(0)), &message, Mark(1));
     assert_eq!(manager.refused().damaged, 2);
 }
 
@@ -255,7 +261,7 @@ fn a_report_of_more_ranges_than_triggers_can_be_open_is_refused() {
 fn a_unit_that_restarts_finds_the_numbers_of_a_short_counter_again() {
     let pool = Pool::new(1, 4096).expect("small");
     let settings = Settings { trigger_bits: 16, ..Settings::default() };
-    let mut readout = ReadoutUnit::new(Identity { number: 0, run: 1, incarnation: 2 }, 1, &settings);
+    let mut readout = ReadoutUnit::new(Identity { number: UnitId(0), run: 1, incarnation: 2 }, 1, &settings);
     let mut message = Message::default();
     readout.connected(Address::Manager, Mark(0));
     // The others are in the third turn of the counter, just before its trigger 12.
@@ -271,20 +277,20 @@ fn a_unit_that_restarts_finds_the_numbers_of_a_short_counter_again() {
 #[test]
 fn a_range_that_nobody_built_is_sent_to_whom_it_is_given_with_the_same_attempt() {
     let pool = Pool::new(1, 4096).expect("small");
-    let identity = Identity { number: 0, run: 1, incarnation: 1 };
+    let identity = Identity { number: UnitId(0), run: 1, incarnation: 1 };
     let (mut readout, mut outbox) = (ReadoutUnit::new(identity, 1, &Settings::default()), Outbox::default());
     assert!(readout.insert(&mut batch(&pool)));
-    readout.connected(Address::Builder(0), Mark(0));
+    readout.connected(Address::Builder(UnitId(0)), Mark(0));
     let nobody = Assignment { start: 10, length: 3, builder: Assignment::NOBODY, attempt: 2, written: false };
     let mut message = Message::default();
     message::state(&mut message, 1, 5, 13, [nobody].into_iter());
     readout.on_message(Address::Manager, &message, Mark(1));
     readout.poll(Mark(2), &mut outbox);
-    assert!(outbox.take(Address::Builder(0)).is_none());
-    message::assign(&mut message, 1, 5, 13, [Assignment { builder: 0, ..nobody }].into_iter());
+    assert!(outbox.take(Address::Builder(UnitId(0))).is_none());
+    message::assign(&mut message, 1, 5, 13, [Assignment { builder: UnitId(0), ..nobody }].into_iter());
     readout.on_message(Address::Manager, &message, Mark(3));
     readout.poll(Mark(4), &mut outbox);
-    let part = outbox.take(Address::Builder(0)).expect("a part");
+    let part = outbox.take(Address::Builder(UnitId(0))).expect("a part");
     let Ok((1, Said::Part(part))) = message::read(&part) else { panic!("{part:?}") };
     assert_eq!((part.head.range.start, part.head.range.attempt, part.fragments), (10, 2, 3));
 }

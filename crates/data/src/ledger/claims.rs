@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::vocabulary::{Stage, Unit};
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::topology::Topology;
 
 /// What was opened so far, and what was wrong with it.

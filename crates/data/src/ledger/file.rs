@@ -19,7 +19,8 @@ use super::mirror::Mirror;
 use super::snapshot::{CounterSnapshot, LedgerSnapshot};
 use super::stages::StageRole;
 use super::vocabulary::{Stage, Unit};
-use crate::batch::{SnapshotNumber, SourceId};
+use crate::batch::SnapshotNumber;
+use crate::id::SourceId;
 use crate::topology::{Counts, Marker, Topology};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"THALEDGR");

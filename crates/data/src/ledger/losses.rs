@@ -18,7 +18,7 @@ use super::reasons::Quality;
 use super::snapshot::{CounterSnapshot, LedgerSnapshot, Loss};
 use super::stages::StageRole;
 use super::vocabulary::{LossReason, Noted, Stage, Unit};
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::topology::{FlowPath, Node, Topology};
 
 /// So many of one unit, of how many.

@@ -12,7 +12,7 @@ use super::counters::{Counters, entry};
 use super::reasons::Quality;
 use super::stages::StageRole;
 use super::vocabulary::{LossReason, Noted, Stage, Unit};
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::topology::{Counts, FlowPath, Topology};
 
 /// One stage's counts for one source.

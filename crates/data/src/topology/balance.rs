@@ -13,7 +13,7 @@
 //! ```
 
 use super::{Audit, Builder, Edge, Fan, Node, Subjects, Topology, Via};
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::ledger::{CounterSnapshot, Discrepancy, LedgerSnapshot, LossReason, Noted, Stage, Unit};
 
 /// Which side of a counter slot is looked at.

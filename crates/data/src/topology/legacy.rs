@@ -8,7 +8,7 @@
 use super::{
     Audit, Counts, Edge, Fan, FlowPath, Marker, Node, Subject, SubjectKind, Subjects, Topology, Via,
 };
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::ledger::{CounterSnapshot, LedgerSnapshot, Stage, Unit};
 
 /// Unit, giver, taker.

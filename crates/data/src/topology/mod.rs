@@ -23,7 +23,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::ledger::{Stage, Unit};
 use crate::memory::HugePages;
 

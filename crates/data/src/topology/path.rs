@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{FlowPath, Node, SubjectKind, Topology, Via};
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::ledger::Stage;
 
 /// A stage of one flow path, with all of its nodes.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Counts, Edge, Fan, FlowPath, Marker, Node, Subject, Subjects, Topology, Via};
-use crate::batch::SourceId;
+use crate::id::SourceId;
 use crate::ledger::{Stage, Unit};
 
 impl Counts {

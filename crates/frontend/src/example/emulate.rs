@@ -4,6 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thalweg_data::BoardId;
 
 use super::wire;
 use crate::emulated_settings::{SettingsError, check};
@@ -39,7 +40,7 @@ impl SelfTriggeredSettings for Settings {
 
     fn board(&self) -> Result<Box<dyn SelfTriggeredBoard>, SettingsError> {
         self.check()?;
-        let (settings, board) = (self.clone(), self.board);
+        let (settings, board) = (self.clone(), BoardId(self.board));
         let run = move || settings.hits();
         let emit = move |number, hits: &[_], to: &mut _| wire::emit(board, number as u32, hits, to);
         Ok(Box::new(NumberedBoard::new(1000, wire::HITS_PER_DATAGRAM, run, emit)))

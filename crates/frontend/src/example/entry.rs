@@ -1,6 +1,6 @@
 //! The family as the rest of the system knows it.
 
-use thalweg_data::LossReason;
+use thalweg_data::{BoardId, LossReason};
 
 use super::wire::{self, Datagram};
 use super::{emulate, settings::Settings};
@@ -22,7 +22,7 @@ impl NumberedHits for Settings {
 
     fn number(&self, datagram: &[u8]) -> Result<u64, LossReason> {
         let Datagram { board, number, .. } = Datagram::read(datagram)?;
-        if board == self.board { Ok(number.into()) } else { Err(LossReason::UnexpectedSender) }
+        if board == BoardId(self.board) { Ok(number.into()) } else { Err(LossReason::UnexpectedSender) }
     }
 
     fn mapping(&self) -> Result<HitMapping, String> {

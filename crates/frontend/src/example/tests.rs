@@ -1,6 +1,6 @@
 //! Bytes, losses, and a board from end to end.
 
-use thalweg_data::{LossReason, Unit};
+use thalweg_data::{BoardId, LossReason, Unit};
 
 use super::{emulate, settings::Settings, wire};
 use crate::check::{received, sent};
@@ -9,7 +9,7 @@ use crate::unit_decode::BoardHit;
 fn datagram(board: u16, number: u32, channel: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     wire::emit(
-        board,
+        BoardId(board),
         number,
         &[BoardHit { ticks: 0x0102, channel, energy: 7, ..Default::default() }],
         &mut bytes,

@@ -5,7 +5,7 @@
 //!     u32      u16     u16     u32                             u64     u16       u16
 //! ```
 
-use thalweg_data::LossReason;
+use thalweg_data::{BoardId, LossReason};
 
 use crate::unit_decode::BoardHit;
 
@@ -17,7 +17,7 @@ pub(super) const HITS_PER_DATAGRAM: usize = 121;
 
 /// A datagram that was checked: nothing that is read from it can panic.
 pub(super) struct Datagram<'a> {
-    pub board: u16,
+    pub board: BoardId,
     pub number: u32,
     hits: &'a [[u8; HIT_BYTES]],
 }
@@ -35,7 +35,7 @@ impl<'a> Datagram<'a> {
             return Err(LossReason::BadLength);
         }
         let number = u32::from_be_bytes([n0, n1, n2, n3]);
-        Ok(Datagram { board: u16::from_be_bytes([b0, b1]), number, hits })
+        Ok(Datagram { board: BoardId(u16::from_be_bytes([b0, b1])), number, hits })
     }
 
     pub fn hits(&self) -> impl Iterator<Item = BoardHit> + use<'a> {
@@ -49,9 +49,9 @@ impl<'a> Datagram<'a> {
 }
 
 /// Appends a datagram.
-pub(super) fn emit(board: u16, number: u32, hits: &[BoardHit], to: &mut Vec<u8>) {
+pub(super) fn emit(board: BoardId, number: u32, hits: &[BoardHit], to: &mut Vec<u8>) {
     to.extend(MAGIC);
-    to.extend(board.to_be_bytes());
+    to.extend(board.0.to_be_bytes());
     to.extend((hits.len() as u16).to_be_bytes());
     to.extend(number.to_be_bytes());
     for BoardHit { ticks, channel, energy, .. } in hits {

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::fmt;
 
+use thalweg_data::LinkId;
+
 use crate::sitcp::emulate::SharedRegisters;
 use crate::trigger::Hosted;
 
@@ -50,7 +52,7 @@ impl EmulatedShape {
 /// Emulated boards of one source, made once per kind and shared from there.
 pub trait EmulatedLinks {
     /// The boards behind one link, and their registers.
-    fn behind(&self, link: usize) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>);
+    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>);
 }
 
 /// The settings of a family's own emulated boards: its defaults where there are none.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use thalweg_data::{Fragments, Framing, SourceId, Tick};
+use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId, Tick};
 
 use super::emulated::{EmulatedBoards, EmulatedLinks, EmulatedShape};
 
@@ -42,7 +42,7 @@ pub trait FragmentFormat: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When they would have numbers that there are not.
-    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String>;
+    fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String>;
 
     /// Whether there can be such a source whose first board is `first_source`.
     ///
@@ -103,11 +103,12 @@ impl Clone for Box<dyn FragmentFormat> {
 
 /// The number of the first board of a link, the first link's being `first_board`.
 pub(crate) fn first_board_of_link(
-    first_board: u16,
-    link: usize,
+    first_board: BoardId,
+    link: LinkId,
     boards_per_link: u16,
-) -> Result<u16, String> {
-    let first = usize::from(first_board) + link * usize::from(boards_per_link);
+) -> Result<BoardId, String> {
+    let first = usize::from(first_board.0) + link.index() * usize::from(boards_per_link);
     u16::try_from(first)
-        .map_err(|_| format!("the boards of link {link} begin at number {first}; at most 65535 is possible"))
+        .map(BoardId)
+        .map_err(|_| format!("the boards of {link} begin at number {first}; at most 65535 is possible"))
 }

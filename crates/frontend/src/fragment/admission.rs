@@ -5,7 +5,7 @@
 //!              └ unknown_source └ wrong_run └ too_large └ bad_hash
 //! ```
 
-use thalweg_data::{LossReason, Mark, Refused, SourceId};
+use thalweg_data::{BoardId, LossReason, Mark, Refused, SourceId};
 
 use super::settings::{Checksum, Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK, VERSION, checksum};
@@ -13,8 +13,8 @@ use super::wire::{HEADER_BYTES, Header, MARK, VERSION, checksum};
 /// What a header must say.
 #[derive(Clone, Debug)]
 pub(super) struct Admission {
-    first_source: u16,
-    first_board: u16,
+    first_source: SourceId,
+    first_board: BoardId,
     boards: u16,
     /// Of boards of which some are left out: the index of each, or [`LEFT_OUT`]. Else empty.
     indices: Vec<u16>,
@@ -27,8 +27,8 @@ impl Admission {
     pub fn new(first_source: SourceId, settings: &Settings) -> Result<Admission, SettingsError> {
         settings.check(first_source)?;
         Ok(Admission {
-            first_source: first_source.0,
-            first_board: settings.first_board,
+            first_source,
+            first_board: BoardId(settings.first_board),
             boards: settings.boards,
             indices: indices(settings),
             longest_fragment_bytes: settings.longest_fragment_bytes,
@@ -40,7 +40,7 @@ impl Admission {
     /// Index of the board, when all that the header says is possible.
     #[inline]
     pub fn admit(&self, header: &Header) -> Result<u16, LossReason> {
-        let index = header.board.wrapping_sub(self.first_board);
+        let index = header.board.offset_from(self.first_board);
         if index >= self.boards {
             return Err(LossReason::UnknownSource);
         }
@@ -72,7 +72,7 @@ impl Admission {
     /// Whether a refused unit is one of a board that is left out on request.
     #[cold]
     pub fn is_left_out(&self, unit: &[u8]) -> bool {
-        let place = Header::read(unit).ok().map(|header| header.board.wrapping_sub(self.first_board));
+        let place = Header::read(unit).ok().map(|header| header.board.offset_from(self.first_board));
         place.is_some_and(|place| self.indices.get(usize::from(place)) == Some(&LEFT_OUT))
     }
 
@@ -80,7 +80,7 @@ impl Admission {
     #[cold]
     pub fn refused(&self, reason: LossReason, mark: Mark, unit: &[u8]) -> Refused {
         let header = Header::read(unit).ok();
-        let place = header.map(|header| header.board.wrapping_sub(self.first_board));
+        let place = header.map(|header| header.board.offset_from(self.first_board));
         let index = place.filter(|place| *place < self.boards);
         let index = index.map(|place| self.indices.get(usize::from(place)).copied().unwrap_or(place));
         Refused {
@@ -97,8 +97,8 @@ impl Admission {
                 format!("{MARK:04x} {VERSION:02x}, which every header begins with")
             }
             (LossReason::UnknownSource, Some(header)) => {
-                let last = u32::from(self.first_board) + u32::from(self.boards) - 1;
-                format!("board {} to {last}; this is board {}", self.first_board, header.board)
+                let last = u32::from(self.first_board.0) + u32::from(self.boards) - 1;
+                format!("{} to {last}; this is {}", self.first_board, header.board)
             }
             (LossReason::WrongRun, Some(header)) => {
                 format!("run {}; this is of run {}", self.run.unwrap_or_default(), header.run)
@@ -139,7 +139,7 @@ impl Admission {
     #[inline]
     pub fn source(&self, index: u16) -> SourceId {
         // Checked at the start: the last board's source has 16 bits.
-        SourceId(self.first_source + index)
+        self.first_source.plus(index)
     }
 }
 

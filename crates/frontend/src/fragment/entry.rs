@@ -1,6 +1,6 @@
 //! The family as the rest of the system knows it.
 
-use thalweg_data::{Fragments, Framing, SourceId, Tick};
+use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId, Tick};
 
 use super::emulate::{self, Board};
 use super::{Settings, Splitter, StreamSplitter};
@@ -41,13 +41,13 @@ impl FragmentFormat for Settings {
         if longest == Settings::default().longest_fragment_bytes { 0 } else { longest as usize }
     }
 
-    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
+    fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
         if !self.without.is_empty() {
             // There is one link, as was checked: its boards stand where they do.
             return Ok(self.boxed());
         }
-        let first_board = first_board_of_link(self.first_board, link, boards_per_link)?;
-        Ok(Box::new(Settings { boards: boards_per_link, first_board, ..self.clone() }))
+        let first_board = first_board_of_link(BoardId(self.first_board), link, boards_per_link)?;
+        Ok(Box::new(Settings { boards: boards_per_link, first_board: first_board.0, ..self.clone() }))
     }
 
     fn check(&self, first_source: SourceId) -> Result<(), String> {
@@ -88,11 +88,11 @@ impl FragmentFormat for Settings {
         board.stream = shape.is_stream.unwrap_or(board.stream);
         // Where boards are left out there is one link, and the numbers of the others stay.
         let count = u16::try_from(shape.boards() + self.without.len()).ok();
-        let end = count.and_then(|count| self.first_board.checked_add(count));
-        let end = end.ok_or("`boards` leave the numbers below 65536")?;
-        let all = emulate::boards(self.first_board..end, &board).map_err(|error| error.to_string())?;
-        let there = (self.first_board..).zip(all).filter(|(number, _)| !self.without.contains(number));
-        let boards = there.map(|(_, board)| board).collect();
+        let count = count.filter(|count| self.first_board.checked_add(*count).is_some());
+        let count = count.ok_or("`boards` leave the numbers below 65536")?;
+        let first = BoardId(self.first_board);
+        let mut boards = emulate::boards(first, count, &board).map_err(|error| error.to_string())?;
+        boards.retain(|board| !self.without.contains(&board.number().0));
         Ok(Box::new(Links { boards, per_link: usize::from(shape.boards_per_link) }))
     }
 }
@@ -114,8 +114,8 @@ struct Links {
 }
 
 impl EmulatedLinks for Links {
-    fn behind(&self, link: usize) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
-        let own = self.boards.iter().skip(link * self.per_link).take(self.per_link);
+    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+        let own = self.boards.iter().skip(link.index() * self.per_link).take(self.per_link);
         (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
     }
 }

@@ -5,6 +5,8 @@
 //! ```
 //! The first byte of an input chooses settings; see [`check`](super::check).
 
+use thalweg_data::BoardId;
+
 use super::emulate;
 use crate::trigger::{Answer, Trigger};
 
@@ -23,8 +25,9 @@ pub fn fragments() -> Vec<Vec<u8>> {
             ..emulate::Settings::default()
         };
         let first = if choice & 4 == 0 { 0 } else { 700 };
-        let boards = first..first + if choice & 2 == 0 { 1 } else { 5 };
-        let mut boards = emulate::boards(boards, &settings).expect("the settings are possible");
+        let count = if choice & 2 == 0 { 1 } else { 5 };
+        let mut boards =
+            emulate::boards(BoardId(first), count, &settings).expect("the settings are possible");
         let (mut input, mut start) = (vec![choice], 0);
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for number in 0..4 {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use thalweg_data::{AnswerFates, FragmentRecord, Framing as _, LossReason, SourceId, Unit};
+use thalweg_data::{AnswerFates, BoardId, FragmentRecord, Framing as _, LossReason, SourceId, Unit};
 
 use super::check::{self, Outcome, Run};
 use super::wire::{HEADER_BYTES, Header};
@@ -16,7 +16,7 @@ fn splitter(settings: &Settings) -> Splitter {
 }
 
 fn header(board: u16, trigger: u64) -> Header {
-    Header { board, trigger, ticks: 10 * trigger, run: 7, ..Header::default() }
+    Header { board: BoardId(board), trigger, ticks: 10 * trigger, run: 7, ..Header::default() }
 }
 
 /// The datagrams of one fragment.
@@ -306,8 +306,9 @@ fn impossible_settings_are_named_by_their_key() {
 
 #[test]
 fn impossible_boards_are_named_by_their_key() {
-    let key =
-        |settings: emulate::Settings| emulate::Board::new(0, &settings).map(drop).map_err(|error| error.key);
+    let key = |settings: emulate::Settings| {
+        emulate::Board::new(BoardId(0), &settings).map(drop).map_err(|error| error.key)
+    };
     let usual = emulate::Settings::default;
     assert_eq!(key(usual()), Ok(()));
     assert_eq!(key(emulate::Settings { datagram_bytes: 47, ..usual() }), Err("datagram_bytes"));
@@ -339,7 +340,7 @@ fn emulated_boards_are_received_whole_and_checked_by_their_content() {
             tick_ps: 4000,
             ..emulate::Settings::default()
         };
-        let mut boards = emulate::boards(20..24, &settings).expect("possible");
+        let mut boards = emulate::boards(BoardId(20), 4, &settings).expect("possible");
         let content = emulate::Content::new(&settings).expect("possible");
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for trigger in trigger::Program::new(&program).expect("possible") {
@@ -357,7 +358,7 @@ fn emulated_boards_are_received_whole_and_checked_by_their_content() {
         assert_eq!(outcome.fragments.len(), 200);
         assert!(boards.iter().all(|board| board.sent() == 50));
         for (fragment, bytes) in &outcome.fragments {
-            let (board, payload) = (fragment.source.0 + 20, &bytes[HEADER_BYTES..]);
+            let (board, payload) = (BoardId(fragment.source.0 + 20), &bytes[HEADER_BYTES..]);
             assert!(content.is_payload(board, fragment.trigger, payload));
             assert!(!content.is_payload(board, fragment.trigger + 1, payload));
             assert!((380..=3000).contains(&payload.len()));
@@ -372,14 +373,14 @@ fn random_shares_are_kept() {
     let settings = emulate::Settings { random_share: 0.7, ..emulate::Settings::default() };
     let content = emulate::Content::new(&settings).expect("possible");
     let zeros: usize =
-        (0..200).flat_map(|trigger| content.payload(1, trigger)).filter(|byte| **byte == 0).count();
+        (0..200).flat_map(|trigger| content.payload(BoardId(1), trigger)).filter(|byte| **byte == 0).count();
     let share = zeros as f64 / (200.0 * 1024.0);
     assert!((share - 0.3).abs() < 0.01, "{share}");
 }
 
 #[test]
 fn an_answer_is_appended() {
-    let mut board = emulate::Board::new(3, &emulate::Settings::default()).expect("possible");
+    let mut board = emulate::Board::new(BoardId(3), &emulate::Settings::default()).expect("possible");
     board.start_run(9);
     let (mut bytes, mut ends) = (vec![1, 2, 3], vec![3]);
     board.answer(Trigger { number: 4, time_ns: 5 }, &mut bytes, &mut ends);
@@ -408,7 +409,7 @@ proptest! {
         checksum: Option<u32>, status: u16,
     ) {
         let pieces = piece.saturating_add(more).saturating_add(1).min(128);
-        let header = Header { board, piece, pieces, run, length, trigger, ticks, checksum, status };
+        let header = Header { board: BoardId(board), piece, pieces, run, length, trigger, ticks, checksum, status };
         prop_assert_eq!(Header::read(&header.to_bytes()), Ok(header));
     }
 

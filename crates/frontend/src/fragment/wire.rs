@@ -20,7 +20,7 @@
 //! The header check is what a board's logic can do in a few adders, and makes a length safe to follow; it is always there.
 //! The CRC covers the payload, too, and costs more than everything else together.
 
-use thalweg_data::LossReason;
+use thalweg_data::{BoardId, LossReason};
 
 /// First two bytes of a header.
 pub const MARK: u16 = 0x7457;
@@ -42,7 +42,7 @@ const CONSTANT: u64 = (MARK as u64) << 8 | VERSION as u64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The board's number.
-    pub board: u16,
+    pub board: BoardId,
     /// Which datagram of the fragment, from 0.
     pub piece: u8,
     /// How many datagrams the fragment has.
@@ -87,7 +87,7 @@ impl Header {
             return Err(LossReason::BadFraming);
         }
         Ok(Header {
-            board: (words[0] >> 16) as u16,
+            board: BoardId((words[0] >> 16) as u16),
             piece,
             pieces,
             run: (words[1] >> 32) as u32,
@@ -106,7 +106,7 @@ impl Header {
         let mut words = [
             CONSTANT << 40
                 | flags << 32
-                | u64::from(self.board) << 16
+                | u64::from(self.board.0) << 16
                 | u64::from(self.piece) << 8
                 | u64::from(self.pieces),
             u64::from(self.run) << 32 | u64::from(self.length),
@@ -163,7 +163,7 @@ mod tests {
 
     fn header() -> Header {
         Header {
-            board: 264,
+            board: BoardId(264),
             piece: 2,
             pieces: 5,
             run: 42,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_data::Tick;
+use thalweg_data::{BoardId, Tick};
 
 use super::boards::Boards;
 use super::layout::Layout;
@@ -109,7 +109,9 @@ impl Answer for Board {
         for part in 0..count {
             let start = bytes.len();
             bytes.resize(start + layout.header_bytes, 0);
-            bytes.extend_from_slice(content.payload(self.board, trigger.number ^ u64::from(part) << 56));
+            bytes.extend_from_slice(
+                content.payload(BoardId(self.board), trigger.number ^ u64::from(part) << 56),
+            );
             let packet = &mut bytes[start..];
             layout.write_marks(packet);
             layout.write_lengths(packet);

@@ -1,7 +1,7 @@
 //! The family as the rest of the system knows it.
 
 use serde::Deserialize;
-use thalweg_data::{Fragments, Framing, SourceId, Unit};
+use thalweg_data::{Fragments, Framing, LinkId, SourceId, Unit};
 use toml::de::ValueDeserializer;
 
 use super::boards::Boards;
@@ -89,11 +89,11 @@ impl FragmentFormat for Settings {
             .unwrap_or(0)
     }
 
-    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
+    fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
         let mut own = self.clone();
         if let Some(fragments) = &mut own.fragments {
             fragments.boards = boards_per_link;
-            fragments.first_board += link as u64 * u64::from(boards_per_link);
+            fragments.first_board += u64::from(link.0) * u64::from(boards_per_link);
         }
         Ok(Box::new(own))
     }
@@ -167,8 +167,8 @@ struct Links {
 }
 
 impl EmulatedLinks for Links {
-    fn behind(&self, link: usize) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
-        let own = self.boards.iter().skip(link * self.per_link).take(self.per_link);
+    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+        let own = self.boards.iter().skip(link.index() * self.per_link).take(self.per_link);
         (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
     }
 }

@@ -41,7 +41,7 @@ pub struct GenericSplitter {
 /// How a packet becomes a fragment.
 #[derive(Debug)]
 struct Rule {
-    first_source: u16,
+    first_source: SourceId,
     is_stream: bool,
     trigger: Number,
     /// Where the time stands, and what extends it over its wraps.
@@ -93,7 +93,7 @@ impl GenericSplitter {
             packets: Packets::new(layout, boards.numbering, GAP),
             searching: false,
             rule: Rule {
-                first_source: first_source.0,
+                first_source,
                 is_stream: settings.stream,
                 trigger: boards.trigger,
                 time,
@@ -223,7 +223,7 @@ impl Rule {
             trigger: self.trigger.read(bytes),
             ticks: self.ticks(board, bytes, received.header.mark),
             bytes: 0,
-            source: SourceId(self.first_source + board as u16),
+            source: self.first_source.plus(board as u16),
             slices: 0,
         };
         if !counts.wire.is_empty() {

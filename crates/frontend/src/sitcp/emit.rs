@@ -5,6 +5,8 @@
 //! ```
 //! Inverse of [`super::wire`], for emulated boards and tests.
 
+use thalweg_data::BoardId;
+
 use super::wire::recbe::{self, Mode};
 use super::wire::str_tdc::{Kind, Word};
 use super::wire::{adc_sitcp as adc, str_tdc};
@@ -15,7 +17,7 @@ pub struct BlockFields {
     /// How the body is written.
     pub mode: Mode,
     /// The board's number; RECBE has 8 bits of it.
-    pub board: u16,
+    pub board: BoardId,
     /// RECBE: the board's count of blocks.
     pub sent_number: u16,
     /// Time of the trigger, 15 bits; the top bit is sent as given.
@@ -28,12 +30,12 @@ impl BlockFields {
     /// A RECBE header for a body of `body_bytes`.
     pub fn recbe_header(&self, body_bytes: u16) -> [u8; recbe::HEADER_BYTES] {
         let [sent_high, sent_low] = self.sent_number.to_be_bytes();
-        self.header([self.board as u8, sent_high, sent_low], body_bytes)
+        self.header([self.board.0 as u8, sent_high, sent_low], body_bytes)
     }
 
     /// A Belle II header for a body of `body_bytes`.
     pub fn belle2_header(&self, body_bytes: u16) -> [u8; recbe::HEADER_BYTES] {
-        let [board_high, board_low] = self.board.to_be_bytes();
+        let [board_high, board_low] = self.board.0.to_be_bytes();
         self.header([0, board_high, board_low], body_bytes)
     }
 

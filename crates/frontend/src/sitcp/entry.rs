@@ -1,6 +1,6 @@
 //! The family as the rest of the system knows it.
 
-use thalweg_data::{Fragments, Framing, SourceId};
+use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId};
 
 use super::emulate::{self, Board, Mode, SharedRegisters, SitcpBoard};
 use super::rbcp::Registers;
@@ -37,9 +37,9 @@ impl FragmentFormat for Settings {
         }
     }
 
-    fn of_link(&self, link: usize, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
-        let first_board = first_board_of_link(self.first_board, link, boards_per_link)?;
-        Ok(Box::new(Settings { boards: boards_per_link, first_board, ..self.clone() }))
+    fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
+        let first_board = first_board_of_link(BoardId(self.first_board), link, boards_per_link)?;
+        Ok(Box::new(Settings { boards: boards_per_link, first_board: first_board.0, ..self.clone() }))
     }
 
     fn check(&self, first_source: SourceId) -> Result<(), String> {
@@ -90,7 +90,7 @@ impl FragmentFormat for Settings {
     ) -> Result<Box<dyn EmulatedLinks>, String> {
         // The format says what the boards send; that it is said twice is no reason for two answers.
         let board = emulate::Settings { profile: self.profile, ..own_emulated(emulated)? };
-        let first = Board::new(self.first_board, &board).map_err(|error| error.to_string())?;
+        let first = Board::new(BoardId(self.first_board), &board).map_err(|error| error.to_string())?;
         let has_registers = matches!(self.profile, Profile::Recbe | Profile::Belle2);
         let registers = has_registers.then(|| {
             // They begin as the board does, so that setting one of them changes that alone.
@@ -104,7 +104,7 @@ impl FragmentFormat for Settings {
             registers
         });
         let per_link = usize::from(shape.boards_per_link);
-        Ok(Box::new(Links { first, first_board: self.first_board, registers, per_link }))
+        Ok(Box::new(Links { first, first_board: BoardId(self.first_board), registers, per_link }))
     }
 }
 
@@ -125,16 +125,16 @@ impl EmulatedBoards for emulate::Settings {
 /// Emulated boards like the first one, link by link.
 struct Links {
     first: Board,
-    first_board: u16,
+    first_board: BoardId,
     registers: Option<Registers>,
     per_link: usize,
 }
 
 impl EmulatedLinks for Links {
-    fn behind(&self, link: usize) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
         let shared = self.registers.clone().map(SharedRegisters::new);
         let own = (0..self.per_link).map(|board| {
-            let number = self.first_board.wrapping_add((link * self.per_link + board) as u16);
+            let number = self.first_board.plus((link.index() * self.per_link + board) as u16);
             Box::new(SitcpBoard::new(self.first.like(number), shared.clone())) as Box<dyn Hosted>
         });
         (own.collect(), shared)

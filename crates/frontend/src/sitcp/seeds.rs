@@ -5,6 +5,8 @@
 //! ```
 //! The first byte of an input chooses settings; see [`check`](super::check).
 
+use thalweg_data::BoardId;
+
 use super::{check, emulate};
 use crate::trigger::{Answer, Trigger};
 
@@ -16,7 +18,7 @@ pub fn streams() -> Vec<Vec<u8>> {
         let faults = emulate::Faults { empty_every: 4, twelve_every: 3, ..Default::default() };
         let (window, hits) = (3, Some(3.0));
         let settings = emulate::Settings { profile, mode, window, hits, faults, ..Default::default() };
-        let mut board = emulate::Board::new(7, &settings).expect("the settings are possible");
+        let mut board = emulate::Board::new(BoardId(7), &settings).expect("the settings are possible");
         let (mut input, mut ends) = (vec![choice], Vec::new());
         for number in 0..8 {
             board.answer(Trigger { number, time_ns: number * 1000 }, &mut input, &mut ends);

@@ -1,7 +1,7 @@
 //! Golden bytes of every profile, damage, segmentation, and emulated boards, each with a balanced ledger.
 
 use proptest::prelude::*;
-use thalweg_data::{LossReason, SourceId, Stage, Unit};
+use thalweg_data::{BoardId, LossReason, SourceId, Stage, Unit};
 
 use super::check::{Outcome, check_registers, check_stream, connections, stream};
 use super::emit::{self, BlockFields, FrameEnd};
@@ -44,7 +44,7 @@ const TWELVE: &str = "20 07 01 05 12 70 00 0c 00 00 03 eb  15 0c 00 07 02 80 00 
 const RAW_HEAD: &str = "22 07 01 06 12 34 18 00 00 00 03 ec  00 c8 00 c9 00 ca 00 cb 00 cc 00 cd 00 ce 00 cf";
 
 fn fields(sent_number: u16, trigger_time: u16, trigger: u32) -> BlockFields {
-    BlockFields { mode: Mode::Suppressed, board: 7, sent_number, trigger_time, trigger }
+    BlockFields { mode: Mode::Suppressed, board: BoardId(7), sent_number, trigger_time, trigger }
 }
 
 /// The raw block of the worked example: rising ADC values in the first sample, a hit of channel 5 at sample 10.
@@ -157,7 +157,7 @@ fn all_kinds_of_bodies_become_fragments() {
 fn the_same_bytes_read_as_belle2() {
     let mut input = Vec::new();
     for (board, trigger) in [(0x102, 1), (0x103, 1), (0x102, 2)] {
-        BlockFields { board, ..fields(0, 0x9234, trigger) }
+        BlockFields { board: BoardId(board), ..fields(0, 0x9234, trigger) }
             .belle2(&bytes("11 08 00 09 05 dd 00 21"), &mut input);
     }
     let settings = Settings { boards: 2, first_board: 0x102, ..of(Profile::Belle2) };
@@ -293,7 +293,7 @@ fn a_new_connection_joins_nothing_to_the_old_one() {
 fn boards_that_are_not_ours_are_counted_and_passed_over() {
     let mut input = Vec::new();
     for board in [6, 7, 8, 9, 10, 7] {
-        BlockFields { board, ..fields(0, 0, 5) }.recbe(&[0x05, 0x06, 0, 0, 0, 0], &mut input);
+        BlockFields { board: BoardId(board), ..fields(0, 0, 5) }.recbe(&[0x05, 0x06, 0, 0, 0, 0], &mut input);
     }
     let settings = Settings { boards: 3, ..board(Profile::Recbe, 7) };
     let mut splitter = Splitter::new(SourceId(1), &settings).expect("possible");
@@ -435,7 +435,7 @@ fn settings_that_cannot_be_used_say_why() {
 }
 
 fn emulated(settings: &emulate::Settings, triggers: u64) -> Vec<u8> {
-    let mut board = Board::new(7, settings).expect("possible settings");
+    let mut board = Board::new(BoardId(7), settings).expect("possible settings");
     board.connect();
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     for number in 0..triggers {
@@ -500,7 +500,7 @@ fn knobs_of_an_emulated_board() {
     );
     assert!(outcome.fragments.iter().filter(|(_, bytes)| bytes.len() == 24).count() >= 5);
 
-    let mut cut = Board::new(7, &settings).expect("possible").like(9);
+    let mut cut = Board::new(BoardId(7), &settings).expect("possible").like(BoardId(9));
     let mut bytes = Vec::new();
     cut.cut(Trigger::default(), &mut bytes);
     let outcome = split(&board(Profile::Recbe, 9), &bytes, WHOLE);
@@ -548,7 +548,7 @@ proptest! {
         for (channel, over, sum, times) in &records {
             emit::channel_record(*channel, *over, *sum, times, &mut body);
         }
-        let fields = BlockFields { mode: Mode::Suppressed, board: board_number, sent_number, trigger_time, trigger };
+        let fields = BlockFields { mode: Mode::Suppressed, board: BoardId(board_number), sent_number, trigger_time, trigger };
         let mut block = Vec::new();
         fields.recbe(&body, &mut block);
         let header = recbe::Header::check(&block).expect("a header");

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use thalweg_data::{Counters, Framed, Framing, SourceError, SourceId};
+use thalweg_data::{Counters, Framed, Framing, LinkId, SourceError, SourceId};
 
-use super::{LinkId, News, Take, Turn};
+use super::{News, Take, Turn};
 
 /// Links that one thread reads in turns. What is written here already holds for a recording: nothing happens to its links, its order was
 /// decided in the run, and nothing of it waits in the system.
@@ -92,6 +92,6 @@ pub trait Inputs<O: Framed>: Send {
 impl<O: Framed> dyn Inputs<O> + '_ {
     /// The links, in order.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + use<O> {
-        (0..self.count() as u32).map(LinkId)
+        (0..self.count()).map(LinkId::from_index)
     }
 }

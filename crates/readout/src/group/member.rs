@@ -9,10 +9,12 @@
 
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Counters, Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId, Unit};
+use thalweg_data::{
+    Counters, Framed, Frames, Framing, LinkId, Mark, Received, Source, SourceError, SourceId, Unit,
+};
 use thalweg_transport::ReadySet;
 
-use super::{GroupSettings, Link, LinkId, Reopen, Take};
+use super::{GroupSettings, Link, Reopen, Take};
 
 /// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

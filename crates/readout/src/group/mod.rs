@@ -20,7 +20,9 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use thalweg_data::prefetch::prefetch;
-use thalweg_data::{Counters, Framed, Frames, Framing, Mark, Received, Source, SourceError, SourceId};
+use thalweg_data::{
+    Counters, Framed, Frames, Framing, LinkId, Mark, Received, Source, SourceError, SourceId,
+};
 use thalweg_transport::ReadySet;
 
 use crate::clock::RunClock;
@@ -31,18 +33,6 @@ pub use take::{Each, Take, each};
 
 /// Opens a link's connection again. It may take the time that a connection takes: it is called on a thread of its own.
 pub type Reopen = Box<dyn FnMut() -> Result<Box<dyn Source>, SourceError> + Send>;
-
-/// A link's place in its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkId(pub u32);
-
-impl LinkId {
-    /// The place as an index.
-    #[inline]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// One link as it is given to a group.
 pub struct Link<O> {
@@ -180,7 +170,7 @@ impl<O: Framed> Group<O> {
                 }
                 (None, _) => false,
             };
-            members.push(Member::new(LinkId(key as u32), link, joins, &settings));
+            members.push(Member::new(LinkId::from_index(key), link, joins, &settings));
         }
         let latest = clock.mark();
         Ok(Group {
@@ -388,7 +378,7 @@ impl<O: Framed> Group<O> {
 
     /// The links, in order.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + use<O> {
-        (0..self.members.len() as u32).map(LinkId)
+        (0..self.members.len()).map(LinkId::from_index)
     }
 
     /// The link's first board.

@@ -1,8 +1,6 @@
 //! Who takes what the links of a group give.
 
-use thalweg_data::{Framed, Frames, Mark};
-
-use super::LinkId;
+use thalweg_data::{Framed, Frames, LinkId, Mark};
 
 /// Where a group puts what its links give: a batch for all of them, or one for each, which then holds a link's units without a copy.
 pub trait Take<O: Framed> {

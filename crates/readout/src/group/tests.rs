@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
-use thalweg_data::{Fragment, Fragments, Pool, Unit};
+use thalweg_data::{Fragment, Fragments, LinkId, Pool, Unit};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, TransportError, UdpReceiver, UdpReceiverSettings};
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_data::DeviceControl;
+use thalweg_data::{BoardId, DeviceControl};
 use thalweg_frontend::sitcp::emulate::{Board, Settings as BoardSettings};
 use thalweg_frontend::sitcp::rbcp::{Faults, Registers};
 use thalweg_readout::host::triggered::{
@@ -21,7 +21,7 @@ struct Lab {
 
 fn lab(faults: Faults, parameters: &[(&str, &str)]) -> Lab {
     let registers = SharedRegisters::new(Registers::recbe(3, faults));
-    let board = Board::new(3, &BoardSettings::default()).expect("defaults");
+    let board = Board::new(BoardId(3), &BoardSettings::default()).expect("defaults");
     let board: Box<dyn Hosted> = Box::new(SitcpBoard::new(board, Some(registers.clone())));
     let outlet = Outlet::listen("127.0.0.1:0".parse().expect("an address")).expect("loopback");
     let data = outlet.local_address().expect("listening");

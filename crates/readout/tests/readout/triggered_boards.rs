@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_data::{
-    Busy, Counters, Fragment, Fragments, Frames, Framing, LossReason, Pool, Source, SourceId, Unit,
+    Busy, Counters, Fragment, Fragments, Frames, Framing, LinkId, LossReason, Pool, Source, SourceId, Unit,
 };
 use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
 use thalweg_readout::RunClock;
-use thalweg_readout::group::{Group, GroupSettings, Inputs, Link, LinkId, each};
+use thalweg_readout::group::{Group, GroupSettings, Inputs, Link, each};
 use thalweg_readout::host::triggered::{Feed, Hosted, HostedBoards, HostedLink, Outlet, TriggeredSettings};
 use thalweg_readout::live::{TcpSource, UdpSource};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, UdpReceiver, UdpReceiverSettings};
@@ -353,9 +353,9 @@ fn a_board_that_dies_and_comes_back_is_read_again() {
     let mut seen = Seen::default();
     hosted.start();
     read_until(&mut group, &hosted, &mut seen, |_, seen| seen.fragments >= 8 * 500);
-    hosted.set_power(5, false);
+    hosted.set_power(LinkId(5), false);
     read_until(&mut group, &hosted, &mut seen, |_, _| hosted.totals().boards[5].discarded_fragments >= 500);
-    hosted.set_power(5, true);
+    hosted.set_power(LinkId(5), true);
     read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     assert!(group.epoch(LinkId(5)) >= 1);

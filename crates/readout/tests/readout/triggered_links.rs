@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, Fragments, SourceId, Unit};
+use thalweg_data::{BoardId, Busy, Fragments, SourceId, Unit};
 use thalweg_frontend::format::{EmulatedBoards, FragmentFormat};
 use thalweg_frontend::trigger::{Kind, Program, Settings as Triggers};
 use thalweg_frontend::{fragment, sitcp};
@@ -153,7 +153,7 @@ fn a_range_of_boards_on_the_network() {
     let hosted: Vec<HostedLink> = (0..8u8)
         .map(|index| {
             let place = format!("127.0.0.{}:{first}", 51 + index).parse().expect("an address");
-            let pair = fragment::emulate::boards(u16::from(index) * 2..u16::from(index) * 2 + 2, &emulated);
+            let pair = fragment::emulate::boards(BoardId(u16::from(index) * 2), 2, &emulated);
             let boards = pair.expect("boards").into_iter().map(|board| Box::new(board) as Box<dyn Hosted>);
             HostedLink::new(Outlet::listen(place).expect("a free port"), boards.collect())
         })

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use thalweg_data::{EventSum, RangeFate, RangeRecord};
+use thalweg_data::{EventSum, RangeFate, RangeRecord, UnitId};
 
 use super::events::open_table;
 use super::table_reader::{BatchHead, ReadAt, TableReader};
@@ -101,8 +101,8 @@ pub(super) fn rows_of<R: ReadAt>(
             ranges: of(ranges[row]),
             attempt: attempt[row][0],
             epoch: of(epoch[row]),
-            readout: readout[row].map(u16::from_le_bytes),
-            builder: u16::from_le_bytes(builder[row]),
+            readout: readout[row].map(u16::from_le_bytes).map(UnitId),
+            builder: UnitId(u16::from_le_bytes(builder[row])),
             fate,
             sum: EventSum {
                 events: of(events[row]),

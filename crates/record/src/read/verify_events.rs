@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::Path;
 
 use serde::Serialize;
-use thalweg_data::{Closing, SourceId};
+use thalweg_data::{Closing, SourceId, UnitId};
 
 use super::events::{EventRow, EventRows, FragmentRow, fragment_payloads, fragment_rows, open_table};
 use super::table_reader::{BatchHead, TableReader};
@@ -157,7 +157,7 @@ struct Onward<'r> {
     triggers: &'r mut Triggers,
     ranges: &'r mut RangeCheck,
     /// The builder unit that wrote it, of a run whose units have noted ranges.
-    builder: Option<u16>,
+    builder: Option<UnitId>,
 }
 
 fn compare(

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
-use thalweg_data::{EventSum, RangeFate, RangeRecord, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{EventSum, RangeFate, RangeRecord, SourceId, Stage, StageRole, Unit, UnitId};
 
 use super::ranges::{RangeRows, rows_of, units_of};
 use super::verify::{VerifyReport, check_rest};
@@ -48,7 +48,7 @@ pub struct EdgeReport {
 }
 
 /// A readout unit and a builder unit, and the attempt. Of whole events there is no readout unit.
-type Key = (Option<u16>, u16, u8);
+type Key = (Option<UnitId>, UnitId, u8);
 
 /// A range, and what tables of events have of it.
 #[derive(Clone, Copy, Debug)]
@@ -156,15 +156,15 @@ impl Lists {
 pub(super) struct RangeCheck {
     names: UnitNames,
     /// The readout unit of each board.
-    readout_of: Vec<Option<u16>>,
+    readout_of: Vec<Option<UnitId>>,
     readouts: Vec<Lists>,
     builders: Vec<Lists>,
     /// What readout units say, and what builder units say.
     sent: Side,
     filed: Side,
     /// On file and in no range that was sent, by readout and builder unit; in none that was filed, by builder unit.
-    unsent: BTreeMap<(u16, u16), Outside>,
-    unfiled: BTreeMap<u16, Outside>,
+    unsent: BTreeMap<(UnitId, UnitId), Outside>,
+    unfiled: BTreeMap<UnitId, Outside>,
     /// Of the event that is being read, what each readout unit has in it.
     parts: Vec<EventSum>,
 }
@@ -210,7 +210,10 @@ impl RangeCheck {
         for (number, readout) in (0..).zip(&names.readouts) {
             let end = usize::from(readout.boards.end);
             self.readout_of.resize(self.readout_of.len().max(end), None);
-            readout.boards.clone().for_each(|board| self.readout_of[usize::from(board)] = Some(number));
+            readout
+                .boards
+                .clone()
+                .for_each(|board| self.readout_of[usize::from(board)] = Some(UnitId(number)));
         }
         self.names = names;
     }
@@ -233,24 +236,30 @@ impl RangeCheck {
     }
 
     /// The builder unit whose tables these are, if it has a list.
-    pub(super) fn builder_of(&self, files: &EventFiles) -> Option<u16> {
+    pub(super) fn builder_of(&self, files: &EventFiles) -> Option<UnitId> {
         let folder = files.events.parent()?;
         let is_of = |name: &String| EventFiles::in_directory(folder, Some(name)) == *files;
         let number = self.names.builders.iter().position(is_of)?;
-        (self.builders[number].count > 0).then_some(number as u16)
+        (self.builders[number].count > 0).then_some(UnitId::from_index(number))
     }
 
     /// A fragment of an event that is being read.
     pub(super) fn fragment(&mut self, source: SourceId, bytes: u64) {
         if let Some(Some(readout)) = self.readout_of.get(source.index()) {
-            let part = &mut self.parts[usize::from(*readout)];
+            let part = &mut self.parts[readout.index()];
             part.fragments += 1;
             part.bytes = part.bytes.saturating_add(bytes);
         }
     }
 
     /// An event was read, of these files, behind its fragments.
-    pub(super) fn event(&mut self, builder: u16, (trigger, attempt): (u64, u8), fragments: u32, bytes: u64) {
+    pub(super) fn event(
+        &mut self,
+        builder: UnitId,
+        (trigger, attempt): (u64, u8),
+        fragments: u32,
+        bytes: u64,
+    ) {
         let whole = EventSum::of(trigger, fragments.into(), bytes);
         if !self.filed.add((None, builder, attempt), trigger, whole) {
             self.unfiled.entry(builder).or_default().add(trigger);
@@ -260,7 +269,8 @@ impl RangeCheck {
             if part.fragments == 0 {
                 continue;
             }
-            let (readout, sum) = (readout as u16, EventSum::of(trigger, part.fragments, part.bytes));
+            let (readout, sum) =
+                (UnitId::from_index(readout), EventSum::of(trigger, part.fragments, part.bytes));
             let key = (Some(readout), builder, attempt);
             self.filed.add(key, trigger, sum);
             if !self.sent.add(key, trigger, sum) {
@@ -272,7 +282,7 @@ impl RangeCheck {
     /// What builder units say against their own tables, in words.
     pub(super) fn problems_of_files(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        for (number, (name, lists)) in (0..).zip(self.names.builders.iter().zip(&self.builders)) {
+        for (number, (name, lists)) in (0..).map(UnitId).zip(self.names.builders.iter().zip(&self.builders)) {
             let mut faults = Faults::default();
             for span in self.filed.each().filter(|span| span.record.builder == number) {
                 let Span { record, found } = span;
@@ -307,10 +317,13 @@ impl RangeCheck {
     /// What went over each connection, and what does not balance, in words.
     pub(super) fn edges(&self) -> (Vec<EdgeReport>, Vec<String>) {
         let (mut edges, mut problems) = (Vec::new(), Vec::new());
-        for readout in
-            (0..).zip(&self.readouts).filter(|(_, lists)| lists.count > 0).map(|(number, _)| number)
+        for readout in (0..)
+            .map(UnitId)
+            .zip(&self.readouts)
+            .filter(|(_, lists)| lists.count > 0)
+            .map(|(number, _)| number)
         {
-            for builder in 0..self.builders.len() as u16 {
+            for builder in (0..self.builders.len()).map(UnitId::from_index) {
                 let edge = self.edge(readout, builder, &mut problems);
                 edges.extend(edge.filter(|edge| edge.ranges > 0 || edge.unbalanced > 0));
             }
@@ -318,10 +331,9 @@ impl RangeCheck {
         (edges, problems)
     }
 
-    fn edge(&self, readout: u16, builder: u16, problems: &mut Vec<String>) -> Option<EdgeReport> {
-        let (lists, there) =
-            (self.readouts.get(usize::from(readout))?, self.builders.get(usize::from(builder))?);
-        let (name, to) = (self.readout(readout), self.names.builders.get(usize::from(builder))?);
+    fn edge(&self, readout: UnitId, builder: UnitId, problems: &mut Vec<String>) -> Option<EdgeReport> {
+        let (lists, there) = (self.readouts.get(readout.index())?, self.builders.get(builder.index())?);
+        let (name, to) = (self.readout(readout), self.names.builders.get(builder.index())?);
         let mut edge = EdgeReport {
             readout: name.to_owned(),
             builder: to.clone(),
@@ -379,8 +391,8 @@ impl RangeCheck {
         filed.all.iter().find(same).map(|span| span.record.sum)
     }
 
-    fn readout(&self, number: u16) -> &str {
-        self.names.readouts.get(usize::from(number)).map_or("a readout unit", |readout| &readout.name)
+    fn readout(&self, number: UnitId) -> &str {
+        self.names.readouts.get(number.index()).map_or("a readout unit", |readout| &readout.name)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::example_events::{Blocks, Planned, SOURCES, complete, sources};
 use crate::example_run::folder;
-use thalweg_data::{EventSink, EventSum, Mark, RangeFate, RangeRecord};
+use thalweg_data::{EventSink, EventSum, Mark, RangeFate, RangeRecord, UnitId};
 use thalweg_record::read::RangesReader;
 use thalweg_record::{
     EventWriter, RangeBounds, RangeList, ReadoutName, RunDirectory, RunRecordState, Settings, Sync,
@@ -45,10 +45,10 @@ fn sum(triggers: impl IntoIterator<Item = u64>, boards: u64) -> EventSum {
 }
 
 /// The range of this number.
-fn range(number: u64, readout: Option<u16>, fate: RangeFate) -> RangeRecord {
+fn range(number: u64, readout: Option<UnitId>, fate: RangeFate) -> RangeRecord {
     let first = FIRST + LENGTH * number;
     let boards = match readout {
-        Some(0) => 2,
+        Some(UnitId(0)) => 2,
         Some(_) => 1,
         None => u64::from(SOURCES),
     };
@@ -59,7 +59,7 @@ fn range(number: u64, readout: Option<u16>, fate: RangeFate) -> RangeRecord {
         attempt: 0,
         epoch: 1_795_227_484_000_000_000,
         readout,
-        builder: 0,
+        builder: UnitId(0),
         fate,
         sum: sum(first..first + LENGTH, boards),
     }
@@ -68,10 +68,12 @@ fn range(number: u64, readout: Option<u16>, fate: RangeFate) -> RangeRecord {
 /// What each unit notes of so many ranges when all goes well.
 fn noted(ranges: u64) -> [(&'static str, Vec<RangeRecord>); 3] {
     let all = |readout, fate| (0..ranges).map(move |number| range(number, readout, fate));
-    let filed = [None, Some(0), Some(1)].into_iter().flat_map(|readout| all(readout, RangeFate::OnFile));
+    let filed = [None, Some(UnitId(0)), Some(UnitId(1))]
+        .into_iter()
+        .flat_map(|readout| all(readout, RangeFate::OnFile));
     [
-        ("ru-left", all(Some(0), RangeFate::Acknowledged).collect()),
-        ("ru-right", all(Some(1), RangeFate::Acknowledged).collect()),
+        ("ru-left", all(Some(UnitId(0)), RangeFate::Acknowledged).collect()),
+        ("ru-right", all(Some(UnitId(1)), RangeFate::Acknowledged).collect()),
         ("bu-0", filed.collect()),
     ]
 }
@@ -224,7 +226,7 @@ fn where_the_table_of_fragments_is_gone_the_list_of_the_builder_unit_stands_for_
     lists[2]
         .1
         .iter_mut()
-        .filter(|record| record.readout == Some(1))
+        .filter(|record| record.readout == Some(UnitId(1)))
         .for_each(|record| record.sum.digest ^= 1);
     let run = write(folder.path(), &events, &lists, RunRecordState::Stopped);
     std::fs::remove_file(run.events_of(Some("bu-0")).fragments).expect("it was written");
@@ -241,7 +243,7 @@ fn a_list_that_is_full_says_so_and_adds_up() {
     let mut list = RangeList::create(&run, "ru-left", &names(), Sync::None, bounds).expect("made");
     for number in 0..6 {
         // Two seconds between them: each is written for itself.
-        list.take(&mut vec![range(number, Some(0), RangeFate::Acknowledged)], number * 4_000_000_000)
+        list.take(&mut vec![range(number, Some(UnitId(0)), RangeFate::Acknowledged)], number * 4_000_000_000)
             .expect("space");
         list.take(&mut Vec::new(), number * 4_000_000_000 + 2_000_000_000).expect("space");
     }
@@ -262,7 +264,8 @@ fn a_list_that_is_full_says_so_and_adds_up() {
 fn what_was_listed_before_a_kill_is_read_after_it() {
     let folder = folder();
     let run = RunDirectory::create(folder.path(), "").expect("made");
-    let records = [range(0, Some(0), RangeFate::Acknowledged), range(1, Some(0), RangeFate::Replaced)];
+    let records =
+        [range(0, Some(UnitId(0)), RangeFate::Acknowledged), range(1, Some(UnitId(0)), RangeFate::Replaced)];
     let mut list =
         RangeList::create(&run, "ru-left", &names(), Sync::None, RangeBounds::default()).expect("made");
     list.take(&mut records.to_vec(), 0).expect("space");

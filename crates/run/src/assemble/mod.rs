@@ -616,7 +616,7 @@ impl EndedRun {
             fragments: made(Unit::Fragments, entry),
             bytes: received(entry),
             dead_time: dead_time(self.observed.as_ref(), source_table, index),
-            drop_counters: add_drop_counters(entry.all.iter().filter_map(|source| gauges.get(&source.0))),
+            drop_counters: add_drop_counters(entry.all.iter().filter_map(|source| gauges.get(source))),
         });
         let sources: Vec<SourceSummary> = sources.collect();
         let bytes_unread = sources.iter().flat_map(|source| &source.drop_counters);

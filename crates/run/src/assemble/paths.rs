@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use thalweg_data::SourceId;
 use thalweg_record::Table;
 
 use super::events::{EventPath, EventsTaken};
@@ -54,9 +55,8 @@ impl Paths {
     /// Returns the gauges of sources of hits and of links, by their numbers.
     pub(super) fn gauges(&self) -> GaugesOf {
         let hits = self.hits.iter().flat_map(|hits| hits.gauges.iter().cloned().enumerate());
-        let hits = hits.map(|(index, gauges)| (index as u16, gauges));
-        let links = self.events.iter().flat_map(|events| events.link_gauges.iter().cloned());
-        hits.chain(links.map(|(link, gauges)| (link.0, gauges))).collect()
+        let hits = hits.map(|(index, gauges)| (SourceId(index as u16), gauges));
+        hits.chain(self.events.iter().flat_map(|events| events.link_gauges.iter().cloned())).collect()
     }
 
     /// The builder's, of a run that builds events.

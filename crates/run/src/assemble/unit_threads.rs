@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use thalweg_build::Histogram;
 use thalweg_build::unit::{Address, BuilderUnit, EventManager, Gate, Identity, ReadoutUnit};
 use thalweg_data::ring::{Upstream, circuit};
-use thalweg_data::{Counters, EventSink, Events, Ledger, LedgerSnapshot, Pool, SourceId};
+use thalweg_data::{Counters, EventSink, Events, Ledger, LedgerSnapshot, Pool, SourceId, UnitId};
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{EventWriter, ReadoutName, UnitNames};
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
@@ -142,22 +142,24 @@ impl UnitThreads {
             managers: Arc::default(),
             may_begin: None,
         };
-        let readouts: Vec<usize> =
-            (0..plan.readouts.len()).filter(|number| here(&plan.readouts[*number].settings)).collect();
-        let builders: Vec<usize> =
-            (0..plan.builders.len()).filter(|number| here(&plan.builders[*number])).collect();
+        let numbers = |count: usize| (0..count).map(UnitId::from_index);
+        let readouts: Vec<UnitId> = numbers(plan.readouts.len())
+            .filter(|number| here(&plan.readouts[number.index()].settings))
+            .collect();
+        let builders: Vec<UnitId> =
+            numbers(plan.builders.len()).filter(|number| here(&plan.builders[number.index()])).collect();
         site.signals.expect_units(readouts.len(), builders.len());
         if here(&plan.manager) {
             units.others.push(starting.manager(KnownManager::new(units.managers.clone()))?);
         }
         for number in builders {
-            units.slots.push(site.source_table.unit(&plan.builders[number].name));
-            let notes = units.notes(site, &plan, &plan.builders[number].name)?;
+            units.slots.push(site.source_table.unit(&plan.builders[number.index()].name));
+            let notes = units.notes(site, &plan, &plan.builders[number.index()].name)?;
             units.builders.push(starting.builder(number, gauges, notes, &units.managers)?);
         }
         let mut readers = Vec::new();
         for number in &readouts {
-            let notes = units.notes(site, &plan, &plan.readouts[*number].settings.name)?;
+            let notes = units.notes(site, &plan, &plan.readouts[number.index()].settings.name)?;
             let (reader, thread) = starting.readout(*number, raw, leading, notes)?;
             readers.push(reader);
             units.readouts.push(thread);
@@ -244,8 +246,8 @@ fn close_record_slots(site: &Site<'_>, sinks: &[EventWriter]) {
 }
 
 impl Starting<'_> {
-    fn identity(&self, number: usize) -> Identity {
-        Identity { number: number as u16, run: self.run, incarnation: self.site.started_ns }
+    fn identity(&self, number: UnitId) -> Identity {
+        Identity { number, run: self.run, incarnation: self.site.started_ns }
     }
 
     /// Returns the settings of a unit's connections to its peers, with memory for what it receives.
@@ -281,12 +283,12 @@ impl Starting<'_> {
 
     fn builder(
         &self,
-        number: usize,
+        number: UnitId,
         gauges: &Arc<BuildGauges>,
         ranges: RangeNotes,
         managers: &Managers,
     ) -> Result<BuilderThreads, RunError> {
-        let (site, unit) = (self.site, &self.plan.builders[number]);
+        let (site, unit) = (self.site, &self.plan.builders[number.index()]);
         let Site { configuration, .. } = *site;
         let endpoint = UnitEndpoint::open(Some(&unit.url()), &[self.to_manager()], &self.peers(unit)?)?;
         let rules = &configuration.unit_rules;
@@ -335,18 +337,18 @@ impl Starting<'_> {
 
     fn readout(
         &self,
-        number: usize,
+        number: UnitId,
         raw: &mut RawLinks,
         leading: &mut Leading,
         ranges: RangeNotes,
     ) -> Result<(StartedReader, JoinHandle<UnitHost<ReadoutWork>>), RunError> {
-        let (site, readout) = (self.site, &self.plan.readouts[number]);
+        let (site, readout) = (self.site, &self.plan.readouts[number.index()]);
         let unit = &readout.settings;
         let reading = Reading {
             name: &thread_names::reader(unit),
             taker: &unit.name,
             sources: &readout.sources,
-            boards: self.plan.layout.readouts[number].clone(),
+            boards: self.plan.layout.readouts[number.index()].clone(),
             events: site.source_table.unit(&unit.name),
             // The builder units' own figures are shown for event building.
             gauges: Arc::default(),
@@ -356,8 +358,9 @@ impl Starting<'_> {
         };
         let (reader, inlet) = reading.start(site, raw)?;
         let builders = self.plan.builders.iter().enumerate();
-        let mut others: Vec<_> =
-            builders.map(|(number, unit)| (Address::Builder(number as u16), unit.url())).collect();
+        let mut others: Vec<_> = builders
+            .map(|(number, unit)| (Address::Builder(UnitId::from_index(number)), unit.url()))
+            .collect();
         others.push(self.to_manager());
         let endpoint = UnitEndpoint::open(None, &others, &self.peers(unit)?)?;
         let rules = &site.configuration.unit_rules;

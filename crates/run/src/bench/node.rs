@@ -16,7 +16,7 @@ use thalweg_build::unit::{
     Address, BuilderUnit, EventManager, Identity, Machine, ReadoutUnit, Settings, UnitLayout,
 };
 use thalweg_data::{
-    Closing, Event, Events, Fragment, Leases, Mark, Message, Pool, Received, Slice, SourceId,
+    Closing, Event, Events, Fragment, Leases, Mark, Message, Pool, Received, Slice, SourceId, UnitId,
 };
 use thalweg_readout::RunClock;
 use thalweg_transport::ReadySet;
@@ -52,7 +52,7 @@ pub struct Role {
     /// A readout unit, or else a builder unit.
     pub reads: bool,
     /// Its number among those of its kind.
-    pub number: u16,
+    pub number: UnitId,
     /// The number of readout units.
     pub readouts: u16,
     /// Bytes per fragment, one of each readout unit per event.
@@ -73,7 +73,7 @@ impl Role {
         let builders: Vec<String> =
             self.builders.iter().map(|(unit, bare)| format!("{unit} {bare}")).collect();
         let builders = builders.join(" ");
-        format!("node {reads} {number} {readouts} {fragment_bytes} {range_events} {manager} {builders}")
+        format!("node {reads} {} {readouts} {fragment_bytes} {range_events} {manager} {builders}", number.0)
     }
 
     /// Reads such a line.
@@ -86,7 +86,7 @@ impl Role {
         };
         Some(Role {
             reads: *reads == "1",
-            number: number.parse().ok()?,
+            number: UnitId(number.parse().ok()?),
             readouts: readouts.parse().ok()?,
             fragment_bytes: fragment_bytes.parse().ok()?,
             range_events: range_events.parse().ok()?,
@@ -205,15 +205,16 @@ impl Node {
         };
         let to_manager = (Address::Manager, role.manager.clone());
         let message =
-            Arc::new(Fragmented::new(role.fragment_bytes, role.range_events as usize, role.number)?);
+            Arc::new(Fragmented::new(role.fragment_bytes, role.range_events as usize, role.number.0)?);
         let (units, bare);
         if role.reads {
             let unit = ReadoutUnit::new(identity, role.builders.len() as u16, &settings);
             let builders = role.builders.iter().enumerate();
-            let mut others: Vec<(Address, String)> =
-                builders.map(|(number, (url, _))| (Address::Builder(number as u16), url.clone())).collect();
+            let mut others: Vec<(Address, String)> = builders
+                .map(|(number, (url, _))| (Address::Builder(UnitId::from_index(number)), url.clone()))
+                .collect();
             others.push(to_manager);
-            let name = format!("ru-{}", role.number);
+            let name = format!("ru-{}", role.number.0);
             let endpoint = open(None, &others, &peers(&name, WORDS_BYTES)?)?;
             let work =
                 Generate { unit, message: message.clone(), next: 0, until: 0, batch: Events::default() };
@@ -223,14 +224,14 @@ impl Node {
             };
             bare = role.builders.iter().map(to).collect::<io::Result<_>>()?;
         } else {
-            let name = format!("bu-{}", role.number);
-            let (unit_url, bare_url) = role.builders[usize::from(role.number)].clone();
+            let name = format!("bu-{}", role.number.0);
+            let (unit_url, bare_url) = role.builders[role.number.index()].clone();
             let memory = peers(&name, BUILDER_BYTES)?;
             let endpoint = open(Some(unit_url.as_str()), &[to_manager], &memory)?;
             let unit = BuilderUnit::new(identity, &plan.layout, &settings, clock.mark());
             let work = Discard { unit, batch: Events::default() };
             let mut host = host_of(&name, work, endpoint, plan.clone(), clock)?;
-            let manager = match role.number {
+            let manager = match role.number.0 {
                 0 => {
                     let endpoint = open(Some(role.manager.as_str()), &[], &peers("evm", WORDS_BYTES)?)?;
                     let unit = EventManager::new(RUN, 1, &plan.layout, &settings, clock.mark());
@@ -293,7 +294,7 @@ impl Node {
         let receivers = self.bare.len();
         for number in 0..count as usize {
             // The nodes begin with different peers.
-            let peer = &mut self.bare[(usize::from(self.role.number) + number) % receivers];
+            let peer = &mut self.bare[(self.role.number.index() + number) % receivers];
             self.message.fill(&mut message);
             while peer.send(&mut message).map_err(io::Error::other)? == Sent::Full {
                 peer.flush(WAIT).map_err(io::Error::other)?;

@@ -16,7 +16,7 @@ const MOST_RANGES: usize = 8;
 
 /// Written by the building thread, read by the one that keeps the list of losses.
 #[derive(Debug, Default)]
-pub(crate) struct MissedTriggers(Mutex<BTreeMap<u16, Missed>>);
+pub(crate) struct MissedTriggers(Mutex<BTreeMap<SourceId, Missed>>);
 
 /// The missed triggers of one board.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl MissedTriggers {
         for event in events {
             let missing = event.first_missing as usize..(event.first_missing + event.missing) as usize;
             for board in &batch.missing[missing] {
-                boards.entry(board.0).or_default().note(event.trigger);
+                boards.entry(*board).or_default().note(event.trigger);
             }
         }
     }
@@ -47,10 +47,10 @@ impl MissedTriggers {
     /// Takes the missed triggers of a board that were not taken yet. Of those noted since the start it takes only as many as the ledger has
     /// `counted`, so that numbers and counts appear in one row.
     pub(crate) fn take(&self, board: SourceId, counted: u64) -> Vec<TriggerRange> {
-        self.lock().get_mut(&board.0).map_or(Vec::new(), |missed| missed.take(counted))
+        self.lock().get_mut(&board).map_or(Vec::new(), |missed| missed.take(counted))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Missed>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<SourceId, Missed>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

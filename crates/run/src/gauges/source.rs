@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_data::Pool;
+use thalweg_data::{Pool, SourceId};
 
 /// Fill levels and the kernel's counters of one source: written by its reader, read by anyone.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct Gauges {
 }
 
 /// The gauges of every source or link that has some, by its number.
-pub(crate) type GaugesOf = BTreeMap<u16, Arc<Gauges>>;
+pub(crate) type GaugesOf = BTreeMap<SourceId, Arc<Gauges>>;
 
 impl Gauges {
     /// Gauges of a source that receives into `pool`.

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use thalweg_data::{
-    Busy, DeviceControl, FragmentRecord, Fragments, Pool, Source as _, SourceError, SourceId,
+    Busy, DeviceControl, FragmentRecord, Fragments, LinkId, Pool, Source as _, SourceError, SourceId,
 };
 use thalweg_readout::host::triggered::{AcceptedNumbers, Feed, HostedBoards, HostedLink, TriggeredSettings};
 use thalweg_readout::links::{self, LinkSettings};
@@ -182,7 +182,7 @@ fn open_recorded(
             let replay = RawReplay::open(path, place.link, pool.clone())?;
             let stream = replay.is_stream();
             let framing = settings
-                .framing(number, stream)
+                .framing(LinkId::from_index(number), stream)
                 .map_err(|message| refused(configuration, source, message))?;
             places.push(OpenedPlace {
                 link: place.link,

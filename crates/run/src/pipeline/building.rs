@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
 use thalweg_data::ring::Upstream;
-use thalweg_data::{Busy, Events, Fragments, Frames, Mark, SnapshotNumber, Unit};
-use thalweg_readout::group::{Inputs, LinkId, Turn};
+use thalweg_data::{Busy, Events, Fragments, Frames, LinkId, Mark, SnapshotNumber, Unit};
+use thalweg_readout::group::{Inputs, Turn};
 use thalweg_readout::host::triggered::AcceptedNumbers;
 
 use super::busy_fraction::BusyFraction;
@@ -510,8 +510,8 @@ impl Feed {
             return;
         }
         self.cutters_advanced = mark;
-        for link in 0..self.cutters.len() as u32 {
-            self.drain_cutter(LinkId(link), |cutter, cut| cutter.advance(mark, cut));
+        for link in (0..self.cutters.len()).map(LinkId::from_index) {
+            self.drain_cutter(link, |cutter, cut| cutter.advance(mark, cut));
         }
     }
 
@@ -521,8 +521,8 @@ impl Feed {
             cutter.timelines().iter().any(|timeline| timeline.counters().held(Unit::Fragments) > 0)
         };
         let any = self.cutters.iter().any(held);
-        for link in 0..self.cutters.len() as u32 {
-            self.drain_cutter(LinkId(link), |cutter, cut| cutter.finish(mark, cut));
+        for link in (0..self.cutters.len()).map(LinkId::from_index) {
+            self.drain_cutter(link, |cutter, cut| cutter.finish(mark, cut));
         }
         any
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use thalweg_data::batch::{BoardStarts, Header};
 use thalweg_data::ring::Upstream;
-use thalweg_data::{Counters, Frames, Mark, SnapshotNumber, SourceId};
-use thalweg_readout::group::{Group, LinkId, Turn};
+use thalweg_data::{Counters, Frames, LinkId, Mark, SnapshotNumber, SourceId};
+use thalweg_readout::group::{Group, Turn};
 
 use super::decode_workers::{DecodeStage, wait_for_empty};
 use super::drain::Drain;

@@ -11,6 +11,8 @@
 
 use std::time::{Duration, Instant};
 
+use thalweg_data::LinkId;
+
 use super::Signals;
 
 /// The silence from which a link is taken to have sent everything.
@@ -34,7 +36,7 @@ pub(super) enum Drained {
 /// A reader that is being drained.
 pub(super) trait Draining {
     /// Bytes that wait in the system for one of its links.
-    fn waiting_bytes(&self, link: usize) -> u64;
+    fn waiting_bytes(&self, link: LinkId) -> u64;
 
     /// Describes what the reader waits for when it takes nothing, and where to look. The drain knows without it that a recording waits for
     /// disk space.
@@ -83,7 +85,7 @@ impl<C: Fn() -> Instant> Drain<C> {
     }
 
     /// Something came over a link. Before the stop it costs nothing.
-    pub(super) fn received(&mut self, link: usize, bytes: impl FnOnce() -> u64) {
+    pub(super) fn received(&mut self, link: LinkId, bytes: impl FnOnce() -> u64) {
         if self.since.is_some() {
             let bytes = bytes();
             self.silent = Duration::ZERO;
@@ -91,7 +93,8 @@ impl<C: Fn() -> Instant> Drain<C> {
                 self.moved = self.moved.map(|(_, written)| ((self.clock)(), written));
             }
             self.taken_bytes += bytes;
-            self.left_bytes[link] = self.left_bytes[link].saturating_sub(bytes);
+            let left = &mut self.left_bytes[link.index()];
+            *left = left.saturating_sub(bytes);
         }
     }
 
@@ -120,7 +123,8 @@ impl<C: Fn() -> Instant> Drain<C> {
         }
         let (now, written) = ((self.clock)(), signals.written());
         let since = *self.since.get_or_insert_with(|| {
-            let waits = |(link, left): (usize, &mut u64)| *left = reader.waiting_bytes(link);
+            let waits =
+                |(link, left): (usize, &mut u64)| *left = reader.waiting_bytes(LinkId::from_index(link));
             self.left_bytes.iter_mut().enumerate().for_each(waits);
             now
         });
@@ -142,7 +146,7 @@ impl<C: Fn() -> Instant> Drain<C> {
     /// Returns true if what waited at the stop was taken. The system counts more for a datagram than its bytes: no more is left than waits.
     fn nothing_is_left(&mut self, reader: &impl Draining) -> bool {
         for (link, left) in self.left_bytes.iter_mut().enumerate().filter(|(_, left)| **left > 0) {
-            *left = reader.waiting_bytes(link).min(*left);
+            *left = reader.waiting_bytes(LinkId::from_index(link)).min(*left);
         }
         self.left_bytes.iter().all(|left| *left == 0)
     }
@@ -193,8 +197,8 @@ mod tests {
     struct Waiting<const N: usize>([u64; N]);
 
     impl<const N: usize> Draining for Waiting<N> {
-        fn waiting_bytes(&self, link: usize) -> u64 {
-            self.0[link]
+        fn waiting_bytes(&self, link: LinkId) -> u64 {
+            self.0[link.index()]
         }
 
         fn held_up_by(&self) -> String {
@@ -263,7 +267,7 @@ mod tests {
         drain.idle();
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No, "listened to once");
         drain.listen(TURN_WAIT);
-        drain.received(0, || 1000);
+        drain.received(LinkId(0), || 1000);
         assert_eq!(drain.state(&Waiting([0]), &signals), Drained::Yes, "and taken");
     }
 
@@ -275,10 +279,10 @@ mod tests {
         assert_eq!(drain.state(&Waiting([1000]), &signals), Drained::No);
         for _ in 0..4 {
             clock.pass(SILENCE / 2);
-            drain.received(0, || 200);
+            drain.received(LinkId(0), || 200);
             assert_eq!(drain.state(&Waiting([1_000_000]), &signals), Drained::No, "asked once");
         }
-        drain.received(0, || 200);
+        drain.received(LinkId(0), || 200);
         assert_eq!(drain.state(&Waiting([1_000_000]), &signals), Drained::Yes);
     }
 
@@ -293,7 +297,7 @@ mod tests {
             clock.pass(STALLED - SILENCE);
             match turn % 2 {
                 0 => signals.note_written(),
-                _ => drain.received(0, || 1),
+                _ => drain.received(LinkId(0), || 1),
             }
             assert_eq!(drain.state(&Waiting([1 << 40]), &signals), Drained::No, "turn {turn}");
         }
@@ -318,10 +322,10 @@ mod tests {
         let mut drain = clock.drain(2);
         signals.request_stop();
         assert_eq!(drain.state(&Waiting([1000, 500]), &signals), Drained::No);
-        drain.received(0, || 5000);
+        drain.received(LinkId(0), || 5000);
         assert_eq!(drain.state(&Waiting([700, 500]), &signals), Drained::No, "500 bytes of the second wait");
         // The system had counted more than their bytes.
-        drain.received(1, || 400);
+        drain.received(LinkId(1), || 400);
         assert_eq!(drain.state(&Waiting([700, 0]), &signals), Drained::Yes);
     }
 }

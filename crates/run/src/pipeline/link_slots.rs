@@ -6,8 +6,8 @@
 
 use thalweg_build::Builder;
 use thalweg_build::slices::FragmentCutter;
-use thalweg_data::{Counters, Fragments, LossReason, SourceId, Unit};
-use thalweg_readout::group::{Inputs, LinkId};
+use thalweg_data::{Counters, Fragments, LinkId, LossReason, SourceId, Unit};
+use thalweg_readout::group::Inputs;
 
 use super::Ledgered;
 

@@ -10,8 +10,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_data::{Framed, Frames, LossReason, Mark, Unit};
-use thalweg_readout::group::{Inputs, LinkId, News, Take, Turn};
+use thalweg_data::{Framed, Frames, LinkId, LossReason, Mark, Unit};
+use thalweg_readout::group::{Inputs, News, Take, Turn};
 
 use super::Signals;
 use super::drain::{Drain, Drained, Draining};
@@ -95,7 +95,7 @@ impl<W: ReadoutWork> Take<W::Output> for Taking<'_, W> {
     fn take(&mut self, link: LinkId, received: &Frames) {
         if !received.slices.is_empty() {
             self.is_idle = false;
-            self.drain.received(link.index(), || received.byte_count());
+            self.drain.received(link, || received.byte_count());
         }
         self.work.take(link, received, self.signals);
     }
@@ -187,8 +187,8 @@ impl<W: ReadoutWork> Readout<W> {
 }
 
 impl<W: ReadoutWork> Draining for Readout<W> {
-    fn waiting_bytes(&self, link: usize) -> u64 {
-        self.inputs.waiting_bytes(LinkId(link as u32))
+    fn waiting_bytes(&self, link: LinkId) -> u64 {
+        self.inputs.waiting_bytes(link)
     }
 
     fn held_up_by(&self) -> String {

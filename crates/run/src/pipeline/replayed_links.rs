@@ -9,8 +9,9 @@
 
 use std::time::Duration;
 
-use thalweg_data::{Counters, Fragments, Frames, Framing, Mark, Received, Source, SourceError, SourceId};
-use thalweg_readout::LinkId;
+use thalweg_data::{
+    Counters, Fragments, Frames, Framing, LinkId, Mark, Received, Source, SourceError, SourceId,
+};
 use thalweg_readout::group::{Inputs, Take, Turn};
 
 /// One link's recording, and what comes next of it.
@@ -87,7 +88,7 @@ impl Inputs<Fragments> for ReplayedLinks {
         let Some((index, _)) = first else { return Ok(Turn { links: 0, mark: self.latest }) };
         let link = &mut self.links[index];
         self.latest = self.latest.max(link.next.header.mark);
-        link.hand_over(LinkId(index as u32), taker);
+        link.hand_over(LinkId::from_index(index), taker);
         Ok(Turn { links: 1, mark: self.latest })
     }
 
@@ -104,7 +105,7 @@ impl Inputs<Fragments> for ReplayedLinks {
     fn finish(&mut self, taker: &mut dyn Take<Fragments>) {
         let mark = self.latest;
         for (index, link) in self.links.iter_mut().enumerate().filter(|(_, link)| !link.ended) {
-            link.end(LinkId(index as u32), mark, taker);
+            link.end(LinkId::from_index(index), mark, taker);
         }
     }
 

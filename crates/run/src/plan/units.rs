@@ -1,6 +1,7 @@
 //! The units of a run, checked: every triggered source in one readout unit, one manager, at least one builder.
 
 use thalweg_build::unit::{Address, Settings as UnitRules, UnitLayout};
+use thalweg_data::UnitId;
 use thalweg_transport::peer::Endpoint;
 
 use super::capacity::UNIT_BLOCK_BYTES;
@@ -44,9 +45,9 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, UnitPlanError> {
 }
 
 impl UnitPlan {
-    /// Returns true if this process has the readout unit at an index.
-    fn is_here(&self, readout: Option<usize>, configuration: &Configuration) -> bool {
-        let readout = readout.and_then(|place| self.readouts.get(place));
+    /// Returns true if this process has the readout unit of this number.
+    fn is_here(&self, readout: Option<UnitId>, configuration: &Configuration) -> bool {
+        let readout = readout.and_then(|number| self.readouts.get(number.index()));
         readout.is_some_and(|readout| configuration.hosts(&readout.settings))
     }
 
@@ -125,18 +126,18 @@ impl UnitPlan {
         }
         let readout = self.readouts.iter().position(|unit| unit.settings.name == name);
         let builder = self.builders.iter().position(|unit| unit.name == name);
-        (readout.map(|number| Address::Readout(number as u16)))
-            .or(builder.map(|number| Address::Builder(number as u16)))
+        (readout.map(|number| Address::Readout(UnitId::from_index(number))))
+            .or(builder.map(|number| Address::Builder(UnitId::from_index(number))))
     }
 }
 
-/// Returns the index of the readout unit whose node holds back the trigger. Emulated boards have their trigger with them; for real ones the
+/// Returns the number of the readout unit whose node holds back the trigger. Emulated boards have their trigger with them; for real ones the
 /// first node reports BUSY, so that no two contradict each other. `None` where there is no trigger to report to.
-pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<usize> {
+pub(crate) fn gate(readouts: &[Readout], configuration: &Configuration) -> Option<UnitId> {
     let busy = &configuration.busy;
     let reports = busy.udp.is_some() || busy.http.is_some() || busy.register.is_some();
     let emulated = readouts.iter().position(|readout| is_emulated(readout, configuration));
-    emulated.or(reports.then_some(0))
+    emulated.map(UnitId::from_index).or(reports.then_some(UnitId(0)))
 }
 
 /// Returns true if this process drives BUSY: it is alone, or the node that [`gate`] names.
@@ -147,8 +148,8 @@ pub(crate) fn drives_busy(configuration: &Configuration, plan: Option<&UnitPlan>
 /// Returns true if this process drives the devices of slow control: it drives BUSY or, where no process does, has the first readout unit.
 pub(crate) fn drives_devices(configuration: &Configuration, plan: Option<&UnitPlan>) -> bool {
     plan.is_none_or(|plan| {
-        let place = gate(&plan.readouts, configuration).unwrap_or(0);
-        plan.is_here(Some(place), configuration)
+        let number = gate(&plan.readouts, configuration).unwrap_or(UnitId(0));
+        plan.is_here(Some(number), configuration)
     })
 }
 

@@ -119,7 +119,7 @@ pub(crate) fn dead_time(
 
 fn source_state(entry: &Entry, by_source: &LedgerSnapshot, index: usize, gauges: &GaugesOf) -> SourceState {
     let counts = Counts::of(by_source, index);
-    let own = || entry.all.iter().filter_map(|source| gauges.get(&source.0));
+    let own = || entry.all.iter().filter_map(|source| gauges.get(source));
     let fullest = |of: fn(&Gauges) -> f64| own().map(|gauges| of(gauges)).fold(0.0, f64::max);
     SourceState {
         hits: counts.hits,

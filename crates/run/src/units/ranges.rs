@@ -139,6 +139,8 @@ impl RangeNotes {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_data::UnitId;
+
     use super::*;
 
     fn record(first: u64, fate: RangeFate) -> RangeRecord {
@@ -148,8 +150,8 @@ mod tests {
             ranges: 1,
             attempt: 0,
             epoch: 7,
-            readout: Some(0),
-            builder: 0,
+            readout: Some(UnitId(0)),
+            builder: UnitId(0),
             fate,
             sum: EventSum::of(first, 2, 20),
         }

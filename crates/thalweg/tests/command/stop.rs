@@ -8,6 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::{io::Write, ops::Range};
 
 use serde_json::Value;
+use thalweg_data::BoardId;
 use thalweg_frontend::fragment::emit;
 use thalweg_frontend::fragment::wire::Header;
 
@@ -51,7 +52,7 @@ impl Detector {
         for trigger in triggers {
             for board in boards.clone() {
                 let (header, mut bytes) =
-                    (Header { board: board as u16, trigger, ..Header::default() }, Vec::new());
+                    (Header { board: BoardId(board as u16), trigger, ..Header::default() }, Vec::new());
                 emit::stream(&header, &self.payload, true, &mut bytes);
                 clients[board].write_all(&bytes).expect("the run is there");
             }

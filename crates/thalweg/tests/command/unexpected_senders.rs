@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use serde_json::Value;
+use thalweg_data::BoardId;
 use thalweg_frontend::fragment::emit;
 use thalweg_frontend::fragment::wire::Header;
 
@@ -18,7 +19,7 @@ const PAYLOAD: [u8; 300] = [7; 300];
 
 fn fragment(board: u16, trigger: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    emit::stream(&Header { board, trigger, ..Header::default() }, &PAYLOAD, true, &mut bytes);
+    emit::stream(&Header { board: BoardId(board), trigger, ..Header::default() }, &PAYLOAD, true, &mut bytes);
     bytes
 }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use thalweg_data::{Closing, Event, EventSum, Events, Mark, SourceId};
+use thalweg_data::{Closing, Event, EventSum, Events, Mark, SourceId, UnitId};
 
 use crate::unit::Assignment;
 use crate::unit::ranges::Ranged;
@@ -108,8 +108,8 @@ impl Building {
         self.sum = EventSum::default();
     }
 
-    pub(super) fn settle(&mut self, readout: usize, standing: Standing) {
-        let contribution = &mut self.contributions[readout];
+    pub(super) fn settle(&mut self, readout: UnitId, standing: Standing) {
+        let contribution = &mut self.contributions[readout.index()];
         if contribution.standing == Standing::Waiting {
             contribution.standing = standing;
             self.waiting -= 1;
@@ -117,8 +117,8 @@ impl Building {
     }
 
     /// A unit that was given up has come back in time.
-    pub(super) fn revive(&mut self, readout: usize) {
-        let contribution = &mut self.contributions[readout];
+    pub(super) fn revive(&mut self, readout: UnitId) {
+        let contribution = &mut self.contributions[readout.index()];
         if matches!(contribution.standing, Standing::Gone(_)) && self.passed == (0, 0) {
             contribution.standing = Standing::Waiting;
             self.waiting += 1;

@@ -16,7 +16,9 @@ mod whole_ranges;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use thalweg_data::{Counters, EventSum, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Unit};
+use thalweg_data::{
+    Counters, EventSum, Events, LossReason, Mark, Message, RangeFate, RangeRecord, Unit, UnitId,
+};
 
 use building::Building;
 use passed_range::Passed;
@@ -98,7 +100,7 @@ pub struct BuilderUnit {
 /// A part, or what was there of it, that is in no event of this unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LostPart {
-    pub readout: u16,
+    pub readout: UnitId,
     /// First trigger, and the first behind it.
     pub from: u64,
     pub until: u64,
@@ -160,7 +162,7 @@ impl BuilderUnit {
     fn note_range(&mut self, range: Assignment, sums: &[EventSum], fate: RangeFate) {
         let (epoch, builder) = (self.epoch, self.identity.number);
         let Some(ranges) = &mut self.ranges else { return };
-        let readouts = [None].into_iter().chain((0..).map(Some));
+        let readouts = [None].into_iter().chain((0..).map(|number| Some(UnitId(number))));
         for (readout, sum) in readouts.zip(sums).filter(|(_, sum)| !sum.is_empty()) {
             let (first, last, attempt) = (range.start, range.end() - 1, range.attempt);
             let sum = *sum;
@@ -213,8 +215,8 @@ impl BuilderUnit {
         }
     }
 
-    fn set_readout(&mut self, number: u16, connected: bool, now: Mark) {
-        if let Some(readout) = self.readouts.get_mut(usize::from(number)) {
+    fn set_readout(&mut self, number: UnitId, connected: bool, now: Mark) {
+        if let Some(readout) = self.readouts.get_mut(number.index()) {
             *readout = Sender { connected, since: now, received: now };
             self.manager.reached = false;
         }
@@ -451,7 +453,7 @@ impl BuilderUnit {
         {
             let unreached = (0..).zip(&self.readouts).filter(|(_, readout)| !readout.connected);
             let message = outbox.message(Address::Manager);
-            message::credits(message, run, epoch, &credits, unreached.map(|(number, _)| number));
+            message::credits(message, run, epoch, &credits, unreached.map(|(number, _)| UnitId(number)));
             self.manager = ManagerLink { at: now, credits, reached: true, ..self.manager };
         }
         if epoch > 0 && self.passed.iter().any(Passed::is_news) {

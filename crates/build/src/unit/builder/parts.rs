@@ -5,7 +5,7 @@
 //!  sweep ─► contributions of units that are gone, or too late ─► settled without them
 //! ```
 
-use thalweg_data::{Closing, LossReason, Mark, Message, RangeFate};
+use thalweg_data::{Closing, LossReason, Mark, Message, RangeFate, UnitId};
 
 use super::building::{Building, Contribution, Standing};
 use super::{BuilderUnit, LostPart, Sender};
@@ -15,15 +15,15 @@ use crate::unit::store::Amount;
 
 impl BuilderUnit {
     pub(super) fn take_part(&mut self, part: &Part<'_>, message: &Message, now: Mark) {
-        let readout = usize::from(part.head.readout);
-        let Some(sources) = self.sources.get(readout).cloned() else {
+        let readout = part.head.readout;
+        let Some(sources) = self.sources.get(readout.index()).cloned() else {
             self.refused.unexpected_sender += 1;
             return;
         };
-        self.readouts[readout].received = now;
+        self.readouts[readout.index()].received = now;
         let (fragments, bytes) = (u64::from(part.fragments), part.payload_bytes);
         let lost = LostPart {
-            readout: part.head.readout,
+            readout,
             from: part.head.from,
             until: part.head.until,
             attempt: part.head.range.attempt,
@@ -36,7 +36,7 @@ impl BuilderUnit {
         }
         let Some(building) = self.open.find(part.head.range.start) else { return };
         building.revive(readout);
-        let contribution = &mut building.contributions[readout];
+        let contribution = &mut building.contributions[readout.index()];
         if contribution.standing != Standing::Waiting || part.head.from > contribution.covered_until {
             let reason = match contribution.standing {
                 Standing::Whole => LossReason::DuplicateFragment,
@@ -118,7 +118,7 @@ impl BuilderUnit {
             if !any_gone && !self.settings.is_over_age(since, now) {
                 continue;
             }
-            for (number, readout) in self.readouts.iter().enumerate() {
+            for (number, readout) in (0..).map(UnitId).zip(&self.readouts) {
                 // One that sends is on its way to this range, however slow the connection is: BUSY is for that.
                 let old = self.settings.is_over_age(since.max(readout.received), now);
                 match is_gone(readout) {
@@ -151,7 +151,7 @@ impl BuilderUnit {
             let part = |(readout, contribution): (usize, &Contribution)| {
                 let not_passed = contribution.table.events.events.get(contribution.cursor)?.trigger;
                 Some(LostPart {
-                    readout: readout as u16,
+                    readout: UnitId::from_index(readout),
                     from: not_passed,
                     until: range.end(),
                     attempt: range.attempt,

@@ -4,7 +4,7 @@
 //!  finish ─► Passed ─ written ─► Done ─► event manager ─ Release ─► forgotten
 //! ```
 
-use thalweg_data::EventSum;
+use thalweg_data::{EventSum, UnitId};
 
 use crate::unit::Assignment;
 use crate::unit::message::Finished;
@@ -18,7 +18,7 @@ pub(super) struct Passed {
     pub(super) complete: u32,
     pub(super) partial: u32,
     /// The readout units whose parts were not in it, but for so many trigger numbers from the start on.
-    pub(super) absent: Vec<(u16, u32)>,
+    pub(super) absent: Vec<(UnitId, u32)>,
     pub(super) bytes: u64,
     /// What was passed on: whole events, then of each readout unit its part of them.
     pub(super) sums: Vec<EventSum>,

@@ -4,7 +4,7 @@
 //!  ready ranges ─ pass_on ─► Events ─► the host's sink            exhausted ─ finish ─► Passed
 //! ```
 
-use thalweg_data::{Closing, Events, Mark, Noted, Unit};
+use thalweg_data::{Closing, Events, Mark, Noted, Unit, UnitId};
 
 use super::BuilderUnit;
 use super::building::{Building, Contribution, Standing, put_together};
@@ -102,7 +102,7 @@ impl BuilderUnit {
             let included =
                 contribution.table.events.events.last().map_or(0, |last| (last.trigger + 1 - start) as u32);
             let is_absent = matches!(contribution.standing, Standing::Gone(_)) && included < length;
-            is_absent.then_some((readout as u16, included))
+            is_absent.then_some((UnitId::from_index(readout), included))
         };
         let absent = building.contributions.iter().enumerate().filter_map(absent).collect();
         self.passed.push_back(Passed {

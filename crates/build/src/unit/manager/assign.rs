@@ -4,7 +4,7 @@
 //!  closed_until of each readout unit ─► limit ─► ranges below it ─► the builder with most credit, or the next in turn
 //! ```
 
-use thalweg_data::Mark;
+use thalweg_data::{Mark, UnitId};
 
 use super::{EventManager, Readout};
 use crate::unit::message::Progress;
@@ -46,7 +46,7 @@ impl EventManager {
             let assignment = Assignment {
                 start: self.next,
                 length: length as u32,
-                builder: builder as u16,
+                builder: UnitId::from_index(builder),
                 attempt,
                 written: false,
             };
@@ -70,7 +70,7 @@ impl EventManager {
         for (start, length) in starts {
             let Some(builder) = self.choose(start, u64::from(length), now) else { break };
             if let Some(range) = self.open.find(start) {
-                range.builder = builder as u16;
+                range.builder = UnitId::from_index(builder);
                 self.new.push(*range);
                 self.builders[builder].outstanding += u64::from(length);
                 self.orphans -= 1;
@@ -142,7 +142,7 @@ impl EventManager {
         let readouts = &self.readouts;
         for builder in self.builders.iter_mut().filter(|builder| builder.link.is_alive(now, dead_ns)) {
             let missing = builder.unreached.as_ref().map_or(living, |numbers| {
-                let readout = |number: &u16| readouts.get(usize::from(*number));
+                let readout = |number: &UnitId| readouts.get(number.index());
                 numbers.iter().filter_map(readout).filter(|readout| lives(readout)).count()
             });
             // Where nobody is connected nothing can be built, however long that lasts.

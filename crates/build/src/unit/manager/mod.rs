@@ -13,7 +13,7 @@ mod recovery;
 
 use std::collections::VecDeque;
 
-use thalweg_data::{Mark, Message};
+use thalweg_data::{Mark, Message, UnitId};
 
 use super::message::{self, Credits, Finished, List, Progress, Released, Said};
 use super::ranges::Ranges;
@@ -71,7 +71,7 @@ struct Builder {
     /// Trigger numbers of its open ranges.
     outstanding: u64,
     /// Readout units that have no connection with it; `None` before it has said so.
-    unreached: Option<Vec<u16>>,
+    unreached: Option<Vec<UnitId>>,
     /// Since when a living one is among them.
     short_since: Option<Mark>,
     report: Report,
@@ -102,7 +102,7 @@ struct Report {
 #[derive(Clone, Copy, Debug)]
 struct Absence {
     start: u64,
-    readout: u16,
+    readout: UnitId,
     /// So many trigger numbers.
     included: u32,
 }
@@ -159,7 +159,7 @@ pub struct EventManager {
     /// To be reported at this poll: `next` has passed a hole, and ranges are new or done.
     jumped: bool,
     new: Vec<Assignment>,
-    released: Vec<(u64, u16)>,
+    released: Vec<(u64, UnitId)>,
     /// Readout units whose part was not in a range that is done.
     absences: Vec<Absence>,
     trigger: (Link, bool),
@@ -231,20 +231,20 @@ impl EventManager {
                 self.refused.damaged += 1;
             }
             (Address::Readout(number), Said::ReadoutReport { epoch, progress, open, .. }) => {
-                self.take_readout_report(usize::from(number), epoch, &progress, open, now);
+                self.take_readout_report(number, epoch, &progress, open, now);
             }
             (Address::Readout(number), Said::Progress { epoch, progress }) => {
-                self.take_progress(usize::from(number), epoch, progress, now);
+                self.take_progress(number, epoch, progress, now);
             }
             (
                 Address::Builder(number),
                 Said::BuilderReport { incarnation, epoch, on_file, credits, ranges },
             ) => {
                 let report = Report { epoch, on_file, assigned_until: 0, ranges: ranges.iter().collect() };
-                self.take_builder_report(usize::from(number), incarnation, credits, report);
+                self.take_builder_report(number, incarnation, credits, report);
             }
             (Address::Builder(number), Said::Credits { credits, unreached, .. }) => {
-                let builder = &mut self.builders[usize::from(number)];
+                let builder = &mut self.builders[number.index()];
                 builder.credits = credits;
                 let known = builder.unreached.get_or_insert_default();
                 known.clear();
@@ -292,8 +292,8 @@ impl EventManager {
         let builders =
             self.builders.iter().enumerate().filter(|(_, unit)| unit.link.connected && unit.credits.busy);
         readouts
-            .map(|(number, _)| Address::Readout(number as u16))
-            .chain(builders.map(|(number, _)| Address::Builder(number as u16)))
+            .map(|(number, _)| Address::Readout(UnitId::from_index(number)))
+            .chain(builders.map(|(number, _)| Address::Builder(UnitId::from_index(number))))
     }
 
     /// Whether reports are in and ranges are given out.
@@ -334,10 +334,10 @@ impl EventManager {
     fn link(&mut self, unit: Address) -> Option<&mut Link> {
         match unit {
             Address::Readout(number) => {
-                self.readouts.get_mut(usize::from(number)).map(|readout| &mut readout.link)
+                self.readouts.get_mut(number.index()).map(|readout| &mut readout.link)
             }
             Address::Builder(number) => {
-                self.builders.get_mut(usize::from(number)).map(|builder| &mut builder.link)
+                self.builders.get_mut(number.index()).map(|builder| &mut builder.link)
             }
             Address::Trigger => Some(&mut self.trigger.0),
             Address::Manager => None,
@@ -363,7 +363,7 @@ impl EventManager {
 
     fn take_readout_report(
         &mut self,
-        number: usize,
+        number: UnitId,
         epoch: u64,
         progress: &Progress,
         open: List<'_, Assignment>,
@@ -375,7 +375,7 @@ impl EventManager {
             let attempt = open.iter().map(|range| range.attempt).max().unwrap_or(0);
             self.note_foreign(progress.assigned_until, attempt);
         }
-        let readout = &mut self.readouts[number];
+        let readout = &mut self.readouts[number.index()];
         (readout.link.reported, readout.link.state_due) = (true, true);
         (readout.progress, readout.busy) = (None, progress.busy);
         (readout.advanced, readout.behind) = (now, None);
@@ -391,8 +391,8 @@ impl EventManager {
         }
     }
 
-    fn take_progress(&mut self, number: usize, epoch: u64, progress: Progress, now: Mark) {
-        let readout = &mut self.readouts[number];
+    fn take_progress(&mut self, number: UnitId, epoch: u64, progress: Progress, now: Mark) {
+        let readout = &mut self.readouts[number.index()];
         readout.busy = progress.busy;
         // Before it has had our state, its numbers mean something else.
         if epoch == self.epoch && readout.link.reported {
@@ -403,9 +403,9 @@ impl EventManager {
         }
     }
 
-    fn take_builder_report(&mut self, number: usize, incarnation: u64, credits: Credits, report: Report) {
+    fn take_builder_report(&mut self, number: UnitId, incarnation: u64, credits: Credits, report: Report) {
         self.rise_above(report.epoch);
-        if self.builders[number].incarnation != incarnation {
+        if self.builders[number.index()].incarnation != incarnation {
             self.fence(number);
         }
         let collecting = self.phase != Phase::Running;
@@ -415,14 +415,14 @@ impl EventManager {
         if !collecting && report.epoch != self.epoch {
             report.ranges.iter().for_each(|range| self.note_foreign(range.end(), range.attempt));
         }
-        let builder = &mut self.builders[number];
+        let builder = &mut self.builders[number.index()];
         (builder.link.reported, builder.link.state_due) = (true, true);
         (builder.incarnation, builder.credits) = (incarnation, credits);
         (builder.unreached, builder.short_since) = (credits.is_reached.then(Vec::new), None);
         builder.report = if collecting { report } else { Report::default() };
     }
 
-    fn take_done(&mut self, number: u16, done: Finished) {
+    fn take_done(&mut self, number: UnitId, done: Finished) {
         let ours = self
             .open
             .get(done.start)
@@ -435,13 +435,13 @@ impl EventManager {
             return;
         }
         if let Some(range) = self.open.remove(done.start) {
-            self.builders[usize::from(number)].outstanding -= u64::from(range.length);
+            self.builders[number.index()].outstanding -= u64::from(range.length);
             self.released.push((range.start, number));
             for absence in self.absences.iter().filter(|absence| absence.start == range.start) {
-                if let Some(readout) = self.readouts.get_mut(usize::from(absence.readout)) {
+                if let Some(readout) = self.readouts.get_mut(absence.readout.index()) {
                     readout.excluded.truncate(MOST_EXCLUDED - 1);
                     // Below the length, and so below what 16 bits say.
-                    let builder = absence.included.min(u32::from(u16::MAX)) as u16;
+                    let builder = UnitId(absence.included.min(u32::from(u16::MAX)) as u16);
                     readout.excluded.push_front(Assignment { written: true, builder, ..range });
                 }
             }
@@ -454,24 +454,24 @@ impl EventManager {
 
     fn fence_the_dead(&mut self, now: Mark) {
         let dead_ns = self.settings.dead_ns();
-        for number in 0..self.builders.len() {
-            let builder = &self.builders[number];
+        for number in (0..self.builders.len()).map(UnitId::from_index) {
+            let builder = &self.builders[number.index()];
             if builder.outstanding > 0 && now.since_ns(builder.link.received) > dead_ns {
                 self.fence(number);
                 // Should it only have slept: it has to learn that its ranges are gone.
-                let link = &mut self.builders[number].link;
+                let link = &mut self.builders[number.index()].link;
                 link.state_due = link.reported;
             }
         }
     }
 
     /// Takes every range of a builder away from it.
-    fn fence(&mut self, number: usize) {
-        if std::mem::take(&mut self.builders[number].outstanding) == 0 {
+    fn fence(&mut self, number: UnitId) {
+        if std::mem::take(&mut self.builders[number.index()].outstanding) == 0 {
             return;
         }
         self.counts.fenced += 1;
-        for range in self.open.iter_mut().filter(|range| usize::from(range.builder) == number) {
+        for range in self.open.iter_mut().filter(|range| range.builder == number) {
             range.builder = Assignment::NOBODY;
             range.attempt = range.attempt.saturating_add(1);
             self.orphans += 1;
@@ -483,7 +483,8 @@ impl EventManager {
     fn send_to_readouts(&mut self, now: Mark, outbox: &mut Outbox) {
         let (run, epoch, next) = (self.run, self.epoch, self.next);
         for (number, readout) in self.readouts.iter_mut().enumerate() {
-            let to = Address::Readout(number as u16);
+            let number = UnitId::from_index(number);
+            let to = Address::Readout(number);
             if !takes_messages(&mut readout.link, outbox.waiting(to)) {
                 continue;
             }
@@ -501,9 +502,7 @@ impl EventManager {
             if !self.released.is_empty() || is_due {
                 let absences = &self.absences;
                 let released = self.released.iter().map(|(start, _)| {
-                    let is_it = |absence: &&Absence| {
-                        absence.start == *start && usize::from(absence.readout) == number
-                    };
+                    let is_it = |absence: &&Absence| absence.start == *start && absence.readout == number;
                     let absence = absences.iter().find(is_it);
                     let included = absence.map_or(Released::WHOLE, |absence| absence.included);
                     Released { start: *start, included }
@@ -517,11 +516,12 @@ impl EventManager {
     fn report_to_builders(&mut self, now: Mark, outbox: &mut Outbox) {
         let (run, epoch, next) = (self.run, self.epoch, self.next);
         for (number, builder) in self.builders.iter_mut().enumerate() {
-            let to = Address::Builder(number as u16);
+            let number = UnitId::from_index(number);
+            let to = Address::Builder(number);
             if !takes_messages(&mut builder.link, outbox.waiting(to)) {
                 continue;
             }
-            let own = |range: &&Assignment| usize::from(range.builder) == number;
+            let own = |range: &&Assignment| range.builder == number;
             if builder.link.state_due {
                 message::state(outbox.message(to), run, epoch, next, self.open.iter().filter(own).copied());
                 (builder.link.state_due, builder.link.sent) = (false, now);
@@ -531,7 +531,7 @@ impl EventManager {
                 let new = self.new.iter().filter(own).copied();
                 message::assign(outbox.message(to), run, epoch, next, new);
             }
-            let of_it = |released: &&(u64, u16)| usize::from(released.1) == number;
+            let of_it = |released: &&(u64, UnitId)| released.1 == number;
             let is_due = now.since_ns(builder.link.sent) >= self.settings.heartbeat_ns();
             if is_due || self.released.iter().any(|released| of_it(&released)) {
                 let released = self.released.iter().filter(of_it);

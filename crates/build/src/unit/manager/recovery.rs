@@ -8,7 +8,7 @@
 //! highest epoch, the one that has received most knows all ranges, and a range that it knows and another one of them no longer
 //! does, is done.
 
-use thalweg_data::Mark;
+use thalweg_data::{Mark, UnitId};
 
 use super::{EventManager, Phase, Report};
 use crate::unit::{Assignment, OnFile};
@@ -102,17 +102,17 @@ impl EventManager {
             for claim in std::mem::take(&mut builder.report.ranges) {
                 match self.open.find(claim.start) {
                     Some(range) if range.is(claim) && range.builder == Assignment::NOBODY => {
-                        range.builder = number as u16;
+                        range.builder = UnitId::from_index(number);
                         outstanding[number] += u64::from(range.length);
                     }
                     Some(range)
                         if claim.written && range.length == claim.length && range.attempt < claim.attempt =>
                     {
                         // It was assigned again, and is written: who builds an earlier attempt need not go on.
-                        if let Some(before) = outstanding.get_mut(usize::from(range.builder)) {
+                        if let Some(before) = outstanding.get_mut(range.builder.index()) {
                             *before -= u64::from(range.length);
                         }
-                        *range = Assignment { builder: number as u16, written: false, ..claim };
+                        *range = Assignment { builder: UnitId::from_index(number), written: false, ..claim };
                         outstanding[number] += u64::from(range.length);
                     }
                     _ => {

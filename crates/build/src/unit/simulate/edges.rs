@@ -86,7 +86,7 @@ impl World {
             }
             for record in lives.iter().flatten().filter(|record| record.fate == RangeFate::OnFile) {
                 let sources = match record.readout {
-                    Some(readout) => self.sources_of(usize::from(readout)),
+                    Some(readout) => self.sources_of(readout.index()),
                     None => 0..self.plan.readouts * self.plan.boards,
                 };
                 let ever = self.disk.ever_of(record, &sources);

@@ -150,7 +150,7 @@ impl Evidence<'_> {
     fn is_counted_by_builder(&self, readout: usize, trigger: u64, bit: u64) -> bool {
         let least = self.disk.last_attempt_with(trigger, bit);
         let holds = |part: &LostPart| {
-            usize::from(part.readout) == readout
+            part.readout.index() == readout
                 && (part.from..part.until).contains(&trigger)
                 && part.attempt >= least
         };

@@ -163,7 +163,7 @@ impl Disk {
     }
 
     fn is_of(&self, key: &Key, record: &RangeRecord) -> bool {
-        self.writers.get(key) == Some(&usize::from(record.builder))
+        self.writers.get(key) == Some(&record.builder.index())
     }
 
     /// Whether whatever was written of these boards lies in a range that their readout unit has sent.

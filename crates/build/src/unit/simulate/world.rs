@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use thalweg_data::{Events, Mark, Pool};
+use thalweg_data::{Events, Mark, Pool, UnitId};
 
 use super::Plan;
 use super::boards::Crate;
@@ -117,12 +117,14 @@ impl World {
         let mut links = vec![Link::new([Address::Manager, Address::Trigger])];
         let mut connecting = Random::new(plan.seed ^ 0xC0D);
         let mut late = || connecting.below(plan.late_connection_ms + 1);
-        for readout in (0..readouts).map(Address::Readout) {
+        for readout in (0..readouts).map(UnitId).map(Address::Readout) {
             links.push(Link::new([Address::Manager, readout]));
-            let builders = (0..builders).map(Address::Builder);
+            let builders = (0..builders).map(UnitId).map(Address::Builder);
             links.extend(builders.map(|builder| Link::first_up([readout, builder], late())));
         }
-        links.extend((0..builders).map(|builder| Link::new([Address::Manager, Address::Builder(builder)])));
+        links.extend(
+            (0..builders).map(|builder| Link::new([Address::Manager, Address::Builder(UnitId(builder))])),
+        );
         let first = |sources: &std::ops::Range<u16>| {
             Crate::new(sources.clone(), 0, true, &pools[0]).expect("settings of the simulator are possible")
         };
@@ -232,8 +234,8 @@ impl World {
             let unit = self.random.below(units as u64) as usize;
             let until = self.now + self.random.between(1, 70);
             match self.unit_number(unit) {
-                Address::Readout(number) => self.readouts[usize::from(number)].asleep_until = until,
-                Address::Builder(number) => self.builders[usize::from(number)].asleep_until = until,
+                Address::Readout(number) => self.readouts[number.index()].asleep_until = until,
+                Address::Builder(number) => self.builders[number.index()].asleep_until = until,
                 _ => self.manager.asleep_until = until,
             }
         }
@@ -253,7 +255,7 @@ impl World {
         let number = self.power.below(self.builders.len() as u64) as usize;
         self.power_cuts += 1;
         self.writing[number].batches.clear();
-        self.kill(Address::Builder(number as u16));
+        self.kill(Address::Builder(UnitId::from_index(number)));
         self.disk.sync(number, self.now);
         self.disk.cut_power(number, &mut self.power);
     }
@@ -261,8 +263,8 @@ impl World {
     fn unit_number(&self, index: usize) -> Address {
         match index.checked_sub(1) {
             None => Address::Manager,
-            Some(index) if index < self.readouts.len() => Address::Readout(index as u16),
-            Some(index) => Address::Builder((index - self.readouts.len()) as u16),
+            Some(index) if index < self.readouts.len() => Address::Readout(UnitId::from_index(index)),
+            Some(index) => Address::Builder(UnitId::from_index(index - self.readouts.len())),
         }
     }
 
@@ -277,28 +279,28 @@ impl World {
                 died
             }
             Address::Readout(number) => {
-                let process = &mut self.readouts[usize::from(number)];
+                let process = &mut self.readouts[number.index()];
                 process.back_at = back_at;
                 let unit = process.unit.take();
                 if let Some(unit) = &unit {
-                    self.crates[usize::from(number)].unit_died(unit.fates());
-                    self.noted.readout_died(usize::from(number));
+                    self.crates[number.index()].unit_died(unit.fates());
+                    self.noted.readout_died(number.index());
                 }
                 unit.is_some()
             }
             Address::Builder(number) => {
-                let process = &mut self.builders[usize::from(number)];
+                let process = &mut self.builders[number.index()];
                 process.back_at = back_at;
                 let unit = process.unit.take();
                 let said = unit.as_ref().map_or(&[][..], BuilderUnit::lost_parts);
                 self.lost_parts_of_the_dead.extend_from_slice(said);
-                self.noted.builder_died(usize::from(number));
-                let writing = &mut self.writing[usize::from(number)];
+                self.noted.builder_died(number.index());
+                let writing = &mut self.writing[number.index()];
                 writing.unsynced.clear();
                 for (_, _, events) in writing.batches.drain(..) {
                     if self.random.once_in(2) {
                         let synced_at = self.now + self.power.below(self.plan.sync_ms + 1);
-                        self.disk.write(usize::from(number), &events, synced_at);
+                        self.disk.write(number.index(), &events, synced_at);
                     }
                 }
                 unit.is_some()
@@ -332,13 +334,13 @@ impl World {
                 }
             }
             Address::Readout(number) => {
-                let process = &mut self.readouts[usize::from(number)];
+                let process = &mut self.readouts[number.index()];
                 if let Some(unit) = &mut process.unit {
                     act(unit, now, &mut process.outbox);
                 }
             }
             Address::Builder(number) => {
-                let process = &mut self.builders[usize::from(number)];
+                let process = &mut self.builders[number.index()];
                 if let Some(unit) = &mut process.unit {
                     act(unit, now, &mut process.outbox);
                 }
@@ -368,7 +370,8 @@ impl World {
                     self.past_lives[number].push(old.life(self.triggers, None));
                 }
                 process.starts += 1;
-                let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
+                let identity =
+                    Identity { number: UnitId::from_index(number), run: RUN, incarnation: process.starts };
                 let mut unit = ReadoutUnit::new(identity, layout.builders, settings);
                 unit.watch();
                 unit.keep_ranges();
@@ -379,7 +382,8 @@ impl World {
         for (number, process) in self.builders.iter_mut().enumerate() {
             if process.unit.is_none() && process.back_at <= now {
                 process.starts += 1;
-                let identity = Identity { number: number as u16, run: RUN, incarnation: process.starts };
+                let identity =
+                    Identity { number: UnitId::from_index(number), run: RUN, incarnation: process.starts };
                 let mut unit = BuilderUnit::new(identity, layout, settings, mark);
                 unit.recall(self.disk.recall(number));
                 unit.watch();
@@ -394,8 +398,8 @@ impl World {
     fn lives(&self, who: Address) -> bool {
         match who {
             Address::Manager => self.manager.runs(self.now),
-            Address::Readout(number) => self.readouts[usize::from(number)].runs(self.now),
-            Address::Builder(number) => self.builders[usize::from(number)].runs(self.now),
+            Address::Readout(number) => self.readouts[number.index()].runs(self.now),
+            Address::Builder(number) => self.builders[number.index()].runs(self.now),
             Address::Trigger => true,
         }
     }
@@ -454,7 +458,7 @@ impl World {
     fn received(&mut self, to: Address, message: thalweg_data::Message) -> thalweg_data::Message {
         match to {
             Address::Builder(number) if self.plan.processes && !message.slices.is_empty() => {
-                let receiver = &mut self.builders[usize::from(number)].receiver;
+                let receiver = &mut self.builders[number.index()].receiver;
                 receiver.receive(message, &mut self.random)
             }
             _ => message,
@@ -480,8 +484,8 @@ impl World {
     fn send(&mut self, link: usize, from: Address, to: Address) {
         let outbox = match from {
             Address::Manager => &mut self.manager.outbox,
-            Address::Readout(number) => &mut self.readouts[usize::from(number)].outbox,
-            Address::Builder(number) => &mut self.builders[usize::from(number)].outbox,
+            Address::Readout(number) => &mut self.readouts[number.index()].outbox,
+            Address::Builder(number) => &mut self.builders[number.index()].outbox,
             Address::Trigger => return,
         };
         let window = self.plan.window;

@@ -4,8 +4,9 @@
 //!  Trigger { number, time_ns } ─► Header { board, run, number, ticks } + Content::payload ─► bytes, ends
 //! ```
 
-use std::ops::Range;
 use std::sync::Arc;
+
+use thalweg_data::BoardId;
 
 use super::content::Content;
 use super::settings::{Settings, SettingsError};
@@ -26,13 +27,13 @@ pub struct Board {
     sent: u64,
 }
 
-/// Boards of consecutive numbers, which share their prepared content.
+/// `count` boards of consecutive numbers from `first` on, which share their prepared content.
 ///
 /// # Errors
 /// When no board can be like that.
-pub fn boards(numbers: Range<u16>, settings: &Settings) -> Result<Vec<Board>, SettingsError> {
+pub fn boards(first: BoardId, count: u16, settings: &Settings) -> Result<Vec<Board>, SettingsError> {
     let content = Arc::new(Content::new(settings)?);
-    Ok(numbers.map(|board| Board::with_content(board, settings, content.clone())).collect())
+    Ok((0..count).map(|offset| Board::with_content(first.plus(offset), settings, content.clone())).collect())
 }
 
 impl Board {
@@ -40,11 +41,11 @@ impl Board {
     ///
     /// # Errors
     /// When no board can be like that.
-    pub fn new(board: u16, settings: &Settings) -> Result<Board, SettingsError> {
+    pub fn new(board: BoardId, settings: &Settings) -> Result<Board, SettingsError> {
         Ok(Board::with_content(board, settings, Arc::new(Content::new(settings)?)))
     }
 
-    fn with_content(board: u16, settings: &Settings, content: Arc<Content>) -> Board {
+    fn with_content(board: BoardId, settings: &Settings, content: Arc<Content>) -> Board {
         Board {
             header: Header { board, run: settings.run, ..Header::default() },
             content,
@@ -68,7 +69,7 @@ impl Board {
     }
 
     /// The board's number.
-    pub fn number(&self) -> u16 {
+    pub fn number(&self) -> BoardId {
         self.header.board
     }
 

@@ -10,6 +10,7 @@
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
+use thalweg_data::BoardId;
 
 use super::settings::{Settings, SettingsError};
 
@@ -57,15 +58,15 @@ impl Content {
 
     /// What a board sends for a trigger.
     #[inline]
-    pub fn payload(&self, board: u16, trigger: u64) -> &[u8] {
-        let mixed = mix(self.seed ^ u64::from(board) << 48 ^ (trigger & self.trigger_mask));
+    pub fn payload(&self, board: BoardId, trigger: u64) -> &[u8] {
+        let mixed = mix(self.seed ^ u64::from(board.0) << 48 ^ (trigger & self.trigger_mask));
         let start = scaled(mixed as u32, self.starts) * STEP;
         let size = u64::from(self.shortest) + scaled((mixed >> 32) as u32, self.sizes);
         &self.prepared[start as usize..][..size as usize]
     }
 
     /// Whether `payload` is what that board sends for that trigger.
-    pub fn is_payload(&self, board: u16, trigger: u64, payload: &[u8]) -> bool {
+    pub fn is_payload(&self, board: BoardId, trigger: u64, payload: &[u8]) -> bool {
         self.payload(board, trigger) == payload
     }
 }

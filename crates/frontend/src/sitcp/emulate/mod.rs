@@ -16,6 +16,8 @@ mod settings;
 
 use std::sync::Arc;
 
+use thalweg_data::BoardId;
+
 use self::payloads::{Payload, Payloads};
 pub use self::registers::{SharedRegisters, SitcpBoard};
 pub use self::settings::{Faults, Mode, Settings, SettingsError};
@@ -29,7 +31,7 @@ use crate::trigger::{Answer, Trigger};
 /// One emulated board.
 #[derive(Clone, Debug)]
 pub struct Board {
-    board: u16,
+    board: BoardId,
     settings: Settings,
     payloads: Arc<Payloads>,
     sent_number: u16,
@@ -46,7 +48,7 @@ impl Board {
     ///
     /// # Errors
     /// When the settings cannot be used.
-    pub fn new(board: u16, settings: &Settings) -> Result<Board, SettingsError> {
+    pub fn new(board: BoardId, settings: &Settings) -> Result<Board, SettingsError> {
         settings.check()?;
         let payloads = Arc::new(Payloads::new(settings));
         let settings = settings.clone();
@@ -55,7 +57,7 @@ impl Board {
 
     /// Another board like this one. Both send from the same prepared bodies, so that those of hundreds of boards stay in
     /// the cache, each beginning at another one.
-    pub fn like(&self, board: u16) -> Board {
+    pub fn like(&self, board: BoardId) -> Board {
         Board { board, sent_number: 0, triggers: 0, blocks: 0, doubled: 0, bytes: 0, ..self.clone() }
     }
 
@@ -97,7 +99,7 @@ impl Board {
         let payload = match self.triggers {
             nth if is_due(faults.empty_every, nth) => self.payloads.empty(),
             nth if is_due(faults.twelve_every, nth) => self.payloads.twelve(),
-            nth => self.payloads.choose(nth.wrapping_add(u64::from(self.board) * 7)),
+            nth => self.payloads.choose(nth.wrapping_add(u64::from(self.board.0) * 7)),
         };
         let number = self.answer_number(trigger) as u32;
         let time = trigger.time_ns as u16 & TIME_MASK;
@@ -120,7 +122,7 @@ impl Board {
             }
             Profile::AdcSitcp => {
                 let length = payload.body.len() as u32;
-                bytes.extend_from_slice(&emit::adc_sitcp_header(u32::from(self.board), number, length));
+                bytes.extend_from_slice(&emit::adc_sitcp_header(u32::from(self.board.0), number, length));
                 bytes.extend_from_slice(&payload.body);
             }
             Profile::StrTdc => {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use thalweg_data::{Counters, Fragment, FragmentRecord, LossReason, SourceId, Unit};
+use thalweg_data::{BoardId, Counters, Fragment, FragmentRecord, LossReason, SourceId, Unit};
 
 use super::super::settings::{Profile, Settings};
 use super::super::wire::Block;
@@ -29,8 +29,8 @@ struct Board {
 /// All boards of a connection.
 #[derive(Debug)]
 pub(super) struct Boards {
-    first_source: u16,
-    first_number: u32,
+    first_source: SourceId,
+    first_number: BoardId,
     /// Blocks are distinguished by the number in their header.
     named: bool,
     /// The bits that the sent number has; none set when it is not looked at.
@@ -54,8 +54,8 @@ impl Boards {
             _ => Recbe::SENT_NUMBER_BITS,
         };
         Boards {
-            first_source: first_source.0,
-            first_number: u32::from(settings.first_board),
+            first_source,
+            first_number: BoardId(settings.first_board),
             named: settings.names_in_header(),
             number_mask: (1 << bits) - 1,
             boards: vec![Board::default(); boards],
@@ -72,17 +72,17 @@ impl Boards {
     }
 
     /// Numbers of the first and the last of them, as they send them.
-    pub fn numbers(&self) -> (u32, u32) {
-        (self.first_number, self.first_number + self.boards.len().saturating_sub(1) as u32)
+    pub fn numbers(&self) -> (BoardId, BoardId) {
+        (self.first_number, self.first_number.plus(self.boards.len().saturating_sub(1) as u16))
     }
 
     /// The place of the board with this number, if it is one of ours.
     #[inline]
-    pub fn index(&self, number: u32) -> Option<usize> {
+    pub fn index(&self, number: BoardId) -> Option<usize> {
         if !self.named {
             return Some(0);
         }
-        let index = number.wrapping_sub(self.first_number) as usize;
+        let index = usize::from(number.offset_from(self.first_number));
         (index < self.boards.len()).then_some(index)
     }
 
@@ -97,7 +97,7 @@ impl Boards {
             }
             board.expected = Some(sent_number.wrapping_add(1) & self.number_mask);
         }
-        SourceId(self.first_source.wrapping_add(index as u16))
+        self.first_source.plus(index as u16)
     }
 
     /// The block just taken was none: the board sent one there, but not this one.
@@ -111,7 +111,7 @@ impl Boards {
     pub fn publish(&mut self, found: &[Fragment], link: &mut Counters) {
         if !self.asked.is_empty() {
             for fragment in found {
-                let index = usize::from(fragment.source.0.wrapping_sub(self.first_source));
+                let index = usize::from(fragment.source.offset_from(self.first_source));
                 self.asked[index].find(fragment.trigger);
             }
         }

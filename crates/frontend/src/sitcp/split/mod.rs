@@ -180,7 +180,7 @@ impl State {
         let mark = piece.received.header.mark;
         let (first, last) = self.boards.numbers();
         self.refused.keep(reason, || {
-            let expected = format!("board {first} to {last}; this is board {}", head.board);
+            let expected = format!("{first} to {}; this is {}", last.0, head.board);
             let trigger = Some(u64::from(head.trigger));
             Refused { trigger, ..Refused::new(reason, mark, &piece.bytes[range], expected) }
         });

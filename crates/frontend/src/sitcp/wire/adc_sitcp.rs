@@ -8,7 +8,7 @@
 //! firmware (FV02) sends another header without a trigger number, so that nothing of it can be built by trigger; it is not
 //! read here.
 
-use thalweg_data::LossReason;
+use thalweg_data::{BoardId, LossReason};
 
 use super::{Block, Head};
 
@@ -85,7 +85,7 @@ impl Block for AdcSitcp {
         Ok(Head {
             // A length beyond what a machine can name is beyond every limit, too.
             total_bytes: (header.body_bytes() as usize).saturating_add(HEADER_BYTES),
-            board: u32::from(header.module()),
+            board: BoardId(header.module().into()),
             trigger: header.trigger(),
             ticks: 0,
             sent_number: 0,

@@ -10,7 +10,7 @@ pub mod adc_sitcp;
 pub mod recbe;
 pub mod str_tdc;
 
-use thalweg_data::LossReason;
+use thalweg_data::{BoardId, LossReason};
 
 /// What the header of a block says, in the terms of every profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Head {
     /// Bytes of the block, header and all.
     pub total_bytes: usize,
     /// The board's number, as the header has it.
-    pub board: u32,
+    pub board: BoardId,
     /// The trigger's number.
     pub trigger: u32,
     /// The time of the trigger in the board's ticks; 0 where the header has none.

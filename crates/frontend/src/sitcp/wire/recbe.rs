@@ -9,7 +9,7 @@
 //! All numbers are big-endian. Sources: the public decoders of miya0034/Recbe and of basf2 (belle2/basf2, CDC
 //! unpacker), which disagree in bytes 1 to 3; hence two profiles.
 
-use thalweg_data::LossReason;
+use thalweg_data::{BoardId, LossReason};
 
 use super::{Block, Head};
 
@@ -137,7 +137,7 @@ impl<'a> Header<'a> {
     fn head(&self) -> Head {
         Head {
             total_bytes: HEADER_BYTES + self.body_bytes(),
-            board: u32::from(self.board()),
+            board: BoardId(self.board().into()),
             trigger: self.trigger(),
             ticks: u32::from(self.trigger_time()),
             sent_number: self.sent_number(),
@@ -173,7 +173,7 @@ impl Block for Belle2 {
         if header.belle2_version() != 0 {
             return Err(LossReason::WrongConstant);
         }
-        Ok(Head { board: u32::from(header.belle2_board()), sent_number: 0, ..header.head() })
+        Ok(Head { board: BoardId(header.belle2_board()), sent_number: 0, ..header.head() })
     }
 }
 

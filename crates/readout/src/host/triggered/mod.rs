@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use thalweg_data::{Busy, Counters, FragmentRecord, LossReason, Unit};
+use thalweg_data::{Busy, Counters, FragmentRecord, LinkId, LossReason, Unit};
 
 use super::threads::{Failures, Threads};
 use super::{HostError, lock};
@@ -263,8 +263,8 @@ impl HostedBoards {
     }
 
     /// Switches the boards of a link off (their connection is closed, and new ones at once, too) or on again.
-    pub fn set_power(&self, link: usize, on: bool) {
-        if let Some(dead) = self.shared.dead.get(link) {
+    pub fn set_power(&self, link: LinkId, on: bool) {
+        if let Some(dead) = self.shared.dead.get(link.index()) {
             dead.store(!on, Ordering::Release);
         }
     }

@@ -8,8 +8,7 @@
 //! In mid-run nothing leaves early: boards wait until the oldest event is complete or of age. After a stop no event waits for an age any
 //! more, and what has come by then is to be read.
 
-use thalweg_data::Mark;
-use thalweg_readout::group::LinkId;
+use thalweg_data::{LinkId, Mark};
 
 use super::super::Signals;
 use super::super::drain::Drain;

@@ -1,0 +1,128 @@
+//! The numbers that name things, each with a type of its own, so that none can be passed for another.
+//!
+//! ```text
+//!  configuration ─► SourceId   a counter slot of the run      0, 1, … in the order of the configuration
+//!  URL           ─► LinkId     a connection                   its position within its source, or within a thread's group
+//!  board         ─► BoardId    a board, as it calls itself    what its headers say; `first_board` and those behind it
+//!  plan          ─► UnitId     a readout unit, builder unit   its position among the units of its kind
+//! ```
+//! - The boards of a source have consecutive [`SourceId`]s. Their [`BoardId`]s start elsewhere, and have gaps where boards are left out:
+//!   board 264 may be source 3. Only a front end, which reads headers, knows both. `generic` boards state their numbers in a field of up to
+//!   64 bits; their front end turns it into an index at once.
+//! - A [`LinkId`] means something only together with its source, or with the group that holds the link. A link has several boards behind
+//!   it, or one.
+//! - A [`UnitId`] means something only together with the kind of unit. Messages between units carry it, and the tables of events and ranges
+//!   have it in their columns.
+//!
+//! Counts and offsets stay plain integers, and so do the keys of a configuration and the columns of a file: they become ids where they are
+//! read. All ids are plain integers at run time.
+
+use std::fmt;
+
+/// The number of anything that has counters of its own in a run: a source of hits, a board, a link to several boards, the built events, a
+/// unit. The numbers follow the order of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct SourceId(pub u16);
+
+impl SourceId {
+    /// The number as an index.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The source whose number is `offset` above this one, modulo 2¹⁶.
+    #[inline]
+    pub fn plus(self, offset: u16) -> SourceId {
+        SourceId(self.0.wrapping_add(offset))
+    }
+
+    /// How far the number is above that of `first`, modulo 2¹⁶: the index among the sources from `first` on, if it is below their count.
+    #[inline(always)]
+    pub fn offset_from(self, first: SourceId) -> u16 {
+        self.0.wrapping_sub(first.0)
+    }
+}
+
+impl fmt::Display for SourceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "source {}", self.0)
+    }
+}
+
+/// A link's position, counted from 0: within its source where the link is opened, within its group where a thread reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct LinkId(pub u32);
+
+impl LinkId {
+    /// The link at this position. Links are sockets, of which a process has fewer than 2³².
+    #[inline]
+    pub fn from_index(index: usize) -> LinkId {
+        LinkId(index as u32)
+    }
+
+    /// The position as an index.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link {}", self.0)
+    }
+}
+
+/// A board's number, as the board itself states it in its headers. It is no index: the boards of a link are numbered from its first board on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct BoardId(pub u16);
+
+impl BoardId {
+    /// The board whose number is `offset` above this one, modulo 2¹⁶.
+    #[inline]
+    pub fn plus(self, offset: u16) -> BoardId {
+        BoardId(self.0.wrapping_add(offset))
+    }
+
+    /// How far the number is above that of `first`, modulo 2¹⁶: less than the count of boards for the boards from `first` on, and for no other.
+    #[inline]
+    pub fn offset_from(self, first: BoardId) -> u16 {
+        self.0.wrapping_sub(first.0)
+    }
+}
+
+impl fmt::Display for BoardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "board {}", self.0)
+    }
+}
+
+/// The number of a readout unit or a builder unit: its position, counted from 0, among the units of its kind in the plan of the run. Readout
+/// units are in the order of their sources, builder units in that of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct UnitId(pub u16);
+
+impl UnitId {
+    /// The unit at this position. A run has fewer than 2¹⁶ units, since each has a [`SourceId`].
+    #[inline]
+    pub fn from_index(index: usize) -> UnitId {
+        UnitId(index as u16)
+    }
+
+    /// The position as an index.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl fmt::Display for UnitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unit {}", self.0)
+    }
+}
