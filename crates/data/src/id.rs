@@ -14,6 +14,9 @@
 //! - A [`UnitId`] means something only together with the kind of unit. Messages between units carry it, and the tables of events and ranges
 //!   have it in their columns.
 //!
+//! Channels have no type here: a channel is a plain `u16` in each hit, unique within a run, and is never used beside another number of its
+//! kind.
+//!
 //! Counts and offsets stay plain integers, and so do the keys of a configuration and the columns of a file: they become ids where they are
 //! read. All ids are plain integers at run time.
 
@@ -32,9 +35,10 @@ impl SourceId {
         usize::from(self.0)
     }
 
-    /// The source whose number is `offset` above this one, modulo 2¹⁶.
+    /// The source whose number is `offset` above this one. A plan has fewer than 2¹⁶ sources.
     #[inline]
     pub fn plus(self, offset: u16) -> SourceId {
+        debug_assert!(self.0.checked_add(offset).is_some(), "source {} + {offset}", self.0);
         SourceId(self.0.wrapping_add(offset))
     }
 

@@ -353,7 +353,22 @@ impl RunRecord {
         let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
         let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
         let kept_by = if slices_alone { StageRole::Slices } else { StageRole::Recording };
-        Some(advice::loss_report(&snapshot, kept_by))
+        let report = advice::loss_report(&snapshot, kept_by);
+        let was_killed = self.state == RunRecordState::Recovered && !self.ledger.as_ref()?.closed;
+        Some(if was_killed { report.of_killed_run(|unit| self.not_on_file(unit)) } else { report })
+    }
+
+    /// How many hits or events had come to the recording when the program was killed, and are in no table; 0 of other units.
+    fn not_on_file(&self, unit: Unit) -> u64 {
+        let table = match unit {
+            Unit::Hits => Table::Hits,
+            Unit::Events => Table::Events,
+            _ => return 0,
+        };
+        let came = self.ledger.as_ref().and_then(|ledger| ledger.came_to(table)).unwrap_or(0);
+        let tables = self.tables.iter().filter(|found| found.table == table.word());
+        let removed = self.removed.as_ref().map_or(0, |removed| removed.rows_of(table));
+        came.saturating_sub(tables.map(|found| found.rows).sum()).saturating_sub(removed)
     }
 
     /// Older runs have the number of unseen triggers beside their ledger.
@@ -454,6 +469,15 @@ impl LedgerRecord {
         self.sum(entry, |row| {
             row.unit == Unit::Events.word() && recorded.contains(&(&row.source[..], &row.stage[..]))
         })
+    }
+
+    /// How many rows had come to the recording for this table: hits, coincidences or events. What was left out on request had not.
+    pub(crate) fn came_to(&self, table: Table) -> Option<u64> {
+        let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
+        match table {
+            Table::Hits => self.total(StageRole::Recording, Unit::Hits, wanted),
+            _ => self.total_events(table, wanted),
+        }
     }
 
     /// The sum over all sources of one entry, where stages that do this count that unit at all.

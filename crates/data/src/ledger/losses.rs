@@ -163,6 +163,17 @@ impl LostCount {
 }
 
 impl LossTotal {
+    /// The same count as a lower bound, with `more` of its unit that were not counted.
+    fn as_bound(&self, more: u64) -> LossTotal {
+        let known = LostCount::new(self.known.unit, self.known.count + more, self.known.of);
+        let coarse = self.bound.map(|bound| bound.at_least());
+        let fine = (known.count > 0).then(|| known.at_least());
+        let bounds: Vec<String> = fine.into_iter().chain(coarse).collect();
+        let separator = if bounds.is_empty() { "" } else { ", " };
+        let text = format!("{} lost: unknown{separator}{}", known.unit, bounds.join(" and "));
+        LossTotal { known, quality: Quality::Unknown, bound: self.bound.or(Some(known)), text }
+    }
+
     /// Whether nothing is lost, and that is known.
     pub fn is_none(&self) -> bool {
         self.known.count == 0 && self.quality == Quality::Exact
@@ -296,6 +307,19 @@ impl LossReport {
     /// The total of one source, if it has hits or fragments.
     pub fn of_source(&self, source: SourceId) -> Option<&LossTotal> {
         self.sources.iter().find(|(each, _)| *each == source).map(|(_, total)| total)
+    }
+
+    /// The report of a run whose program was killed. What the program held in memory is counted nowhere as lost, so every total is a
+    /// bound: the losses that were counted, and what had come to the recording and is on no file.
+    #[must_use]
+    pub fn of_killed_run(mut self, not_on_file: impl Fn(Unit) -> u64) -> LossReport {
+        for total in &mut self.totals {
+            *total = total.as_bound(not_on_file(total.known.unit));
+        }
+        for (_, total) in &mut self.sources {
+            *total = total.as_bound(0);
+        }
+        self
     }
 
     /// The totals in one line of words.
@@ -613,6 +637,18 @@ mod tests {
         });
         let by_sender = LossReport::of(&snapshot(&[sent, missed, dropped]), StageRole::Recording);
         assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
+        let killed = by_sender.of_killed_run(|_| 0);
+        assert_eq!(killed.text(), "fragments lost: unknown, ≥ 303 fragments (≥ 75.8 %)");
+    }
+
+    #[test]
+    fn of_a_killed_run_nothing_is_said_to_be_whole() {
+        let decoded: Counting = (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90));
+        let report = LossReport::of(&snapshot(&[decoded]), StageRole::Recording);
+        assert_eq!(report.clone().of_killed_run(|_| 9).text(), "hits lost: unknown, ≥ 9 hits (≥ 10.0 %)");
+        let killed = report.of_killed_run(|_| 0);
+        assert_eq!(killed.text(), "hits lost: unknown");
+        assert!(!killed.totals[0].is_none());
     }
 
     #[test]

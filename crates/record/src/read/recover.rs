@@ -11,7 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::{HitEvents, Ledger, LedgerSnapshot, StageRole, Unit};
+use thalweg_data::{HitEvents, Ledger, LedgerSnapshot};
 
 use super::coincidences::CoincidencesReader;
 use super::recover_table::DamagedTable;
@@ -21,7 +21,7 @@ use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
 use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
-use crate::run_record::{EntriesRecord, LedgerRecord, RunRecord, RunRecordState};
+use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
 /// What [`recover`] did.
@@ -255,12 +255,11 @@ impl RecoverReport {
         })
     }
 
-    /// Describes what had come to the recording and is not on file. What was left out on request had not come to it.
+    /// Describes what had come to the recording and is not on file.
     fn compare(&mut self, snapshot: &LedgerRecord) {
-        let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
-        self.hits_came = snapshot.total(StageRole::Recording, Unit::Hits, wanted);
-        self.events_came = snapshot.total_events(Table::Events, wanted);
-        self.coincidences_came = snapshot.total_events(Table::Coincidences, wanted);
+        self.hits_came = snapshot.came_to(Table::Hits);
+        self.events_came = snapshot.came_to(Table::Events);
+        self.coincidences_came = snapshot.came_to(Table::Coincidences);
         let rows_removed = |table| self.removed.as_ref().map_or(0, |removed| removed.rows_of(table));
         let missing = |came: Option<u64>, on_file: u64, table| {
             came.map(|came| came.saturating_sub(on_file).saturating_sub(rows_removed(table)))

@@ -61,10 +61,10 @@ pub(super) fn verified(report: &VerifyReport) -> String {
         .collect();
     recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded")));
     recorded.extend(left_out(ledger.hits_left_out));
-    let closed = if ledger.closed { "closed" } else { "NOT CLOSED" };
+    let balance = if ledger.closed { "balances" } else { "DOES NOT BALANCE" };
     let _ = writeln!(
         text,
-        "  ledger: {closed}{}{}",
+        "  the ledger {balance}{}{}",
         if recorded.is_empty() { "" } else { ", " },
         recorded.join("; ")
     );

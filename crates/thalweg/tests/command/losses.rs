@@ -170,5 +170,6 @@ fn a_run_that_is_killed_leaves_a_list_of_losses_that_is_read_and_recovered() {
     let (rows, _) = listed(&directory);
     thalweg(&["recover", &directory]).done();
     assert_eq!(listed(&directory).0, rows, "what was whole stays");
-    thalweg(&["verify", &directory]).done();
+    let verified = thalweg(&["verify", &directory]).done().out;
+    assert!(verified.contains("hits lost: unknown, ≥ "), "what was in memory is counted nowhere: {verified}");
 }
