@@ -61,9 +61,7 @@ STAGES_PLACES = {
     "crates/run/src/assemble": "who makes a stage opens its account",
     "crates/record/src/advice.rs": "what to do about a loss depends on where it was counted",
     "crates/record/src/loss_row.rs": "the recording says of itself where it was cut",
-    "crates/frontend/src/check.rs": "accounts of checks, which run without a path",
-    "crates/frontend/src/fragment/check.rs": "the same",
-    "crates/frontend/src/sitcp/check.rs": "the same",
+    "crates/frontend/src/check": "ledgers of checks, which run without a path",
 }
 # What flows knows no configuration: what to do by its keys is said by whoever has them.
 KEYLESS = Path("crates/data/src")

@@ -23,8 +23,8 @@ pub fn damage(random: &mut Pcg64, input: &mut Vec<u8>, other: &[u8]) {
             4 => drop(input.splice(at..at, input[at..end].to_vec())),
             5 if !other.is_empty() => {
                 let from = random.random_range(0..other.len());
-                let piece = &other[from..(from + end - at).min(other.len())];
-                drop(input.splice(at..at, piece.iter().copied()));
+                let taken = &other[from..(from + end - at).min(other.len())];
+                drop(input.splice(at..at, taken.iter().copied()));
             }
             _ => input[at..end].iter_mut().for_each(|byte| *byte = random.next_u32() as u8),
         }

@@ -1,13 +1,13 @@
-//! The counters of a framing that cuts a byte stream into units.
+//! The counters of a framing that finds units in a byte stream.
 //!
 //! ```text
-//!  received: | carried | fresh bytes |  ──► cut ──► units | left over ─► carried next time
-//!                  │          │                  │          │
-//!                 (counted)   in        out · overhead · lost · held
+//!  received: | carried | fresh bytes |  ──► find ──► units | left over ─► carried next time
+//!                  │          │                   │          │
+//!                 (counted)   in         out · overhead · lost · held
 //! ```
-//! Every stream format counts the same things at the same places: what came in, what is carried because its unit
-//! has not ended, what the receiver had to give up, and what was unfinished when the source ended. So a format whose units
-//! are frames only says how to [`Cut`] them, and [`StreamUnpack`] is its framing.
+//! Every stream format counts the same things: the bytes that came in, those that are carried because their unit has not
+//! ended, those that the receiver gave up, and those of a unit that was unfinished when the source ended. A format whose units
+//! are frames implements [`FindUnits`] alone; [`StreamUnpack`] is its framing.
 
 mod assembly;
 mod board_counters;
@@ -17,26 +17,26 @@ use thalweg_data::{Counters, Frames, Framing, LossReason, Noted, Slice, SourceId
 pub(crate) use assembly::{Assembly, Part, UnitKey};
 pub(crate) use board_counters::BoardCounters;
 
-/// One contiguous piece of a stream, and whether bytes were given up just before it.
-pub struct Piece<'a> {
+/// One contiguous chunk of a stream, and whether bytes were given up just before it.
+pub struct Chunk<'a> {
     /// Where the bytes lie.
     pub slice: Slice,
     /// The bytes.
     pub bytes: &'a [u8],
     /// The right to read them.
     pub received: &'a Frames,
-    /// Why what was carried is gone, when it is: the piece begins in the middle of something.
+    /// Why what was carried is gone, when it is: the chunk begins in the middle of something.
     pub interrupted: Option<LossReason>,
-    /// The stream ends behind the piece, which was cut before and carried as a whole.
+    /// The stream ends behind the chunk, which was searched before and carried as a whole.
     pub last: bool,
 }
 
 /// How a format finds its units in a stream.
-pub trait Cut: Send {
-    /// Passes on the units found in `piece`, says what is lost, and returns how many bytes at its end wait for more.
-    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize;
+pub trait FindUnits: Send {
+    /// Passes on the units found in `chunk`, counts what is lost, and returns the number of bytes at its end that wait for more.
+    fn find_units(&mut self, chunk: &Chunk<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize;
 
-    /// The next piece is the beginning of a stream.
+    /// The next chunk is the beginning of a stream.
     fn begin_anew(&mut self) {}
 
     /// How often the board has said that it was started.
@@ -45,48 +45,49 @@ pub trait Cut: Send {
     }
 }
 
-/// The framing of one stream, cut by its format's rule.
+/// The framing of one stream, whose units its format finds.
 #[derive(Debug)]
 pub struct StreamUnpack<C> {
     source: SourceId,
     counts: StreamCounts,
-    cut: C,
+    finder: C,
 }
 
 impl<C> StreamUnpack<C> {
-    /// The rule by which it cuts.
-    pub(crate) fn cut_rule(&self) -> &C {
-        &self.cut
+    /// What finds the units.
+    pub(crate) fn finder(&self) -> &C {
+        &self.finder
     }
 }
 
-impl<C: Cut> StreamUnpack<C> {
-    pub(crate) fn of(source: SourceId, cut: C) -> StreamUnpack<C> {
-        StreamUnpack { source, counts: StreamCounts::default(), cut }
+impl<C: FindUnits> StreamUnpack<C> {
+    pub(crate) fn of(source: SourceId, finder: C) -> StreamUnpack<C> {
+        StreamUnpack { source, counts: StreamCounts::default(), finder }
     }
 }
 
-impl<C: Cut> Framing for StreamUnpack<C> {
+impl<C: FindUnits> Framing for StreamUnpack<C> {
     type Output = Frames;
 
     fn frame(&mut self, received: &Frames, units: &mut Frames) -> usize {
-        let StreamUnpack { source, counts, cut } = self;
-        let left_over = counts.unpack(received, units, |piece, units, counts| cut.cut(piece, units, counts));
+        let StreamUnpack { source, counts, finder } = self;
+        let left_over =
+            counts.unpack(received, units, |chunk, units, counts| finder.find_units(chunk, units, counts));
         units.header.source = *source;
         left_over
     }
 
     fn finish(&mut self, carried: &Frames, units: &mut Frames) {
-        let StreamUnpack { counts, cut, .. } = self;
-        counts.finish(carried, |piece, counts| cut.cut(piece, units, counts));
+        let StreamUnpack { counts, finder, .. } = self;
+        counts.finish(carried, |chunk, counts| finder.find_units(chunk, units, counts));
     }
 
     fn begin_anew(&mut self) {
-        self.cut.begin_anew();
+        self.finder.begin_anew();
     }
 
     fn starts(&self) -> u32 {
-        self.cut.starts()
+        self.finder.starts()
     }
 
     fn counters(&self) -> &Counters {
@@ -98,9 +99,9 @@ impl<C: Cut> Framing for StreamUnpack<C> {
     }
 }
 
-/// The first place in the last bytes of a stream from which whole units follow each other to its very end: as good a confirmation
-/// as further headers are in mid-stream. `unit` is the length of the whole unit at the start of some bytes, `begins` whether the first
-/// may stand there. Every place is looked at once, whatever the bytes are.
+/// The first position in the last bytes of a stream from which whole units follow each other to its very end: as good a confirmation
+/// as further headers are in mid-stream. `unit` returns the length of the whole unit at the start of some bytes, `begins` whether the
+/// first unit may begin there. Every position is read once, whatever the bytes are.
 #[cold]
 pub fn first_of_chain_to_end(
     bytes: &[u8],
@@ -129,40 +130,40 @@ pub struct StreamCounts {
 }
 
 impl StreamCounts {
-    /// [`StreamCounts::pieces`] of a framing whose units are frames.
+    /// [`StreamCounts::chunks`] of a framing whose units are frames.
     pub fn unpack(
         &mut self,
         received: &Frames,
         units: &mut Frames,
-        mut cut: impl FnMut(&Piece<'_>, &mut Frames, &mut StreamCounts) -> usize,
+        mut find: impl FnMut(&Chunk<'_>, &mut Frames, &mut StreamCounts) -> usize,
     ) -> usize {
         units.header = received.header;
-        self.pieces(received, |piece, counts| cut(piece, units, counts))
+        self.chunks(received, |chunk, counts| find(chunk, units, counts))
     }
 
-    /// Counts a batch in, has each contiguous piece cut, and keeps the counts of what is left over. `cut` returns how
-    /// many bytes at the end of its piece wait for more.
-    pub fn pieces(
+    /// Counts a batch in, gives each contiguous chunk to `find`, and keeps the counts of what is left over. `find` returns the
+    /// number of bytes at the end of its chunk that wait for more.
+    pub fn chunks(
         &mut self,
         received: &Frames,
-        cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
+        find: impl FnMut(&Chunk<'_>, &mut StreamCounts) -> usize,
     ) -> usize {
         match received.interrupted || self.behind_gap {
-            true => self.pieces_behind_gap(received, cut),
-            false => self.all_pieces(received, cut),
+            true => self.chunks_behind_gap(received, find),
+            false => self.all_chunks(received, find),
         }
     }
 
     /// Behind a gap of a recording, until something is whole again: what the framing finds to be missing or out of step there
     /// is what the recording has lost, and neither the board's doing nor the way's.
     #[cold]
-    fn pieces_behind_gap(
+    fn chunks_behind_gap(
         &mut self,
         received: &Frames,
-        cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
+        find: impl FnMut(&Chunk<'_>, &mut StreamCounts) -> usize,
     ) -> usize {
         let (counters, wire) = (self.counters.clone(), self.wire.clone());
-        let left_over = self.all_pieces(received, cut);
+        let left_over = self.all_chunks(received, find);
         explain_by_recording(&mut self.counters, &counters);
         explain_by_recording(&mut self.wire, &wire);
         self.behind_gap = self.counters.total_output(Unit::Bytes) == counters.total_output(Unit::Bytes);
@@ -170,10 +171,10 @@ impl StreamCounts {
     }
 
     #[inline(always)]
-    fn all_pieces(
+    fn all_chunks(
         &mut self,
         received: &Frames,
-        mut cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
+        mut find: impl FnMut(&Chunk<'_>, &mut StreamCounts) -> usize,
     ) -> usize {
         let Some((first, others)) = received.slices.split_first() else { return self.held };
         let mut interrupted = self.take_in(received);
@@ -183,14 +184,14 @@ impl StreamCounts {
                 slice.length += next.length;
                 continue;
             }
-            let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted, last: false };
-            let left_over = cut(&piece, self);
-            // Only the end of a batch can be carried; a receiver that publishes one piece per batch never comes here.
+            let chunk = Chunk { slice, bytes: received.bytes(slice), received, interrupted, last: false };
+            let left_over = find(&chunk, self);
+            // Only the end of a batch can be carried; a receiver that publishes one chunk per batch never comes here.
             self.lose(LossReason::Unfinished, left_over);
             (interrupted, slice) = ((left_over > 0).then_some(LossReason::TooLarge), *next);
         }
-        let piece = Piece { slice, bytes: received.bytes(slice), received, interrupted, last: false };
-        let left_over = cut(&piece, self);
+        let chunk = Chunk { slice, bytes: received.bytes(slice), received, interrupted, last: false };
+        let left_over = find(&chunk, self);
         self.hold(left_over);
         left_over
     }
@@ -214,7 +215,7 @@ impl StreamCounts {
         (given_up > 0 || received.interrupted).then_some(reason)
     }
 
-    /// So many frames have come into being: whoever cuts has told them from what is around them, whatever becomes of them.
+    /// Counts frames that were found, whatever becomes of them.
     #[inline]
     pub fn begin_frames(&mut self, frames: u64) {
         self.counters.input(Unit::Frames, frames);
@@ -241,9 +242,9 @@ impl StreamCounts {
     }
 
     /// Passes a run of `frames` whole units on as one slice.
-    pub fn pass_on(&mut self, piece: &Piece<'_>, part: Slice, frames: u64, units: &mut Frames) {
+    pub fn pass_on(&mut self, chunk: &Chunk<'_>, part: Slice, frames: u64, units: &mut Frames) {
         units.slices.push(part);
-        units.leases.add_for(part, &piece.received.leases);
+        units.leases.add_for(part, &chunk.received.leases);
         self.counters.output(Unit::Bytes, u64::from(part.length));
         self.counters.output(Unit::Frames, frames);
         self.wire.input(Unit::Frames, frames);
@@ -255,12 +256,12 @@ impl StreamCounts {
         self.counters.set_held(Unit::Bytes, bytes as u64);
     }
 
-    /// The source has ended: what is held is cut once more, now that nothing follows; what is still left over has lost its
-    /// rest. Returns for what reason, if something was.
+    /// The source has ended: `find` is given the held bytes once more, now that nothing follows. Bytes that are still left over are
+    /// lost. Returns the reason, if any are.
     pub fn finish(
         &mut self,
         carried: &Frames,
-        mut cut: impl FnMut(&Piece<'_>, &mut StreamCounts) -> usize,
+        mut find: impl FnMut(&Chunk<'_>, &mut StreamCounts) -> usize,
     ) -> Option<LossReason> {
         let reason = match carried.interrupted {
             true => LossReason::RecordingDamaged,
@@ -268,8 +269,8 @@ impl StreamCounts {
         };
         if let Some(slice) = carried.slices.first().filter(|slice| slice.length as usize == self.held) {
             let bytes = carried.bytes(*slice);
-            let piece = Piece { slice: *slice, bytes, received: carried, interrupted: None, last: true };
-            let left_over = cut(&piece, self);
+            let chunk = Chunk { slice: *slice, bytes, received: carried, interrupted: None, last: true };
+            let left_over = find(&chunk, self);
             self.hold(left_over);
         }
         let is_unfinished = self.held > 0;

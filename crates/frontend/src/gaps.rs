@@ -46,7 +46,7 @@ pub(crate) enum Arrival {
     New,
     /// It was here before.
     Duplicate,
-    /// Its place has left the window: it was counted as lost, or seen, before.
+    /// Its number has left the window: it was counted as lost, or seen, before.
     Late,
     /// Far ahead of all others; put aside until the next one confirms the jump.
     Unconfirmed,
@@ -104,8 +104,8 @@ impl Counting {
 
     fn slot<'a>(&self, group: i64, seen: &'a mut [u64]) -> &'a mut [u64] {
         let words = self.group_words();
-        let place = group.rem_euclid(self.window) as usize;
-        &mut seen[place * words..(place + 1) * words]
+        let index = group.rem_euclid(self.window) as usize;
+        &mut seen[index * words..(index + 1) * words]
     }
 
     /// Takes a packet in. `missing` grows by the packets that are found lost for good. `seen` is the part's window.

@@ -1,31 +1,86 @@
-//! Decoders and encoders of front-end formats, without a socket or a clock: bytes and time in, units, hits and bytes out.
+//! Front ends: what one family of boards sends, as the rest of the system reads it. No socket, no clock: bytes and time go in; units,
+//! hits, fragments and bytes come out.
 //!
 //! ```text
-//!  received bytes ─► unpack ─► units ─► decode ─► hits        (the host's half)
-//!  physics ─► emulate ─► emit ─► bytes                        (the board's half)
+//!                     framing                    decoder
+//!  received bytes ──────┬──────► units ────────────────────────► hits              a host of self-triggered boards
+//!                       └──────► fragments ─► the event builder                    a host of triggered boards
+//!                       └──────► counters: every byte is passed on, overhead, lost for a reason, or held
+//!
+//!  settings ─► emulated board ─► hits or answers to triggers ─► emit ─► bytes      the board
 //! ```
-//! One folder per family of boards, each with its wire format, its encoder, and a board that behaves.
+//!
+//! # What a front end is
+//!
+//! A front end is one folder with one [`Format`](format::Format), its entry in [`FORMATS`]. The entry names the family in the
+//! configuration (`format = "digitizer2"`), reads the settings of a source, and makes from them what the data path calls:
+//!
+//! - A *framing* ([`Framing`](thalweg_data::Framing)) finds whole units in datagrams or in a stream, and what is missing between them.
+//!   It runs in one thread per link and sees everything in order.
+//! - A *decoder* ([`Decode`](thalweg_data::Decode)) turns units into hits. Several decoders may take the units of one source in turn. Families
+//!   of triggered boards have none: their framing finds fragments, and the event builder reads no more of them than trigger and source.
+//! - An *emulated board* sends what the real one sends, at a given rate and with known truth, so that a run needs no hardware.
+//!
+//! ```
+//! use thalweg_frontend::FORMATS;
+//!
+//! let example = FORMATS.iter().find(|format| format.word == "example");
+//! assert_eq!(example.and_then(|format| format.document), Some("docs/formats/example.md"));
+//! ```
+//!
+//! # Add one
+//!
+//! A new front end is a folder here and a line in `formats`; no other crate names it. [`example`](mod@example) is the smallest complete
+//! one, and `CONTRIBUTING.md` walks through its files in this order:
+//!
+//! 1. `wire`: the bytes, read with every length checked, and its inverse, `emit`.
+//! 2. `settings`: the keys that a `[[source]]` of this format has.
+//! 3. `entry`: the [`Format`](format::Format), and the traits behind it: [`HitFormat`](format::HitFormat) for sources of hits,
+//!    [`FragmentFormat`](format::FragmentFormat) for triggered boards. Most families implement less: `numbered` and `unit_decode` serve
+//!    boards that number their datagrams and send hits of one size, `framing` serves streams.
+//! 4. `emulate`: the board.
+//! 5. `check` and `seeds`: what the family is fuzzed with. `check` in this crate runs a front end as the host does.
+//! 6. `tests`: golden bytes, each loss by its reason, and the board from end to end.
+//!
+//! # Modules
+//!
+//! What a family is:
 //!
 //! - `formats`: every family, a line each: [`FORMATS`].
 //! - [`format`](mod@format): the interface of a family to the rest of the system.
+//!
+//! Sources of hits:
+//!
 //! - [`digitizer2`]: CAEN x27xx boards: hits, waveforms, scope events, their control protocol.
-//! - [`generic`]: boards without a decoder of their own, whose headers the configuration describes.
+//! - [`generic`]: boards without a decoder of their own, whose headers the configuration describes; of fragments, too.
 //! - [`compass`]: files of CAEN's CoMPASS.
 //! - [`abcd`]: files of ABCD.
+//! - [`example`](mod@example): the documented example, which `CONTRIBUTING.md` walks through.
+//!
+//! Triggered boards:
+//!
 //! - [`fragment`]: synchronous boards that send a fragment per trigger, in our own format.
 //! - [`sitcp`]: SiTCP boards: a stream, and registers over UDP.
-//! - [`trigger`]: when emulated boards are triggered, and which triggers are refused.
-//! - [`self_triggered`]: what an emulated self-triggered board is to its host.
-//! - [`emulated_settings`]: why a board cannot be emulated as its settings ask for.
-//! - [`time_origin`]: where the times of a source begin.
-//! - `framing`: the counts of a framing that cuts a stream into units.
-//! - `asked`: hits in what came and in what did not, as the sender says.
-//! - `numbered`: sources whose boards send hits in numbered datagrams.
+//!
+//! What several families use to read:
+//!
+//! - `framing`: finds units in a stream and counts them; puts together fragments that come in several datagrams.
+//! - `numbered`: the framing of boards that send hits in numbered datagrams.
 //! - `gaps`: losses found by sequence numbers.
+//! - `asked`: hits that came and hits that did not, as the sender reports them.
 //! - `unit_decode`: the decoder of units that hold hits of one size.
-//! - [`example`](mod@example): the documented example, which `CONTRIBUTING.md` walks through.
-//! - `check`: runs a front end as the host does and holds what it counts to the balance equations; behind the feature `harness`.
-//! - `damage`: damages what a family's parsers are tried with; behind the feature `harness`.
+//! - [`time_origin`]: where the times of a source begin.
+//!
+//! What several families use to emulate:
+//!
+//! - [`self_triggered`]: the interface of an emulated self-triggered board to its host.
+//! - [`trigger`]: when emulated triggered boards are triggered, and which triggers are refused.
+//! - [`emulated_settings`]: why a board cannot be emulated with its settings.
+//!
+//! Tests and fuzzing, behind the feature `harness`:
+//!
+//! - `check`: runs a front end as the host does and checks that its ledger balances.
+//! - `damage`: changes the seeds of a fuzz target.
 
 pub mod abcd;
 mod asked;

@@ -107,7 +107,7 @@ impl<N: NumberedHits> NumberedUnpack<N> {
         let NumberedUnpack { counting, track, seen, wire, .. } = self;
         match counting.arrive(track, seen, number, 0, wire) {
             Arrival::New => {
-                // Behind a restart its number would be no place in the record; a sender that is asked begins once.
+                // Behind a restart its number would not lie in the record; a sender that is asked begins once.
                 wire.came(number);
                 Ok(())
             }
@@ -242,7 +242,7 @@ mod tests {
             }
             let unpack = NumberedUnpack::new(SourceId(0), Plain, Some(&record));
             let decode = UnitDecode::new(SourceId(0), Plain, Plain.mapping().expect("one channel"));
-            let outcome = check::datagrams(unpack, decode, arriving.iter().map(Vec::as_slice));
+            let outcome = check::hits_of_datagrams(unpack, decode, arriving.iter().map(Vec::as_slice));
             outcome.assert_closed();
             let counts = record.slot().expect("nothing is forgotten");
             prop_assert_eq!(counts.hits + counts.hits_behind, total);

@@ -10,7 +10,7 @@ use thalweg_analysis::process::{Settings, Stages, stages};
 use thalweg_analysis::pulse::{self, PulseTap};
 use thalweg_analysis::spectrum::{At, Kind};
 use thalweg_data::{Hit, HitEvents, Hits, Mark, Pool, SourceId};
-use thalweg_frontend::check::{self, Outcome};
+use thalweg_frontend::check::{self, HitsOutcome};
 use thalweg_frontend::{abcd, compass};
 use thalweg_order::{Pushed, TimeOrder};
 
@@ -23,7 +23,7 @@ fn abcd_hits(name: &str, tick_ps: f64) -> Option<Vec<Hit>> {
     let settings = abcd::Settings::with_tick_ps(tick_ps);
     let unpack = abcd::AbcdUnpack::new(SourceId(0), &settings).expect("possible");
     let decode = abcd::AbcdDecode::new(SourceId(0), &settings).expect("possible");
-    Some(check::stream(unpack, decode, &bytes, &[65_536]).hits)
+    Some(check::hits_of_stream(unpack, decode, &bytes, &[65_536]).hits)
 }
 
 fn map(channels: u16) -> Arc<ChannelMap> {
@@ -202,7 +202,7 @@ fn three_scintillators_have_the_coincidences_that_counting_by_hand_finds() {
 }
 
 /// The batch that a decoder made, from what the check has copied out of it.
-fn batch_of(outcome: &Outcome, pool: &Pool) -> Hits {
+fn batch_of(outcome: &HitsOutcome, pool: &Pool) -> Hits {
     let mut batch = Hits { hits: outcome.hits.clone(), ..Hits::default() };
     let mut writer = pool.take().expect("a block");
     for (extra, bytes) in outcome.extras.iter().zip(&outcome.sample_bytes) {
@@ -221,7 +221,7 @@ fn waveforms_of_a_compass_file_are_seen_as_pulses() {
     let settings = compass::Settings::default();
     let unpack = compass::CompassUnpack::new(SourceId(0), &settings).expect("defaults");
     let decode = compass::CompassDecode::new(SourceId(0), &settings).expect("defaults");
-    let outcome = check::stream(unpack, decode, &bytes, &[65_536]);
+    let outcome = check::hits_of_stream(unpack, decode, &bytes, &[65_536]);
     let pool = Pool::new(1, 4 << 20).expect("a pool");
     let (batch, map) = (batch_of(&outcome, &pool), map(16));
     let settings = pulse::Settings { per_second: 10_000, keep: 128, ..pulse::Settings::default() };

@@ -1,19 +1,19 @@
 //! What every file must satisfy, whatever is in it.
 //!
 //! ```text
-//!  any bytes ─► settings by the first ─► pieces ─► unpack ─► decode ─► the ledger balances
+//!  any bytes ─► settings by the first ─► chunks ─► unpack ─► decode ─► the ledger balances
 //! ```
 
 use thalweg_data::SourceId;
 
 use super::{AbcdDecode, AbcdUnpack, Settings, seeds};
-use crate::check;
+use crate::check::hits_of_stream;
 use crate::format::FuzzTarget;
 
 /// Fuzz targets of the family's parsers.
 pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget { name: "abcd", seeds: seeds::files, check }];
 
-/// Reads arbitrary bytes as the host would, in pieces, and panics when the ledger does not balance: for fuzzing.
+/// Reads arbitrary bytes as the host would, in chunks, and panics when the ledger does not balance. The first byte chooses.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let tick_ps = if choice & 1 == 0 { 1.953125 } else { 0.1 };
@@ -21,6 +21,6 @@ pub fn check(input: &[u8]) {
     let settings = Settings { channels, keep_baseline: choice & 4 != 0, ..Settings::with_tick_ps(tick_ps) };
     let unpack = AbcdUnpack::new(SourceId(0), &settings).expect("the settings are possible");
     let decode = AbcdDecode::new(SourceId(0), &settings).expect("the settings are possible");
-    let pieces = if choice & 8 == 0 { [4096, 17] } else { [3, 1] };
-    check::stream(unpack, decode, bytes, &pieces).assert_closed();
+    let chunk_sizes = if choice & 8 == 0 { [4096, 17] } else { [3, 1] };
+    hits_of_stream(unpack, decode, bytes, &chunk_sizes).assert_closed();
 }

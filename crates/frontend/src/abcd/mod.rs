@@ -4,7 +4,7 @@
 //!  file bytes ─► AbcdUnpack ─► runs of whole records ─► AbcdDecode ─► hits
 //! ```
 //! [`wire`] is the view of a record, [`emit`] its inverse. Files are not promised to be in time order; `order`
-//! repairs that. The baseline has no place in a hit: it is kept as an extra where `keep_baseline` says so, and in the
+//! repairs that. A hit has no field for the baseline: it is kept as an extra where `keep_baseline` says so, and in the
 //! raw recording in any case. The group counter is in the raw recording only. A time has 64 bits of counts of 2 ps and more, over
 //! a year: ABCD has extended the board's counter, and nothing wraps here. What picoseconds cannot say is lost as `time_range`.
 

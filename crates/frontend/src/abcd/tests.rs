@@ -5,13 +5,13 @@ use thalweg_data::{LossReason, SourceId, Tick, Unit};
 
 use super::emit::{self, Event};
 use super::{AbcdDecode, AbcdUnpack, Settings, SettingsError};
-use crate::check::{self, Outcome};
+use crate::check::{HitsOutcome, hits_of_stream};
 use crate::time_origin::TimeOrigin;
 
-fn read(settings: &Settings, bytes: &[u8], pieces: &[usize]) -> Outcome {
+fn read(settings: &Settings, bytes: &[u8], chunk_sizes: &[usize]) -> HitsOutcome {
     let unpack = AbcdUnpack::new(SourceId(0), settings).expect("possible settings");
     let decode = AbcdDecode::new(SourceId(0), settings).expect("possible settings");
-    let outcome = check::stream(unpack, decode, bytes, pieces);
+    let outcome = hits_of_stream(unpack, decode, bytes, chunk_sizes);
     outcome.assert_closed();
     outcome
 }

@@ -10,7 +10,7 @@ use thalweg_data::{Counters, Decode, Extra, Flags, Frames, Hit, Hits, LossReason
 
 use super::settings::{Settings, SettingsError};
 use super::unpack::tag;
-use super::wire::{Limits, Look, Record, Shape, event};
+use super::wire::{Limits, Look, Record, RecordLayout, event};
 
 const LOST: u32 = event::DEAD_TIME | event::MEMORY_FULL | event::TRIGGER_LOST | event::TRIGGERS_LOST;
 const SATURATED: u32 = event::SATURATING | event::INPUT_SATURATING;
@@ -59,11 +59,11 @@ impl CompassDecode {
 
     fn run(&mut self, slice: Slice, units: &Frames, hits: &mut Hits) {
         let bytes = units.bytes(slice);
-        let shape = Shape::of(tag::fields(slice.tag));
+        let layout = RecordLayout::of(tag::fields(slice.tag));
         let (mut at, mut records, mut beyond, mut beyond_bytes) = (0, 0, 0, 0);
         let slices_before = hits.slices.len();
         let reason = loop {
-            match Record::look(&bytes[at..], shape, &self.limits) {
+            match Record::look(&bytes[at..], layout, &self.limits) {
                 Look::Record(record) => {
                     let bytes = record.bytes().len();
                     match self.hit(record, at, slice, hits) {

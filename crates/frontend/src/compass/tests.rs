@@ -5,14 +5,14 @@ use thalweg_data::hit::Layout;
 use thalweg_data::{Flags, LossReason, SourceId, Stage, Unit};
 
 use super::emit::{self, Event};
-use super::wire::{Fields, Look, Record, Shape};
+use super::wire::{Fields, Look, Record, RecordLayout};
 use super::{CompassDecode, CompassUnpack, Settings, SettingsError};
-use crate::check::{self, Outcome};
+use crate::check::{HitsOutcome, hits_of_stream};
 
-fn read(settings: &Settings, bytes: &[u8], pieces: &[usize]) -> Outcome {
+fn read(settings: &Settings, bytes: &[u8], chunk_sizes: &[usize]) -> HitsOutcome {
     let unpack = CompassUnpack::new(SourceId(0), settings).expect("possible settings");
     let decode = CompassDecode::new(SourceId(0), settings).expect("possible settings");
-    let outcome = check::stream(unpack, decode, bytes, pieces);
+    let outcome = hits_of_stream(unpack, decode, bytes, chunk_sizes);
     outcome.assert_closed();
     outcome
 }
@@ -93,8 +93,8 @@ fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
         [(0, vec![i64::MAX - 7, i64::MAX, 12]), (-1, vec![i64::MAX - 8, i64::MAX - 1, i64::MAX, 11])]
     {
         let settings = Settings { time_offset_ps: offset_ps, ..Settings::default() };
-        for pieces in [&[4096][..], &[1], &[23, 5]] {
-            let outcome = read(&settings, &bytes, pieces);
+        for chunk_sizes in [&[4096][..], &[1], &[23, 5]] {
+            let outcome = read(&settings, &bytes, chunk_sizes);
             assert_eq!(outcome.hits.iter().map(|hit| hit.time_ps).collect::<Vec<_>>(), found);
             assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Frames), 5 - found.len() as u64);
             assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Bytes), 20 * (5 - found.len() as u64));
@@ -113,14 +113,14 @@ fn a_cut_file_loses_its_last_record_only() {
 
 #[test]
 fn damage_costs_the_records_it_lies_in() {
-    for pieces in [&[4096][..], &[1], &[19, 3]] {
+    for chunk_sizes in [&[4096][..], &[1], &[19, 3]] {
         let mut all = file(ENERGIES.with(Fields::WAVEFORM), &events(30, 20));
         let record = 25 + 40;
         // The board number and the sample count of two records.
         all[2 + 5 * record + 1] = 0xFF;
         all[2 + 15 * record + 24] = 0x7F;
-        let outcome = read(&Settings::default(), &all, pieces);
-        assert_eq!(outcome.hits.len(), 28, "pieces of {pieces:?}");
+        let outcome = read(&Settings::default(), &all, chunk_sizes);
+        assert_eq!(outcome.hits.len(), 28, "chunks of {chunk_sizes:?}");
         assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 2 * record as u64);
         assert_eq!(outcome.lost(LossReason::BadChannel, Unit::Frames), 1);
         assert_eq!(outcome.lost(LossReason::BadSamples, Unit::Frames), 1);
@@ -140,9 +140,9 @@ fn the_last_record_of_a_file_needs_no_other_behind_it() {
         let mut all = file(fields, &events(12, samples));
         let record = (all.len() - 2) / 12;
         all[2 + 10 * record + at] = 0x7F;
-        for pieces in [&[4096][..], &[1], &[29, 3]] {
-            let outcome = read(&Settings::default(), &all, pieces);
-            assert_eq!(outcome.hits.len(), 11, "{samples} samples, byte {at}, pieces of {pieces:?}");
+        for chunk_sizes in [&[4096][..], &[1], &[29, 3]] {
+            let outcome = read(&Settings::default(), &all, chunk_sizes);
+            assert_eq!(outcome.hits.len(), 11, "{samples} samples, byte {at}, chunks of {chunk_sizes:?}");
             assert_eq!(outcome.hits.last().map(|hit| hit.time_ps), Some(11_000));
             assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), record as u64);
             assert_eq!(outcome.lost(reason, Unit::Frames), 1);
@@ -226,12 +226,12 @@ proptest! {
     }
 
     #[test]
-    fn mutated_files_close(bits in 0..16u8, count in 0..60u64, places in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8), cut in 0..200usize) {
+    fn mutated_files_close(bits in 0..16u8, count in 0..60u64, damages in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8), cut in 0..200usize) {
         let mut bytes = vec![bits];
         bytes.extend(file(Fields::from_bits(u32::from(bits)), &events(count, 12)));
-        for (place, value) in places {
+        for (position, value) in damages {
             let length = bytes.len();
-            bytes[usize::from(place) % length] = value;
+            bytes[usize::from(position) % length] = value;
         }
         bytes.drain(bytes.len() / 2..(bytes.len() / 2 + cut).min(bytes.len()));
         super::check::check(&bytes);
@@ -240,8 +240,8 @@ proptest! {
     #[test]
     fn a_view_never_leaves_its_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..100), bits in 0..16u32) {
         let limits = Settings { boards: 0xC000, channels_per_board: 1, ..Settings::default() }.limits();
-        let shape = Shape::of(Fields::from_bits(bits));
-        if let Look::Record(record) = Record::look(&bytes, shape, &limits) {
+        let layout = RecordLayout::of(Fields::from_bits(bits));
+        if let Look::Record(record) = Record::look(&bytes, layout, &limits) {
             prop_assert!(record.bytes().len() <= bytes.len());
             let _ = (record.energy(), record.energy_short(), record.calibrated(), record.probe());
         }

@@ -7,14 +7,14 @@
 //! ```
 //! Files of one run are read as one stream. The header stands at its start; where a later file repeats it, it is
 //! skipped. The format has no mark at a record and no checksum, so damage shows only where a field is beyond its
-//! limit; what lies between there and the next credible place is counted as `resynchronised`. A credible place is
+//! limit; what lies between there and the next credible position is counted as `resynchronised`. A credible position is
 //! where a record has as many samples as the last whole one, and two more records follow or the stream ends with a whole one.
 
 use thalweg_data::{Frames, LossReason, SourceId, Unit};
 
 use super::settings::{Settings, SettingsError};
-use super::wire::{Fields, Limits, Look, Record, Shape};
-use crate::framing::{Cut, Piece, StreamCounts, StreamUnpack, first_of_chain_to_end};
+use super::wire::{Fields, Limits, Look, Record, RecordLayout};
+use crate::framing::{Chunk, FindUnits, StreamCounts, StreamUnpack, first_of_chain_to_end};
 
 /// Records in a row that end a search.
 const CONFIRMATIONS: usize = 3;
@@ -37,7 +37,7 @@ pub(super) mod tag {
 }
 
 /// Finds whole records; each unit is a slice of one or more records, its tag says which fields they have.
-pub type CompassUnpack = StreamUnpack<Cutter>;
+pub type CompassUnpack = StreamUnpack<RecordFinder>;
 
 impl CompassUnpack {
     /// A framing of one stream.
@@ -47,7 +47,7 @@ impl CompassUnpack {
     pub fn new(source: SourceId, settings: &Settings) -> Result<CompassUnpack, SettingsError> {
         settings.validate()?;
         let (limits, given) = (settings.limits(), settings.fields());
-        Ok(StreamUnpack::of(source, Cutter { limits, given, state: State::Start, last_samples: None }))
+        Ok(StreamUnpack::of(source, RecordFinder { limits, given, state: State::Start, last_samples: None }))
     }
 }
 
@@ -56,16 +56,16 @@ enum State {
     /// Nothing was read yet.
     Start,
     /// At a record.
-    InStep(Shape),
+    InStep(RecordLayout),
     /// Somewhere behind a damage.
-    Searching(Shape),
+    Searching(RecordLayout),
     /// No header, and none given: nothing can be read.
     Refused,
 }
 
-/// Cuts where records end, and searches for the next ones behind a damage.
+/// Finds records by their lengths, and searches for the next ones behind a damage.
 #[derive(Debug)]
-pub struct Cutter {
+pub struct RecordFinder {
     limits: Limits,
     given: Option<Fields>,
     state: State,
@@ -81,13 +81,13 @@ enum Search {
     Open(usize),
 }
 
-impl Cut for Cutter {
-    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
-        let bytes = piece.bytes;
-        if piece.interrupted.is_some()
-            && let State::InStep(shape) = self.state
+impl FindUnits for RecordFinder {
+    fn find_units(&mut self, chunk: &Chunk<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
+        let bytes = chunk.bytes;
+        if chunk.interrupted.is_some()
+            && let State::InStep(layout) = self.state
         {
-            self.state = State::Searching(shape);
+            self.state = State::Searching(layout);
         }
         let mut at = 0;
         loop {
@@ -101,32 +101,32 @@ impl Cut for Cutter {
                     None => return rest.len(),
                     Some(word) => at += self.begin(u16::from_le_bytes(*word), counts),
                 },
-                State::Searching(shape) => match self.search(rest, shape, piece.last) {
+                State::Searching(layout) => match self.search(rest, layout, chunk.last) {
                     Search::Found(skipped) => {
                         counts.lose(LossReason::Resynchronised, skipped);
                         at += skipped;
-                        self.state = State::InStep(shape);
+                        self.state = State::InStep(layout);
                     }
                     Search::Open(skipped) => {
                         counts.lose(LossReason::Resynchronised, skipped);
                         return rest.len() - skipped;
                     }
                 },
-                State::InStep(shape) => {
-                    let (whole, end) = self.run(shape, piece, at, units, counts);
+                State::InStep(layout) => {
+                    let (whole, end) = self.run(layout, chunk, at, units, counts);
                     at += whole;
                     match end {
                         // Without samples a record's length says nothing that could be wrong.
                         RunEnd::Short
-                            if piece.last
-                                && shape.fields.has(Fields::WAVEFORM)
+                            if chunk.last
+                                && layout.fields.has(Fields::WAVEFORM)
                                 && at + 1 < bytes.len()
-                                && self.chain_to_end(&bytes[at + 1..], shape).is_some() =>
+                                && self.chain_to_end(&bytes[at + 1..], layout).is_some() =>
                         {
                             counts.lose_frame(LossReason::BadSamples);
                             counts.lose(LossReason::Resynchronised, 1);
                             at += 1;
-                            self.state = State::Searching(shape);
+                            self.state = State::Searching(layout);
                         }
                         RunEnd::Short => return bytes.len() - at,
                         RunEnd::Header => {
@@ -137,7 +137,7 @@ impl Cut for Cutter {
                             counts.lose_frame(reason);
                             counts.lose(LossReason::Resynchronised, 1);
                             at += 1;
-                            self.state = State::Searching(shape);
+                            self.state = State::Searching(layout);
                         }
                         RunEnd::Full => {}
                     }
@@ -147,16 +147,16 @@ impl Cut for Cutter {
     }
 }
 
-impl Cutter {
+impl RecordFinder {
     /// Reads the first word of a stream; returns how many bytes of it are done with.
     fn begin(&mut self, word: u16, counts: &mut StreamCounts) -> usize {
         if let Some(fields) = Fields::from_header(word) {
             counts.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
-            self.state = State::InStep(Shape::of(fields));
+            self.state = State::InStep(RecordLayout::of(fields));
             return Fields::HEADER_BYTES;
         }
         self.state = match self.given {
-            Some(fields) => State::InStep(Shape::of(fields)),
+            Some(fields) => State::InStep(RecordLayout::of(fields)),
             None => State::Refused,
         };
         0
@@ -165,43 +165,43 @@ impl Cutter {
     /// Passes on the run of whole records that starts at `start`; returns its bytes and what ended it.
     fn run(
         &mut self,
-        shape: Shape,
-        piece: &Piece<'_>,
+        layout: RecordLayout,
+        chunk: &Chunk<'_>,
         start: usize,
         units: &mut Frames,
         counts: &mut StreamCounts,
     ) -> (usize, RunEnd) {
-        let bytes = &piece.bytes[start..];
+        let bytes = &chunk.bytes[start..];
         let (mut at, mut records) = (0, 0u32);
         let end = loop {
-            match Record::look(&bytes[at..], shape, &self.limits) {
+            match Record::look(&bytes[at..], layout, &self.limits) {
                 Look::Record(_) if records == tag::MOST_RECORDS => break RunEnd::Full,
                 Look::Record(record) => {
                     at += record.bytes().len();
                     records += 1;
                     self.last_samples = Some(record.sample_count());
                 }
-                Look::Implausible(_) if is_header(&bytes[at..], shape) => break RunEnd::Header,
-                Look::Short if is_header(&bytes[at..], shape) => break RunEnd::Header,
+                Look::Implausible(_) if is_header(&bytes[at..], layout) => break RunEnd::Header,
+                Look::Short if is_header(&bytes[at..], layout) => break RunEnd::Header,
                 Look::Short => break RunEnd::Short,
                 Look::Implausible(reason) => break RunEnd::Damage(reason),
             }
         };
         counts.begin_frames(u64::from(records));
         if records > 0 {
-            let part = piece.slice.part(start, at).expect("a run lies inside its piece");
-            let part = part.tagged(tag::new(shape.fields, records));
-            counts.pass_on(piece, part, u64::from(records), units);
+            let part = chunk.slice.part(start, at).expect("a run lies inside its chunk");
+            let part = part.tagged(tag::new(layout.fields, records));
+            counts.pass_on(chunk, part, u64::from(records), units);
         }
         (at, end)
     }
 
-    fn search(&self, bytes: &[u8], shape: Shape, last: bool) -> Search {
-        if last && let Some(skipped) = self.chain_to_end(bytes, shape) {
+    fn search(&self, bytes: &[u8], layout: RecordLayout, last: bool) -> Search {
+        if last && let Some(skipped) = self.chain_to_end(bytes, layout) {
             return Search::Found(skipped);
         }
         for skipped in 0..bytes.len() {
-            match self.confirm(&bytes[skipped..], shape) {
+            match self.confirm(&bytes[skipped..], layout) {
                 Some(true) => return Search::Found(skipped),
                 None => return Search::Open(skipped),
                 Some(false) => {}
@@ -211,9 +211,9 @@ impl Cutter {
     }
 
     /// Whether the record here, as far as it is there, has as many samples as the last whole one.
-    fn is_like_the_last(&self, bytes: &[u8], shape: Shape) -> bool {
+    fn is_like_the_last(&self, bytes: &[u8], layout: RecordLayout) -> bool {
         let first = self.last_samples.map_or(self.limits, |samples| Limits { samples, ..self.limits });
-        match Record::look(bytes, shape, &first) {
+        match Record::look(bytes, layout, &first) {
             Look::Implausible(_) => false,
             Look::Record(record) => self.last_samples.is_none_or(|samples| samples == record.sample_count()),
             Look::Short => true,
@@ -221,21 +221,21 @@ impl Cutter {
     }
 
     /// Where whole records begin that follow each other to the end of the stream.
-    fn chain_to_end(&self, bytes: &[u8], shape: Shape) -> Option<usize> {
-        let whole = |bytes: &[u8]| match Record::look(bytes, shape, &self.limits) {
+    fn chain_to_end(&self, bytes: &[u8], layout: RecordLayout) -> Option<usize> {
+        let whole = |bytes: &[u8]| match Record::look(bytes, layout, &self.limits) {
             Look::Record(record) => Some(record.bytes().len()),
             Look::Short | Look::Implausible(_) => None,
         };
-        first_of_chain_to_end(bytes, whole, |bytes| self.is_like_the_last(bytes, shape))
+        first_of_chain_to_end(bytes, whole, |bytes| self.is_like_the_last(bytes, layout))
     }
 
     /// Whether records follow each other here; `None` when that cannot be said yet.
-    fn confirm(&self, mut bytes: &[u8], shape: Shape) -> Option<bool> {
-        if !self.is_like_the_last(bytes, shape) {
+    fn confirm(&self, mut bytes: &[u8], layout: RecordLayout) -> Option<bool> {
+        if !self.is_like_the_last(bytes, layout) {
             return Some(false);
         }
         for _ in 0..CONFIRMATIONS {
-            match Record::look(bytes, shape, &self.limits) {
+            match Record::look(bytes, layout, &self.limits) {
                 Look::Record(record) => bytes = &bytes[record.bytes().len()..],
                 Look::Short => return None,
                 Look::Implausible(_) => return Some(false),
@@ -257,6 +257,6 @@ enum RunEnd {
 }
 
 /// Whether the header of the same run stands here, whose word no believable board number has.
-fn is_header(bytes: &[u8], shape: Shape) -> bool {
-    bytes.first_chunk().is_some_and(|word| u16::from_le_bytes(*word) == shape.fields.header())
+fn is_header(bytes: &[u8], layout: RecordLayout) -> bool {
+    bytes.first_chunk().is_some_and(|word| u16::from_le_bytes(*word) == layout.fields.header())
 }

@@ -59,7 +59,7 @@ impl Fields {
 
 /// The offsets of a record's fields, for one choice of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct RecordLayout {
     /// The choice.
     pub fields: Fields,
     calibrated_at: usize,
@@ -72,14 +72,14 @@ const TIME_AT: usize = 4;
 const ENERGY_AT: usize = 12;
 const SAMPLE_BYTES: usize = 2;
 
-impl Shape {
-    /// The shape of records with `fields`.
-    pub const fn of(fields: Fields) -> Shape {
+impl RecordLayout {
+    /// The layout of records with `fields`.
+    pub const fn of(fields: Fields) -> RecordLayout {
         let calibrated_at = ENERGY_AT + if fields.has(Fields::ENERGY) { 2 } else { 0 };
         let short_at = calibrated_at + if fields.has(Fields::CALIBRATED) { 8 } else { 0 };
         let flags_at = short_at + if fields.has(Fields::ENERGY_SHORT) { 2 } else { 0 };
         let fixed_bytes = flags_at + 4 + if fields.has(Fields::WAVEFORM) { 5 } else { 0 };
-        Shape { fields, calibrated_at, short_at, flags_at, fixed_bytes }
+        RecordLayout { fields, calibrated_at, short_at, flags_at, fixed_bytes }
     }
 
     /// Bytes of a record without its samples.
@@ -113,16 +113,16 @@ pub enum Look<'a> {
 /// A checked view of one record: every accessor stays inside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record<'a> {
-    shape: Shape,
+    layout: RecordLayout,
     bytes: &'a [u8],
 }
 
 impl<'a> Record<'a> {
     /// Looks for a record at the start of `bytes`.
     #[inline]
-    pub fn look(bytes: &'a [u8], shape: Shape, limits: &Limits) -> Look<'a> {
-        let Some(fixed) = bytes.get(..shape.fixed_bytes) else { return Look::Short };
-        let head = Record { shape, bytes: fixed };
+    pub fn look(bytes: &'a [u8], layout: RecordLayout, limits: &Limits) -> Look<'a> {
+        let Some(fixed) = bytes.get(..layout.fixed_bytes) else { return Look::Short };
+        let head = Record { layout, bytes: fixed };
         if head.board() >= limits.boards || head.channel() >= limits.channels_per_board {
             return Look::Implausible(LossReason::BadChannel);
         }
@@ -130,8 +130,8 @@ impl<'a> Record<'a> {
         if samples > limits.samples {
             return Look::Implausible(LossReason::BadSamples);
         }
-        match bytes.get(..shape.fixed_bytes + samples as usize * SAMPLE_BYTES) {
-            Some(bytes) => Look::Record(Record { shape, bytes }),
+        match bytes.get(..layout.fixed_bytes + samples as usize * SAMPLE_BYTES) {
+            Some(bytes) => Look::Record(Record { layout, bytes }),
             None => Look::Short,
         }
     }
@@ -168,7 +168,7 @@ impl<'a> Record<'a> {
     /// Energy in ADC channels, where the file has it.
     #[inline]
     pub fn energy(&self) -> Option<u16> {
-        self.shape.fields.has(Fields::ENERGY).then(|| u16::from_le_bytes(self.field(ENERGY_AT)))
+        self.layout.fields.has(Fields::ENERGY).then(|| u16::from_le_bytes(self.field(ENERGY_AT)))
     }
 
     /// Calibrated energy, where the file has it.
@@ -179,36 +179,36 @@ impl<'a> Record<'a> {
     /// Where the calibrated energy lies in the record.
     #[inline]
     pub fn calibrated_range(&self) -> Option<std::ops::Range<usize>> {
-        let start = self.shape.calibrated_at;
-        self.shape.fields.has(Fields::CALIBRATED).then_some(start..start + 8)
+        let start = self.layout.calibrated_at;
+        self.layout.fields.has(Fields::CALIBRATED).then_some(start..start + 8)
     }
 
     /// Energy of the short gate, where the file has it.
     #[inline]
     pub fn energy_short(&self) -> Option<u16> {
-        self.shape
+        self.layout
             .fields
             .has(Fields::ENERGY_SHORT)
-            .then(|| u16::from_le_bytes(self.field(self.shape.short_at)))
+            .then(|| u16::from_le_bytes(self.field(self.layout.short_at)))
     }
 
     /// The event flags.
     #[inline]
     pub fn flags(&self) -> u32 {
-        u32::from_le_bytes(self.field(self.shape.flags_at))
+        u32::from_le_bytes(self.field(self.layout.flags_at))
     }
 
     /// Which probe the samples are of, where the file has waveforms.
     #[inline]
     pub fn probe(&self) -> Option<u8> {
-        self.shape.fields.has(Fields::WAVEFORM).then(|| self.bytes[self.shape.flags_at + 4])
+        self.layout.fields.has(Fields::WAVEFORM).then(|| self.bytes[self.layout.flags_at + 4])
     }
 
     /// Number of samples; 0 where the file has none.
     #[inline]
     pub fn sample_count(&self) -> u32 {
-        if self.shape.fields.has(Fields::WAVEFORM) {
-            u32::from_le_bytes(self.field(self.shape.flags_at + 5))
+        if self.layout.fields.has(Fields::WAVEFORM) {
+            u32::from_le_bytes(self.field(self.layout.flags_at + 5))
         } else {
             0
         }
@@ -217,7 +217,7 @@ impl<'a> Record<'a> {
     /// Where the samples lie in the record: little-endian, 16 bits each.
     #[inline]
     pub fn samples_range(&self) -> std::ops::Range<usize> {
-        self.shape.fixed_bytes..self.bytes.len()
+        self.layout.fixed_bytes..self.bytes.len()
     }
 }
 
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_the_known_headers() {
-        let fixed = |header| Shape::of(Fields::from_header(header).expect("a header")).fixed_bytes();
+        let fixed = |header| RecordLayout::of(Fields::from_header(header).expect("a header")).fixed_bytes();
         assert_eq!([0xCAE1, 0xCAE5, 0xCAED, 0xCAE7].map(fixed), [18, 20, 25, 28]);
         assert_eq!(Fields::from_header(0xCAD5), None);
     }

@@ -1,7 +1,7 @@
 //! What every input must satisfy: nothing panics or hangs, and the ledger balances to the byte.
 //!
 //! ```text
-//!  any bytes ─► datagrams or stream pieces ─► unpack ─► decode ─► Outcome { hits, snapshot }   snapshot.close()
+//!  any bytes ─► datagrams, or chunks of a stream ─► unpack ─► decode ─► HitsOutcome { hits, snapshot }   assert_closed
 //! ```
 //! Tests and fuzz targets drive the same functions.
 
@@ -11,7 +11,7 @@ use super::control::message::{HEADER_BYTES, LONGEST_REPLY};
 use super::control::{Assembler, Reply, Request, Server, Session};
 use super::unpack::{TcpUnpack, UdpUnpack};
 use super::{Decoder, Firmware, Settings, emit, emulate, seeds};
-use crate::check::{self, BLOCK_BYTES, Outcome};
+use crate::check::{BLOCK_BYTES, HitsOutcome, Host, hits_of_stream, split};
 use crate::format::FuzzTarget;
 
 /// Fuzz targets of the family's parsers.
@@ -25,29 +25,34 @@ pub(super) static FUZZ: &[FuzzTarget] = &[
 const SOURCE: SourceId = SourceId(0);
 /// Largest event that [`udp_path`] takes.
 pub const LARGEST_UNIT_BYTES: u64 = 1 << 20;
+/// Longest datagram of [`udp_stream`] without its footer, bytes: a block holds many of them.
+const LONGEST_DATAGRAM: usize = 2047;
 
-/// Receives `datagrams`, `per_batch` at a time, and follows them to the end.
+/// Receives `datagrams`, `per_batch` at a time, and decodes them.
 ///
 /// # Panics
-/// As [`check::datagrams_in_batches`].
+/// As [`Host::datagram`].
 pub fn udp_path<'d>(
     decoder: Decoder,
     datagrams: impl IntoIterator<Item = &'d [u8]>,
     per_batch: usize,
-) -> Outcome {
-    check::datagrams_in_batches(UdpUnpack::new(SOURCE, LARGEST_UNIT_BYTES), decoder, datagrams, per_batch)
+) -> HitsOutcome {
+    let unpack = UdpUnpack::new(SOURCE, LARGEST_UNIT_BYTES);
+    let mut host = Host::of_hits(Box::new(unpack), Box::new(decoder)).in_batches_of(per_batch);
+    host.datagrams(datagrams);
+    host.finish()
 }
 
-/// Receives a stream in `pieces` of the given sizes and follows it to the end. `blob` says that there are no packet headers.
+/// Receives a stream in chunks of the given sizes and decodes it. `blob` says that there are no packet headers.
 ///
 /// # Panics
-/// As [`check::stream`], or when a unit is carried that fills a block.
-pub fn stream_path(decoder: Decoder, stream: &[u8], pieces: &[usize], blob: bool) -> Outcome {
+/// As [`hits_of_stream`], or when a unit is carried that fills a block.
+pub fn stream_path(decoder: Decoder, stream: &[u8], chunk_sizes: &[usize], blob: bool) -> HitsOutcome {
     let unpack = match blob {
         true => TcpUnpack::of_blob(SOURCE, BLOCK_BYTES),
         false => TcpUnpack::new(SOURCE, BLOCK_BYTES),
     };
-    let outcome = check::stream(unpack, decoder, stream, pieces);
+    let outcome = hits_of_stream(unpack, decoder, stream, chunk_sizes);
     assert_eq!(outcome.given_up, 0, "the unpacker never carries a whole block");
     outcome
 }
@@ -72,21 +77,19 @@ fn decoder_of(choice: u8) -> Decoder {
     Decoder::new(SOURCE, &settings).expect("all of these are valid")
 }
 
-/// Any bytes as datagrams: the first byte chooses the firmware; then, again and again, one byte says how, two how long, and
-/// the datagram follows. Bit 0 of *how* has its footer made as a board would, with aligned and last from bits 1 and 2; bit 3
-/// leaves one datagram id out, bit 4 lets it overtake the one before. Every balance equation must hold; the outcome is returned for more.
+/// Reads any bytes as joined datagrams: the first byte chooses the firmware; the first byte of each datagram says how it is sent. Its bit 0
+/// has the footer made as a board would, with aligned and last from bits 1 and 2; bit 3 leaves one datagram id out, bit 4 lets the
+/// datagram overtake the one before. Every balance equation must hold; the outcome is returned for more.
 ///
 /// # Panics
 /// When a balance equation does not hold.
-pub fn udp_stream(input: &[u8]) -> Outcome {
-    let Some((choice, mut rest)) = input.split_first() else { return Outcome::default() };
+pub fn udp_stream(input: &[u8]) -> HitsOutcome {
+    let Some((choice, joined)) = input.split_first() else { return HitsOutcome::default() };
     let mut datagrams = Vec::new();
     let (mut buffer_id, mut datagram_id) = (0u16, 0u32);
-    while let [how, high, low, tail @ ..] = rest {
-        let length = (usize::from(u16::from_be_bytes([*high, *low])) % 2048).min(tail.len());
-        let (bytes, tail) = tail.split_at(length);
-        rest = tail;
-        let mut datagram = bytes.to_vec();
+    for (how, bytes) in split(joined).filter_map(<[u8]>::split_first) {
+        let length = bytes.len().min(LONGEST_DATAGRAM);
+        let mut datagram = bytes[..length].to_vec();
         if how & 1 == 1 {
             datagram.truncate(length / 8 * 8);
             let data = std::mem::take(&mut datagram);
@@ -107,24 +110,24 @@ pub fn udp_stream(input: &[u8]) -> Outcome {
     outcome
 }
 
-/// Any bytes as a TCP stream: the first byte chooses the firmware, the second into what pieces it is cut.
+/// Reads any bytes as a TCP stream: the first byte chooses the firmware, the second how long its chunks are.
 ///
 /// # Panics
 /// When a balance equation does not hold.
-pub fn tcp_stream(input: &[u8]) -> Outcome {
-    let [choice, cut, stream @ ..] = input else { return Outcome::default() };
+pub fn tcp_stream(input: &[u8]) -> HitsOutcome {
+    let [choice, cut, stream @ ..] = input else { return HitsOutcome::default() };
     let outcome = stream_path(decoder_of(*choice), stream, &[usize::from(*cut) * 7 + 1], false);
     outcome.assert_closed();
     outcome
 }
 
-/// Any bytes as what a blob holds, its first event's header made to fit when bit 7 of the first byte, which also chooses the
-/// firmware, is set.
+/// Reads any bytes as a blob. The first byte chooses the firmware; if its bit 7 is set, the bytes are the content of an aggregate
+/// with a fitting header.
 ///
 /// # Panics
 /// When a balance equation does not hold.
-pub fn aggregate(input: &[u8]) -> Outcome {
-    let Some((choice, content)) = input.split_first() else { return Outcome::default() };
+pub fn aggregate(input: &[u8]) -> HitsOutcome {
+    let Some((choice, content)) = input.split_first() else { return HitsOutcome::default() };
     let mut blob = Vec::new();
     match choice & 128 {
         0 => blob.extend_from_slice(content),
@@ -139,7 +142,7 @@ pub fn aggregate(input: &[u8]) -> Outcome {
     outcome
 }
 
-/// Sends arbitrary bytes to a board's control service, in two pieces, and reads them as a board's reply.
+/// Sends arbitrary bytes to a board's control service, in two chunks, and reads them as a board's reply.
 ///
 /// # Panics
 /// When one of them does, or an answer of the service is none.
@@ -147,8 +150,8 @@ pub fn control(input: &[u8]) {
     let mut server = Server::new(&emulate::Settings { channels: 2, ..emulate::Settings::default() }, 1);
     let mut session = Session::default();
     let mut answers = Vec::new();
-    for piece in [&input[..input.len() / 2], &input[input.len() / 2..]] {
-        if session.receive(piece, &mut server, &mut |_, _| Ok(()), &mut answers).is_err() {
+    for chunk in [&input[..input.len() / 2], &input[input.len() / 2..]] {
+        if session.receive(chunk, &mut server, &mut |_, _| Ok(()), &mut answers).is_err() {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! The family as the rest of the system knows it.
+//! The family's entry: its interface to the rest of the system.
 
 use thalweg_data::{Frames, Framing, Unit};
 
@@ -16,7 +16,7 @@ pub static FORMAT: Format = Format {
 impl HitFormat for Settings {
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         let FramingInput { source, block_bytes, .. } = input;
-        // Whoever reads a recording of such a board again finds what was found then.
+        // A recording of such a board is read again as it was read first.
         let (is_file, is_armed) = (input.scheme == "file", is_armed(input.scheme));
         let decoder = match is_armed {
             true => Decoder::of_armed_board(source, self),
@@ -66,7 +66,7 @@ impl HitFormat for Settings {
     }
 }
 
-/// Whether boards behind a URL of this scheme are armed and started by the run.
+/// Whether the run arms and starts boards behind a URL of this scheme.
 fn is_armed(scheme: &str) -> bool {
     matches!(scheme, "dig2" | "emulate")
 }

@@ -7,6 +7,7 @@
 
 use super::control::Request;
 use super::emit::{self, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
+use crate::check::joined;
 
 /// Events of a board: a start, aggregates of every kind of hit, a scope event, a stop.
 fn board_events() -> Vec<Vec<u8>> {
@@ -47,19 +48,15 @@ fn board_events() -> Vec<Vec<u8>> {
 /// Firmware of the board and sizes, as `digitizer2::check` reads them from the first byte.
 const CHOICES: [u8; 5] = [0, 1, 2, 4, 0x28];
 
-/// Datagrams with true footers, in the framing of `digitizer2::check::udp_stream`.
+/// Joined datagrams with true footers, for `digitizer2::check::udp_stream`.
 pub fn datagrams() -> Vec<Vec<u8>> {
     let input = |choice: u8| {
-        let mut input = vec![choice];
-        for event in board_events() {
-            let middle = event.len() / 16 * 8;
-            for (how, part) in [(0b001, &event[..middle]), (0b111, &event[middle..])] {
-                input.push(how);
-                input.extend((part.len() as u16).to_be_bytes());
-                input.extend(part);
-            }
-        }
-        input
+        let halves = |event: Vec<u8>| {
+            let (first, last) = event.split_at(event.len() / 16 * 8);
+            [[&[0b001], first].concat(), [&[0b111], last].concat()]
+        };
+        let datagrams: Vec<Vec<u8>> = board_events().into_iter().flat_map(halves).collect();
+        [vec![choice], joined(datagrams.iter().map(Vec::as_slice))].concat()
     };
     CHOICES.map(input).to_vec()
 }
@@ -82,7 +79,7 @@ pub fn events() -> Vec<Vec<u8>> {
     CHOICES.iter().flat_map(|choice| [input(*choice), content(*choice)]).collect()
 }
 
-/// What hosts ask a board, in the framing of its control connection.
+/// Requests of hosts, in the framing of the control connection.
 pub fn requests() -> Vec<Vec<u8>> {
     let requests = [
         Request::connect(),

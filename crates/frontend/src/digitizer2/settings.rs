@@ -100,7 +100,7 @@ pub enum SettingsError {
     },
     /// The configuration says otherwise than the board.
     #[error(
-        "{key} = {configured}, but {board} says {told}: take `{key}` out, or connect the board that was meant"
+        "{key} = {configured}, but {board} says {reported}: take `{key}` out, or connect the board that was meant"
     )]
     Contradiction {
         /// The key.
@@ -110,7 +110,7 @@ pub enum SettingsError {
         /// The board's name.
         board: String,
         /// What the board says.
-        told: String,
+        reported: String,
     },
     /// So large that times would leave the 64 bits.
     #[error("time_offset_ps = {0}: give at most 1e18 in either direction (eleven days)")]
@@ -148,23 +148,23 @@ impl Settings {
     /// # Errors
     /// When both say something and it is not the same: with both values.
     pub fn completed_by(&self, board: &BoardFacts) -> Result<Settings, SettingsError> {
-        let contradiction = |key, configured: String, told: String| {
-            Err(SettingsError::Contradiction { key, configured, board: board.name(), told })
+        let contradiction = |key, configured: String, reported: String| {
+            Err(SettingsError::Contradiction { key, configured, board: board.name(), reported })
         };
         // Written by hand, a period that is no whole number has few digits. What is not a number is not the same as any.
         let is_reported = |tick_ps: f64| (tick_ps / board.tick_ps - 1.0).abs() <= 1e-6;
         if let Some(tick_ps) = self.tick_ps.filter(|tick_ps| !is_reported(*tick_ps)) {
-            let told = format!("{} ({} MS/s)", board.tick_ps, board.sampling_mhz);
-            return contradiction("tick_ps", tick_ps.to_string(), told);
+            let reported = format!("{} ({} MS/s)", board.tick_ps, board.sampling_mhz);
+            return contradiction("tick_ps", tick_ps.to_string(), reported);
         }
         if let Some(channels) = self.channels.filter(|channels| *channels != board.channels) {
             return contradiction("channels", channels.to_string(), board.channels.to_string());
         }
         let reported_firmware = board.firmware.as_deref().and_then(Firmware::of_word);
-        if let (Some(configured), Some(told)) = (self.firmware, reported_firmware)
-            && configured != told
+        if let (Some(configured), Some(reported)) = (self.firmware, reported_firmware)
+            && configured != reported
         {
-            return contradiction("firmware", configured.word().to_owned(), told.word().to_owned());
+            return contradiction("firmware", configured.word().to_owned(), reported.word().to_owned());
         }
         Ok(Settings {
             tick_ps: Some(board.tick_ps),

@@ -9,7 +9,7 @@ use super::check;
 use super::emit::{self, Datagrams, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
 use super::wire::WaveInfo;
 use super::{Decoder, Settings};
-use crate::check::Outcome;
+use crate::check::HitsOutcome;
 
 /// SplitMix64: one number decides a whole stream.
 struct Random(u64);
@@ -176,7 +176,7 @@ impl Stream {
         self.events.concat()
     }
 
-    fn expect(&self, outcome: &Outcome) {
+    fn expect(&self, outcome: &HitsOutcome) {
         assert_eq!(outcome.hits, self.hits);
         assert_eq!(outcome.sample_bytes, self.samples);
         assert_eq!((outcome.statistics.len(), outcome.signals.len()), (self.statistics, self.signals));
@@ -339,12 +339,12 @@ proptest! {
     }
 
     #[test]
-    fn tcp_gives_back_what_was_emitted(seed: u64, piece in 1usize..3000, wrap: bool) {
+    fn tcp_gives_back_what_was_emitted(seed: u64, chunk_size in 1usize..3000, wrap: bool) {
         let start = if wrap { (1i64 << 32) - 500_000 } else { 5000 };
         let stream = Stream::any(seed, start);
         let bytes = packets(&stream, &mut Random(seed ^ 1));
-        stream.expect(&check::stream_path(decoder(), &bytes, &[piece], false));
-        stream.expect(&check::stream_path(decoder(), &stream.blob(), &[piece], true));
+        stream.expect(&check::stream_path(decoder(), &bytes, &[chunk_size], false));
+        stream.expect(&check::stream_path(decoder(), &stream.blob(), &[chunk_size], true));
     }
 
     #[test]
@@ -355,11 +355,11 @@ proptest! {
     }
 
     #[test]
-    fn damaged_streams_keep_the_ledger_balanced(seed: u64, places in proptest::collection::vec(any::<(u32, u8)>(), 1..20)) {
+    fn damaged_streams_keep_the_ledger_balanced(seed: u64, damages in proptest::collection::vec(any::<(u32, u8)>(), 1..20)) {
         let stream = Stream::any(seed, 5000);
-        let damage = |bytes: &mut Vec<u8>| for (place, bit) in &places {
-            let place = *place as usize % bytes.len();
-            bytes[place] ^= 1 << (bit & 7);
+        let damage = |bytes: &mut Vec<u8>| for (position, bit) in &damages {
+            let position = *position as usize % bytes.len();
+            bytes[position] ^= 1 << (bit & 7);
         };
         let mut tcp = packets(&stream, &mut Random(seed));
         damage(&mut tcp);
@@ -376,12 +376,12 @@ proptest! {
     fn lost_doubled_and_swapped_datagrams_keep_the_ledger_balanced(seed: u64, faults in proptest::collection::vec(any::<(u16, u8)>(), 1..30)) {
         let stream = Stream::any(seed, 5000);
         let mut udp = datagrams(&stream, 60, &mut Random(seed));
-        for (place, fault) in faults {
-            let place = usize::from(place) % udp.len();
+        for (position, fault) in faults {
+            let position = usize::from(position) % udp.len();
             match fault % 3 {
-                0 if udp.len() > 1 => { udp.remove(place); }
-                1 => udp.insert(place, udp[place].clone()),
-                _ => { let other = (place + 1) % udp.len(); udp.swap(place, other); }
+                0 if udp.len() > 1 => { udp.remove(position); }
+                1 => udp.insert(position, udp[position].clone()),
+                _ => { let other = (position + 1) % udp.len(); udp.swap(position, other); }
             }
         }
         check::udp_path(decoder(), udp.iter().map(Vec::as_slice), 5).assert_closed();
@@ -410,13 +410,13 @@ fn simple_buffers(buffers: u16, count: u32) -> Vec<Vec<u8>> {
     all
 }
 
-fn run(datagrams: &[Vec<u8>]) -> Outcome {
+fn run(datagrams: &[Vec<u8>]) -> HitsOutcome {
     let outcome = check::udp_path(decoder(), datagrams.iter().map(Vec::as_slice), 3);
     outcome.assert_closed();
     outcome
 }
 
-fn lost(outcome: &Outcome, stage: Stage, reason: LossReason, unit: Unit) -> u64 {
+fn lost(outcome: &HitsOutcome, stage: Stage, reason: LossReason, unit: Unit) -> u64 {
     outcome.snapshot.slot(stage, SourceId(0)).map_or(0, |counts| counts.counters.total_lost(reason, unit))
 }
 

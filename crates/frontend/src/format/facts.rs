@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoardFacts {
-    /// Model name; empty of a board that does not tell.
+    /// Model name; empty if the board does not report one.
     pub model: String,
-    /// Serial number; empty of a board that does not tell.
+    /// Serial number; empty if the board does not report one.
     pub serial: String,
     /// Firmware in the family's word, where it is a known one.
     pub firmware: Option<String>,

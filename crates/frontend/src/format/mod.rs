@@ -205,7 +205,7 @@ impl Format {
     /// The settings of one source, from the keys that are the family's.
     ///
     /// # Errors
-    /// When a key is unknown, is missing, or has another type: with its place in the text.
+    /// When a key is unknown, is missing, or has another type: with its position in the text.
     pub fn read(&self, value: ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error> {
         (self.read)(value)
     }

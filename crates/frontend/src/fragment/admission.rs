@@ -72,17 +72,17 @@ impl Admission {
     /// Whether a refused unit is one of a board that is left out on request.
     #[cold]
     pub fn is_left_out(&self, unit: &[u8]) -> bool {
-        let place = Header::read(unit).ok().map(|header| header.board.offset_from(self.first_board));
-        place.is_some_and(|place| self.indices.get(usize::from(place)) == Some(&LEFT_OUT))
+        let offset = Header::read(unit).ok().map(|header| header.board.offset_from(self.first_board));
+        offset.is_some_and(|offset| self.indices.get(usize::from(offset)) == Some(&LEFT_OUT))
     }
 
-    /// A refused unit as it is kept: whose it says it is, and what would have been taken in its place.
+    /// A refused unit as it is kept: whose it says it is, and what would have been taken instead.
     #[cold]
     pub fn refused(&self, reason: LossReason, mark: Mark, unit: &[u8]) -> Refused {
         let header = Header::read(unit).ok();
-        let place = header.map(|header| header.board.offset_from(self.first_board));
-        let index = place.filter(|place| *place < self.boards);
-        let index = index.map(|place| self.indices.get(usize::from(place)).copied().unwrap_or(place));
+        let offset = header.map(|header| header.board.offset_from(self.first_board));
+        let index = offset.filter(|offset| *offset < self.boards);
+        let index = index.map(|offset| self.indices.get(usize::from(offset)).copied().unwrap_or(offset));
         Refused {
             source: index.filter(|index| *index != LEFT_OUT).map(|index| self.source(index)),
             trigger: header.map(|header| header.trigger),
@@ -143,7 +143,7 @@ impl Admission {
     }
 }
 
-/// In the place of the index of a board that is left out.
+/// Stands for the index of a board that is left out.
 const LEFT_OUT: u16 = u16::MAX;
 
 fn indices(settings: &Settings) -> Vec<u16> {

@@ -25,13 +25,13 @@ pub fn datagrams(
     bytes: &mut Vec<u8>,
     ends: &mut Vec<usize>,
 ) {
-    let room = piece_bytes(datagram_bytes);
-    let pieces = payload.len().div_ceil(room).max(1);
+    let most = piece_bytes(datagram_bytes);
+    let pieces = payload.len().div_ceil(most).max(1);
     assert!(pieces <= MOST_PIECES, "a fragment has at most {MOST_PIECES} datagrams");
     let mut header = Header { length: payload.len() as u32, pieces: pieces as u8, ..*header };
     for piece in 0..pieces {
         header.piece = piece as u8;
-        let part = &payload[piece * room..payload.len().min((piece + 1) * room)];
+        let part = &payload[piece * most..payload.len().min((piece + 1) * most)];
         unit(header, part, with_checksum, bytes);
         ends.push(bytes.len());
     }

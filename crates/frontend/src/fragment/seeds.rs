@@ -8,9 +8,10 @@
 use thalweg_data::BoardId;
 
 use super::emulate;
+use crate::check::joined;
 use crate::trigger::{Answer, Trigger};
 
-/// Datagrams and streams of fragments, with and without checksums, in one piece and several, for choices of
+/// Datagrams and streams of fragments, with and without checksums, in one datagram and several, for choices of
 /// `fragment::check`.
 pub fn fragments() -> Vec<Vec<u8>> {
     let input = |choice: u8| {
@@ -28,19 +29,16 @@ pub fn fragments() -> Vec<Vec<u8>> {
         let count = if choice & 2 == 0 { 1 } else { 5 };
         let mut boards =
             emulate::boards(BoardId(first), count, &settings).expect("the settings are possible");
-        let (mut input, mut start) = (vec![choice], 0);
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for number in 0..4 {
             let trigger = Trigger { number, time_ns: 1000 * number };
             boards.iter_mut().for_each(|board| board.answer(trigger, &mut bytes, &mut ends));
         }
-        for end in ends {
-            input.extend(((end - start) as u16).to_be_bytes());
-            input.extend(&bytes[start..end]);
-            start = end;
+        if !streamed {
+            let starts = std::iter::once(&0).chain(&ends);
+            bytes = joined(starts.zip(&ends).map(|(start, end)| &bytes[*start..*end]));
         }
-        input.extend(&bytes[start..]);
-        input
+        [vec![choice], bytes].concat()
     };
     [0x00, 0x01, 0x02, 0x0B, 0x0E, 0x4F, 0x50, 0x81, 0x2A, 0x9D].map(input).to_vec()
 }

@@ -30,6 +30,15 @@ pub struct Splitter {
     refused: FirstRefused,
 }
 
+/// A datagram whose header was admitted.
+struct Admitted {
+    /// The index of its board.
+    index: u16,
+    header: Header,
+    /// Its fragment, if it were whole.
+    fragment: Fragment,
+}
+
 /// What a batch passed on in single datagrams, added up before it is counted.
 #[derive(Default)]
 struct Passed {
@@ -81,7 +90,7 @@ impl Splitter {
             slices: 1,
         };
         if header.pieces > 1 {
-            return self.piece((index, header, fragment), slice, bytes, received, fragments);
+            return self.part(Admitted { index, header, fragment }, slice, bytes, received, fragments);
         }
         self.boards.begin(index, header.trigger, &mut self.link);
         let whole = bytes.len() - HEADER_BYTES == header.length as usize;
@@ -109,15 +118,17 @@ impl Splitter {
         self.refused.keep(reason, || self.admission.refused(reason, mark, bytes));
     }
 
+    /// One datagram of a fragment that has several.
     #[inline(never)]
-    fn piece(
+    fn part(
         &mut self,
-        (index, header, fragment): (u16, Header, Fragment),
+        admitted: Admitted,
         slice: Slice,
         bytes: &[u8],
         received: &Frames,
         fragments: &mut Fragments,
     ) -> Result<bool, LossReason> {
+        let Admitted { index, header, fragment } = admitted;
         self.admission.verify(&header, bytes)?;
         let part = Part {
             board: index,

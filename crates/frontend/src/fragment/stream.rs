@@ -18,17 +18,17 @@ use thalweg_data::{
 use super::admission::Admission;
 use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK};
-use crate::framing::{BoardCounters, Piece, StreamCounts};
+use crate::framing::{BoardCounters, Chunk, StreamCounts};
 
 /// Finds fragments in the stream of one board or several.
 #[derive(Debug)]
 pub struct StreamSplitter {
     counts: StreamCounts,
-    cutter: Cutter,
+    finder: FragmentFinder,
 }
 
 #[derive(Debug)]
-struct Cutter {
+struct FragmentFinder {
     admission: Admission,
     boards: BoardCounters,
     refused: FirstRefused,
@@ -41,18 +41,18 @@ impl StreamSplitter {
     /// # Errors
     /// When the settings cannot be used.
     pub fn new(first_source: SourceId, settings: &Settings) -> Result<StreamSplitter, SettingsError> {
-        let cutter = Cutter {
+        let finder = FragmentFinder {
             admission: Admission::new(first_source, settings)?,
             boards: BoardCounters::new(settings.boards_there()),
             refused: FirstRefused::default(),
             searching: false,
         };
-        Ok(StreamSplitter { counts: StreamCounts::default(), cutter })
+        Ok(StreamSplitter { counts: StreamCounts::default(), finder })
     }
 
     /// From here on only fragments of this run are taken; of any, with `None`.
     pub fn expect_run(&mut self, run: Option<u32>) {
-        self.cutter.admission.run = run;
+        self.finder.admission.run = run;
     }
 }
 
@@ -60,19 +60,21 @@ impl Framing for StreamSplitter {
     type Output = Fragments;
 
     fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
-        self.cutter.boards.ask(records);
+        self.finder.boards.ask(records);
     }
 
     fn frame(&mut self, received: &Frames, fragments: &mut Fragments) -> usize {
-        let StreamSplitter { counts, cutter } = self;
+        let StreamSplitter { counts, finder } = self;
         fragments.header = received.header;
         let mut no_units = Frames::default();
-        counts.unpack(received, &mut no_units, |piece, _, counts| cutter.cut(piece, fragments, counts))
+        counts.unpack(received, &mut no_units, |chunk, _, counts| {
+            finder.find_fragments(chunk, fragments, counts)
+        })
     }
 
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
-        let StreamSplitter { counts, cutter } = self;
-        counts.finish(carried, |piece, counts| cutter.cut(piece, fragments, counts));
+        let StreamSplitter { counts, finder } = self;
+        counts.finish(carried, |chunk, counts| finder.find_fragments(chunk, fragments, counts));
     }
 
     fn counters(&self) -> &Counters {
@@ -80,22 +82,27 @@ impl Framing for StreamSplitter {
     }
 
     fn board_counters(&self) -> &[Counters] {
-        self.cutter.boards.several()
+        self.finder.boards.several()
     }
 
     /// Places where the stream was damaged, and fragments that were refused.
     fn first_refused(&self) -> &[Refused] {
-        self.cutter.refused.kept()
+        self.finder.refused.kept()
     }
 }
 
-impl Cutter {
+impl FragmentFinder {
     /// Returns the number of bytes left over.
-    fn cut(&mut self, piece: &Piece<'_>, fragments: &mut Fragments, counts: &mut StreamCounts) -> usize {
-        self.searching |= piece.interrupted.is_some();
+    fn find_fragments(
+        &mut self,
+        chunk: &Chunk<'_>,
+        fragments: &mut Fragments,
+        counts: &mut StreamCounts,
+    ) -> usize {
+        self.searching |= chunk.interrupted.is_some();
         let (mut at, mut passed, before) = (0, 0, fragments.fragments.len());
         let left_over = loop {
-            let rest = &piece.bytes[at..];
+            let rest = &chunk.bytes[at..];
             if self.searching {
                 let skipped = search(rest);
                 counts.lose(LossReason::Resynchronised, skipped);
@@ -112,7 +119,7 @@ impl Cutter {
             let header = match self.head(rest) {
                 Ok(header) => header,
                 Err(reason) => {
-                    self.refuse(reason, piece, rest);
+                    self.refuse(reason, chunk, rest);
                     counts.lose(reason, 1);
                     (at, self.searching) = (at + 1, true);
                     continue;
@@ -122,7 +129,7 @@ impl Cutter {
             let Some(unit) = rest.get(..length) else { break rest.len() };
             match self.fragment(&header, unit, counts) {
                 Ok(fragment) => {
-                    let slice = piece.slice.part(at, length).expect("the fragment is whole");
+                    let slice = chunk.slice.part(at, length).expect("the fragment is whole");
                     fragments.fragments.push(fragment);
                     fragments.slices.push(slice.tagged(0));
                     passed += length as u64;
@@ -131,22 +138,22 @@ impl Cutter {
                     counts.counters.filtered(Unit::Bytes, length as u64);
                 }
                 Err(reason) => {
-                    self.refuse(reason, piece, unit);
+                    self.refuse(reason, chunk, unit);
                     counts.lose(reason, length);
                 }
             }
             at += length;
         };
         if fragments.fragments.len() > before {
-            fragments.leases.add_for(piece.slice, &piece.received.leases);
+            fragments.leases.add_for(chunk.slice, &chunk.received.leases);
             counts.counters.output(Unit::Bytes, passed);
         }
         left_over
     }
 
     #[cold]
-    fn refuse(&mut self, reason: LossReason, piece: &Piece<'_>, unit: &[u8]) {
-        let mark = piece.received.header.mark;
+    fn refuse(&mut self, reason: LossReason, chunk: &Chunk<'_>, unit: &[u8]) {
+        let mark = chunk.received.header.mark;
         self.refused.keep(reason, || self.admission.refused(reason, mark, unit));
     }
 

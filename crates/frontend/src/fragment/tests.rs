@@ -6,9 +6,9 @@ use rand_pcg::Pcg64;
 
 use thalweg_data::{AnswerFates, BoardId, FragmentRecord, Framing as _, LossReason, SourceId, Unit};
 
-use super::check::{self, Outcome, Run};
 use super::wire::{HEADER_BYTES, Header};
 use super::*;
+use crate::check::{FragmentsOutcome, Host, fragments_of_datagrams, fragments_of_stream};
 use crate::trigger::{self, Answer, Trigger};
 
 fn splitter(settings: &Settings) -> Splitter {
@@ -27,14 +27,14 @@ fn cut(header: &Header, payload: &[u8], datagram_bytes: usize, with_checksum: bo
     starts.zip(&ends).map(|(start, end)| bytes[*start..*end].to_vec()).collect()
 }
 
-fn split_all(settings: &Settings, datagrams: &[Vec<u8>]) -> Outcome {
-    let outcome = check::datagrams(splitter(settings), datagrams.iter().map(Vec::as_slice));
+fn split_all(settings: &Settings, datagrams: &[Vec<u8>]) -> FragmentsOutcome {
+    let outcome = fragments_of_datagrams(splitter(settings), datagrams.iter().map(Vec::as_slice));
     outcome.assert_closed();
     outcome
 }
 
-fn lost(outcome: &Outcome, reason: LossReason) -> (u64, u64) {
-    (outcome.link.total_lost(reason, Unit::Datagrams), outcome.link.total_lost(reason, Unit::Bytes))
+fn lost(outcome: &FragmentsOutcome, reason: LossReason) -> (u64, u64) {
+    (outcome.link().total_lost(reason, Unit::Datagrams), outcome.link().total_lost(reason, Unit::Bytes))
 }
 
 /// A fragment, byte by byte as in the table of `wire`.
@@ -56,7 +56,7 @@ fn golden_bytes_are_emitted_and_split() {
     assert_eq!((fragment.trigger, fragment.ticks, fragment.source), (16, 160, SourceId(1)));
     assert_eq!(*bytes, golden());
     let stream = StreamSplitter::new(SourceId(0), &settings).expect("possible");
-    let outcome = check::stream(stream, &[golden(), golden()].concat(), &[13]);
+    let outcome = fragments_of_stream(stream, &[golden(), golden()].concat(), &[13]);
     outcome.assert_closed();
     assert_eq!(outcome.fragments.len(), 2);
     assert_eq!(outcome.fragments[1], (*fragment, golden()));
@@ -88,7 +88,7 @@ fn bad_datagrams_are_refused_by_reason() {
     ] {
         let outcome = split_all(&settings, &[datagram.clone(), golden()]);
         assert_eq!(lost(&outcome, reason), (1, datagram.len() as u64), "{reason}");
-        assert_eq!(outcome.board(3).total_lost(reason, Unit::Fragments), of_board, "{reason}");
+        assert_eq!(outcome.unpacked(SourceId(3)).total_lost(reason, Unit::Fragments), of_board, "{reason}");
         assert_eq!(outcome.fragments.len(), 1, "the next one is found");
     }
     let required = Settings { checksum: Checksum::Required, ..settings.clone() };
@@ -130,7 +130,7 @@ fn boards_that_are_left_out_are_filtered_and_the_others_move_up() {
     let outcome = split_all(&settings, &[of(0), of(1), of(3), of(4)]);
     let sources: Vec<u16> = outcome.fragments.iter().map(|(fragment, _)| fragment.source.0).collect();
     assert_eq!(sources[1], sources[0] + 1);
-    assert_eq!(outcome.link.total_filtered(Unit::Datagrams), 1);
+    assert_eq!(outcome.link().total_filtered(Unit::Datagrams), 1);
     assert_eq!(lost(&outcome, LossReason::UnknownSource), (1, 45));
     for (without, word) in
         [(vec![4], "0 to 3"), (vec![1, 1], "once"), (vec![0, 1, 2, 3], "one board at least")]
@@ -146,7 +146,7 @@ fn a_run_can_be_expected_later() {
     let mut splitter = splitter(&Settings { boards: 4, ..Settings::default() });
     splitter.expect_run(Some(8));
     let golden = golden();
-    let outcome = check::datagrams(splitter, [golden.as_slice()]);
+    let outcome = fragments_of_datagrams(splitter, [golden.as_slice()]);
     assert_eq!(lost(&outcome, LossReason::WrongRun), (1, 45));
 }
 
@@ -161,29 +161,29 @@ fn pieces_come_together_in_any_order() {
     assert_eq!((fragment.slices, fragment.bytes, fragment.trigger), (3, 290, 5));
     assert_eq!(bytes[HEADER_BYTES..], payload);
     assert_eq!(Header::read(bytes).map(|header| (header.piece, header.pieces)), Ok((0, 3)));
-    assert_eq!(outcome.link.total_overhead(Unit::Bytes), 80);
-    assert_eq!(outcome.link.total_output(Unit::Datagrams), 3);
+    assert_eq!(outcome.link().total_overhead(Unit::Bytes), 80);
+    assert_eq!(outcome.link().total_output(Unit::Datagrams), 3);
 }
 
 #[test]
 fn what_stays_incomplete_is_given_up_in_time_or_for_newer_ones() {
     let piece = |trigger| cut(&header(0, trigger), &[1; 150], HEADER_BYTES + 100, false).remove(0);
     let settings = Settings { open_fragments: 2, reassembly_ms: 50, ..Settings::default() };
-    let mut run = Run::new(splitter(&settings));
+    let mut host = Host::of_fragments(SourceId(0), splitter(&settings));
     for trigger in 0..3 {
-        run.datagram(&piece(trigger));
+        host.datagram(&piece(trigger));
     }
-    run.step();
-    let outcome = run.outcome();
+    host.step();
+    let outcome = host.outcome();
     assert_eq!(lost(outcome, LossReason::Unfinished), (1, 140));
-    assert_eq!((outcome.link.held(Unit::Datagrams), outcome.link.held(Unit::Bytes)), (2, 280));
+    assert_eq!((outcome.link().held(Unit::Datagrams), outcome.link().held(Unit::Bytes)), (2, 280));
     outcome.assert_closed();
-    run.mark.0 += 50_000_000;
-    run.step();
-    let outcome = run.outcome();
-    assert_eq!((lost(outcome, LossReason::Unfinished), outcome.link.held(Unit::Bytes)), ((3, 420), 0));
-    assert_eq!(outcome.link.total_lost(LossReason::Unfinished, Unit::Fragments), 3);
-    run.finish().assert_closed();
+    host.mark.0 += 50_000_000;
+    host.step();
+    let outcome = host.outcome();
+    assert_eq!((lost(outcome, LossReason::Unfinished), outcome.link().held(Unit::Bytes)), ((3, 420), 0));
+    assert_eq!(outcome.link().total_lost(LossReason::Unfinished, Unit::Fragments), 3);
+    host.finish().assert_closed();
 }
 
 #[test]
@@ -227,14 +227,14 @@ fn a_damaged_stream_is_found_again() {
     bytes.splice(700..700, [0x74, 0x57, 0x01, 0x00]); // something between 6 and 7
     for pieces in [&[7][..], &[4096], &[100, 1]] {
         let splitter = StreamSplitter::new(SourceId(0), &Settings::default()).expect("possible");
-        let outcome = check::stream(splitter, &bytes, pieces);
+        let outcome = fragments_of_stream(splitter, &bytes, pieces);
         outcome.assert_closed();
         let found: Vec<u64> = outcome.fragments.iter().map(|(fragment, _)| fragment.trigger).collect();
         assert_eq!(found, [0, 1, 2, 4, 6, 7, 8, 9]);
-        let lost = |reason| outcome.link.total_lost(reason, Unit::Bytes);
+        let lost = |reason| outcome.link().total_lost(reason, Unit::Bytes);
         assert_eq!(lost(LossReason::Resynchronised), 99 + 3);
         assert_eq!(lost(LossReason::WrongConstant) + lost(LossReason::BadHash), 2 + 100);
-        assert_eq!(outcome.link.total_lost(LossReason::BadHash, Unit::Fragments), 1);
+        assert_eq!(outcome.link().total_lost(LossReason::BadHash, Unit::Fragments), 1);
     }
 }
 
@@ -247,24 +247,24 @@ fn a_stream_carries_no_pieces_and_nothing_too_large() {
     ] {
         let splitter = StreamSplitter::new(SourceId(0), &settings).expect("possible");
         let bytes = [bad.to_bytes().to_vec(), cut(&header(0, 2), b"next", 1472, false).concat()].concat();
-        let outcome = check::stream(splitter, &bytes, &[4096]);
+        let outcome = fragments_of_stream(splitter, &bytes, &[4096]);
         outcome.assert_closed();
-        assert_eq!(outcome.link.total_lost(reason, Unit::Bytes), 1);
+        assert_eq!(outcome.link().total_lost(reason, Unit::Bytes), 1);
         assert_eq!(outcome.fragments.len(), 1);
     }
     // A header alone, and then the end.
     let splitter = StreamSplitter::new(SourceId(0), &settings).expect("possible");
-    let outcome = check::stream(splitter, &golden()[..43], &[4096]);
+    let outcome = fragments_of_stream(splitter, &golden()[..43], &[4096]);
     outcome.assert_closed();
-    assert_eq!(outcome.link.total_lost(LossReason::UnknownSource, Unit::Bytes), 0);
-    assert_eq!(outcome.link.total_lost(LossReason::Unfinished, Unit::Bytes), 43);
+    assert_eq!(outcome.link().total_lost(LossReason::UnknownSource, Unit::Bytes), 0);
+    assert_eq!(outcome.link().total_lost(LossReason::Unfinished, Unit::Bytes), 43);
 }
 
 /// Rubbish of every kind for a long time: what the splitter holds stays within what the pool of the check has.
 #[test]
 fn endless_rubbish_takes_no_memory() {
     let settings = Settings { boards: 8, open_fragments: 2, reassembly_ms: 10, ..Settings::default() };
-    let mut run = Run::new(splitter(&settings));
+    let mut host = Host::of_fragments(SourceId(0), splitter(&settings));
     let mut random = Pcg64::seed_from_u64(5);
     for trigger in 0..60_000u64 {
         let mut datagram = vec![0; random.random_range(0..200)];
@@ -275,14 +275,14 @@ fn endless_rubbish_takes_no_memory() {
                 Header { piece: pieces - 1, pieces, length: 900, ..header(trigger as u16 % 9, trigger) };
             datagram.splice(0..0, bad.to_bytes());
         }
-        run.datagram(&datagram);
+        host.datagram(&datagram);
     }
-    let held = run.outcome().link.held(Unit::Datagrams);
+    let held = host.outcome().link().held(Unit::Datagrams);
     assert!(held <= 16, "{held}");
-    run.finish().assert_closed();
+    host.finish().assert_closed();
     let garbage: Vec<u8> = (0..3_000_000).map(|_| random.random()).collect();
     let stream = StreamSplitter::new(SourceId(0), &settings).expect("possible");
-    check::stream(stream, &garbage, &[65_536]).assert_closed();
+    fragments_of_stream(stream, &garbage, &[65_536]).assert_closed();
 }
 
 #[test]
@@ -349,10 +349,17 @@ fn emulated_boards_are_received_whole_and_checked_by_their_content() {
         let link =
             Settings { boards: 4, first_board: 20, checksum: Checksum::Required, ..Settings::default() };
         let outcome = if stream {
-            check::stream(StreamSplitter::new(SourceId(0), &link).expect("possible"), &bytes, &[5000, 333])
+            fragments_of_stream(
+                StreamSplitter::new(SourceId(0), &link).expect("possible"),
+                &bytes,
+                &[5000, 333],
+            )
         } else {
             let starts = std::iter::once(&0).chain(&ends);
-            check::datagrams(splitter(&link), starts.zip(&ends).map(|(start, end)| &bytes[*start..*end]))
+            fragments_of_datagrams(
+                splitter(&link),
+                starts.zip(&ends).map(|(start, end)| &bytes[*start..*end]),
+            )
         };
         outcome.assert_closed();
         assert_eq!(outcome.fragments.len(), 200);
@@ -369,13 +376,13 @@ fn emulated_boards_are_received_whole_and_checked_by_their_content() {
 }
 
 #[test]
-fn random_shares_are_kept() {
+fn the_random_fraction_is_kept() {
     let settings = emulate::Settings { random_share: 0.7, ..emulate::Settings::default() };
     let content = emulate::Content::new(&settings).expect("possible");
     let zeros: usize =
         (0..200).flat_map(|trigger| content.payload(BoardId(1), trigger)).filter(|byte| **byte == 0).count();
-    let share = zeros as f64 / (200.0 * 1024.0);
-    assert!((share - 0.3).abs() < 0.01, "{share}");
+    let fraction = zeros as f64 / (200.0 * 1024.0);
+    assert!((fraction - 0.3).abs() < 0.01, "{fraction}");
 }
 
 #[test]
@@ -413,10 +420,10 @@ proptest! {
         prop_assert_eq!(Header::read(&header.to_bytes()), Ok(header));
     }
 
-    /// Every datagram has a place in the ledger, and what comes out is what went in.
+    /// The ledger counts every datagram, and what comes out is what went in.
     #[test]
     fn shuffled_doubled_and_dropped_pieces_are_counted(
-        sizes in prop::collection::vec(0..1000usize, 1..12), room in 64..400usize, with_checksum: bool,
+        sizes in prop::collection::vec(0..1000usize, 1..12), payload_bytes in 64..400usize, with_checksum: bool,
         fates in fates(), swaps in prop::collection::vec((0..64usize, 0..64usize), 0..20),
     ) {
         let settings = Settings { boards: 2, open_fragments: 16, ..Settings::default() };
@@ -425,7 +432,7 @@ proptest! {
         let mut fates = fates.iter().cycle();
         for (trigger, size) in sizes.iter().enumerate() {
             let payload: Vec<u8> = (0..*size).map(|index| (index * 7 + trigger) as u8).collect();
-            let datagrams = cut(&header(trigger as u16 % 2, trigger as u64), &payload, HEADER_BYTES + room, with_checksum);
+            let datagrams = cut(&header(trigger as u16 % 2, trigger as u64), &payload, HEADER_BYTES + payload_bytes, with_checksum);
             let (mut whole, pieces) = (true, datagrams.len());
             for datagram in datagrams {
                 let copies = match fates.next().expect("endless") {
@@ -454,14 +461,14 @@ proptest! {
             prop_assert_eq!(&bytes[HEADER_BYTES..], &payload[..]);
             prop_assert_eq!(usize::from(fragment.slices), *pieces);
         }
-        prop_assert_eq!(outcome.link.total_input(Unit::Datagrams), list.len() as u64);
-        prop_assert_eq!(outcome.link.held(Unit::Bytes), 0);
+        prop_assert_eq!(outcome.link().total_input(Unit::Datagrams), list.len() as u64);
+        prop_assert_eq!(outcome.link().held(Unit::Bytes), 0);
     }
 
     /// A fragment of which one datagram has come is found, whatever becomes of it; one of which none has come is missing.
     #[test]
     fn boards_that_are_asked_say_which_fragments_did_not_come(
-        sizes in prop::collection::vec(0..1000usize, 1..40), room in 64..400usize, fates in fates(),
+        sizes in prop::collection::vec(0..1000usize, 1..40), payload_bytes in 64..400usize, fates in fates(),
     ) {
         let settings = Settings { boards: 2, open_fragments: 16, ..Settings::default() };
         let records = [0, 1].map(|_| Arc::new(FragmentRecord::new(0.0)));
@@ -472,18 +479,18 @@ proptest! {
         for (trigger, size) in sizes.iter().enumerate() {
             let board = trigger % 2;
             records[board].answer(trigger as u64, true);
-            let datagrams = cut(&header(board as u16, trigger as u64), &vec![0; *size], HEADER_BYTES + room, false);
+            let datagrams = cut(&header(board as u16, trigger as u64), &vec![0; *size], HEADER_BYTES + payload_bytes, false);
             let before = arriving.len();
             arriving.extend(datagrams.into_iter().filter(|_| !matches!(fates.next(), Some(Fate::Dropped))));
             let some = arriving.len() > before;
             expected[board].found += u64::from(some);
             expected[board].never_received += u64::from(!some);
         }
-        let outcome = check::datagrams(splitter, arriving.iter().map(Vec::as_slice));
+        let outcome = fragments_of_datagrams(splitter, arriving.iter().map(Vec::as_slice));
         outcome.assert_closed();
         for board in [0, 1] {
             prop_assert_eq!(records[board].fates(), Some(expected[board]));
-            prop_assert_eq!(outcome.board(board).total_input(Unit::Fragments), expected[board].found);
+            prop_assert_eq!(outcome.unpacked(SourceId(board as u16)).total_input(Unit::Fragments), expected[board].found);
         }
     }
 
@@ -494,11 +501,11 @@ proptest! {
             emit::stream(&header(0, trigger as u64), &vec![trigger as u8; *size], trigger % 2 == 0, &mut bytes);
         }
         let splitter = StreamSplitter::new(SourceId(0), &Settings::default()).expect("possible");
-        let outcome = check::stream(splitter, &bytes, &cuts);
+        let outcome = fragments_of_stream(splitter, &bytes, &cuts);
         outcome.assert_closed();
         let found: Vec<usize> = outcome.fragments.iter().map(|(_, bytes)| bytes.len() - HEADER_BYTES).collect();
         prop_assert_eq!(found, sizes);
-        prop_assert_eq!(outcome.link.total_output(Unit::Bytes), bytes.len() as u64);
+        prop_assert_eq!(outcome.link().total_output(Unit::Bytes), bytes.len() as u64);
     }
 
     #[test]

@@ -116,8 +116,8 @@ impl Header {
         ];
         words[4] |= u64::from(!internet_sum(words));
         let mut bytes = [0; HEADER_BYTES];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
+        for (field, word) in bytes.chunks_exact_mut(8).zip(words) {
+            field.copy_from_slice(&word.to_be_bytes());
         }
         bytes
     }

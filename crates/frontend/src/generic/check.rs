@@ -1,7 +1,7 @@
 //! What every description and every input must satisfy.
 //!
 //! ```text
-//!  any bytes ─► a description by the first ─► stream or datagrams ─► unpack ─► decode ─► the ledger balances
+//!  any bytes ─► a description by the first ─► stream or joined datagrams ─► unpack ─► decode ─► the ledger balances
 //!  any text ──► a description, if it is one ─► the same
 //! ```
 
@@ -13,11 +13,11 @@ use super::{
     Accept, ByteOrder, Field, GenericDecode, GenericSplitter, GenericUnpack, HitsPer, Length, NamedBy,
     PacketFragments, PacketHits, Parts, Role, Scope, Sequence, Settings, Timestamp, seeds,
 };
-use crate::check;
+use crate::check::{Host, fragments_of_stream, hits_of_datagrams, hits_of_stream, split};
 use crate::format::FuzzTarget;
 use crate::time_origin::TimeOrigin;
 
-/// What the family's parsers are tried with.
+/// Fuzz targets of the family's parsers.
 pub(super) static FUZZ: &[FuzzTarget] = &[
     FuzzTarget { name: "generic", seeds: seeds::packets, check },
     FuzzTarget {
@@ -27,31 +27,21 @@ pub(super) static FUZZ: &[FuzzTarget] = &[
     },
 ];
 
-/// Reads arbitrary bytes as the host would, as a stream or as datagrams, and panics when the ledger does not balance: for
-/// fuzzing. The first byte chooses; datagrams are separated by a length byte before each.
+/// Reads arbitrary bytes as the host would, as a stream or as joined datagrams, and panics when the ledger does not balance. The
+/// first byte chooses.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let settings = checked_description(*choice);
     check_fragments(&settings, bytes);
     let unpack = GenericUnpack::new(SourceId(0), &settings).expect("the description is possible");
     let decode = GenericDecode::new(SourceId(0), &settings).expect("the description is possible");
-    if settings.stream {
-        let pieces = if choice & 2 == 0 { [4096, 17] } else { [3, 1] };
-        check::stream(unpack, decode, bytes, &pieces).assert_closed();
-        return;
-    }
-    check::datagrams(unpack, decode, datagrams(bytes)).assert_closed();
-}
-
-/// Datagrams, each behind a byte with its length.
-fn datagrams(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let (length, behind) = rest.split_first()?;
-        let (datagram, behind) = behind.split_at(usize::from(*length).min(behind.len()));
-        rest = behind;
-        Some(datagram)
-    })
+    let outcome = if settings.stream {
+        let chunk_sizes = if choice & 2 == 0 { [4096, 17] } else { [3, 1] };
+        hits_of_stream(unpack, decode, bytes, &chunk_sizes)
+    } else {
+        hits_of_datagrams(unpack, decode, split(bytes))
+    };
+    outcome.assert_closed();
 }
 
 /// The same bytes of triggered boards: of several that are named by header or sender, and of one.
@@ -74,14 +64,14 @@ fn check_fragments(settings: &Settings, bytes: &[u8]) {
         // Several packets of a stream are not put together.
         let Ok(splitter) = GenericSplitter::new(SourceId(0), &triggered) else { continue };
         if triggered.stream {
-            crate::fragment::check::stream(splitter, bytes, &[4096, 17]).assert_closed();
+            fragments_of_stream(splitter, bytes, &[4096, 17]).assert_closed();
             continue;
         }
-        let mut run = crate::fragment::check::Run::new(splitter);
-        for (sender, datagram) in (0..3).cycle().zip(datagrams(bytes)) {
-            run.datagram_from(sender, datagram);
+        let mut host = Host::of_fragments(SourceId(0), splitter);
+        for (sender, datagram) in (0..3).cycle().zip(split(bytes)) {
+            host.datagram_from(sender, datagram);
         }
-        run.finish().assert_closed();
+        host.finish().assert_closed();
     }
 }
 
@@ -93,8 +83,8 @@ pub fn check_description(input: &[u8], parse: impl Fn(&str) -> Option<Settings>)
     {
         // Read something with it, too: the text itself.
         let outcome = match settings.stream {
-            true => check::stream(unpack, decode, input, &[100]),
-            false => check::datagrams(unpack, decode, input.chunks(100)),
+            true => hits_of_stream(unpack, decode, input, &[100]),
+            false => hits_of_datagrams(unpack, decode, input.chunks(100)),
         };
         outcome.assert_closed();
     }
@@ -102,7 +92,7 @@ pub fn check_description(input: &[u8], parse: impl Fn(&str) -> Option<Settings>)
 
 /// A description that uses every role; the bits of `choice` switch stream, scope, marks and hits.
 pub(crate) fn checked_description(choice: u8) -> Settings {
-    let bit = |place: u8| choice >> place & 1 == 1;
+    let bit = |index: u8| choice >> index & 1 == 1;
     let field =
         |offset, width| Field { offset, width, byte_order: None, word_order: None, mask: None, shift: 0 };
     let role = |name: &str| Some(Role { field: name.to_owned() });

@@ -38,7 +38,7 @@ pub struct Layout {
 pub(super) struct SequenceLayout {
     /// The number that orders groups: the counter itself, or the trigger.
     pub group: Number,
-    /// The place inside a group.
+    /// The index inside a group.
     pub index: Option<Number>,
     pub counting: Counting,
 }

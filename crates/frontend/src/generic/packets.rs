@@ -12,7 +12,7 @@ use thalweg_data::{Counters, LossReason, Mark, Slice, Unit};
 use super::layout::{Head, Layout};
 use super::numbering::Numbering;
 use super::time::Starts;
-use crate::framing::{Piece, StreamCounts, first_of_chain_to_end};
+use crate::framing::{Chunk, StreamCounts, first_of_chain_to_end};
 use crate::gaps::{Arrival, Track};
 
 /// Headers in a row that end a search in a stream.
@@ -34,7 +34,7 @@ pub(super) struct Taken {
 }
 
 /// What is done with a packet that was found in a stream: its head, and where it lies.
-pub(super) type Found<'f> = &'f mut dyn FnMut(&mut Packets, &Piece<'_>, &mut StreamCounts, (Head, Slice));
+pub(super) type Found<'f> = &'f mut dyn FnMut(&mut Packets, &Chunk<'_>, &mut StreamCounts, (Head, Slice));
 
 /// The parts of the source and their counters. All memory is taken at the start.
 #[derive(Debug)]
@@ -141,24 +141,24 @@ impl Packets {
         self.tracks.fill(Track::default());
     }
 
-    /// Cuts a piece of a stream, and gives each packet to `found`; returns the number of bytes left over.
-    pub fn cut(
+    /// Finds packets in a chunk of a stream, and gives each to `found`; returns the number of bytes left over.
+    pub fn find(
         &mut self,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         counts: &mut StreamCounts,
         searching: &mut bool,
         found: Found<'_>,
     ) -> usize {
         let mut at = 0;
         loop {
-            let rest = &piece.bytes[at..];
+            let rest = &chunk.bytes[at..];
             if *searching {
-                let (skipped, found) = self.search(rest, piece.last);
+                let (skipped, found) = self.search(rest, chunk.last);
                 counts.lose(LossReason::Resynchronised, skipped);
                 at += skipped;
                 *searching = !found;
                 if !found {
-                    return piece.bytes.len() - at;
+                    return chunk.bytes.len() - at;
                 }
                 continue;
             }
@@ -166,7 +166,7 @@ impl Packets {
                 return rest.len();
             }
             match self.layout.head(rest, None) {
-                Ok(head) if head.total > rest.len() => match self.swallowed(rest, piece.last) {
+                Ok(head) if head.total > rest.len() => match self.swallowed(rest, chunk.last) {
                     None => return rest.len(),
                     Some(skipped) => {
                         counts.lose_frame(LossReason::BadLength);
@@ -176,8 +176,8 @@ impl Packets {
                 },
                 Ok(head) => {
                     counts.begin_frames(1);
-                    let unit = piece.slice.part(at, head.total).expect("the packet is whole");
-                    found(self, piece, counts, (head, unit));
+                    let unit = chunk.slice.part(at, head.total).expect("the packet is whole");
+                    found(self, chunk, counts, (head, unit));
                     at += head.total;
                 }
                 Err(reason) => {
@@ -211,7 +211,7 @@ impl Packets {
             return (skipped, true);
         }
         if !self.layout.has_marks() {
-            // Nothing tells a header from payload: the first place with a possible length is as good as any.
+            // Nothing distinguishes a header from payload: the first position with a possible length is as good as any.
             let possible = |at: &usize| self.layout.head(&bytes[*at..], None).is_ok();
             let last = (bytes.len() + 1).saturating_sub(self.layout.header_bytes);
             return (0..last).find(possible).map_or((last, false), |at| (at, true));

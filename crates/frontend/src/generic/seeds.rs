@@ -7,13 +7,14 @@
 
 use super::check::checked_description;
 use super::emit;
+use crate::check::joined;
 
 /// Streams and datagrams for choices of scope, byte order, marks and hits.
 pub fn packets() -> Vec<Vec<u8>> {
     let input = |choice: u8| {
         let encoder =
             emit::Encoder::new(&checked_description(choice)).expect("the checked description is possible");
-        let mut input = vec![choice];
+        let mut packets = Vec::new();
         for index in (0..20u64).filter(|index| index % 7 != 5) {
             let values =
                 [("part", index % 2), ("count", index / 2), ("trigger", index / 8), ("time", index * 900)];
@@ -21,12 +22,11 @@ pub fn packets() -> Vec<Vec<u8>> {
             encoder
                 .packet(&values, &[0xA5; 30][..index as usize], &mut packet)
                 .expect("the fields are described");
-            if choice & 1 == 0 {
-                input.push(packet.len() as u8);
-            }
-            input.extend(packet);
+            packets.push(packet);
         }
-        input
+        let is_stream = choice & 1 == 1;
+        let bytes = if is_stream { packets.concat() } else { joined(packets.iter().map(Vec::as_slice)) };
+        [vec![choice], bytes].concat()
     };
     [0x00, 0x01, 0x14, 0x15, 0x98, 0x99, 0xFC, 0xFD, 0xD3, 0xB1].map(input).to_vec()
 }

@@ -23,7 +23,7 @@ use super::number::Number;
 use super::packets::{Packets, Refusal, Taken, wire_of};
 use super::settings::{Settings, SettingsError};
 use super::time::BoardTicks;
-use crate::framing::{Assembly, BoardCounters, Part, Piece, StreamCounts, UnitKey};
+use crate::framing::{Assembly, BoardCounters, Chunk, Part, StreamCounts, UnitKey};
 
 /// What a packet that is missing is missing as.
 const GAP: &[(Unit, LossReason)] = &[(Unit::Frames, LossReason::FrameGap)];
@@ -151,14 +151,14 @@ impl Framing for GenericSplitter {
             }
             true => {
                 let GenericSplitter { stream, packets, searching, rule, counts } = self;
-                stream.pieces(received, |piece, stream| {
-                    if piece.interrupted == Some(LossReason::RecordingDamaged) {
+                stream.chunks(received, |chunk, stream| {
+                    if chunk.interrupted == Some(LossReason::RecordingDamaged) {
                         // What of it is missing is seen by the trigger numbers on both sides.
                         packets.begin_anew();
                     }
-                    *searching |= piece.interrupted.is_some();
-                    packets.cut(piece, stream, searching, &mut |packets, piece, stream, packet| {
-                        rule.take_of_stream(packets, piece, packet, fragments, stream, counts);
+                    *searching |= chunk.interrupted.is_some();
+                    packets.find(chunk, stream, searching, &mut |packets, chunk, stream, packet| {
+                        rule.take_of_stream(packets, chunk, packet, fragments, stream, counts);
                     })
                 })
             }
@@ -171,9 +171,9 @@ impl Framing for GenericSplitter {
 
     fn finish(&mut self, carried: &Frames, fragments: &mut Fragments) {
         let GenericSplitter { stream, packets, searching, rule, counts } = self;
-        stream.finish(carried, |piece, stream| {
-            packets.cut(piece, stream, searching, &mut |packets, piece, stream, packet| {
-                rule.take_of_stream(packets, piece, packet, fragments, stream, counts);
+        stream.finish(carried, |chunk, stream| {
+            packets.find(chunk, stream, searching, &mut |packets, chunk, stream, packet| {
+                rule.take_of_stream(packets, chunk, packet, fragments, stream, counts);
             })
         });
         packets.finish(&mut counts.wire);
@@ -268,15 +268,15 @@ impl Rule {
     fn take_of_stream(
         &mut self,
         packets: &mut Packets,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         (head, slice): (Head, Slice),
         fragments: &mut Fragments,
         stream: &mut StreamCounts,
         counts: &mut BoardCounts,
     ) {
-        let (bytes, mark) = (piece.received.bytes(slice), piece.received.header.mark);
+        let (bytes, mark) = (chunk.received.bytes(slice), chunk.received.header.mark);
         let taken = packets.take(head, bytes, slice.tag, mark, &mut counts.wire).and_then(|board| {
-            let packet = Packet { head, board, slice, bytes, received: piece.received };
+            let packet = Packet { head, board, slice, bytes, received: chunk.received };
             self.take(&packet, fragments, stream, counts).map_err(Refusal::Lost)
         });
         if let Err(refusal) = taken {

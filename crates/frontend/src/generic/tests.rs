@@ -5,7 +5,7 @@ use thalweg_data::{Flags, LossReason, SourceId, Stage, Unit};
 
 use super::emit::Encoder;
 use super::{GenericDecode, GenericUnpack, Settings, seeds};
-use crate::check::{self, Outcome};
+use crate::check::{HitsOutcome, hits_of_datagrams, hits_of_stream};
 use std::sync::LazyLock;
 
 static SLSDETECTOR: LazyLock<String> =
@@ -49,16 +49,16 @@ fn front_end(settings: &Settings) -> (GenericUnpack, GenericDecode) {
     )
 }
 
-fn datagrams(settings: &Settings, datagrams: &[Vec<u8>]) -> Outcome {
+fn datagrams(settings: &Settings, datagrams: &[Vec<u8>]) -> HitsOutcome {
     let (unpack, decode) = front_end(settings);
-    let outcome = check::datagrams(unpack, decode, datagrams.iter().map(Vec::as_slice));
+    let outcome = hits_of_datagrams(unpack, decode, datagrams.iter().map(Vec::as_slice));
     outcome.assert_closed();
     outcome
 }
 
-fn stream(settings: &Settings, bytes: &[u8], pieces: &[usize]) -> Outcome {
+fn stream(settings: &Settings, bytes: &[u8], chunk_sizes: &[usize]) -> HitsOutcome {
     let (unpack, decode) = front_end(settings);
-    let outcome = check::stream(unpack, decode, bytes, pieces);
+    let outcome = hits_of_stream(unpack, decode, bytes, chunk_sizes);
     outcome.assert_closed();
     outcome
 }
@@ -195,8 +195,8 @@ fn recbe_blocks() -> Vec<u8> {
 #[test]
 fn recbe_stream() {
     let settings = with_hits(&RECBE);
-    for pieces in [&[1000][..], &[1], &[13, 2]] {
-        let outcome = stream(&settings, &recbe_blocks(), pieces);
+    for chunk_sizes in [&[1000][..], &[1], &[13, 2]] {
+        let outcome = stream(&settings, &recbe_blocks(), chunk_sizes);
         assert_eq!(outcome.hits.len(), 25);
         assert_eq!(outcome.snapshot.losses(), []);
         assert_eq!((outcome.hits[0].channel, outcome.hits[0].time_ps % 32_768_000), (7, 0x1234 * 1000));
@@ -251,16 +251,16 @@ fn times_since_1970_are_lost_or_begin_at_the_first_hit() {
 #[test]
 fn recbe_stream_is_found_again_behind_damage() {
     let settings = with_hits(&RECBE);
-    for pieces in [&[1000][..], &[1], &[13, 2]] {
+    for chunk_sizes in [&[1000][..], &[1], &[13, 2]] {
         let mut damaged = recbe_blocks();
         damaged.splice(16..16, [0x33; 57]);
-        let outcome = stream(&settings, &damaged, pieces);
-        assert_eq!(outcome.hits.len(), 25, "pieces of {pieces:?}");
+        let outcome = stream(&settings, &damaged, chunk_sizes);
+        assert_eq!(outcome.hits.len(), 25, "chunks of {chunk_sizes:?}");
         assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 57);
         // A block that is missing shows as a number that is missing.
         let mut missing = recbe_blocks();
         missing.drain(16..28 + 8);
-        let outcome = stream(&settings, &missing, pieces);
+        let outcome = stream(&settings, &missing, chunk_sizes);
         assert!(outcome.lost(LossReason::FrameGap, Unit::Frames) >= 1);
     }
 }
@@ -268,7 +268,7 @@ fn recbe_stream_is_found_again_behind_damage() {
 #[test]
 fn the_last_packet_of_a_stream_needs_no_other_behind_it() {
     let settings = with_hits(&RECBE);
-    for pieces in [&[4096][..], &[1], &[29, 3]] {
+    for chunk_sizes in [&[4096][..], &[1], &[29, 3]] {
         // Damage in the last but one: its type, its length beyond the end, and a byte too many.
         type Damage = fn(&mut Vec<u8>);
         let damages: [(Damage, LossReason); 3] = [
@@ -283,9 +283,9 @@ fn the_last_packet_of_a_stream_needs_no_other_behind_it() {
             });
             let bytes_before = all.len();
             damage(&mut all);
-            let outcome = stream(&settings, &all, pieces);
+            let outcome = stream(&settings, &all, chunk_sizes);
             let last = outcome.extras.last().map(|extra| extra.info);
-            assert_eq!(last, Some(11), "pieces of {pieces:?}, {reason}");
+            assert_eq!(last, Some(11), "chunks of {chunk_sizes:?}, {reason}");
             // A byte too many costs nothing but itself.
             let packets = if all.len() > bytes_before { 12 } else { 11 };
             assert_eq!((outcome.hits.len(), outcome.lost(reason, Unit::Frames)), (packets, 1), "{reason}");
@@ -347,14 +347,14 @@ proptest! {
 
     #[test]
     fn damaged_streams_close(
-        places in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..8),
+        damages in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..8),
         cut in 0..100usize,
         size in 1..200usize,
     ) {
         let mut bytes = recbe_blocks();
-        for (place, value) in places {
+        for (position, value) in damages {
             let length = bytes.len();
-            bytes[usize::from(place) % length] = value;
+            bytes[usize::from(position) % length] = value;
         }
         bytes.drain(200..200 + cut);
         stream(&with_hits(&RECBE), &bytes, &[size]);
@@ -362,14 +362,14 @@ proptest! {
 
     #[test]
     fn damaged_datagrams_close(
-        places in proptest::collection::vec((0..40usize, 0..60usize, any::<u8>()), 0..40),
+        damages in proptest::collection::vec((0..40usize, 0..60usize, any::<u8>()), 0..40),
     ) {
         let mut all: Vec<_> = (0..40).map(|_| bytes(MCPD_PACKET)).collect();
         all.iter_mut().enumerate().for_each(|(number, packet)| packet[6] = number as u8);
-        for (packet, place, value) in places {
-            match all[packet].get_mut(place) {
+        for (packet, position, value) in damages {
+            match all[packet].get_mut(position) {
                 Some(byte) => *byte = value,
-                None => all[packet].truncate(place / 2),
+                None => all[packet].truncate(position / 2),
             }
         }
         datagrams(&settings(&MCPD), &all);

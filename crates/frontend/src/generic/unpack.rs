@@ -20,7 +20,7 @@ use super::numbering::{Appearance, Numbering};
 use super::packets::{Packets, Taken};
 use super::settings::{Settings, SettingsError};
 use super::time::Starts;
-use crate::framing::{Piece, StreamCounts};
+use crate::framing::{Chunk, StreamCounts};
 
 /// What a packet that is missing is missing as.
 const FRAMES: (Unit, LossReason) = (Unit::Frames, LossReason::FrameGap);
@@ -96,19 +96,19 @@ impl Framing for GenericUnpack {
             return 0;
         }
         let GenericUnpack { counts, packets, searching } = self;
-        counts.unpack(received, units, |piece, units, counts| {
-            *searching |= piece.interrupted.is_some();
-            packets.cut(piece, counts, searching, &mut |packets, piece, counts, packet| {
-                pass_on(packets, piece, counts, packet, units);
+        counts.unpack(received, units, |chunk, units, counts| {
+            *searching |= chunk.interrupted.is_some();
+            packets.find(chunk, counts, searching, &mut |packets, chunk, counts, packet| {
+                pass_on(packets, chunk, counts, packet, units);
             })
         })
     }
 
     fn finish(&mut self, carried: &Frames, units: &mut Frames) {
         let GenericUnpack { counts, packets, searching } = self;
-        counts.finish(carried, |piece, counts| {
-            packets.cut(piece, counts, searching, &mut |packets, piece, counts, packet| {
-                pass_on(packets, piece, counts, packet, units);
+        counts.finish(carried, |chunk, counts| {
+            packets.find(chunk, counts, searching, &mut |packets, chunk, counts, packet| {
+                pass_on(packets, chunk, counts, packet, units);
             })
         });
         packets.finish(std::slice::from_mut(&mut counts.wire));
@@ -131,14 +131,14 @@ impl Framing for GenericUnpack {
 /// Passes a packet of a stream on, header and all.
 fn pass_on(
     packets: &mut Packets,
-    piece: &Piece<'_>,
+    chunk: &Chunk<'_>,
     counts: &mut StreamCounts,
     (head, unit): (Head, Slice),
     units: &mut Frames,
 ) {
-    let (bytes, mark) = (piece.received.bytes(unit), piece.received.header.mark);
+    let (bytes, mark) = (chunk.received.bytes(unit), chunk.received.header.mark);
     match packets.take(head, bytes, unit.tag, mark, std::slice::from_mut(&mut counts.wire)) {
-        Ok(part) => counts.pass_on(piece, unit.tagged(part), 1, units),
+        Ok(part) => counts.pass_on(chunk, unit.tagged(part), 1, units),
         Err(refusal) => counts.refuse_packet(refusal, head.total),
     }
 }

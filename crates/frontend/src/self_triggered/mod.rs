@@ -48,7 +48,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// What this board has sent and another one before it, which it has taken the place of.
+    /// What this board has sent, and the one that it has replaced.
     pub fn plus(self, other: Totals) -> Totals {
         Totals {
             hits: self.hits + other.hits,

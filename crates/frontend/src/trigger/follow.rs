@@ -6,7 +6,7 @@
 //!                                   └ filled in     └ what came twice or late is not answered again
 //! ```
 //! A trigger of which only the leader's fragment was lost is filled in, so that its event is built without the leader
-//! rather than never heard of. Numbers are passed on as the leader sent them; a number far from the one before is a
+//! instead of unknown. Numbers are passed on as the leader sent them; a number far from the one before is a
 //! board that was reset, and the others go on from there.
 
 use schemars::JsonSchema;
@@ -105,7 +105,7 @@ impl Follower {
         })
     }
 
-    /// Appends the triggers that the leader's fragments in a batch tell of, in their order.
+    /// Appends the triggers of the leader's fragments in a batch, in their order.
     pub fn follow(&mut self, fragments: &Fragments, triggers: &mut Vec<Trigger>) {
         let leader = self.leader;
         for fragment in fragments.fragments.iter().filter(|fragment| fragment.source == leader) {
@@ -142,9 +142,9 @@ impl Follower {
     fn fill(&mut self, from: Trigger, to: Trigger, step: u64, triggers: &mut Vec<Trigger>) {
         let between_ns = to.time_ns.saturating_sub(from.time_ns);
         for index in 1..step {
-            let share_ns = (u128::from(between_ns) * u128::from(index) / u128::from(step)) as u64;
+            let offset_ns = (u128::from(between_ns) * u128::from(index) / u128::from(step)) as u64;
             let number = from.number.wrapping_add(index) & self.mask;
-            triggers.push(Trigger { number, time_ns: from.time_ns + share_ns });
+            triggers.push(Trigger { number, time_ns: from.time_ns + offset_ns });
         }
         self.filled += step - 1;
     }

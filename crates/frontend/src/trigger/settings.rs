@@ -18,7 +18,7 @@ use super::times::{TimesError, parse_times};
 const LOWEST_RATE_HZ: f64 = 1e-6;
 /// Highest rate: times have a resolution of one nanosecond.
 const HIGHEST_RATE_HZ: f64 = 1e9;
-/// Longest program, seconds: what nanoseconds in 64 bits hold, with room to spare.
+/// Longest program, seconds: what nanoseconds in 64 bits hold, with a wide margin.
 const LONGEST_S: f64 = 1e10;
 
 /// How the triggers lie in time.
@@ -153,9 +153,9 @@ impl Settings {
 
     fn check_bursts(&self) -> Result<(), SettingsError> {
         value(self.burst_triggers > 0, "burst_triggers", self.burst_triggers, "1 or more")?;
-        let room = self.rate_hz / self.burst_rate_hz;
-        let allowed = format!("at most {room:.0}: more do not fit between two bursts at these rates");
-        value(self.burst_triggers as f64 <= room, "burst_triggers", self.burst_triggers, allowed)
+        let most = self.rate_hz / self.burst_rate_hz;
+        let allowed = format!("at most {most:.0}: more do not fit between two bursts at these rates");
+        value(self.burst_triggers as f64 <= most, "burst_triggers", self.burst_triggers, allowed)
     }
 
     /// The times of a list, nanoseconds.

@@ -46,7 +46,7 @@ pub enum TimesError {
 /// The times of a list, nanoseconds, ascending: one per line or separated by commas.
 ///
 /// # Errors
-/// The first place that is no time, or not later than the one before.
+/// The first entry that is no time, or not later than the one before.
 pub fn parse_times(text: &str) -> Result<Vec<u64>, TimesError> {
     let mut times: Vec<u64> = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Recorded data of public origin through the stream buffer, the framing and the decoder, in odd pieces.
+//! Recorded data of public origin through the stream buffer, the framing and the decoder, in chunks of odd sizes.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ fn recorded(name: &str) -> Option<Vec<u8>> {
     thalweg_prerequisite::recorded(name).map(|path| std::fs::read(path).expect("readable"))
 }
 
-const PIECES: [&[usize]; 3] = [&[65_536], &[4096, 1, 333], &[61]];
+const CHUNK_SIZES: [&[usize]; 3] = [&[65_536], &[4096, 1, 333], &[61]];
 
 #[test]
 fn compass_with_waveforms() {
     let Some(bytes) = recorded("compass_test_data.BIN") else { return };
     let settings = compass::Settings::default();
-    for pieces in PIECES {
+    for chunk_sizes in CHUNK_SIZES {
         let unpack = compass::CompassUnpack::new(SourceId(0), &settings).expect("defaults");
         let decode = compass::CompassDecode::new(SourceId(0), &settings).expect("defaults");
-        let outcome = check::stream(unpack, decode, &bytes, pieces);
+        let outcome = check::hits_of_stream(unpack, decode, &bytes, chunk_sizes);
         outcome.assert_closed();
         assert_eq!(outcome.snapshot.losses(), []);
         assert_eq!(outcome.hits.len(), 102);
@@ -38,10 +38,10 @@ fn compass_with_waveforms() {
 fn abcd_file(name: &str, tick_ps: f64, hits: usize, channels: &[u16]) {
     let Some(bytes) = recorded(name) else { return };
     let settings = abcd::Settings::with_tick_ps(tick_ps);
-    for pieces in PIECES {
+    for chunk_sizes in CHUNK_SIZES {
         let unpack = abcd::AbcdUnpack::new(SourceId(0), &settings).expect("possible");
         let decode = abcd::AbcdDecode::new(SourceId(0), &settings).expect("possible");
-        let outcome = check::stream(unpack, decode, &bytes, pieces);
+        let outcome = check::hits_of_stream(unpack, decode, &bytes, chunk_sizes);
         outcome.assert_closed();
         assert_eq!(outcome.snapshot.losses(), []);
         assert_eq!(outcome.hits.len(), hits);

@@ -1,4 +1,4 @@
-//! The host's side: how a board is opened, and what its replies mean.
+//! The host's side: opens a board, and reads its replies.
 //!
 //! ```text
 //!  Opening ─ next ─► Request ─► (the host's socket) ─► Reply ─ take ─► Opening … ─► BoardInfo
@@ -10,23 +10,23 @@ use crate::format::BoardFacts;
 
 use super::message::{Assembler, LONGEST_REPLY, MessageError, Reply, Request, Verb};
 
-/// A conversation that went wrong.
+/// Why a request to a board failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The stream cannot be followed.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The board said no.
+    /// The board refused.
     #[error("the board refused `{request}` at `{path}`: {reason}")]
     Refused {
         /// What was asked.
         request: String,
         /// About which node.
         path: String,
-        /// In the board's words.
+        /// The board's message.
         reason: String,
     },
-    /// An answer to something else.
+    /// The answer belongs to another request.
     #[error("the board answered `{found}` to `{expected}`: replies are out of step; connect anew")]
     OutOfStep {
         /// What was asked.
@@ -34,7 +34,7 @@ pub enum ClientError {
         /// What was answered.
         found: String,
     },
-    /// An answer of the wrong shape.
+    /// The answer has another form than expected.
     #[error("the board answered \"{}\" to `{request}` at `{path}`; {expected} was expected", found.join("\", \""))]
     Answer {
         /// What was asked.
@@ -46,14 +46,14 @@ pub enum ClientError {
         /// What should have come.
         expected: &'static str,
     },
-    /// Data come out nowhere.
+    /// The board has no endpoint for raw data.
     #[error(
         "the board has neither an endpoint `raw` nor `rawudp`; is it booting, or its firmware unlicensed?"
     )]
     NoEndpoint,
 }
 
-/// Frames requests and puts replies together, strictly one at a time.
+/// Frames requests and assembles replies, strictly one at a time.
 #[derive(Debug)]
 pub struct Client {
     assembler: Assembler,
@@ -71,10 +71,10 @@ impl Client {
         request.encode(out);
     }
 
-    /// Takes received bytes; gives the reply to `request` once it is whole. Call with no bytes when nothing came.
+    /// Takes received bytes, which may be none; returns the reply to `request` once it is whole.
     ///
     /// # Errors
-    /// When the stream is out of step or the board refused.
+    /// When the stream cannot be followed, or the board refused.
     pub fn receive(&mut self, request: &Request, bytes: &[u8]) -> Result<Option<Reply>, ClientError> {
         self.assembler.push(bytes);
         let Some(json) = self.assembler.next_message()? else { return Ok(None) };
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// The port where a board's data come out.
+/// Where a board sends its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPort {
     /// Connect to this TCP port and wait for a clear marker.
@@ -103,7 +103,7 @@ pub enum DataPort {
     Udp,
 }
 
-/// The facts that opening a board finds out.
+/// What is known of a board once it is open.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoardInfo {
     /// Handle from which all paths start.
@@ -114,14 +114,14 @@ pub struct BoardInfo {
     pub channels: u16,
     /// Sampling rate, MHz: one count of the board's clock is `1 / sampling_mhz` microseconds.
     pub sampling_mhz: f64,
-    /// Where the data come out.
+    /// Where the board sends its data.
     pub data: DataPort,
     /// Endpoints by name, with their handles: `raw` or `rawudp`, and what the firmware decodes to (`dpppsd`, …).
     pub endpoints: Vec<(String, u64)>,
 }
 
 impl BoardInfo {
-    /// What the board is, with its name and serial number, which are asked for one by one.
+    /// Describes the board with its name and serial number, which the host asks for one by one.
     pub fn facts(&self, model: String, serial: String) -> BoardFacts {
         BoardFacts {
             model,
@@ -154,7 +154,7 @@ enum Step {
     Done,
 }
 
-/// Asks what must be known before data can be read.
+/// The requests that open a board: for what must be known before data can be read.
 #[derive(Debug)]
 pub struct Opening {
     step: Step,
@@ -180,7 +180,7 @@ impl Default for Opening {
 }
 
 impl Opening {
-    /// The next request; none when everything is known. Asking again gives the same until its reply was taken.
+    /// The next request; none when everything is known. It stays the same until its reply was taken.
     pub fn next_request(&self) -> Option<Request> {
         let root = self.info.root;
         Some(match self.step {
@@ -197,7 +197,7 @@ impl Opening {
     /// Takes the reply to the last request.
     ///
     /// # Errors
-    /// When it is not of the expected shape, or the board has no endpoint for raw data.
+    /// When it has another form than expected, or the board has no endpoint for raw data.
     pub fn take(&mut self, reply: &Reply) -> Result<(), ClientError> {
         let request = self.next_request().unwrap_or_default();
         let wrong = |expected| ClientError::Answer {
@@ -246,7 +246,7 @@ impl Opening {
         Ok(())
     }
 
-    /// When all endpoints have been looked at, the raw one says where the data come out.
+    /// When all endpoints were read, the raw one says where the board sends its data.
     fn after_endpoints(&mut self) -> Result<(), ClientError> {
         if !matches!(self.step, Step::Endpoint(index) if index >= self.handles.len()) {
             return Ok(());
@@ -262,7 +262,7 @@ impl Opening {
         Ok(())
     }
 
-    /// What was found out, once there is nothing more to ask.
+    /// The board, once no request is left.
     pub fn finish(self) -> Option<BoardInfo> {
         (self.step == Step::Done).then_some(self.info)
     }

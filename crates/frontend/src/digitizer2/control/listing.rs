@@ -1,4 +1,4 @@
-//! The parameters of a board, out of the device tree that it reports (`getDeviceTree`).
+//! Lists the parameters in the device tree that a board reports (`getDeviceTree`).
 //!
 //! ```text
 //!  {"par": {"numch": {"value": "64", "accessmode": "READ_ONLY"}}, "ch": {"0": …}} ──► /par/numch 64, /ch/0/par/…
@@ -7,10 +7,10 @@
 use serde_json::Value;
 use thalweg_data::Parameter;
 
-/// Deepest node that is looked at: boards have some six levels.
+/// Deepest node that is read: boards have some six levels.
 const MOST_LEVELS: usize = 16;
 
-/// Every parameter of a tree, in the order in which the board tells them.
+/// Every parameter of a tree, in the order in which the board lists them.
 ///
 /// # Errors
 /// When the text is no tree.

@@ -3,8 +3,8 @@
 //! ```text
 //!  | length, 8 bytes big-endian | 24 bytes zero | JSON of that length |
 //! ```
-//! Keys may be missing or null, and unknown ones are passed over. A message longer than allowed ends the connection: where the
-//! next one would begin cannot be trusted.
+//! Keys may be missing or null; unknown keys are ignored. A message longer than allowed ends the connection, because the beginning of the
+//! next one is not known.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -15,10 +15,10 @@ pub const LONGEST_REQUEST: usize = 1 << 16;
 /// Longest reply that a client takes, bytes: a device tree of many channels has a few MiB.
 pub const LONGEST_REPLY: usize = 16 << 20;
 
-/// A message that cannot be taken.
+/// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// The header promises more than is allowed; close the connection.
+    /// The header announces more than is allowed; close the connection.
     #[error(
         "a control message of {length} bytes was announced, at most {longest} are taken; is this a control port?"
     )]
@@ -28,7 +28,7 @@ pub enum MessageError {
         /// What is allowed.
         longest: usize,
     },
-    /// Not JSON, or not of this shape; the next message can be read.
+    /// Not JSON, or not of the expected form; the next message can be read.
     #[error("a control message that cannot be understood: {0}")]
     Json(#[from] serde_json::Error),
 }
@@ -62,10 +62,10 @@ pub enum Verb {
 /// A client's request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// What for; a [`Verb`], or a word that the server does not know.
+    /// The operation: a [`Verb`], or a word that the server does not know.
     #[serde(default, deserialize_with = "text")]
     pub cmd: String,
-    /// The node that the path starts from; anything at all with `connect`.
+    /// The node that the path starts from; `connect` ignores it.
     #[serde(default, deserialize_with = "handle")]
     pub handle: u64,
     /// Path from there.
@@ -76,7 +76,7 @@ pub struct Request {
     pub value: String,
 }
 
-/// What a command has done to the data connection: the client waits for a clear marker (except after `Disarm`).
+/// How a command changed the data connection. The client waits for a clear marker, except after `Disarm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Flag {
@@ -86,7 +86,7 @@ pub enum Flag {
     Disarm,
     /// Data voided.
     Clear,
-    /// Everything as after power-on.
+    /// Reset to the state after power-on.
     Reset,
 }
 
@@ -102,7 +102,7 @@ pub struct Reply {
     /// See [`Flag`].
     #[serde(default)]
     pub flag: Option<Flag>,
-    /// Values; the error's text when nothing was done.
+    /// Values; the text of the error if the request was not done.
     #[serde(default, deserialize_with = "texts")]
     pub value: Vec<String>,
 }
@@ -119,7 +119,7 @@ fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     Ok(Option::<Vec<String>>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A handle as a number or a string of digits; whatever else is no node's handle.
+/// Reads a handle from a number or a string of digits; anything else is no node's handle.
 fn handle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Number(number) => number.as_u64().unwrap_or(u64::MAX),
@@ -159,7 +159,7 @@ impl Request {
         Request { cmd: verb.word().into(), handle, query: query.into(), value: value.into() }
     }
 
-    /// Opens the conversation as a client that may change things.
+    /// Opens the connection as a client that may change settings.
     pub fn connect() -> Request {
         Request::new(Verb::Connect, 0, "", "client")
     }
@@ -225,7 +225,7 @@ fn encode(message: &impl Serialize, out: &mut Vec<u8>) {
     out.extend_from_slice(&json);
 }
 
-/// Puts messages together from the pieces in which a stream delivers them.
+/// Assembles messages from the chunks of a stream.
 #[derive(Debug)]
 pub struct Assembler {
     bytes: Vec<u8>,
@@ -233,7 +233,7 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// Takes messages of at most `longest` bytes of JSON.
+    /// An assembler of messages with at most `longest` bytes of JSON.
     pub fn new(longest: usize) -> Assembler {
         Assembler { bytes: Vec::new(), longest }
     }
@@ -304,7 +304,7 @@ mod tests {
         #[test]
         fn messages_survive_being_cut_anywhere(
             messages in prop::collection::vec((".{0,20}", any::<u64>(), ".{0,30}", ".{0,30}"), 1..5),
-            piece in 1usize..60,
+            chunk_bytes in 1usize..60,
         ) {
             let mut bytes = Vec::new();
             let requests: Vec<Request> = messages
@@ -313,8 +313,8 @@ mod tests {
                 .collect();
             requests.iter().for_each(|request| request.encode(&mut bytes));
             let (mut assembler, mut read) = (Assembler::new(LONGEST_REQUEST), Vec::new());
-            for piece in bytes.chunks(piece) {
-                assembler.push(piece);
+            for chunk in bytes.chunks(chunk_bytes) {
+                assembler.push(chunk);
                 while let Some(json) = assembler.next_message().expect("short") {
                     read.push(Request::decode(&json).expect("as written"));
                 }

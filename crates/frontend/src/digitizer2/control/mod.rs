@@ -4,8 +4,8 @@
 //!  client: Opening, Request ─► framed JSON ─► server: Session ─► Tree, Action ─► the board
 //!          Reply           ◄─ framed JSON ◄─                    flag, values
 //! ```
-//! One request, one reply, in order, over a TCP connection to port [`CONTROL_PORT`]. Data travel elsewhere: the port of
-//! the TCP data connection is a value of the tree, UDP data use [`UDP_DATA_PORT`].
+//! One request, one reply, in order, over a TCP connection to port [`CONTROL_PORT`]. Data have other
+//! ports: that of the TCP data connection is a value of the tree, UDP data use [`UDP_DATA_PORT`].
 
 pub mod client;
 mod listing;

@@ -1,11 +1,11 @@
-//! The board's side: requests in, replies out, and what the board is to do.
+//! The board's side: requests in, replies and actions of the board out.
 //!
 //! ```text
 //!  bytes ─► Session ─► Request ─► Server { Tree, registers } ─► Reply ─► bytes
 //!                                    └─ Action ─► perform (`service`: the host's board) ─► done or refused
 //! ```
-//! The tree answers most requests by itself. What concerns the running board is handed to the host as an [`Action`]
-//! before the reply is made, so that a refusal by the board is a refusal on the wire.
+//! The tree answers most requests by itself. A request that concerns the running board becomes an [`Action`] of the host before the
+//! reply is made, so that the reply carries a refusal by the board.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use super::message::{Assembler, Flag, LONGEST_REQUEST, MessageError, Reply, Requ
 use super::tree::{Tree, TreeError};
 use crate::digitizer2::emulate::Settings;
 
-/// The version that the server claims: 1.4.2, which common clients are built for.
+/// The version that the server reports: 1.4.2, which common clients expect.
 const VERSION: &str = "10402";
-/// User registers kept at most.
+/// Most user registers that are kept.
 const REGISTERS_MAXIMUM: usize = 4096;
 
 /// An action that a client requests of the board.
@@ -31,11 +31,11 @@ pub enum Action {
     Stop,
     /// Trigger once. Emulated boards trigger themselves and may ignore it.
     SoftwareTrigger,
-    /// Void what is held; send a clear marker.
+    /// Discard held data; send a clear marker.
     Clear,
-    /// As after power-on; send a clear marker. The tree has been reset.
+    /// Return to the state after power-on; send a clear marker. The tree has been reset.
     Reset,
-    /// A parameter has been set. Emulated boards take up [`Tree::board_settings`] when they are armed.
+    /// A parameter has been set. Emulated boards read [`Tree::board_settings`] when they are armed.
     Set {
         /// Path from the root, in lower case; a range as it was given.
         path: String,
@@ -52,7 +52,7 @@ pub struct Server {
     udp_client_port: u16,
 }
 
-/// What the host does with an action: `Ok` when done, else the text of the refusal.
+/// The host's answer to an action: `Ok` if it was done, else the text of the refusal.
 pub type Perform<'a> = dyn FnMut(&Action, &Tree) -> Result<(), String> + 'a;
 
 impl Server {
@@ -61,12 +61,12 @@ impl Server {
         Server { tree: Tree::new(settings, data_port), registers: HashMap::new(), udp_client_port: 0 }
     }
 
-    /// The parameters as they stand.
+    /// The parameters as clients have set them.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// An empty datagram has come from this port of the client: the board knows now where to stream.
+    /// Takes the client's port from which an empty datagram came: the board sends its data there.
     pub fn udp_client(&mut self, port: u16) {
         self.udp_client_port = port;
     }
@@ -107,7 +107,7 @@ impl Server {
         })
     }
 
-    /// The value of a register, when the request is for one.
+    /// The value of a register, if the request is for one.
     fn register(&self, request: &Request) -> Result<Option<String>, TreeError> {
         if request.value.is_empty() {
             return Ok(None);
@@ -203,11 +203,11 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Takes what was received and appends the replies to `out`.
+    /// Takes received bytes and appends the replies to `out`.
     ///
     /// # Errors
-    /// When the stream cannot be followed any more. What stands in `out`, the reason included, should still be sent; then
-    /// the connection is to be closed.
+    /// When the stream cannot be followed any more. The caller then sends `out`, which ends with the reason, and closes the
+    /// connection.
     pub fn receive(
         &mut self,
         bytes: &[u8],

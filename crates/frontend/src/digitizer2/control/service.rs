@@ -1,4 +1,4 @@
-//! The control port as the host of an emulated board knows it.
+//! The control port of an emulated board, for its host.
 //!
 //! ```text
 //!  ControlSession ─► Session, Server ─► Action, Tree ─► BoardCommand ─► the host's board
@@ -15,12 +15,12 @@ use crate::self_triggered::{BoardCommand, ControlService, ControlSession, Perfor
 #[derive(Clone)]
 pub struct Service(Arc<Mutex<Shared>>);
 
-/// State that the connections of a board share.
+/// State of all connections to a board.
 struct Shared {
     server: Server,
-    /// As the board was first made; what clients set is applied to it.
+    /// The settings that the board was first made with; clients change them.
     first: Settings,
-    /// With these it was made or armed last.
+    /// The settings with which it was made or armed last.
     armed: Settings,
 }
 
@@ -76,7 +76,7 @@ impl ControlSession for Connection {
                 Action::Stop => BoardCommand::Stop,
                 Action::Clear => BoardCommand::Clear,
                 Action::Reset => BoardCommand::Reset,
-                // Emulated boards trigger themselves, and take up what is set when they are armed.
+                // Emulated boards trigger themselves, and read their parameters when they are armed.
                 Action::SoftwareTrigger | Action::Set { .. } => return Ok(()),
             };
             perform(&command)

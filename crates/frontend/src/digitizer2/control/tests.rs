@@ -33,11 +33,11 @@ impl Bench {
         let (board, now_ns) = (&mut self.board, self.now_ns);
         let mut perform =
             |command: &BoardCommand| command.perform(board, now_ns).map_err(|error| error.to_string());
-        for piece in there.chunks(13) {
-            self.session.receive(piece, &mut perform, &mut back).expect("a fair stream");
+        for chunk in there.chunks(13) {
+            self.session.receive(chunk, &mut perform, &mut back).expect("a fair stream");
         }
-        for piece in back.chunks(11) {
-            if let Some(reply) = self.client.receive(request, piece)? {
+        for chunk in back.chunks(11) {
+            if let Some(reply) = self.client.receive(request, chunk)? {
                 return Ok(reply);
             }
         }

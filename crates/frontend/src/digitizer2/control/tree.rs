@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::digitizer2::emulate::settings::{Firmware, Rates, Transport};
 use crate::digitizer2::emulate::{Settings, buffer_bytes};
 
-/// Nodes that one range may name: two ranges in one path could otherwise ask for millions.
+/// Most nodes that one range may name: two ranges in one path could otherwise name millions.
 const RANGE_MAXIMUM: usize = 4096;
 
 /// The type of a node.
@@ -27,7 +27,7 @@ const RANGE_MAXIMUM: usize = 4096;
 pub enum NodeType {
     /// The root.
     Digitizer,
-    /// Holds other nodes.
+    /// A folder of nodes.
     Folder,
     /// A channel.
     Channel,
@@ -35,9 +35,9 @@ pub enum NodeType {
     Parameter,
     /// A value that describes its parent.
     Attribute,
-    /// Something to perform.
+    /// A command.
     Command,
-    /// Where data come out.
+    /// An endpoint of data.
     Endpoint,
 }
 
@@ -73,17 +73,17 @@ pub enum TreeError {
         /// What it is.
         kind: &'static str,
     },
-    /// The value is the board's own.
+    /// The value cannot be set.
     #[error("`{0}` can be read only")]
     ReadOnly(String),
-    /// Not among the values that the node takes.
+    /// The node does not accept this value.
     #[error("`{path}` cannot be `{value}`; allowed is {allowed}")]
     Value {
         /// The node.
         path: String,
         /// What was given.
         value: String,
-        /// What it takes.
+        /// What it accepts.
         allowed: String,
     },
     /// Not a command.
@@ -97,7 +97,7 @@ enum Takes {
     Nothing,
     Anything,
     Boolean,
-    /// Kept as the multiple of `step` that is next below, from 0.
+    /// Rounded down to a multiple of `step`, from 0.
     Number {
         low: f64,
         high: f64,
@@ -117,7 +117,7 @@ struct Node {
     children: Vec<usize>,
 }
 
-/// The tree. Handles are indices plus one; 0 is the root, too: vendor clients ask with it before they know a handle.
+/// The tree. Handles are indices plus one; 0 is the root, too: vendor clients use it before they know a handle.
 #[derive(Clone, Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
@@ -398,7 +398,7 @@ impl Tree {
     /// Sets the value of each node at a path; either all or none.
     ///
     /// # Errors
-    /// When there is no such node, it is the board's own, or it does not take the value.
+    /// When there is no such node, it cannot be set, or it does not accept the value.
     pub fn set(&mut self, handle: u64, path: &str, value: &str) -> Result<(), TreeError> {
         let nodes = self.nodes_at(handle, path)?;
         let values: Vec<String> =
@@ -409,7 +409,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The form in which a node keeps a value.
+    /// Returns a value in the form in which a node keeps it.
     fn accepted(&self, node: usize, value: &str) -> Result<String, TreeError> {
         let refused =
             |allowed: String| TreeError::Value { path: self.path_of(node), value: value.into(), allowed };
@@ -440,7 +440,7 @@ impl Tree {
         if node.kind == NodeType::Command { Ok(&node.name) } else { Err(TreeError::NotCommand(path.into())) }
     }
 
-    /// Every value as after power-on.
+    /// Resets every value to that after power-on.
     pub fn reset(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.value.clone_from(&node.default));
     }
@@ -469,8 +469,8 @@ impl Tree {
         object.into()
     }
 
-    /// The board that the client has set up: channels switched off have no rate, channel 0 decides on waveforms,
-    /// statistics are sent when asked for.
+    /// The settings of the board that the client has configured: channels that are switched off have no rate, channel 0 decides
+    /// whether there are waveforms, and statistics are sent on request.
     pub fn board_settings(&self, base: &Settings) -> Settings {
         let channel = |channel: u16, name: &str| self.value(&format!("/ch/{channel}/par/{name}"));
         let enabled = |number: u16| channel(number, "chenable") != Some("False");
@@ -497,9 +497,9 @@ impl Tree {
     }
 }
 
-/// The multiple of `step` that a board keeps for `number`: the next below, in as many digits as the step has.
+/// Rounds `number` down to a multiple of `step`, in as many digits as the step has.
 fn rounded(number: f64, step: f64) -> String {
-    // What is a multiple but for the last bits of a binary fraction stays.
+    // A number that is a multiple, except for the last bits of a binary fraction, stays as it is.
     let multiple = (number / step + 1e-9).floor() * step;
     format!("{}", (multiple * 1000.0).round() / 1000.0)
 }
@@ -508,7 +508,7 @@ fn boolean(value: bool) -> String {
     if value { "True".into() } else { "False".into() }
 }
 
-/// The names that a path element stands for: itself, or every number of a range.
+/// The names that a path element means: itself, or every number of a range.
 fn names_of(element: &str) -> Option<Vec<String>> {
     let Some((first, last)) = element.split_once("..") else { return Some(vec![element.to_string()]) };
     let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);

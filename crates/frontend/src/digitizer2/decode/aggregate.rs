@@ -11,7 +11,7 @@ use thalweg_data::{Extra, Flags, Hit, Hits, LossReason, Statistics, Unit};
 use super::block::{BlockPlan, NOT_PLAIN, NOT_PLAIN_OPEN};
 use super::cursor::Cursor;
 use super::flags::{LOSSY, LOSSY_ONE_WORD, translate, translate_one_word};
-use super::{Decoder, Firmware, Outcome, words_bytes};
+use super::{Decoder, Firmware, FrameOutcome, words_bytes};
 use crate::digitizer2::wire::{
     CounterInfo, EventHeader, ExtraType, ExtraWord, HitWords, OneWordHit, TimeInfo, WORD, WaveHeader,
     ZleWords,
@@ -20,12 +20,12 @@ use crate::digitizer2::wire::{
 /// Records that are read one by one before blocks are tried again.
 const RECORDS_BETWEEN_BLOCKS: usize = 8;
 
-/// The header of the waveform that many further on is asked for in advance.
+/// How many waveforms ahead a header is prefetched.
 const WAVES_AHEAD: usize = 8;
-/// Bytes of a hit with a waveform beside its samples.
+/// Bytes of a hit with a waveform, without its samples.
 const WAVE_HIT_HEADER: usize = 4 * WORD;
 
-/// What became of one record whose end is known.
+/// The result of decoding one record whose end is known.
 enum Record {
     Used,
     Lost(LossReason),
@@ -37,7 +37,7 @@ impl Decoder {
         header: EventHeader,
         cursor: &mut Cursor<'_>,
         hits: &mut Hits,
-    ) -> Outcome {
+    ) -> FrameOutcome {
         let flags = self.event_flags(header);
         let first_hit = hits.hits.len();
         let mut used = WORD as u64;
@@ -76,10 +76,10 @@ impl Decoder {
         }
         self.counters.input(Unit::Hits, made as u64);
         self.counters.output(Unit::Hits, (hits.hits.len() - first_hit) as u64);
-        Outcome { used, damage }
+        FrameOutcome { used, damage }
     }
 
-    /// Runs of plain hits; returns their bytes and how many they were.
+    /// Decodes runs of plain hits; returns their bytes and their number.
     fn blocks(&mut self, flags: Flags, cursor: &mut Cursor<'_>, hits: &mut Hits) -> (usize, usize) {
         let (mut bytes, mut made) = (0, 0);
         loop {
@@ -122,7 +122,7 @@ impl Decoder {
         }
     }
 
-    /// The newest time of a run of hits becomes the reference.
+    /// Makes the newest time of a run of hits the reference.
     fn follow_clock(&mut self, words: &[[u8; 8]], one_word: bool) {
         let last = match (one_word, words) {
             (true, [.., word]) => {
@@ -135,7 +135,7 @@ impl Decoder {
         self.clock.set(last);
     }
 
-    /// Extras for those of the newest hits whose flags need one. `words` are these hits' words.
+    /// Appends extras for those of the newest hits whose flags need one. `words` are the words of these hits.
     fn add_extras(&self, words: &[[u8; 8]], one_word: bool, hits: &mut Hits) {
         let size = if one_word { 1 } else { 2 };
         let first = hits.hits.len() - words.len() / size;
@@ -158,7 +158,7 @@ impl Decoder {
         }
     }
 
-    /// One hit or statistics record, whatever it is. An error means that its end cannot be found.
+    /// Decodes one hit or statistics record. An error means that its end cannot be found.
     fn record(
         &mut self,
         flags: Flags,
@@ -203,7 +203,7 @@ impl Decoder {
         Record::Used
     }
 
-    /// The hit of two words, its channel checked already; `None` when its time is beyond what 64 bits of picoseconds say.
+    /// Decodes a hit of two words, whose channel was checked; `None` when its time does not fit 64 bits of picoseconds.
     fn two_word_hit(&mut self, words: HitWords, flags: Flags) -> Option<Hit> {
         let count = self.clock.long(words.timestamp());
         self.clock.set(count);
@@ -217,7 +217,7 @@ impl Decoder {
         })
     }
 
-    /// A hit of PSD or PHA.
+    /// Decodes a hit of PSD or PHA.
     fn hit(
         &mut self,
         words: HitWords,
@@ -258,7 +258,7 @@ impl Decoder {
         Ok(Record::Used)
     }
 
-    /// A hit of Open DPP: user words, packed samples.
+    /// Decodes a hit of Open DPP: user words, packed samples.
     fn open_hit(
         &mut self,
         words: HitWords,
@@ -333,7 +333,7 @@ impl Decoder {
         Ok(Record::Used)
     }
 
-    /// A zero-length-encoding record; its user words are word 1 and the further counter words.
+    /// Decodes a zero-length-encoding record; its user words are word 1 and the further counter words.
     fn zle_record(
         &mut self,
         word_0: u64,
@@ -389,18 +389,18 @@ impl Wave {
     }
 }
 
-/// Wave header and samples: the samples are named, not read.
+/// Reads a wave header and names the slices of the samples, which are not read.
 fn wave(cursor: &mut Cursor<'_>, hits: &mut Hits) -> Result<Wave, LossReason> {
     let header = WaveHeader(cursor.word().ok_or(LossReason::TruncatedHit)?);
     let first = hits.slices.len() as u32;
     let bytes = words_bytes(header.word_count());
     let count = cursor.take(bytes, &mut hits.slices).ok_or(LossReason::BadSamples)?;
-    // Where the next hit begins is known only when this one has been read; waveforms mostly have one length.
+    // The next hit can be found only behind this one; waveforms mostly have one length, so its position is guessed.
     cursor.expect_at(WAVES_AHEAD * (bytes + WAVE_HIT_HEADER));
     Ok(Wave { first, count, truncated: header.truncated() })
 }
 
-/// Words up to and including the first with bit 63 set, as a chain.
+/// Takes the words up to and including the first with bit 63 set, as a chain.
 fn last_marked_words(cursor: &mut Cursor<'_>, hits: &mut Hits) -> Result<u16, LossReason> {
     let mut ahead = cursor.clone();
     let mut words = 0;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  32 × (w0, w1) ─► check all, decode all, without a branch ─► 32 × Hit
-//!                      └─ one of them is no plain hit: nothing is kept, the caller takes them one by one
+//!                      └─ one of them is no plain hit: nothing is kept, the caller reads them one by one
 //! ```
 //! The same source is compiled three times: as the target's base instruction set allows, for AVX2 and for AVX-512; the
 //! processor is asked once which may run. Every version computes the same integers.
@@ -18,7 +18,7 @@ use thalweg_data::{Flags, Hit};
 use super::flags::{HIGH, LOSSY, LOSSY_ONE_WORD};
 use crate::digitizer2::wire::{HitWords, TIME_MASK};
 
-/// What one block needs to know.
+/// The constants for decoding a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlan {
     /// Where the window of times begins ([`super::time::Clock`]).
@@ -33,25 +33,25 @@ pub(super) struct BlockPlan {
     pub first_channel: u16,
     /// Set in every hit.
     pub flags: Flags,
-    /// Bits of word 0 that a plain hit does not have: the special bit, and in Open DPP the user's.
+    /// Bits of word 0 that are 0 in a plain hit: the special bit and, in Open DPP, the user's bits.
     pub not_plain: u64,
-    /// Whether the short energy means anything.
+    /// Whether the board measures the short energy.
     pub short: bool,
 }
 
-/// What was decoded.
+/// The result of decoding blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
     /// Hits appended.
     pub hits: usize,
-    /// Of these, how many at the end may have flags that need an extra; decoding stopped behind them.
+    /// The number of hits at the end of these that may need an extra for their flags; decoding stopped behind them.
     pub lossy: usize,
 }
 
 /// Hits per block; what is left is done in blocks of [`SMALL`].
 const LARGE: usize = 32;
 const SMALL: usize = 8;
-/// How far ahead of the hits at hand memory is asked for more.
+/// Bytes ahead of the current hits that are prefetched.
 #[cfg(target_arch = "x86_64")]
 const AHEAD_BYTES: usize = 2048;
 
@@ -69,7 +69,7 @@ enum Width {
 }
 
 impl Level {
-    /// Asks the processor.
+    /// The widest level that this processor has.
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
@@ -95,12 +95,12 @@ impl Level {
         levels
     }
 
-    /// Appends hits of two words from the start of `words` for as long as whole blocks are plain.
+    /// Appends hits of two words from the start of `words` while whole blocks are plain.
     pub fn two_word_hits(self, plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
         self.run(Blocks { plan, words, out, shape: PhantomData::<TwoWords> })
     }
 
-    /// Appends hits of one word likewise.
+    /// Appends hits of one word in the same way.
     pub fn one_word_hits(self, plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
         self.run(Blocks { plan, words, out, shape: PhantomData::<OneWord> })
     }
@@ -124,7 +124,7 @@ struct Blocks<'a, H> {
     shape: PhantomData<H>,
 }
 
-impl<H: Shape> Wide for Blocks<'_, H> {
+impl<H: HitKind> Wide for Blocks<'_, H> {
     type Output = Decoded;
 
     #[inline(always)]
@@ -134,7 +134,7 @@ impl<H: Shape> Wide for Blocks<'_, H> {
 }
 
 /// A kind of hit of fixed size.
-trait Shape {
+trait HitKind {
     /// Words of a hit.
     const WORDS: usize;
 
@@ -144,7 +144,7 @@ trait Shape {
 
 struct TwoWords;
 
-impl Shape for TwoWords {
+impl HitKind for TwoWords {
     const WORDS: usize = 2;
 
     #[inline(always)]
@@ -174,7 +174,7 @@ impl Shape for TwoWords {
 
 struct OneWord;
 
-impl Shape for OneWord {
+impl HitKind for OneWord {
     const WORDS: usize = 1;
 
     #[inline(always)]
@@ -195,7 +195,7 @@ impl Shape for OneWord {
     }
 }
 
-/// Bit 63 when any bit is set, for values below 2^63.
+/// Returns bit 63 if any bit of a value below 2^63 is set.
 #[inline(always)]
 fn plain_zero(value: u64) -> u64 {
     0u64.wrapping_sub(value)
@@ -220,7 +220,7 @@ fn pack(channel: u64, energy: u64, short: u64, flags: u64) -> u64 {
 }
 
 #[inline(always)]
-fn run<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
+fn run<H: HitKind>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Decoded {
     let most = words.len() / H::WORDS;
     out.reserve(most);
     let spare = &mut out.spare_capacity_mut()[..most];
@@ -248,7 +248,7 @@ fn run<H: Shape>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> Dec
     Decoded { hits: done, lossy }
 }
 
-/// Asks the memory for what lies [`AHEAD_BYTES`] further on: the processor's own prefetch stops at the end of each page.
+/// Prefetches what lies [`AHEAD_BYTES`] ahead: the processor's own prefetch stops at the end of each page.
 #[inline(always)]
 fn expect_soon(word: &[u8; 8]) {
     #[cfg(target_arch = "x86_64")]
@@ -263,7 +263,7 @@ fn expect_soon(word: &[u8; 8]) {
 
 /// Writes `N` hits and says whether any has lossy flags, or `None` when one of them is not plain.
 #[inline(always)]
-fn block<H: Shape, const N: usize>(
+fn block<H: HitKind, const N: usize>(
     plan: &BlockPlan,
     from: &[[u8; 8]],
     into: &mut [MaybeUninit<Hit>],
@@ -283,7 +283,7 @@ fn block<H: Shape, const N: usize>(
     (unusual >> 63 == 0).then_some(lossy != 0)
 }
 
-/// Word 0 bits that a plain hit of PSD or PHA does not have.
+/// Bits of word 0 that are 0 in a plain hit of PSD or PHA.
 pub(super) const NOT_PLAIN: u64 = HitWords::SPECIAL;
-/// The same for Open DPP, whose seven bits of the user's need an extra.
+/// The same for Open DPP, whose seven user bits need an extra.
 pub(super) const NOT_PLAIN_OPEN: u64 = HitWords::SPECIAL | 0x7F << 48;

@@ -1,10 +1,10 @@
-//! Words out of a unit that may lie in several slices.
+//! Reads words from a unit that may lie in several slices.
 //!
 //! ```text
 //!  slices  |........|...|............|      here(): what is left of the current slice
-//!  words   |  0  |  1  |  2  | …            word(): the next one, put together where it straddles a seam
+//!  words   |  0  |  1  |  2  | …            word(): the next one, joined if it lies in two slices
 //! ```
-//! A unit in one slice is read in place; in a chain only the words across a seam are copied, eight bytes at a time.
+//! A unit in one slice is not copied. In a chain, the words that lie in two slices are copied, eight bytes at a time.
 
 use thalweg_data::{Leases, Slice};
 
@@ -49,22 +49,22 @@ impl<'a> Cursor<'a> {
         true
     }
 
-    /// Leaves out bytes of what [`Cursor::here`] gave; never more than those.
+    /// Skips bytes, at most as many as [`Cursor::here`] returned.
     #[inline]
     pub fn skip_here(&mut self, bytes: usize) {
         self.bytes = self.bytes.get(bytes..).unwrap_or(&[]);
     }
 
-    /// Asks the memory for the header `bytes` further on, which will be read soon; it may lie on two cache lines.
+    /// Prefetches the header `bytes` ahead, which will be read soon; it may lie on two cache lines.
     #[inline(always)]
     pub fn expect_at(&self, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch is a hint that cannot fault, whatever the address; the instruction is in every x86-64.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let place = self.bytes.as_ptr().wrapping_add(bytes);
-            _mm_prefetch::<_MM_HINT_T0>(place.cast());
-            _mm_prefetch::<_MM_HINT_T0>(place.wrapping_add(64).cast());
+            let address = self.bytes.as_ptr().wrapping_add(bytes);
+            _mm_prefetch::<_MM_HINT_T0>(address.cast());
+            _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(64).cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = bytes;
@@ -97,8 +97,8 @@ impl<'a> Cursor<'a> {
         Some(u64::from_be_bytes(scratch))
     }
 
-    /// Appends where the next `bytes` lie to `slices`, as a chain, and goes beyond them. `None`, with nothing appended, when
-    /// the unit has fewer left or the chain would have more than 65535 slices.
+    /// Appends the slices of the next `bytes` as a chain and skips them. Appends nothing and returns `None` when the unit has fewer
+    /// bytes left, or the chain would have more than 65535 slices.
     pub fn take(&mut self, bytes: usize, slices: &mut Vec<Slice>) -> Option<u16> {
         if self.remaining() < bytes {
             return None;

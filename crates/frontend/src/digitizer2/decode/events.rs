@@ -91,8 +91,8 @@ impl Decoder {
     }
 }
 
-/// One hit like `hit` for each channel of the mask. A function of its own, as the next one: inside the long one that all
-/// decoding is made into, the registers do not suffice.
+/// Appends one hit like `hit` for each channel of the mask. This function and the next are not inlined: the compiler inlines all other
+/// decoding into one long function, which would run out of registers.
 #[inline(never)]
 fn append_hits(hits: &mut Vec<Hit>, hit: Hit, first_channel: u16, mask: u64) {
     let mut left = mask;
@@ -103,10 +103,10 @@ fn append_hits(hits: &mut Vec<Hit>, hit: Hit, first_channel: u16, mask: u64) {
     }));
 }
 
-/// One row like `extra` for each of `channels` channels, which share their samples.
+/// Appends one row like `extra` for each of `channels` channels; they name the same samples.
 #[inline(never)]
 fn append_extras(extras: &mut Vec<Extra>, extra: Extra, channels: u32) {
-    extras.extend((0..channels).map(move |place| Extra { info: u64::from(channels << 16 | place), ..extra }));
+    extras.extend((0..channels).map(move |index| Extra { info: u64::from(channels << 16 | index), ..extra }));
 }
 
 fn start(cursor: &mut Cursor<'_>) -> Signal {

@@ -1,27 +1,26 @@
-//! The board's flag words in the common vocabulary.
+//! Translates the board's flag words into [`Flags`].
 //!
 //! ```text
 //!  high  7 6 5 4 3 2 1 0            low  11 … 6 … 3 2 1 0
 //!        ? F W O P S ? U                  ?   self  ext over under inhibit
 //!          └─────────┴─┴─► same bits of Flags
 //! ```
-//! Where the words cannot be rebuilt from [`Flags`] (two low bits that mean one flag, bits without a meaning) the hit gets an
+//! When the words cannot be rebuilt from [`Flags`] (two low bits that mean one flag, bits without a meaning), the hit gets an
 //! extra with the raw words.
 
 use thalweg_data::Flags;
 
-/// High-priority flags that have a meaning, at the places they have in [`Flags`].
+/// High-priority flags that have a meaning, at the bit positions that they have in [`Flags`].
 pub(super) const HIGH: u32 = 0b0111_1101;
-/// Low-priority flags that have a flag of their own: external inhibit, external trigger, self trigger.
+/// Low-priority flags with their own bit in [`Flags`]: external inhibit, external trigger, self trigger.
 const LOW_ALONE: u32 = 1 << 0 | 1 << 3 | 1 << 6;
 /// Raw flags ([`crate::digitizer2::wire::HitWords::raw_flags`]) that cannot be rebuilt from [`Flags`].
 pub(super) const LOSSY: u32 = (0xFFF & !LOW_ALONE) | (0xFF & !HIGH) << 12;
-/// The same for a one-word hit, which has no fine time and so cannot show that flag.
+/// The same for a one-word hit, which has no fine time and therefore not that flag.
 pub(super) const LOSSY_ONE_WORD: u32 = LOSSY | 1 << (12 + 6);
-/// Low-priority flags that say under- or over-saturation.
+/// Low-priority flags for under- and over-saturation.
 const LOW_SATURATION: u32 = 1 << 1 | 1 << 2;
-/// Low-priority flags that say something other than the channel triggered: external, global, software, LVDS, 64-channel,
-/// ITLA, ITLB.
+/// Low-priority flags for a trigger other than the channel itself: external, global, software, LVDS, 64-channel, ITLA, ITLB.
 const LOW_OTHER_TRIGGER: u32 = 1 << 3 | 1 << 4 | 1 << 5 | 0b1111 << 7;
 
 /// Flags of a hit of two words, without [`Flags::EXTRA`].

@@ -1,20 +1,20 @@
-//! Whole events into hits.
+//! Turns whole events into hits.
 //!
 //! ```text
 //!  Frames (aggregates, scope and special events) ─► Decoder ─► Hits, extras, statistics, signals
-//!                                                    └─ what is damaged: lost{reason}, in frames and bytes
+//!                                                    └─ damaged: lost{reason}, in frames and bytes
 //! ```
 //! Runs of plain hits go through `block` at the speed of memory; everything else is read word by word through a
 //! `cursor`. Waveforms and user words are not copied: an extra names the slices in which they lie.
 //!
-//! A frame counts as lost when damage was found in its structure; the hits before the damage are kept, and the bytes from it
-//! to the frame's end are lost. A hit of a channel that the board does not have costs its own bytes alone.
+//! A frame whose structure is damaged counts as lost: the hits before the damage are kept, and the bytes from the damage to the
+//! frame's end are lost. A hit of a channel that the board does not have loses its own bytes alone.
 //!
 //! **Zero-length encoding.** A record becomes a hit without energy whose extra has `layout = Packed`, the good samples as
 //! samples, and as user words the record's word 1 and its further counter words as sent; `number` holds the default value
 //! (bits 15..0), whether the even runs are good (16), and whether the event ends with this record (17). A reader rebuilds the
-//! record by going through the runs ([`crate::digitizer2::wire::zle`]): a good run takes its samples from the chain, a
-//! suppressed one repeats the default value.
+//! record run by run ([`crate::digitizer2::wire::zle`]): the samples of a good run come from the chain, those of a suppressed run
+//! are the default value.
 //!
 //! **Open DPP.** User words are a chain of 64-bit words whose top bit is framing; `number` holds the seven info bits and, in
 //! bit 7, the special mark.
@@ -42,9 +42,9 @@ pub struct Decoder {
     plan: Plan,
     scale: Scale,
     clock: Clock,
-    /// Of a board that we arm: whether its time begins again at each start, and when that was first seen.
+    /// Whether the board's time begins again at 0 at each start, as that of a board that we arm, and when the first start was seen.
     starts: Starts,
-    /// Starts of the board up to where this decoder reads, those in the batches of others included.
+    /// Starts of the board so far, including those in batches that other decoders have read.
     starts_read: u32,
     level: Level,
     channel_counters: Box<[ChannelCounters; CHANNELS as usize]>,
@@ -66,32 +66,32 @@ impl ChannelCounters {
     }
 }
 
-/// What a start of the board means for its times.
+/// How a start of the board changes its times.
 #[derive(Clone, Copy, Debug)]
 enum Starts {
-    /// Times are taken as they are.
+    /// Not at all.
     AsTheyCome,
-    /// None was seen yet.
+    /// They begin again at 0; no start was seen yet.
     Expected,
-    /// The first was seen then.
+    /// They begin again at 0; the first start was seen at this mark.
     Seen(Mark),
 }
 
-/// What became of one frame.
-struct Outcome {
+/// The result of decoding one frame.
+struct FrameOutcome {
     /// Bytes that became hits, statistics or signals, headers included.
     used: u64,
-    /// The frame's structure is damaged. Bytes are counted as lost where that is found.
+    /// Why the frame's structure is damaged, if it is. Bytes are counted as lost where the damage is found.
     damage: Option<LossReason>,
 }
 
-impl Outcome {
-    fn all(bytes: usize) -> Outcome {
-        Outcome { used: bytes as u64, damage: None }
+impl FrameOutcome {
+    fn all(bytes: usize) -> FrameOutcome {
+        FrameOutcome { used: bytes as u64, damage: None }
     }
 
-    fn none(reason: LossReason) -> Outcome {
-        Outcome { used: 0, damage: Some(reason) }
+    fn none(reason: LossReason) -> FrameOutcome {
+        FrameOutcome { used: 0, damage: Some(reason) }
     }
 }
 
@@ -115,16 +115,16 @@ impl Decoder {
         })
     }
 
-    /// A decoder for a board that we arm and start. When it is started again in the run its time begins at 0 again: it is put
-    /// as much later as the start was seen later than the first one.
+    /// A decoder for a board that we arm and start. When it is started again in the run, its time begins at 0 again; the decoder adds
+    /// the time between the marks of the first start and this one.
     ///
     /// # Errors
-    /// As of [`Decoder::new`].
+    /// As for [`Decoder::new`].
     pub fn of_armed_board(source: SourceId, settings: &Settings) -> Result<Decoder, SettingsError> {
         Ok(Decoder { starts: Starts::Expected, ..Decoder::new(source, settings)? })
     }
 
-    /// The board's clock and counters begin anew.
+    /// Begins the board's clock and counters anew.
     fn restart(&mut self, mark: Mark) {
         match self.starts {
             Starts::AsTheyCome => {}
@@ -142,7 +142,7 @@ impl Decoder {
         self.channel_counters.fill(ChannelCounters::default());
     }
 
-    /// Another decoder of the source has read that the board was started.
+    /// Follows the starts of the board that other decoders of the source have read.
     #[cold]
     fn catch_up(&mut self, starts: BoardStarts) {
         self.starts_read = starts.count;
@@ -159,7 +159,7 @@ impl Decoder {
         let slices_before = hits.slices.len();
         let outcome = match Cursor::new(chain, &units.leases) {
             Some(cursor) => self.event(bytes, cursor, hits),
-            None => Outcome::none(LossReason::BadLength),
+            None => FrameOutcome::none(LossReason::BadLength),
         };
         if hits.slices.len() > slices_before {
             chain.iter().for_each(|slice| hits.leases.add_for(*slice, &units.leases));
@@ -171,10 +171,10 @@ impl Decoder {
         }
     }
 
-    fn event(&mut self, bytes: u64, mut cursor: Cursor<'_>, hits: &mut Hits) -> Outcome {
+    fn event(&mut self, bytes: u64, mut cursor: Cursor<'_>, hits: &mut Hits) -> FrameOutcome {
         let lost = |this: &mut Decoder, reason| {
             this.counters.lost(reason, Unit::Bytes, bytes);
-            Outcome::none(reason)
+            FrameOutcome::none(reason)
         };
         let Some(header) = cursor.word().map(EventHeader) else { return lost(self, LossReason::BadLength) };
         if header.word_count() == 0 {
@@ -186,11 +186,11 @@ impl Decoder {
         match header.format() {
             Format::Aggregate => self.aggregate(header, &mut cursor, hits),
             Format::Scope => match self.scope(header, &mut cursor, hits) {
-                Ok(()) => Outcome::all(bytes as usize),
+                Ok(()) => FrameOutcome::all(bytes as usize),
                 Err(reason) => lost(self, reason),
             },
             Format::Special => match self.special(header, &mut cursor, hits) {
-                Ok(()) => Outcome::all(bytes as usize),
+                Ok(()) => FrameOutcome::all(bytes as usize),
                 Err(reason) => lost(self, reason),
             },
             Format::Unknown(_) => lost(self, LossReason::UnknownFormat),

@@ -11,13 +11,13 @@ fn bytes(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Decodes one unit, cut into a chain of `piece` bytes.
-fn decode_in(decoder: &mut Decoder, unit: &[u8], piece: usize, mark: Mark) -> Hits {
+/// Decodes one unit, as a chain of slices of `slice_bytes`.
+fn decode_in(decoder: &mut Decoder, unit: &[u8], slice_bytes: usize, mark: Mark) -> Hits {
     let pool = Pool::new(2, 1 << 20).expect("small");
     let mut frames = Frames::default();
     frames.header.mark = mark;
     let mut writer = pool.take().expect("free");
-    for part in unit.chunks(piece) {
+    for part in unit.chunks(slice_bytes) {
         let slice = writer.append(part).expect("fits");
         frames.slices.push(slice.tagged(Slice::CONTINUES));
     }
@@ -51,9 +51,9 @@ const TWO_HITS: [u64; 4] =
 
 #[test]
 fn the_worked_aggregate_in_pieces_of_any_size() {
-    for piece in [1, 3, 8, 16, 20, 4096] {
+    for slice_bytes in [1, 3, 8, 16, 20, 4096] {
         let mut decoder = decoder(Firmware::Psd);
-        let hits = decode_in(&mut decoder, &bytes(&TWO_HITS), piece, Mark(0));
+        let hits = decode_in(&mut decoder, &bytes(&TWO_HITS), slice_bytes, Mark(0));
         let first = Hit {
             time_ps: 123_456_789 * 8000 + 4000,
             channel: 105,
@@ -104,8 +104,8 @@ fn the_worked_statistics_waveform_scope_start_and_stop() {
         0x0002_0002_0001_7fff,
         0x8004_0004_0003_3ffd,
     ]);
-    for piece in [8, 56, 5000] {
-        let hits = decode_in(&mut psd, &unit, piece, Mark(0));
+    for slice_bytes in [8, 56, 5000] {
+        let hits = decode_in(&mut psd, &unit, slice_bytes, Mark(0));
         let extra = hits.extras[0];
         assert_eq!((extra.layout, extra.info, extra.truncated), (Layout::DualProbe, 0x1003_2321_0488, false));
         let mut samples = Samples::default();

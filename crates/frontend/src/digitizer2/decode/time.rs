@@ -1,13 +1,13 @@
-//! Board counts into picoseconds: wrapped counters made long, and the exact rational of the tick.
+//! Turns board counts into picoseconds: extends counters that wrap, and multiplies by the exact rational of the tick.
 //!
 //! ```text
 //!  48 or 32 bits ─ Clock (reference: the newest time) ─► count since run start ─ Scale ─► time_ps
 //! ```
-//! A time is the one nearest to the reference that has the bits which were sent; that is two additions and a mask:
-//! `((sent - base) & mask) + base` with `base` half a wrap before the reference. Before the first hit the 48 bits are taken
-//! as they are, and the 32 bits of a one-word hit are put near the arrival mark. When a source has been silent for a
-//! quarter of the short wrap or more by the arrival marks, the reference moves on with the marks. Decoders of one source, which take
-//! its batches in turn, share where its clock began, so that none of them puts its first hit a wrap away from the others'.
+//! An extended time is the value nearest to the reference whose low bits are those sent. It takes two additions and a mask:
+//! `((sent - base) & mask) + base`, with `base` half a wrap before the reference. Before the first hit, 48 bits are the time itself,
+//! and the 32 bits of a one-word hit are extended to a time near the arrival mark. When a source has been silent for a quarter of the
+//! short wrap or more, by the arrival marks, the reference advances with the marks. The decoders of one source take its batches in
+//! turn and share the beginning of its clock, so that the first hit of each is in the same wrap.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,11 +19,11 @@ use crate::digitizer2::wire::TIME_MASK;
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     reference: Option<i64>,
-    /// The first time that any decoder of the source has read since a start of the board. Looked at before the first hit only.
+    /// The first time that any decoder of the source has read since a start of the board. Read before the first hit alone.
     shared: Arc<Mutex<Option<Begun>>>,
     /// Starts of the board so far.
     starts: u32,
-    /// Without a reference, where the others say that the board's clock is now.
+    /// Without a reference: the present count of the board's clock, from what the other decoders have read.
     expected: Option<i64>,
     /// Arrival of the newest hit.
     mark: Mark,
@@ -31,18 +31,18 @@ pub(super) struct Clock {
     now: Mark,
 }
 
-/// Where the clock of a board has begun.
+/// The beginning of a board's clock.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    /// Starts of the board by then: decoders that are before another start, or behind it, have no use for it.
+    /// Starts of the board by then. A decoder that has seen another number of starts ignores this beginning.
     starts: u32,
     count: i64,
-    /// When that arrived.
+    /// Arrival of that count.
     mark: Mark,
 }
 
 const SHORT_MASK: u64 = 0xFFFF_FFFF;
-/// Silence beyond this many counts is bridged by the arrival marks.
+/// After a silence of more counts, the reference advances by the arrival marks.
 const SILENCE: i64 = 1 << 30;
 
 impl Clock {
@@ -51,18 +51,18 @@ impl Clock {
         Clock { reference, shared: Arc::default(), starts: 0, expected, mark: Mark(0), now: Mark(0) }
     }
 
-    /// Forgets the time: the board's own begins anew, for the `starts`-th time.
+    /// Forgets the time: the board's clock begins anew, for the `starts`-th time.
     pub fn restart(&mut self, starts: u32) {
         (self.reference, self.expected, self.starts) = (None, None, starts);
     }
 
-    /// As [`Clock::restart`], of a board that counts from 0 at its start, which was seen at `mark`: its time is not that of the run.
+    /// Like [`Clock::restart`], for a board that counts from 0 at its start, which was seen at `mark`.
     pub fn restart_at_zero(&mut self, starts: u32, mark: Mark) {
         (self.reference, self.expected, self.starts) = (None, Some(0), starts);
-        self.share(0, mark);
+        self.share_beginning(0, mark);
     }
 
-    /// A batch that arrived at `mark` is read now.
+    /// Begins a batch that arrived at `mark`.
     pub fn arrive(&mut self, mark: Mark, tick: Tick) {
         self.now = mark;
         if self.reference.is_none() {
@@ -85,18 +85,18 @@ impl Clock {
         self.now
     }
 
-    /// The newest time was this.
+    /// Makes `count` the newest time.
     #[inline]
     pub fn set(&mut self, count: i64) {
         if self.reference.is_none() {
-            self.share(count, self.now);
+            self.share_beginning(count, self.now);
         }
         self.reference = Some(count);
         self.mark = self.now;
     }
 
     #[cold]
-    fn share(&self, count: i64, mark: Mark) {
+    fn share_beginning(&self, count: i64, mark: Mark) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if shared.is_none_or(|begun| begun.starts < self.starts) {
             *shared = Some(Begun { starts: self.starts, count, mark });
@@ -118,13 +118,13 @@ impl Clock {
         }
     }
 
-    /// A 48-bit time, extended.
+    /// Extends a 48-bit time.
     #[inline]
     pub fn long(&self, sent: u64) -> i64 {
         extend(sent, self.base_long(), TIME_MASK)
     }
 
-    /// A 32-bit time, extended.
+    /// Extends a 32-bit time.
     #[inline]
     pub fn short(&self, sent: u32, tick: Tick) -> i64 {
         extend(u64::from(sent), self.base_short(tick), SHORT_MASK)
@@ -141,23 +141,24 @@ fn counts(ns: u64, tick: Tick) -> i64 {
     tick.from_time(i64::try_from(ns).unwrap_or(i64::MAX).saturating_mul(1000))
 }
 
-/// Counts and 1/1024 of them into picoseconds.
+/// Turns counts and their 1024ths into picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     tick: Tick,
     offset_ps: i64,
-    /// The tick in whole picoseconds, when it is that and fits 32 bits.
+    /// The tick in picoseconds, if it is a whole number that fits 32 bits.
     pub whole: Option<u32>,
-    /// Counts within this of 0 can be multiplied without leaving 64 bits.
+    /// Counts up to this, of either sign, can be multiplied in 64 bits.
     safe_counts: i64,
 }
 
 impl Scale {
     pub fn new(tick: Tick, offset_ps: i64) -> Scale {
         let whole = tick.whole_ps().and_then(|ps| u32::try_from(ps).ok());
-        let room = i64::MAX - offset_ps.saturating_abs();
-        // The newest time may be half a wrap away from the one that is checked, and one count is for the fine time.
-        let safe_counts = whole.map_or(0, |ps| (room / i64::from(ps)).saturating_sub((1 << 48) + 1)).max(0);
+        let limit_ps = i64::MAX - offset_ps.saturating_abs();
+        // The newest time may be half a wrap away from the one that is checked; one count more allows for the fine time.
+        let safe_counts =
+            whole.map_or(0, |ps| (limit_ps / i64::from(ps)).saturating_sub((1 << 48) + 1)).max(0);
         Scale { tick, offset_ps, whole, safe_counts }
     }
 
@@ -167,7 +168,7 @@ impl Scale {
         self.whole.filter(|_| base.unsigned_abs() < self.safe_counts as u64)
     }
 
-    /// `floor((count + fine / 1024) * tick) + offset`; `None` beyond what 64 bits say.
+    /// `floor((count + fine / 1024) * tick) + offset`; `None` if it does not fit 64 bits.
     #[inline]
     pub fn ps(&self, count: i64, fine: u16) -> Option<i64> {
         match self.plain(count) {
@@ -183,7 +184,7 @@ impl Scale {
     fn exact(&self, count: i64, fine: u16) -> Option<i64> {
         let (numerator, denominator) = self.tick.parts();
         let fine_counts = i128::from(count) * 1024 + i128::from(fine);
-        // 74 bits times 64 bits can leave 128; such a time lies beyond what an i64 holds anyway.
+        // 74 bits times 64 bits can exceed 128 bits; such a time does not fit an i64 either.
         let ps = fine_counts
             .saturating_mul(i128::from(numerator))
             .div_euclid(i128::from(denominator).saturating_mul(1024))
@@ -195,7 +196,7 @@ impl Scale {
         self.offset_ps
     }
 
-    /// A length of time, without the offset.
+    /// A duration, without the offset.
     pub fn duration_ps(&self, counts: u64) -> i64 {
         self.tick.to_ps(i64::try_from(counts).unwrap_or(i64::MAX))
     }

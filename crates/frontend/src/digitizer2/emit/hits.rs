@@ -1,4 +1,4 @@
-//! Aggregates and what lies in them.
+//! Encodes aggregates and their records.
 
 use super::{packed_samples, word};
 use crate::digitizer2::wire::{
@@ -63,8 +63,8 @@ pub fn end_aggregate(out: &mut [u8], start: AggregateStart) {
 
 /// Changes the counter of the aggregate whose header begins `bytes`. The hash of a datagram does not cover it.
 pub fn set_aggregate_counter(bytes: &mut [u8], counter: u32) {
-    if let Some(place) = bytes.get_mut(1..4) {
-        place.copy_from_slice(&counter.to_be_bytes()[1..]);
+    if let Some(field) = bytes.get_mut(1..4) {
+        field.copy_from_slice(&counter.to_be_bytes()[1..]);
     }
 }
 
@@ -99,7 +99,7 @@ pub fn wave_sample(analog_1: i16, analog_2: i16, digital: u8) -> u32 {
         | (u32::from(digital) & 0b1100) << 28
 }
 
-/// Appends a PSD or PHA hit with a waveform of 32-bit samples ([`wave_sample`]); of an odd number the last word is
+/// Appends a PSD or PHA hit with a waveform of 32-bit samples ([`wave_sample`]); if their number is odd, the last word is
 /// filled up with zeros. At most 8190 samples are written.
 pub fn wave_hit(out: &mut Vec<u8>, fields: &HitFields, info: &WaveInfo, samples: &[u32], truncated: bool) {
     let samples = &samples[..samples.len().min(2 * WaveHeader::MOST_WORDS)];

@@ -6,8 +6,8 @@
 //!  ScopeFields · StartFields · StopFields ───────────────────────────────────────────► events
 //!  events ─ packet / clear_marker ─► TCP stream        events ─ datagram / Datagrams ─► UDP
 //! ```
-//! Functions append and return nothing where nothing can go wrong; fields wider than their place on the wire are cut to
-//! it. The emulated boards are built on this, and so are the decoder's tests: decoding what was emitted gives it back.
+//! A function that cannot fail appends and returns nothing. A field that is wider than on the wire loses its high bits. The emulated
+//! boards use these functions, and so do the decoder's tests: decoding what was emitted gives it back.
 
 mod hits;
 mod network;

@@ -1,4 +1,4 @@
-//! Events on the wire: TCP packets and UDP datagrams.
+//! Encodes events as TCP packets and UDP datagrams.
 
 use crate::digitizer2::wire::{Footer, PacketHeader, footer::MOST_WORDS, hash};
 
@@ -35,21 +35,21 @@ pub fn empty_datagram(out: &mut Vec<u8>, buffer_id: u16, datagram_id: u32) {
     datagram(out, &[], buffer_id, datagram_id, true, false);
 }
 
-/// Writes the footer of a whole datagram anew, after its data or its place have changed. Fewer than 8 bytes are left alone.
+/// Writes the footer of a whole datagram anew, after its data or its ids have changed. Fewer than 8 bytes are left alone.
 pub fn rehash(datagram: &mut [u8], buffer_id: u16, datagram_id: u32, aligned: bool, last: bool) {
-    if let Some((data, place)) = datagram.split_last_chunk_mut::<{ Footer::BYTES }>() {
-        *place = footer(data, buffer_id, datagram_id, aligned, last).to_be_bytes();
+    if let Some((data, end)) = datagram.split_last_chunk_mut::<{ Footer::BYTES }>() {
+        *end = footer(data, buffer_id, datagram_id, aligned, last).to_be_bytes();
     }
 }
 
-/// Moves a whole datagram into another buffer: the hash does not cover the buffer's number, so this costs two bytes.
+/// Moves a whole datagram into another buffer: the hash does not cover the buffer's number, so only two bytes change.
 pub fn set_buffer_id(datagram: &mut [u8], buffer_id: u16) {
-    if let Some(place) = datagram.last_chunk_mut::<{ Footer::BYTES }>() {
-        place[..2].copy_from_slice(&buffer_id.to_be_bytes());
+    if let Some(end) = datagram.last_chunk_mut::<{ Footer::BYTES }>() {
+        end[..2].copy_from_slice(&buffer_id.to_be_bytes());
     }
 }
 
-/// Cuts one buffer of whole events into datagrams.
+/// Divides one buffer of whole events into datagrams.
 ///
 /// ```text
 ///  events of one buffer ─► data ≤ words_per_datagram | footer, data | footer, … last
@@ -81,7 +81,7 @@ impl<'a> Datagrams<'a> {
         }
     }
 
-    /// Appends the next datagram to `out` and says whether there was one.
+    /// Appends the next datagram to `out` and returns whether there was one.
     pub fn append_next(&mut self, out: &mut Vec<u8>) -> bool {
         if self.rest.is_empty() {
             return false;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patched_datagram_is_that_of_its_new_place() {
+    fn a_patched_datagram_is_that_of_its_new_ids() {
         let (mut one, mut other) = (Vec::new(), Vec::new());
         datagram(&mut one, &[3; 80], 4, 5, false, true);
         datagram(&mut other, &[3; 80], 9, 5, false, true);

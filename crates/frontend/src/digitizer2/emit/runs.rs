@@ -1,4 +1,4 @@
-//! Scope events, and start and stop of a run.
+//! Encodes scope events, and start and stop of a run.
 
 use super::word;
 use crate::digitizer2::wire::{EventHeader, ScopeHeader, SpecialHeader, SpecialId, SpecialWord, TIME_MASK};
@@ -20,7 +20,7 @@ pub struct ScopeFields {
     pub channel_mask: u64,
 }
 
-/// Appends a scope event. `waveforms` gives, in ascending order of the mask's channels, the samples of each; all are cut to
+/// Appends a scope event. `waveforms` gives, in ascending order of the mask's channels, the samples of each; all are shortened to
 /// the shortest, and to a multiple of four.
 pub fn scope_event(out: &mut Vec<u8>, fields: &ScopeFields, waveforms: &[&[u16]]) {
     let channels = fields.channel_mask.count_ones() as usize;
@@ -35,9 +35,9 @@ pub fn scope_event(out: &mut Vec<u8>, fields: &ScopeFields, waveforms: &[&[u16]]
     let overlapped = (u64::from(fields.samples_overlapped) & 7) << 48;
     word(out, (u64::from(fields.flags) & 0x1FFF) << 51 | overlapped | fields.timestamp & TIME_MASK);
     word(out, fields.channel_mask);
-    for place in 0..words {
+    for index in 0..words {
         for samples in waveforms {
-            word(out, super::four_samples(samples.as_chunks::<4>().0[place]));
+            word(out, super::four_samples(samples.as_chunks::<4>().0[index]));
         }
     }
 }

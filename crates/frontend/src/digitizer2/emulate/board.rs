@@ -1,4 +1,4 @@
-//! The board: what is due until now goes out.
+//! The board: sends what is due by now.
 //!
 //! ```text
 //!  running ─ produce(now) ─► start event, hits, statistics, stop event
@@ -17,12 +17,12 @@ use super::settings::{Firmware, Pace, Settings, SettingsError};
 use crate::digitizer2::emit::{self, ScopeFields, StartFields, StatisticsFields, StopFields};
 use crate::self_triggered::{Acquisition, BoardError, Outgoing, SelfTriggeredBoard, State, Totals};
 
-/// A silent UDP board says so this often: a marker sent before a client listens is lost.
+/// Interval of the markers of a silent UDP board: a marker that is sent before a client listens is lost.
 const IDLE_MARKER_NS: u64 = 200_000_000;
-/// Hits worked out before the arena is looked at again.
+/// Hits computed before the arena is checked again.
 const CHUNK: usize = 1024;
 
-/// What a perfect reader would have recorded.
+/// What a perfect reader would record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// Hits in the order in which they were sent, with the board's own channel numbers.
@@ -32,7 +32,7 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// Forgets all; keeps the memory.
+    /// Empties it; keeps the memory.
     pub fn clear(&mut self) {
         self.hits.clear();
         self.aggregates.clear();
@@ -64,10 +64,10 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board as described, idle. Prepared data are worked out here.
+    /// An idle board with these settings. Prepared data are computed here.
     ///
     /// # Errors
-    /// When no board can be like that.
+    /// When there can be no such board.
     pub fn new(settings: Settings) -> Result<Board, SettingsError> {
         settings.check()?;
         let mut physics = match settings.prepared {
@@ -137,7 +137,7 @@ impl Board {
             self.start_event(out);
         }
         if self.inhibited && now_ns == u64::MAX && !self.acquisition.is_stopped() {
-            // Board time that runs as fast as hits are taken stands still.
+            // Board time that runs as fast as hits are taken does not advance here.
             return false;
         }
         let until = self.physics.board_time_fine(self.acquisition.elapsed_ns(now_ns) * 1000);
@@ -176,7 +176,7 @@ impl Board {
         ring.produce(until / FINE, &mut self.packer, out, truth)
     }
 
-    /// Leaves out the hits until then.
+    /// Skips the hits until then.
     fn pass_over(&mut self, until: u64) {
         if let Some(ring) = &mut self.ring {
             self.packer.totals.hits_inhibited += ring.pass_over(until / FINE);
@@ -211,8 +211,8 @@ impl Board {
             }
             for pulse in &pulses[..count] {
                 let hit_bytes = self.encoder.next_hit_bytes();
-                let place = self.packer.hit_place(hit_bytes, out);
-                self.encoder.hit(pulse, place);
+                let words = self.packer.begin_hit(hit_bytes, out);
+                self.encoder.hit(pulse, words);
                 self.packer.count_hit();
                 self.saved[usize::from(pulse.channel)] += 1;
                 if let Some(truth) = &mut self.truth {
@@ -226,7 +226,7 @@ impl Board {
         true
     }
 
-    /// Each pulse outside of a window opens a window of all channels.
+    /// Appends scope events: each pulse outside of a window opens a window of all channels.
     fn scope_until(&mut self, until: u64, out: &mut Outgoing) -> bool {
         let samples = usize::from(self.settings.waveform_samples);
         let channels = usize::from(self.settings.channels);
@@ -244,9 +244,9 @@ impl Board {
                 ..ScopeFields::default()
             };
             self.last_count = fields.timestamp;
-            let place = self.packer.event_place(bytes, out);
+            let words = self.packer.begin_event(bytes, out);
             let views: Vec<&[u16]> = self.waveforms.iter().map(Vec::as_slice).collect();
-            emit::scope_event(place, &fields, &views);
+            emit::scope_event(words, &fields, &views);
             self.packer.totals.scope_events += 1;
             for channel in 0..channels as u16 {
                 self.packer.count_hit();
@@ -273,7 +273,7 @@ impl Board {
             log2_decimation: 0,
             channel_mask: mask,
         };
-        emit::start(self.packer.event_place(32, out), &fields);
+        emit::start(self.packer.begin_event(32, out), &fields);
         self.packer.totals.special_events += 1;
         self.packer.send(false, out);
     }
@@ -283,7 +283,7 @@ impl Board {
             self.packer.close_aggregate(true);
             let reached = self.ring.as_ref().map_or(self.last_count, Ring::reached_count);
             let fields = StopFields { timestamp: (until / FINE).max(reached), dead_time: 0 };
-            emit::stop(self.packer.event_place(24, out), &fields);
+            emit::stop(self.packer.begin_event(24, out), &fields);
             self.packer.totals.special_events += 1;
         }
         self.packer.send(true, out);
@@ -296,7 +296,7 @@ impl Board {
         (hits && counts > 0).then_some(counts * FINE)
     }
 
-    /// One record per channel, each as if it came at the time it is due.
+    /// Appends one statistics record per channel, with the time at which it is due.
     fn statistics(&mut self, out: &mut Outgoing) {
         for channel in 0..self.settings.channels {
             let counts = self.physics.counts(channel);
@@ -308,7 +308,7 @@ impl Board {
                 triggers: (saved + counts.triggers - counts.saved) as u32,
                 saved: saved as u32,
             };
-            emit::statistics(self.packer.hit_place(32, out), &fields);
+            emit::statistics(self.packer.begin_hit(32, out), &fields);
             self.packer.totals.statistics_records += 1;
         }
         let interval = self.statistics_interval().unwrap_or(u64::MAX);
@@ -383,7 +383,7 @@ impl SelfTriggeredBoard for Board {
     }
 
     fn stop(&mut self, now_ns: u64) {
-        // With unlimited pace board time is not the host's: it stops where it is.
+        // With unlimited pace, board time is not the host's time: it stops at its present value.
         self.acquisition.stop(if self.settings.pace == Pace::Unlimited { 0 } else { now_ns });
     }
 

@@ -1,16 +1,16 @@
-//! One pulse as a hit of the board's firmware, and as what a perfect reader makes of it.
+//! Encodes a pulse as a hit of the board's firmware, and as the hit that a perfect reader records.
 //!
 //! ```text
 //!  Pulse ─┬─ HitFields ─► words (by `emit`)
 //!         └─ Hit: the truth
 //! ```
-//! The truth is derived from the pulse, not from the words, so that encoder and decoder are both held against it.
+//! The truth is computed from the pulse, not from the words, so that it checks both encoder and decoder.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thalweg_data::{Flags, Hit, Tick};
 
-use super::physics::pulse::{self, Shape, Trace};
+use super::physics::pulse::{self, Trace, TraceSettings};
 use super::physics::{FINE, Pulse, marks};
 use super::settings::{Data, Firmware, Settings};
 use crate::digitizer2::emit::{self, HitFields};
@@ -37,7 +37,7 @@ pub(super) struct Encoder {
     fine_tick: Tick,
     samples: usize,
     every: u32,
-    /// Hits since the last with a waveform, it included.
+    /// Hits since the last one with a waveform, including that one.
     since_waveform: u32,
     info: WaveInfo,
     random: Pcg64Mcg,
@@ -45,7 +45,7 @@ pub(super) struct Encoder {
     dual: Vec<u32>,
 }
 
-/// A limit of 16 bits.
+/// The largest value of 16 bits.
 const TOP: f32 = 65_535.0;
 
 impl Encoder {
@@ -53,7 +53,7 @@ impl Encoder {
         let tick = Tick::from_mhz(settings.sampling_mhz.into()).expect("the sampling rate was checked");
         let samples = usize::from(settings.waveform_samples);
         let saturation = settings.detector.saturation_kev * settings.detector.gain_per_kev;
-        let shape = Shape {
+        let trace = TraceSettings {
             samples,
             before_trigger: samples / 4,
             gate: (settings.detector.gate_ns * f64::from(settings.sampling_mhz) / 1000.0) as usize,
@@ -70,18 +70,18 @@ impl Encoder {
             since_waveform: 0,
             info: wave_info(settings.firmware),
             random: seed(settings),
-            trace: Trace::new(shape, settings.seed),
+            trace: Trace::new(trace, settings.seed),
             dual: Vec::new(),
         }
     }
 
-    /// Back to the first sample's noise.
+    /// Begins the noise anew.
     pub(super) fn restart(&mut self, settings: &Settings) {
         self.random = seed(settings);
         self.since_waveform = 0;
     }
 
-    /// Goes on to the next hit, and says how many bytes it has.
+    /// Advances to the next hit, and returns its number of bytes.
     pub(super) fn next_hit_bytes(&mut self) -> usize {
         self.since_waveform = if self.since_waveform >= self.every { 1 } else { self.since_waveform + 1 };
         self.hit_bytes()
@@ -91,12 +91,12 @@ impl Encoder {
         self.samples > 0 && self.since_waveform <= 1
     }
 
-    /// Bytes of the hit in hand.
+    /// Bytes of the current hit.
     pub(super) fn hit_bytes(&self) -> usize {
         if self.has_waveform() || self.one_word { self.longest_hit_bytes() } else { 16 }
     }
 
-    /// Bytes of a hit with everything that the settings give it.
+    /// Bytes of the longest hit with these settings.
     pub(super) fn longest_hit_bytes(&self) -> usize {
         match self.firmware {
             _ if self.one_word => 8,
@@ -119,8 +119,8 @@ impl Encoder {
                 flags_high |= flag;
             }
         }
-        let shape = matches!(self.firmware, Firmware::Psd | Firmware::Opendpp);
-        if shape && pulse.energy > TOP {
+        let has_short = matches!(self.firmware, Firmware::Psd | Firmware::Opendpp);
+        if has_short && pulse.energy > TOP {
             flags_high |= high::CHARGE_OVERFLOW;
         }
         HitFields {
@@ -128,7 +128,7 @@ impl Encoder {
             timestamp: pulse.time_fine / FINE,
             fine: (pulse.time_fine % FINE) as u16,
             energy: pulse.energy as u16,
-            energy_short: if shape { pulse.energy_short as u16 } else { 0 },
+            energy_short: if has_short { pulse.energy_short as u16 } else { 0 },
             flags_low: LOW_SELF_TRIGGER,
             flags_high,
         }
@@ -136,27 +136,27 @@ impl Encoder {
 
     /// Appends a hit's words.
     #[inline]
-    pub(super) fn hit(&mut self, pulse: &Pulse, place: &mut Vec<u8>) {
+    pub(super) fn hit(&mut self, pulse: &Pulse, out: &mut Vec<u8>) {
         let fields = self.fields(pulse);
         if self.one_word {
-            return emit::one_word_hit(place, &fields);
+            return emit::one_word_hit(out, &fields);
         }
         if !self.has_waveform() {
             return match self.firmware {
-                Firmware::Opendpp => emit::packed_hit(place, &fields, 0, false, &[], None),
-                _ => emit::hit(place, &fields),
+                Firmware::Opendpp => emit::packed_hit(out, &fields, 0, false, &[], None),
+                _ => emit::hit(out, &fields),
             };
         }
         self.trace.draw(pulse, 0, &mut self.random);
         if self.firmware == Firmware::Opendpp {
-            emit::packed_hit(place, &fields, 0, false, &[], Some(&self.trace.input));
+            emit::packed_hit(out, &fields, 0, false, &[], Some(&self.trace.input));
         } else {
             let probes = self.trace.input.iter().zip(&self.trace.second).zip(&self.trace.digital);
             self.dual.clear();
             self.dual.extend(probes.map(|((input, second), digital)| {
                 emit::wave_sample(*input as i16, *second as i16, *digital)
             }));
-            emit::wave_hit(place, &fields, &self.info, &self.dual, false);
+            emit::wave_hit(out, &fields, &self.info, &self.dual, false);
         }
     }
 
@@ -172,11 +172,11 @@ impl Encoder {
                 flags |= flag;
             }
         }
-        let shape = matches!(self.firmware, Firmware::Psd | Firmware::Opendpp);
-        if shape && pulse.energy > TOP {
+        let has_short = matches!(self.firmware, Firmware::Psd | Firmware::Opendpp);
+        if has_short && pulse.energy > TOP {
             flags |= Flags::CHARGE_OVERFLOW;
         }
-        let short = shape && !self.one_word;
+        let short = has_short && !self.one_word;
         if !short {
             flags |= Flags::NO_ENERGY_SHORT;
         }

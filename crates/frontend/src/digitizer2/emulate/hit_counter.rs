@@ -1,4 +1,4 @@
-//! Counts the hits in a datagram that goes astray, by decoding it.
+//! Counts the hits in a datagram that is lost, by decoding it.
 
 use thalweg_data::{Decode, Frames, Hits, Pool, SourceId};
 
@@ -6,10 +6,10 @@ use super::settings::Settings;
 use crate::digitizer2::{self, Decoder};
 use crate::format::HitCounter;
 
-/// Bytes of the footer, all that there is in a marker.
+/// Bytes of the footer; a marker has no others.
 const FOOTER_BYTES: usize = 8;
 
-/// Hits of one emulated board, where each datagram holds whole aggregates.
+/// Counts the hits of one emulated board, each of whose datagrams holds whole aggregates.
 pub(super) struct DecodedHits {
     pool: Pool,
     decoder: Decoder,

@@ -1,4 +1,4 @@
-//! The board as its host knows it.
+//! The interface of the board to its host.
 
 use super::Board;
 use super::hit_counter::DecodedHits;

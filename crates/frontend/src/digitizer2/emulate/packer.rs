@@ -1,11 +1,11 @@
-//! Hits into aggregates, aggregates into datagrams or packets.
+//! Packs hits into aggregates, and aggregates into datagrams or packets.
 //!
 //! ```text
 //!  hit, hit, … ─► aggregate ─┬─ aligned:  whole aggregates fill one datagram
-//!                            ├─ spanning: one network buffer of aggregates, cut into datagrams anywhere
-//!                            └─ packets:  one network buffer of aggregates in a TCP packet (or cut into several)
+//!                            ├─ spanning: one network buffer of aggregates, divided into datagrams anywhere
+//!                            └─ packets:  one network buffer of aggregates in a TCP packet (or in several)
 //! ```
-//! What a hit's words are is the encoder's business; here is only where they go, and the counting.
+//! The encoder makes the words of a hit; this module decides where they go, and counts.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use crate::self_triggered::{Outgoing, Totals};
 enum Layout {
     Aligned,
     Spanning,
-    Packet { pieces: bool },
+    Packet { is_split: bool },
 }
 
-/// Most hits in an aggregate where no datagram ends it and none are stated.
+/// Most hits in an aggregate that no datagram ends and for which the settings give no number.
 const AGGREGATE_HITS: u32 = 1024;
 
 /// The board's output stage.
@@ -45,7 +45,7 @@ pub(super) struct Packer {
     pub(super) buffer_id: u16,
     pub(super) datagram_id: u32,
     pub(super) totals: Totals,
-    /// Where it is written down for the receiver, of a board that is asked.
+    /// The record of what was sent, if the receiver asks the board.
     record: Option<Arc<SentRecord>>,
     /// Frames that were ended and not sent.
     frames_waiting: u64,
@@ -57,7 +57,7 @@ impl Packer {
         let layout = match settings.transport {
             Transport::Udp if settings.aligned_datagrams => Layout::Aligned,
             Transport::Udp => Layout::Spanning,
-            Transport::Tcp => Layout::Packet { pieces: !settings.aligned_datagrams },
+            Transport::Tcp => Layout::Packet { is_split: !settings.aligned_datagrams },
         };
         let aligned = layout == Layout::Aligned;
         let buffer = datagram_data * settings.datagrams_per_buffer as usize;
@@ -87,12 +87,12 @@ impl Packer {
         }
     }
 
-    /// From here on writes down what it sends.
+    /// Records from here on what the board sends.
     pub(super) fn keep_record(&mut self, record: Arc<SentRecord>) {
         self.record = Some(record);
     }
 
-    /// Counters begin anew: who has followed them until now cannot be answered any more.
+    /// Begins the counters anew: the record cannot answer those who have followed them until now.
     pub(super) fn begin(&mut self) {
         self.aggregate_counter = 0;
         if let Some(record) = self.record.as_ref().filter(|record| record.frames() > 0) {
@@ -100,13 +100,13 @@ impl Packer {
         }
     }
 
-    /// A frame has ended: an aggregate, or an event of its own whose hits were counted.
+    /// Ends a frame: an aggregate, or another event whose hits were counted.
     pub(super) fn end_frame(&mut self) {
         self.frames_waiting += 1;
         self.write_frame(self.held_hits);
     }
 
-    /// Writes a frame down, with which so many hits have come to those that were sent.
+    /// Records a frame with this many hits.
     #[inline]
     pub(super) fn write_frame(&self, hits: u64) {
         if let Some(record) = &self.record {
@@ -114,7 +114,7 @@ impl Packer {
         }
     }
 
-    /// Writes a datagram down.
+    /// Records a datagram.
     #[inline]
     pub(super) fn write_datagram(&self, buffer_id: u16, datagram_id: u32) {
         if let Some(record) = &self.record {
@@ -127,8 +127,9 @@ impl Packer {
         self.events.is_empty()
     }
 
-    /// Where the next hit of `bytes` goes, inside an open aggregate; full ones are closed and sent before.
-    pub(super) fn hit_place(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
+    /// Begins a hit of `bytes`, whose words are appended to what is returned. It lies inside an open aggregate; a full aggregate is
+    /// closed and sent before.
+    pub(super) fn begin_hit(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
         if self.open_hits >= self.aggregate_hits {
             self.close_aggregate(false);
         }
@@ -154,13 +155,13 @@ impl Packer {
         self.aggregate_counter & 0xFF_FFFF
     }
 
-    /// Counts a hit whose words were put in the place just given.
+    /// Counts the hit that was begun last.
     pub(super) fn count_hit(&mut self) {
         self.held_hits += 1;
     }
 
-    /// Where an event of its own of `bytes` goes (scope, start, stop), outside of any aggregate.
-    pub(super) fn event_place(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
+    /// Begins an event of `bytes` outside of any aggregate (scope, start, stop); its words are appended to what is returned.
+    pub(super) fn begin_event(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
         self.close_aggregate(false);
         if self.events.len() + bytes > self.capacity {
             self.send(false, out);
@@ -184,7 +185,7 @@ impl Packer {
         self.end_frame();
     }
 
-    /// Sends what waits. `end` ends the network buffer with it.
+    /// Sends the waiting events. `end` ends the network buffer behind them.
     pub(super) fn send(&mut self, end: bool, out: &mut Outgoing) {
         self.close_aggregate(end);
         if self.events.is_empty() {
@@ -193,7 +194,7 @@ impl Packer {
         match self.layout {
             Layout::Aligned => self.send_aligned(end, out),
             Layout::Spanning => self.send_spanning(out),
-            Layout::Packet { pieces } => self.send_packet(pieces, out),
+            Layout::Packet { is_split } => self.send_packet(is_split, out),
         }
         self.totals.hits += self.held_hits;
         self.events.clear();
@@ -209,7 +210,7 @@ impl Packer {
     }
 
     fn send_spanning(&mut self, out: &mut Outgoing) {
-        // Markers may have begun this buffer already; data begin a new one then, so that ids count from 0.
+        // If markers have begun this buffer, data begin a new one, so that ids count from 0.
         if self.datagram_id > 0 {
             self.end_buffer_with_marker(out);
         }
@@ -226,7 +227,7 @@ impl Packer {
         self.buffer_id = self.buffer_id.wrapping_add(1);
     }
 
-    /// An empty last datagram ends a buffer that holds nothing but markers.
+    /// Ends a buffer that holds markers alone, with an empty last datagram.
     fn end_buffer_with_marker(&mut self, out: &mut Outgoing) {
         let start = out.bytes.len();
         emit::datagram(&mut out.bytes, &[], self.buffer_id, self.datagram_id, true, true);
@@ -237,13 +238,13 @@ impl Packer {
         self.datagram_id = 0;
     }
 
-    fn send_packet(&mut self, pieces: bool, out: &mut Outgoing) {
-        let piece = if pieces { self.datagram_data } else { self.events.len() };
-        let count = self.events.len().div_ceil(piece.max(1));
-        for (index, data) in self.events.chunks(piece.max(1)).enumerate() {
+    fn send_packet(&mut self, is_split: bool, out: &mut Outgoing) {
+        let packet_bytes = if is_split { self.datagram_data } else { self.events.len() };
+        let count = self.events.len().div_ceil(packet_bytes.max(1));
+        for (index, data) in self.events.chunks(packet_bytes.max(1)).enumerate() {
             let last = index + 1 == count;
             let start = out.bytes.len();
-            // The counts of all pieces together are what must be right.
+            // The sum of the counts of all packets must be right.
             emit::packet(&mut out.bytes, data, if last { self.event_count } else { 0 }, last);
             self.totals.datagrams += 1;
             self.totals.bytes += out.end_datagram(start);
@@ -264,7 +265,7 @@ impl Packer {
         self.totals.bytes += out.end_datagram(start);
     }
 
-    /// Sends an empty datagram: the board is idle. Nothing over TCP, where it would mean a clear.
+    /// Sends an empty datagram: the board is idle. Sends nothing over TCP, where an empty packet means a clear.
     pub(super) fn idle_marker(&mut self, out: &mut Outgoing) {
         if !matches!(self.layout, Layout::Packet { .. }) {
             let start = out.bytes.len();
@@ -277,7 +278,7 @@ impl Packer {
         }
     }
 
-    /// Throws away what waits, starts ids from 0, and says so to the receiver.
+    /// Discards the waiting events, begins ids at 0, and sends a clear marker.
     pub(super) fn clear_marker(&mut self, out: &mut Outgoing) {
         (self.buffer_id, self.datagram_id) = (0, 0);
         if matches!(self.layout, Layout::Packet { .. }) {
@@ -290,7 +291,7 @@ impl Packer {
         }
     }
 
-    /// Throws away what waits.
+    /// Discards the waiting events.
     pub(super) fn discard(&mut self) {
         self.totals.hits_cleared += self.held_hits;
         if let Some(record) = &self.record {
@@ -302,7 +303,7 @@ impl Packer {
     }
 }
 
-/// A datagram's place as one number, as sender and receiver write it down.
+/// A datagram's two ids as one number, under which sender and receiver record it.
 pub(in crate::digitizer2) fn datagram_key(buffer_id: u16, datagram_id: u32) -> u64 {
     u64::from(buffer_id) << 32 | u64::from(datagram_id)
 }

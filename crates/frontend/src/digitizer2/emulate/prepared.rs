@@ -3,9 +3,9 @@
 //! ```text
 //!  physics, a few ms ─► Ring: datagrams ─ lap after lap ─► copy ─ stamp times ─ hash, four side by side ─► out
 //! ```
-//! Computing physics costs tens of nanoseconds a hit; a board at its limit sends one each 25 ns and an emulated one should load a
-//! receiver harder than that. So the pulses of a whole number of time bins are prepared once, and each lap differs from
-//! the one before by its period alone. All boards of a set-up have the same period: their partners stay partners.
+//! Computing physics costs tens of nanoseconds a hit. A board at its limit sends a hit each 25 ns, and an emulated board should be able to
+//! send faster. Therefore the pulses of a whole number of time bins are prepared once; each lap differs from the one before by its
+//! period alone. All boards of a set-up have the same period, so that partners stay partners.
 
 use thalweg_data::{Hit, Tick};
 
@@ -17,15 +17,16 @@ use crate::digitizer2::emit;
 use crate::digitizer2::wire::{EventHeader, Footer, PacketHeader, TIME_MASK};
 use crate::self_triggered::{Outgoing, Totals};
 
-/// Datagrams stamped and hashed side by side: the hash is a chain of dependent steps, four fill the processor.
+/// Datagrams stamped and hashed side by side: the hash is a chain of dependent steps, and four chains keep the processor busy.
 const LANES: usize = 4;
-/// At least so many hits in a ring, when rate and memory allow: enough for a smooth spectrum.
+/// Hits in a ring, if rate and memory allow: enough for a smooth spectrum.
 const HITS_WANTED: f64 = 131_072.0;
-/// A ring of slow boards would last for minutes: at most so many bins.
+/// Most bins of a ring: that of slow boards would otherwise last for minutes.
 const BINS_MAXIMUM: u64 = 4096;
 
+/// One datagram of the ring, without its footer.
 #[derive(Clone, Debug)]
-struct Piece {
+struct PreparedDatagram {
     /// Data in the ring's bytes.
     start: usize,
     end: usize,
@@ -35,29 +36,29 @@ struct Piece {
     last_count: u64,
 }
 
-/// The prepared data, and where the replay stands.
+/// The prepared data, and the position of the replay.
 #[derive(Debug)]
 pub(super) struct Ring {
     bytes: Vec<u8>,
-    pieces: Vec<Piece>,
+    datagrams: Vec<PreparedDatagram>,
     truth: Vec<Hit>,
     truth_start: Vec<usize>,
     one_word: bool,
     packets: bool,
     aggregate_hits: usize,
     tick: Tick,
-    /// Clock counts per lap; with drift not a whole number.
+    /// Clock counts per lap; no whole number if there is drift.
     period: f64,
     offset_count: u64,
     lap: u64,
     next: usize,
 }
 
-/// Largest part of the time that a prepared channel is blind.
+/// Largest fraction of the time in which a prepared channel is blind.
 const BLIND: f64 = 0.1;
 
-/// The board that prepares the data: at rates that no detector stands, its dead time is shortened, and its rates are raised
-/// by what is left of it, so that the ring has the hits that were asked for.
+/// The board that prepares the data. At rates that no detector can sustain, its dead time is shortened. Its rates are raised to make
+/// up for the remaining dead time, so that the ring has the requested number of hits.
 pub(super) fn preparing(settings: &Settings) -> Settings {
     let rates: Vec<f64> = (0..settings.channels).map(|channel| settings.channel_rate_hz(channel)).collect();
     let highest = rates.iter().copied().fold(1.0, f64::max);
@@ -71,14 +72,14 @@ pub(super) fn preparing(settings: &Settings) -> Settings {
     Settings { rate_hz, total_rate_hz: None, detector, ..settings.clone() }
 }
 
-/// Keeps what a replay that is not asked for the truth need not pay for.
+/// Where the truth goes. A replay without it does not spend time on it.
 pub(super) struct TruthSink<'a> {
     pub(super) hits: &'a mut Vec<Hit>,
     pub(super) aggregates: &'a mut Vec<u32>,
 }
 
 impl Ring {
-    /// Works out the ring. Whatever does not fit into `prepared_mib` is left out, in whole datagrams at the lap's end.
+    /// Computes the ring. Datagrams at the end of the lap that do not fit into `prepared_mib` are left out.
     pub(super) fn new(settings: &Settings, physics: &mut Physics, encoder: &mut Encoder) -> Ring {
         let hit_bytes = encoder.hit_bytes();
         let bins = bins_of(settings, hit_bytes);
@@ -90,7 +91,7 @@ impl Ring {
             if settings.aggregate_hits == 0 { usize::MAX } else { settings.aggregate_hits as usize };
         let mut ring = Ring {
             bytes: Vec::new(),
-            pieces: Vec::new(),
+            datagrams: Vec::new(),
             truth: Vec::new(),
             truth_start: vec![0],
             one_word: settings.data == Data::OneWord,
@@ -111,14 +112,14 @@ impl Ring {
                 break;
             }
             for pulse in pulses {
-                builder.place(&mut ring);
+                builder.begin_hit(&mut ring);
                 let pulse =
                     super::physics::Pulse { time_fine: pulse.time_fine - ring.offset_count * FINE, ..*pulse };
                 encoder.hit(&pulse, &mut ring.bytes);
                 ring.truth.push(encoder.truth(&pulse));
-                let piece = ring.pieces.last_mut().expect("a place was made");
-                piece.hits += 1;
-                piece.last_count = pulse.time_fine / FINE;
+                let datagram = ring.datagrams.last_mut().expect("the hit was begun");
+                datagram.hits += 1;
+                datagram.last_count = pulse.time_fine / FINE;
             }
             let count = pulses.len();
             physics.take(count);
@@ -128,31 +129,31 @@ impl Ring {
         ring
     }
 
-    /// Back to the first lap.
+    /// Returns to the first lap.
     pub(super) fn restart(&mut self) {
         (self.lap, self.next) = (0, 0);
     }
 
-    /// Bytes that the ring takes.
+    /// Memory of the ring, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.bytes.len() + size_of_val(self.truth.as_slice()) + size_of_val(self.pieces.as_slice())
+        self.bytes.len() + size_of_val(self.truth.as_slice()) + size_of_val(self.datagrams.as_slice())
     }
 
     /// Clock count of the last hit sent.
     pub(super) fn reached_count(&self) -> u64 {
-        let (lap, piece) = match (self.next.checked_sub(1), self.lap.checked_sub(1)) {
-            (Some(place), _) => (self.lap, self.pieces.get(place)),
-            (None, Some(lap)) => (lap, self.pieces.last()),
+        let (lap, datagram) = match (self.next.checked_sub(1), self.lap.checked_sub(1)) {
+            (Some(index), _) => (self.lap, self.datagrams.get(index)),
+            (None, Some(lap)) => (lap, self.datagrams.last()),
             (None, None) => return 0,
         };
-        piece.map_or(0, |piece| self.base_count(lap) + piece.last_count)
+        datagram.map_or(0, |datagram| self.base_count(lap) + datagram.last_count)
     }
 
     fn base_count(&self, lap: u64) -> u64 {
         self.offset_count + (lap as f64 * self.period) as u64
     }
 
-    /// Appends the datagrams whose last hit lies before `until_count`, until `out` is full; says whether more are due.
+    /// Appends the datagrams whose last hit lies before `until_count`, until `out` is full; returns whether more are due.
     pub(super) fn produce(
         &mut self,
         until_count: u64,
@@ -160,7 +161,7 @@ impl Ring {
         out: &mut Outgoing,
         mut truth: Option<TruthSink<'_>>,
     ) -> bool {
-        if self.pieces.is_empty() {
+        if self.datagrams.is_empty() {
             return false;
         }
         loop {
@@ -174,37 +175,37 @@ impl Ring {
             }
             let count = due.min(LANES);
             let start = out.bytes.len();
-            let pieces = self.next..self.next + count;
-            for index in pieces.clone() {
+            let datagrams = self.next..self.next + count;
+            for index in datagrams.clone() {
                 if let Some(truth) = &mut truth {
                     self.append_truth(index, base, packer.aggregate_counter, truth);
                 }
                 self.stamp(index, base, packer, out);
             }
             if !self.packets {
-                seal(start, &self.pieces[pieces], packer, out);
+                seal(start, &self.datagrams[datagrams], packer, out);
             }
             self.next += count;
-            if self.next == self.pieces.len() {
+            if self.next == self.datagrams.len() {
                 (self.next, self.lap) = (0, self.lap + 1);
             }
         }
     }
 
-    /// Goes on as if the datagrams that are due until then had been appended, and says how many hits they have.
+    /// Skips the datagrams that are due until then, and returns the number of their hits.
     pub(super) fn pass_over(&mut self, until_count: u64) -> u64 {
         let mut hits = 0;
-        while !self.pieces.is_empty() {
+        while !self.datagrams.is_empty() {
             let due = self.due(self.base_count(self.lap), until_count);
             if due == 0 {
                 break;
             }
-            hits += self.pieces[self.next..self.next + due]
+            hits += self.datagrams[self.next..self.next + due]
                 .iter()
-                .map(|piece| u64::from(piece.hits))
+                .map(|datagram| u64::from(datagram.hits))
                 .sum::<u64>();
             self.next += due;
-            if self.next == self.pieces.len() {
+            if self.next == self.datagrams.len() {
                 (self.next, self.lap) = (0, self.lap + 1);
             }
         }
@@ -213,17 +214,17 @@ impl Ring {
 
     /// How many of the next datagrams of this lap are due, up to the number of lanes.
     fn due(&self, base: u64, until_count: u64) -> usize {
-        let next = self.pieces[self.next..].iter().take(LANES);
-        next.take_while(|piece| base + piece.last_count < until_count).count()
+        let next = self.datagrams[self.next..].iter().take(LANES);
+        next.take_while(|datagram| base + datagram.last_count < until_count).count()
     }
 
-    /// Appends the data of one datagram with times and counters of this lap, and room for the footer.
+    /// Appends the data of one datagram with times and counters of this lap, and leaves space for the footer.
     fn stamp(&self, index: usize, base: u64, packer: &mut Packer, out: &mut Outgoing) {
-        let piece = &self.pieces[index];
-        let data = &self.bytes[piece.start..piece.end];
+        let datagram = &self.datagrams[index];
+        let data = &self.bytes[datagram.start..datagram.end];
         let start = if self.packets {
             let start = out.bytes.len();
-            emit::packet(&mut out.bytes, data, piece.aggregates, true);
+            emit::packet(&mut out.bytes, data, datagram.aggregates, true);
             out.end_datagram(start);
             start + PacketHeader::BYTES
         } else {
@@ -251,16 +252,16 @@ impl Ring {
             out.bytes.extend_from_slice(&[0; Footer::BYTES]);
         }
         let framing = if self.packets { PacketHeader::BYTES } else { Footer::BYTES };
-        count(piece, framing, packer);
+        count(datagram, framing, packer);
     }
 
     fn append_truth(&self, index: usize, base: u64, first_aggregate: u32, truth: &mut TruthSink<'_>) {
-        let piece = &self.pieces[index];
+        let datagram = &self.datagrams[index];
         let shift_ps = self.tick.to_ps(base as i64);
-        let hits = &self.truth[self.truth_start[index]..][..piece.hits as usize];
+        let hits = &self.truth[self.truth_start[index]..][..datagram.hits as usize];
         let exact = self.tick.whole_ps().is_some();
         truth.hits.extend(hits.iter().map(|hit| {
-            // A tick that is no whole number of picoseconds is floored as a whole: shift and rest cannot be added.
+            // If a tick is no whole number of picoseconds, the sum is rounded down once: shift and rest cannot be rounded apart.
             let time_ps = if exact {
                 hit.time_ps + shift_ps
             } else {
@@ -270,15 +271,15 @@ impl Ring {
         }));
         let counter =
             |hit: usize| first_aggregate.wrapping_add((hit / self.aggregate_hits) as u32) & 0xFF_FFFF;
-        truth.aggregates.extend((0..piece.hits as usize).map(counter));
+        truth.aggregates.extend((0..datagram.hits as usize).map(counter));
     }
 }
 
-fn count(piece: &Piece, framing: usize, packer: &mut Packer) {
-    let bytes = (piece.end - piece.start + framing) as u64;
+fn count(datagram: &PreparedDatagram, framing: usize, packer: &mut Packer) {
+    let bytes = (datagram.end - datagram.start + framing) as u64;
     let totals: &mut Totals = &mut packer.totals;
-    totals.hits += u64::from(piece.hits);
-    totals.aggregates += u64::from(piece.aggregates);
+    totals.hits += u64::from(datagram.hits);
+    totals.aggregates += u64::from(datagram.aggregates);
     totals.datagrams += 1;
     totals.bytes += bytes;
 }
@@ -294,27 +295,28 @@ fn bins_of(settings: &Settings, hit_bytes: usize) -> u64 {
 /// Adds `base` to the 48-bit time of word 0 of each hit.
 fn stamp_two_words(hits: &mut [u8], base: u64) {
     for hit in hits.as_chunks_mut::<16>().0 {
-        let place = hit.first_chunk_mut::<8>().expect("16 bytes hold 8");
-        let word = u64::from_be_bytes(*place);
+        let first = hit.first_chunk_mut::<8>().expect("16 bytes hold 8");
+        let word = u64::from_be_bytes(*first);
         let word = word & !TIME_MASK | word.wrapping_add(base) & TIME_MASK;
-        *place = word.to_be_bytes();
+        *first = word.to_be_bytes();
     }
 }
 
 /// Adds `base` to the 32-bit time in bits 47..16 of each hit.
 fn stamp_one_word(hits: &mut [u8], base: u64) {
     const TIME: u64 = 0xFFFF_FFFF << 16;
-    for place in hits.as_chunks_mut::<8>().0 {
-        let word = u64::from_be_bytes(*place);
+    for hit in hits.as_chunks_mut::<8>().0 {
+        let word = u64::from_be_bytes(*hit);
         let word = word & !TIME | word.wrapping_add(base << 16) & TIME;
-        *place = word.to_be_bytes();
+        *hit = word.to_be_bytes();
     }
 }
 
 /// Writes the footers of the datagrams that lie in `out` from `start` on.
-fn seal(mut start: usize, pieces: &[Piece], packer: &mut Packer, out: &mut Outgoing) {
-    let lengths = pieces.iter().map(|piece| piece.end - piece.start + Footer::BYTES);
-    let equal = pieces.len() == LANES && lengths.clone().all(|length| Some(length) == lengths.clone().next());
+fn seal(mut start: usize, datagrams: &[PreparedDatagram], packer: &mut Packer, out: &mut Outgoing) {
+    let lengths = datagrams.iter().map(|datagram| datagram.end - datagram.start + Footer::BYTES);
+    let equal =
+        datagrams.len() == LANES && lengths.clone().all(|length| Some(length) == lengths.clone().next());
     out.lengths.extend(lengths.clone().map(|length| length as u32));
     if !equal {
         for length in lengths {
@@ -326,9 +328,9 @@ fn seal(mut start: usize, pieces: &[Piece], packer: &mut Packer, out: &mut Outgo
         return;
     }
     let length = (out.bytes.len() - start) / LANES;
-    let places: [(u16, u32, bool); LANES] = std::array::from_fn(|_| packer.next_datagram(false));
-    let hashes = hash_lanes(&out.bytes[start..], length, places.map(|(_, datagram_id, _)| datagram_id));
-    for (lane, (buffer_id, datagram_id, last)) in places.into_iter().enumerate() {
+    let ids: [(u16, u32, bool); LANES] = std::array::from_fn(|_| packer.next_datagram(false));
+    let hashes = hash_lanes(&out.bytes[start..], length, ids.map(|(_, datagram_id, _)| datagram_id));
+    for (lane, (buffer_id, datagram_id, last)) in ids.into_iter().enumerate() {
         packer.write_datagram(buffer_id, datagram_id);
         let words = (length / 8 - 1) as u16;
         let footer = Footer::new(buffer_id, hashes[lane], true, words, last).0;
@@ -348,18 +350,18 @@ fn hash_lanes(bytes: &[u8], length: usize, datagram_ids: [u32; LANES]) -> [u32; 
     let [first, second, third, fourth] = lanes.map(|lane| &lane[..words]);
     let step = |hash: u32, word: &[u8; 8]| hash.wrapping_mul(FACTOR) ^ u64::from_be_bytes(*word) as u32;
     let mut hashes = datagram_ids.map(|id| SEED.wrapping_mul(FACTOR) ^ (id & 0xFF_FFFF));
-    for place in 0..words {
+    for index in 0..words {
         hashes = [
-            step(hashes[0], &first[place]),
-            step(hashes[1], &second[place]),
-            step(hashes[2], &third[place]),
-            step(hashes[3], &fourth[place]),
+            step(hashes[0], &first[index]),
+            step(hashes[1], &second[index]),
+            step(hashes[2], &third[index]),
+            step(hashes[3], &fourth[index]),
         ];
     }
     hashes
 }
 
-/// Cuts the prepared hits into datagrams of whole aggregates.
+/// Divides the prepared hits into datagrams of whole aggregates.
 struct Builder {
     data_bytes: usize,
     most_hits: usize,
@@ -369,17 +371,23 @@ struct Builder {
 }
 
 impl Builder {
-    /// Makes room for one hit at the end of the ring's bytes.
-    fn place(&mut self, ring: &mut Ring) {
-        let used = ring.pieces.last().map_or(0, |piece| ring.bytes.len() - piece.start);
+    /// Begins a hit at the end of the ring's bytes, in a new datagram or aggregate if the open one is full.
+    fn begin_hit(&mut self, ring: &mut Ring) {
+        let used = ring.datagrams.last().map_or(0, |datagram| ring.bytes.len() - datagram.start);
         if self.hits_in_aggregate == self.most_hits {
             self.end_aggregate(ring);
         }
         let header = if self.open.is_some() { 0 } else { 8 };
-        if ring.pieces.is_empty() || used + header + self.hit_bytes > self.data_bytes {
+        if ring.datagrams.is_empty() || used + header + self.hit_bytes > self.data_bytes {
             self.finish(ring);
             let start = ring.bytes.len();
-            ring.pieces.push(Piece { start, end: start, hits: 0, aggregates: 0, last_count: 0 });
+            ring.datagrams.push(PreparedDatagram {
+                start,
+                end: start,
+                hits: 0,
+                aggregates: 0,
+                last_count: 0,
+            });
         }
         if self.open.is_none() {
             self.open = Some(emit::begin_aggregate(&mut ring.bytes, 0, false, false));
@@ -390,8 +398,8 @@ impl Builder {
     fn end_aggregate(&mut self, ring: &mut Ring) {
         if let Some(start) = self.open.take() {
             emit::end_aggregate(&mut ring.bytes, start);
-            if let Some(piece) = ring.pieces.last_mut() {
-                piece.aggregates += 1;
+            if let Some(datagram) = ring.datagrams.last_mut() {
+                datagram.aggregates += 1;
             }
         }
         self.hits_in_aggregate = 0;
@@ -400,8 +408,8 @@ impl Builder {
     /// Ends the datagram being built.
     fn finish(&mut self, ring: &mut Ring) {
         self.end_aggregate(ring);
-        if let Some(piece) = ring.pieces.last_mut() {
-            piece.end = ring.bytes.len();
+        if let Some(datagram) = ring.datagrams.last_mut() {
+            datagram.end = ring.bytes.len();
             ring.truth_start.push(ring.truth.len());
         }
     }

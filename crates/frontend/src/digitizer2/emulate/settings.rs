@@ -342,8 +342,8 @@ impl Settings {
             format!("{total} for the board"),
             "at most 1e9 for the board",
         )?;
-        for share in self.isotopes.values() {
-            check(within(*share, 0.0, 1e9), "isotopes", share, "shares that are not negative")?;
+        for weight in self.isotopes.values() {
+            check(within(*weight, 0.0, 1e9), "isotopes", weight, "shares that are not negative")?;
         }
         let sum: f64 = self.isotopes.values().sum();
         check(sum > 0.0, "isotopes", "without any share", "one isotope with a share above 0, at least")
@@ -483,7 +483,7 @@ impl Settings {
     /// Whether any of the isotopes sends out two particles at once.
     pub fn has_cascade(&self) -> bool {
         let cascade = [Isotope::Na22, Isotope::Co60, Isotope::Cf252];
-        cascade.iter().any(|isotope| self.isotopes.get(isotope).is_some_and(|share| *share > 0.0))
+        cascade.iter().any(|isotope| self.isotopes.get(isotope).is_some_and(|weight| *weight > 0.0))
     }
 }
 

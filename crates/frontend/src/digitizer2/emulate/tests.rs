@@ -101,8 +101,8 @@ fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
     let (mut hits, mut frames, mut units) = (Hits::default(), Frames::default(), Frames::default());
     let mut left_over = Vec::new();
     let mut writer = pool.take().expect("a block");
-    for piece in raw {
-        let bytes = [left_over.as_slice(), piece].concat();
+    for chunk in raw {
+        let bytes = [left_over.as_slice(), chunk].concat();
         if writer.remaining() < bytes.len() {
             writer = pool.take().expect("a block");
         }

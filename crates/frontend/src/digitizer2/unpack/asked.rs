@@ -1,7 +1,7 @@
-//! A sender that can be asked what was in the datagrams and frames that came, and in those that did not.
+//! Asks the sender's record for the hits in the datagrams and frames that came, and in those that did not.
 //!
 //! ```text
-//!  datagram at its turn ─► how many were sent before it and did not come      frames ─► how many hits were in them and between them
+//!  datagram at its turn ─► datagrams sent before it that did not come      frames ─► hits in them and between them
 //! ```
 
 use std::sync::Arc;
@@ -9,23 +9,23 @@ use std::sync::Arc;
 use thalweg_data::sent::Sought;
 use thalweg_data::{Counters, LossReason, SentRecord};
 
-use super::sequence::Place;
+use super::sequence::DatagramId;
 use crate::asked::{enter_hits, give_up};
 use crate::digitizer2::emulate::datagram_key;
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Format, counter_distance};
 
-/// Follows what was sent, beside what came.
+/// Follows the sender's record beside what came.
 #[derive(Debug)]
 pub(super) struct Asked {
     record: Arc<SentRecord>,
-    /// Datagrams and frames up to the last that came: the number of the next.
+    /// The number of the next datagram and frame, behind the last that came.
     datagrams: u64,
     frames: u64,
-    /// The first of the frames in a row that came, and whose hits are not entered yet.
+    /// The first of the frames that came in a row and whose hits are not counted yet.
     entered: u64,
-    /// Datagrams that came and stand nowhere: some of those that seem to be missing.
+    /// Datagrams that came and are not in the record: damaged ones, of those that seem to be missing.
     strange: u64,
-    /// So many datagrams were sent when it was last looked at: to look costs the sender its place in the cache.
+    /// Datagrams sent when the record was last read: reading it costs the sender a cache miss.
     known: u64,
 }
 
@@ -34,9 +34,9 @@ impl Asked {
         Asked { record, datagrams: 0, frames: 0, entered: 0, strange: 0, known: 0 }
     }
 
-    /// How many datagrams between the last one and this one did not come; `None` where that is not known.
-    pub fn missing_before(&mut self, place: Place) -> Option<u64> {
-        let key = datagram_key(place.buffer, place.datagram);
+    /// The number of datagrams between the last one and this one that did not come; `None` if it is not known.
+    pub fn missing_before(&mut self, id: DatagramId) -> Option<u64> {
+        let key = datagram_key(id.buffer, id.datagram);
         if self.datagrams < self.known && self.record.is_at(self.datagrams, key) {
             self.datagrams += 1;
             return Some(0);
@@ -61,7 +61,7 @@ impl Asked {
         }
     }
 
-    /// A frame has come: enters the hits of those before it that did not.
+    /// Takes a frame that came, and counts the hits of the frames before it that did not.
     #[inline]
     pub fn frame(&mut self, header: EventHeader, wire: &mut Counters) {
         if !matches!(header.format(), Format::Aggregate | Format::Scope) {
@@ -85,16 +85,16 @@ impl Asked {
         }
     }
 
-    /// Enters the hits of frames in a row that have come.
+    /// Counts the hits of the frames that came in a row.
     fn enter(&mut self, wire: &mut Counters) {
-        // To look at the record costs the sender its place in the cache.
+        // Reading the record costs the sender a cache miss.
         if self.entered < self.frames {
             enter_hits(&self.record, self.entered..self.frames, None, wire);
         }
         self.entered = self.frames;
     }
 
-    /// Enters what has come, and tells the record how far that is.
+    /// Counts the hits of what has come, and reports to the record how far that is.
     pub fn settle(&mut self, wire: &mut Counters) {
         self.enter(wire);
         self.record.hear(self.datagrams, self.frames);

@@ -6,34 +6,34 @@ use crate::digitizer2::wire::{
     COUNTER_MASK, EventHeader, Format, SpecialHeader, SpecialId, counter_distance,
 };
 
-/// Follows the aggregate counter, modulo 2^24, and keeps the wire's counters of frames.
+/// Follows the aggregate counter, modulo 2^24, and counts the frames on the wire.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FrameCounter {
     expected: Option<u32>,
-    /// Where the count of a run begins, where that is known.
+    /// The first count of a run, if it is known.
     begins: Option<u32>,
     /// How often a run has begun in the data.
     starts: u32,
 }
 
 impl FrameCounter {
-    /// The count of a board that we arm: it begins at 0, so that the loss of the first aggregates shows. What comes before the
-    /// marker of the arming is left from another run.
+    /// The counter of a board that we arm. It begins at 0, so that a loss of the first aggregates is seen. Aggregates before the marker
+    /// of the arming are left over from another run.
     pub fn from_zero() -> FrameCounter {
         FrameCounter { expected: None, begins: Some(0), starts: 0 }
     }
 
-    /// Forgets the count: the board has cleared its memory. Before the start it has counted nothing; in a run, nobody knows.
+    /// Forgets the count: the board has cleared its memory. Before the start it has counted nothing; in a run, its count is not known.
     pub fn restart(&mut self) {
         self.expected = self.begins.filter(|_| self.starts == 0);
     }
 
-    /// Forgets the count: what comes next was counted by nobody here.
+    /// Forgets the count: aggregates before the next one were not seen.
     pub fn forget(&mut self) {
         self.expected = None;
     }
 
-    /// How often a run has begun in the data: as often as the decoder reads it.
+    /// How often a run has begun in the data; the decoder reads the same number of starts.
     pub fn starts(&self) -> u32 {
         self.starts
     }
@@ -43,7 +43,7 @@ impl FrameCounter {
         self.expected = self.begins;
     }
 
-    /// One more frame was seen. A counter that goes back is a board that began anew, not a loss of 2^24 frames.
+    /// Counts a frame. A counter that goes back means that the board began anew, and no loss of 2^24 frames.
     pub fn see(&mut self, header: EventHeader, wire: &mut Counters) {
         let mut missing = 0;
         match header.format() {

@@ -1,13 +1,13 @@
-//! Whole events out of datagrams and streams, and what is missing between them.
+//! Finds whole events in datagrams and streams, and what is missing between them.
 //!
 //! ```text
-//!  datagrams ─ UdpUnpack ─┐  place in the sequence from the hash        ┌─► units: one slice, or a chain
+//!  datagrams ─ UdpUnpack ─┐  id in the sequence from the hash           ┌─► units: one slice, or a chain
 //!                         ├──► events, followed from header to header ──┤
 //!  stream    ─ TcpUnpack ─┘  packet headers, blobs, clear markers       └─► lost{reason}, gaps, duplicates
 //! ```
 //! A unit is an event in the board's sense: an aggregate, a scope event, a special event; its tag holds the format number.
-//! No payload is copied: a unit over several datagrams or packets is a chain. Only sizes are looked at here; whether the
-//! content makes sense is the decoder's business.
+//! No payload is copied: a unit over several datagrams or packets is a chain. This module reads sizes alone; the decoder checks the
+//! content.
 
 mod asked;
 mod frames;

@@ -1,14 +1,14 @@
-//! Where a datagram belongs, and how many are missing before it.
+//! Finds where a datagram belongs in the sequence, and how many are missing before it.
 //!
 //! ```text
 //!  (buffer id, datagram id) ─► next | gap of n datagrams, m buffers | restart | refused: duplicate, late, not believed
 //! ```
-//! Datagram ids count from 0 in each buffer, so a gap inside a buffer is exact; the length of a buffer is not sent, so of a
-//! buffer whose end was missed, or that was missed whole, one datagram at least is counted.
+//! Datagram ids count from 0 in each buffer, so the size of a gap inside a buffer is exact. The length of a buffer is not sent: a
+//! buffer whose end was missed, or that was missed whole, counts as one missing datagram, which is the least.
 //!
-//! The hash vouches for the data and the datagram id but not for the buffer id. A jump to another buffer is therefore refused
-//! when what arrived behind it went on before it, and a place nobody expects is a gap only when others follow it. A receiver
-//! that was held up for half a second misses thousands of buffers, so that such a gap is as good as any other.
+//! The hash covers the data and the datagram id but not the buffer id. A jump to another buffer is therefore refused
+//! if the datagrams that arrived behind it continue those before it. An id that nobody expects is a gap only when others follow it. A
+//! receiver that was held up for half a second misses thousands of buffers, so that such a gap is as likely as any other.
 
 use std::collections::VecDeque;
 
@@ -16,21 +16,21 @@ use thalweg_data::LossReason;
 
 use crate::digitizer2::wire::COUNTER_MASK;
 
-/// A datagram's place.
+/// The two numbers of a datagram: its buffer's, and its own in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DatagramId {
     pub buffer: u16,
     pub datagram: u32,
 }
 
-impl Place {
-    const START: Place = Place { buffer: 0, datagram: 0 };
+impl DatagramId {
+    const START: DatagramId = DatagramId { buffer: 0, datagram: 0 };
 
-    /// The place behind this one, whose datagram may be the last of its buffer.
-    pub fn next(self, last: bool) -> Place {
+    /// The id of the next datagram; `last` says that this one is the last of its buffer.
+    pub fn next(self, last: bool) -> DatagramId {
         match last {
-            true => Place { buffer: self.buffer.wrapping_add(1), datagram: 0 },
-            false => Place { datagram: (self.datagram + 1) & COUNTER_MASK, ..self },
+            true => DatagramId { buffer: self.buffer.wrapping_add(1), datagram: 0 },
+            false => DatagramId { datagram: (self.datagram + 1) & COUNTER_MASK, ..self },
         }
     }
 }
@@ -38,38 +38,38 @@ impl Place {
 /// What is known of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    pub place: Place,
+    pub id: DatagramId,
     /// It ends its buffer.
     pub last: bool,
     /// It has no data: the board is idle, or has cleared its memory.
     pub empty: bool,
-    /// Its hash, to tell a repeated first datagram from a new beginning.
+    /// Its hash, which distinguishes a repeated first datagram from a new beginning.
     pub hash: u32,
 }
 
-/// Where a datagram stands.
+/// Where a datagram stands in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
-    /// At the expected place.
+    /// It has the expected id.
     Next,
-    /// Beyond it: others are missing, or were overtaken.
+    /// Its id is beyond the expected one: others are missing, or were overtaken.
     Ahead,
-    /// Before it.
+    /// Its id is before the expected one.
     Behind,
-    /// At a new beginning.
+    /// The board begins anew with it.
     Anew,
-    /// Where nobody would expect one.
+    /// Its id is one that nobody would expect.
     Astray,
 }
 
-/// What the arrivals behind a datagram say of its place.
+/// What the arrivals behind a datagram say of its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Evidence {
     /// Nothing.
     None,
     /// The one that follows it has arrived, too.
     Followed,
-    /// The sequence went on at the expected place.
+    /// The sequence went on with the expected id.
     Contradicted,
 }
 
@@ -78,7 +78,7 @@ pub(super) enum Evidence {
 pub(super) enum Verdict {
     /// It follows the one before.
     Next,
-    /// It is used; before it, so many datagrams and at least so many from buffers of unknown length are missing.
+    /// It is used. Before it, `datagrams` are missing, and `buffers` of unknown length, at least one datagram each.
     Gap { datagrams: u64, buffers: u64 },
     /// It is used; the board has begun anew.
     Restart,
@@ -86,39 +86,39 @@ pub(super) enum Verdict {
     Refused(LossReason),
 }
 
-/// Buffers that can be missed at once; beyond that a buffer id is not believed until another datagram follows.
+/// Buffers that can be missed at once; a buffer id beyond is not believed until another datagram follows.
 const MOST_BUFFERS: u16 = 1024;
-/// Datagrams that can be missed at once inside a buffer; beyond that the same.
+/// Datagrams that can be missed at once inside a buffer; for ids beyond, the same holds.
 const MOST_DATAGRAMS: u32 = 1 << 16;
-/// So near to the wrap of the buffer id, (0, 0) is the wrap; else it is a restart.
+/// Within this distance of the wrap of the buffer id, (0, 0) is the wrap; elsewhere it is a restart.
 const NEAR_WRAP: u16 = 64;
-/// So many datagrams in a row behind the expected place are a board that began anew unseen.
+/// This many datagrams in a row with ids before the expected one mean that the board began anew unseen.
 const RUN_BEHIND: u32 = 16;
-/// The same for a place far ahead.
+/// The same for ids far ahead.
 const RUN_AHEAD: u32 = 2;
-/// Gaps that are remembered, to tell a late datagram from a repeated one.
+/// Gaps that are remembered, to distinguish a late datagram from a repeated one.
 const GAPS: usize = 64;
 
 /// The sequence of one board's datagrams.
 #[derive(Debug)]
 pub(super) struct Sequence {
-    expected: Place,
-    /// Something was accepted before, or waits.
+    expected: DatagramId,
+    /// A datagram was accepted before, or waits.
     attached: bool,
-    /// The buffer may have ended with the datagram before, although that did not say so: it was empty.
+    /// The datagram before was empty: the buffer may have ended with it, although it is not marked as the last.
     closed: bool,
-    /// Hash of datagram (0, 0) of this epoch, when it had data.
+    /// Hash of datagram (0, 0) since the last restart, if it had data.
     first: Option<u32>,
     /// Missing datagrams: buffer, first, one beyond the last.
     gaps: VecDeque<(u16, u32, u32)>,
-    /// Of refused datagrams that follow each other: the next, and how many there were.
-    stray: Option<(Place, u32)>,
+    /// Refused datagrams that follow each other: the id that would be next, and their number.
+    stray: Option<(DatagramId, u32)>,
 }
 
 impl Sequence {
     pub fn new() -> Sequence {
         Sequence {
-            expected: Place::START,
+            expected: DatagramId::START,
             attached: false,
             closed: false,
             first: None,
@@ -127,27 +127,27 @@ impl Sequence {
         }
     }
 
-    /// The place that is expected.
-    pub fn expected(&self) -> Place {
+    /// The id that is expected next.
+    pub fn expected(&self) -> DatagramId {
         self.expected
     }
 
-    /// Whether the datagram here is the one that follows.
+    /// Whether a datagram with this id is the one that follows.
     #[inline]
-    pub fn is_next(&self, place: Place) -> bool {
-        place == self.expected || self.closed && place == self.expected.next(true)
+    pub fn is_next(&self, id: DatagramId) -> bool {
+        id == self.expected || self.closed && id == self.expected.next(true)
     }
 
-    /// Where a datagram stands, before anything is made of it.
+    /// Where a datagram stands; changes nothing.
     pub fn position(&self, seen: Seen) -> Position {
-        if seen.place == self.expected {
+        if seen.id == self.expected {
             return Position::Next;
         }
         if self.begins_anew(seen) {
             return Position::Anew;
         }
-        match self.lead(seen.place) {
-            _ if self.is_next(seen.place) => Position::Next,
+        match self.lead(seen.id) {
+            _ if self.is_next(seen.id) => Position::Next,
             (0..=MOST_BUFFERS, 0..=MOST_DATAGRAMS) => Position::Ahead,
             (0, datagrams) if datagrams > COUNTER_MASK / 2 => Position::Behind,
             (buffers @ 1.., _) if buffers.wrapping_neg() <= MOST_BUFFERS => Position::Behind,
@@ -157,36 +157,36 @@ impl Sequence {
 
     fn begins_anew(&self, seen: Seen) -> bool {
         if !self.attached {
-            return seen.place.buffer != 0;
+            return seen.id.buffer != 0;
         }
         let near_wrap = self.expected.buffer.wrapping_neg() <= NEAR_WRAP && self.expected.buffer != 0;
-        seen.place == Place::START && (seen.empty || (!near_wrap && self.first != Some(seen.hash)))
+        seen.id == DatagramId::START && (seen.empty || (!near_wrap && self.first != Some(seen.hash)))
     }
 
-    /// How far a place is ahead of the expected one, in buffers and then in datagrams: what orders places that are ahead.
-    pub fn lead(&self, place: Place) -> (u16, u32) {
-        let first = if place.buffer == self.expected.buffer { self.expected.datagram } else { 0 };
-        (place.buffer.wrapping_sub(self.expected.buffer), place.datagram.wrapping_sub(first) & COUNTER_MASK)
+    /// How far an id is ahead of the expected one, in buffers and then in datagrams: the order of ids that are ahead.
+    pub fn lead(&self, id: DatagramId) -> (u16, u32) {
+        let first = if id.buffer == self.expected.buffer { self.expected.datagram } else { 0 };
+        (id.buffer.wrapping_sub(self.expected.buffer), id.datagram.wrapping_sub(first) & COUNTER_MASK)
     }
 
-    /// A datagram ahead is put aside: what strayed before it and what strays behind it do not follow each other.
+    /// A datagram that is ahead waits now: stray datagrams before it and behind it do not follow each other.
     pub fn wait(&mut self) {
         self.attached = true;
         self.stray = None;
     }
 
-    /// Places a datagram, with what is known from those that arrived behind it.
+    /// Decides what to do with a datagram; `evidence` is what those that arrived behind it say.
     pub fn see(&mut self, seen: Seen, evidence: Evidence) -> Verdict {
         let verdict = match self.position(seen) {
             Position::Next => Verdict::Next,
-            Position::Ahead if seen.place.buffer == self.expected.buffer => self.inside_gap(seen.place),
+            Position::Ahead if seen.id.buffer == self.expected.buffer => self.inside_gap(seen.id),
             Position::Ahead if evidence == Evidence::Contradicted => Verdict::Refused(LossReason::BadHash),
-            Position::Ahead => self.buffer_gap(seen.place),
+            Position::Ahead => self.buffer_gap(seen.id),
             Position::Behind => self.behind(seen),
             Position::Anew => Verdict::Restart,
-            Position::Astray if evidence == Evidence::Followed => self.far_gap(seen.place),
+            Position::Astray if evidence == Evidence::Followed => self.far_gap(seen.id),
             Position::Astray => match self.stray(seen, RUN_AHEAD, LossReason::BadHash) {
-                Verdict::Restart => self.far_gap(seen.place),
+                Verdict::Restart => self.far_gap(seen.id),
                 refused => refused,
             },
         };
@@ -203,37 +203,37 @@ impl Sequence {
     }
 
     fn accept(&mut self, seen: Seen) {
-        if seen.place == Place::START {
+        if seen.id == DatagramId::START {
             self.first = (!seen.empty).then_some(seen.hash);
         }
-        self.expected = seen.place.next(seen.last);
+        self.expected = seen.id.next(seen.last);
         self.closed = seen.empty;
         self.attached = true;
         self.stray = None;
     }
 
-    fn inside_gap(&mut self, place: Place) -> Verdict {
-        let (_, datagrams) = self.lead(place);
-        self.remember(place.buffer, self.expected.datagram, place.datagram);
+    fn inside_gap(&mut self, id: DatagramId) -> Verdict {
+        let (_, datagrams) = self.lead(id);
+        self.remember(id.buffer, self.expected.datagram, id.datagram);
         Verdict::Gap { datagrams: u64::from(datagrams), buffers: 0 }
     }
 
-    fn buffer_gap(&mut self, place: Place) -> Verdict {
-        let (buffers, datagrams) = self.lead(place);
+    fn buffer_gap(&mut self, id: DatagramId) -> Verdict {
+        let (buffers, datagrams) = self.lead(id);
         if datagrams > 0 {
-            self.remember(place.buffer, 0, datagrams);
+            self.remember(id.buffer, 0, datagrams);
         }
         Verdict::Gap { datagrams: u64::from(datagrams), buffers: u64::from(buffers - u16::from(self.closed)) }
     }
 
-    /// A place that nobody expects, and that others follow. One far behind may also be a board that began anew unseen: of the
-    /// two numbers of missed buffers the smaller is certain.
-    fn far_gap(&mut self, place: Place) -> Verdict {
-        let (buffers, _) = self.lead(place);
+    /// An id that nobody expects, and that others follow. One far behind may also be a board that began anew unseen: of the
+    /// two possible numbers of missed buffers, the smaller is certain.
+    fn far_gap(&mut self, id: DatagramId) -> Verdict {
+        let (buffers, _) = self.lead(id);
         match buffers {
-            0 => self.inside_gap(place),
-            _ if place.buffer >= buffers => self.buffer_gap(place),
-            _ => Verdict::Gap { datagrams: u64::from(place.datagram), buffers: u64::from(place.buffer) },
+            0 => self.inside_gap(id),
+            _ if id.buffer >= buffers => self.buffer_gap(id),
+            _ => Verdict::Gap { datagrams: u64::from(id.datagram), buffers: u64::from(id.buffer) },
         }
     }
 
@@ -244,14 +244,14 @@ impl Sequence {
         self.gaps.push_back((buffer, first, end));
     }
 
-    /// A datagram from before the expected place: late when it was missed, else a repetition.
+    /// A datagram whose id is before the expected one: late if it was missed, else a repetition.
     fn behind(&mut self, seen: Seen) -> Verdict {
-        let Place { buffer, datagram } = seen.place;
+        let DatagramId { buffer, datagram } = seen.id;
         let missed = |gap: &&mut (u16, u32, u32)| gap.0 == buffer && (gap.1..gap.2).contains(&datagram);
         let reason = match self.gaps.iter_mut().find(missed) {
             None => LossReason::DuplicateDatagram,
             Some(gap) => {
-                // What comes twice is late once; the longer part of the gap stays known.
+                // A datagram that comes twice is late once; the longer part of the gap is remembered.
                 let (before, behind) = ((gap.1, datagram), (datagram + 1, gap.2));
                 let longer = if before.1 - before.0 > behind.1 - behind.0 { before } else { behind };
                 (gap.1, gap.2) = longer;
@@ -263,10 +263,10 @@ impl Sequence {
 
     fn stray(&mut self, seen: Seen, run: u32, reason: LossReason) -> Verdict {
         let count = match self.stray {
-            Some((place, count)) if place == seen.place => count + 1,
+            Some((id, count)) if id == seen.id => count + 1,
             _ => 1,
         };
-        self.stray = Some((seen.place.next(seen.last), count));
+        self.stray = Some((seen.id.next(seen.last), count));
         if count >= run { Verdict::Restart } else { Verdict::Refused(reason) }
     }
 }

@@ -1,42 +1,42 @@
-//! Events out of the TCP stream, or out of a blob in a file.
+//! Finds events in the TCP stream, or in a blob of a file.
 //!
 //! ```text
 //!  |packet header|payload ……|packet header|…… payload|…      blob: up to a packet with `aligned`
 //!                 └ unit ┴── unit (chain) ────┴ unit ┘
 //! ```
-//! Packets may cut the blob anywhere. A unit inside one payload is one slice; otherwise it is a chain of its pieces, with the
+//! A packet may begin anywhere in the blob. A unit inside one payload is one slice; otherwise it is a chain of its parts, with the
 //! packet headers left out. The head of a unit whose rest has not come is carried: the next batch begins with it, and it is
-//! followed again from its first byte with the state kept at its beginning.
+//! followed again from its first byte, with the state that was kept at its beginning.
 
 use thalweg_data::{Frames, LossReason, Slice, SourceId, Unit};
 
 use super::frames::FrameCounter;
 use crate::digitizer2::wire::{EventHeader, PacketHeader, WORD};
-use crate::framing::{Cut, Piece, StreamCounts, StreamUnpack};
+use crate::framing::{Chunk, FindUnits, StreamCounts, StreamUnpack};
 
 const HEADER: usize = PacketHeader::BYTES;
 
 /// Finds events in the stream of one board.
-pub type TcpUnpack = StreamUnpack<EventCutter>;
+pub type TcpUnpack = StreamUnpack<EventFinder>;
 
-/// Cuts where an event ends.
+/// Finds where events end.
 #[derive(Debug)]
-pub struct EventCutter {
+pub struct EventFinder {
     block_bytes: usize,
     state: State,
     counter: FrameCounter,
-    /// Pieces of the unit being followed: start and length within the slice.
-    pieces: Vec<(usize, usize)>,
+    /// Parts of the unit being followed: start and length within the slice.
+    parts: Vec<(usize, usize)>,
 }
 
-/// Where in the stream a byte lies.
+/// What is known at a byte of the stream.
 #[derive(Clone, Copy, Debug)]
 struct State {
     /// Payload bytes to the next packet header.
     payload_left: u64,
     /// The current packet ends its blob.
     aligned: bool,
-    /// Events that the packet headers of this blob have promised, and those given out.
+    /// Events that the packet headers of this blob announce, and those passed on.
     promised: u64,
     given: u64,
     mode: Mode,
@@ -46,20 +46,20 @@ struct State {
 enum Mode {
     /// At an event boundary.
     Units,
-    /// So many payload bytes of a unit that is too large are left.
+    /// Inside a unit that is too large; this many of its payload bytes are left.
     Skip(u64),
     /// The rest of the blob cannot be trusted.
     SkipBlob,
-    /// The packet headers are lost: the next plausible one is searched.
+    /// The position of packet headers is lost; the next plausible header is searched for.
     Search,
 }
 
-/// How following one unit ended.
+/// The result of following one unit.
 enum Walk {
     Complete(EventHeader),
     /// More bytes are needed.
     Incomplete,
-    /// It cannot be completed.
+    /// The unit cannot be completed.
     Broken(LossReason, Mode),
 }
 
@@ -68,7 +68,7 @@ struct Walker {
     at: usize,
     state: State,
     headers: u64,
-    /// Payload bytes of the unit so far, and in all.
+    /// Payload bytes of the unit so far, and in total.
     have: u64,
     size: Option<u64>,
     first: [u8; WORD],
@@ -85,7 +85,7 @@ impl State {
 }
 
 impl Walker {
-    fn step(&mut self, bytes: &[u8], block_bytes: usize, pieces: &mut Vec<(usize, usize)>) -> Option<Walk> {
+    fn step(&mut self, bytes: &[u8], block_bytes: usize, parts: &mut Vec<(usize, usize)>) -> Option<Walk> {
         if self.state.payload_left == 0 {
             return self.next_packet(bytes);
         }
@@ -98,9 +98,9 @@ impl Walker {
             let have = self.have as usize;
             self.first[have..have + here].copy_from_slice(&bytes[self.at..self.at + here]);
         }
-        match pieces.last_mut() {
+        match parts.last_mut() {
             Some((start, length)) if *start + *length == self.at => *length += here,
-            _ => pieces.push((self.at, here)),
+            _ => parts.push((self.at, here)),
         }
         self.at += here;
         self.have += here as u64;
@@ -141,38 +141,38 @@ impl Walker {
 }
 
 impl TcpUnpack {
-    /// An unpacker for a TCP stream received into blocks of `block_bytes`: a larger event cannot be held and is counted as
-    /// too large.
+    /// An unpacker for a TCP stream that is received into blocks of `block_bytes`. A larger event does not fit and is counted as too
+    /// large.
     pub fn new(source: SourceId, block_bytes: usize) -> TcpUnpack {
-        StreamUnpack::of(source, EventCutter::new(block_bytes, State::START))
+        StreamUnpack::of(source, EventFinder::new(block_bytes, State::START))
     }
 
     /// The same for a board that we arm: its first aggregate is number 0.
     pub fn of_armed_board(source: SourceId, block_bytes: usize) -> TcpUnpack {
-        let cutter = EventCutter::new(block_bytes, State::START);
-        StreamUnpack::of(source, EventCutter { counter: FrameCounter::from_zero(), ..cutter })
+        let cutter = EventFinder::new(block_bytes, State::START);
+        StreamUnpack::of(source, EventFinder { counter: FrameCounter::from_zero(), ..cutter })
     }
 
-    /// An unpacker for a blob without packet headers, as a file holds it: events from the first byte to the last.
+    /// An unpacker for a blob of a file, which has no packet headers: events from the first byte to the last.
     pub fn of_blob(source: SourceId, block_bytes: usize) -> TcpUnpack {
         let state = State { payload_left: u64::MAX, ..State::START };
-        StreamUnpack::of(source, EventCutter::new(block_bytes, state))
+        StreamUnpack::of(source, EventFinder::new(block_bytes, state))
     }
 }
 
-impl Cut for EventCutter {
-    fn cut(&mut self, piece: &Piece<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
-        if piece.interrupted.is_some() {
+impl FindUnits for EventFinder {
+    fn find_units(&mut self, chunk: &Chunk<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
+        if chunk.interrupted.is_some() {
             self.state = State { mode: Mode::Search, ..State::START };
         }
-        let bytes = piece.bytes;
+        let bytes = chunk.bytes;
         let mut at = 0;
         loop {
             let before = at;
             let done = match (self.state.mode, self.state.payload_left) {
                 (Mode::Search, _) => self.search(bytes, &mut at, counts),
                 (_, 0) => self.packet_header(bytes, &mut at, counts),
-                (Mode::Units, _) => self.unit(piece, &mut at, units, counts),
+                (Mode::Units, _) => self.unit(chunk, &mut at, units, counts),
                 (Mode::Skip(_) | Mode::SkipBlob, _) => self.skip(bytes, &mut at, counts),
             };
             if done {
@@ -192,9 +192,9 @@ impl Cut for EventCutter {
     }
 }
 
-impl EventCutter {
-    fn new(block_bytes: usize, state: State) -> EventCutter {
-        EventCutter { block_bytes, state, counter: FrameCounter::default(), pieces: Vec::new() }
+impl EventFinder {
+    fn new(block_bytes: usize, state: State) -> EventFinder {
+        EventFinder { block_bytes, state, counter: FrameCounter::default(), parts: Vec::new() }
     }
 
     /// At a packet boundary.
@@ -218,7 +218,7 @@ impl EventCutter {
         false
     }
 
-    /// A blob is complete: the promised number of events must have come out of it.
+    /// Ends a blob, in which the announced number of events must have been found.
     fn end_blob(&mut self, counts: &mut StreamCounts) {
         let missing = self.state.promised.saturating_sub(self.state.given);
         if missing > 0 {
@@ -263,16 +263,16 @@ impl EventCutter {
 
     fn unit(
         &mut self,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         at: &mut usize,
         units: &mut Frames,
         counts: &mut StreamCounts,
     ) -> bool {
-        self.pieces.clear();
+        self.parts.clear();
         let mut walker =
             Walker { at: *at, state: self.state, headers: 0, have: 0, size: None, first: [0; WORD] };
         let walk = loop {
-            if let Some(walk) = walker.step(piece.bytes, self.block_bytes, &mut self.pieces) {
+            if let Some(walk) = walker.step(chunk.bytes, self.block_bytes, &mut self.parts) {
                 break walk;
             }
         };
@@ -282,12 +282,12 @@ impl EventCutter {
                 self.state.given += 1;
                 counts.begin_frames(1);
                 counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
-                self.give(header, piece, units, counts);
+                self.give(header, chunk, units, counts);
                 *at = walker.at;
                 return false;
             }
-            // Packet headers take room, too: a unit in many small packets may outgrow the block.
-            Walk::Incomplete if piece.bytes.len() - *at >= self.block_bytes => {
+            // Packet headers lie in the block, too: a unit in many small packets may outgrow it.
+            Walk::Incomplete if chunk.bytes.len() - *at >= self.block_bytes => {
                 let mode = walker.size.map_or(Mode::SkipBlob, |size| Mode::Skip(size - walker.have));
                 (LossReason::TooLarge, mode)
             }
@@ -307,15 +307,15 @@ impl EventCutter {
     fn give(
         &mut self,
         header: EventHeader,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         units: &mut Frames,
         counts: &mut StreamCounts,
     ) {
-        let slice = piece.slice;
+        let slice = chunk.slice;
         let tag = u32::from(header.format().number());
         let mut bytes = 0;
-        for (index, (start, length)) in self.pieces.iter().enumerate() {
-            let continues = if index + 1 < self.pieces.len() { Slice::CONTINUES } else { 0 };
+        for (index, (start, length)) in self.parts.iter().enumerate() {
+            let continues = if index + 1 < self.parts.len() { Slice::CONTINUES } else { 0 };
             let offset = slice.offset + *start as u32;
             bytes += *length as u64;
             units.slices.push(Slice {
@@ -325,7 +325,7 @@ impl EventCutter {
                 block: slice.block,
             });
         }
-        units.leases.add_for(slice, &piece.received.leases);
+        units.leases.add_for(slice, &chunk.received.leases);
         counts.counters.output(Unit::Frames, 1);
         counts.counters.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut counts.wire);

@@ -22,7 +22,7 @@ impl Given {
         self.arrives_at((0, number), number, mark_us)
     }
 
-    /// One at this place: buffer and datagram; with the aggregate of this number.
+    /// One with this id, of buffer and datagram; with the aggregate of this number.
     fn arrives_at(&mut self, (buffer, datagram_id): (u16, u32), number: u32, mark_us: u64) -> u64 {
         let (mut frames, mut datagram, mut data) = (Frames::default(), Vec::new(), Vec::new());
         let start = emit::begin_aggregate(&mut data, number, false, false);

@@ -1,15 +1,15 @@
-//! Events out of UDP datagrams.
+//! Finds events in UDP datagrams.
 //!
 //! ```text
 //!  |data words|footer|  |data words|footer|  …     buffer 7: datagram 0, 1, …
 //!   └─ unit ─┴── unit (chain) ──┴── unit ─┘
 //! ```
-//! Behind a gap, what lies before the next known event boundary is left out: the first datagram of a buffer starts on one, and
-//! so does the datagram behind an aligned one. An aligned datagram in which the sizes lead from its first word exactly to its
-//! last is believed to start on one, too: by chance that happens once in 2^32. Everything before the gap is kept up to its last
-//! whole event. Frames that are left out show in the wire's counters as a gap of the board's own counter.
+//! Behind a gap, the bytes up to the next known event boundary are left out. The first datagram of a buffer starts on a boundary, and
+//! so does the datagram behind an aligned one. An aligned datagram in which the sizes lead from the first word exactly to the
+//! last is assumed to start on a boundary, too: by chance that happens once in 2^32. Before the gap, everything is kept up to the last
+//! whole event. The wire's counters show the frames that are left out as a gap in the board's own counter.
 //!
-//! A datagram that arrives before its turn [waits](super::window) for it, so that a network which swaps a few loses nothing.
+//! A datagram that arrives before its turn [waits](super::window) for it: a network that swaps a few datagrams loses nothing.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use thalweg_data::{
 
 use super::asked::Asked;
 use super::frames::FrameCounter;
-use super::sequence::{Evidence, Place, Position, Seen, Sequence, Verdict};
+use super::sequence::{DatagramId, Evidence, Position, Seen, Sequence, Verdict};
 use super::window::{Datagram, ReorderWindow};
 use crate::digitizer2::wire::footer::{LANES, first_element, first_elements};
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Footer, Format, WORD};
@@ -34,14 +34,14 @@ pub struct UdpUnpack {
     window: ReorderWindow,
     counter: FrameCounter,
     pending: Pending,
-    /// The next data start on an event boundary, or go on with the pending unit.
+    /// The next data start on an event boundary, or continue the pending unit.
     synchronised: bool,
-    /// No event was whole yet behind a gap of the recording that is read.
+    /// No event was whole yet behind a gap of the recording being read.
     behind_gap: bool,
     arrivals: Vec<Arrival>,
-    /// The sender, where it can be asked.
+    /// The sender's record, if it can be asked.
     asked: Option<Asked>,
-    /// Damaged datagrams, whose places nobody knows, that no gap was found for yet.
+    /// Damaged datagrams, whose ids are not known, for which no gap was found yet.
     damaged: u64,
     counters: Counters,
     wire: Counters,
@@ -57,26 +57,26 @@ struct Pending {
     header: u64,
 }
 
-/// One received datagram, its hash undone.
+/// One received datagram, with the id that its hash was made with.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     slice: Slice,
     footer: Footer,
-    /// Why it has no place.
-    place: Result<Place, LossReason>,
+    /// Its id, or why it has none.
+    id: Result<DatagramId, LossReason>,
 }
 
 impl Datagram {
     fn seen(self) -> Seen {
-        let Datagram { footer, place, .. } = self;
-        Seen { place, last: footer.last(), empty: footer.word_count() == 0, hash: footer.hash() }
+        let Datagram { footer, id, .. } = self;
+        Seen { id, last: footer.last(), empty: footer.word_count() == 0, hash: footer.hash() }
     }
 }
 
 impl UdpUnpack {
-    /// An unpacker for `source`. An event that promises more than `largest_unit_bytes` is counted as too large: while an
-    /// event is incomplete its blocks are held, so this is to stay well below the memory of the source's pool. So are those
-    /// of up to eight datagrams that wait for their turn; call it without data when a millisecond brought none.
+    /// An unpacker for `source`. An event whose header announces more than `largest_unit_bytes` is counted as too large. An incomplete
+    /// event holds its blocks, and so do up to eight datagrams that wait for their turn, so the limit must stay well below the memory of
+    /// the source's pool. When a millisecond brings no data, call the unpacker without data.
     pub fn new(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
         UdpUnpack {
             source,
@@ -100,13 +100,13 @@ impl UdpUnpack {
         UdpUnpack { counter: FrameCounter::from_zero(), ..UdpUnpack::new(source, largest_unit_bytes) }
     }
 
-    /// The same of a board that writes down what it sends.
+    /// The same for a board that records what it sends.
     pub fn asking(self, record: Arc<SentRecord>) -> UdpUnpack {
         UdpUnpack { asked: Some(Asked::new(record)), ..self }
     }
 
-    /// Undoes the hashes, several side by side.
-    fn place_all(&mut self, received: &Frames) {
+    /// Finds the datagram ids by computing the hashes backwards, several side by side.
+    fn find_ids(&mut self, received: &Frames) {
         self.arrivals.clear();
         for group in received.slices.chunks(LANES) {
             let mut lanes: [(&[[u8; WORD]], u32); LANES] = [(&[], 0); LANES];
@@ -115,16 +115,16 @@ impl UdpUnpack {
                 let split = Footer::split(received.bytes(*slice));
                 let (data, footer) = split.unwrap_or((&[], Footer(0)));
                 lanes[lane] = (data, footer.hash());
-                let place = Err(if split.is_some() { LossReason::BadHash } else { LossReason::BadFraming });
-                self.arrivals.push(Arrival { slice: *slice, footer, place });
+                let id = Err(if split.is_some() { LossReason::BadHash } else { LossReason::BadFraming });
+                self.arrivals.push(Arrival { slice: *slice, footer, id });
             }
             let ids = match group.len() {
                 1 => [first_element(lanes[0].0, lanes[0].1); LANES],
                 _ => first_elements(&lanes),
             };
             for (arrival, id) in self.arrivals[first..].iter_mut().zip(ids) {
-                if arrival.place == Err(LossReason::BadHash) && id <= COUNTER_MASK {
-                    arrival.place = Ok(Place { buffer: arrival.footer.buffer_id(), datagram: id });
+                if arrival.id == Err(LossReason::BadHash) && id <= COUNTER_MASK {
+                    arrival.id = Ok(DatagramId { buffer: arrival.footer.buffer_id(), datagram: id });
                 }
             }
         }
@@ -136,7 +136,7 @@ impl UdpUnpack {
                 self.damaged += 1;
                 self.fill_gap(0);
             }
-            // It was missed before.
+            // It was counted as missing before.
             LossReason::Late => self.fill_gap(1),
             _ => {}
         }
@@ -144,7 +144,7 @@ impl UdpUnpack {
         self.counters.lost(reason, Unit::Bytes, u64::from(slice.length));
     }
 
-    /// So many of the missing datagrams have come after all, and those that came damaged, as far as a gap is known.
+    /// Takes `late` datagrams, and those that came damaged, from the number of missing ones, which cannot become negative.
     #[cold]
     fn fill_gap(&mut self, late: u64) {
         let missing = self.wire.total_lost(LossReason::DatagramGap, Unit::Datagrams);
@@ -156,12 +156,12 @@ impl UdpUnpack {
     }
 
     fn datagram(&mut self, arrival: Arrival, received: &Frames, units: &mut Frames) {
-        let Arrival { slice, footer, place } = arrival;
-        let place = match place {
-            Ok(place) => place,
+        let Arrival { slice, footer, id } = arrival;
+        let id = match id {
+            Ok(id) => id,
             Err(reason) => return self.refuse(reason, slice),
         };
-        let datagram = Datagram { slice, footer, place };
+        let datagram = Datagram { slice, footer, id };
         let lease = received.leases.find(slice.block).expect("a slice travels with its lease");
         match self.sequence.position(datagram.seen()) {
             Position::Next if self.window.is_empty() => self.take(datagram, lease, Evidence::None, units),
@@ -169,7 +169,7 @@ impl UdpUnpack {
         }
     }
 
-    /// A datagram that is not the next one, or comes while others wait for their turn.
+    /// Takes a datagram that is not the next one, or that comes while others wait for their turn.
     #[cold]
     fn out_of_turn(
         &mut self,
@@ -201,7 +201,7 @@ impl UdpUnpack {
         self.release(|window| window.is_due(mark), units);
     }
 
-    /// Takes datagrams that have waited: those whose turn it is and, while `give_up` says so, the first of the others.
+    /// Takes datagrams that have waited: those whose turn it is and, while `give_up` holds, the first of the others.
     fn release(&mut self, give_up: impl Fn(&ReorderWindow) -> bool, units: &mut Frames) {
         loop {
             let (first, evidence) = match self.window.take_next(&self.sequence) {
@@ -219,9 +219,9 @@ impl UdpUnpack {
         }
     }
 
-    /// Takes a datagram at its turn, or when it is settled that its turn will not come; see [`Sequence::see`].
+    /// Takes a datagram at its turn, or when its turn will not come; see [`Sequence::see`].
     fn take(&mut self, datagram: Datagram, lease: &Lease, evidence: Evidence, units: &mut Frames) {
-        let Datagram { slice, footer, place } = datagram;
+        let Datagram { slice, footer, id } = datagram;
         let mut missing = (0, 0);
         match self.sequence.see(datagram.seen(), evidence) {
             Verdict::Next => {}
@@ -235,14 +235,14 @@ impl UdpUnpack {
                 self.lose_pending(LossReason::Unfinished);
                 match footer.word_count() {
                     0 => self.counter.restart(),
-                    // No marker: what goes on was begun before we listened.
+                    // No marker: the run began before this unpacker.
                     _ => self.counter.forget(),
                 }
                 self.synchronised = false;
             }
         }
-        if let Some(sent) = self.asked.as_mut().and_then(|asked| asked.missing_before(place)) {
-            // How long whole buffers were the sender knows alone.
+        if let Some(sent) = self.asked.as_mut().and_then(|asked| asked.missing_before(id)) {
+            // Only the sender knows the lengths of whole buffers.
             missing = if missing.1 == 0 {
                 (sent, 0)
             } else {
@@ -262,7 +262,7 @@ impl UdpUnpack {
         self.counters.output(Unit::Datagrams, 1);
         self.counters.overhead(Unit::Bytes, Footer::BYTES as u64);
         if !self.synchronised {
-            self.synchronised = place.datagram == 0 || footer.aligned() && whole_events(lease.bytes(slice));
+            self.synchronised = id.datagram == 0 || footer.aligned() && whole_events(lease.bytes(slice));
         }
         self.data(slice, lease, units);
         if footer.aligned() || footer.last() {
@@ -298,7 +298,7 @@ impl UdpUnpack {
                         continue;
                     }
                 };
-                // The size of this event is not to be trusted, so neither is what seems to follow it.
+                // The size of this event is wrong, so nothing is known of the bytes behind it.
                 self.counters.lost(reason, Unit::Bytes, bytes);
                 self.synchronised = false;
                 return;
@@ -375,7 +375,7 @@ fn whole_events(datagram: &[u8]) -> bool {
     true
 }
 
-/// The first `bytes` of a slice, which has at least as many, and the rest.
+/// Splits a slice of at least `bytes` behind them.
 fn split(slice: Slice, bytes: u64) -> (Slice, Slice) {
     let bytes = bytes as u32;
     let rest = Slice { offset: slice.offset + bytes, length: slice.length - bytes, ..slice };
@@ -383,7 +383,7 @@ fn split(slice: Slice, bytes: u64) -> (Slice, Slice) {
 }
 
 impl UdpUnpack {
-    /// Behind a gap of a recording, until an event is whole again: what is missing there the recording has lost.
+    /// Takes a batch behind a gap of a recording, until an event is whole again: the recording has lost what is missing there.
     #[cold]
     fn unpack_behind_gap(&mut self, received: &Frames, units: &mut Frames) {
         if received.interrupted {
@@ -398,7 +398,7 @@ impl UdpUnpack {
 
     #[inline(always)]
     fn unpack_all(&mut self, received: &Frames, units: &mut Frames) {
-        self.place_all(received);
+        self.find_ids(received);
         self.release(|window| window.is_due(received.header.mark), units);
         let arrivals = std::mem::take(&mut self.arrivals);
         arrivals.iter().for_each(|arrival| self.datagram(*arrival, received, units));

@@ -6,10 +6,10 @@
 //!  hash = DJB2a over 32-bit elements: datagram id, then the low half of every data word
 //!  h = 5381;  h = 33·h ⊕ element
 //! ```
-//! The datagram id is not sent. But 33 is odd and so has an inverse modulo 2^32: the hash can be run *backwards* from
-//! the footer over the data, and what is left at the front is the id itself. So a lost datagram costs no search, the
-//! count of lost ones is exact however many there were, and damage shows as an id that nobody expects. Backwards, no
-//! datagram depends on another's id, so several are run side by side and the multiplications overlap.
+//! The datagram id is not sent. But 33 is odd and therefore has an inverse modulo 2^32: the hash can be computed *backwards* from
+//! the footer over the data, which leaves the id. A lost datagram needs no search, the number of lost datagrams is exact, and damage
+//! shows as an id that nobody expects. Computed backwards, no datagram depends on another's id, so several are computed side by side and
+//! the multiplications overlap.
 
 use super::bits;
 
@@ -27,7 +27,7 @@ const INVERSE: u32 = {
     inverse
 };
 
-/// Datagrams whose hashes are run side by side.
+/// Datagrams whose hashes are computed side by side.
 pub const LANES: usize = 8;
 /// Most data words of one datagram: 65507 bytes of UDP payload, less the footer.
 pub const MOST_WORDS: usize = 8187;
@@ -108,7 +108,7 @@ pub fn hash(datagram_id: u32, data: &[[u8; 8]]) -> u32 {
     data.iter().fold(start, |hash, word| hash.wrapping_mul(FACTOR) ^ element(word))
 }
 
-/// The element that must have stood before the data: the datagram id when nothing is damaged, else any 32 bits.
+/// The element before the data: the datagram id if nothing is damaged, else any 32 bits.
 pub fn first_element(data: &[[u8; 8]], hash: u32) -> u32 {
     backwards(data, hash) ^ SEED.wrapping_mul(FACTOR)
 }
@@ -118,7 +118,7 @@ fn backwards(data: &[[u8; 8]], hash: u32) -> u32 {
     data.iter().rev().fold(hash, |hash, word| (hash ^ element(word)).wrapping_mul(INVERSE))
 }
 
-/// Words that are run without a check of bounds between them.
+/// Words that are read without a bounds check between them.
 const BLOCK: usize = 16;
 type Blocks<'a> = &'a [[[u8; 8]; BLOCK]];
 
@@ -126,7 +126,7 @@ type Blocks<'a> = &'a [[[u8; 8]; BLOCK]];
 pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
     let mut blocks: [Blocks<'_>; LANES] = std::array::from_fn(|lane| datagrams[lane].0.as_rchunks().1);
     let mut hashes: [u32; LANES] = std::array::from_fn(|lane| datagrams[lane].1);
-    // Each turn runs until the shortest is used up; a lane that is used up goes along with another for nothing.
+    // Each turn ends with the shortest lane; a lane that has ended repeats another, to no effect.
     while let Some(longest) =
         blocks.iter().copied().max_by_key(|blocks| blocks.len()).filter(|b| !b.is_empty())
     {
@@ -147,8 +147,8 @@ pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
     std::array::from_fn(|lane| first_element(datagrams[lane].0.as_rchunks::<BLOCK>().0, hashes[lane]))
 }
 
-/// Asks the memory for the two cache lines that lie some blocks before this one: eight streams at once are more than the
-/// processor's own prefetch follows.
+/// Prefetches the two cache lines some blocks before this one: eight streams at once are more than the processor's own prefetch
+/// follows.
 #[inline(always)]
 fn expect_before(block: &[[u8; 8]; BLOCK]) {
     #[cfg(target_arch = "x86_64")]
@@ -168,9 +168,9 @@ fn run_back(blocks: [Blocks<'_>; LANES], count: usize, mut hashes: [u32; LANES])
     for back in (0..count).rev() {
         let block: [&[[u8; 8]; BLOCK]; LANES] = std::array::from_fn(|lane| &blocks[lane][back]);
         block.iter().for_each(|block| expect_before(block));
-        for place in (0..BLOCK).rev() {
+        for index in (0..BLOCK).rev() {
             for lane in 0..LANES {
-                hashes[lane] = (hashes[lane] ^ element(&block[lane][place])).wrapping_mul(INVERSE);
+                hashes[lane] = (hashes[lane] ^ element(&block[lane][index])).wrapping_mul(INVERSE);
             }
         }
     }

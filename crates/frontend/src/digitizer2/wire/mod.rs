@@ -5,7 +5,7 @@
 //!  fields ──► the same types' constructors ──► u64 ──► 8 wire bytes
 //! ```
 //! A view is one or two words by value: units may lie in several slices of several blocks, so nothing here
-//! holds bytes. No accessor can fail; lengths are checked by those who read the words (`unpack`, `decode`).
+//! holds bytes. No accessor can fail; `unpack` and `decode`, which read the words, check the lengths.
 //! Bit numbers in comments are those of the native word; bit 63 comes first on the wire.
 
 pub mod event;

@@ -1,4 +1,4 @@
-//! The 32-byte header in front of every piece of a TCP data stream.
+//! The 32-byte header in front of every packet of a TCP data stream.
 //!
 //! ```text
 //!  0..8 payload bytes | 8..12 events in this payload | 12 aligned | 13..32 zero
@@ -19,10 +19,10 @@ pub struct PacketHeader {
 impl PacketHeader {
     /// Bytes of a header.
     pub const BYTES: usize = 32;
-    /// A payload beyond this is not believed: boards hold less.
+    /// A longer payload means damage: boards hold less.
     pub const MOST_PAYLOAD_BYTES: u64 = 1 << 32;
 
-    /// Reads a header, or `None` when it cannot be one: a size beyond belief, or `aligned` neither 0 nor 1.
+    /// Reads a header, or `None` if it cannot be one: its size is too large, or `aligned` is neither 0 nor 1.
     #[inline]
     pub fn read(bytes: &[u8; Self::BYTES]) -> Option<PacketHeader> {
         let payload_bytes = u64::from_be_bytes(bytes[0..8].try_into().ok()?);
@@ -34,8 +34,7 @@ impl PacketHeader {
         })
     }
 
-    /// Reads a header where one is searched for behind damage: reserved bytes must be zero, and size and number of
-    /// events must fit.
+    /// Reads a header during a search behind damage: reserved bytes must be zero, and size and number of events must fit.
     pub fn search(bytes: &[u8; Self::BYTES]) -> Option<PacketHeader> {
         let header = Self::read(bytes)?;
         let fits = header.payload_bytes > 0 && u64::from(header.events) * 8 <= header.payload_bytes;

@@ -72,12 +72,12 @@ impl ZleCounter {
         self.0 & 0xFFF_FFFF
     }
 
-    /// The board had no room for more counters.
+    /// The board's memory had no space for more counters.
     pub const fn counters_truncated(self) -> bool {
         self.0 >> 28 & 1 == 1
     }
 
-    /// The board had no room for more samples.
+    /// The board's memory had no space for more samples.
     pub const fn wave_truncated(self) -> bool {
         self.0 >> 29 & 1 == 1
     }

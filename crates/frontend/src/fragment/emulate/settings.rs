@@ -80,8 +80,8 @@ impl Settings {
         check(fits, "payload_bytes", bytes, format!("at most {most}: a fragment has at most 128 datagrams"))?;
         check((1..=64).contains(&self.trigger_bits), "trigger_bits", self.trigger_bits, "1 to 64")?;
         check(self.tick_ps > 0, "tick_ps", self.tick_ps, "1 or more")?;
-        let share = self.random_share;
-        check((0.0..=1.0).contains(&share), "random_share", share, "0 to 1")?;
+        let fraction = self.random_share;
+        check((0.0..=1.0).contains(&fraction), "random_share", fraction, "0 to 1")?;
         check((1..=1 << 16).contains(&self.prepared_kib), "prepared_kib", self.prepared_kib, "1 to 65536")
     }
 

@@ -1,11 +1,11 @@
 //! A board of a lab's own, byte by byte, and what becomes of its packets when some are lost, doubled, late or damaged.
 
 use proptest::prelude::*;
-use thalweg_data::{Fragments, Frames, Framing, LossReason, Pool, SourceId, Unit};
+use thalweg_data::{Fragments, Frames, Framing, LossReason, Pool, SourceId, Stage, Unit};
 
 use super::super::emulate::{self, Board};
 use super::super::{GenericSplitter, NamedBy, PacketFragments, Settings};
-use crate::fragment::check::{self, Outcome, Run};
+use crate::check::{FragmentsOutcome, Host, fragments_of_datagrams, fragments_of_stream};
 use crate::trigger::{Answer, Trigger};
 
 /// 12 bytes: mark CA FE, module, status, trigger (16 bits), sent number (16 bits), time (32 bits of 10 ns); payload behind.
@@ -58,29 +58,28 @@ fn splitter(settings: &Settings) -> GenericSplitter {
     GenericSplitter::new(SourceId(5), settings).expect("possible")
 }
 
-fn datagrams<'a>(settings: &Settings, datagrams: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-    // Boards are counted from source 0 where the ledger is held against fragments.
+fn datagrams<'a>(settings: &Settings, datagrams: impl IntoIterator<Item = &'a [u8]>) -> FragmentsOutcome {
     let splitter = GenericSplitter::new(SourceId(0), settings).expect("possible");
-    let outcome = check::datagrams(splitter, datagrams);
+    let outcome = fragments_of_datagrams(splitter, datagrams);
     outcome.assert_closed();
     outcome
 }
 
 #[test]
 fn a_packet_is_a_fragment_of_the_board_in_its_header() {
-    let mut run = Run::new(splitter(&settings(CAMERA)));
-    run.datagram(&[0xCA, 0xFE, 18, 0, 0x12, 0x34, 0, 1, 0, 0, 1, 0, b'a', b'b']);
-    run.datagram(&[0xCA, 0xFE, 17, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0]);
-    run.datagram(&[0xCA, 0xFE, 20, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0, b'c']);
-    run.datagram(&[0xCA, 0xFF, 19, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0, b'd']);
-    run.datagram(&[0xCA, 0xFE, 19]);
-    let outcome = run.finish();
+    let mut host = Host::of_fragments(SourceId(5), splitter(&settings(CAMERA)));
+    host.datagram(&[0xCA, 0xFE, 18, 0, 0x12, 0x34, 0, 1, 0, 0, 1, 0, b'a', b'b']);
+    host.datagram(&[0xCA, 0xFE, 17, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0]);
+    host.datagram(&[0xCA, 0xFE, 20, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0, b'c']);
+    host.datagram(&[0xCA, 0xFF, 19, 0, 0x12, 0x35, 0, 9, 0, 0, 2, 0, b'd']);
+    host.datagram(&[0xCA, 0xFE, 19]);
+    let outcome = host.finish();
     let found: Vec<_> =
         outcome.fragments.iter().map(|(own, _)| (own.source.0, own.trigger, own.ticks)).collect();
     assert_eq!(found, [(6, 0x1234, 256), (5, 0x1235, 512)]);
     assert_eq!(outcome.fragments[0].1[12..], *b"ab", "header and all");
     for reason in [LossReason::UnknownSource, LossReason::WrongConstant, LossReason::BadLength] {
-        assert_eq!(outcome.link.total_lost(reason, Unit::Datagrams), 1, "{reason}");
+        assert_eq!(outcome.link().total_lost(reason, Unit::Datagrams), 1, "{reason}");
     }
 }
 
@@ -92,21 +91,22 @@ fn without_their_headers_fragments_are_payload_alone() {
     let outcome = datagrams(&settings, [&packet[..], &empty]);
     assert_eq!(outcome.fragments[0].1, b"payload");
     assert_eq!((outcome.fragments[1].0.bytes, outcome.fragments[1].0.slices), (0, 0));
-    assert_eq!(outcome.link.total_overhead(Unit::Bytes), 24);
+    assert_eq!(outcome.link().total_overhead(Unit::Bytes), 24);
 }
 
 #[test]
 fn boards_are_numbered_by_their_senders() {
     let settings = with(CAMERA, |fragments| fragments.named_by = NamedBy::Sender);
-    let mut run = Run::new(GenericSplitter::new(SourceId(0), &settings).expect("possible"));
+    let mut host =
+        Host::of_fragments(SourceId(0), GenericSplitter::new(SourceId(0), &settings).expect("possible"));
     for sender in [2, 0, 1, 3] {
-        run.datagram_from(sender, &[0xCA, 0xFE, 99, 0, 0, 7, 0, 0, 0, 0, 0, 0, sender as u8]);
+        host.datagram_from(sender, &[0xCA, 0xFE, 99, 0, 0, 7, 0, 0, 0, 0, 0, 0, sender as u8]);
     }
-    let outcome = run.finish();
+    let outcome = host.finish();
     outcome.assert_closed();
     let found: Vec<_> = outcome.fragments.iter().map(|(own, bytes)| (own.source.0, bytes[12])).collect();
     assert_eq!(found, [(2, 2), (0, 0), (1, 1)]);
-    assert_eq!(outcome.link.total_lost(LossReason::UnexpectedSender, Unit::Datagrams), 1);
+    assert_eq!(outcome.link().total_lost(LossReason::UnexpectedSender, Unit::Datagrams), 1);
 }
 
 #[test]
@@ -122,11 +122,11 @@ fn gaps_of_a_boards_own_number_stand_in_its_counters_of_the_wire() {
         .map(|(_, packet)| packet)
         .collect();
     let outcome = datagrams(&settings(CAMERA), sent.iter().map(Vec::as_slice));
-    let lost: Vec<u64> =
-        outcome.wire.iter().map(|wire| wire.total_lost(LossReason::FrameGap, Unit::Frames)).collect();
-    assert_eq!(lost, [10, 0, 0]);
-    assert_eq!(outcome.wire[0].total_output(Unit::Frames), 90);
-    assert_eq!(outcome.board(0).total_output(Unit::Fragments), 90);
+    let lost = |board| outcome.wire(SourceId(board)).total_lost(LossReason::FrameGap, Unit::Frames);
+    assert_eq!([0, 1, 2].map(lost), [10, 0, 0]);
+    assert_eq!(outcome.snapshot.slot(Stage::Wire, SourceId(3)), None, "there are three boards");
+    assert_eq!(outcome.wire(SourceId(0)).total_output(Unit::Frames), 90);
+    assert_eq!(outcome.unpacked(SourceId(0)).total_output(Unit::Fragments), 90);
 }
 
 #[test]
@@ -143,25 +143,26 @@ fn packets_of_a_frame_become_one_fragment() {
         outcome.fragments.iter().map(|(own, bytes)| (own.trigger, own.slices, bytes.clone())).collect();
     assert_eq!(found[0], (7, 4, [&[7, 0, 10, 0][..], b"a\x07b\x07c\x07d\x07"].concat()));
     assert_eq!(found[1].0, 9);
-    let lost = |reason| outcome.link.total_lost(reason, Unit::Datagrams);
+    let lost = |reason| outcome.link().total_lost(reason, Unit::Datagrams);
     assert_eq!(lost(LossReason::DuplicateDatagram), 1);
     assert_eq!(lost(LossReason::BadFraming), 1, "a position that a frame has not");
     assert_eq!(lost(LossReason::Unfinished), 3);
-    assert_eq!(outcome.link.total_lost(LossReason::Unfinished, Unit::Fragments), 1);
-    assert_eq!(outcome.wire[0].total_lost(LossReason::FrameGap, Unit::Frames), 1);
+    assert_eq!(outcome.link().total_lost(LossReason::Unfinished, Unit::Fragments), 1);
+    assert_eq!(outcome.wire(SourceId(0)).total_lost(LossReason::FrameGap, Unit::Frames), 1);
 }
 
 #[test]
 fn a_time_goes_on_over_its_wraps_and_one_that_wraps_too_soon_is_as_sent() {
     // 32 bits of 10 ns wrap after 42.9 s; batches are 1 ms apart.
     let at = |time: u32| [&[0xCA, 0xFE, 17, 0, 0, 0, 0, 0][..], &time.to_be_bytes()].concat();
-    let mut run = Run::new(splitter(&Settings { sequence: None, ..settings(CAMERA) }));
-    run.mark.0 = 42_000_000_000;
+    let mut host =
+        Host::of_fragments(SourceId(5), splitter(&Settings { sequence: None, ..settings(CAMERA) }));
+    host.mark.0 = 42_000_000_000;
     for time in [4_290_000_000, 4_294_967_295, 100] {
-        run.datagram(&at(time));
-        run.step();
+        host.datagram(&at(time));
+        host.step();
     }
-    let ticks: Vec<u64> = run.finish().fragments.iter().map(|(own, _)| own.ticks).collect();
+    let ticks: Vec<u64> = host.finish().fragments.iter().map(|(own, _)| own.ticks).collect();
     assert_eq!(ticks, [4_290_000_000, 4_294_967_295, (1 << 32) + 100]);
     let mut brief = settings(FRAMES);
     brief.sequence = None;
@@ -248,11 +249,11 @@ fn emulated_boards_of_a_stream_are_found_behind_a_damage() {
     assert!(ends.is_empty() && bytes.len() == 50 * 72);
     bytes[10 * 72] ^= 0xFF;
     let splitter = GenericSplitter::new(SourceId(0), &description).expect("possible");
-    let outcome = check::stream(splitter, &bytes, &[1000, 7]);
+    let outcome = fragments_of_stream(splitter, &bytes, &[1000, 7]);
     outcome.assert_closed();
     let triggers: Vec<u64> = outcome.fragments.iter().map(|(own, _)| own.trigger).collect();
     assert_eq!(triggers, (0..50).filter(|number| *number != 10).collect::<Vec<_>>());
-    assert_eq!(outcome.wire[0].total_lost(LossReason::FrameGap, Unit::Frames), 1);
+    assert_eq!(outcome.wire(SourceId(0)).total_lost(LossReason::FrameGap, Unit::Frames), 1);
 }
 
 proptest! {
@@ -269,7 +270,8 @@ proptest! {
         let first_lost: Vec<u64> = first_lost.collect();
         let outcome = datagrams(&description, kept);
         for (board, first_lost) in first_lost.into_iter().enumerate() {
-            let (wire, own) = (&outcome.wire[board], outcome.board(board));
+            let source = SourceId(board as u16);
+            let (wire, own) = (outcome.wire(source), outcome.unpacked(source));
             let missing = wire.total_lost(LossReason::FrameGap, Unit::Frames);
             // What was lost before the first is not known of.
             prop_assert_eq!(own.total_output(Unit::Fragments) + missing + first_lost, 100);

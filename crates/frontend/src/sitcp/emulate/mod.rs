@@ -3,7 +3,7 @@
 //! ```text
 //!  Settings ─► Payloads (prepared) ─┐
 //!  Trigger ─► Board ─► header, stamped anew + one of the prepared bodies ─► bytes
-//!               ▲ connect, follow(registers), cut
+//!               ▲ connect, follow(registers), answer_unfinished
 //! ```
 //! The host owns sockets and time: it calls [`Board::connect`] when a client has connected, [`Board::follow`] when registers
 //! were written, and sends what [`Answer::answer`] appends. The same settings and triggers give the same bytes.
@@ -81,13 +81,13 @@ impl Board {
     }
 
     /// The connection is closed in the middle of a block: appends the beginning of one.
-    pub fn cut(&mut self, trigger: Trigger, bytes: &mut Vec<u8>) {
+    pub fn answer_unfinished(&mut self, trigger: Trigger, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         self.block(trigger, bytes);
         bytes.truncate(start + (bytes.len() - start) * 2 / 3);
     }
 
-    /// Blocks and bytes sent so far, cut ones included.
+    /// Blocks and bytes sent so far, unfinished ones included.
     pub fn totals(&self) -> (u64, u64) {
         (self.blocks, self.bytes)
     }

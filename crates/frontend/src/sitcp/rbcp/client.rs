@@ -306,7 +306,7 @@ impl UnderWay {
             reply.address == self.operation.address() && usize::from(reply.length) == self.operation.length();
         let expected = match (&self.operation, reply.command) {
             (Operation::Read { .. }, command) => command == Command::Read,
-            // Of a write that is read back both answers tell something.
+            // A write is read back: both answers are of use.
             (Operation::Write { .. }, Command::Read) => self.reading_back,
             // An echo of other bytes is another program's.
             (Operation::Write { data, .. }, Command::Write) => reply.bus_error || reply.data == data,

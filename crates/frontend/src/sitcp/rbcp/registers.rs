@@ -86,15 +86,15 @@ impl Registers {
     /// Sets bytes from an address on, as the board itself does; what it has no register for stays away.
     pub fn put(&mut self, address: u32, bytes: &[u8]) {
         for (byte, address) in bytes.iter().zip(address..=u32::MAX) {
-            if let Some(place) = self.place(address) {
-                *place = *byte;
+            if let Some(register) = self.register(address) {
+                *register = *byte;
             }
         }
     }
 
     /// One byte, if there is such a register.
     pub fn get(&mut self, address: u32) -> Option<u8> {
-        self.place(address).map(|place| *place)
+        self.register(address).map(|register| *register)
     }
 
     /// What the board is asked to send.
@@ -156,9 +156,9 @@ impl Registers {
     fn write(&mut self, address: u32, byte: u8) -> Option<()> {
         let closed = self.eeprom[255] != 0;
         let guarded = sitcp::EEPROM.contains(&address) && address != sitcp::EEPROM_GUARD;
-        let place = self.place(address)?;
+        let register = self.register(address)?;
         if !(guarded && closed) {
-            *place = byte;
+            *register = byte;
         }
         if address == sitcp::CONTROL && byte & sitcp::CONTROL_RESET != 0 {
             self.resets += 1;
@@ -166,7 +166,7 @@ impl Registers {
         Some(())
     }
 
-    fn place(&mut self, address: u32) -> Option<&mut u8> {
+    fn register(&mut self, address: u32) -> Option<&mut u8> {
         let low = (address & 0xFF) as usize;
         match address {
             sitcp::BASE.. => self.sitcp.get_mut(low),

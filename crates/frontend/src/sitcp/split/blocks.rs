@@ -12,7 +12,7 @@ use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
 use super::super::wire::{Block, Head};
 use super::{Found, State};
-use crate::framing::{Piece, StreamCounts, first_of_chain_to_end};
+use crate::framing::{Chunk, StreamCounts, first_of_chain_to_end};
 
 /// Headers in a row that end a search.
 const CONFIRMATIONS: usize = 2;
@@ -33,20 +33,20 @@ enum Look {
 }
 
 impl State {
-    /// Cuts a piece of a stream; returns the number of bytes left over.
+    /// Finds fragments in a chunk of a stream; returns the number of bytes left over.
     pub(super) fn blocks<B: Block>(
         &mut self,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         fragments: &mut Fragments,
         counts: &mut StreamCounts,
     ) -> usize {
         let mut at = 0;
         loop {
             if self.searching {
-                match self.search_blocks::<B>(&piece.bytes[at..], piece.last) {
+                match self.search_blocks::<B>(&chunk.bytes[at..], chunk.last) {
                     Found::Open(skipped) => {
                         counts.lose(LossReason::Resynchronised, skipped);
-                        return piece.bytes.len() - at - skipped;
+                        return chunk.bytes.len() - at - skipped;
                     }
                     Found::Edge(skipped) => {
                         counts.lose(LossReason::Resynchronised, skipped);
@@ -55,15 +55,15 @@ impl State {
                     }
                 }
             }
-            let (end, stop) = self.run_of_blocks::<B>(piece, at, fragments, counts);
+            let (end, stop) = self.run_of_blocks::<B>(chunk, at, fragments, counts);
             if let Stop::Short = stop
-                && !(piece.last && self.swallows_blocks::<B>(&piece.bytes[end..]))
+                && !(chunk.last && self.swallows_blocks::<B>(&chunk.bytes[end..]))
             {
-                return piece.bytes.len() - end;
+                return chunk.bytes.len() - end;
             }
             let expected =
                 "the header of a block of this profile, no longer than `longest_block_bytes` allows";
-            self.damaged(piece, end, expected, counts);
+            self.damaged(chunk, end, expected, counts);
             counts.lose(LossReason::Resynchronised, 1);
             at = end + 1;
         }
@@ -72,7 +72,7 @@ impl State {
     /// Passes on the blocks from `start` on; returns where they end, and why.
     fn run_of_blocks<B: Block>(
         &mut self,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         start: usize,
         fragments: &mut Fragments,
         counts: &mut StreamCounts,
@@ -80,12 +80,12 @@ impl State {
         let (mut at, mut passed_bytes) = (start, 0);
         let mut last = None;
         let stop = loop {
-            let head = match self.look::<B>(&piece.bytes[at..]) {
+            let head = match self.look::<B>(&chunk.bytes[at..]) {
                 Look::Whole(head) => head,
                 Look::Short => break Stop::Short,
                 Look::Impossible => {
                     if let Some((first, board)) = last
-                        && self.has_blocks_inside::<B>(piece.bytes, first + 1..at)
+                        && self.has_blocks_inside::<B>(chunk.bytes, first + 1..at)
                     {
                         self.boards.take_back(board);
                         fragments.fragments.pop();
@@ -97,7 +97,7 @@ impl State {
                 }
             };
             if let Some(board) = self.boards.index(head.board) {
-                let slice = piece.slice.part(at, head.total_bytes).expect("the block is whole");
+                let slice = chunk.slice.part(at, head.total_bytes).expect("the block is whole");
                 let source = self.boards.take(board, u32::from(head.sent_number));
                 fragments.slices.push(slice.tagged(0));
                 fragments.fragments.push(Fragment {
@@ -111,14 +111,14 @@ impl State {
                 last = Some((at, board));
             } else {
                 last = None;
-                self.unknown_board(piece, at..at + head.total_bytes, &head);
+                self.unknown_board(chunk, at..at + head.total_bytes, &head);
                 counts.lose(LossReason::UnknownSource, head.total_bytes);
                 counts.lose_fragment(LossReason::UnknownSource);
             }
             at += head.total_bytes;
         };
         if passed_bytes > 0 {
-            fragments.leases.add_for(piece.slice, &piece.received.leases);
+            fragments.leases.add_for(chunk.slice, &chunk.received.leases);
             counts.counters.output(Unit::Bytes, passed_bytes as u64);
         }
         (at, stop)
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Whether blocks of our boards follow each other from a place in this range on.
+    /// Whether blocks of our boards follow each other from a position in this range on.
     #[cold]
     fn has_blocks_inside<B: Block>(&self, bytes: &[u8], mut range: std::ops::Range<usize>) -> bool {
         range.any(|at| self.confirm::<B>(&bytes[at..]) == Some(true))

@@ -76,7 +76,7 @@ impl Boards {
         (self.first_number, self.first_number.plus(self.boards.len().saturating_sub(1) as u16))
     }
 
-    /// The place of the board with this number, if it is one of ours.
+    /// The index of the board with this number, if it is one of ours.
     #[inline]
     pub fn index(&self, number: BoardId) -> Option<usize> {
         if !self.named {
@@ -107,7 +107,7 @@ impl Boards {
         board.missing += 1;
     }
 
-    /// Writes what was found into the counters, and tells the boards which fragments that was; `link` is that of the connection.
+    /// Counts what was found, and enters it in the records of the boards; `link` has the counters of the connection.
     pub fn publish(&mut self, found: &[Fragment], link: &mut Counters) {
         if !self.asked.is_empty() {
             for fragment in found {

@@ -11,24 +11,24 @@ use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
 use super::super::wire::str_tdc::{DELIMITER_BYTES, Kind, WORD_BYTES, Word};
 use super::{Found, State};
-use crate::framing::{Piece, StreamCounts};
+use crate::framing::{Chunk, StreamCounts};
 
 /// What a damaged frame is held against.
 const EXPECTED: &str = "words of known types, and two delimiters before the frame is longer than allowed";
 
 impl State {
-    /// Cuts a piece of a stream; returns the number of bytes left over.
+    /// Finds fragments in a chunk of a stream; returns the number of bytes left over.
     pub(super) fn frames(
         &mut self,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         fragments: &mut Fragments,
         counts: &mut StreamCounts,
     ) -> usize {
-        let bytes = piece.bytes;
+        let bytes = chunk.bytes;
         let (mut start, mut passed_bytes) = (0, 0);
         let left_over = loop {
             if self.searching {
-                match search_frames(&bytes[start..], piece.last) {
+                match search_frames(&bytes[start..], chunk.last) {
                     Found::Open(skipped) => {
                         counts.lose(LossReason::Resynchronised, skipped);
                         break bytes.len() - start - skipped;
@@ -43,7 +43,7 @@ impl State {
             let data_end = start + self.scanned + inside_bytes(&bytes[start + self.scanned..]);
             if data_end + DELIMITER_BYTES - start > self.longest {
                 self.scanned = 0;
-                self.damaged(piece, start, EXPECTED, counts);
+                self.damaged(chunk, start, EXPECTED, counts);
                 continue;
             }
             self.scanned = data_end - start;
@@ -52,17 +52,17 @@ impl State {
                 let Some(second) = Word::at(bytes, data_end + WORD_BYTES) else { break bytes.len() - start };
                 if second.is(Kind::Delimiter2) {
                     let end = data_end + DELIMITER_BYTES;
-                    self.pass_on_frame(piece, start..end, [first, second], fragments);
+                    self.pass_on_frame(chunk, start..end, [first, second], fragments);
                     passed_bytes += end - start;
                     (start, self.scanned) = (end, 0);
                     continue;
                 }
             }
             self.scanned = 0;
-            self.damaged(piece, start, EXPECTED, counts);
+            self.damaged(chunk, start, EXPECTED, counts);
         };
         if passed_bytes > 0 {
-            fragments.leases.add_for(piece.slice, &piece.received.leases);
+            fragments.leases.add_for(chunk.slice, &chunk.received.leases);
             counts.counters.output(Unit::Bytes, passed_bytes as u64);
         }
         left_over
@@ -70,13 +70,13 @@ impl State {
 
     fn pass_on_frame(
         &mut self,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         range: std::ops::Range<usize>,
         [first, second]: [Word; 2],
         fragments: &mut Fragments,
     ) {
         let number = first.frame_number();
-        let slice = piece.slice.part(range.start, range.len()).expect("the frame is whole");
+        let slice = chunk.slice.part(range.start, range.len()).expect("the frame is whole");
         self.unsent_bytes += u64::from(second.generated_bytes().saturating_sub(second.sent_bytes()));
         let source = self.boards.take(0, number);
         fragments.slices.push(slice.tagged(0));

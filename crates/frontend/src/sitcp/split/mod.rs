@@ -7,7 +7,7 @@
 //! ```
 //! The first byte of a connection is the first of a block. TCP loses nothing, so an impossible header means that the
 //! board or the settings are wrong: readers of such boards close and connect again. Here the connection stays; what lies
-//! between the damage and the next trustworthy place is counted as `resynchronised`, the block that was hit as
+//! between the damage and the next trustworthy position is counted as `resynchronised`, the block that was hit as
 //! `bad_framing`. Where the stream ends, a block that ends there needs no other to confirm it.
 //!
 //! [`Split::finish`] ends an epoch: what is unfinished is lost, and what comes afterwards is a new connection, whose first
@@ -28,7 +28,7 @@ use super::settings::{Profile, Settings, SettingsError};
 use super::wire::Head;
 use super::wire::adc_sitcp::AdcSitcp;
 use super::wire::recbe::{Belle2, Recbe};
-use crate::framing::{Piece, StreamCounts};
+use crate::framing::{Chunk, StreamCounts};
 
 /// Finds the blocks of the boards behind one connection.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub struct Splitter {
 struct State {
     boards: Boards,
     longest: usize,
-    /// Behind a damage, before the next trustworthy place.
+    /// Behind a damage, before the next trustworthy position.
     searching: bool,
     /// Bytes of the unfinished frame that were looked through before; of streaming boards only.
     scanned: usize,
@@ -93,7 +93,7 @@ impl Framing for Splitter {
         let before = fragments.fragments.len();
         let Splitter { counts, profile, state } = self;
         let left_over =
-            counts.pieces(received, |piece, counts| state.cut(*profile, piece, fragments, counts));
+            counts.chunks(received, |chunk, counts| state.find_fragments(*profile, chunk, fragments, counts));
         self.state.boards.publish(&fragments.fragments[before..], &mut self.counts.counters);
         left_over
     }
@@ -102,7 +102,7 @@ impl Framing for Splitter {
         let before = fragments.fragments.len();
         let Splitter { counts, profile, state } = self;
         let unfinished =
-            counts.finish(carried, |piece, counts| state.cut(*profile, piece, fragments, counts));
+            counts.finish(carried, |chunk, counts| state.find_fragments(*profile, chunk, fragments, counts));
         if let Some(reason @ LossReason::Unfinished) = unfinished {
             counts.lose_fragment(reason);
         }
@@ -131,26 +131,26 @@ impl Framing for Splitter {
 }
 
 impl State {
-    /// Cuts a piece by its profile's rule; returns the number of bytes left over.
-    fn cut(
+    /// Finds fragments by the profile's rule; returns the number of bytes left over.
+    fn find_fragments(
         &mut self,
         profile: Profile,
-        piece: &Piece<'_>,
+        chunk: &Chunk<'_>,
         fragments: &mut Fragments,
         counts: &mut StreamCounts,
     ) -> usize {
-        self.interrupt(piece, counts);
+        self.interrupt(chunk, counts);
         match profile {
-            Profile::Recbe => self.blocks::<Recbe>(piece, fragments, counts),
-            Profile::Belle2 => self.blocks::<Belle2>(piece, fragments, counts),
-            Profile::AdcSitcp => self.blocks::<AdcSitcp>(piece, fragments, counts),
-            Profile::StrTdc => self.frames(piece, fragments, counts),
+            Profile::Recbe => self.blocks::<Recbe>(chunk, fragments, counts),
+            Profile::Belle2 => self.blocks::<Belle2>(chunk, fragments, counts),
+            Profile::AdcSitcp => self.blocks::<AdcSitcp>(chunk, fragments, counts),
+            Profile::StrTdc => self.frames(chunk, fragments, counts),
         }
     }
 
     /// What was carried is gone: the stream goes on in the middle of a block.
-    fn interrupt(&mut self, piece: &Piece<'_>, counts: &mut StreamCounts) {
-        if let Some(reason) = piece.interrupted {
+    fn interrupt(&mut self, chunk: &Chunk<'_>, counts: &mut StreamCounts) {
+        if let Some(reason) = chunk.interrupted {
             match reason {
                 // What of it is missing is seen by the trigger numbers on both sides.
                 LossReason::RecordingDamaged => self.boards.begin_epoch(),
@@ -162,27 +162,27 @@ impl State {
         }
     }
 
-    /// A block that cannot be, at a place of the piece: what follows it has to be searched for.
-    fn damaged(&mut self, piece: &Piece<'_>, at: usize, expected: &str, counts: &mut StreamCounts) {
+    /// An impossible block at this position of the chunk: the next one has to be searched for.
+    fn damaged(&mut self, chunk: &Chunk<'_>, at: usize, expected: &str, counts: &mut StreamCounts) {
         counts.lose_fragment(LossReason::BadFraming);
         self.searching = true;
         self.damages += 1;
-        let mark = piece.received.header.mark;
+        let mark = chunk.received.header.mark;
         self.refused.keep(LossReason::BadFraming, || {
-            Refused::new(LossReason::BadFraming, mark, &piece.bytes[at..], expected.to_owned())
+            Refused::new(LossReason::BadFraming, mark, &chunk.bytes[at..], expected.to_owned())
         });
     }
 
     /// A block of a board that is not one of ours.
     #[cold]
-    fn unknown_board(&mut self, piece: &Piece<'_>, range: std::ops::Range<usize>, head: &Head) {
+    fn unknown_board(&mut self, chunk: &Chunk<'_>, range: std::ops::Range<usize>, head: &Head) {
         let reason = LossReason::UnknownSource;
-        let mark = piece.received.header.mark;
+        let mark = chunk.received.header.mark;
         let (first, last) = self.boards.numbers();
         self.refused.keep(reason, || {
             let expected = format!("{first} to {}; this is {}", last.0, head.board);
             let trigger = Some(u64::from(head.trigger));
-            Refused { trigger, ..Refused::new(reason, mark, &piece.bytes[range], expected) }
+            Refused { trigger, ..Refused::new(reason, mark, &chunk.bytes[range], expected) }
         });
     }
 }

@@ -14,7 +14,7 @@ pub const WORD_BYTES: usize = 8;
 pub const DELIMITER_BYTES: usize = 2 * WORD_BYTES;
 /// Bits of a frame number.
 pub const FRAME_NUMBER_BITS: u32 = 24;
-/// Highest sum of data bytes that the second delimiter can tell of.
+/// Highest sum of data bytes that the second delimiter can hold.
 pub const LONGEST_DATA: usize = (1 << 20) - WORD_BYTES;
 
 /// Bits of delimiter 1 that say what is wrong with a frame.
@@ -86,7 +86,7 @@ impl Word {
         Word(u64::from_le_bytes(bytes))
     }
 
-    /// The word at a place, if all of it is there.
+    /// The word at a position, if all of it is there.
     #[inline]
     pub fn at(bytes: &[u8], at: usize) -> Option<Word> {
         Some(Word::from_bytes(*bytes.get(at..)?.first_chunk()?))

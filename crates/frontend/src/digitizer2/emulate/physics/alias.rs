@@ -1,10 +1,10 @@
-//! Drawing an index by weight with one random word and one look-up (Walker's alias method, in the form of Vose).
+//! Draws an index by weight with one random word and one look-up (Walker's alias method, in the form of Vose).
 //!
 //! ```text
 //!  weights ─► rows of (threshold, alias) ─ one random u64 ─► index
 //! ```
 
-/// One row: below the threshold the row itself is meant, else its alias.
+/// One row: a number below the threshold means the row itself, any other its alias.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     threshold: u32,
@@ -27,14 +27,15 @@ impl Alias {
             return None;
         }
         let scale = length as f64 / sum;
-        let mut share: Vec<f64> = weights.iter().map(|weight| weight.max(0.0) * scale).collect();
-        share.resize(length, 0.0);
-        let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..length).partition(|&row| share[row] < 1.0);
+        let mut scaled: Vec<f64> = weights.iter().map(|weight| weight.max(0.0) * scale).collect();
+        scaled.resize(length, 0.0);
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..length).partition(|&row| scaled[row] < 1.0);
         let mut rows: Vec<Row> = (0..length as u32).map(|alias| Row { threshold: u32::MAX, alias }).collect();
         while let (Some(poor), Some(&rich)) = (small.pop(), large.last()) {
-            rows[poor] = Row { threshold: (share[poor] * 2f64.powi(32)) as u32, alias: rich as u32 };
-            share[rich] -= 1.0 - share[poor];
-            if share[rich] < 1.0 {
+            rows[poor] = Row { threshold: (scaled[poor] * 2f64.powi(32)) as u32, alias: rich as u32 };
+            scaled[rich] -= 1.0 - scaled[poor];
+            if scaled[rich] < 1.0 {
                 large.pop();
                 small.push(rich);
             }
@@ -42,7 +43,7 @@ impl Alias {
         Some(Alias { rows: rows.into(), shift: 64 - length.trailing_zeros() })
     }
 
-    /// The index that a uniform random word stands for: its high bits choose the row, its low 32 decide.
+    /// The index for a uniform random word: the high bits choose the row, the low 32 bits are compared with its threshold.
     #[inline(always)]
     pub fn draw(&self, random: u64) -> usize {
         let index = (random >> self.shift) as usize & (self.rows.len() - 1);

@@ -1,12 +1,11 @@
-//! Decays that two channels see, worked out by every board alike.
+//! Decays that two channels see. Every board computes the same decays.
 //!
 //! ```text
 //!  (seed, time bin) ─► decays ─► first particle:  board, channel, time, keV
 //!                           └──► second particle: board, channel, time, keV
 //! ```
-//! Boards do not talk to each other: each works out all decays of a time bin from the common seed and keeps the
-//! particles that fall on it. So boards that are emulated in different processes, at different speeds, still see
-//! partners of the same decay.
+//! Boards do not communicate: each computes all decays of a time bin from the common seed and keeps the particles that hit it.
+//! Boards that are emulated in different processes, at different speeds, therefore see partners of the same decay.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Exp1, StandardNormal};
@@ -26,7 +25,7 @@ pub struct Partner {
     pub time_ps: f64,
     /// Deposited energy, keV electron equivalent.
     pub deposit_kev: f32,
-    /// What it was.
+    /// The kind of particle.
     pub particle: Particle,
 }
 
@@ -38,7 +37,7 @@ enum Cascade {
     Fission,
 }
 
-/// The shared process, seen from one board.
+/// The common process of all boards, as one board sees it.
 #[derive(Clone, Debug)]
 pub struct Decays {
     seed: u64,
@@ -59,21 +58,21 @@ const LINES_KEV: [f64; 3] = [511.0, 1173.2, 1332.5];
 /// Metres per picosecond.
 const LIGHT_SPEED: f64 = 2.997_924_58e-4;
 const NEUTRON_MASS_KEV: f64 = 939_565.4;
-/// Neutrons too slow to give light above threshold are drawn again at most so often.
+/// How often a neutron that is too slow for light above threshold is drawn again at most.
 const DRAWS: usize = 16;
 
 impl Decays {
     /// The process that `settings` describe; `None` when nothing decays in coincidence.
     pub fn new(settings: &Settings) -> Option<Decays> {
         let rate_hz = settings.decay_rate_hz();
-        let share = |isotope| settings.isotopes.get(&isotope).copied().unwrap_or(0.0);
+        let weight = |isotope| settings.isotopes.get(&isotope).copied().unwrap_or(0.0);
         let kinds: Vec<(Cascade, f64)> = [
-            (Cascade::Annihilation, share(Isotope::Na22)),
-            (Cascade::Cobalt, share(Isotope::Co60)),
-            (Cascade::Fission, share(Isotope::Cf252)),
+            (Cascade::Annihilation, weight(Isotope::Na22)),
+            (Cascade::Cobalt, weight(Isotope::Co60)),
+            (Cascade::Fission, weight(Isotope::Cf252)),
         ]
         .into_iter()
-        .filter(|(_, share)| *share > 0.0)
+        .filter(|(_, weight)| *weight > 0.0)
         .collect();
         if rate_hz <= 0.0 || kinds.is_empty() {
             return None;
@@ -83,7 +82,7 @@ impl Decays {
             spectrum.cut_below(threshold_kev);
             Alias::new(&spectrum.weights)
         };
-        let fission = if share(Isotope::Cf252) > 0.0 {
+        let fission = if weight(Isotope::Cf252) > 0.0 {
             let energies: Vec<f64> = spectrum::fission_neutrons().map(|(_, weight)| weight).collect();
             table(spectrum::gammas(Isotope::Cf252)).zip(Alias::new(&energies))
         } else {
@@ -140,12 +139,12 @@ impl Decays {
 
     /// The two particles of a decay: kind, deposited keV, delay by flight in picoseconds.
     fn emit(&self, random: &mut Pcg64Mcg) -> [(Particle, f64, f64); 2] {
-        let sum: f64 = self.kinds.iter().map(|(_, share)| share).sum();
+        let sum: f64 = self.kinds.iter().map(|(_, weight)| weight).sum();
         let mut draw = random.random::<f64>() * sum;
         let mut kind = self.kinds[0].0;
-        for (cascade, share) in &self.kinds {
+        for (cascade, weight) in &self.kinds {
             kind = *cascade;
-            draw -= share;
+            draw -= weight;
             if draw < 0.0 {
                 break;
             }
@@ -223,8 +222,8 @@ mod tests {
             .iter()
             .filter(|hit| other.iter().any(|partner| (partner.time_ps - hit.time_ps).abs() < 600.0));
         // Of the particles on a board, 4 of 7 have their partner on the other one.
-        let share = with_partner.count() as f64 / one.len() as f64;
-        assert!((share - 4.0 / 7.0).abs() < 0.08, "{share}");
+        let fraction = with_partner.count() as f64 / one.len() as f64;
+        assert!((fraction - 4.0 / 7.0).abs() < 0.08, "{fraction}");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! ```text
 //!  (channel, keV, particle) ─ resolution ─ gain ─ tail of the pulse ─► energy, energy_short
 //! ```
-//! The pulse shape is that of a detector which sees both gammas as lines and neutrons by their slower light: the
-//! tail's part of the charge, `1 - energy_short / energy`, is near 0.14 for gammas and near 0.30 for neutrons, and both
-//! bands widen towards low energy until they meet.
+//! The pulse shape is that of a detector that resolves gamma lines and gives slower light for neutrons. The tail's fraction of the
+//! charge, `1 - energy_short / energy`, is near 0.14 for gammas and near 0.30 for neutrons; both bands widen towards low energy until
+//! they meet.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::StandardNormal;
@@ -22,7 +22,7 @@ pub enum Particle {
     Neutron,
 }
 
-/// What one detector made of a particle.
+/// A detector's response to a particle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
     /// Long-gate charge, energy channels.
@@ -41,7 +41,7 @@ struct ChannelResponse {
     tail: f32,
 }
 
-/// The detectors of one board: nominal values and what sets the channels apart.
+/// The detectors of one board: nominal values, and the differences between channels.
 #[derive(Clone, Debug)]
 pub struct Response {
     channels: Box<[ChannelResponse]>,

@@ -4,8 +4,8 @@
 //!  time bin ─┬─ singles: Poisson per channel ─────────┐
 //!            └─ decays shared by all boards ─ jitter ─┴─ merge ─ dead time, pile-up ─► Pulse, Pulse, …
 //! ```
-//! Time is cut into bins of 250 µs. A bin's pulses follow from (seed, board, bin) alone, so that a board gives the same
-//! data however its host cuts the time, and no per-hit state but the channels' dead times crosses a bin.
+//! Time is divided into bins of 250 µs. The pulses of a bin follow from (seed, board, bin) alone, so that a board sends the same
+//! data whatever time its host asks for at once. The channels' dead times are the only per-hit state that crosses a bin.
 
 pub mod alias;
 pub mod coincidence;
@@ -27,12 +27,12 @@ use spectrum::{BIN_KEV, BINS, Spectrum};
 pub const BIN_PS: u64 = 250_000_000;
 /// Fine counts in one count of the board's clock.
 pub const FINE: u64 = 1024;
-/// Most time bins worked out in one call, 2 s of true time: a board without a rate must not keep its host.
+/// Most time bins computed in one call, 2 s of true time: a board without a rate must not block its host.
 const BINS_PER_CALL: usize = 8192;
-/// How long a saturated input disturbs what follows, nanoseconds.
+/// How long a saturated input disturbs later pulses, nanoseconds.
 const POST_SATURATION_NS: f64 = 5000.0;
 
-/// What else there is to say about a pulse.
+/// Marks of a pulse.
 pub mod marks {
     /// A second pulse lay in the gate; its charge is in the energy.
     pub const PILE_UP: u8 = 1 << 0;
@@ -40,7 +40,7 @@ pub mod marks {
     pub const SATURATION: u8 = 1 << 1;
     /// Shortly after a saturation in the same channel.
     pub const POST_SATURATION: u8 = 1 << 2;
-    /// A neutron, by the truth of the emulation.
+    /// A neutron, as the emulation knows.
     pub const NEUTRON: u8 = 1 << 3;
 }
 
@@ -62,7 +62,7 @@ pub struct Pulse {
 /// A channel's counters since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounts {
-    /// Pulses above threshold, the unseen ones included.
+    /// Pulses above threshold, including those that the board did not see.
     pub triggers: u64,
     /// Pulses that became hits.
     pub saved: u64,
@@ -103,7 +103,7 @@ struct Singles {
     mean_gap_ps: f64,
     channels: Option<Alias>,
     deposits: Alias,
-    /// Part of the particles of shared decays that a channel sees: below 1 where its rate is lower than theirs.
+    /// Fraction of the particles of common decays that a channel sees: below 1 if its rate is lower than theirs.
     keep: Box<[f64]>,
 }
 
@@ -134,7 +134,7 @@ impl Clock {
     }
 }
 
-/// A seed for one purpose out of the common one.
+/// Derives a seed for one purpose from the common one.
 fn mixed(seed: u64, bin: u64, purpose: u64) -> u64 {
     let mut word =
         seed ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ bin.wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -169,7 +169,7 @@ impl Physics {
         })
     }
 
-    /// Back to time 0: what follows is what came first.
+    /// Returns to time 0; the same pulses follow.
     pub fn restart(&mut self) {
         self.next_bin = 0;
         self.channels.fill(ChannelState::default());
@@ -203,7 +203,7 @@ impl Physics {
     }
 
     /// The next pulses with a board time below `until_fine`, in time order: some of them, not necessarily all; none when
-    /// there are no more, or when so many time bins were empty that the caller should look round. Call [`Physics::take`] with the number used.
+    /// there are no more, or when so many time bins were empty that the caller should return to its other work. Call [`Physics::take`] with the number used.
     pub fn pulses_until(&mut self, until_fine: u64) -> &[Pulse] {
         for _ in 0..BINS_PER_CALL {
             if self.taken < self.settled || self.is_worked_out(until_fine) {
@@ -231,12 +231,12 @@ impl Physics {
         self.taken = (self.taken + count).min(self.settled);
     }
 
-    /// Before this board time no pulse can change any more: gates still open at the end of the last bin are not.
+    /// No pulse before this board time can change any more; one whose gate is open at the end of the last bin can.
     fn settled_until(&self) -> u64 {
         self.bin_start_fine(self.next_bin).saturating_sub(self.gate)
     }
 
-    /// Works out one more bin.
+    /// Computes one more bin.
     fn next(&mut self) {
         self.pulses.drain(..self.taken);
         self.dropped += self.taken as u64;
@@ -277,7 +277,7 @@ impl Physics {
         self.settled = self.pulses.partition_point(|pulse| pulse.time_fine < until);
     }
 
-    /// One particle in one channel: a new pulse, more charge for an open gate, or nothing while blind.
+    /// Takes one particle in one channel: it is a new pulse, adds charge in an open gate, or is lost while the channel is blind.
     #[inline(always)]
     fn arrive(&mut self, arrival: &Partner, start_fine: f64, random: &mut Pcg64Mcg) {
         let time_fine = self.clock.fine(start_fine, arrival.time_ps);
@@ -287,7 +287,7 @@ impl Physics {
         if time_fine < state.blind_until {
             if time_fine < state.gate_until {
                 let index = state.last_pulse.wrapping_sub(self.dropped) as usize;
-                // A gate that was open at the end of the last bin belongs to a pulse not yet settled.
+                // A gate that was open at the end of the last bin belongs to a pulse that can still change.
                 if let Some(pulse) = self.pulses.get_mut(index) {
                     let part = (state.gate_until - time_fine) as f32 / self.gate as f32;
                     pulse.energy += measured.energy * (1.3 * part).min(1.0);
@@ -322,11 +322,11 @@ impl Physics {
 impl Singles {
     fn new(settings: &Settings) -> Result<Singles, SettingsError> {
         let (mut gammas, mut neutrons) = (Spectrum::default(), Spectrum::default());
-        for (isotope, share) in &settings.isotopes {
-            let neutron_share = if *isotope == super::settings::Isotope::Cf252 { 0.4 } else { 0.0 };
-            gammas.add_share(&spectrum::gammas(*isotope), share * (1.0 - neutron_share));
-            if neutron_share > 0.0 {
-                neutrons.add_share(&spectrum::neutrons(), share * neutron_share);
+        for (isotope, weight) in &settings.isotopes {
+            let neutron_fraction = if *isotope == super::settings::Isotope::Cf252 { 0.4 } else { 0.0 };
+            gammas.add_weighted(&spectrum::gammas(*isotope), weight * (1.0 - neutron_fraction));
+            if neutron_fraction > 0.0 {
+                neutrons.add_weighted(&spectrum::neutrons(), weight * neutron_fraction);
             }
         }
         for spectrum in [&mut gammas, &mut neutrons] {
@@ -338,7 +338,7 @@ impl Singles {
             found: "without anything above threshold".into(),
             allowed: "one isotope with a share above 0, at least".into(),
         })?;
-        // Partners of decays fall on all channels alike and are part of the channels' rates.
+        // Partners of decays hit all channels with equal probability and are part of the channels' rates.
         let detectors = f64::from(settings.boards) * f64::from(settings.channels);
         let partners_hz = 2.0 * settings.decay_rate_hz() / detectors;
         let keep = (0..settings.channels).map(|channel| {
@@ -360,7 +360,7 @@ impl Singles {
     #[inline(always)]
     fn gap_ps(&self, random: &mut Pcg64Mcg) -> f64 {
         let gap: f64 = random.sample(Exp1);
-        // Never 0 times infinity: with no rate at all the gap is beyond every bin.
+        // Avoids 0 times infinity: without a rate, the gap is beyond every bin.
         (gap + f64::MIN_POSITIVE) * self.mean_gap_ps
     }
 

@@ -1,10 +1,10 @@
-//! The shape of a pulse as the board's ADC sees it, and what the trigger and the gates make of it.
+//! The shape of a pulse at the board's ADC, and its trigger and gate probes.
 //!
 //! ```text
 //!  Pulse ─ fast and slow light from tables, baseline noise ─► input ─ probes of the firmware ─► Trace
 //! ```
-//! The fast and the slow part of the light follow the hit's `energy_short`: the waveform shows what the numbers tell.
-//! Everything that does not depend on the pulse is worked out once; a sample then costs a few additions.
+//! The fast and the slow part of the light follow the hit's `energy_short`: waveform and numbers agree.
+//! Everything that does not depend on the pulse is computed once; a sample then costs a few additions.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::StandardNormal;
@@ -22,18 +22,18 @@ pub const DIGITAL: [u8; 4] = [1 << 0, 1 << 1, 1 << 2, 1 << 3];
 const RISE_SAMPLES: f32 = 1.5;
 const FAST_SAMPLES: f32 = 6.0;
 const SLOW_SAMPLES: f32 = 45.0;
-/// Places of a pulse between two samples.
+/// Positions of a pulse between two samples.
 const PHASES: usize = 16;
-/// After so many samples nothing of a pulse is left.
+/// Samples after which a pulse has ended.
 const TABLE: usize = 512;
-/// Samples of noise to choose a piece from: twice the longest waveform.
+/// Samples of noise, from which a waveform takes a range: twice the longest waveform.
 const NOISE: usize = 16_384;
 const NOISE_COUNTS: f32 = 3.0;
 const OVER_THRESHOLD: f32 = 20.0;
 
 /// How traces are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
+pub struct TraceSettings {
     /// Samples of a trace, at most 8192.
     pub samples: usize,
     /// Samples before the trigger.
@@ -49,7 +49,7 @@ pub struct Shape {
 /// Draws traces; holds the last one.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    shape: Shape,
+    settings: TraceSettings,
     /// Rise and fast fall, rise and slow fall: `TABLE` samples for each phase.
     fast: Vec<f32>,
     slow: Vec<f32>,
@@ -64,39 +64,39 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Tables for traces of this shape; the noise is the same for the same seed.
-    pub fn new(shape: Shape, seed: u64) -> Trace {
-        let shape = Shape { samples: shape.samples.min(NOISE / 2), ..shape };
+    /// Tables for traces with these settings; the noise is the same for the same seed.
+    pub fn new(settings: TraceSettings, seed: u64) -> Trace {
+        let settings = TraceSettings { samples: settings.samples.min(NOISE / 2), ..settings };
         let table = |fall: f32| -> Vec<f32> {
             let value = |index: usize| {
                 let since = (index % TABLE) as f32 + 1.0 - (index / TABLE) as f32 / PHASES as f32;
                 (-since / fall).exp() - (-since / RISE_SAMPLES).exp()
             };
-            if shape.samples > 0 { (0..PHASES * TABLE).map(value).collect() } else { Vec::new() }
+            if settings.samples > 0 { (0..PHASES * TABLE).map(value).collect() } else { Vec::new() }
         };
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let noise = if shape.samples > 0 { NOISE } else { 0 };
+        let noise = if settings.samples > 0 { NOISE } else { 0 };
         Trace {
             fast: table(FAST_SAMPLES),
             slow: table(SLOW_SAMPLES),
             noise: (0..noise)
                 .map(|_| BASELINE + NOISE_COUNTS * random.sample::<f32, _>(StandardNormal))
                 .collect(),
-            level: vec![0.0; shape.samples],
-            input: vec![0; shape.samples],
-            second: vec![BASELINE as u16; shape.samples],
-            digital: vec![0; shape.samples],
-            shape,
+            level: vec![0.0; settings.samples],
+            input: vec![0; settings.samples],
+            second: vec![BASELINE as u16; settings.samples],
+            digital: vec![0; settings.samples],
+            settings,
         }
     }
 
-    /// Draws a pulse `delay` samples behind the place of the trigger; the noise comes from `random`.
+    /// Draws a pulse `delay` samples behind the trigger; the noise comes from `random`.
     pub fn draw(&mut self, pulse: &Pulse, delay: usize, random: &mut impl Rng) {
-        let samples = self.shape.samples;
-        let start = (self.shape.before_trigger + delay).min(samples);
+        let samples = self.settings.samples;
+        let start = (self.settings.before_trigger + delay).min(samples);
         let tail = if pulse.energy > 0.0 { 1.0 - pulse.energy_short / pulse.energy } else { 0.0 };
         let slow = (tail * 0.35).clamp(0.0, 0.5);
-        let height = pulse.energy * self.shape.height_per_energy;
+        let height = pulse.energy * self.settings.height_per_energy;
         let (fast_part, slow_part) = (height * (1.0 - slow), height * slow);
         let phase = (pulse.time_fine % FINE) as usize * PHASES / FINE as usize;
         let table = phase * TABLE..(phase + 1) * TABLE;
@@ -105,8 +105,8 @@ impl Trace {
         for (level, (fast, slow)) in self.level[start..].iter_mut().zip(shapes) {
             *level = fast_part * fast + slow_part * slow;
         }
-        let piece = random.next_u32() as usize % (NOISE / 2);
-        let noise = &self.noise[piece..piece + samples];
+        let noise_start = random.next_u32() as usize % (NOISE / 2);
+        let noise = &self.noise[noise_start..noise_start + samples];
         for ((input, level), noise) in self.input.iter_mut().zip(&self.level).zip(noise) {
             *input = (level + noise).clamp(0.0, FULL_SCALE) as u16;
         }
@@ -114,15 +114,15 @@ impl Trace {
     }
 
     fn probes(&mut self, start: usize, height: f32) {
-        let samples = self.shape.samples;
+        let samples = self.settings.samples;
         for (digital, level) in self.digital.iter_mut().zip(&self.level) {
             *digital = u8::from(*level > OVER_THRESHOLD) << 3;
         }
-        let gate = self.shape.gate;
+        let gate = self.settings.gate;
         for (length, bit) in [(1, DIGITAL[0]), (gate, DIGITAL[1]), (gate / 5, DIGITAL[2])] {
             self.digital[start..(start + length).min(samples)].iter_mut().for_each(|digital| *digital |= bit);
         }
-        if self.shape.trapezoid {
+        if self.settings.trapezoid {
             let rise = (gate / 2).max(1) as f32;
             for (index, second) in self.second.iter_mut().enumerate() {
                 let since = index as f32 - start as f32;
@@ -139,10 +139,15 @@ mod tests {
 
     #[test]
     fn a_pulse_rises_at_its_trigger_and_neutrons_fall_slower() {
-        let shape =
-            Shape { samples: 128, before_trigger: 16, gate: 50, height_per_energy: 0.2, trapezoid: false };
+        let settings = TraceSettings {
+            samples: 128,
+            before_trigger: 16,
+            gate: 50,
+            height_per_energy: 0.2,
+            trapezoid: false,
+        };
         let mut random = Pcg64Mcg::seed_from_u64(3);
-        let mut trace = Trace::new(shape, 1);
+        let mut trace = Trace::new(settings, 1);
         let mut tails = [0.0f64; 2];
         for (index, energy_short) in [8600.0, 7000.0].into_iter().enumerate() {
             let pulse = Pulse { time_fine: 512, energy: 10_000.0, energy_short, channel: 0, marks: 0 };
@@ -160,9 +165,14 @@ mod tests {
 
     #[test]
     fn the_trapezoid_is_flat_at_its_top() {
-        let shape =
-            Shape { samples: 256, before_trigger: 64, gate: 50, height_per_energy: 0.2, trapezoid: true };
-        let mut trace = Trace::new(shape, 1);
+        let settings = TraceSettings {
+            samples: 256,
+            before_trigger: 64,
+            gate: 50,
+            height_per_energy: 0.2,
+            trapezoid: true,
+        };
+        let mut trace = Trace::new(settings, 1);
         let pulse = Pulse { time_fine: 0, energy: 10_000.0, energy_short: 0.0, channel: 0, marks: 0 };
         trace.draw(&pulse, 0, &mut Pcg64Mcg::seed_from_u64(3));
         assert_eq!(trace.second[..64], [1500; 64]);

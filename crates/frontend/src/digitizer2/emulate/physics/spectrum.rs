@@ -1,4 +1,4 @@
-//! What a detector would see with perfect resolution: lines on their Compton continua, and neutrons' light.
+//! The spectrum of a detector with perfect resolution: lines on their Compton continua, and neutrons' light.
 //!
 //! ```text
 //!  isotope ─► gamma lines ─ photo peak + Klein–Nishina + backscatter ─┐
@@ -30,7 +30,7 @@ impl Default for Spectrum {
 }
 
 impl Spectrum {
-    /// One gamma line with everything that goes with it.
+    /// One gamma line with its continua.
     pub fn of_line(energy_kev: f64) -> Spectrum {
         let mut spectrum = Spectrum::default();
         spectrum.add_gamma(energy_kev, 1.0, 0.0);
@@ -42,13 +42,13 @@ impl Spectrum {
         self.weights.iter().sum()
     }
 
-    /// Adds `other`, whose sum counts as `share`.
-    pub fn add_share(&mut self, other: &Spectrum, share: f64) {
-        let scale = share / other.sum().max(f64::MIN_POSITIVE);
+    /// Adds `other`, scaled so that its sum becomes `weight`.
+    pub fn add_weighted(&mut self, other: &Spectrum, weight: f64) {
+        let scale = weight / other.sum().max(f64::MIN_POSITIVE);
         self.weights.iter_mut().zip(&other.weights).for_each(|(weight, other)| *weight += other * scale);
     }
 
-    /// Takes away what is below the threshold, which opens over a tenth of its value.
+    /// Removes what is below the threshold, whose edge has a width of a tenth of its value.
     pub fn cut_below(&mut self, threshold_kev: f64) {
         for (bin, weight) in self.weights.iter_mut().enumerate() {
             let above = bin as f64 * BIN_KEV - 0.95 * threshold_kev;
@@ -56,25 +56,25 @@ impl Spectrum {
         }
     }
 
-    /// Puts weight at an energy, shared by the two nearest bins so that the mean is exact.
+    /// Adds weight at an energy, divided between the two nearest bins so that the mean is exact.
     fn add_at(&mut self, energy_kev: f64, weight: f64) {
-        let place = energy_kev / BIN_KEV;
-        if !(0.0..(BINS - 1) as f64).contains(&place) {
+        let position = energy_kev / BIN_KEV;
+        if !(0.0..(BINS - 1) as f64).contains(&position) {
             return;
         }
-        let (bin, part) = (place as usize, place.fract());
+        let (bin, part) = (position as usize, position.fract());
         self.weights[bin] += weight * (1.0 - part);
         self.weights[bin + 1] += weight * part;
     }
 
     /// A gamma line: peak, Compton continuum, multiple scattering above the edge, backscatter. A `width_kev` above 0
-    /// spreads the peak evenly, for lines that stand for a piece of a continuum.
+    /// spreads the peak evenly, for lines that stand for a range of a continuum.
     fn add_gamma(&mut self, energy_kev: f64, weight: f64, width_kev: f64) {
         let peak = (0.38 * (ELECTRON_KEV / energy_kev).powf(0.75)).clamp(0.04, 0.85);
         let steps = ((width_kev / BIN_KEV) as usize).max(1);
         for step in 0..steps {
-            let place = energy_kev + ((step as f64 + 0.5) / steps as f64 - 0.5) * width_kev;
-            self.add_at(place, weight * peak / steps as f64);
+            let line_kev = energy_kev + ((step as f64 + 0.5) / steps as f64 - 0.5) * width_kev;
+            self.add_at(line_kev, weight * peak / steps as f64);
         }
         let rest = weight * (1.0 - peak);
         self.add_compton(energy_kev, rest * 0.80);
@@ -101,7 +101,7 @@ impl Spectrum {
         }
     }
 
-    /// Gammas scattered back by what stands behind the source, 95° to 180°, then fully absorbed.
+    /// Gammas scattered back by material behind the source, 95° to 180°, then fully absorbed.
     fn add_backscatter(&mut self, energy_kev: f64, weight: f64) {
         const STEPS: usize = 60;
         let ratio = energy_kev / ELECTRON_KEV;
@@ -176,11 +176,11 @@ pub fn gammas(isotope: Isotope) -> Spectrum {
         }
     }
     let mut whole = Spectrum::default();
-    whole.add_share(&spectrum, 1.0);
+    whole.add_weighted(&spectrum, 1.0);
     whole
 }
 
-/// Distance of the energies that [`fission_neutrons`] gives, keV.
+/// Distance of the energies that [`fission_neutrons`] returns, keV.
 pub const NEUTRON_STEP_KEV: f64 = 100.0;
 
 /// Energies of fission neutrons, keV, and how likely they are: a Maxwellian of 1.42 MeV.
@@ -193,7 +193,7 @@ pub fn fission_neutrons() -> impl Iterator<Item = (f64, f64)> {
 
 /// Light of fission neutrons: each recoil proton energy up to the neutron's is equally likely.
 pub fn neutrons() -> Spectrum {
-    // The light of each recoil energy is worked out once; neutrons of more energy give it as well.
+    // The light of each recoil energy is computed once; neutrons of more energy give it, too.
     let neutrons: Vec<(f64, f64)> = fission_neutrons().collect();
     let highest = neutrons.last().map_or(0.0, |(energy, _)| *energy);
     let mut spectrum = Spectrum::default();
@@ -208,7 +208,7 @@ pub fn neutrons() -> Spectrum {
         spectrum.add_at(proton_light_kev(recoil), above.max(0.0));
     }
     let mut smooth = Spectrum::default();
-    smooth.add_share(&spectrum, 1.0);
+    smooth.add_weighted(&spectrum, 1.0);
     smooth
 }
 

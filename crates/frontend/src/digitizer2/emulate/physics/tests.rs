@@ -53,7 +53,7 @@ fn the_stream_does_not_depend_on_how_time_is_cut() {
     let settings = Settings { total_rate_hz: Some(2e6), ..quiet() };
     let whole = collect(&settings, 0.01);
     let mut physics = Physics::new(&settings).expect("valid settings");
-    let mut pieces = Vec::new();
+    let mut in_chunks = Vec::new();
     for step in 1..=1000u64 {
         let until = physics.board_time_fine(step * 10_000_000);
         loop {
@@ -62,11 +62,11 @@ fn the_stream_does_not_depend_on_how_time_is_cut() {
             if count == 0 {
                 break;
             }
-            pieces.extend_from_slice(&ready[..count]);
+            in_chunks.extend_from_slice(&ready[..count]);
             physics.take(count);
         }
     }
-    assert!(whole.len() > 15_000 && whole == pieces);
+    assert!(whole.len() > 15_000 && whole == in_chunks);
     physics.restart();
     let until = physics.board_time_fine(1_000_000_000);
     assert_eq!(physics.pulses_until(until).first(), whole.first());

@@ -1,0 +1,67 @@
+//! The ledger of a run that is checked.
+//!
+//! ```text
+//!  one board:       source first             wire · receive · unpack (· decode)
+//!  several boards:  sources first, first + 1, …     wire · unpack of the board's fragments
+//!                   the source behind them          receive · unpack of the link
+//! ```
+
+use thalweg_data::ledger::CounterSnapshot;
+use thalweg_data::{Counters, Framing, LedgerSnapshot, SourceId, Stage, Unit};
+
+/// Units of a receive call.
+const RECEIVED: [Unit; 2] = [Unit::Datagrams, Unit::Bytes];
+
+/// What the stages of a run count: its framing finds frames, which are decoded, or fragments.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<'a> {
+    /// The unit that the framing finds.
+    pub found: Unit,
+    /// The units whose sequence numbers the framing follows.
+    pub wire: &'static [Unit],
+    /// The decoder's counters, where there is one.
+    pub decode: Option<&'a Counters>,
+}
+
+/// Puts together the counters of a run whose first board is `first_source`.
+pub(super) fn snapshot<F: Framing + ?Sized>(
+    first_source: SourceId,
+    receive: &Counters,
+    framing: &F,
+    counted: Counted<'_>,
+) -> LedgerSnapshot {
+    let slot = |stage, source: usize, units: &[Unit], counters: &Counters| CounterSnapshot {
+        stage,
+        source: SourceId(source as u16),
+        units: units.iter().fold(0, |mask, unit| mask | 1 << *unit as u64),
+        counters: counters.clone(),
+    };
+    let (first, boards) = (first_source.index(), framing.board_counters());
+    // A link to one board is that board's source and has no board counters.
+    let link = first + boards.len();
+    let with_found = [Unit::Datagrams, Unit::Bytes, counted.found];
+    let link_units = if boards.is_empty() { &with_found[..] } else { &RECEIVED };
+    let mut slots = vec![
+        slot(Stage::Receive, link, &RECEIVED, receive),
+        slot(Stage::Unpack, link, link_units, framing.counters()),
+    ];
+    for (source, counters) in (first..).zip(boards) {
+        slots.push(slot(Stage::Unpack, source, &[counted.found], counters));
+    }
+    for (source, counters) in (first..).zip(framing.wire_counters()) {
+        slots.push(slot(Stage::Wire, source, counted.wire, counters));
+    }
+    if let Some(counters) = counted.decode {
+        slots.push(slot(Stage::Decode, first, &[Unit::Bytes, Unit::Frames, Unit::Hits], counters));
+    }
+    // Slots are looked up by source and stage.
+    slots.sort_by_key(|slot| (slot.source, slot.stage));
+    let sources = slots.iter().map(|slot| slot.source.index() + 1).max().unwrap_or(0);
+    LedgerSnapshot::of(vec!["checked".to_owned(); sources], slots)
+}
+
+/// Panics when the ledger does not balance.
+pub(super) fn assert_balanced(snapshot: &LedgerSnapshot) {
+    let discrepancies = snapshot.discrepancies();
+    assert!(discrepancies.is_empty(), "the ledger does not balance: {discrepancies:?}");
+}
