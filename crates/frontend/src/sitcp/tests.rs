@@ -383,7 +383,7 @@ fn a_length_that_swallows_other_blocks_is_found_out() {
     assert_eq!(outcome.triggers(), expected);
     assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 20);
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 1);
-    // in chunks shorter than what was claimed, it is passed on before it can be found out, and swallows what it claims.
+    // In chunks shorter than what was claimed, it is passed on before it can be found out, and swallows what it claims.
     let outcome = split(&board(Profile::Recbe, 7), &input, &[276, 100]);
     assert!(outcome.fragments.len() >= 25);
 }
