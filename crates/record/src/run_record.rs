@@ -347,28 +347,31 @@ impl EntriesRecord {
 impl RunRecord {
     /// What was lost, as people read it; `None` of a run that has no ledger yet.
     pub fn loss_report(&self) -> Option<LossReport> {
-        let mut snapshot = self.ledger.as_ref()?.snapshot();
+        let ledger = self.ledger.as_ref()?;
+        let mut snapshot = ledger.snapshot();
         self.enter_unseen(&mut snapshot);
         let keeps = |table: Table| self.tables.iter().any(|found| found.table == table.word());
         let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
         let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
         let kept_by = if slices_alone { StageRole::Slices } else { StageRole::Recording };
         let report = advice::loss_report(&snapshot, kept_by);
-        let was_killed = self.state == RunRecordState::Recovered && !self.ledger.as_ref()?.closed;
-        Some(if was_killed { report.of_killed_run(|unit| self.not_on_file(unit)) } else { report })
+        let was_killed = self.state == RunRecordState::Recovered && !ledger.closed;
+        Some(if was_killed { report.of_killed_run(|unit| self.uncounted(ledger, unit)) } else { report })
     }
 
-    /// How many hits or events had come to the recording when the program was killed, and are in no table; 0 of other units.
-    fn not_on_file(&self, unit: Unit) -> u64 {
+    /// How many hits or events had come to the recording when the program was killed, are in no table, and were not counted as lost there;
+    /// 0 of other units.
+    fn uncounted(&self, ledger: &LedgerRecord, unit: Unit) -> u64 {
         let table = match unit {
             Unit::Hits => Table::Hits,
             Unit::Events => Table::Events,
             _ => return 0,
         };
-        let came = self.ledger.as_ref().and_then(|ledger| ledger.came_to(table)).unwrap_or(0);
         let tables = self.tables.iter().filter(|found| found.table == table.word());
-        let removed = self.removed.as_ref().map_or(0, |removed| removed.rows_of(table));
-        came.saturating_sub(tables.map(|found| found.rows).sum()).saturating_sub(removed)
+        let on_file = tables.map(|found| found.rows).sum();
+        let missing = ledger.not_on_file(table, on_file, self.removed.as_ref()).unwrap_or(0);
+        let lost = |row: &EntriesRecord| row.lost.values().sum();
+        missing.saturating_sub(ledger.at_recording(table, lost).unwrap_or(0))
     }
 
     /// Older runs have the number of unseen triggers beside their ledger.
@@ -473,10 +476,25 @@ impl LedgerRecord {
 
     /// How many rows had come to the recording for this table: hits, coincidences or events. What was left out on request had not.
     pub(crate) fn came_to(&self, table: Table) -> Option<u64> {
-        let wanted = |row: &EntriesRecord| row.input - row.filtered.min(row.input);
+        self.at_recording(table, |row| row.input - row.filtered.min(row.input))
+    }
+
+    /// How many of these are neither among the `on_file` rows of the table nor were `removed` with it since.
+    pub(crate) fn not_on_file(
+        &self,
+        table: Table,
+        on_file: u64,
+        removed: Option<&RemovedTables>,
+    ) -> Option<u64> {
+        let removed = removed.map_or(0, |removed| removed.rows_of(table));
+        self.came_to(table).map(|came| came.saturating_sub(on_file).saturating_sub(removed))
+    }
+
+    /// The sum of one entry over all recordings of hits, coincidences or events into this table.
+    fn at_recording(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
         match table {
-            Table::Hits => self.total(StageRole::Recording, Unit::Hits, wanted),
-            _ => self.total_events(table, wanted),
+            Table::Hits => self.total(StageRole::Recording, Unit::Hits, entry),
+            _ => self.total_events(table, entry),
         }
     }
 
@@ -535,5 +553,30 @@ mod tests {
         record.write(&directory).expect("written");
         assert_eq!(RunRecord::read(&directory.run_record()).expect("read"), record);
         assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_run_counted_as_lost_at_its_recording_is_in_the_bound_once() {
+        let slot = |stage, count: fn(&mut Counters)| {
+            let mut counters = Counters::default();
+            count(&mut counters);
+            CounterSnapshot { stage, source: SourceId(0), units: 1 << Unit::Hits as u64, counters }
+        };
+        let slots = vec![
+            slot(Stage::Decode, |counters| counters.output(Unit::Hits, 200)),
+            slot(Stage::Record, |counters| {
+                counters.input(Unit::Hits, 180);
+                counters.output(Unit::Hits, 150);
+                counters.lost(LossReason::DiskFull, Unit::Hits, 30);
+            }),
+        ];
+        let ledger = LedgerRecord::of(&LedgerSnapshot::of(vec!["left".to_owned()], slots));
+        let table =
+            TableSummary { table: Table::Hits.word().to_owned(), rows: 120, ..TableSummary::default() };
+        let mut record = RunRecord { tables: vec![table], ledger: Some(ledger), ..RunRecord::default() };
+        record.state = RunRecordState::Recovered;
+        record.ledger.as_mut().expect("set").closed = false;
+        let report = record.loss_report().expect("a ledger");
+        assert_eq!(report.text(), "hits lost: unknown, ≥ 60 hits (≥ 30.0 %)");
     }
 }

@@ -310,11 +310,11 @@ impl LossReport {
     }
 
     /// The report of a run whose program was killed. What the program held in memory is counted nowhere as lost, so every total is a
-    /// bound: the losses that were counted, and what had come to the recording and is on no file.
+    /// bound: the losses that were counted, and the `uncounted` that had come to the recording and are on no file.
     #[must_use]
-    pub fn of_killed_run(mut self, not_on_file: impl Fn(Unit) -> u64) -> LossReport {
+    pub fn of_killed_run(mut self, uncounted: impl Fn(Unit) -> u64) -> LossReport {
         for total in &mut self.totals {
-            *total = total.as_bound(not_on_file(total.known.unit));
+            *total = total.as_bound(uncounted(total.known.unit));
         }
         for (_, total) in &mut self.sources {
             *total = total.as_bound(0);

@@ -260,16 +260,13 @@ impl RecoverReport {
         self.hits_came = snapshot.came_to(Table::Hits);
         self.events_came = snapshot.came_to(Table::Events);
         self.coincidences_came = snapshot.came_to(Table::Coincidences);
-        let rows_removed = |table| self.removed.as_ref().map_or(0, |removed| removed.rows_of(table));
-        let missing = |came: Option<u64>, on_file: u64, table| {
-            came.map(|came| came.saturating_sub(on_file).saturating_sub(rows_removed(table)))
-        };
-        self.hits_not_on_file = missing(self.hits_came, self.hits_on_file, Table::Hits);
-        self.events_not_on_file = missing(self.events_came, self.events_on_file, Table::Events);
+        let removed = self.removed.as_ref();
+        let missing = |table, on_file| snapshot.not_on_file(table, on_file, removed);
+        self.hits_not_on_file = missing(Table::Hits, self.hits_on_file);
+        self.events_not_on_file = missing(Table::Events, self.events_on_file);
         // Its rows are hits: how many coincidences were removed is not known any more.
-        if !self.removed.as_ref().is_some_and(|removed| removed.has(Table::Coincidences)) {
-            self.coincidences_not_on_file =
-                missing(self.coincidences_came, self.coincidences_on_file, Table::Coincidences);
+        if !removed.is_some_and(|removed| removed.has(Table::Coincidences)) {
+            self.coincidences_not_on_file = missing(Table::Coincidences, self.coincidences_on_file);
         }
     }
 }
