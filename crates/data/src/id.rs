@@ -14,8 +14,7 @@
 //! - A [`UnitId`] means something only together with the kind of unit. Messages between units carry it, and the tables of events and ranges
 //!   have it in their columns.
 //!
-//! Channels have no type here: a channel is a plain `u16` in each hit, unique within a run, and is never used beside another number of its
-//! kind.
+//! Channels have no type yet: a hit's channel is a plain `u16`, the channel that its board states plus the `first_channel` of its source.
 //!
 //! Counts and offsets stay plain integers, and so do the keys of a configuration and the columns of a file: they become ids where they are
 //! read. All ids are plain integers at run time.
@@ -38,8 +37,7 @@ impl SourceId {
     /// The source whose number is `offset` above this one. A plan has fewer than 2¹⁶ sources.
     #[inline]
     pub fn plus(self, offset: u16) -> SourceId {
-        debug_assert!(self.0.checked_add(offset).is_some(), "source {} + {offset}", self.0);
-        SourceId(self.0.wrapping_add(offset))
+        SourceId(self.0 + offset)
     }
 
     /// How far the number is above that of `first`, modulo 2¹⁶: the index among the sources from `first` on, if it is below their count.
