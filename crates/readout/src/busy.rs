@@ -560,27 +560,10 @@ mod tests {
         BusySettings { http: Some(url), http_timeout_ms: 5000, ..BusySettings::default() }
     }
 
-    #[test]
-    fn a_hook_is_posted_each_change() {
-        let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    /// Checks that each change is posted once, in requests that `next` takes.
+    fn each_change_is_posted(settings: &BusySettings, next: impl Fn() -> String) {
         let busy = Arc::new(Busy::default());
-        let output = BusyOutput::open(&hook_to(&server), &busy, None).expect("loopback");
-        assert!(answer(&server, "204 No Content").ends_with("{\"busy\": false, \"change\": 0}"));
-        busy.raise();
-        let request = answer(&server, "204 No Content");
-        assert!(request.starts_with("POST /trigger/busy HTTP/1.1\r\n"), "{request}");
-        assert!(request.ends_with("{\"busy\": true, \"change\": 1}"), "{request}");
-        until("a post", || output.counts().posts == 2);
-        assert_eq!(output.counts().failures, 0);
-    }
-
-    #[test]
-    fn a_hook_over_tls_is_posted_each_change() {
-        let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let busy = Arc::new(Busy::default());
-        let settings = hook_over_tls(&server, "localhost", Some(certificate_file("tls-certificate.pem")));
-        let output = BusyOutput::open(&settings, &busy, None).expect("a host of this name");
-        let next = || answer_on(accept_tls(&server), "204 No Content").expect("a request over TLS");
+        let output = BusyOutput::open(settings, &busy, None).expect("loopback");
         assert!(next().ends_with("{\"busy\": false, \"change\": 0}"));
         busy.raise();
         let request = next();
@@ -588,6 +571,20 @@ mod tests {
         assert!(request.ends_with("{\"busy\": true, \"change\": 1}"), "{request}");
         until("a post", || output.counts().posts == 2);
         assert_eq!(output.counts().failures, 0);
+    }
+
+    #[test]
+    fn a_hook_is_posted_each_change() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        each_change_is_posted(&hook_to(&server), || answer(&server, "204 No Content"));
+    }
+
+    #[test]
+    fn a_hook_over_tls_is_posted_each_change() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let settings = hook_over_tls(&server, "localhost", Some(certificate_file("tls-certificate.pem")));
+        let next = || answer_on(accept_tls(&server), "204 No Content").expect("a request over TLS");
+        each_change_is_posted(&settings, next);
     }
 
     #[test]
@@ -693,7 +690,7 @@ mod tests {
         let trigger = UdpSocket::bind(place).expect("still free");
         trigger.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         let mut message = [0; 32];
-        assert_eq!(trigger.recv(&mut message).expect("reported"), 16);
+        assert_eq!(trigger.recv(&mut message).expect("a datagram"), 16);
         assert_eq!(message[5], 1);
     }
 

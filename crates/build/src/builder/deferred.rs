@@ -98,7 +98,7 @@ impl DeferredFragments {
             .map(move |place| &self.places[source * self.per_source + place % self.per_source])
     }
 
-    /// Parks one. The caller has looked that there is space.
+    /// Defers one. The caller has checked that there is space.
     pub fn push(&mut self, source: usize, deferred: Deferred) {
         let queue = &mut self.queues[source];
         self.places[source * self.per_source + (queue.first + queue.length) % self.per_source] = deferred;
