@@ -48,8 +48,8 @@ pub struct Rule {
     pub name: String,
     /// What is watched.
     pub quantity: Quantity,
-    /// Of which source, clock or board; `"*"` watches each by itself; without it, at the whole: their sum for rates and losses, the worst
-    /// one for the others.
+    /// Of which source, clock or board. `"*"` watches each by itself. Without it the whole is watched: their sum for rates and losses, the
+    /// worst one for the others.
     #[serde(default)]
     pub source: Option<String>,
     /// With `quantity = "series"`, the name of the series.
