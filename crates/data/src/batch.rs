@@ -1,7 +1,7 @@
 //! The batches that travel between rooms: [`Frames`] before `decode`, [`Hits`] after it.
 //!
-//! A batch is made once and goes round for ever: it is filled, read and cleared, and its vectors keep
-//! their capacity. An empty batch still carries its [`Mark`]: that is how time passes downstream.
+//! Batches are allocated once and recycled: a batch is filled, read and cleared, and its vectors keep their capacity. An empty batch
+//! still carries its [`Mark`], from which the stages downstream know the time.
 
 use crate::hit::{Extra, Flags, Hit, Signal, Statistics};
 use crate::id::SourceId;
@@ -9,23 +9,23 @@ use crate::ledger::Counters;
 use crate::pool::Leases;
 use crate::slice::Slice;
 
-/// When a batch arrived: nanoseconds since run start on the receiver's monotonic clock. The only clock
-/// that stages behind the receiver know; recorded, so that a replay decides as the run did.
+/// When a batch arrived: nanoseconds since run start on the receiver's monotonic clock. It is the only clock of the stages
+/// behind the receiver, and is recorded, so that a replay makes the same decisions as the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Mark(pub u64);
 
 impl Mark {
-    /// Nanoseconds since `earlier`; 0 when that is later.
+    /// Nanoseconds since `earlier`; 0 if `earlier` is the later one.
     pub fn since_ns(self, earlier: Mark) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// The number of a snapshot of the ledger. The marker follows the data that it covers.
+/// The number of a snapshot of the ledger. Its marker travels behind the data that the snapshot covers.
 pub type SnapshotNumber = u32;
 
-/// The head of a batch: its source, its time of arrival, and what follows it.
+/// The header of a batch: its source, its time of arrival, and markers that take effect after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The source of everything in the batch.
@@ -34,12 +34,12 @@ pub struct Header {
     pub mark: Mark,
     /// After this batch, every stage copies its counters under this number.
     pub snapshot: Option<SnapshotNumber>,
-    /// Nothing follows from this source in this run.
+    /// This is the last batch of the source in this run.
     pub end: bool,
 }
 
-/// How often a board was started before a batch of its units, as its framing has seen. Decode workers take a source's batches in
-/// turn: so each learns of the starts that lay in the batches of others.
+/// How often a board was started before a batch of its units, as its framing counts the starts. Decode workers take a source's
+/// batches in turn; from this, each knows of the starts in the batches of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BoardStarts {
     /// Starts in all earlier batches.
@@ -51,7 +51,7 @@ pub struct BoardStarts {
 }
 
 impl BoardStarts {
-    /// The batch that arrived at `mark` is passed on, and `count` starts were seen up to its end.
+    /// Updates the counts after the batch that arrived at `mark`; `count` is the number of starts up to its end.
     pub fn pass(&mut self, count: u32, mark: Mark) {
         if count != self.count {
             let first = if self.count == 0 { mark } else { self.first };
@@ -60,23 +60,23 @@ impl BoardStarts {
     }
 }
 
-/// Slices of received bytes with the right to read them: datagrams or stream pieces from `readout`, whole
+/// Slices of received bytes with the right to read them: datagrams or stream chunks from `readout`, whole
 /// units (an aggregate, a scope event, a packet) from a front end's framing.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// Whence and when.
+    /// Source and time of arrival.
     pub header: Header,
     /// The bytes, in order. A unit of several slices is a chain ([`Slice::CONTINUES`]).
     pub slices: Vec<Slice>,
     /// The right to read them.
     pub leases: Leases,
-    /// Of a stream: how many bytes at the start of the first slice an earlier batch already held
-    /// ([`crate::Source::carry`]). They were counted then, and are recorded once.
+    /// For a stream: how many bytes at the start of the first slice were already in an earlier batch
+    /// ([`crate::Source::carry`]). They were counted there, and are recorded once.
     pub carried: u32,
-    /// What the source had sent before these bytes is missing in the recording that they are read from: they may begin in
-    /// the middle of a unit, and go on from nothing.
+    /// The recording that these bytes are read from lacks what the source sent before them: they may begin in the middle of a unit
+    /// and do not continue the bytes of the batch before.
     pub interrupted: bool,
-    /// Of units: the starts of the board before them.
+    /// For units: the starts of the board before them.
     pub starts: BoardStarts,
 }
 
@@ -94,14 +94,13 @@ impl Frames {
     /// The bytes of one slice of this batch.
     ///
     /// # Panics
-    /// When the batch holds no lease on the slice's block: a stage has broken the rule that a slice
-    /// travels with its lease.
+    /// If the batch holds no lease on the slice's block. Every stage must pass a slice on together with its lease.
     #[inline]
     pub fn bytes(&self, slice: Slice) -> &[u8] {
         self.leases.bytes(slice)
     }
 
-    /// Number of bytes that this batch is the first to hold.
+    /// Number of bytes without those carried over from an earlier batch.
     pub fn byte_count(&self) -> u64 {
         self.slices.iter().map(|slice| u64::from(slice.length)).sum::<u64>() - u64::from(self.carried)
     }
@@ -116,10 +115,10 @@ pub struct Share {
     pub hits: u32,
 }
 
-/// Decoded hits, of one source before time order, of all sources behind it.
+/// Decoded hits: of one source before time order, of all sources after it.
 #[derive(Debug, Default)]
 pub struct Hits {
-    /// Whence and when; behind time order the source is that of the batch which moved the order on.
+    /// Source and time of arrival. After time order, the source is that of the batch that advanced the order.
     pub header: Header,
     /// The hits.
     pub hits: Vec<Hit>,
@@ -131,17 +130,17 @@ pub struct Hits {
     pub leases: Leases,
     /// The board's own counters.
     pub statistics: Vec<Statistics>,
-    /// What the board said about the run.
+    /// What the board reported about the run.
     pub signals: Vec<(SourceId, Signal)>,
-    /// Behind time order: whose hits these are, one entry per source at most.
+    /// After time order: how many of the hits came from which source, at most one entry per source.
     pub shares: Vec<Share>,
-    /// Before time order: the decoder's running set of counters as of this batch, so that the thread which collects from
-    /// several decode workers publishes their sum and snapshots stay in step.
+    /// Before time order: the decoder's counters as of this batch. The thread that merges the batches of several decode workers
+    /// publishes their sum, so that snapshots match the data.
     pub decoded: Box<Counters>,
 }
 
 impl Hits {
-    /// Room for `capacity` hits, made once.
+    /// An empty batch with capacity for `capacity` hits.
     pub fn with_capacity(capacity: usize) -> Hits {
         Hits { hits: Vec::with_capacity(capacity), ..Hits::default() }
     }
@@ -158,15 +157,14 @@ impl Hits {
         self.shares.clear();
     }
 
-    /// Takes out every hit for whose place `keeps` says no, with its row of extras. Whose hits are left is for the caller to say, in
-    /// [`Hits::shares`].
+    /// Removes every hit for whose index `keeps` returns `false`, with its row of extras. The caller updates [`Hits::shares`].
     pub fn keep_where(&mut self, keeps: impl Fn(usize) -> bool) {
         let (mut hits, mut row) = (0, 0);
         let mut rows = 0;
-        for place in 0..self.hits.len() {
-            let hit = self.hits[place];
+        for index in 0..self.hits.len() {
+            let hit = self.hits[index];
             let has_row = hit.flags.has(Flags::EXTRA);
-            if keeps(place) {
+            if keeps(index) {
                 self.hits[hits] = hit;
                 hits += 1;
                 if has_row {
@@ -185,7 +183,7 @@ impl Hits {
         self.hits.is_empty() && self.statistics.is_empty() && self.signals.is_empty()
     }
 
-    /// Bytes of memory that the batch's content takes.
+    /// Size of the batch's hits, extras and slices in memory, bytes.
     pub fn byte_size(&self) -> usize {
         size_of_val(self.hits.as_slice())
             + size_of_val(self.extras.as_slice())
@@ -201,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hits_that_stay_keep_their_order_and_their_rows(fates in proptest::collection::vec(any::<(bool, bool)>(), 0..50)) {
+        fn keep_where_keeps_the_order_and_the_extras_of_hits(fates in proptest::collection::vec(any::<(bool, bool)>(), 0..50)) {
             let mut batch = Hits::default();
             for (number, (has_row, _)) in fates.iter().enumerate() {
                 let flags = if *has_row { Flags::EXTRA } else { Flags::default() };
@@ -209,7 +207,7 @@ mod tests {
                 batch.hits.push(hit);
                 batch.extras.extend(has_row.then(|| Extra::of(&hit, SourceId(0))));
             }
-            batch.keep_where(|place| fates[place].1);
+            batch.keep_where(|index| fates[index].1);
             let stayed = || (0i64..).zip(&fates).filter(|(_, (_, stays))| *stays);
             prop_assert!(batch.hits.iter().map(|hit| hit.time_ps).eq(stayed().map(|(time_ps, _)| time_ps)));
             let rows = stayed().filter(|(_, (has_row, _))| *has_row).map(|(time_ps, _)| time_ps);

@@ -1,9 +1,9 @@
-//! Many counters, in memory that is fast to reach at random.
+//! Large arrays of counters, in memory that is fast to access at random.
 //!
 //! ```text
-//!  counters of all spectra, hundreds of MiB ─► large pages ─► a few hundred of them to look up, not a hundred thousand
+//!  counters of all spectra, hundreds of MiB ─► huge pages ─► a few hundred pages instead of a hundred thousand
 //! ```
-//! A hit goes to one bin of hundreds of MiB of them. In pages of 4 KiB the processor would look up the page nearly every time.
+//! Each hit increments one bin somewhere in hundreds of MiB. With pages of 4 KiB, nearly every increment would miss the TLB.
 
 use std::ops::Deref;
 use std::sync::atomic::AtomicU32;
@@ -12,7 +12,7 @@ use memmap2::MmapRaw;
 
 use crate::memory::{HugePages, Memory, resident};
 
-/// Counters, all zero at first; read and written by any thread.
+/// Counters that start at zero; any thread can read and write them.
 #[derive(Debug)]
 pub struct Cells(Inner);
 
@@ -22,12 +22,12 @@ enum Inner {
         map: MmapRaw,
         length: usize,
     },
-    /// Few, or where the system gave no mapping.
+    /// For few counters, or if the system refuses the mapping.
     Boxed(Box<[AtomicU32]>),
 }
 
 impl Cells {
-    /// So many counters. Their memory is touched here, so that none is missing later.
+    /// `length` counters. Their memory is touched here, so that no page fault can fail later.
     pub fn new(length: usize) -> Cells {
         let memory = Memory { huge_pages: HugePages::Try, numa_node: None };
         let bytes = length.saturating_mul(size_of::<AtomicU32>());

@@ -1,4 +1,4 @@
-//! What triggered boards send and what is built of it: [`Fragments`] before the builder, [`Events`] behind it.
+//! Data of triggered boards: [`Fragments`] before the builder, [`Events`] after it.
 //!
 //! ```text
 //!  Frames ─ split ─► Fragments { fragment: source, trigger, ticks ─► its slices }
@@ -6,8 +6,8 @@
 //!                        ▼
 //!                    Events { event ─► its fragments, in source order ─► their slices; which sources are missing }
 //! ```
-//! A fragment is what one source sent for one trigger, header and all; an event is what all sources sent for it. Both
-//! name bytes where they were received: the batch holds the leases, and nothing is copied until a sink gathers.
+//! A fragment is what one source sent for one trigger, including the header; an event is what all sources sent for it. Both
+//! refer to bytes where they were received: the batch holds the leases, and nothing is copied until a sink gathers the bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,27 +16,26 @@ use crate::id::SourceId;
 use crate::pool::{BlockWriter, Leases};
 use crate::slice::Slice;
 
-/// One source's answer to one trigger: 24 bytes, plain. Its slices stand in the batch's list, in the order of the
-/// fragments.
+/// One source's answer to one trigger: 24 bytes of plain data. Its slices are in the batch's list, in the order of the fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Fragment {
-    /// The trigger's number: as the board sent it before the builder, extended to 64 bits behind it.
+    /// The trigger number: as the board sent it before the builder, extended to 64 bits after it.
     pub trigger: u64,
-    /// The board's own time of the trigger, in its ticks; 0 of a format that has none.
+    /// The board's own time of the trigger, in its ticks; 0 if the format has none.
     pub ticks: u64,
     /// Bytes of all its slices together.
     pub bytes: u32,
-    /// Whose.
+    /// The source that sent it.
     pub source: SourceId,
-    /// How many slices it has: 1, or more where it came in several datagrams or straddled a block; 0 of one without bytes.
+    /// How many slices it has: 1, or more if it came in several datagrams or straddled a block; 0 if it has no bytes.
     pub slices: u16,
 }
 
-/// Fragments in the order in which they were found, of one link.
+/// Fragments of one link, in the order in which they were found.
 #[derive(Debug, Default)]
 pub struct Fragments {
-    /// Whence and when.
+    /// Source and time of arrival.
     pub header: Header,
     /// The fragments.
     pub fragments: Vec<Fragment>,
@@ -55,8 +54,8 @@ impl Fragments {
         self.leases.clear();
     }
 
-    /// Copies a fragment into a block and adds it; `false` when the block has no room for it. For bytes that do not lie in blocks
-    /// already, as those of a program's own making.
+    /// Copies a fragment into a block and adds it; returns `false` if it does not fit. For bytes that are not in a block yet, such as
+    /// those that a program generates.
     pub fn append(&mut self, block: &mut BlockWriter, source: SourceId, trigger: u64, bytes: &[u8]) -> bool {
         let Some(slice) = block.append(bytes) else { return false };
         let bytes = slice.length;
@@ -72,7 +71,7 @@ impl Fragments {
     }
 }
 
-/// Why an event was passed on as it is.
+/// Why an event was closed and passed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -82,11 +81,11 @@ pub enum Closing {
     Complete = 0,
     /// The sources that are missing have not answered within the time allowed.
     Age = 1,
-    /// Newer triggers needed the room.
+    /// Newer triggers needed its row in the builder.
     Depth = 2,
     /// The run ended, or every missing source did.
     End = 3,
-    /// A unit on the way was lost and did not come back in time.
+    /// A unit that had data of it was lost and did not come back in time.
     UnitLost = 4,
 }
 
@@ -95,7 +94,7 @@ impl Closing {
     pub const ALL: [Closing; 5] =
         [Closing::Complete, Closing::Age, Closing::Depth, Closing::End, Closing::UnitLost];
 
-    /// The word in files, on the page and in metrics.
+    /// The name in files, on the page and in metrics.
     pub const fn word(self) -> &'static str {
         match self {
             Closing::Complete => "complete",
@@ -106,7 +105,7 @@ impl Closing {
         }
     }
 
-    /// The one of this number, as in a file or on the wire.
+    /// The closing with this number, which files and messages contain.
     pub fn from_number(number: u8) -> Option<Closing> {
         Closing::ALL.get(usize::from(number)).copied()
     }
@@ -115,11 +114,11 @@ impl Closing {
 /// All fragments of one trigger, or of one time slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The trigger's number, extended to 64 bits; of a time slice, the slice's.
+    /// The trigger number, extended to 64 bits; for a time slice, the number of the slice.
     pub trigger: u64,
     /// When its first fragment arrived.
     pub first_arrival: Mark,
-    /// When it was closed; the difference is the time that building took.
+    /// When it was closed; the difference from `first_arrival` is the build latency.
     pub closed: Mark,
     /// Bytes of all its fragments.
     pub bytes: u64,
@@ -133,17 +132,16 @@ pub struct Event {
     pub missing: u32,
     /// Why it was closed.
     pub closing: Closing,
-    /// How often it was built: 0, or more where a unit died and its work was given to another. Readers of several
-    /// files take the highest.
+    /// 0, or more if a unit died and another one built the event again. Readers of several files take the highest attempt.
     pub attempt: u8,
 }
 
-/// Built events, in the order of their trigger numbers unless the builder was asked otherwise.
+/// Built events, in the order of their trigger numbers unless the builder is configured otherwise.
 #[derive(Debug, Default)]
 pub struct Events {
-    /// When, and the snapshot that flows behind; the source is that of the builder.
+    /// Time, and the marker that follows the batch; the source is that of the builder.
     pub header: Header,
-    /// Behind this batch whoever records writes all that it keeps: the blocks are needed.
+    /// After this batch, the recorder writes everything that it buffers, because the blocks are needed.
     pub write_all: bool,
     /// The events.
     pub events: Vec<Event>,
@@ -178,7 +176,7 @@ impl Events {
         &self.fragments[event.first_fragment as usize..][..event.fragments as usize]
     }
 
-    /// The sources that did not answer to an event of this batch.
+    /// The sources that are missing from an event of this batch.
     pub fn missing_of(&self, event: &Event) -> &[SourceId] {
         &self.missing[event.first_missing as usize..][..event.missing as usize]
     }
@@ -207,20 +205,20 @@ mod tests {
     use crate::pool::Pool;
 
     #[test]
-    fn a_fragment_is_plain() {
+    fn a_fragment_is_24_plain_bytes() {
         assert_eq!(size_of::<Fragment>(), 24);
         assert!(!std::mem::needs_drop::<Fragment>());
     }
 
     #[test]
-    fn fragments_find_their_slices() {
+    fn iter_yields_each_fragment_with_its_slices() {
         let mut writer = Pool::new(1, 64).expect("small").take().expect("free");
         let mut batch = Fragments::default();
-        for (source, pieces) in [(4, &["ab", "c"][..]), (5, &["d"][..])] {
-            for piece in pieces {
-                batch.slices.push(writer.append(piece.as_bytes()).expect("fits"));
+        for (source, chunks) in [(4, &["ab", "c"][..]), (5, &["d"][..])] {
+            for chunk in chunks {
+                batch.slices.push(writer.append(chunk.as_bytes()).expect("fits"));
             }
-            let slices = pieces.len() as u16;
+            let slices = chunks.len() as u16;
             batch.fragments.push(Fragment { source: SourceId(source), slices, ..Fragment::default() });
         }
         batch.leases.add(writer.lease());

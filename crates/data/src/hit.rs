@@ -1,28 +1,27 @@
-//! The hit: sixteen bytes that every room after `decode` works on.
+//! The 16-byte hit that every room after `decode` works on, and its extra row.
 //!
 //! ```text
 //!  0        8      10       12            14     16
 //!  | time_ps | chan | energy | energy_short | flags |
 //! ```
-//! What sixteen bytes cannot say (a flag word beyond the vocabulary, a waveform, user words) sets
-//! [`Flags::EXTRA`]: the k-th hit of a batch with that flag owns row k of the batch's extras.
-//! An extra repeats its hit's time, so extras are ordered by the very rule that orders hits,
-//! and the rows meet again behind every sort and merge.
+//! A hit with data that do not fit into 16 bytes (raw flag bits without a flag here, a waveform, user words) has
+//! [`Flags::EXTRA`] set: the k-th hit of a batch with that flag owns row k of the batch's extras.
+//! An extra repeats the time of its hit. The same rule orders extras and hits, so every sort or merge leaves both in the same order.
 
 use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use crate::id::SourceId;
 
-/// What is known of a hit beside its numbers; one vocabulary for all formats.
+/// Properties of a hit besides its numbers; the same set of flags for all formats.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[repr(transparent)]
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// Nothing to say.
+    /// No flag is set.
     pub const NONE: Flags = Flags(0);
-    /// A second pulse lay in the gate.
+    /// A second pulse was in the gate.
     pub const PILE_UP: Flags = Flags(1 << 0);
     /// Triggers, or dead time, were lost just before this hit.
     pub const TRIGGER_LOST: Flags = Flags(1 << 1);
@@ -32,12 +31,12 @@ impl Flags {
     pub const POST_SATURATION: Flags = Flags(1 << 3);
     /// The charge integral overflowed.
     pub const CHARGE_OVERFLOW: Flags = Flags(1 << 4);
-    /// The energy lies inside the board's own window.
+    /// The energy is inside the window that is set in the board.
     pub const IN_WINDOW: Flags = Flags(1 << 5);
-    /// The time includes a valid fine time; when clear, it is a whole number of board counts
-    /// or of unstated precision.
+    /// The time includes a valid fine time; if clear, the time is a whole number of board counts
+    /// or its precision is not stated.
     pub const FINE_TIME: Flags = Flags(1 << 6);
-    /// The board reported an error condition with the data that held this hit.
+    /// The board reported an error condition with the data that contained this hit.
     pub const BOARD_FAIL: Flags = Flags(1 << 7);
     /// An external inhibit was active.
     pub const INHIBIT: Flags = Flags(1 << 8);
@@ -45,11 +44,11 @@ impl Flags {
     pub const SELF_TRIGGER: Flags = Flags(1 << 9);
     /// Something other than the channel itself triggered.
     pub const EXTERNAL_TRIGGER: Flags = Flags(1 << 10);
-    /// The format sent no energy; the field is 0 and means nothing.
+    /// The format sends no energy; the field is 0 and means nothing.
     pub const NO_ENERGY: Flags = Flags(1 << 11);
-    /// The format sent no short-gate energy; the field is 0 and means nothing.
+    /// The format sends no short-gate energy; the field is 0 and means nothing.
     pub const NO_ENERGY_SHORT: Flags = Flags(1 << 12);
-    /// Arrived after its place in the time order had passed, and was kept.
+    /// Arrived after its position in the time order had passed, and was kept.
     pub const LATE: Flags = Flags(1 << 13);
     /// Made by the board or its software as a marker; not a pulse.
     pub const FAKE: Flags = Flags(1 << 14);
@@ -82,7 +81,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// The flags of both.
     #[inline]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
@@ -128,11 +127,11 @@ pub struct Hit {
     pub energy: u16,
     /// Short-gate charge; see [`Flags::NO_ENERGY_SHORT`].
     pub energy_short: u16,
-    /// What else is known.
+    /// Further properties.
     pub flags: Flags,
 }
 
-/// Something with a place in the time order. Hits and extras are ordered by one rule:
+/// Something with a position in the time order. One rule orders hits and extras:
 /// by time, then source, then sequence within the source.
 pub trait Timed: Copy {
     /// Picoseconds since run start.
@@ -153,7 +152,7 @@ impl Timed for Extra {
     }
 }
 
-/// How the words behind an extra are to be read; see [`crate::waveform`].
+/// How to read the samples of an extra; see [`crate::waveform`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Layout {
@@ -170,8 +169,8 @@ pub enum Layout {
     Plain = 4,
 }
 
-/// What belongs to a hit and does not fit into it. 40 bytes, plain data; samples and user words stay
-/// in the blocks where they were received, as a chain of slices of the batch.
+/// Data of a hit that do not fit into it: 40 bytes, plain data. Samples and user words stay
+/// in the blocks where they were received, as chains of slices of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Extra {
@@ -183,7 +182,7 @@ pub struct Extra {
     /// The format's raw flag word: low-priority flags in bits 11..0, high-priority in 19..12
     /// (digitizer2); all 32 bits of CoMPASS.
     pub raw_flags: u32,
-    /// A number of the format's: trigger id of a scope event, probe code of a waveform.
+    /// A number whose meaning depends on the format: trigger id of a scope event, probe code of a waveform.
     pub number: u32,
     /// First slice of the samples' chain in the batch's slices.
     pub samples_first: u32,
@@ -193,7 +192,7 @@ pub struct Extra {
     pub samples_count: u16,
     /// Number of slices of user words; 0 when there are none.
     pub words_count: u16,
-    /// The source, for the tie-break and for the reader of the table.
+    /// The source, which orders hits of the same time and is a column of the table.
     pub source: SourceId,
     /// How to read the samples.
     pub layout: Layout,
@@ -202,7 +201,7 @@ pub struct Extra {
 }
 
 impl Extra {
-    /// An extra of `hit` that says nothing yet.
+    /// An empty extra row of `hit`.
     pub fn of(hit: &Hit, source: SourceId) -> Extra {
         Extra {
             time_ps: hit.time_ps,
@@ -220,7 +219,7 @@ impl Extra {
     }
 }
 
-/// A board's own counters of one channel: what it saw, kept and missed.
+/// A board's own counters of one channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// The board.
@@ -231,13 +230,13 @@ pub struct Statistics {
     pub real_time_ps: i64,
     /// Dead time since run start, picoseconds.
     pub dead_time_ps: i64,
-    /// Triggers seen; the board's counter, extended beyond its 24 bits where the format allows.
+    /// Triggers, by the board's counter, extended beyond its 24 bits where the format allows.
     pub triggers: u64,
-    /// Hits saved; likewise.
+    /// Hits saved, likewise.
     pub saved: u64,
 }
 
-/// What a board says about the run itself.
+/// What a board reports about the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Acquisition started.
@@ -255,7 +254,7 @@ pub enum Signal {
     Stop {
         /// Time of the stop, picoseconds since run start.
         time_ps: i64,
-        /// Dead time as the board gives it, in its own counts.
+        /// Dead time, in counts of the board.
         dead_time_counts: u32,
     },
 }
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_read_as_words() {
+    fn flags_are_displayed_by_name() {
         assert_eq!((Flags::PILE_UP | Flags::EXTRA).to_string(), "pile_up+extra");
         assert_eq!(Flags::NONE.to_string(), "-");
         let every = Flags::NAMES.iter().fold(Flags::NONE, |all, (flag, _)| all | *flag);

@@ -1,4 +1,4 @@
-//! What a coincidence of self-triggered hits gives: events of hits.
+//! Events of self-triggered hits, the output of a coincidence.
 //!
 //! ```text
 //!  members  [ hit hit | hit hit hit | hit hit ]
@@ -10,17 +10,17 @@ use crate::hit::Hit;
 /// Hits that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HitEvent {
-    /// Events of a run are numbered from 0 in the order in which they are closed.
+    /// Number of the event, counted from 0 in the order in which the events of a run are closed.
     pub number: u64,
-    /// Time of the reference, else of the first member, picoseconds.
+    /// Time of the reference or, without one, of the first member, picoseconds.
     pub time_ps: i64,
-    /// Place of the first member.
+    /// Index of the first member.
     pub first: u32,
-    /// How many members.
+    /// Number of members.
     pub count: u32,
-    /// How many different channels, or groups, they are of.
+    /// Number of different channels, or groups, among the members.
     pub multiplicity: u16,
-    /// Which of the members is the reference, from 0; 0 where there is none.
+    /// Index of the reference among the members; 0 if there is none.
     pub reference: u16,
 }
 
@@ -29,7 +29,7 @@ pub struct HitEvent {
 pub struct HitEvents {
     /// The events.
     pub events: Vec<HitEvent>,
-    /// Their hits, event after event, each event's in the order of their times. A hit that belongs to two events stands in both.
+    /// Their hits, event by event, in time order within each event. A hit that belongs to two events is in both.
     pub members: Vec<Hit>,
 }
 
@@ -46,7 +46,7 @@ impl HitEvents {
         &self.members[event.first as usize..][..event.count as usize]
     }
 
-    /// Gives up the hits of events that were taken away from `events`.
+    /// Removes the hits of events that were removed from `events`.
     pub fn close_ranks(&mut self) {
         let mut end = 0;
         for event in &mut self.events {

@@ -1,23 +1,22 @@
-//! The numbers that name things, each with a type of its own, so that none can be passed for another.
+//! The numbers of sources, links, boards and units. Each kind has its own type, so that the compiler finds a mix-up.
 //!
 //! ```text
 //!  configuration ─► SourceId   a counter slot of the run      0, 1, … in the order of the configuration
 //!  URL           ─► LinkId     a connection                   its position within its source, or within a thread's group
-//!  board         ─► BoardId    a board, as it calls itself    what its headers say; `first_board` and those behind it
+//!  board         ─► BoardId    a board                        the number in its headers; `first_board` and the following ones
 //!  plan          ─► UnitId     a readout unit, builder unit   its position among the units of its kind
 //! ```
-//! - The boards of a source have consecutive [`SourceId`]s. Their [`BoardId`]s start elsewhere, and have gaps where boards are left out:
-//!   board 264 may be source 3. Only a front end, which reads headers, knows both. `generic` boards state their numbers in a field of up to
-//!   64 bits; their front end turns it into an index at once.
-//! - A [`LinkId`] means something only together with its source, or with the group that holds the link. A link has several boards behind
-//!   it, or one.
-//! - A [`UnitId`] means something only together with the kind of unit. Messages between units carry it, and the tables of events and ranges
-//!   have it in their columns.
+//! - The boards of a source have consecutive [`SourceId`]s. Their [`BoardId`]s start at another number and may have gaps: board 264 may be
+//!   source 3. Only a front end, which reads headers, knows both. `generic` boards state their numbers in a field of up to 64 bits; their
+//!   front end converts it to an index at once.
+//! - A [`LinkId`] is meaningful only together with its source, or with the group that contains the link. A link has one board or several
+//!   behind it.
+//! - A [`UnitId`] is meaningful only together with the kind of unit. It is part of the messages between units, and a column of the tables
+//!   of events and ranges.
 //!
 //! Channels have no type yet: a hit's channel is a plain `u16`, the channel that its board states plus the `first_channel` of its source.
 //!
-//! Counts and offsets stay plain integers, and so do the keys of a configuration and the columns of a file: they become ids where they are
-//! read. All ids are plain integers at run time.
+//! Counts and offsets are plain integers. So are configuration values and file columns; they become ids where they are read.
 
 use std::fmt;
 
@@ -78,7 +77,7 @@ impl fmt::Display for LinkId {
     }
 }
 
-/// A board's number, as the board itself states it in its headers. It is no index: the boards of a link are numbered from its first board on.
+/// A board's number, which the board states in its headers. It is not an index: the boards of a link are numbered from its first board on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct BoardId(pub u16);

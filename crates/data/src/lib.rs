@@ -1,46 +1,47 @@
-//! What flows through thalweg, and the words that every room shares.
+//! The data that flow through thalweg, and the types and traits that all crates share.
 //!
 //! ```text
-//!  Pool ──► Block ──► Slice (16 bytes, plain)          bytes on loan, never copied
+//!  Pool ──► Block ──► Slice (16 bytes, plain)          received bytes, never copied
 //!                └──► Lease (the right to read)        one per block and batch
 //!
 //!  Frames ──► Hits                                     the batches between rooms: self-triggered boards,
 //!    │    └─► Fragments ──► Events                       and triggered ones
-//!    └── Mark: when it arrived                         the only clock downstream
+//!    └── Mark: time of arrival                         the only clock downstream
 //!
-//!  Counters ──► Ledger ──► LedgerSnapshot                          every byte and hit, accounted
+//!  Counters ──► Ledger ──► LedgerSnapshot              counts of every byte and hit
 //! ```
 //!
-//! Nothing here opens a socket or a file of data, reads a clock, or knows a format.
-//! `unsafe` lives in [`pool`] and [`ring`], both model-checked with loom, in the mappings of the [`ledger`] and of
-//! [`cells`], in the one system call of [`memory`], in the choice of vector instructions in [`waveform`], and in the hint of [`prefetch`].
+//! This crate opens no socket and no data file, reads no clock, and knows no format.
+//! `unsafe` is confined to [`pool`] and [`ring`], both model-checked with loom, the mappings of the [`ledger`] and of
+//! [`cells`], the system calls of [`memory`], the vector instructions of [`simd`], and the prefetch hints of [`prefetch`] and
+//! [`waveform`].
 //!
 //! - [`batch`]: the batches that travel between rooms: `Frames` before decoding, `Hits` after it.
 //! - [`pool`]: fixed-size blocks on loan, and the leases by which they are read.
-//! - [`memory`]: which memory a pool is made of: pages and node.
-//! - [`slice`](mod@slice): where bytes lie.
+//! - [`memory`]: the memory of a pool: page size and NUMA node.
+//! - [`slice`](mod@slice): the position of bytes in a block.
 //! - [`stream`]: streams whose units straddle receive calls.
-//! - [`hit`]: sixteen bytes, and what they cannot say.
-//! - [`waveform`]: samples out of the words in which a board sent them.
-//! - [`tick`]: board time into picoseconds, exactly.
+//! - [`hit`]: the 16-byte hit, and the extra row for data that do not fit into it.
+//! - [`waveform`]: decodes samples from the words in which a board sent them.
+//! - [`tick`]: converts board time to picoseconds, exactly.
 //! - [`event`]: fragments of triggered boards, and the events that are built of them.
-//! - [`hit_events`]: events of hits, as a coincidence gives them.
+//! - [`hit_events`]: events of hits, the output of a coincidence.
 //! - [`id`]: the numbers that name sources, links, boards and units.
-//! - [`message`]: what units tell each other.
-//! - [`range`]: what became of a range of triggers on its way between two units.
+//! - [`message`]: messages between units.
+//! - [`range`]: records of what two units did with a range of triggers.
 //! - [`traits`]: the traits between crates: source, framing, decode, sink, control.
 //! - [`ring`]: bounded queues between threads.
-//! - [`state`]: the state of a run, and the word for "please stop".
+//! - [`state`]: the state of a run, and the BUSY flag.
 //! - [`ledger`]: what every stage counts, and what must balance.
-//! - [`topology`]: who feeds whom in a run.
-//! - [`sent`]: what a sender of this process has sent, for its receiver to ask.
-//! - [`sent_fragments`]: the same of a triggered board's answers.
-//! - [`refused`]: the first few units that were refused, for people to see.
+//! - [`topology`]: which stage feeds which in a run.
+//! - [`sent`]: records of what a sender of this process has sent, for its receiver.
+//! - [`sent_fragments`]: the same for the answers of a triggered board.
+//! - [`refused`]: the first few refused units, kept for inspection.
 //! - [`measure`]: how a figure is measured against its baseline.
-//! - [`cells`]: many counters that are fast to reach at random.
-//! - [`prefetch`]: words to the memory about what is needed soon.
+//! - [`cells`]: large arrays of counters, for fast random access.
+//! - [`prefetch`]: prefetch hints.
 //! - [`simd`]: loops compiled for the widest instructions of this processor.
-//! - `sync`: atomics, in the shape that the models of concurrency replace.
+//! - `sync`: atomics and cells, which loom's replace in the models.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -3,7 +3,7 @@
 //! ```text
 //!  baseline · subject · baseline · subject · …  ──►  medians, and the median of the pairwise ratios
 //! ```
-//! Machines are shared and change their speed; what lies next to each other in time is compared.
+//! The speed of a shared machine changes with time, so each ratio is of two measurements that follow each other directly.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// What a figure is a time of.
+/// Which time is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// The time that passes.
+    /// Elapsed real time.
     #[default]
     Wall,
-    /// The processor time of the thread, or threads, that are measured: waiting does not count.
+    /// Processor time of the measured threads, without the time in which they wait.
     Processor,
 }
 
@@ -31,30 +31,30 @@ impl fmt::Display for Clock {
     }
 }
 
-/// One figure, as `thalweg bench NAME --json` prints it.
+/// The result of one bench, as `thalweg bench NAME --json` prints it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Measurement {
     /// Name of the bench.
     pub bench: String,
-    /// The figure: median over the repeats.
+    /// The measured figure: the median over the repeats.
     pub value: f64,
     /// Its unit, such as `hits/s`.
     pub unit: String,
-    /// What it is held against, in words.
+    /// Description of the baseline.
     pub baseline: String,
-    /// The baseline's figure in the same unit.
+    /// The figure of the baseline, in the same unit.
     pub baseline_value: f64,
     /// Median of the pairwise ratios `value / baseline_value`.
     pub ratio: f64,
-    /// Lowest and highest of these ratios; `None` where there are no pairs.
+    /// Lowest and highest of these ratios; `None` if there are no pairs.
     pub ratio_range: Option<[f64; 2]>,
-    /// What was timed.
+    /// Which time was measured.
     pub clock: Clock,
-    /// Cores that the subject used.
+    /// Number of cores that the subject used.
     pub cores: usize,
-    /// Sizes, rates, counts.
+    /// Parameters of the measurement: sizes, rates, counts.
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// Counted repeats; one more came first and was not counted.
+    /// Number of repeats that count; one warm-up before them does not.
     pub repeats: usize,
 }
 
@@ -69,11 +69,11 @@ pub struct Comparison {
     pub speed_ratio: f64,
     /// Lowest and highest of these ratios.
     pub ratio_range: [f64; 2],
-    /// What was timed.
+    /// Which time was measured.
     pub clock: Clock,
 }
 
-/// Runs both `repeats` times in turn, after one turn that is not counted. Each returns the time that counts, taken with `clock`.
+/// Runs baseline and subject in turn, `repeats` times after one warm-up. Each call returns its time, measured with `clock`.
 pub fn compare(
     clock: Clock,
     repeats: usize,
@@ -82,11 +82,11 @@ pub fn compare(
 ) -> Comparison {
     let (mut subjects, mut baselines, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for turn in 0..=repeats.max(1) {
-        let (yard, own) = (baseline().as_secs_f64(), subject().as_secs_f64());
+        let (baseline_s, subject_s) = (baseline().as_secs_f64(), subject().as_secs_f64());
         if turn > 0 {
-            subjects.push(own);
-            baselines.push(yard);
-            ratios.push(yard / own);
+            subjects.push(subject_s);
+            baselines.push(baseline_s);
+            ratios.push(baseline_s / subject_s);
         }
     }
     Comparison {
@@ -104,45 +104,45 @@ pub fn range(values: &[f64]) -> [f64; 2] {
     [all.clone().fold(f64::INFINITY, f64::min), all.fold(f64::NEG_INFINITY, f64::max)]
 }
 
-/// Touches so many bytes of memory and gives them back, so that what is timed next finds them there.
+/// Touches `bytes` bytes of memory and frees them, so that the next measurement does not pay for the first touch.
 ///
-/// A virtual machine whose balloon reports free pages hands memory to its host within seconds of its being freed (Linux:
-/// `free page reporting`), and the first touch of it then costs about twice as much. Files in memory
-/// are such first touches from end to end: without this, a bench of them tells where the host's pages were. The kernel may
-/// still take some back while the bench runs, which is what medians are for.
+/// A virtual machine whose balloon reports free pages returns memory to its host within seconds of its being freed (Linux:
+/// `free page reporting`), and the next touch of it costs about twice as much. Writing a file in memory touches every page for the
+/// first time: without this call, a bench of such files measures the host's pages. The kernel may still return some memory while
+/// the bench runs; the medians absorb that.
 pub fn warm_memory(bytes: usize) {
     drop(std::hint::black_box(vec![1u8; bytes]));
 }
 
-/// A page of memory as the benches take it, bytes. The speed of a copy depends on where both of its ends lie in their pages.
+/// The page size that the benches assume, bytes. The speed of a copy depends on the positions of source and destination in their pages.
 pub const PAGE_BYTES: usize = 4096;
 
-/// How far into `buffer` a copy of `source` has to begin so that both lie half a page apart, by their positions in a page; less than
-/// [`PAGE_BYTES`], by which `buffer` has to be longer than `source`.
+/// The offset in `buffer` at which a copy of `source` must begin so that the positions of both within a page differ by half a page. It is
+/// less than [`PAGE_BYTES`], by which `buffer` must be longer than `source`.
 ///
-/// Processors whose string move is microcoded copy at a fifth of their speed where the destination lies up to some
-/// hundred bytes ahead of the source within a page (AMD Zen 3 and 4; glibc bug 30994). A copy that others are held against must not be that one.
+/// Processors with a microcoded string move copy at a fifth of their speed if the destination is up to some hundred bytes ahead of the
+/// source within a page (AMD Zen 3 and 4; glibc bug 30994). A copy that serves as a baseline must avoid this case.
 pub fn half_a_page_apart(buffer: &[u8], source: &[u8]) -> usize {
     let apart = buffer.as_ptr().addr().wrapping_sub(source.as_ptr().addr());
     (PAGE_BYTES / 2).wrapping_sub(apart) % PAGE_BYTES
 }
 
-/// The middle value; of an even number, the mean of the two in the middle; NaN of none. Sorts them.
+/// The median; for an even number of values, the mean of the two in the middle; NaN for none. Sorts `values`.
 pub fn median(values: &mut [f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The value below which this fraction of all lies (0.99: p99), exact: between two neighbours by proportion; NaN of none. Sorts them.
+/// The quantile at `fraction` (0.99: p99), interpolated linearly between neighbouring values; NaN for none. Sorts `values`.
 pub fn quantile(values: &mut [f64], fraction: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let Some(last) = values.len().checked_sub(1) else { return f64::NAN };
-    let place = fraction.clamp(0.0, 1.0) * last as f64;
-    let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
-    if below == above { below } else { below + place.fract() * (above - below) }
+    let position = fraction.clamp(0.0, 1.0) * last as f64;
+    let (below, above) = (values[position.floor() as usize], values[position.ceil() as usize]);
+    if below == above { below } else { below + position.fract() * (above - below) }
 }
 
 impl Measurement {
-    /// A figure of `amount` units of work per turn, from a comparison in which both did that amount.
+    /// A rate, from a comparison in which subject and baseline each did `amount` units of work per turn.
     pub fn of_rate(
         bench: &str,
         unit: &str,
@@ -172,7 +172,7 @@ impl Measurement {
         self
     }
 
-    /// Sets how often it was repeated.
+    /// Sets the number of repeats.
     #[must_use]
     pub fn repeated(mut self, repeats: usize) -> Measurement {
         self.repeats = repeats;
@@ -189,8 +189,9 @@ mod tests {
         let (buffer, source) = (vec![0u8; 3 * PAGE_BYTES], vec![0u8; PAGE_BYTES]);
         for start in [0, 1, 16, 100, 4000] {
             let at = half_a_page_apart(&buffer, &source[start..]);
-            let places = [&buffer[at..], &source[start..]].map(|bytes| bytes.as_ptr().addr() % PAGE_BYTES);
-            assert!(at < PAGE_BYTES && places[0].abs_diff(places[1]) == PAGE_BYTES / 2, "{start}: {at}");
+            let [to, from] =
+                [&buffer[at..], &source[start..]].map(|bytes| bytes.as_ptr().addr() % PAGE_BYTES);
+            assert!(at < PAGE_BYTES && to.abs_diff(from) == PAGE_BYTES / 2, "{start}: {at}");
         }
     }
 
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn medians() {
+    fn the_median_of_an_even_number_is_the_mean_of_the_middle_two() {
         assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&mut []).is_nan());
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_lie_between_the_least_and_the_most() {
+    fn quantiles_interpolate_between_neighbouring_values() {
         let mut values: Vec<f64> = (0..=100).rev().map(f64::from).collect();
         assert_eq!([0.0, 0.5, 0.99, 1.0].map(|at| quantile(&mut values, at)), [0.0, 50.0, 99.0, 100.0]);
         assert_eq!(quantile(&mut [2.0, 1.0], 0.99), 1.99);

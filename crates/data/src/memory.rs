@@ -1,10 +1,10 @@
-//! Which memory a pool is made of: the size of its pages, and the NUMA node they are on.
+//! The memory of a pool: page size and NUMA node.
 //!
 //! ```text
 //!  huge_pages, numa_node ─► anonymous mapping ─► (bound to a node) ─► every page touched ─► blocks
 //! ```
-//! Unless a node is named the kernel takes each page from the node of the core that touches it first: a pool that is made
-//! on the core of its reader is near it.
+//! Without a named node, the kernel takes each page from the node of the core that touches it first: a pool that is made
+//! on the core of its reader is near that core.
 
 use std::fs::File;
 use std::io;
@@ -14,24 +14,24 @@ use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a huge page on the machines that this runs on.
+/// Bytes of a huge page on the supported machines.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Whether memory is made of large pages: fewer of them to look up.
+/// Whether memory is mapped with huge pages, which need fewer TLB entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HugePages {
-    /// Never, whatever the system prefers.
+    /// No huge pages, even if the system would use them by default.
     Off,
-    /// Where the system has them (transparent huge pages): without, everything works the same.
+    /// Transparent huge pages where the system has them, normal pages elsewhere.
     #[default]
     Try,
-    /// Of those that were reserved (`vm.nr_hugepages`); without enough of them the pool is refused.
+    /// Reserved huge pages (`vm.nr_hugepages`); without enough of them, the pool is refused.
     Require,
 }
 
 impl HugePages {
-    /// The word in the configuration.
+    /// The name in the configuration.
     pub const fn word(self) -> &'static str {
         match self {
             HugePages::Off => "off",
@@ -40,7 +40,7 @@ impl HugePages {
         }
     }
 
-    /// What so many bytes take in pages of this kind.
+    /// Memory that `bytes` bytes occupy in pages of this kind, bytes.
     pub const fn occupied(self, bytes: usize) -> usize {
         match self {
             HugePages::Require => bytes.next_multiple_of(HUGE_PAGE_BYTES),
@@ -49,20 +49,20 @@ impl HugePages {
     }
 }
 
-/// Which memory a pool is made of.
+/// The memory of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// The size of its pages.
     pub huge_pages: HugePages,
-    /// The node it is on; without one, that of the core which makes the pool.
+    /// The NUMA node; without one, the node of the core on which the pool is made.
     pub numa_node: Option<u32>,
 }
 
-/// Gives a file that is going to be mapped so many bytes, all of them there: a page that a full disk does not have later would kill the
-/// process.
+/// Allocates `bytes` bytes on disk for a file that will be mapped. Without that, a store into the mapping kills the process once the disk
+/// is full.
 ///
 /// # Errors
-/// What the system says: that there is no room, above all.
+/// The error of the system, in most cases that the disk is full.
 pub fn reserve(file: &File, bytes: usize) -> io::Result<()> {
     // SAFETY: a call without pointers.
     match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, bytes as libc::off_t) } {
@@ -71,13 +71,13 @@ pub fn reserve(file: &File, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Why memory is not resident: the step that failed, and the error of the system.
+/// Why memory could not be made resident: the step that failed, and the error of the system.
 pub(crate) enum ResidentError {
     Bytes(io::Error),
     Node(u32, io::Error),
 }
 
-/// Anonymous memory, touched so that no page fault is left for the run.
+/// Maps anonymous memory and touches every page, so that the run has no page faults.
 pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, ResidentError> {
     let mut options = MmapOptions::new();
     options.len(memory.huge_pages.occupied(bytes));
@@ -86,7 +86,7 @@ pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, Resident
     }
     let mut map = options.map_anon().map_err(ResidentError::Bytes)?;
     match memory.huge_pages {
-        // Hints only: a kernel without large pages refuses them, and the pool works the same.
+        // Only hints: a kernel without huge pages refuses them, and the pool works without.
         HugePages::Off => drop(map.advise(Advice::NoHugePage)),
         HugePages::Try if bytes >= HUGE_PAGE_BYTES => drop(map.advise(Advice::HugePage)),
         HugePages::Try | HugePages::Require => {}
@@ -95,9 +95,9 @@ pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, Resident
         bind(&map, node).map_err(|cause| ResidentError::Node(node, cause))?;
     }
     match memory.huge_pages {
-        // Where a node has no reserved page left, to touch the memory would end the process; to ask for it is refused.
+        // If the node has no reserved page left, touching the memory would kill the process, but this call returns an error.
         HugePages::Require => map.advise(Advice::PopulateWrite).map_err(ResidentError::Bytes)?,
-        // Kernels before 5.14 do not know the advice.
+        // Kernels before 5.14 do not have this advice.
         HugePages::Off | HugePages::Try if map.advise(Advice::PopulateWrite).is_err() => {
             map.iter_mut().step_by(4096).for_each(|byte| *byte = 0);
         }
@@ -106,16 +106,16 @@ pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, Resident
     Ok(map.into())
 }
 
-/// Binds memory that nobody has touched to one node.
+/// Binds untouched memory to one node.
 fn bind(map: &MmapMut, node: u32) -> io::Result<()> {
     const WORD_BITS: u32 = libc::c_ulong::BITS;
     let mut nodes: [libc::c_ulong; 16] = [0; 16];
     let word = nodes.get_mut((node / WORD_BITS) as usize).ok_or(io::ErrorKind::InvalidInput)?;
     *word = 1 << (node % WORD_BITS);
-    // The kernel takes one bit less than it is told.
+    // The kernel uses one bit less than this argument.
     let bits = size_of_val(&nodes) * 8 + 1;
-    // SAFETY: the range is a mapping of this process that `map` owns, and the mask lies on this stack frame; the call changes
-    // where its pages come from, and none of its bytes.
+    // SAFETY: the range is a mapping of this process that `map` owns, and the mask is on this stack frame; the call changes
+    // where the pages come from, and none of their bytes.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mbind,
@@ -135,12 +135,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_page_can_be_written_or_is_refused() {
+    fn memory_of_every_page_kind_is_mapped_or_refused() {
         for huge_pages in [HugePages::Off, HugePages::Try, HugePages::Require] {
             match resident(3 << 20, Memory { huge_pages, numa_node: None }) {
                 Ok(map) => assert_eq!(map.len(), huge_pages.occupied(3 << 20)),
                 Err(ResidentError::Bytes(cause)) => {
-                    // None are reserved on most machines.
+                    // Most machines have none reserved.
                     assert_eq!(huge_pages, HugePages::Require, "{cause}");
                 }
                 Err(ResidentError::Node(..)) => panic!("no node was asked for"),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_that_is_there_is_taken_and_others_are_refused() {
+    fn an_existing_numa_node_is_accepted_and_others_are_refused() {
         let on = |node| resident(1 << 16, Memory { huge_pages: HugePages::Try, numa_node: Some(node) });
         match on(0) {
             Ok(map) => assert_eq!(map.len(), 1 << 16),

@@ -1,18 +1,18 @@
-//! What one unit tells another, on the same host or far away.
+//! A message from one unit to another, on the same host or on another.
 //!
 //! ```text
 //!  Events ─► Message { head: a few bytes by value, slices + leases: payload on loan } ─► transport ─► Message
 //! ```
-//! Inside a process the payload is handed over as it is; between processes the transport writes it straight from the
-//! blocks, and the other end receives it into blocks of its own. Only the head is ever copied in user space.
+//! Within a process, the payload is handed over without a copy. Between processes, the transport writes it directly from the blocks, and
+//! the other end receives it into its own blocks. Only the head is copied in user space.
 
 use crate::pool::Leases;
 use crate::slice::Slice;
 
-/// One message. Reused from one to the next.
+/// One message. The value is reused for the next one.
 #[derive(Debug, Default)]
 pub struct Message {
-    /// What the message says, encoded by the room that sends it; at most [`Message::LONGEST_HEAD`] bytes.
+    /// The head, encoded by the room that sends the message; at most [`Message::LONGEST_HEAD`] bytes.
     pub head: Vec<u8>,
     /// The payload, in order.
     pub slices: Vec<Slice>,
@@ -21,7 +21,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Longest head that a transport has to take: a batch of 512 events of 512 fragments, 24 bytes each, and as much again.
+    /// Longest head that a transport must accept, bytes: over twice the head of a batch of 512 events of 512 fragments, 24 bytes each.
     pub const LONGEST_HEAD: usize = 16 << 20;
 
     /// Empties the message, returns its leases, keeps its memory.

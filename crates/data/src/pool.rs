@@ -1,14 +1,14 @@
-//! Fixed-size blocks on loan: the one place that owns memory for received bytes.
+//! Pools of fixed-size blocks, which own all memory for received bytes, and the leases by which the blocks are read.
 //!
 //! ```text
 //!  Pool::take ──► BlockWriter ── publish ──► Slice     readers: Lease::bytes(slice)
 //!                     │  append-only: published bytes never change
 //!                     └─ lease ──► Lease ─┐
-//!  free list (LIFO) ◄──── last one out ───┘
+//!  free list (LIFO) ◄── last one drops ───┘
 //! ```
-//! A block is written from its start to its end, once, while it is already being read: `publish` makes bytes
-//! readable and moves the writer beyond them. Writer and leases each count one; the last to go puts the block back.
-//! The newest returned block is taken first, because its bytes are still in the cache.
+//! A block is written once from its start to its end, and can be read meanwhile: `publish` makes bytes readable and moves the
+//! writer behind them. The writer and each lease are holders of the block; the last holder that is dropped returns it to the free
+//! list. The block that was returned last is taken first, because its bytes are still in the cache.
 
 use std::fmt;
 use std::sync::atomic::AtomicU32 as StdAtomicU32;
@@ -17,56 +17,56 @@ use crate::memory::{HUGE_PAGE_BYTES, HugePages, Memory, ResidentError, resident}
 use crate::slice::{BlockId, Slice};
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence};
 
-/// A pool that cannot be made.
+/// Why a pool cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// Sizes beyond what a [`Slice`] can name.
+    /// Sizes beyond what a [`Slice`] can address.
     #[error(
         "a pool of {blocks} blocks of {block_size} bytes is not possible: 1 to {} blocks of 64 bytes to 1 GiB, a multiple of 64",
         BlockId::MAX_BLOCKS
     )]
     Size {
-        /// Blocks asked for.
+        /// Blocks requested.
         blocks: usize,
-        /// Bytes per block asked for.
+        /// Bytes per block requested.
         block_size: usize,
     },
-    /// The system gave no memory.
+    /// The system refused the memory.
     #[error("no memory for {blocks} blocks of {block_size} bytes: {cause}")]
     Memory {
-        /// Blocks asked for.
+        /// Blocks requested.
         blocks: usize,
-        /// Bytes per block asked for.
+        /// Bytes per block requested.
         block_size: usize,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
     /// Not enough huge pages are reserved.
     #[error("no huge pages for {blocks} blocks of {block_size} bytes: {cause}")]
     HugePages {
-        /// Blocks asked for.
+        /// Blocks requested.
         blocks: usize,
-        /// Bytes per block asked for.
+        /// Bytes per block requested.
         block_size: usize,
-        /// Huge pages that this pool takes.
+        /// Huge pages that this pool needs.
         needed: usize,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// The memory cannot be on that node.
+    /// The memory cannot be bound to that node.
     #[error("no memory on NUMA node {node}: {cause}")]
     Node {
-        /// The node asked for.
+        /// The node requested.
         node: u32,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// More pools than a process can name.
-    #[error("this process has {} pools, and can name no more", BlockId::MAX_POOLS)]
+    /// The process has the most pools that a [`BlockId`] can number.
+    #[error("this process already has {} pools, the most that are possible", BlockId::MAX_POOLS)]
     TooMany,
 }
 
-/// Owner of fixed-size blocks. Cloning gives another handle to the same blocks.
+/// Owns fixed-size blocks. A clone is another handle to the same blocks.
 ///
 /// ```
 /// use thalweg_data::{Frames, Pool};
@@ -91,15 +91,15 @@ struct Shared {
     block_size: usize,
     memory: memmap2::MmapRaw,
     headers: Box<[Header]>,
-    /// Top of the stack of free blocks: a tag against ABA in the upper half, index + 1 (0: empty) in the lower.
+    /// Top of the stack of free blocks: a tag against ABA in the upper half, index + 1 (0: empty) in the lower half.
     free_top: AtomicU64,
     free_count: AtomicU32,
 }
 
-/// What the pool knows of one block; on a cache line of its own, since several threads count on it.
+/// The state of one block; on its own cache line, because several threads write to it.
 #[repr(align(64))]
 struct Header {
-    /// The writer, if any, and each lease count one.
+    /// Number of leases, plus one while there is a writer.
     holders: AtomicU32,
     /// Bytes from the start that are readable and final.
     published: AtomicU32,
@@ -108,10 +108,10 @@ struct Header {
 }
 
 static NEXT_POOL: StdAtomicU32 = StdAtomicU32::new(0);
-/// Numbers of pools that are gone, with all leases on their blocks: free to be given again.
+/// Numbers of pools that were dropped together with all leases on their blocks; new pools reuse them.
 static GIVEN_BACK: std::sync::Mutex<Vec<u32>> = std::sync::Mutex::new(Vec::new());
 
-/// A number that no living pool has, or `None` when all are in use.
+/// A number that no pool has at this time, or `None` if all are in use.
 fn pool_number() -> Option<u32> {
     if let Some(number) = given_back().pop() {
         return Some(number);
@@ -138,15 +138,15 @@ impl Pool {
     /// Makes `blocks` blocks of `block_size` bytes, all free and resident.
     ///
     /// # Errors
-    /// When the sizes cannot be named or the memory is not there.
+    /// If the sizes are out of range or the memory is not available.
     pub fn new(blocks: usize, block_size: usize) -> Result<Pool, PoolError> {
         Pool::of(blocks, block_size, Memory::default())
     }
 
-    /// As [`Pool::new`], of this memory.
+    /// As [`Pool::new`], with this kind of memory.
     ///
     /// # Errors
-    /// When the sizes cannot be named, or there is no such memory.
+    /// If the sizes are out of range or such memory is not available.
     pub fn of(blocks: usize, block_size: usize, memory: Memory) -> Result<Pool, PoolError> {
         let possible = (1..=BlockId::MAX_BLOCKS).contains(&blocks)
             && (64..=1 << 30).contains(&block_size)
@@ -182,7 +182,7 @@ impl Pool {
         })))
     }
 
-    /// Takes a free block to write, or `None` when every block is on loan: the caller's policy applies.
+    /// Takes a free block to write. `None` if no block is free; then the caller's policy applies.
     pub fn take(&self) -> Option<BlockWriter> {
         let index = self.0.pop()?;
         let header = &self.0.headers[index as usize];
@@ -196,7 +196,7 @@ impl Pool {
         self.0.block_size
     }
 
-    /// Blocks owned.
+    /// Number of blocks.
     pub fn block_count(&self) -> usize {
         self.0.headers.len()
     }
@@ -224,8 +224,7 @@ impl Shared {
         let mut top = self.free_top.load(Ordering::Acquire);
         loop {
             let index = (top as u32).checked_sub(1)?;
-            // A block that another thread takes at this moment may change `below` under us; the tag then
-            // differs and the exchange fails.
+            // If another thread takes this block at this moment, `below` may change; then the tag differs and the exchange fails.
             let below = self.headers[index as usize].below.load(Ordering::Relaxed);
             let next = next_tag(top) | u64::from(below);
             match self.free_top.compare_exchange_weak(top, next, Ordering::Acquire, Ordering::Acquire) {
@@ -261,18 +260,18 @@ fn next_tag(top: u64) -> u64 {
     ((top >> 32).wrapping_add(1)) << 32
 }
 
-/// The one writer of a block. Dropping it leaves the published bytes to those who hold leases.
+/// The only writer of a block. The published bytes stay readable through leases after it is dropped.
 pub struct BlockWriter {
     lease: Lease,
     published: usize,
 }
 
 impl BlockWriter {
-    /// The bytes that are still to be written.
+    /// The part of the block that is not published yet.
     pub fn tail(&mut self) -> &mut [u8] {
         let Lease { shared, index } = &self.lease;
         // SAFETY: the range from `published` to the block's end is inside the mapping and initialised (zeroed, or
-        // written in an earlier loan). It is exclusive: there is one writer per block, borrowed mutably here, and
+        // written by an earlier writer). It is exclusive: there is one writer per block, borrowed mutably here, and
         // leases read below `published` only.
         unsafe {
             let start = shared.block_start(*index).add(self.published);
@@ -280,7 +279,7 @@ impl BlockWriter {
         }
     }
 
-    /// Bytes that are still to be written.
+    /// Length of the tail, bytes.
     pub fn remaining(&self) -> usize {
         self.lease.shared.block_size - self.published
     }
@@ -288,32 +287,32 @@ impl BlockWriter {
     /// Makes the next `length` bytes of the tail final and readable.
     ///
     /// # Panics
-    /// When `length` is beyond the tail: the caller wrote there, too.
+    /// If `length` is greater than the length of the tail.
     pub fn publish(&mut self, length: usize) -> Slice {
-        assert!(length <= self.remaining(), "no more is published than the tail holds");
+        assert!(length <= self.remaining(), "the published bytes are inside the tail");
         let offset = self.published;
         self.published += length;
         self.lease.header().published.store(self.published as u32, Ordering::Release);
         Slice { block: self.lease.block(), offset: offset as u32, length: length as u32, tag: 0 }
     }
 
-    /// Copies `bytes` in and publishes them, or `None` when they do not fit.
+    /// Copies `bytes` to the tail and publishes them. `None` if they do not fit.
     pub fn append(&mut self, bytes: &[u8]) -> Option<Slice> {
         self.tail().get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(self.publish(bytes.len()))
     }
 
-    /// Skips bytes so that the tail starts at a multiple of `alignment` (a power of two) within the block.
+    /// Publishes padding so that the tail starts at a multiple of `alignment` (a power of two) within the block.
     pub fn align(&mut self, alignment: usize) {
         let next = self.published.next_multiple_of(alignment).min(self.lease.shared.block_size);
         self.publish(next - self.published);
     }
 
-    /// Begins the block anew when nobody else holds it: what giving it back and taking it again would do. What a reader
-    /// has let go is so written over while it is still near the processor. Returns whether it did.
+    /// Starts the block over if there is no other holder, as if it were returned and taken again. So bytes that no reader needs any
+    /// more are overwritten while they are still in the cache. Returns whether the block started over.
     pub fn start_over(&mut self) -> bool {
-        // Acquire: the reads of whoever held a lease until just now come before what is written next. None can be made
-        // from here on: a new lease comes from a lease, and the only one is behind this exclusive borrow.
+        // Acquire: reads through a lease that was dropped just now happen before the next writes. No new lease can appear: it would be
+        // a clone of an existing one, and the only one is behind this exclusive borrow.
         let alone = self.lease.header().holders.load(Ordering::Acquire) == 1;
         if alone {
             self.published = 0;
@@ -322,12 +321,12 @@ impl BlockWriter {
         alone
     }
 
-    /// Bytes published so far: where the tail starts within the block.
+    /// Bytes published so far, which is the offset of the tail in the block.
     pub fn published(&self) -> usize {
         self.published
     }
 
-    /// The right to read what is published, now and later.
+    /// The right to read the bytes that are published now and later.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
@@ -339,20 +338,20 @@ impl fmt::Debug for BlockWriter {
     }
 }
 
-/// The right to read what is published in one block. The block is not reused while a lease lives.
+/// The right to read the published bytes of one block. The block is not reused while a lease exists.
 pub struct Lease {
     shared: Arc<Shared>,
     index: u32,
 }
 
 impl Lease {
-    /// The block it is for.
+    /// The block that can be read.
     #[inline]
     pub fn block(&self) -> BlockId {
         BlockId::new(self.shared.number, self.index)
     }
 
-    /// How many blocks the pool owns that this one is of: how long a table by block has to be.
+    /// Number of blocks in the pool of this block, which is the length that a table by block needs.
     pub fn blocks_of_pool(&self) -> usize {
         self.shared.headers.len()
     }
@@ -360,14 +359,14 @@ impl Lease {
     /// The bytes of a slice of this block.
     ///
     /// # Panics
-    /// When the slice names another block or bytes that are not published.
+    /// If the slice is in another block or contains bytes that are not published.
     #[inline]
     pub fn bytes(&self, slice: Slice) -> &[u8] {
         assert!(slice.block == self.block(), "a slice is read through a lease on its own block");
         let published = self.header().published.load(Ordering::Acquire) as usize;
-        assert!(slice.end() <= published, "a slice names published bytes only");
+        assert!(slice.end() <= published, "a slice contains published bytes only");
         // SAFETY: the range is inside the block and below `published`, where bytes are initialised and do not change
-        // until the last holder, of which this lease is one, is gone; the returned borrow cannot outlive it.
+        // until the last holder is dropped. This lease is a holder, and the returned borrow cannot outlive it.
         unsafe {
             let start = self.shared.block_start(self.index).add(slice.offset as usize);
             std::slice::from_raw_parts(start, slice.length as usize)
@@ -390,8 +389,8 @@ impl Clone for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // Release: our reads and writes come before the count falls. Acquire: whoever puts the block back has seen
-        // those of all others.
+        // Release: our reads and writes happen before the count falls. Acquire: the thread that returns the block sees those of all
+        // other holders.
         if self.header().holders.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
             self.shared.push(self.index);
@@ -409,17 +408,17 @@ impl fmt::Debug for Lease {
 #[derive(Debug, Default)]
 pub struct Leases {
     list: Vec<Lease>,
-    /// Of many leases, where each stands in the list: its place + 1 at the first free slot from its block's hash on. A
-    /// power of two, at most half full; not kept for so few that they are looked through faster.
+    /// An open-addressed hash table from a block to its lease: position in `list` + 1, or 0 for a free slot. Its length is a power of
+    /// two, and it is at most half full. Not used for up to [`FEW`] leases, where a linear search is faster.
     index: Vec<u32>,
 }
 
-/// So many leases are looked through; more are indexed.
+/// Up to this number of leases, a linear search finds them; more are indexed.
 const FEW: usize = 8;
 
 impl Leases {
-    /// Adds a lease on a block unless there is one. Neighbouring slices lie in the same block, so the newest is
-    /// looked at first.
+    /// Adds a lease on a block unless there is one. Neighbouring slices are in the same block, so the search begins with the newest
+    /// lease.
     #[inline]
     pub fn add(&mut self, lease: &Lease) {
         if self.find(lease.block()).is_none() {
@@ -430,7 +429,7 @@ impl Leases {
     /// Adds the lease that `from` holds on the block of `slice`.
     ///
     /// # Panics
-    /// When `from` holds none.
+    /// If `from` holds none.
     #[inline]
     pub fn add_for(&mut self, slice: Slice, from: &Leases) {
         if self.find(slice.block).is_none() {
@@ -474,17 +473,17 @@ impl Leases {
             let slots = (4 * self.list.len()).next_power_of_two().max(self.index.len());
             self.index.clear();
             self.index.resize(slots, 0);
-            (0..newest).for_each(|place| self.enter(place));
+            (0..newest).for_each(|position| self.enter(position));
         }
         self.enter(newest);
     }
 
-    fn enter(&mut self, place: usize) {
-        let mut slot = self.first_slot(self.list[place].block());
+    fn enter(&mut self, position: usize) {
+        let mut slot = self.first_slot(self.list[position].block());
         while self.index[slot] != 0 {
             slot = (slot + 1) % self.index.len();
         }
-        self.index[slot] = place as u32 + 1;
+        self.index[slot] = position as u32 + 1;
     }
 
     fn first_slot(&self, block: BlockId) -> usize {
@@ -496,13 +495,13 @@ impl Leases {
     /// The bytes of a slice.
     ///
     /// # Panics
-    /// When no lease is held on its block, or it names unpublished bytes.
+    /// If no lease is held on its block, or the slice contains unpublished bytes.
     #[inline]
     pub fn bytes(&self, slice: Slice) -> &[u8] {
         self.find(slice.block).expect("a slice travels with its lease").bytes(slice)
     }
 
-    /// Returns all leases.
+    /// Drops all leases.
     pub fn clear(&mut self) {
         self.list.clear();
     }

@@ -1,19 +1,19 @@
-//! Prefetch hints: loads a value into the cache before it is used.
+//! Prefetch hints, which load a value into the cache before it is used.
 //!
 //! ```text
 //!  link 7: receive, split ──────────────► link 8: receive, split
 //!    └ prefetch(state of link 8) ···········┘ in the cache by then
 //! ```
-//! A thread that looks after hundreds of links passes so many received bytes between two visits to one of them that what it
-//! knows of it has left the cache, in a dozen places. Asked for one after another they cost more than the splitting.
+//! A thread that serves hundreds of links receives so many bytes between two visits to one link that the link's state, a dozen cache
+//! lines, has left the cache. A dozen cache misses in sequence cost more than splitting the received bytes.
 
-/// Bytes that the memory gives at once.
+/// Size of a cache line, bytes.
 const LINE_BYTES: usize = 64;
-/// Most lines of one value that are asked for.
+/// Most cache lines of one value that are prefetched.
 const MOST_LINES: usize = 8;
 
-/// Asks for a value, of a large one for its first half KiB, without waiting. Costs a nanosecond per line, and does nothing
-/// where the processor has no such word.
+/// Prefetches a value, or the first half KiB of a large one, without waiting. Costs a nanosecond per cache line. Does nothing on
+/// processors other than x86-64.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(value: &T) {
     let start = std::ptr::from_ref(value).cast::<u8>();
@@ -24,15 +24,15 @@ pub fn prefetch<T: ?Sized>(value: &T) {
 }
 
 #[inline(always)]
-fn prefetch_line(place: *const u8) {
+fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch is a hint that cannot fault, whatever the address; the instruction is in every x86-64.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(place.cast());
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = address;
 }
 
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_value_can_be_asked_for() {
+    fn values_of_any_size_can_be_prefetched() {
         prefetch(&7u8);
         prefetch(&[0u64; 1000]);
         prefetch("");

@@ -1,50 +1,50 @@
-//! What went from a readout unit to a builder unit of one range of triggers, and what became of it.
+//! Records of what a readout unit sent to a builder unit for a range of triggers, and of the outcome.
 //!
 //! ```text
 //!  readout unit: events of triggers 64 to 127, sent, acknowledged ─► RangeRecord ┐
 //!  builder unit: the same events, on file ─────────────────────────► RangeRecord ┴─► equal: events, fragments, bytes, digest
 //! ```
-//! Both ends of a connection keep such records, each of what it knows itself. The digest is a sum over the events: two sums that agree
-//! although one event is missing and another one is there twice have different digests.
+//! Both ends of a connection keep such records, each of what it knows itself. The digest is a sum over the events. If one event is
+//! missing and another one is there twice, the counts may agree, but the digests differ.
 
 use crate::id::UnitId;
 
-/// Events of a range of triggers, added up in whatever order.
+/// Sums over the events of a range of triggers, independent of their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventSum {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Their fragments.
+    /// Number of their fragments.
     pub fragments: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: u64,
-    /// Sum over the events, modulo 2⁶⁴, of a mix of trigger, fragments and bytes.
+    /// Sum over the events, modulo 2⁶⁴, of a hash of trigger, fragments and bytes.
     pub digest: u64,
 }
 
 impl EventSum {
-    /// Of one event.
+    /// The sum of one event.
     pub fn of(trigger: u64, fragments: u64, bytes: u64) -> EventSum {
-        // Bytes of an event are far below 2⁴⁰; what overlaps is mixed all the same.
+        // The bytes of an event are far below 2⁴⁰, so the fields hardly overlap; bits that do are mixed nevertheless.
         let word = trigger.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ fragments.rotate_left(40) ^ bytes;
         EventSum { events: 1, fragments, bytes, digest: mix(word) }
     }
 
     /// Adds another sum.
     pub fn add(&mut self, other: EventSum) {
-        // Sums are also read from files, of which nobody knows what is in them.
+        // Sums are also read from files, which may contain any numbers.
         self.events = self.events.saturating_add(other.events);
         self.fragments = self.fragments.saturating_add(other.fragments);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.digest = self.digest.wrapping_add(other.digest);
     }
 
-    /// Whether there is no event in it.
+    /// Whether the sum contains no event.
     pub fn is_empty(self) -> bool {
         self.events == 0
     }
 
-    /// Whether another sum can be of the same events and more.
+    /// Whether `other` can be the sum of the same events or of more.
     pub fn is_within(self, other: EventSum) -> bool {
         self.events <= other.events && self.fragments <= other.fragments && self.bytes <= other.bytes
     }
@@ -57,20 +57,20 @@ fn mix(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// What became of the events of a range.
+/// The outcome for the events of a range, as one unit knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RangeFate {
-    /// A readout unit heard that they are on file.
+    /// A readout unit received the acknowledgement that they are on file.
     Acknowledged,
-    /// A readout unit heard that the range was written without them.
+    /// A readout unit was informed that the range was written without them.
     Late,
-    /// A readout unit let go of them, and does not know whether they are on file: the event manager was replaced, or the run ended.
+    /// A readout unit released them and does not know whether they are on file: the event manager was replaced, or the run ended.
     Unknown,
-    /// A readout unit sent them to a builder unit that was given up since; another one has been sent them, too.
+    /// A readout unit sent them to a builder unit that was given up afterwards, and sent them to another one as well.
     Replaced,
     /// A builder unit has them on file.
     OnFile,
-    /// A builder unit gave them to its files, and the range was taken from it, or the run ended, before it knew that they are there.
+    /// A builder unit passed them to its files. The range was taken from it, or the run ended, before it knew that they are on file.
     Given,
 }
 
@@ -85,7 +85,7 @@ impl RangeFate {
         RangeFate::Given,
     ];
 
-    /// The word in files.
+    /// The name in files.
     pub const fn word(self) -> &'static str {
         match self {
             RangeFate::Acknowledged => "acknowledged",
@@ -97,44 +97,44 @@ impl RangeFate {
         }
     }
 
-    /// The one with this word.
+    /// The fate with this name.
     pub fn from_word(word: &str) -> Option<RangeFate> {
         RangeFate::ALL.into_iter().find(|fate| fate.word() == word)
     }
 }
 
-/// What one unit knows of a range of triggers, or of several that are joined.
+/// What one unit knows of a range of triggers, or of several joined ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeRecord {
     /// First trigger.
     pub first: u64,
     /// Last trigger.
     pub last: u64,
-    /// How many ranges: 1, or more where a list was full and ranges are joined. Between the first and the last trigger of those there are
-    /// others, too.
+    /// How many ranges: 1, or more if a list was full and ranges were joined. Joined ranges need not be adjacent: other ranges may lie
+    /// between the first and the last trigger.
     pub ranges: u64,
-    /// 0, or how often the range had to be given to another builder unit.
+    /// How often the range was assigned to another builder unit.
     pub attempt: u8,
-    /// The epoch of the event manager when that became known; 0 if none was heard.
+    /// The epoch of the event manager when the fate became known; 0 if no epoch was received.
     pub epoch: u64,
-    /// The readout unit; of a builder unit's whole events `None`.
+    /// The readout unit; `None` for the whole events of a builder unit.
     pub readout: Option<UnitId>,
     /// The builder unit.
     pub builder: UnitId,
-    /// What became of the events.
+    /// The outcome.
     pub fate: RangeFate,
-    /// Of a readout unit, its part of the events; of whole events all of each.
+    /// The sum over the readout unit's part of the events or, for whole events, over all of each.
     pub sum: EventSum,
 }
 
 impl RangeRecord {
-    /// Whether two records can be joined where there is no room for both.
+    /// Whether two records can be joined when the list is full.
     fn is_like(&self, other: &RangeRecord) -> bool {
         (self.readout, self.builder, self.attempt, self.fate)
             == (other.readout, other.builder, other.attempt, other.fate)
     }
 
-    /// Enters a record into a list of joined ones, which has as many entries as there are pairs of units, attempts and fates.
+    /// Adds a record to a list of joined ones, which has one entry per pair of units, attempt and fate.
     pub fn join_to(self, joined: &mut Vec<RangeRecord>) {
         match joined.iter_mut().find(|other| other.is_like(&self)) {
             None => joined.push(self),
@@ -159,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn one_event_lost_and_another_doubled_are_found_by_the_digest() {
-        let (whole, mended) = (sum(&[64, 65, 66]), sum(&[64, 66, 66]));
-        assert_eq!((whole.events, whole.bytes), (mended.events, mended.bytes));
-        assert_ne!(whole.digest, mended.digest);
-        assert_eq!(whole, sum(&[66, 64, 65]), "whatever the order");
+    fn the_digest_shows_one_event_missing_and_another_one_doubled() {
+        let (whole, wrong) = (sum(&[64, 65, 66]), sum(&[64, 66, 66]));
+        assert_eq!((whole.events, whole.bytes), (wrong.events, wrong.bytes));
+        assert_ne!(whole.digest, wrong.digest);
+        assert_eq!(whole, sum(&[66, 64, 65]), "the order does not matter");
     }
 
     #[test]
-    fn events_that_exchange_fragments_are_found_by_the_digest() {
+    fn the_digest_shows_fragments_exchanged_between_events() {
         let mut one = EventSum::of(7, 3, 480);
         one.add(EventSum::of(8, 4, 640));
         let mut other = EventSum::of(7, 4, 640);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fate_has_a_word_of_its_own() {
+    fn every_fate_is_found_by_its_name() {
         for fate in RangeFate::ALL {
             assert_eq!(RangeFate::from_word(fate.word()), Some(fate));
         }

@@ -1,9 +1,9 @@
-//! The first few units that were refused, kept so that people can see what a board really sends.
+//! The first few refused units, kept so that people can see what a board really sends.
 //!
 //! ```text
 //!  refused: reason, when, what was expected, bytes ─► the first four of each reason, sixteen in all, 128 bytes of each
 //! ```
-//! Only what is kept costs memory: a link that refuses a million units keeps what the first few were.
+//! Memory is bounded: a link that refuses a million units keeps only the first few.
 
 use std::fmt;
 
@@ -11,35 +11,35 @@ use crate::batch::Mark;
 use crate::id::SourceId;
 use crate::ledger::LossReason;
 
-/// Kept in all.
+/// Most units kept in all.
 const MOST: usize = 16;
-/// Kept for one reason.
+/// Most units kept for one reason.
 const MOST_OF_A_REASON: usize = 4;
 
 /// One refused unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Why.
+    /// Why it was refused.
     pub reason: LossReason,
-    /// Whose it was, if it said so and the number is one of ours.
+    /// Its source, if it states one of this run.
     pub source: Option<SourceId>,
-    /// The trigger number that it gave, if that could be read.
+    /// Its trigger number, if that could be read.
     pub trigger: Option<u64>,
-    /// When it came.
+    /// When it arrived.
     pub mark: Mark,
-    /// How many bytes there were: of the unit, or, of a damaged stream, up to the end of what had come.
+    /// Length of the unit or, in a damaged stream, of everything received from its start on; bytes.
     pub bytes: u64,
-    /// What would have been taken, in words.
+    /// Description of what would have been accepted.
     pub expected: String,
     /// Its first bytes, [`Refused::LONGEST_HEAD`] at most.
     pub head: Vec<u8>,
 }
 
 impl Refused {
-    /// Bytes that are kept of one unit.
+    /// Most bytes that are kept of one unit.
     pub const LONGEST_HEAD: usize = 128;
 
-    /// One that was refused, with as much of its bytes as is kept.
+    /// A refused unit, with the first of its bytes.
     pub fn new(reason: LossReason, mark: Mark, unit: &[u8], expected: String) -> Refused {
         let head = unit[..unit.len().min(Refused::LONGEST_HEAD)].to_vec();
         Refused { reason, source: None, trigger: None, mark, bytes: unit.len() as u64, expected, head }
@@ -56,14 +56,14 @@ impl fmt::Display for Refused {
     }
 }
 
-/// The first few.
+/// The first few refused units of a link.
 #[derive(Clone, Debug, Default)]
 pub struct FirstRefused {
     kept: Vec<Refused>,
 }
 
 impl FirstRefused {
-    /// Keeps one if there is room for its reason; it is put together only then.
+    /// Keeps a refused unit unless the limit, in all or for its reason, is reached; calls `refused` only if it is kept.
     pub fn keep(&mut self, reason: LossReason, refused: impl FnOnce() -> Refused) {
         if self.kept.len() < MOST
             && self.kept.iter().filter(|kept| kept.reason == reason).count() < MOST_OF_A_REASON
@@ -72,7 +72,7 @@ impl FirstRefused {
         }
     }
 
-    /// Those that were kept, in the order in which they came.
+    /// The units that were kept, in the order of their arrival.
     pub fn kept(&self) -> &[Refused] {
         &self.kept
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_few_of_each_reason_are_kept_and_no_more_than_their_heads() {
+    fn the_first_units_of_each_reason_are_kept_with_their_first_bytes() {
         let mut refused = FirstRefused::default();
         for reason in LossReason::ALL.iter().take(6).flat_map(|reason| [*reason; 9]) {
             refused.keep(reason, || Refused::new(reason, Mark(7), &[0xAB; 300], "less".to_owned()));

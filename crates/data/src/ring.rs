@@ -1,14 +1,14 @@
-//! Bounded queues between threads, and nothing between neighbours on one thread.
+//! Bounded queues between threads.
 //!
 //! ```text
 //!  Upstream ── send ──► [ fulls ] ──► receive ── Downstream
 //!     ▲                                              │
 //!     └──── empty ◄── [ empties ] ◄── give_back ─────┘
 //! ```
-//! A [`circuit`] owns a fixed number of batches that go round: filled upstream, read downstream, given back.
-//! Its bound is that number; when no empty batch is there, the sender's policy applies. Nothing is allocated
-//! after it is made. Each direction is a single-producer single-consumer ring of our own, so that loom can
-//! check the very code that runs.
+//! A [`circuit`] owns a fixed number of batches that circulate: they are filled upstream, read downstream and given back.
+//! That number is its bound; when no empty batch is available, the sender's policy applies. Nothing is allocated
+//! after the circuit is made. Each direction is a single-producer single-consumer ring of this crate, so that loom
+//! checks the code that runs.
 
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard};
@@ -18,25 +18,25 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, UnsafeCell, fence};
 
-/// Whoever waits for a batch looks this often whether the other end still lives.
+/// How often a thread that waits for a batch checks whether the other end still exists.
 const LOOK_FOR_OTHER_END: Duration = Duration::from_millis(100);
 
-/// An index on a cache line of its own: the two ends do not slow each other down.
+/// An index on its own cache line, so that the two ends do not slow each other down.
 #[repr(align(128))]
 struct Position(AtomicUsize);
 
 struct Shared<T> {
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
-    /// Items taken so far; written by the consumer alone.
+    /// Number of items taken so far; only the consumer writes it.
     head: Position,
-    /// Items put so far; written by the producer alone.
+    /// Number of items put so far; only the producer writes it.
     tail: Position,
     closed: AtomicBool,
     sleeper: Sleeper,
 }
 
-// SAFETY: a slot is reached by the producer between its being taken and put, by the consumer between its being
-// put and taken; `head` and `tail` hand it over with release and acquire. So `T: Send` suffices.
+// SAFETY: the producer accesses a slot only while it is empty, and the consumer only while it is full; `head` and `tail` hand it
+// over with release and acquire. So `T: Send` suffices.
 unsafe impl<T: Send> Sync for Shared<T> {}
 // SAFETY: as above; the ring owns its items.
 unsafe impl<T: Send> Send for Shared<T> {}
@@ -45,7 +45,7 @@ unsafe impl<T: Send> Send for Shared<T> {}
 pub struct Producer<T> {
     shared: Arc<Shared<T>>,
     tail: usize,
-    /// The last `head` seen: the ring is known to have room while `tail` is within capacity of it.
+    /// The last `head` read: the ring is not full as long as `tail` is less than its capacity ahead of it.
     head_seen: usize,
 }
 
@@ -56,7 +56,7 @@ pub struct Consumer<T> {
     tail_seen: usize,
 }
 
-/// A ring for `capacity` items (at least 1).
+/// Makes a ring for `capacity` items (at least 1).
 pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let slots = (0..capacity.max(1)).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
     let shared = Arc::new(Shared {
@@ -71,10 +71,10 @@ pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 }
 
 impl<T> Producer<T> {
-    /// Puts an item, or gives it back when the ring is full or the other end is gone.
+    /// Puts an item.
     ///
     /// # Errors
-    /// The item.
+    /// Returns the item if the ring is full or the other end is gone.
     pub fn push(&mut self, item: T) -> Result<(), T> {
         let capacity = self.shared.slots.len();
         if self.tail - self.head_seen == capacity {
@@ -97,7 +97,7 @@ impl<T> Producer<T> {
         Ok(())
     }
 
-    /// Items in the ring at about this moment.
+    /// Number of items in the ring, at about this moment.
     pub fn len(&self) -> usize {
         self.tail - self.shared.head.0.load(Ordering::Relaxed)
     }
@@ -124,7 +124,7 @@ impl<T> Consumer<T> {
         }
         let capacity = self.shared.slots.len();
         let item = self.shared.slots[self.head % capacity].with(|slot| {
-            // SAFETY: the slot was put (seen through `tail` with acquire) and is read once: `head` moves beyond it
+            // SAFETY: the slot is full (seen through `tail` with acquire) and is read once: `head` moves beyond it
             // now, and there is one consumer.
             unsafe { (*slot).assume_init_read() }
         });
@@ -133,8 +133,8 @@ impl<T> Consumer<T> {
         Some(item)
     }
 
-    /// Takes the oldest item, sleeping at most `wait` for it. `None` after the wait, or when the other end is gone
-    /// and nothing is left.
+    /// Takes the oldest item, and sleeps at most `wait` for it. `None` after the wait, or if the other end is gone
+    /// and the ring is empty.
     pub fn pop_wait(&mut self, wait: Duration) -> Option<T> {
         for _ in 0..64 {
             if let Some(item) = self.pop() {
@@ -158,8 +158,8 @@ impl<T> Consumer<T> {
         }
     }
 
-    /// Has `waker` woken once, when something is put or the other end goes; for a thread that waits for more than this ring.
-    /// `false`, and nothing is promised, when that is so already.
+    /// Wakes `waker` once when an item is put or the other end is dropped; for a thread that waits for more than this ring.
+    /// Returns `false`, and may not wake it, if an item is in the ring or the other end is gone already.
     pub fn register(&self, waker: &Waker) -> bool {
         let shared = &*self.shared;
         shared.sleeper.register(waker, || {
@@ -172,7 +172,7 @@ impl<T> Consumer<T> {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Items in the ring at about this moment.
+    /// Number of items in the ring, at about this moment.
     pub fn len(&self) -> usize {
         self.shared.tail.0.load(Ordering::Relaxed) - self.head
     }
@@ -182,7 +182,7 @@ impl<T> Consumer<T> {
         self.len() == 0
     }
 
-    /// Most items the ring holds.
+    /// Most items that the ring can hold.
     pub fn capacity(&self) -> usize {
         self.shared.slots.len()
     }
@@ -204,11 +204,11 @@ impl<T> Drop for Consumer<T> {
 
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
-        // Both ends are gone. The consumer may have gone first, so items put after its last look are dropped here.
+        // Both ends are gone. If the consumer was dropped first, items that were put after its last `pop` are dropped here.
         let (mut head, tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Acquire));
         while head != tail {
             self.slots[head % self.slots.len()].with_mut(|slot| {
-                // SAFETY: positions from `head` to `tail` hold items that nobody else can reach any more.
+                // SAFETY: positions from `head` to `tail` hold items that no other thread can access any more.
                 unsafe { (*slot).assume_init_drop() };
             });
             head += 1;
@@ -216,7 +216,7 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-/// Lets one thread sleep until another has put something. The lock is taken only to go to sleep and to wake.
+/// Lets one thread sleep until another puts an item. The lock is taken only to fall asleep and to wake.
 struct Sleeper {
     asleep: AtomicBool,
     who: Mutex<Who>,
@@ -225,9 +225,9 @@ struct Sleeper {
 /// Who sleeps.
 enum Who {
     Nobody,
-    /// On this ring alone.
+    /// A thread that waits for this ring only.
     Thread(Thread),
-    /// On several things at once.
+    /// A thread that waits for several things at once.
     Waker(Waker),
 }
 
@@ -258,10 +258,10 @@ impl Sleeper {
         self.falls_asleep(ready)
     }
 
-    /// Whether there is nothing to stay awake for; then a wake will come.
+    /// Announces the sleep and returns whether nothing is ready; then a wake is certain to come.
     fn falls_asleep(&self, ready: impl Fn() -> bool) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
-        // Pairs with the fence in `wake`: either we see the item, or the waker sees us asleep.
+        // Pairs with the fence in `wake`: either this thread sees the item, or the other one sees `asleep`.
         fence(Ordering::SeqCst);
         !ready()
     }
@@ -283,7 +283,7 @@ impl Sleeper {
 pub struct Upstream<T> {
     empties: Consumer<T>,
     fulls: Producer<T>,
-    /// Batches of the circuit.
+    /// Number of batches in the circuit.
     batches: usize,
 }
 
@@ -293,7 +293,7 @@ pub struct Downstream<T> {
     empties: Producer<T>,
 }
 
-/// A circuit of `count` batches, each made by `make` now.
+/// Makes a circuit of `count` batches, and calls `make` for each of them.
 pub fn circuit<T>(count: usize, mut make: impl FnMut() -> T) -> (Upstream<T>, Downstream<T>) {
     let (mut empties, empties_out) = ring(count);
     let (fulls, fulls_out) = ring(count);
@@ -309,22 +309,22 @@ pub fn circuit<T>(count: usize, mut make: impl FnMut() -> T) -> (Upstream<T>, Do
 }
 
 impl<T> Upstream<T> {
-    /// An empty batch, if one is there.
+    /// Takes an empty batch, if one is available.
     pub fn empty(&mut self) -> Option<T> {
         self.empties.pop()
     }
 
-    /// Whether [`Upstream::next_empty`] does not wait: an empty batch is there, or none will be, since the other end is gone.
+    /// Whether [`Upstream::next_empty`] returns at once: an empty batch is available, or the other end is gone.
     pub fn is_ready(&self) -> bool {
         !self.empties.is_empty() || self.is_closed()
     }
 
-    /// An empty batch, waiting at most `wait` for one: the policy `hold`.
+    /// Takes an empty batch, and waits at most `wait` for one: the policy `hold`.
     pub fn empty_wait(&mut self, wait: Duration) -> Option<T> {
         self.empties.pop_wait(wait)
     }
 
-    /// An empty batch, waited for as long as the other end lives; `None` when that is gone.
+    /// Takes an empty batch, and waits for one as long as the other end exists. `None` if the other end is gone.
     pub fn next_empty(&mut self) -> Option<T> {
         loop {
             let empty = self.empties.pop_wait(LOOK_FOR_OTHER_END);
@@ -334,25 +334,26 @@ impl<T> Upstream<T> {
         }
     }
 
-    /// Sends a batch and has an empty one in its place, which is waited for. `false`, and the batch stays, when the other end is gone.
+    /// Waits for an empty batch, sends `batch`, and replaces it by the empty one. Returns `false` and keeps `batch` if the other end is
+    /// gone.
     pub fn exchange(&mut self, batch: &mut T) -> bool {
         let Some(empty) = self.next_empty() else { return false };
         self.send(std::mem::replace(batch, empty));
         true
     }
 
-    /// Sends a batch. It is dropped when the other end is gone, which [`Upstream::is_closed`] tells.
+    /// Sends a batch. It is dropped if the other end is gone; see [`Upstream::is_closed`].
     pub fn send(&mut self, batch: T) {
         // The ring holds every batch of the circuit, so it is never full.
         let _gone = self.fulls.push(batch);
     }
 
-    /// Batches on their way at about this moment.
+    /// Number of batches sent and not received yet, at about this moment.
     pub fn in_flight(&self) -> usize {
         self.fulls.len()
     }
 
-    /// Whether every batch has come back: the other end has done with all that was sent.
+    /// Whether every batch was given back: the other end has finished with all batches that were sent.
     pub fn is_at_rest(&self) -> bool {
         self.empties.len() == self.batches
     }
@@ -364,17 +365,18 @@ impl<T> Upstream<T> {
 }
 
 impl<T> Downstream<T> {
-    /// The oldest batch, if any.
+    /// Takes the oldest batch, if any.
     pub fn receive(&mut self) -> Option<T> {
         self.fulls.pop()
     }
 
-    /// The oldest batch, waiting at most `wait` for it.
+    /// Takes the oldest batch, and waits at most `wait` for it.
     pub fn receive_wait(&mut self, wait: Duration) -> Option<T> {
         self.fulls.pop_wait(wait)
     }
 
-    /// Has `waker` woken when a batch comes or the other end goes; `false` when that is so already. See [`Consumer::register`].
+    /// Wakes `waker` when a batch is sent or the other end is dropped; `false` if that is the case already. See
+    /// [`Consumer::register`].
     pub fn register(&self, waker: &Waker) -> bool {
         self.fulls.register(waker)
     }
@@ -384,12 +386,12 @@ impl<T> Downstream<T> {
         let _gone = self.empties.push(batch);
     }
 
-    /// Batches waiting at about this moment.
+    /// Number of batches that wait to be received, at about this moment.
     pub fn waiting(&self) -> usize {
         self.fulls.len()
     }
 
-    /// Whether the other end is gone and nothing is left.
+    /// Whether the other end is gone and no batch is left.
     pub fn is_finished(&self) -> bool {
         self.fulls.is_closed() && self.fulls.is_empty()
     }

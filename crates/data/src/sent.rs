@@ -1,11 +1,11 @@
 //! Send records: an emulated board notes each datagram, so that its receiver can count the missing ones.
 //!
 //! ```text
-//!  sender   ─ one store each ─► datagram n: its place │ frame n: hits until it      rings of the latest so many
-//!  receiver ─ find(place) ─► n: what lies before it is missing ─ hits_between(frames) ─► what was in it
+//!  sender   ─ one store each ─► datagram n: its position │ frame n: hits up to its end      rings of the latest entries
+//!  receiver ─ find(position) ─► n: the datagrams before it are missing ─ hits_between(frames) ─► hits in them
 //! ```
-//! Sender and receiver are two threads, and neither waits for the other. What the rings no longer reach back to is not known, and the
-//! record says so for good.
+//! Sender and receiver are two threads, and neither waits for the other. If the receiver needs an entry that was overwritten, the
+//! numbers are not known, and stay unknown for the rest of the run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const MOST_ENTRIES: usize = 1 << 18;
 /// Fewest entries, of a board that sends little.
 const FEWEST_ENTRIES: usize = 1 << 12;
-/// So long a receiver may be behind, seconds: what a full socket holds, or a busy machine makes of it.
+/// How far a receiver may fall behind, seconds: the content of a full socket, or a delay on a busy machine.
 const REACH_S: f64 = 8.0;
 
-/// In lines of the cache of its own: two threads write side by side.
+/// An atomic on its own cache lines, because two threads write next to each other.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Apart(pub(crate) AtomicU64);
 
-/// A ring of the latest entries, by number from the first on.
+/// A ring of the latest entries, which are numbered from 0.
 struct Ring {
     entries: Box<[AtomicU64]>,
     count: Apart,
@@ -39,7 +39,7 @@ impl Ring {
     #[inline]
     fn push(&self, value: u64) {
         let count = self.count.0.load(Ordering::Relaxed);
-        // Behind the count of before, by which a reader sees that the entry is another one from now on.
+        // Release: a reader that sees this value also sees the count before it, and so that the older entry was overwritten.
         self.entry(count).store(value, Ordering::Release);
         self.count.0.store(count + 1, Ordering::Release);
     }
@@ -48,49 +48,49 @@ impl Ring {
         self.count.0.load(Ordering::Acquire)
     }
 
-    /// `None` of one that is not there yet, or not any more.
+    /// `None` for an entry that is not written yet, or was overwritten.
     fn get(&self, number: u64) -> Option<u64> {
         if number >= self.count() {
             return None;
         }
         let value = self.entry(number).load(Ordering::Acquire);
-        // The place may be written again as soon as so many stand behind it.
+        // The sender may overwrite the entry once the ring is full of later ones.
         (self.count() < number + self.entries.len() as u64).then_some(value)
     }
 }
 
-/// Where a datagram stands among those that were sent.
+/// The result of a search for a datagram among those that were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sought {
-    /// It is this one, from the first on.
+    /// Its number, counted from 0.
     At(u64),
-    /// None like it was sent.
+    /// No such datagram was sent.
     Nowhere,
     /// The record does not reach back so far.
     Forgotten,
 }
 
-/// What became of everything that was sent, by the numbers of what came.
+/// How much was sent up to the last datagram that was received, and how much after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentCounts {
-    /// Datagrams up to the last that came.
+    /// Datagrams up to the last received one.
     pub datagrams: u64,
-    /// Datagrams behind it.
+    /// Datagrams after it.
     pub datagrams_behind: u64,
-    /// Hits in frames up to the last that came.
+    /// Hits in frames up to the last received one.
     pub hits: u64,
-    /// Hits in frames behind it.
+    /// Hits in frames after it.
     pub hits_behind: u64,
 }
 
-/// The record of one sender. One thread writes what it sends, one what it has received.
+/// The record of one sender. The sender's thread writes what it sends, the receiver's thread what it has received.
 pub struct SentRecord {
-    /// Of each datagram its place, as its receiver knows it.
+    /// For each datagram, its position as the receiver knows it.
     datagrams: Ring,
-    /// Of each frame how many hits were sent until its end.
+    /// For each frame, how many hits were sent up to its end.
     frames: Ring,
-    heard_datagrams: Apart,
-    heard_frames: Apart,
+    received_datagrams: Apart,
+    received_frames: Apart,
     is_unknown: AtomicBool,
 }
 
@@ -106,36 +106,36 @@ impl SentRecord {
         ((REACH_S * rate_hz) as usize).clamp(FEWEST_ENTRIES, MOST_ENTRIES).next_power_of_two()
     }
 
-    /// Memory of the record of a sender that sends about so many datagrams a second, or frames.
+    /// Memory of a record made by [`SentRecord::new`] for this rate, bytes.
     pub fn memory_bytes(rate_hz: f64) -> u64 {
         (2 * SentRecord::entries(rate_hz) * size_of::<AtomicU64>()) as u64
     }
 
-    /// The record of a sender that sends about so many datagrams a second, or frames.
+    /// The record of a sender that sends about `rate_hz` datagrams, or frames, per second.
     pub fn new(rate_hz: f64) -> SentRecord {
         let entries = SentRecord::entries(rate_hz);
         SentRecord {
             datagrams: Ring::new(entries),
             frames: Ring::new(entries),
-            heard_datagrams: Apart(AtomicU64::new(0)),
-            heard_frames: Apart(AtomicU64::new(0)),
+            received_datagrams: Apart(AtomicU64::new(0)),
+            received_frames: Apart(AtomicU64::new(0)),
             is_unknown: AtomicBool::new(false),
         }
     }
 
-    /// The sender sends a datagram that has this place.
+    /// Notes that the sender sends a datagram with this position.
     #[inline]
-    pub fn send_datagram(&self, place: u64) {
-        self.datagrams.push(place);
+    pub fn send_datagram(&self, position: u64) {
+        self.datagrams.push(position);
     }
 
-    /// The sender ends a frame: so many hits were sent up to its end.
+    /// Notes that the sender ends a frame, and that `hits_until` hits were sent up to its end.
     #[inline]
     pub fn end_frame(&self, hits_until: u64) {
         self.frames.push(hits_until);
     }
 
-    /// The latest frames were thrown away: so many hits were sent up to there.
+    /// Notes that the sender discarded its latest `frames` frames, and that `hits_until` hits were sent before them.
     pub fn discard_frames(&self, frames: u64, hits_until: u64) {
         let count = self.frames.count();
         for number in count.saturating_sub(frames)..count {
@@ -143,27 +143,28 @@ impl SentRecord {
         }
     }
 
-    /// Frames that were ended.
+    /// Number of frames ended.
     pub fn frames(&self) -> u64 {
         self.frames.count()
     }
 
-    /// Datagrams that were sent.
+    /// Number of datagrams sent.
     pub fn datagrams(&self) -> u64 {
         self.datagrams.count()
     }
 
-    /// Whether a datagram that was sent has this place. One that was sent long before and is forgotten has another.
+    /// Whether datagram `number`, which must have been sent, has this position. `false` if its entry was overwritten, since later datagrams
+    /// have other positions.
     #[inline]
-    pub fn is_at(&self, number: u64, place: u64) -> bool {
-        self.datagrams.entry(number).load(Ordering::Acquire) == place
+    pub fn is_at(&self, number: u64, position: u64) -> bool {
+        self.datagrams.entry(number).load(Ordering::Acquire) == position
     }
 
-    /// Finds a datagram among those from number `from` on.
-    pub fn find(&self, from: u64, place: u64) -> Sought {
+    /// Finds the datagram with this position among those from number `from` on.
+    pub fn find(&self, from: u64, position: u64) -> Sought {
         for number in from..self.datagrams.count() {
             match self.datagrams.get(number) {
-                Some(found) if found == place => return Sought::At(number),
+                Some(found) if found == position => return Sought::At(number),
                 Some(_) => {}
                 None => return Sought::Forgotten,
             }
@@ -171,7 +172,7 @@ impl SentRecord {
         Sought::Nowhere
     }
 
-    /// How many hits were in the frames from number `first` on and before number `end`.
+    /// Number of hits in the frames from number `first` on and before number `end`; `None` if the record does not contain them.
     pub fn hits_between(&self, first: u64, end: u64) -> Option<u64> {
         let until = |number: u64| match number {
             0 => Some(0),
@@ -180,25 +181,27 @@ impl SentRecord {
         until(end)?.checked_sub(until(first)?)
     }
 
-    /// The receiver has followed the sequence up to these numbers.
-    pub fn hear(&self, datagrams: u64, frames: u64) {
-        self.heard_datagrams.0.store(datagrams, Ordering::Release);
-        self.heard_frames.0.store(frames, Ordering::Release);
+    /// Notes that the receiver has followed the sequence up to these numbers.
+    pub fn receive_up_to(&self, datagrams: u64, frames: u64) {
+        self.received_datagrams.0.store(datagrams, Ordering::Release);
+        self.received_frames.0.store(frames, Ordering::Release);
     }
 
-    /// Something was lost of which nobody knows any more how much it was.
+    /// Notes that an unknown amount was lost, so that the counts stay unknown.
     #[cold]
     pub fn give_up(&self) {
         self.is_unknown.store(true, Ordering::Release);
     }
 
-    /// Once both have ended; `None` where it is not known.
+    /// The counts, after sender and receiver have ended; `None` if they are not known.
     pub fn slot(&self) -> Option<SentCounts> {
         if self.is_unknown.load(Ordering::Acquire) {
             return None;
         }
-        let (datagrams, frames) =
-            (self.heard_datagrams.0.load(Ordering::Acquire), self.heard_frames.0.load(Ordering::Acquire));
+        let (datagrams, frames) = (
+            self.received_datagrams.0.load(Ordering::Acquire),
+            self.received_frames.0.load(Ordering::Acquire),
+        );
         Some(SentCounts {
             datagrams,
             datagrams_behind: self.datagrams.count().checked_sub(datagrams)?,
@@ -213,14 +216,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_says_what_was_between_two_datagrams() {
+    fn hits_between_two_datagrams_are_counted_from_the_record() {
         let record = SentRecord::new(0.0);
-        (0..10).for_each(|place| record.send_datagram(100 + place));
+        (0..10).for_each(|number| record.send_datagram(100 + number));
         assert_eq!((record.find(3, 107), record.find(3, 102)), (Sought::At(7), Sought::Nowhere));
         [5, 9, 9, 20].into_iter().for_each(|hits| record.end_frame(hits));
         assert_eq!((record.hits_between(0, 2), record.hits_between(1, 4)), (Some(9), Some(15)));
-        assert_eq!(record.hits_between(1, 5), None, "it has not ended");
-        record.hear(8, 3);
+        assert_eq!(record.hits_between(1, 5), None, "frame 4 has not ended");
+        record.receive_up_to(8, 3);
         let slot = SentCounts { datagrams: 8, datagrams_behind: 2, hits: 9, hits_behind: 11 };
         assert_eq!(record.slot(), Some(slot));
         record.discard_frames(1, 9);
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_does_not_reach_back_to_is_not_known() {
+    fn overwritten_entries_are_forgotten() {
         let record = SentRecord::new(0.0);
         let many = FEWEST_ENTRIES as u64 + 5;
         (0..many).for_each(|number| {

@@ -1,54 +1,54 @@
-//! What a triggered board in this process has answered, for its receiver to say which of the answers came.
+//! Records of what a triggered board of this process has answered, in which its receiver marks the answers that arrived.
 //!
 //! ```text
-//!  board    ─ one store per answer ─► its trigger number │ gone, unsent        a ring of the latest so many
-//!  receiver ─ find(number) ─► that place, marked as found                      a ring beside it, written by the receiver alone
-//!                                   └─► whoever loses its place is counted: found · thrown away · unsent · never found
+//!  board    ─ one store per answer ─► its trigger number │ discarded, unsent    a ring of the latest answers
+//!  receiver ─ find(number) ─► that entry, marked as found                       a second ring, which only the receiver writes
+//!                                   └─► an overwritten entry is counted as found · discarded · unsent · never received
 //! ```
-//! Board and receiver are two threads, and neither waits for the other. Each answer has one fate, which is counted when the ring needs
-//! its place or, of the latest, in the end; so that none of the four numbers is the remainder of the others.
+//! Board and receiver are two threads, and neither waits for the other. Each answer has one fate, which is counted when its entry is
+//! overwritten or, for the latest answers, at the end. So none of the four numbers is the remainder of the others.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::sent::Apart;
 
-/// Most answers that are remembered.
+/// Most answers in a record.
 const MOST_ENTRIES: usize = 1 << 16;
-/// Fewest.
+/// Fewest answers in a record.
 const FEWEST_ENTRIES: usize = 1 << 10;
-/// So long a receiver may be behind, seconds: what full sockets and FIFOs hold, or a busy machine makes of it.
+/// How far a receiver may fall behind, seconds: the content of full sockets and FIFOs, or a delay on a busy machine.
 const REACH_S: f64 = 8.0;
-/// The bits of a trigger number that are remembered.
+/// The bits of a trigger number that are recorded.
 const NUMBER: u32 = (1 << 30) - 1;
-/// The answer was thrown away, whole or its end.
+/// The board discarded the answer or its end.
 const DISCARDED: u32 = 1 << 30;
-/// The board had it, and could not send it.
+/// The board had the answer and could not send it.
 const UNSENT: u32 = 1 << 31;
 
-/// What became of a board's answers.
+/// What happened to a board's answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerFates {
-    /// The receiver has found them in what came.
+    /// The receiver found them in the received data.
     pub found: u64,
-    /// Not everything of them was given to a socket.
+    /// They were not written to a socket completely.
     pub discarded: u64,
-    /// The board says that it gave them, and sent nothing.
+    /// The board counted them and did not send them.
     pub unsent: u64,
-    /// Sent, and the receiver has not found them.
+    /// They were sent, and the receiver has not found them.
     pub never_received: u64,
 }
 
-/// The record of one board. One thread writes what is answered, one what has come.
+/// The record of one board. The board's thread writes its answers, the receiver's thread the answers that arrived.
 pub struct FragmentRecord {
-    /// Of each answer the low bits of its trigger number, and what the board did with it.
+    /// For each answer, the low bits of its trigger number, and what the board did with it.
     answers: Box<[AtomicU32]>,
-    /// The round of the ring in which each place was found.
+    /// For each entry, the round of the ring in which its answer was found.
     found: Box<[AtomicU8]>,
-    /// Answers that were ever given.
+    /// Number of answers since the start.
     count: Apart,
-    /// Where the receiver expects the next: behind the last that it found.
+    /// The answer that the receiver expects next: the one after the last that it found.
     next: Apart,
-    /// Of those whose place was needed: found, discarded, unsent, never found.
+    /// Number of overwritten answers by fate: found, discarded, unsent, never received.
     left: [AtomicU64; 4],
     is_unknown: AtomicBool,
 }
@@ -61,17 +61,18 @@ impl std::fmt::Debug for FragmentRecord {
 }
 
 impl FragmentRecord {
-    /// How many answers are remembered of a board that is triggered so often; of one that answers as fast as it is read, the most.
+    /// Length of the ring for a board that is triggered at this rate; an infinite rate, of a board that answers as fast as it is read,
+    /// gives the longest.
     fn entries(rate_hz: f64) -> usize {
         ((REACH_S * rate_hz) as usize).clamp(FEWEST_ENTRIES, MOST_ENTRIES).next_power_of_two()
     }
 
-    /// Memory of the record of a board that is triggered so often.
+    /// Memory of a record made by [`FragmentRecord::new`] for this rate, bytes.
     pub fn memory_bytes(rate_hz: f64) -> u64 {
         (FragmentRecord::entries(rate_hz) * (size_of::<AtomicU32>() + size_of::<AtomicU8>())) as u64
     }
 
-    /// The record of a board that is triggered so often.
+    /// The record of a board that is triggered at `rate_hz`.
     pub fn new(rate_hz: f64) -> FragmentRecord {
         let entries = FragmentRecord::entries(rate_hz);
         FragmentRecord {
@@ -84,20 +85,20 @@ impl FragmentRecord {
         }
     }
 
-    fn place(&self, answer: u64) -> usize {
+    fn index(&self, answer: u64) -> usize {
         answer as usize & (self.answers.len() - 1)
     }
 
-    /// What the receiver writes for an answer that it has found: never 0, and another one in the next round.
+    /// The mark that the receiver writes for an answer that it has found: never 0, and different in the next round of the ring.
     fn round(&self, answer: u64) -> u8 {
         (answer / self.answers.len() as u64 % 255) as u8 + 1
     }
 
     fn fate(&self, answer: u64) -> usize {
-        let place = self.place(answer);
-        let own = self.answers[place].load(Ordering::Relaxed);
-        // What was found has come, whatever its sender thinks of it.
-        match self.found[place].load(Ordering::Relaxed) == self.round(answer) {
+        let index = self.index(answer);
+        let own = self.answers[index].load(Ordering::Relaxed);
+        // An answer that was found has arrived, even if the board noted that it discarded it.
+        match self.found[index].load(Ordering::Relaxed) == self.round(answer) {
             true => 0,
             false if own & UNSENT != 0 => 2,
             false if own & DISCARDED != 0 => 1,
@@ -105,7 +106,7 @@ impl FragmentRecord {
         }
     }
 
-    /// The board answers the trigger of this number; `sent` is false of one that it counts and does not send.
+    /// Notes that the board answers the trigger with this number; `sent` is `false` if it counts the answer and does not send it.
     #[inline]
     pub fn answer(&self, number: u64, sent: bool) {
         let count = self.count.0.load(Ordering::Relaxed);
@@ -114,11 +115,11 @@ impl FragmentRecord {
             fate.store(fate.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         let unsent = if sent { 0 } else { UNSENT };
-        self.answers[self.place(count)].store(number as u32 & NUMBER | unsent, Ordering::Relaxed);
+        self.answers[self.index(count)].store(number as u32 & NUMBER | unsent, Ordering::Relaxed);
         self.count.0.store(count + 1, Ordering::Release);
     }
 
-    /// The latest answers that were sent were thrown away, so many of them.
+    /// Notes that the board discarded its latest `answers` sent answers.
     pub fn discard(&self, answers: u64) {
         let count = self.count.0.load(Ordering::Relaxed);
         let oldest = count.saturating_sub(self.answers.len() as u64);
@@ -127,24 +128,24 @@ impl FragmentRecord {
             if left == 0 {
                 return;
             }
-            let entry = &self.answers[self.place(answer)];
+            let entry = &self.answers[self.index(answer)];
             let own = entry.load(Ordering::Relaxed);
             if own & (UNSENT | DISCARDED) == 0 {
                 entry.store(own | DISCARDED, Ordering::Relaxed);
                 left -= 1;
             }
         }
-        // More were thrown away than are remembered.
+        // More answers were discarded than the ring contains.
         self.is_unknown.fetch_or(left > 0, Ordering::Relaxed);
     }
 
-    /// An answer to the trigger of this number has come.
+    /// Marks the answer to the trigger with this number as received.
     #[inline]
     pub fn find(&self, number: u64) {
         let expected = self.next.0.load(Ordering::Relaxed);
         let (count, number) = (self.count.0.load(Ordering::Acquire), number as u32 & NUMBER);
         if expected < count && self.number(expected) == number {
-            self.found[self.place(expected)].store(self.round(expected), Ordering::Relaxed);
+            self.found[self.index(expected)].store(self.round(expected), Ordering::Relaxed);
             self.next.0.store(expected + 1, Ordering::Relaxed);
         } else {
             self.seek(number, expected, count);
@@ -152,10 +153,10 @@ impl FragmentRecord {
     }
 
     fn number(&self, answer: u64) -> u32 {
-        self.answers[self.place(answer)].load(Ordering::Relaxed) & NUMBER
+        self.answers[self.index(answer)].load(Ordering::Relaxed) & NUMBER
     }
 
-    /// One that does not stand where it is expected: others before it did not come, or it has been overtaken.
+    /// Searches for an answer that is not the expected one: answers before it did not arrive, or later ones overtook it.
     #[cold]
     #[inline(never)]
     fn seek(&self, number: u32, expected: u64, count: u64) {
@@ -164,19 +165,19 @@ impl FragmentRecord {
         let behind = oldest..expected.min(count);
         let is_it = |answer: &u64| {
             self.number(*answer) == number
-                && self.found[self.place(*answer)].load(Ordering::Relaxed) != self.round(*answer)
+                && self.found[self.index(*answer)].load(Ordering::Relaxed) != self.round(*answer)
         };
         match ahead.clone().find(is_it).or_else(|| behind.rev().find(is_it)) {
             Some(answer) => {
-                self.found[self.place(answer)].store(self.round(answer), Ordering::Relaxed);
+                self.found[self.index(answer)].store(self.round(answer), Ordering::Relaxed);
                 self.next.0.fetch_max(answer + 1, Ordering::Relaxed);
             }
-            // Answered too long ago to be remembered, or by nobody.
+            // The entry was overwritten, or the board gave no such answer.
             None => self.is_unknown.store(true, Ordering::Relaxed),
         }
     }
 
-    /// What became of all answers, once board and receiver have ended; `None` where it is not known.
+    /// The fates of all answers, after board and receiver have ended; `None` if they are not known.
     pub fn fates(&self) -> Option<AnswerFates> {
         if self.is_unknown.load(Ordering::Acquire) {
             return None;
@@ -206,23 +207,23 @@ mod tests {
         [100, 101, 103, 102, 105].into_iter().for_each(|number| record.find(number));
         assert_eq!(record.fates(), fates(5, 0, 1, 4));
         record.discard(2);
-        assert_eq!(record.fates(), fates(5, 2, 1, 2), "108 and 109 were never given to a socket");
+        assert_eq!(record.fates(), fates(5, 2, 1, 2), "108 and 109 were not written to a socket");
         record.find(108);
-        assert_eq!(record.fates(), fates(6, 1, 1, 2), "it has come after all");
+        assert_eq!(record.fates(), fates(6, 1, 1, 2), "108 arrived nevertheless");
     }
 
     #[test]
-    fn a_trigger_that_was_answered_twice_is_found_twice() {
+    fn two_answers_to_one_trigger_are_found_twice() {
         let record = FragmentRecord::new(0.0);
         [7, 8, 8, 9].into_iter().for_each(|number| record.answer(number, true));
         [7, 8, 8].into_iter().for_each(|number| record.find(number));
         assert_eq!(record.fates(), fates(3, 0, 0, 1));
         record.find(8);
-        assert_eq!(record.fates(), None, "a third one was never given");
+        assert_eq!(record.fates(), None, "there was no third answer");
     }
 
     #[test]
-    fn the_ring_counts_whom_it_forgets() {
+    fn overwritten_answers_keep_their_fates() {
         let record = FragmentRecord::new(0.0);
         let many = 5 * FEWEST_ENTRIES as u64 + 3;
         for number in 0..many {
@@ -236,11 +237,11 @@ mod tests {
         let never = of(&|number| number % 7 != 0 && number % 5 == 0);
         assert_eq!(record.fates(), fates(many - unsent - never, 0, unsent, never));
         record.find(1);
-        assert_eq!(record.fates(), None, "it was forgotten");
+        assert_eq!(record.fates(), None, "its entry was overwritten");
     }
 
     #[test]
-    fn a_receiver_keeps_up_beside_a_board() {
+    fn fates_are_exact_while_board_and_receiver_run_at_once() {
         let record = FragmentRecord::new(f64::MAX);
         let many = 200_000u64;
         std::thread::scope(|scope| {

@@ -1,20 +1,21 @@
-//! Runtime dispatch: one loop compiled for AVX-512, AVX2 and the baseline.
+//! Runtime dispatch: one loop compiled for AVX-512, AVX2 and the baseline instructions.
 //!
 //! ```text
-//!  widest(Loop { over, a, column }) ──► AVX-512 │ AVX2 │ what every processor has
+//!  widest(Loop { over, a, column }) ──► AVX-512 │ AVX2 │ baseline instructions
 //! ```
-//! Binaries are built for every processor of an architecture; which instructions there are is found out where they run. The work, and what
-//! it calls, must be `#[inline(always)]` to be compiled anew; what is not, stays as it is, and is correct.
+//! A binary runs on every processor of its architecture and detects the available instructions at run time. The work, and every function
+//! that it calls, must be `#[inline(always)]` to be compiled for them; a function that is not inlined is correct and uses baseline
+//! instructions.
 
 /// Work over columns.
 pub trait Wide {
-    /// What comes of it.
+    /// The result.
     type Output;
-    /// Does it; always inlined.
+    /// Does the work. Implementations are `#[inline(always)]`.
     fn run(self) -> Self::Output;
 }
 
-/// Names instructions once: what work is compiled for is what the processor is asked for.
+/// Makes a type from one list of instruction sets, so that the compiled and the detected sets are the same.
 #[cfg(target_arch = "x86_64")]
 macro_rules! instructions {
     ($(#[$about:meta])* $name:ident: $($feature:tt),+) => {
@@ -23,21 +24,21 @@ macro_rules! instructions {
         pub struct $name(());
 
         impl $name {
-            /// Asks the processor (and the system, which has to save the wide registers); `None` where one of them is missing.
+            /// Asks the processor, and the system, which must save the wide registers; `None` if one of the sets is missing.
             #[inline]
             pub fn detect() -> Option<$name> {
                 let has_all = $(is_x86_feature_detected!($feature))&&+;
                 has_all.then_some($name(()))
             }
 
-            /// Does work that is compiled for these instructions.
+            /// Does the work, compiled for these instructions.
             #[inline]
             pub fn run<W: Wide>(self, work: W) -> W::Output {
                 $(#[target_feature(enable = $feature)])+
                 fn compiled<W: Wide>(work: W) -> W::Output {
                     work.run()
                 }
-                // SAFETY: only `detect` makes this value, and it has found every instruction that `compiled` is compiled for.
+                // SAFETY: only `detect` makes this value, and it has found every set that `compiled` is compiled for.
                 unsafe { compiled(work) }
             }
         }
@@ -46,17 +47,18 @@ macro_rules! instructions {
 
 #[cfg(target_arch = "x86_64")]
 instructions! {
-    /// 256-bit vectors. The only way to have one is to have found the instructions, all of them: a hypervisor can mask each alone.
+    /// Proof that the processor has 256-bit vectors; only detection makes one. Each set is detected, because a hypervisor can mask any of
+    /// them.
     Avx2: "avx2", "bmi1", "bmi2"
 }
 
 #[cfg(target_arch = "x86_64")]
 instructions! {
-    /// 512-bit vectors; likewise.
+    /// Proof that the processor has 512-bit vectors, likewise.
     Avx512: "avx512f", "avx512bw", "avx512dq", "avx512vl", "bmi1", "bmi2"
 }
 
-/// Does `work` with the widest instructions. Worth it from some hundred elements on.
+/// Does `work` with the widest instructions. Pays off from a few hundred elements on.
 #[inline]
 pub fn widest<W: Wide>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
@@ -71,16 +73,16 @@ pub fn widest<W: Wide>(work: W) -> W::Output {
     work.run()
 }
 
-/// The whole part of a number that is brought into `0..limit` before; 0 of what is not a number. `limit` is 2²⁴ at most. An ordinary cast
-/// saturates, which no wide instruction does.
+/// The integer part of a number, clamped to `0..limit`; 0 for NaN. `limit` is at most 2²⁴. An ordinary cast saturates, for which there is
+/// no vector instruction.
 #[inline(always)]
 pub fn whole_part(number: f32, limit: u32) -> u32 {
     let within = number.max(0.0).min((limit.clamp(1, 1 << 24) - 1) as f32);
-    // SAFETY: `max` has made a number of it, which both have brought into what 32 bits can say.
+    // SAFETY: `max` replaces NaN, and both together clamp the number to the range of 32 bits.
     unsafe { within.to_int_unchecked::<i32>() as u32 }
 }
 
-/// The same of a longer number.
+/// [`whole_part`] for `f64`.
 #[inline(always)]
 pub fn whole_part_long(number: f64, limit: u32) -> u32 {
     let within = number.max(0.0).min(f64::from(limit.clamp(1, 1 << 24) - 1));
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_parts_stay_within_their_limit() {
+    fn whole_parts_are_clamped_to_their_limit() {
         let numbers = [f32::NAN, f32::NEG_INFINITY, -0.5, 0.0, 6.99, 7.0, 1e30, f32::INFINITY];
         assert_eq!(numbers.map(|each| whole_part(each, 8)), [0, 0, 0, 0, 6, 7, 7, 7]);
         assert_eq!(numbers.map(|each| whole_part_long(f64::from(each), 8)), [0, 0, 0, 0, 6, 7, 7, 7]);
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_gives_the_same_however_wide() {
+    fn every_instruction_set_gives_the_same_result() {
         let numbers: Vec<f32> = (0..1000).map(|each| each as f32 * 0.37).collect();
         let sum = Sum(&numbers);
         assert_eq!(widest(sum), sum.run());

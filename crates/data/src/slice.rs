@@ -1,27 +1,27 @@
-//! A [`Slice`] says where bytes lie: plain data, sixteen bytes, no drop.
+//! A [`Slice`] is the position of bytes in a block: 16 bytes of plain data.
 //!
-//! The right to read is not in the slice but in the batch that carries it, which holds one
+//! The right to read the bytes is in the batch that contains the slice: it holds one
 //! [`Lease`](crate::Lease) per distinct block. So a slice is copied, sorted and stored like a number,
-//! and no atomic is touched per fragment. A *chain* is a run of neighbouring slices in a batch's
-//! list, named by its first index and its count; all but its last carry [`Slice::CONTINUES`].
+//! without an atomic operation per fragment. A *chain* is a sequence of neighbouring slices in a batch's
+//! list, given by its first index and its length; all but the last have [`Slice::CONTINUES`] set.
 
-/// Names one block of one pool of this process.
+/// Identifies one block of one pool of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct BlockId(u32);
 
 impl BlockId {
     const INDEX_BITS: u32 = 20;
-    /// Most blocks that one pool can own.
+    /// Most blocks that one pool can have.
     pub const MAX_BLOCKS: usize = 1 << Self::INDEX_BITS;
-    /// Most pools that one process can own.
+    /// Most pools that one process can have.
     pub const MAX_POOLS: usize = 1 << (32 - Self::INDEX_BITS);
 
     pub(crate) fn new(pool: u32, index: u32) -> Self {
         Self(pool << Self::INDEX_BITS | index)
     }
 
-    /// The name as a number, for tables of blocks: below 2^32.
+    /// The id as a number, for tables of blocks.
     #[inline]
     pub fn number(self) -> u32 {
         self.0
@@ -32,8 +32,8 @@ impl BlockId {
     }
 }
 
-/// Where some published bytes lie: block, offset, length, and a word for the room that made it. The default names no bytes,
-/// for tables that are filled later.
+/// The position of published bytes: block, offset, length, and a tag for the room that made it. The default is an empty slice, for
+/// tables that are filled later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Slice {
@@ -43,22 +43,21 @@ pub struct Slice {
     pub offset: u32,
     /// Number of bytes.
     pub length: u32,
-    /// Meaning is given by the room that wrote it; the top bit is [`Slice::CONTINUES`].
+    /// The room that made the slice defines the meaning; the top bit is [`Slice::CONTINUES`].
     pub tag: u32,
 }
 
 impl Slice {
-    /// Tag bit: the unit that starts here goes on in the next slice of the list.
+    /// Tag bit: the unit continues in the next slice of the list.
     pub const CONTINUES: u32 = 1 << 31;
 
-    /// Whether the unit goes on in the next slice.
+    /// Whether the unit continues in the next slice.
     #[inline]
     pub fn continues(self) -> bool {
         self.tag & Self::CONTINUES != 0
     }
 
-    /// The part from byte `start` (relative to this slice) of `length` bytes, or `None` when it does
-    /// not lie inside. The tag is kept.
+    /// The part of `length` bytes from byte `start` of this slice on. `None` if it is not inside. The tag is kept.
     #[inline]
     pub fn part(self, start: usize, length: usize) -> Option<Slice> {
         let end = start.checked_add(length)?;
@@ -75,7 +74,7 @@ impl Slice {
         Slice { tag, ..self }
     }
 
-    /// Where the slice ends, from the start of the block.
+    /// End of the slice, from the start of the block.
     #[inline]
     pub fn end(self) -> usize {
         self.offset as usize + self.length as usize
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_never_leaves_the_whole() {
+    fn a_part_outside_of_the_slice_is_none() {
         let whole = Slice { block: BlockId::new(1, 2), offset: 100, length: 50, tag: 7 };
         assert_eq!(whole.part(10, 40).map(Slice::range), Some(110..150));
         assert_eq!(whole.part(10, 41), None);

@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Where a run stands. The words are those of the page, the log and the API.
+/// The state of a run. The names are those of the page, the log and the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Settings are read and the plan is resolved; no thread runs.
+    /// The configuration is read and the plan is made; no thread runs.
     #[default]
     Configured,
     /// Threads run and sources are open; boards are armed.
     Ready,
-    /// Hits flow.
+    /// Data are taken.
     Running,
-    /// The sources stay open, and no new data are asked for; what is on its way is still recorded.
+    /// The sources stay open, and no new data are requested; data in flight are still recorded.
     Paused,
-    /// What is in flight is being written.
+    /// Data in flight are written.
     Stopping,
-    /// The last byte is on disk and the ledger is closed.
+    /// The last byte is on disk and the ledger is final.
     Stopped,
-    /// The run ended by an error; what was written verifies.
+    /// The run ended with an error; the data written so far can be verified.
     Failed,
 }
 
 impl RunState {
-    /// The lower-case word.
+    /// The name in lower case.
     pub fn word(self) -> &'static str {
         match self {
             RunState::Configured => "configured",
@@ -67,7 +67,7 @@ impl fmt::Display for RunState {
     }
 }
 
-/// How many stages ask the trigger to hold back. Raised and lowered by any thread, read by any.
+/// The BUSY flag: counts the stages that ask the trigger to wait. Any thread can raise, lower and read it.
 #[derive(Debug, Default)]
 pub struct Busy(AtomicU32);
 

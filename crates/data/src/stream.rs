@@ -1,33 +1,33 @@
-//! A stream of bytes in blocks, whose units straddle receive calls.
+//! Receives a stream of bytes, whose units straddle receive calls, into blocks.
 //!
 //! ```text
 //!  block:  |..consumed..|== carried ==|== received now ==|  tail  |
 //!                       └────────── one slice ───────────┘
 //! ```
-//! Each receive call publishes one contiguous slice that begins with what the framing left over. Left-over bytes are moved
-//! when a block is used up, to the start of the next one, and when they are few and nobody reads the block any more: it
-//! then starts over, and its memory is still in the cache. The moved bytes are counted; where units are of one length, a call
-//! receives whole ones, and hardly any are moved.
+//! Each receive call publishes one contiguous slice that begins with the bytes that the framing left over. When a block is used up,
+//! left-over bytes are moved to the start of the next block. If there are few of them and nobody reads the block any more, it starts over
+//! instead, while its memory is still in the cache. Moved bytes are counted. If all units have one length, a call
+//! receives whole units, and hardly any bytes are moved.
 
 use crate::batch::Frames;
 use crate::pool::{BlockWriter, Pool};
 
-/// A block starts over when what is to be moved is less than that part of what it received.
+/// A block starts over if the bytes to be moved are at most this fraction (1/16) of the bytes that it received.
 const WORTH_MOVING: usize = 16;
 
-/// What there is to receive into.
+/// The memory for the next receive call.
 #[derive(Debug)]
 pub enum Room<'a> {
-    /// Write here, then [`StreamBuffer::publish`].
+    /// Write here, then call [`StreamBuffer::publish`].
     Tail(&'a mut [u8]),
     /// No block is free: the source's policy applies.
     NoBlock,
-    /// The left-over bytes alone fill a block: the framing waits for a unit that cannot be held.
-    /// [`StreamBuffer::carry`] of 0 gives them up.
+    /// The left-over bytes alone fill a block: the framing waits for the rest of a unit that does not fit into a block.
+    /// [`StreamBuffer::carry`] of 0 discards them.
     UnitTooLarge,
 }
 
-/// The receiving end of a stream source: a pool, the block in use, and what is left over.
+/// The receiving end of a stream source: a pool, the block in use, and the left-over bytes.
 #[derive(Debug)]
 pub struct StreamBuffer {
     pool: Pool,
@@ -35,7 +35,7 @@ pub struct StreamBuffer {
     left_over: usize,
     moved_bytes: u64,
     smallest_tail: usize,
-    /// Length of the units, 0 where it is not known or differs from unit to unit.
+    /// Length of the units, bytes; 0 if it is not known or differs from unit to unit.
     unit_bytes: usize,
 }
 
@@ -46,17 +46,17 @@ impl StreamBuffer {
         StreamBuffer { pool, writer: None, left_over: 0, moved_bytes: 0, smallest_tail, unit_bytes: 0 }
     }
 
-    /// Where the next bytes go.
+    /// The memory for the next receive call.
     pub fn room(&mut self) -> Room<'_> {
         if self.left_over == self.pool.block_size() {
             return Room::UnitTooLarge;
         }
         self.start_over();
         let enough = self.writer.as_ref().is_some_and(|writer| {
-            // A left-over so long that a fresh block would hold little more stays where it is while there is any tail.
+            // If the left-over bytes would nearly fill a new block, they stay where they are as long as there is any tail.
             let fresh = self.pool.block_size() - self.left_over;
             match self.whole_units(writer.remaining()) {
-                // A few bytes more are received sooner than many are moved.
+                // Receiving a few bytes costs less than moving many.
                 Some(bytes) => bytes >= self.smallest_tail.min(fresh) || bytes > 0 && bytes < self.left_over,
                 None => writer.remaining() >= self.smallest_tail.min(fresh),
             }
@@ -75,24 +75,24 @@ impl StreamBuffer {
         }
     }
 
-    /// Tells that the next call takes so many bytes as a whole, where a block can hold them.
+    /// Makes the next room at least `bytes` bytes long, or as long as a block can be.
     pub fn expect_bytes(&mut self, bytes: usize) {
         self.smallest_tail = bytes.clamp(1, self.pool.block_size());
     }
 
-    /// Tells that units have this length (0: several lengths). It saves moving when it is right, and does no harm when not.
+    /// Sets the length of the units (0: several lengths). The right length saves moving bytes, and a wrong one does no harm.
     pub fn expect_units(&mut self, bytes: usize) {
         self.unit_bytes = bytes;
     }
 
-    /// How many bytes of so many that are free end with a whole unit; `None` where nothing is known of units.
+    /// How many of `free` bytes to receive so that they end with a whole unit; `None` if the length of units is not known.
     fn whole_units(&self, free: usize) -> Option<usize> {
         let known = self.unit_bytes > self.left_over && self.unit_bytes <= self.pool.block_size();
         let whole = || (self.left_over + free) / self.unit_bytes * self.unit_bytes;
         known.then(|| whole().saturating_sub(self.left_over))
     }
 
-    /// Begins the block anew if what is left over is little beside what was received since.
+    /// Starts the block over if few bytes are left over compared with the bytes received.
     fn start_over(&mut self) {
         let Some(writer) = &mut self.writer else { return };
         let (published, left_over) = (writer.published(), self.left_over);
@@ -123,9 +123,10 @@ impl StreamBuffer {
         true
     }
 
-    /// Publishes `received` bytes of the room just given and appends one slice to `frames`: left-over bytes first.
+    /// Publishes `received` bytes at the start of the last [`StreamBuffer::room`], and appends one slice to `frames`, which begins with
+    /// the left-over bytes.
     pub fn publish(&mut self, received: usize, frames: &mut Frames) {
-        let writer = self.writer.as_mut().expect("room was given before");
+        let writer = self.writer.as_mut().expect("room() is called before publish()");
         let fresh = writer.publish(received);
         let slice = crate::Slice {
             offset: fresh.offset - self.left_over as u32,
@@ -138,25 +139,25 @@ impl StreamBuffer {
         self.left_over = 0;
     }
 
-    /// Keeps the last `bytes` of the slice just published for the next one.
+    /// Keeps the last `bytes` bytes of the slice just published for the next one.
     pub fn carry(&mut self, bytes: usize) {
         debug_assert!(self.writer.as_ref().is_some_and(|writer| bytes <= writer.published()) || bytes == 0);
         self.left_over = bytes;
     }
 
-    /// Appends the bytes that were kept back to `frames` once more: the stream has ended behind them.
+    /// Appends the left-over bytes to `frames` once more, when the stream has ended after them.
     pub fn give_carried(&mut self, frames: &mut Frames) {
         if self.left_over > 0 {
             self.publish(0, frames);
         }
     }
 
-    /// Bytes kept back for the next slice.
+    /// Number of bytes kept for the next slice.
     pub fn left_over(&self) -> usize {
         self.left_over
     }
 
-    /// Bytes that had to be copied from a used-up block to the next, since the start.
+    /// Number of bytes moved within a block or to the next one, since the start.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
     }
@@ -166,7 +167,7 @@ impl StreamBuffer {
 mod tests {
     use super::*;
 
-    /// Feeds 0, 1, 2, … in pieces and reads units of seven bytes.
+    /// Feeds 0, 1, 2, … in chunks and reads units of seven bytes.
     #[test]
     fn units_that_straddle_calls_and_blocks_come_out_whole() {
         let mut buffer = StreamBuffer::new(Pool::new(3, 64).expect("small"), 16);
@@ -192,9 +193,9 @@ mod tests {
         assert!(buffer.moved_bytes() > 0);
     }
 
-    /// Receives `calls` times at most `most` bytes; returns how many were received and how many were moved.
+    /// Receives at most `most` bytes `calls` times; returns how many bytes were received and how many were moved.
     fn feed(buffer: &mut StreamBuffer, unit: usize, most: usize, calls: usize) -> (usize, u64) {
-        // Everything is kept, as by fragments that wait for others.
+        // The leases are kept, as those of fragments that wait for others.
         let (mut kept, mut received) = (crate::pool::Leases::default(), 0);
         for call in 0..calls {
             if call % 8 == 0 {
@@ -216,9 +217,9 @@ mod tests {
     fn units_of_one_length_are_not_moved() {
         for unit in [16, 24, 40, 64, 100] {
             for most in [5, 30, 64, 500] {
-                let mut told = StreamBuffer::new(Pool::new(12, 256).expect("small"), 32);
-                told.expect_units(unit);
-                let (received, moved) = feed(&mut told, unit, most, 400);
+                let mut buffer = StreamBuffer::new(Pool::new(12, 256).expect("small"), 32);
+                buffer.expect_units(unit);
+                let (received, moved) = feed(&mut buffer, unit, most, 400);
                 assert!(4 * moved <= received as u64, "{unit} {most}: {moved} of {received}");
                 assert!(most < 500 || moved == 0, "{unit}: whole blocks");
             }
@@ -226,16 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_on_units_costs_nothing_but_moving() {
-        for told in [1, 3, 64, 300, usize::MAX] {
+    fn a_wrong_unit_length_does_not_stop_the_stream() {
+        for wrong in [1, 3, 64, 300, usize::MAX] {
             let mut buffer = StreamBuffer::new(Pool::new(12, 256).expect("small"), 32);
-            buffer.expect_units(told);
+            buffer.expect_units(wrong);
             assert!(feed(&mut buffer, 50, 256, 200).0 > 200);
         }
     }
 
     #[test]
-    fn a_unit_larger_than_a_block_is_said_to_be_so() {
+    fn a_unit_larger_than_a_block_is_reported_as_too_large() {
         let mut buffer = StreamBuffer::new(Pool::new(2, 64).expect("small"), 16);
         let mut frames = Frames::default();
         let Room::Tail(tail) = buffer.room() else { panic!("a block is free") };
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_free_block_the_policy_decides() {
+    fn without_a_free_block_there_is_no_room() {
         let pool = Pool::new(1, 64).expect("small");
         let taken = pool.take();
         let mut buffer = StreamBuffer::new(pool, 16);

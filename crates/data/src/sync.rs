@@ -1,11 +1,11 @@
-//! The atomics and cells of this crate: std's, in the shape of loom's, which take their place in the models (`tests/data`).
+//! The atomics and cells of this crate: those of std with loom's interface. The models (`tests/data`) replace them by loom's.
 
 pub(crate) use std::{
     sync::Arc,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
-/// std's cell behind loom's closure interface, so that the models compile the same sources.
+/// std's cell with loom's closure interface, so that the models compile the same sources.
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

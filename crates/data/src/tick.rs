@@ -1,4 +1,4 @@
-//! Board time into picoseconds, exactly.
+//! Converts board time to picoseconds, exactly.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ pub struct Tick {
     denominator: u64,
 }
 
-/// A tick that cannot be used.
+/// Why a tick cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum TickError {
     /// Not a positive, finite number of picoseconds.
     #[error("a tick of {0} ps is not a positive number")]
     NotPositive(f64),
-    /// The rational form does not fit.
+    /// It has no exact rational form that fits.
     #[error("a tick of {0} ps has no exact form with 32-bit terms; give a value such as 8000 or 1.953125")]
     NotExact(f64),
 }
 
 impl Tick {
-    /// A tick of `numerator / denominator` picoseconds, in lowest terms. `None` when either is 0.
+    /// A tick of `numerator / denominator` picoseconds, in lowest terms. `None` if either is 0.
     pub const fn new(numerator: u64, denominator: u64) -> Option<Tick> {
         if numerator == 0 || denominator == 0 {
             return None;
@@ -33,15 +33,15 @@ impl Tick {
         Some(Tick { numerator: numerator / divisor, denominator: denominator / divisor })
     }
 
-    /// A whole number of picoseconds. `None` when 0.
+    /// A tick of a whole number of picoseconds. `None` if it is 0.
     pub const fn from_ps(ps: u64) -> Option<Tick> {
         Tick::new(ps, 1)
     }
 
-    /// The exact rational behind a decimal such as `1.953125`.
+    /// The exact rational number of a decimal such as `1.953125`.
     ///
     /// # Errors
-    /// When the value is not positive, or needs a denominator beyond 2^32.
+    /// If the value is not positive, or needs a denominator above 2^32.
     pub fn from_ps_f64(ps: f64) -> Result<Tick, TickError> {
         if !ps.is_finite() || ps <= 0.0 {
             return Err(TickError::NotPositive(ps));
@@ -66,12 +66,12 @@ impl Tick {
         Tick::new(scaled as u64, denominator).ok_or(TickError::NotExact(ps))
     }
 
-    /// The tick of a clock of `mhz` megahertz; the same as one sampling period.
+    /// The period of a clock of `mhz` megahertz.
     pub fn from_mhz(mhz: u64) -> Option<Tick> {
         Tick::new(1_000_000, mhz)
     }
 
-    /// `1/n` of this tick, as for a fine time.
+    /// `1/n` of this tick, for a fine time. `None` if `n` is 0 or the denominator overflows.
     pub fn divided(self, n: u64) -> Option<Tick> {
         Tick::new(self.numerator, self.denominator.checked_mul(n)?)
     }
@@ -81,13 +81,13 @@ impl Tick {
         (self.numerator, self.denominator)
     }
 
-    /// The tick when it is a whole number of picoseconds.
+    /// The tick in picoseconds, if it is a whole number of them.
     pub const fn whole_ps(self) -> Option<u64> {
         if self.denominator == 1 { Some(self.numerator) } else { None }
     }
 
-    /// `floor(ticks * tick)`; saturates at the ends of `i64` (106 days of picoseconds): for lengths of time. Times of hits and
-    /// fragments are [`Tick::time_ps`].
+    /// `floor(ticks * tick)` in picoseconds, for lengths of time; saturates at the limits of `i64` (106 days). For times of hits and
+    /// fragments, use [`Tick::time_ps`].
     #[inline]
     pub fn to_ps(self, ticks: i64) -> i64 {
         let product = i128::from(ticks) * i128::from(self.numerator);
@@ -95,14 +95,14 @@ impl Tick {
         ps.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
-    /// `floor(ticks * tick) + offset_ps`, exactly; `None` beyond what 64 bits say, which is a loss as `time_range`.
+    /// `floor(ticks * tick) + offset_ps`, exactly; `None` if it does not fit into 64 bits, which is a loss `time_range`.
     #[inline]
     pub fn time_ps(self, ticks: i128, offset_ps: i64) -> Option<i64> {
         let ps = ticks.checked_mul(i128::from(self.numerator))?.div_euclid(i128::from(self.denominator));
         i64::try_from(ps.checked_add(i128::from(offset_ps))?).ok()
     }
 
-    /// The largest number of ticks that lie at or before `ps`.
+    /// The number of the last tick at or before `ps` picoseconds.
     #[inline]
     pub fn from_time(self, ps: i64) -> i64 {
         let product = i128::from(ps) * i128::from(self.denominator);
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn conversion_floors_also_below_zero() {
+    fn to_ps_floors_below_zero_too() {
         let third = Tick::new(1, 3).expect("not zero");
         assert_eq!(third.to_ps(5), 1);
         assert_eq!(third.to_ps(-1), -1);
     }
 
     #[test]
-    fn times_are_exact_or_none() {
+    fn time_ps_is_exact_or_none() {
         let tick = Tick::from_ps(8000).expect("not zero");
         let last = i128::from(i64::MAX / 8000);
         assert_eq!(tick.time_ps(last, 0), Some(i64::MAX / 8000 * 8000));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn back_and_forth_is_identity_for_coarse_ticks() {
+    fn from_time_inverts_to_ps_for_coarse_ticks() {
         let tick = Tick::from_ps(8000).expect("not zero");
         for ticks in [-5, 0, 1, 123_456_789_012] {
             assert_eq!(tick.from_time(tick.to_ps(ticks)), ticks);

@@ -1,13 +1,13 @@
-//! The traits between rooms. A stage knows these and never its neighbour.
+//! The traits between rooms. A stage uses these traits and does not know its neighbours.
 //!
 //! ```text
 //!  Source ─Frames─► Framing ─Frames─► Decode ─Hits─► … ─Hits─► Sink
 //!     ▲                └──Fragments─► build ─Events─► EventSink
 //!     DeviceControl
 //! ```
-//! `Framing` is sequential: it keeps sequence numbers and finds what is missing. `Decode` may be split over
-//! workers batch by batch. Each keeps running [`Counters`] per unit it handles and says what it did; the
-//! thread that drives it publishes the counters in the ledger between batches.
+//! `Framing` is sequential: it follows sequence numbers and finds what is missing. `Decode` can be split over
+//! workers, batch by batch. Each has [`Counters`] of the units that it handles; the thread that calls it publishes the counters
+//! in the ledger between batches.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::ledger::Counters;
 use crate::refused::Refused;
 use crate::sent_fragments::FragmentRecord;
 
-/// What one call of [`Source::receive`] found.
+/// The result of one call of [`Source::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// The batch holds bytes.
+    /// The batch contains bytes.
     Data,
-    /// Nothing came within the wait; the batch holds a mark alone.
+    /// Nothing arrived within the wait; the batch contains only a mark.
     Idle,
-    /// No block was free; the batch holds a mark alone, and the source's policy has been applied.
+    /// No block was free; the batch contains only a mark, and the source has applied its policy.
     Full,
-    /// Nothing will come any more.
+    /// The source has ended.
     End,
 }
 
-/// A source that failed for good. The message says what was seen, where, and what to try.
+/// A permanent failure of a source. The message says what happened, where, and what to try.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct SourceError {
@@ -44,84 +44,83 @@ pub struct SourceError {
 
 /// Where bytes come from: a socket, a file, a capture, a recording.
 pub trait Source: Send {
-    /// Fills an empty batch with what is there, waiting at most `wait`, and sets its mark.
+    /// Fills an empty batch with the available bytes, waits for them at most `wait`, and sets the mark of the batch.
     ///
     /// # Errors
-    /// When the source is of no further use; a bad datagram is not an error but a count.
+    /// If the source has failed for good; a bad datagram is counted and is no error.
     fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError>;
 
-    /// Takes back the last `bytes` of the batch just given: the head of a unit whose rest has not come.
-    /// The next batch begins with them. Only stream sources are asked.
+    /// Carries the last `bytes` bytes of the batch just returned, the start of a unit whose rest has not arrived, over to the next batch,
+    /// which begins with them. Called for streams only.
     fn carry(&mut self, bytes: usize);
 
     /// Appends the carried bytes to `frames` once more, as one slice that is marked as carried: for a framing whose source has
-    /// ended. Only stream sources are asked.
+    /// ended. Called for streams only.
     fn give_carried(&mut self, frames: &mut Frames) {
         let _ = frames;
     }
 
-    /// What came in and what was lost here, in datagrams and bytes.
+    /// What was received and what was lost here, in datagrams and bytes.
     fn counters(&self) -> &Counters;
 
-    /// Bytes that came and wait to be received, memory around them included: after a stop they belong to the run still. 0 where
-    /// nobody knows.
+    /// Bytes that wait in the system to be received, including the kernel's overhead. After a stop, they still belong to the run. 0 if the
+    /// number is not known.
     fn waiting_bytes(&self) -> u64 {
         0
     }
 
-    /// Throws away what waits to be received, and counts it as abandoned: the run has ended, and nobody will take it.
+    /// Discards the data that wait to be received, and counts them as abandoned, because the run has ended.
     ///
     /// # Errors
-    /// When the source is of no further use.
+    /// If the source has failed for good.
     fn abandon(&mut self) -> Result<(), SourceError> {
         Ok(())
     }
 
-    /// Counters of the kernel and the like, which say *where* a loss happened and are never added to it:
-    /// `(name, value)`.
+    /// Counters of the kernel and of devices as `(name, value)`. They show *where* a loss happened and are never added to it.
     fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 
-    /// What of a file could not be read, and where, in words; `None` when all of it was, and of what is no file.
+    /// Which parts of a file could not be read, as text; `None` if everything was read or the source is not a file.
     fn unreadable(&self) -> Option<String> {
         None
     }
 
-    /// How often its connection was lost and opened again: at each, a stream begins anew.
+    /// How often the connection was lost and opened again. A new stream begins each time.
     fn connections(&self) -> u32 {
         0
     }
 
-    /// One line on how the source was set up: backend, receive buffer asked for and granted.
+    /// One line of text on how the source was set up: backend, requested and granted receive buffer.
     fn description(&self) -> String;
 
-    /// Whether bytes are a stream (units may straddle receive calls) rather than datagrams.
+    /// Whether bytes are a stream, whose units may straddle receive calls, and not datagrams.
     fn is_stream(&self) -> bool;
 
-    /// What to wait on where a thread reads several sources; `None` of one that is simply asked, such as a file.
+    /// The socket on which a thread that reads several sources waits; `None` if the source needs no wait, such as a file.
     fn socket(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Takes note that units have this length (0: several lengths). A stream then ends its batches with whole ones where it can.
+    /// Sets the length of the units, bytes (0: several lengths). A stream then ends its batches with whole units where it can.
     fn expect_units(&mut self, bytes: usize) {
         let _ = bytes;
     }
 
-    /// Asks the memory for what the next receive call needs.
+    /// Prefetches the data that the next receive call needs.
     fn prefetch(&self) {}
 }
 
-/// A batch that a framing appends to: [`Frames`] for decoders, or [`Fragments`] for a builder.
+/// A batch to which a framing appends: [`Frames`] for decoders, or [`Fragments`] for a builder.
 pub trait Framed: Default + Send {
-    /// Whole units in it.
+    /// Number of whole units in the batch.
     fn unit_count(&self) -> usize;
 
-    /// Where and when it comes from.
+    /// The header of the batch.
     fn header_mut(&mut self) -> &mut Header;
 
-    /// Empties it and keeps its memory.
+    /// Empties the batch and keeps its memory.
     fn clear(&mut self);
 }
 
@@ -153,53 +152,52 @@ impl Framed for Fragments {
     }
 }
 
-/// Finds whole units in received bytes and says what is missing between them. What comes out is either [`Frames`], which a
-/// [`Decode`] turns into hits, or [`Fragments`], whose key, trigger number and source, is read in the same pass: framing and header
-/// are the same few bytes.
+/// Finds whole units in received bytes and what is missing between them. The output is either [`Frames`], which a
+/// [`Decode`] turns into hits, or [`Fragments`] with trigger number and source, which are read in the same pass because framing and
+/// header are the same few bytes.
 pub trait Framing: Send {
-    /// What is found.
+    /// The batch of units.
     type Output: Framed;
 
-    /// Appends what is found in `received` to `units`, with the leases it needs; returns how many bytes at the end of a stream's
-    /// last slice are the head of a unit still to come (0 for datagrams).
+    /// Appends the units in `received` to `units`, with the leases that they need. Returns how many bytes at the end of a stream's
+    /// last slice are the start of an incomplete unit (0 for datagrams).
     fn frame(&mut self, received: &Frames, units: &mut Self::Output) -> usize;
 
-    /// Takes note that the source has ended behind `carried`, the bytes that wait for more ([`Source::give_carried`]; empty of
-    /// datagrams): units that are whole there are appended to `units`, and what is unfinished is lost now.
+    /// Called when the source has ended. `carried` are the bytes that wait for more ([`Source::give_carried`]; empty for
+    /// datagrams): whole units in them are appended to `units`, and the unfinished rest is counted as lost.
     fn finish(&mut self, carried: &Frames, units: &mut Self::Output) {
         let _ = (carried, units);
     }
 
-    /// Takes note that the source's connection was opened again: `finish` has lost what was unfinished, and what comes next is the
-    /// beginning of a stream.
+    /// Called after `finish` when the source's connection was opened again: the next bytes are the start of a stream.
     fn begin_anew(&mut self) {}
 
-    /// How often the board has said in its data that it was started; 0 of a format that does not say.
+    /// How often the board was started, by its data; 0 if the format does not contain this.
     fn starts(&self) -> u32 {
         0
     }
 
-    /// The boards, in the order of their numbers, can be asked what they have answered: their records learn what has come. A framing
-    /// whose boards cannot be asked has no use for it.
+    /// Sets the records of what the boards have answered, in the order of the board numbers, in which the framing marks the answers that
+    /// arrived. A framing of boards without records ignores them.
     fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
         let _ = records;
     }
 
-    /// Datagrams, bytes and frames of the link: in, out, overhead, lost. Of a link to a single board its fragments, too.
+    /// Datagrams, bytes and frames of the link: in, out, overhead, lost. For a link to a single board, also its fragments.
     fn counters(&self) -> &Counters;
 
-    /// Of a link to several boards the fragments of each, in the order of their numbers; else empty.
+    /// For a link to several boards, the fragments of each board, in the order of the board numbers; else empty.
     fn board_counters(&self) -> &[Counters] {
         &[]
     }
 
-    /// What the boards' own sequence numbers say was sent, seen, and never seen: one set of counters per board, in the order of their numbers;
-    /// empty of a format that does not count.
+    /// What was sent, received and missing by the boards' own sequence numbers: one set of counters per board, in the order of the board
+    /// numbers; empty if the format has no sequence numbers.
     fn wire_counters(&self) -> &[Counters] {
         &[]
     }
 
-    /// The first few units that were refused, for people to look at; empty of a format that keeps none.
+    /// The first few refused units, kept for inspection; empty if the format keeps none.
     fn first_refused(&self) -> &[Refused] {
         &[]
     }
@@ -210,17 +208,17 @@ pub trait Decode: Send {
     /// Appends the hits of `units` to `hits`, with the leases that their extras need.
     fn decode(&mut self, units: &Frames, hits: &mut Hits);
 
-    /// Frames and bytes in, used and lost; hits out.
+    /// Frames, bytes and hits: in, out, lost.
     fn counters(&self) -> &Counters;
 }
 
-/// A sink that could not take a batch.
+/// Why a sink could not take a batch.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
-    /// The disk is full; what was written is whole. The batch was not taken.
+    /// The disk is full; the data written before are complete. The batch was not taken.
     #[error("{message}")]
     Full {
-        /// Which, and what to do.
+        /// Which disk is full, and what to do.
         message: String,
     },
     /// Anything else that ends this sink.
@@ -233,76 +231,76 @@ pub enum SinkError {
     },
 }
 
-/// Where hits go. Bounded, and accounted for in the ledger.
+/// Where hits go. A sink is bounded, and counts in the ledger.
 pub trait Sink: Send {
-    /// Takes a batch. A batch that is refused is counted as lost by the sink itself.
+    /// Takes a batch. The sink itself counts a refused batch as lost.
     ///
     /// # Errors
-    /// When the sink can take no more; see [`SinkError`].
+    /// If the sink can take no more; see [`SinkError`].
     fn write(&mut self, hits: &Hits) -> Result<(), SinkError>;
 
-    /// Lets time pass: what has waited long enough is written.
+    /// Advances the time to `mark`: data that have waited long enough are written.
     ///
     /// # Errors
     /// As for `write`.
     fn advance(&mut self, mark: Mark) -> Result<(), SinkError>;
 
-    /// Writes everything that there is. What a full disk refuses stays here, for another try.
+    /// Writes everything that is buffered. Data that a full disk refuses stay buffered for another try.
     ///
     /// # Errors
     /// As for `write`.
     fn complete(&mut self) -> Result<(), SinkError>;
 
-    /// Writes everything and closes. What a full disk refuses is lost.
+    /// Writes everything and closes. Data that a full disk refuses are lost.
     ///
     /// # Errors
     /// As for `write`.
     fn finish(&mut self) -> Result<(), SinkError>;
 
-    /// Hits in, out, held, lost, of one source.
+    /// Hits of one source: in, out, held, lost.
     fn counters(&self, source: crate::SourceId) -> &Counters;
 }
 
-/// Where events go. Bounded, and accounted for in the ledger.
+/// Where events go. A sink is bounded, and counts in the ledger.
 pub trait EventSink: Send {
-    /// Takes a batch. A batch that is refused is counted as lost by the sink itself.
+    /// Takes a batch. The sink itself counts a refused batch as lost.
     ///
     /// # Errors
-    /// When the sink can take no more; see [`SinkError`].
+    /// If the sink can take no more; see [`SinkError`].
     fn write(&mut self, events: &Events) -> Result<(), SinkError>;
 
-    /// Lets time pass: what has waited long enough is written.
+    /// Advances the time to `mark`: data that have waited long enough are written.
     ///
     /// # Errors
     /// As for `write`.
     fn advance(&mut self, mark: Mark) -> Result<(), SinkError>;
 
-    /// Writes everything that there is. What a full disk refuses stays here, for another try.
+    /// Writes everything that is buffered. Data that a full disk refuses stay buffered for another try.
     ///
     /// # Errors
     /// As for `write`.
     fn complete(&mut self) -> Result<(), SinkError>;
 
-    /// Writes everything and closes. What a full disk refuses is lost.
+    /// Writes everything and closes. Data that a full disk refuses are lost.
     ///
     /// # Errors
     /// As for `write`.
     fn finish(&mut self) -> Result<(), SinkError>;
 
-    /// Events in, out, held, lost.
+    /// Events: in, out, held, lost.
     fn counters(&self) -> &Counters;
 
     /// Fragments and bytes of one source: in, out, held, lost.
     fn source_counters(&self, source: crate::SourceId) -> &Counters;
 }
 
-/// A command that a board did not take.
+/// A command that a board refused or did not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{board}: {message}")]
 pub struct ControlError {
     /// The board's address.
     pub board: String,
-    /// What was asked, what came back, what to do.
+    /// What was requested, what the board answered, and what to do.
     pub message: String,
 }
 
@@ -311,19 +309,19 @@ pub struct ControlError {
 pub struct Parameter {
     /// The board's own path.
     pub path: String,
-    /// What it reads; `None` where it did not come.
+    /// Its value; `None` if it was not received.
     pub value: Option<String>,
     /// Whether it can be written.
     pub is_settable: bool,
 }
 
-/// Drives a board: parameters and the run. Blocking; never called from the data path. Of a board that a trigger or a register starts,
-/// nothing is done to arm, start, stop and disarm it.
+/// Controls a board: its parameters, and start and stop. Blocking; never called from the data path. Boards that are started by a trigger
+/// or a register do nothing in `arm`, `start`, `stop` and `disarm`.
 pub trait DeviceControl: Send {
     /// Reads one parameter by the board's own path.
     ///
     /// # Errors
-    /// When the board refuses or cannot be reached.
+    /// If the board refuses or cannot be reached.
     fn get(&mut self, path: &str) -> Result<String, ControlError>;
 
     /// Writes one parameter.
@@ -332,12 +330,12 @@ pub trait DeviceControl: Send {
     /// As for `get`.
     fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError>;
 
-    /// Whether a parameter can be read: some can only be written.
+    /// Whether a parameter can be read; some can only be written.
     fn is_readable(&mut self, _path: &str) -> bool {
         true
     }
 
-    /// Every parameter that the board lists by itself, or by its address table, with its value; none of a board that lists none.
+    /// Every parameter that the board or its address table lists, with its value; empty if there is no list.
     ///
     /// # Errors
     /// As for `get`.
@@ -361,7 +359,7 @@ pub trait DeviceControl: Send {
         Ok(())
     }
 
-    /// Stops the acquisition; what is in the board is still sent.
+    /// Stops the acquisition; the board still sends the data in its memory.
     ///
     /// # Errors
     /// As for `get`.
@@ -377,8 +375,8 @@ pub trait DeviceControl: Send {
         Ok(())
     }
 
-    /// Called once a second while the board takes data: looks whether it is there, and opens one again that was gone. Returns
-    /// what has changed since the last call, in words.
+    /// Called once a second while the board takes data: checks whether the board is reachable, and reopens it after an outage. Returns
+    /// what has changed since the last call, as text.
     fn service(&mut self) -> Option<String> {
         None
     }

@@ -1,10 +1,10 @@
-//! Samples out of the words in which a board sent them.
+//! Decodes samples from the words in which a board sent them.
 //!
 //! ```text
 //!  Extra ─ chain of slices ─► bytes as received ─► Samples { analog 1, analog 2, digital }
 //! ```
-//! A waveform stays where it was received until somebody wants its samples: the recorder once, the page
-//! for the few it draws. Layouts are those of CAEN's x27xx boards (PSD/PHA two probes, Open DPP and
+//! A waveform stays where it was received until its samples are needed: the recorder reads each once, the page
+//! the few that it draws. The layouts are those of CAEN's x27xx boards (PSD/PHA with two probes, Open DPP and
 //! scope packed) and plain little-endian arrays.
 
 use crate::hit::{Extra, Layout};
@@ -12,14 +12,14 @@ use crate::pool::Leases;
 use crate::simd::{Wide, widest};
 use crate::slice::Slice;
 
-/// The samples of one waveform. Reused from one to the next.
+/// The samples of one waveform. The value is reused for the next one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
-    /// First analog probe, or the only one.
+    /// First or only analog probe.
     pub analog_1: Vec<i32>,
-    /// Second analog probe; empty when the layout has none.
+    /// Second analog probe; empty if the layout has none.
     pub analog_2: Vec<i32>,
-    /// Digital probes 1–4 in bits 0–3; empty when the layout has none.
+    /// Digital probes 1–4 in bits 0–3; empty if the layout has none.
     pub digital: Vec<u8>,
 }
 
@@ -30,8 +30,8 @@ impl Samples {
         self.digital.clear();
     }
 
-    /// Replaces the content by the samples behind `extra`, whose chain lies in `slices` and whose bytes
-    /// `leases` gives the right to read. Bytes that fill no whole word are left out.
+    /// Replaces the content by the samples of `extra`. Their chain is in `slices`, and `leases` gives the right to read their bytes.
+    /// Bytes after the last whole word of a slice are ignored.
     pub fn read(&mut self, extra: &Extra, slices: &[Slice], leases: &Leases) {
         let first = extra.samples_first as usize;
         let chain = slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[]);
@@ -59,7 +59,7 @@ impl Samples {
 
     fn dual_probe<'a>(&mut self, chain: impl Iterator<Item = &'a [u8]> + Clone, info: u64) {
         let (first, second) = (Analog::from_info(info), Analog::from_info(info >> 6));
-        // Vectors that have their length already are not set to zero first: every place is written below.
+        // Vectors that already have this length are not zeroed first: every element is written below.
         let samples = chain.clone().map(|bytes| bytes.len() / 8 * 2).sum();
         self.analog_1.resize(samples, 0);
         self.analog_2.resize(samples, 0);
@@ -67,12 +67,12 @@ impl Samples {
         let mut done = 0;
         for bytes in chain {
             let words = bytes.as_chunks::<8>().0;
-            let place = done..done + 2 * words.len();
-            done = place.end;
+            let range = done..done + 2 * words.len();
+            done = range.end;
             let to = DualProbe {
-                analog_1: &mut self.analog_1[place.clone()],
-                analog_2: &mut self.analog_2[place.clone()],
-                digital: &mut self.digital[place],
+                analog_1: &mut self.analog_1[range.clone()],
+                analog_2: &mut self.analog_2[range.clone()],
+                digital: &mut self.digital[range],
             };
             widest(Expand { words, first, second, to });
         }
@@ -91,14 +91,14 @@ impl Samples {
     }
 }
 
-/// Where the samples of both probes go: each as long as there are samples.
+/// The output for the samples of both probes; all three have the same length.
 struct DualProbe<'a> {
     analog_1: &'a mut [i32],
     analog_2: &'a mut [i32],
     digital: &'a mut [u8],
 }
 
-/// The samples of two probes, to be taken apart.
+/// The work of separating the samples of two probes.
 struct Expand<'a> {
     words: &'a [[u8; 8]],
     first: Analog,
@@ -115,11 +115,10 @@ impl Wide for Expand<'_> {
     }
 }
 
-/// Words that are taken apart together: of a fixed number the compiler makes vector instructions.
+/// Number of words that are separated together. For a fixed number, the compiler makes vector instructions.
 const TOGETHER: usize = 8;
 const SAMPLES: usize = 2 * TOGETHER;
-/// How far ahead of the words at hand memory is asked for more: the time in which as much is taken apart is that of one
-/// access to memory, some 250 ns.
+/// How far ahead of the current words memory is prefetched, bytes: as much as is separated during one access to memory, about 250 ns.
 #[cfg(target_arch = "x86_64")]
 const AHEAD_BYTES: usize = 6144;
 
@@ -127,12 +126,12 @@ const AHEAD_BYTES: usize = 6144;
 fn expand(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
     let DualProbe { analog_1, analog_2, digital } = to;
     let many = words.as_chunks::<TOGETHER>().0;
-    let places = analog_1.as_chunks_mut().0.iter_mut().zip(analog_2.as_chunks_mut().0);
-    for ((words, (one, two)), digital) in many.iter().zip(places).zip(digital.as_chunks_mut().0) {
+    let outputs = analog_1.as_chunks_mut().0.iter_mut().zip(analog_2.as_chunks_mut().0);
+    for ((words, (one, two)), digital) in many.iter().zip(outputs).zip(digital.as_chunks_mut().0) {
         expect_soon(words);
         expand_block(words, first, second, one, two, digital);
     }
-    // The last block overlaps the one before; what is shorter than a block is filled up and cut.
+    // The last block overlaps the one before it. Fewer words than one block are padded, and the output is truncated.
     if let (Some(words), Some(one), Some(two), Some(digital)) =
         (words.last_chunk(), analog_1.last_chunk_mut(), analog_2.last_chunk_mut(), digital.last_chunk_mut())
     {
@@ -147,8 +146,8 @@ fn expand(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
     digital.copy_from_slice(&probes[..digital.len()]);
 }
 
-/// Asks the memory for what lies some waveforms further on: waveforms mostly follow each other, and the processor's own
-/// prefetch begins anew at every page and every header between them.
+/// Prefetches the memory some waveforms ahead: waveforms usually follow each other in memory, and the processor's own
+/// prefetcher starts over at every page and at every header between them.
 #[inline(always)]
 fn expect_soon(words: &[[u8; 8]; TOGETHER]) {
     #[cfg(target_arch = "x86_64")]
@@ -213,7 +212,7 @@ impl Analog {
     #[inline(always)]
     fn value(self, sample: u32) -> i32 {
         let raw = (sample & 0x3FFF) as i32;
-        // Flipping the sign bit and taking it off again extends it upwards.
+        // Flipping the sign bit and then subtracting it extends the sign to the upper bits.
         ((raw ^ self.sign) - self.sign) << self.shift
     }
 }
@@ -223,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_probes_as_in_the_worked_example() {
+    fn dual_probe_words_are_decoded_as_in_the_worked_example() {
         // Probe 1 signed x1: -1, 2, -3, 4; probe 2 unsigned x4: 1, 2, 3, 4; digital 1 = 1,0,0,0; 4 = 0,0,0,1.
         let bytes = [0x0002_0002_0001_7fff_u64, 0x8004_0004_0003_3ffd].map(u64::to_be_bytes).concat();
         let mut samples = Samples::default();
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn many_samples_as_one_by_one() {
+    fn dual_probe_blocks_equal_single_samples() {
         let words: Vec<u64> = (0..100u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)).collect();
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut samples = Samples::default();
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn channels_of_a_scope_event_are_distinguished_across_slices() {
+    fn interleaved_channels_are_separated_across_slices() {
         let bytes: Vec<u8> =
             (0u64..6).flat_map(|word| (word * 0x0001_0001_0001_0001).to_be_bytes()).collect();
         let mut samples = Samples::default();

@@ -178,7 +178,7 @@ impl<N: NumberedHits> Framing for NumberedUnpack<N> {
         let came = (track.latest() + 1).max(0) as u64;
         counting.flush(track, seen, wire);
         if let Some(record) = &wire.asked {
-            record.hear(came, came);
+            record.receive_up_to(came, came);
         }
     }
 

@@ -186,21 +186,21 @@ export interface EndWhen {
 export interface Entries {
   /** Left out on request. */
   filtered: number;
-  /** Of that, what has come all the same, too late or damaged: what was refused of it is lost where that was done. */
+  /** How many of these arrived nevertheless, late or damaged; the refused ones among them are lost at the stage that refused them. */
   gap_filled: number;
-  /** On the wire, what sequence numbers were found to lack. It only grows, as does what has filled it. */
+  /** On the wire: how many were found missing by sequence numbers. It only grows, and so does `gap_filled`. */
   gap_opened: number;
   /** In the stage's containers. */
   held: number;
-  /** Came in. */
+  /** Came in, or was made here. */
   in: number;
-  /** Lost, by reason; of gaps, what is still missing. */
+  /** Lost, by reason; for gaps, those still missing. */
   lost: Record<string, number>;
-  /** Noted beside what became of them: late but kept, unseen. */
+  /** Notes, which are not part of any sum, such as `late` (but kept) and `unseen`. */
   noted?: Record<string, number>;
   /** Passed on. */
   out: number;
-  /** Framing that has done its work. */
+  /** Framing that is no longer needed. */
   overhead: number;
   /** Name of the source. */
   source: string;
@@ -405,25 +405,25 @@ export interface LiveState {
 
 /** One loss of one source. */
 export interface Loss {
-  /** What was seen, and what to do about it, by who knows the configuration; the ledger itself leaves it empty. */
+  /** What was seen, and what to do about it. Empty in the ledger itself; a room that knows the configuration fills it in. */
   advice: string;
-  /** How many. */
+  /** How many are lost. */
   count: number;
-  /** Of how many that came there, the lost ones among them. */
+  /** How many came there, including the lost ones. */
   of: number;
-  /** How well that is known. */
+  /** How well the count is known. */
   quality: Quality;
-  /** Why. */
+  /** Why it was lost. */
   reason: LossReason;
   /** Name of the source. */
   source: string;
-  /** Where it was lost or missed. */
+  /** The stage that lost it or found it missing. */
   stage: Stage;
-  /** In what unit. */
+  /** The unit of `count` and `of`. */
   unit: Unit;
 }
 
-/** One of never_received, datagram_gap, buffer_gap, frame_gap, datagram_too_long, unexpected_sender, no_block, capture_truncated, capture_damaged, fragment_missing, duplicate_datagram, bad_framing, bad_hash, resynchronised, unfinished, too_large, zero_words, word_count, unknown_format, bad_channel, truncated_hit, bad_samples, wrong_constant, bad_length, time_range, late, over_budget, late_fragment, duplicate_fragment, out_of_window, wrong_run, unknown_source, incomplete, missing_fragment, busy, unit_lost, disk_full, write_failed, abandoned, board_gone, recording_damaged, or the word of one that was added. */
+/** One of never_received, datagram_gap, buffer_gap, frame_gap, datagram_too_long, unexpected_sender, no_block, capture_truncated, capture_damaged, fragment_missing, duplicate_datagram, bad_framing, bad_hash, resynchronised, unfinished, too_large, zero_words, word_count, unknown_format, bad_channel, truncated_hit, bad_samples, wrong_constant, bad_length, time_range, late, over_budget, late_fragment, duplicate_fragment, out_of_window, wrong_run, unknown_source, incomplete, missing_fragment, busy, unit_lost, disk_full, write_failed, abandoned, board_gone, recording_damaged, or the name of an added one. */
 export type LossReason = string;
 
 /** A stretch of time in which something was lost. */
@@ -436,31 +436,31 @@ export interface LossThen {
   until_ago_seconds: number;
 }
 
-/** What is lost of the hits, fragments or events of a run or of a source. */
+/** The lost hits, fragments or events of a run or of a source. */
 export interface LossTotal {
-  /** Of an unknown number: what was lost with them, in the unit in which it was counted. */
+  /** If the quality is `unknown`: the loss from which this follows, in the unit in which it was counted. */
   bound: LostCount | null;
   /** How many are lost. */
   count: number;
-  /** Lost ÷ all, 0 to 1; `None` where there were none. */
+  /** Lost ÷ all, 0 to 1; `None` if there were none. */
   fraction: number | null;
-  /** How many there were, the lost ones among them. */
+  /** How many there were, including the lost ones. */
   of: number;
-  /** How well `count` is known. `unknown`: more than `count` may be lost, for `bound` is. */
+  /** How well `count` is known. `unknown`: more than `count` may be lost, because `bound` is. */
   quality: Quality;
-  /** All of this in words. */
+  /** All of this as text. */
   text: string;
   /** What is counted. */
   unit: Unit;
 }
 
-/** So many of one unit, of how many. */
+/** A number of lost units, and of all. */
 export interface LostCount {
   /** How many are lost. */
   count: number;
-  /** Lost ÷ all, 0 to 1; `None` where there were none. */
+  /** Lost ÷ all, 0 to 1; `None` if there were none. */
   fraction: number | null;
-  /** How many there were, the lost ones among them. */
+  /** How many there were, including the lost ones. */
   of: number;
   /** What is counted. */
   unit: Unit;
@@ -546,7 +546,7 @@ export interface PulseTrace {
   truncated: boolean;
 }
 
-/** How well the number of a loss is known; the best first. */
+/** How well the number of a loss is known, in order from best to worst. */
 export type Quality = "exact" | "at_least" | "unknown";
 
 /** The rate of one source at each moment. */
@@ -663,7 +663,7 @@ export interface RunNote {
   time: string;
 }
 
-/** Where a run stands. The words are those of the page, the log and the API. */
+/** The state of a run. The names are those of the page, the log and the API. */
 export type RunState = "configured" | "ready" | "running" | "paused" | "stopping" | "stopped" | "failed";
 
 /** What is cut. */
@@ -756,7 +756,7 @@ export interface Spectrum {
   what: Kind;
 }
 
-/** One of trigger, sender, wire, receive, raw, unpack, decode, order, cut, coincide, time_slice, build, ship, record, spectra, or the word of one that was added. */
+/** One of trigger, sender, wire, receive, raw, unpack, decode, order, cut, coincide, time_slice, build, ship, record, spectra, or the name of an added one. */
 export type Stage = string;
 
 /** The trigger of a run, where it reports what it counts: emulated ones do. */

@@ -1,4 +1,4 @@
-//! Which counter slots were opened, held against what the topology declares.
+//! Compares the counter slots that were opened with those that the topology declares.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::vocabulary::{Stage, Unit};
 use crate::id::SourceId;
 use crate::topology::Topology;
 
-/// What was opened so far, and what was wrong with it.
+/// The counter slots that were opened so far, and the faults found.
 #[derive(Default)]
 pub(super) struct Claims {
     pub opened: BTreeSet<(Stage, SourceId)>,
@@ -18,7 +18,7 @@ impl Claims {
     pub fn open(&mut self, topology: &Topology, (stage, source): (Stage, SourceId), units: &[Unit]) {
         let name = topology.subjects.get(source.index()).map_or("?", |subject| &subject.name);
         let Some((node, counts)) = topology.counting(stage, source) else {
-            return self.faults.push(format!("{stage} of {name}: opened, and not declared"));
+            return self.faults.push(format!("{stage} of {name}: opened and not declared"));
         };
         if !self.opened.insert((stage, source)) {
             self.faults.push(format!("{}: the counter slot of {name} is opened twice", node.id));

@@ -1,9 +1,9 @@
-//! The running count of one stage for one source: plain numbers, one writer.
+//! The counters of one stage for one source: plain numbers with one writer.
 
 use super::vocabulary::{LossReason, Noted, Unit};
 use crate::prefetch::prefetch;
 
-/// Places of the entries of one unit within its row.
+/// Indices of the entries of one unit in its row.
 pub(super) mod entry {
     pub const IN: usize = 0;
     pub const OUT: usize = 1;
@@ -12,51 +12,51 @@ pub(super) mod entry {
     pub const HELD: usize = 4;
     pub const GAP_FILLED: usize = 5;
     pub const FIRST_LOSS: usize = 6;
-    /// The words of those before the losses.
+    /// The names of the entries before the losses.
     pub const WORDS: [&str; FIRST_LOSS] = ["in", "out", "overhead", "filtered", "held", "gap_filled"];
-    /// How many of them older files have.
+    /// How many of them files of version 1 have.
     pub const LEGACY: usize = 5;
-    pub const FIRST_NOTE: usize = FIRST_LOSS + super::LossReason::PLACES;
+    pub const FIRST_NOTE: usize = FIRST_LOSS + super::LossReason::CAPACITY;
 }
 
 /// Entries per unit.
 pub(super) const ROW: usize = entry::FIRST_NOTE + Noted::COUNT;
-/// Cells of a whole set of counters.
+/// Number of cells in a set of counters.
 pub(super) const CELLS: usize = ROW * Unit::COUNT;
 const MASK_WORDS: usize = CELLS.div_ceil(64);
 
-/// Place of what was passed on in one unit, among the cells of a set of counters.
+/// Index of a unit's `out` among the cells of a set of counters.
 pub(super) const fn output_cell(unit: Unit) -> usize {
     unit as usize * ROW + entry::OUT
 }
 
-/// What one stage did with one source's data, since the run began. Grows only, but for `held`, and for what a stage has to take
-/// back ([`Counters::destroyed`]).
+/// The counts of one stage for one source since the start of the run. They only grow, except for `held` and for `out` where a stage must
+/// take it back ([`Counters::destroyed`], [`Counters::filter_output`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
     cells: [u64; CELLS],
-    /// Which cells were ever written: publishing touches those alone.
+    /// Bit mask of the cells that were ever written; publishing writes only these.
     used: [u64; MASK_WORDS],
 }
 
-/// All counts of one unit, as a file has them.
+/// All counts of one unit, as in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnitCounts {
-    /// Came in.
+    /// Came in, or was made here.
     pub input: u64,
     /// Passed on.
     pub output: u64,
-    /// Framing that has done its work.
+    /// Framing that is no longer needed.
     pub overhead: u64,
     /// Left out on request.
     pub filtered: u64,
     /// In the stage's containers.
     pub held: u64,
-    /// Of what was missing, what has come all the same, and was refused.
+    /// First missing, and arrived nevertheless, late or damaged.
     pub gap_filled: u64,
-    /// Lost, by reason; of gaps, what is still missing.
+    /// Lost, by reason; for gaps, those still missing.
     pub lost: Vec<(LossReason, u64)>,
-    /// Told beside what became of them.
+    /// Notes, which are not part of any sum.
     pub noted: Vec<(Noted, u64)>,
 }
 
@@ -66,7 +66,7 @@ impl Default for Counters {
     }
 }
 
-/// Leaves the method where a test has this place of the source text left out; see [`site`](super::site).
+/// Returns from the method if a test leaves this call out; see [`site`](super::site).
 macro_rules! counted_here {
     ($count:expr) => {
         #[cfg(debug_assertions)]
@@ -77,7 +77,7 @@ macro_rules! counted_here {
 }
 
 impl Counters {
-    /// Came in.
+    /// Adds to what came in, or was made here.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn input(&mut self, unit: Unit, count: u64) {
@@ -85,7 +85,7 @@ impl Counters {
         self.add(unit, entry::IN, count);
     }
 
-    /// Was passed on.
+    /// Adds to what was passed on.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn output(&mut self, unit: Unit, count: u64) {
@@ -93,7 +93,7 @@ impl Counters {
         self.add(unit, entry::OUT, count);
     }
 
-    /// Was framing: headers, footers, padding that have done their work.
+    /// Adds to the framing that is no longer needed: headers, footers, padding.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn overhead(&mut self, unit: Unit, count: u64) {
@@ -101,7 +101,7 @@ impl Counters {
         self.add(unit, entry::OVERHEAD, count);
     }
 
-    /// Was left out on request.
+    /// Adds to what was left out on request.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn filtered(&mut self, unit: Unit, count: u64) {
@@ -109,15 +109,15 @@ impl Counters {
         self.add(unit, entry::FILTERED, count);
     }
 
-    /// Was lost.
+    /// Adds to what was lost.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lost(&mut self, reason: LossReason, unit: Unit, count: u64) {
         counted_here!(count);
-        self.add(unit, entry::FIRST_LOSS + reason.place(), count);
+        self.add(unit, entry::FIRST_LOSS + reason.index(), count);
     }
 
-    /// Is said beside what became of it: no part of any sum.
+    /// Adds to a note, which is not part of any sum.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn noted(&mut self, what: Noted, unit: Unit, count: u64) {
@@ -125,8 +125,8 @@ impl Counters {
         self.add(unit, entry::FIRST_NOTE + what as usize, count);
     }
 
-    /// Was counted as missing before, and has come all the same: too late, or damaged. What is missing is what was found to be, less this;
-    /// both only grow. What has come is passed on or, where it was refused, lost there.
+    /// Adds to what was counted as missing before and arrived nevertheless, late or damaged. Subtracted from the gaps found, this gives
+    /// what is still missing; both only grow. What arrived is counted as passed on or, at the stage that refuses it, as lost.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn gap_filled(&mut self, unit: Unit, count: u64) {
@@ -134,17 +134,17 @@ impl Counters {
         self.add(unit, entry::GAP_FILLED, count);
     }
 
-    /// What was lost for one reason since `before`, which is what others have seen of this set of counters, was lost for another.
+    /// Moves what was lost for the reason `from` since `before`, the state that was published last, to the reason `to`.
     pub fn rename_since(&mut self, before: &Counters, (from, to): (LossReason, LossReason), unit: Unit) {
         let new = self.total_lost(from, unit).saturating_sub(before.total_lost(from, unit));
         if new > 0 {
-            let cell = |reason: LossReason| unit as usize * ROW + entry::FIRST_LOSS + reason.place();
+            let cell = |reason: LossReason| unit as usize * ROW + entry::FIRST_LOSS + reason.index();
             self.cells[cell(from)] -= new;
             self.add_cell(cell(to), new);
         }
     }
 
-    /// Was passed on, and was destroyed afterwards by somebody else: what was on file is not there any more. It is lost instead.
+    /// Moves from `out` to lost what another program destroyed after it was on file; at most as much as was passed on.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn destroyed(&mut self, reason: LossReason, unit: Unit, count: u64) {
         counted_here!(count);
@@ -154,7 +154,7 @@ impl Counters {
         self.lost(reason, unit, moved);
     }
 
-    /// Some of what was passed on is left out on request instead, by whoever takes it; no more than was passed on.
+    /// Moves from `out` to filtered what the next stage leaves out on request; at most as much as was passed on.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn filter_output(&mut self, unit: Unit, count: u64) {
         counted_here!(count);
@@ -164,7 +164,7 @@ impl Counters {
         self.filtered(unit, count);
     }
 
-    /// Is in this stage's containers now, counted from them.
+    /// Sets how many are in this stage's containers now.
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn set_held(&mut self, unit: Unit, count: u64) {
@@ -174,14 +174,14 @@ impl Counters {
         self.used[index / 64] |= 1 << (index % 64);
     }
 
-    /// Asks the memory for the counts of a unit, which are needed soon.
+    /// Prefetches the counts of a unit.
     #[inline]
     pub fn prefetch(&self, unit: Unit) {
         prefetch(&self.cells[unit as usize * ROW]);
         prefetch(&self.used);
     }
 
-    /// Adds all counts of another set of counters, as of a worker; `held` adds, too.
+    /// Adds all counts of another set of counters, such as a worker's, including `held`.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn add_all(&mut self, other: &Counters) {
         counted_here!(other.cells.iter().sum());
@@ -190,7 +190,7 @@ impl Counters {
         }
     }
 
-    /// Counts of a unit again that were counted elsewhere, as a file has them.
+    /// Adds the counts of a unit that were read from a file.
     pub fn restore(&mut self, unit: Unit, counts: &UnitCounts) {
         let UnitCounts { input, output, overhead, filtered, held, gap_filled, lost, noted } = counts;
         let fixed = [
@@ -204,14 +204,14 @@ impl Counters {
         fixed.into_iter().for_each(|(entry, count)| self.add(unit, entry, *count));
         for (reason, count) in lost {
             let filled = if LossReason::gap_of(unit) == Some(*reason) { *gap_filled } else { 0 };
-            self.add(unit, entry::FIRST_LOSS + reason.place(), *count + filled);
+            self.add(unit, entry::FIRST_LOSS + reason.index(), *count + filled);
         }
         for (what, count) in noted {
             self.add(unit, entry::FIRST_NOTE + *what as usize, *count);
         }
     }
 
-    /// Total that came in.
+    /// Total that came in, or was made here.
     pub fn total_input(&self, unit: Unit) -> u64 {
         self.cell(unit, entry::IN)
     }
@@ -221,9 +221,9 @@ impl Counters {
         self.cell(unit, entry::OUT)
     }
 
-    /// Total lost for one reason; of a gap, what is still missing.
+    /// Total lost for one reason; for a gap, what is still missing.
     pub fn total_lost(&self, reason: LossReason, unit: Unit) -> u64 {
-        let lost = self.cell(unit, entry::FIRST_LOSS + reason.place());
+        let lost = self.cell(unit, entry::FIRST_LOSS + reason.index());
         match LossReason::gap_of(unit) == Some(reason) {
             true => lost.saturating_sub(self.total_gap_filled(unit)),
             false => lost,
@@ -237,18 +237,18 @@ impl Counters {
         lost.saturating_sub(self.total_gap_filled(unit))
     }
 
-    /// Total that sequence numbers were found to lack, what has come since among it.
+    /// Total found missing by numbers, including what arrived afterwards.
     pub fn total_gap_opened(&self, unit: Unit) -> u64 {
         let gaps = LossReason::ALL.iter().filter(|reason| reason.is_gap());
-        gaps.map(|reason| self.cell(unit, entry::FIRST_LOSS + reason.place())).sum()
+        gaps.map(|reason| self.cell(unit, entry::FIRST_LOSS + reason.index())).sum()
     }
 
-    /// Total that was missing, and has come all the same.
+    /// Total first missing that arrived nevertheless.
     pub fn total_gap_filled(&self, unit: Unit) -> u64 {
         self.cell(unit, entry::GAP_FILLED)
     }
 
-    /// Total that was said beside what became of it.
+    /// Total of a note.
     pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
         self.cell(unit, entry::FIRST_NOTE + what as usize)
     }
@@ -263,7 +263,7 @@ impl Counters {
         self.cell(unit, entry::FILTERED)
     }
 
-    /// What is in the stage's containers now.
+    /// How many are in the stage's containers now.
     pub fn held(&self, unit: Unit) -> u64 {
         self.cell(unit, entry::HELD)
     }
@@ -287,7 +287,7 @@ impl Counters {
         &self.cells
     }
 
-    /// Of cells by their places.
+    /// Counters from cells with their indices.
     pub(super) fn from_cells(cells: impl Iterator<Item = (usize, u64)>) -> Counters {
         let mut counters = Counters::default();
         cells.filter(|(_, count)| *count > 0).for_each(|(index, count)| counters.add_cell(index, count));
@@ -312,20 +312,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_list_what_it_was_given() {
+    fn counters_return_what_was_counted() {
         let mut counters = Counters::default();
         counters.input(Unit::Hits, 10);
         counters.lost(LossReason::Late, Unit::Hits, 3);
         counters.output(Unit::Hits, 7);
         counters.noted(Noted::Late, Unit::Hits, 2);
         assert_eq!(counters.total_input(Unit::Hits), 10);
-        assert_eq!(counters.total_lost_any(Unit::Hits), 3, "what is noted is no loss");
+        assert_eq!(counters.total_lost_any(Unit::Hits), 3, "a note is no loss");
         assert_eq!(counters.total_noted(Noted::Late, Unit::Hits), 2);
         assert_eq!(counters.used_cells().count(), 4);
     }
 
     #[test]
-    fn gaps_only_grow_and_what_fills_them_is_not_missing() {
+    fn filled_gaps_are_no_longer_missing() {
         let mut counters = Counters::default();
         counters.lost(LossReason::MissingFragment, Unit::Fragments, 5);
         counters.gap_filled(Unit::Fragments, 2);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_destroyed_is_lost_and_not_on_file() {
+    fn destroyed_output_is_lost() {
         let mut counters = Counters::default();
         counters.input(Unit::Hits, 10);
         counters.output(Unit::Hits, 10);

@@ -1,8 +1,8 @@
-//! What the cells of a ledger's file mean, as the file itself says.
+//! The description in a ledger file, which gives the meaning of its cells.
 //!
 //! ```text
-//!  words of a file: stages, units, reasons, notes ─► Words: where each of its cells belongs among those of this program
-//!                                                     a stage or reason that this program has not takes one of the free places
+//!  names in a file: stages, units, reasons, notes ─► Words: the index of each of its cells among the cells of this program
+//!                                                    an unknown stage or reason takes one of the free slots for added ones
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use super::stages::StageRole;
 use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::topology::Topology;
 
-/// What stands behind the counters of a file.
+/// The description that follows the counters in a file.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Description {
     stages: Vec<String>,
     units: Vec<String>,
-    /// What stands before the losses of a unit. Older files do not say it.
+    /// The entries before the losses of a unit. Older files do not list them.
     #[serde(default = "legacy_entries")]
     entries: Vec<String>,
     reasons: Vec<String>,
@@ -28,20 +28,20 @@ pub(super) struct Description {
     pub topology: Option<Topology>,
 }
 
-/// Where the cells of a file belong.
+/// The meaning of the cells of a file.
 pub(super) struct Words {
     pub stages: Vec<Stage>,
     pub units: Vec<Unit>,
-    /// Of each cell of a counter slot, its place among this program's; `None` of a reason's that nobody has added.
+    /// For each cell of a counter slot, its index among the cells of this program; `None` for the cell of a free slot for a reason.
     pub cells: Vec<Option<usize>>,
-    /// Words of a counter slot, its head included.
+    /// Number of words of a counter slot, including its header.
     pub slot_words: usize,
 }
 
-/// The reasons in the order of the cells; `None` for a place that nobody has taken.
+/// The reasons in the order of the cells; `None` for a free slot.
 fn reasons() -> Vec<Option<LossReason>> {
     let mut reasons: Vec<_> = LossReason::known().map(Some).collect();
-    reasons.resize(LossReason::PLACES, None);
+    reasons.resize(LossReason::CAPACITY, None);
     reasons
 }
 
@@ -49,13 +49,13 @@ fn legacy_entries() -> Vec<String> {
     entry::WORDS[..entry::LEGACY].iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// What each of these words is.
+/// Converts each of these names.
 fn each<T>(words: &[String], of: impl Fn(&str) -> Result<T, String>) -> Result<Vec<T>, String> {
     words.iter().map(|word| of(word)).collect()
 }
 
 impl Description {
-    /// Of a ledger that this program makes now. A stage that is added afterwards has no counters in it.
+    /// The description of a ledger that is made now. A stage that is added later has no counters in it.
     pub fn of(topology: Option<&Topology>) -> Description {
         let words = |all: &[&str]| all.iter().map(|word| (*word).to_owned()).collect();
         Description {
@@ -74,31 +74,34 @@ impl Description {
 }
 
 impl Words {
-    /// Those of a ledger that this program has just described.
+    /// The cells of a ledger that this program has just described.
     pub fn ours(description: &Description) -> Words {
-        Words::of(description, (description.stages.len(), CELLS)).expect("a program knows its own words")
+        Words::of(description, (description.stages.len(), CELLS))
+            .expect("a program can read its own description")
     }
 
-    /// Those of a file without a description: nothing was noted in its time, and spectra had no counts.
+    /// The cells of a file of version 1, which has no description, no notes and no counts of spectra.
     pub fn legacy() -> Words {
         let reasons: Vec<Option<LossReason>> = LossReason::ALL.iter().copied().map(Some).collect();
         let stages = Stage::ALL.iter().copied().filter(|stage| stage.role() != StageRole::Display).collect();
         let entries: Vec<usize> = (0..entry::LEGACY).collect();
-        Words::by_place(stages, Unit::ALL.to_vec(), &entries, (&reasons, &[]))
+        Words::by_index(stages, Unit::ALL.to_vec(), &entries, (&reasons, &[]))
     }
 
-    /// Stages, and cells of a counter slot.
+    /// Number of stages, and of cells per counter slot.
     pub fn shape(&self) -> (usize, usize) {
         (self.stages.len(), self.cells.len())
     }
 
-    /// Those of a file with so many stages and cells.
+    /// The cells of a file with this shape.
     ///
     /// # Errors
-    /// Names the first word that this program does not know.
+    /// A text that names the first word that this program does not know.
     pub fn of(description: &Description, shape: (usize, usize)) -> Result<Words, String> {
         let unknown = |word: &str| {
-            format!("it counts `{word}`, which this program does not know; use the one that wrote it")
+            format!(
+                "it counts `{word}`, which this version does not know; use the version that wrote the file"
+            )
         };
         let added = |error: super::WordError| format!("its description: {error}");
         let reason = |word: &str| match word {
@@ -107,24 +110,30 @@ impl Words {
         };
         let stages = each(&description.stages, |word| Stage::of_file(word).map_err(added))?;
         let units = each(&description.units, |word| Unit::from_word(word).ok_or_else(|| unknown(word)))?;
-        let place = |word: &str| entry::WORDS.iter().position(|known| *known == word);
-        let entries = each(&description.entries, |word| place(word).ok_or_else(|| unknown(word)))?;
+        let index = |word: &str| entry::WORDS.iter().position(|known| *known == word);
+        let entries = each(&description.entries, |word| index(word).ok_or_else(|| unknown(word)))?;
         let reasons = each(&description.reasons, reason)?;
         let notes = each(&description.notes, |word| Noted::from_word(word).ok_or_else(|| unknown(word)))?;
-        let words = Words::by_place(stages, units, &entries, (&reasons, &notes));
+        let words = Words::by_index(stages, units, &entries, (&reasons, &notes));
         match words.shape() == shape {
             true => Ok(words),
-            false => Err(format!("{} stages and {} cells, and its description has others", shape.0, shape.1)),
+            false => Err(format!(
+                "its header says {} stages and {} cells, its description {} and {}",
+                shape.0,
+                shape.1,
+                words.stages.len(),
+                words.cells.len()
+            )),
         }
     }
 
-    fn by_place(
+    fn by_index(
         stages: Vec<Stage>,
         units: Vec<Unit>,
         entries: &[usize],
         (reasons, notes): (&[Option<LossReason>], &[Noted]),
     ) -> Words {
-        let reasons = reasons.iter().map(|reason| reason.map(|reason| entry::FIRST_LOSS + reason.place()));
+        let reasons = reasons.iter().map(|reason| reason.map(|reason| entry::FIRST_LOSS + reason.index()));
         let notes = notes.iter().map(|what| Some(entry::FIRST_NOTE + *what as usize));
         let fixed = entries.iter().copied().map(Some);
         let entries: Vec<Option<usize>> = fixed.chain(reasons).chain(notes).collect();
@@ -145,12 +154,12 @@ mod tests {
     #[test]
     fn a_stage_that_is_added_while_a_ledger_is_made_has_no_counter_slot_in_it() {
         let description = Description::of(None);
-        let late = Stage::add("added_meanwhile", "comes between").expect("a place");
-        let reason = LossReason::add("lost_meanwhile", "comes between").expect("a place");
+        let late = Stage::add("added_meanwhile", "comes between").expect("a free slot");
+        let reason = LossReason::add("lost_meanwhile", "comes between").expect("a free slot");
         let words = Words::ours(&description);
         assert_eq!(words.stages.len(), description.stages.len());
         assert!(!words.stages.contains(&late), "nor a name");
-        let place = Some(entry::FIRST_LOSS + reason.place());
-        assert!(!words.cells.contains(&place), "nor a cell that the file could not name");
+        let cell = Some(entry::FIRST_LOSS + reason.index());
+        assert!(!words.cells.contains(&cell), "nor a cell that the file could not name");
     }
 }

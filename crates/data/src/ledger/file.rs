@@ -1,12 +1,14 @@
-//! The ledger's counters, and their copy in a mapped file: written with plain stores, readable by anyone, alive after `kill -9`.
+//! The ledger's counters, and their copy in a mapped file, which is written with plain stores, can be read by any process, and survives
+//! `kill -9`.
 //!
 //! ```text
-//!  64 B header: "THALEDGR", version, sources, stages, cells per counters, bytes of the description
+//!  64 B header: "THALEDGR", version, sources, stages, cells per slot, bytes of the description
 //!  64 B per source: its name
-//!  per (source, stage): 64 B (which units are counted), then the cells, u64 in native order
-//!  description, JSON: the words for stages, units, reasons and notes in the order of the cells, and the topology
+//!  per (source, stage): 64 B (mask of the units that are counted), then the cells, u64 in native byte order
+//!  description, JSON: the names of stages, units, reasons and notes in the order of the cells, and the topology
 //! ```
-//! So a file can be read by a program that knows other reasons. Version 1 had no description, and is read where its cells are these.
+//! Because of the description, a program that has other reasons can read the file. Version 1 has no description, and is read if its cells
+//! are those of that version.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,10 +31,10 @@ const VERSION: u64 = 2;
 const LEGACY_VERSION: u64 = 1;
 pub(super) const LINE_WORDS: usize = 8;
 const SLOT_WORDS: usize = LINE_WORDS + CELLS.next_multiple_of(LINE_WORDS);
-/// Snapshots kept until they are complete and read; older ones are given up.
+/// Most snapshots that wait to be completed and read; older ones are discarded.
 const SNAPSHOTS_KEPT: usize = 8;
 
-/// A ledger that cannot be made or read.
+/// Why a ledger cannot be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// The file could not be made, mapped or read.
@@ -40,10 +42,10 @@ pub enum LedgerError {
     File {
         /// The ledger's file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// Its disk has no room for the file.
+    /// The disk has no space for the file.
     #[error("{path}: no space left on the disk")]
     Full {
         /// The ledger's file.
@@ -54,20 +56,20 @@ pub enum LedgerError {
     Foreign {
         /// The ledger's file.
         path: PathBuf,
-        /// What was found instead.
+        /// What the file contains instead.
         found: String,
     },
 }
 
 struct Inner {
     sources: Vec<String>,
-    /// What its cells mean.
+    /// The meaning of the cells.
     words: Words,
-    /// Who feeds whom, of a ledger that was made for a run.
+    /// The topology, if the ledger was made for a run.
     topology: Option<Arc<Topology>>,
     claims: Mutex<Claims>,
     cells: Box<[AtomicU64]>,
-    /// The copy in a file, of a ledger that has one.
+    /// The copy in a file, if there is one.
     mirror: Option<Mirror>,
     snapshots: Mutex<Vec<Snapshot>>,
 }
@@ -77,23 +79,23 @@ struct Snapshot {
     slots: Vec<CounterSnapshot>,
 }
 
-/// The counters of one run. Cloning gives another handle.
+/// The counters of one run. A clone is another handle to the same counters.
 #[derive(Clone)]
 pub struct Ledger(Arc<Inner>);
 
 impl Ledger {
-    /// A ledger for these sources, in `path` or, without one, in memory that ends with the process. Any counter slot may be opened.
+    /// A ledger for these sources, with a copy in the file `path` or, without one, in memory only. Any counter slot may be opened.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// If the file cannot be made.
     pub fn create(path: Option<&Path>, sources: &[String]) -> Result<Ledger, LedgerError> {
         Ledger::make(path, sources, None)
     }
 
-    /// A ledger for a run: every counter slot that its topology declares is to be opened once, and no other; see [`Ledger::claim_faults`].
+    /// A ledger for a run. Every counter slot that the topology declares must be opened once, and no other; see [`Ledger::claim_faults`].
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// If the file cannot be made.
     pub fn of(path: Option<&Path>, topology: Arc<Topology>) -> Result<Ledger, LedgerError> {
         let names = topology.names();
         Ledger::make(path, &names, Some(topology))
@@ -135,21 +137,21 @@ impl Ledger {
                 inner.store(LINE_WORDS * (1 + source) + index, u64::from_le_bytes(*word));
             }
         }
-        for (index, piece) in description.as_bytes().chunks(8).enumerate() {
+        for (index, chunk) in description.as_bytes().chunks(8).enumerate() {
             let mut word = [0u8; 8];
-            word[..piece.len()].copy_from_slice(piece);
+            word[..chunk.len()].copy_from_slice(chunk);
             inner.store(slots + index, u64::from_ne_bytes(word));
         }
         Ok(Ledger(Arc::new(inner)))
     }
 
-    /// Who feeds whom, of a ledger that was made for a run.
+    /// The topology, if the ledger was made for a run.
     pub fn topology(&self) -> Option<&Arc<Topology>> {
         self.0.topology.as_ref()
     }
 
-    /// What was opened although it is not declared, or twice, or with other units; and what is declared with one of these markers and was
-    /// not opened. Empty of a ledger without a topology.
+    /// Counter slots that were opened without being declared, twice, or with other units than declared; and slots that are declared with
+    /// one of these markers and were not opened. One text per fault; empty for a ledger without a topology.
     pub fn claim_faults(&self, markers: &[Marker]) -> Vec<String> {
         let Some(topology) = &self.0.topology else { return Vec::new() };
         let claims = self.0.claims();
@@ -159,7 +161,7 @@ impl Ledger {
                 if !claims.opened.contains(&(node.stage, subject)) {
                     let name = &self.0.sources[subject.index()];
                     faults.push(format!(
-                        "{}: the counter slot of {name} is declared, and nobody has opened it",
+                        "{}: the counter slot of {name} is declared and was not opened",
                         node.id
                     ));
                 }
@@ -168,13 +170,13 @@ impl Ledger {
         faults
     }
 
-    /// The counter slot that a node of the topology declares for a subject, and its one writer: of the units that stand there. What nobody has
-    /// declared is written nowhere, and is a fault; see [`Ledger::claim_faults`].
+    /// Opens the counter slot that a node of the topology declares for a subject, with the declared units. The result is its only writer.
+    /// If the slot is not declared, its counts are discarded, and that is a fault; see [`Ledger::claim_faults`].
     pub fn claim(&self, node: &str, subject: SourceId) -> CounterSlot {
         self.claim_units(node, subject, None)
     }
 
-    /// The same where only who opens a source knows which of the declared units it has: it has these.
+    /// As [`Ledger::claim`], for a source of which only the caller knows which of the declared units it counts.
     pub fn claim_of(&self, node: &str, subject: SourceId, units: &[Unit]) -> CounterSlot {
         self.claim_units(node, subject, Some(units))
     }
@@ -185,14 +187,14 @@ impl Ledger {
             Some((stage, counts)) => self.open(stage, subject, units.unwrap_or(&counts.units)),
             None => {
                 let name = self.0.sources.get(subject.index()).map_or("?", |name| name);
-                self.0.claims().faults.push(format!("{node} of {name}: opened, and not declared"));
-                CounterSlot::of_nobody()
+                self.0.claims().faults.push(format!("{node} of {name}: opened and not declared"));
+                CounterSlot::unread()
             }
         }
     }
 
-    /// The counters of one stage and source, and its one writer. `units` are those that the stage counts:
-    /// they take part in the balance equations even while they are zero.
+    /// Opens the counters of one stage and source. The result is their only writer. `units` are those that the stage counts;
+    /// they are part of the balance equations even while they are zero.
     pub fn open(&self, stage: Stage, source: SourceId, units: &[Unit]) -> CounterSlot {
         if let Some(topology) = &self.0.topology {
             self.0.claims().open(topology, (stage, source), units);
@@ -204,8 +206,8 @@ impl Ledger {
         CounterSlot { ledger: self.clone(), stage, source, first }
     }
 
-    /// The ledger as it stands. Between batches they close; while data flows, stages publish at different moments, so
-    /// use [`Ledger::snapshot_at`] for counts of one moment.
+    /// The counters at this moment. They balance while no data are in flight; otherwise stages publish at different moments, and
+    /// [`Ledger::snapshot_at`] gives counts that match.
     pub fn snapshot(&self) -> LedgerSnapshot {
         let count = self.0.sources.len();
         let read = |word: usize| self.0.load(word);
@@ -216,7 +218,7 @@ impl Ledger {
         }
     }
 
-    /// What stages that do this have put out so far, over all sources: a cell of each counter slot, and so cheap enough to ask often.
+    /// The sum of `out` so far, over all sources, at the stages with this role. Reads one cell per counter slot, so it is cheap to call.
     pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
         let count = self.0.sources.len();
         let cell = LINE_WORDS + output_cell(unit);
@@ -226,34 +228,34 @@ impl Ledger {
         first.map(|first| self.0.load(first + cell)).sum()
     }
 
-    /// The ledger of one snapshot, once every open counter slot has passed its marker.
+    /// The snapshot with this number, after its marker has passed every open counter slot; `None` before.
     pub fn snapshot_at(&self, number: SnapshotNumber) -> Option<LedgerSnapshot> {
         let open = self.snapshot().slots.len();
         let mut snapshots = self.snapshots();
-        let place = snapshots.iter().position(|snapshot| snapshot.number == number)?;
-        if snapshots[place].slots.len() < open {
+        let index = snapshots.iter().position(|snapshot| snapshot.number == number)?;
+        if snapshots[index].slots.len() < open {
             return None;
         }
-        let mut slots = snapshots.swap_remove(place).slots;
+        let mut slots = snapshots.swap_remove(index).slots;
         slots.sort_by_key(|slot| (slot.source, slot.stage));
         let counts = LedgerSnapshot::of(self.0.sources.clone(), slots);
         Some(LedgerSnapshot { topology: self.0.topology.clone(), at_a_marker: true, ..counts })
     }
 
-    /// Writes the file again where somebody has cut, removed or replaced it since: the counters themselves lie in memory, and are
-    /// none the worse. Says whether there was anything to do. Asks the system for the file's length: for once a second.
+    /// Writes the file again if another program has truncated, removed or replaced it; the counters themselves are in memory and are not
+    /// affected. Returns whether the file was written. Asks the system for the length of the file, so call it about once a second.
     ///
     /// # Errors
-    /// When the file cannot be made, or its disk has no room.
+    /// If the file cannot be made, or its disk has no space.
     pub fn repair_file(&self) -> Result<bool, LedgerError> {
         let Some(mirror) = &self.0.mirror else { return Ok(false) };
         mirror.repair(&self.0.cells).map_err(|cause| file_error(mirror.path(), cause))
     }
 
-    /// Reads the ledger that a process has left in `path`.
+    /// Reads the ledger that a process has left in the file `path`.
     ///
     /// # Errors
-    /// When the file cannot be read, or is none that this program can read.
+    /// If the file cannot be read, or is not a ledger that this program can read.
     pub fn read_file(path: &Path) -> Result<LedgerSnapshot, LedgerError> {
         let bytes = std::fs::read(path).map_err(|cause| file_error(path, cause))?;
         read_snapshot(&bytes).map_err(|found| LedgerError::Foreign { path: path.to_owned(), found })
@@ -265,18 +267,18 @@ impl Ledger {
 
     fn add_to_snapshot(&self, number: SnapshotNumber, slot: CounterSnapshot) {
         let mut snapshots = self.snapshots();
-        let place = snapshots.iter().position(|snapshot| snapshot.number == number).unwrap_or_else(|| {
+        let index = snapshots.iter().position(|snapshot| snapshot.number == number).unwrap_or_else(|| {
             if snapshots.len() == SNAPSHOTS_KEPT {
                 snapshots.remove(0);
             }
             snapshots.push(Snapshot { number, slots: Vec::new() });
             snapshots.len() - 1
         });
-        snapshots[place].slots.push(slot);
+        snapshots[index].slots.push(slot);
     }
 }
 
-/// The one writer of a stage's counts for one source.
+/// The only writer of a stage's counters for one source.
 pub struct CounterSlot {
     ledger: Ledger,
     stage: Stage,
@@ -285,10 +287,10 @@ pub struct CounterSlot {
 }
 
 impl CounterSlot {
-    /// One that nobody reads, for whoever has to count and was not declared.
-    fn of_nobody() -> CounterSlot {
-        let nobody = ["nobody".to_owned()];
-        let ledger = Ledger::make(None, &nobody, None).expect("a ledger in memory needs no file");
+    /// A slot of a separate ledger that nobody reads, for a stage that is not declared.
+    fn unread() -> CounterSlot {
+        let source = ["nobody".to_owned()];
+        let ledger = Ledger::make(None, &source, None).expect("a ledger in memory needs no file");
         let stage = ledger.0.words.stages[0];
         ledger.open(stage, SourceId(0), &[])
     }
@@ -298,7 +300,7 @@ impl CounterSlot {
         self.stage
     }
 
-    /// Makes the counters visible: a plain store per used cell, no lock.
+    /// Makes the counters visible to readers: a plain store per used cell, without a lock.
     #[inline]
     pub fn publish(&self, counters: &Counters) {
         for index in counters.used_cells() {
@@ -306,7 +308,7 @@ impl CounterSlot {
         }
     }
 
-    /// Publishes, and enters the counters under the number of a marker that has just passed.
+    /// Publishes the counters, and adds them to the snapshot whose marker has just passed.
     pub fn snapshot(&self, number: SnapshotNumber, counters: &Counters) {
         self.publish(counters);
         let units = self.ledger.0.load(self.first);
@@ -317,13 +319,13 @@ impl CounterSlot {
 }
 
 impl Inner {
-    /// Where the counters of a stage and source begins.
+    /// Index of the first word of the counter slot of a stage and source.
     fn slot_word(&self, source: SourceId, stage: Stage) -> usize {
         let (sources, stages) = (self.sources.len(), &self.words.stages);
-        assert!(source.index() < sources, "a counter slot is of a source that the ledger was made for");
-        let place = stages.iter().position(|each| *each == stage);
-        let place = place.expect("a stage is added before the ledger is made");
-        LINE_WORDS * (1 + sources) + (source.index() * stages.len() + place) * SLOT_WORDS
+        assert!(source.index() < sources, "a counter slot belongs to a source of the ledger");
+        let index = stages.iter().position(|each| *each == stage);
+        let index = index.expect("a stage is added before the ledger is made");
+        LINE_WORDS * (1 + sources) + (source.index() * stages.len() + index) * SLOT_WORDS
     }
 
     fn claims(&self) -> MutexGuard<'_, Claims> {
@@ -351,7 +353,7 @@ fn file_error(path: &Path, cause: std::io::Error) -> LedgerError {
     }
 }
 
-/// Words in front of the description, of this program's own cells.
+/// Number of words before the description, for this program's cells.
 fn slots_words(sources: usize, stages: usize) -> usize {
     LINE_WORDS * (1 + sources) + sources * stages * SLOT_WORDS
 }
@@ -384,7 +386,7 @@ fn read_snapshot(bytes: &[u8]) -> Result<LedgerSnapshot, String> {
         let end = line.iter().position(|byte| *byte == 0).unwrap_or(64);
         String::from_utf8_lossy(&line[..end]).into_owned()
     });
-    // A line of the file holds the beginning of a long name only.
+    // A line of the file contains only the first 64 bytes of a long name.
     let names = topology.as_ref().map_or_else(|| names.collect(), |topology| topology.names());
     if names.len() != sources {
         return Err(format!("{} names of {sources} sources", names.len()));
@@ -400,10 +402,10 @@ fn read_snapshot(bytes: &[u8]) -> Result<LedgerSnapshot, String> {
 fn read_slots(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> Vec<CounterSnapshot> {
     let mut slots = Vec::new();
     for source in 0..sources {
-        for (place, stage) in words.stages.iter().enumerate() {
-            let first = LINE_WORDS * (1 + sources) + (source * words.stages.len() + place) * words.slot_words;
+        for (index, stage) in words.stages.iter().enumerate() {
+            let first = LINE_WORDS * (1 + sources) + (source * words.stages.len() + index) * words.slot_words;
             let counted = word(first);
-            let units = words.units.iter().enumerate().filter(|(place, _)| counted >> place & 1 == 1);
+            let units = words.units.iter().enumerate().filter(|(bit, _)| counted >> bit & 1 == 1);
             let units = units.fold(0, |mask, (_, unit)| mask | 1 << *unit as u32);
             if units != 0 {
                 let cell = |(theirs, ours): (usize, &Option<usize>)| {
@@ -433,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_or_removed_costs_no_count_and_is_written_again() {
+    fn a_truncated_or_removed_file_is_written_again_with_every_count() {
         let folder = std::env::temp_dir().join(format!("thalweg-ledger-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("made");
         let path = folder.join("ledger.bin");
@@ -447,8 +449,8 @@ mod tests {
         count();
         assert_eq!((counted(&path), ledger.repair_file().expect("whole")), (Some(7), false));
         let file = std::fs::OpenOptions::new().write(true).open(&path).expect("there");
-        file.set_len(0).expect("cut");
-        // Without care this store ends the process: no page of the file is behind it any more.
+        file.set_len(0).expect("truncated");
+        // Without the handler, this store kills the process, since the page is behind the end of the file.
         count();
         count();
         let in_memory = ledger.snapshot().slot(Stage::Receive, SourceId(0)).map(|slot| slot.counters.clone());

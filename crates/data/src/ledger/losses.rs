@@ -1,12 +1,12 @@
-//! Losses as people read them: with unit, fraction and how well they are known.
+//! Losses as text and numbers for people: with unit, fraction, and how well they are known.
 //!
 //! ```text
 //!  Ledgers ─► LossReport: totals  "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)"
-//!                       sources  the same of each
+//!                       sources  the same for each
 //!                       kinds   "lost 130 frames (2.0 %) of left at wire: frame_gap"
 //! ```
-//! What the boards send in a frame is unknown when the frame is lost. So a run that has lost frames, datagrams or bytes has lost
-//! an unknown number of hits, unless its senders report their totals. Every screen and every text takes its words from here.
+//! How many hits a lost frame contained is not known. So a run that has lost frames, datagrams or bytes has lost
+//! an unknown number of hits, unless its senders report their totals. All screens and texts use the texts made here.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,68 +21,68 @@ use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::id::SourceId;
 use crate::topology::{FlowPath, Node, Topology};
 
-/// So many of one unit, of how many.
+/// A number of lost units, and of all.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LostCount {
     /// What is counted.
     pub unit: Unit,
     /// How many are lost.
     pub count: u64,
-    /// How many there were, the lost ones among them.
+    /// How many there were, including the lost ones.
     pub of: u64,
-    /// Lost ÷ all, 0 to 1; `None` where there were none.
+    /// Lost ÷ all, 0 to 1; `None` if there were none.
     pub fraction: Option<f64>,
 }
 
-/// What is lost of the hits, fragments or events of a run or of a source.
+/// The lost hits, fragments or events of a run or of a source.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LossTotal {
-    /// Those that are known to be lost.
+    /// The number that is known to be lost.
     #[serde(flatten)]
     pub known: LostCount,
-    /// How well `count` is known. `unknown`: more than `count` may be lost, for `bound` is.
+    /// How well `count` is known. `unknown`: more than `count` may be lost, because `bound` is.
     pub quality: Quality,
-    /// Of an unknown number: what was lost with them, in the unit in which it was counted.
+    /// If the quality is `unknown`: the loss from which this follows, in the unit in which it was counted.
     pub bound: Option<LostCount>,
-    /// All of this in words.
+    /// All of this as text.
     pub text: String,
 }
 
 /// Losses of one kind, of all sources that have them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LossKind {
-    /// Where.
+    /// The stage that counted them.
     pub stage: Stage,
-    /// Why.
+    /// Why they were lost.
     pub reason: LossReason,
-    /// How many, and of how many that came to these sources there.
+    /// How many are lost, and how many came to the stage from these sources.
     #[serde(flatten)]
     pub lost: LostCount,
-    /// How well that is known.
+    /// How well the count is known.
     pub quality: Quality,
     /// The source that has lost most.
     pub source: String,
-    /// What it has lost.
+    /// How many it has lost.
     pub most: u64,
     /// How many sources have such losses.
     pub sources: usize,
-    /// What was seen, and what to do, as its losses have it.
+    /// The advice of that source's loss: what was seen, and what to do.
     pub advice: String,
 }
 
 /// All losses of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LossReport {
-    /// Of hits, fragments and events, those of them that the run has.
+    /// One total each for hits, fragments and events, if the run has them.
     pub totals: Vec<LossTotal>,
-    /// Of each source that has hits or fragments, by its number.
+    /// One total for each source that has hits or fragments.
     #[serde(skip)]
     pub sources: Vec<(SourceId, LossTotal)>,
-    /// By place, reason and unit, in path order.
+    /// Losses by stage, reason and unit, in path order.
     pub kinds: Vec<LossKind>,
 }
 
-/// Units in which something may be missing that holds hits or fragments, the finest first.
+/// Units that contain hits or fragments, from the finest to the coarsest.
 const COARSE: [Unit; 3] = [Unit::Frames, Unit::Datagrams, Unit::Bytes];
 
 /// Counts of one source, or sums of several.
@@ -90,9 +90,9 @@ const COARSE: [Unit; 3] = [Unit::Frames, Unit::Datagrams, Unit::Bytes];
 struct Counted {
     lost: u64,
     of: u64,
-    /// Lost and of how many, by place in [`COARSE`], where it is not known how many of the finer unit these held.
+    /// For each unit of [`COARSE`]: lost, without knowing how many of the finer unit they contained, and of how many.
     coarse: [(u64, u64); COARSE.len()],
-    /// Triggers of which nobody has heard, and of how many.
+    /// Triggers that no board answered, and of how many.
     unseen: (u64, u64),
 }
 
@@ -106,7 +106,7 @@ impl Counted {
         self.unseen = other.unseen;
     }
 
-    /// The unit of which the largest fraction is lost; of about equal ones the finest.
+    /// The coarse unit of which the largest fraction is lost; among about equal fractions, the finest unit.
     fn bound(&self) -> Option<LostCount> {
         let lost = COARSE.iter().zip(&self.coarse).filter(|(_, (count, _))| *count > 0);
         let counts = lost.map(|(unit, (count, of))| LostCount::new(*unit, *count, *of));
@@ -135,8 +135,8 @@ impl Counted {
     }
 }
 
-/// One count in percent of another, rounded once: by way of the fraction, 3045 of 6000 are a little less than 50.75 % and print as 50.7 %
-/// here and as 50.8 % elsewhere. `None` of none.
+/// One count in percent of another; `None` if `of` is 0. Rounded only once: computed from the fraction, 3045 of 6000 would be slightly
+/// less than 50.75 % and print as 50.7 % instead of 50.8 %.
 pub fn percent_of(count: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| 100.0 * count as f64 / of as f64)
 }
@@ -146,7 +146,7 @@ impl LostCount {
         LostCount { unit, count, of, fraction: (of > 0).then(|| count as f64 / of as f64) }
     }
 
-    /// ` (2.0 %)`, or nothing where there is no fraction. A small one with a bound would say no more than that something is lost.
+    /// ` (2.0 %)`, or empty if there is no fraction. Also empty for a small lower bound, which says no more than that something is lost.
     fn percent(&self, about: &str) -> String {
         match percent_of(self.count, self.of) {
             None => String::new(),
@@ -163,7 +163,7 @@ impl LostCount {
 }
 
 impl LossTotal {
-    /// The same count as a lower bound, with `more` of its unit that were not counted.
+    /// The same total as a lower bound, with `more` of its unit that were not counted as lost.
     fn as_bound(&self, more: u64) -> LossTotal {
         let known = LostCount::new(self.known.unit, self.known.count + more, self.known.of);
         let coarse = self.bound.map(|bound| bound.at_least());
@@ -174,7 +174,7 @@ impl LossTotal {
         LossTotal { known, quality: Quality::Unknown, bound: self.bound.or(Some(known)), text }
     }
 
-    /// Whether nothing is lost, and that is known.
+    /// Whether it is known that nothing is lost.
     pub fn is_none(&self) -> bool {
         self.known.count == 0 && self.quality == Quality::Exact
     }
@@ -187,8 +187,8 @@ impl fmt::Display for LossTotal {
 }
 
 impl LossKind {
-    /// By place, reason and unit, in path order. Bytes are left out where the same loss is reported in a larger unit, and what is
-    /// missing on the wire because it was refused here.
+    /// The losses by stage, reason and unit, in path order. Leaves out bytes if the same loss is reported in a larger unit, and losses that
+    /// another stage counts as well ([`Loss::is_echo`]).
     pub fn all_of(losses: &[Loss], path: &Topology) -> Vec<LossKind> {
         let mut kinds: Vec<LossKind> = Vec::new();
         let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
@@ -204,7 +204,7 @@ impl LossKind {
                 None => kinds.push(LossKind::of(loss)),
             }
         }
-        kinds.sort_by_key(|kind| (path.place_of(kind.stage), kind.reason));
+        kinds.sort_by_key(|kind| (path.position_of(kind.stage), kind.reason));
         kinds
     }
 
@@ -233,7 +233,7 @@ impl LossKind {
 }
 
 impl LossKind {
-    /// What was lost, without what to do.
+    /// What was lost, as text without the advice.
     pub fn what(&self) -> String {
         let LossKind { stage, reason, lost, source, most, sources, .. } = self;
         let (verb, unit) = match reason.is_dead_time() {
@@ -264,13 +264,14 @@ impl fmt::Display for LossKind {
 }
 
 impl LossReport {
-    /// Every loss in this ledger, by kind without advice. `kept_by` says what the stage does that keeps hits: what another branch loses of them, it loses of its own.
+    /// The losses of a ledger, without advice. `kept_by` is the role of the stage that keeps the hits; hits that are lost on other branches
+    /// of the path do not count as lost hits.
     pub fn of(snapshot: &LedgerSnapshot, kept_by: StageRole) -> LossReport {
         let path = snapshot.path();
         let events = events(snapshot, &path);
         let mut sums: [(Unit, Option<Counted>); 3] =
             [(Unit::Hits, None), (Unit::Fragments, None), (Unit::Events, events)];
-        // Fragments of triggers that nobody has seen are those of unseen events.
+        // The fragments of unseen triggers are those of unseen events.
         let unseen = events.map(|events| events.unseen).unwrap_or_default();
         let of_hits = UnitPath::of(&path, Unit::Hits, Some(kept_by));
         let of_fragments = UnitPath::of(&path, Unit::Fragments, None);
@@ -281,7 +282,7 @@ impl LossReport {
                 slots => fragments(slots, &of_fragments, unseen).map(|counted| (1, counted)),
             };
             if counted.is_none() {
-                // A unit on the way to the recording: its fragments are those of the boards.
+                // A unit on the path to the recording, whose fragments are those of the boards.
                 let lost =
                     snapshot.of_source(source).iter().map(|own| lost_at(own, Unit::Fragments, |_| true));
                 let on_the_way = Counted { lost: lost.sum(), unseen, ..Counted::default() };
@@ -289,8 +290,8 @@ impl LossReport {
                     sums[1].1.get_or_insert_default().add(&on_the_way);
                 }
             }
-            if let Some((place, counted)) = counted {
-                let (unit, sum) = &mut sums[place];
+            if let Some((index, counted)) = counted {
+                let (unit, sum) = &mut sums[index];
                 sum.get_or_insert_default().add(&counted);
                 sources.push((source, counted.total(*unit)));
             }
@@ -299,7 +300,7 @@ impl LossReport {
         LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&snapshot.losses(), &path) }
     }
 
-    /// The total of one unit, where the run has such.
+    /// The total of one unit, if the run has such units.
     pub fn total(&self, unit: Unit) -> Option<&LossTotal> {
         self.totals.iter().find(|total| total.known.unit == unit)
     }
@@ -309,8 +310,8 @@ impl LossReport {
         self.sources.iter().find(|(each, _)| *each == source).map(|(_, total)| total)
     }
 
-    /// The report of a run whose program was killed. What the program held in memory is counted nowhere as lost, so every total is a
-    /// bound: the losses that were counted, and the `uncounted` that had come to the recording and are on no file.
+    /// The report of a run whose program was killed. Data in the program's memory were not counted as lost, so every total becomes a lower
+    /// bound: the losses that were counted plus `uncounted`, those that had arrived at the recording and are on no file.
     #[must_use]
     pub fn of_killed_run(mut self, uncounted: impl Fn(Unit) -> u64) -> LossReport {
         for total in &mut self.totals {
@@ -322,10 +323,10 @@ impl LossReport {
         self
     }
 
-    /// The totals in one line of words.
+    /// The totals as one line of text.
     pub fn text(&self) -> String {
-        let words: Vec<&str> = self.totals.iter().map(|total| total.text.as_str()).collect();
-        words.join("; ")
+        let texts: Vec<&str> = self.totals.iter().map(|total| total.text.as_str()).collect();
+        texts.join("; ")
     }
 }
 
@@ -333,9 +334,9 @@ impl LossReport {
 struct UnitPath<'t> {
     path: &'t Topology,
     unit: Unit,
-    /// Where they come into being, and what stands in front of that.
+    /// The nodes that make them, and all nodes upstream.
     before: BTreeSet<&'t str>,
-    /// Where they are kept, and what stands in front of that.
+    /// The nodes that keep them, and all nodes upstream.
     kept: BTreeSet<&'t str>,
 }
 
@@ -347,17 +348,17 @@ impl<'t> UnitPath<'t> {
         UnitPath { path, unit, before, kept }
     }
 
-    /// Whether they come into being at this slot.
+    /// Whether the stage of this slot makes them.
     fn begins_at(&self, own: &CounterSnapshot) -> bool {
         own.counts(self.unit) && self.path.is_made(self.unit, own.stage, own.source)
     }
 
-    /// Whether a counter slot counts what came before there were hits or fragments, or with them.
+    /// Whether the stage of a slot makes hits or fragments, or is upstream of such a stage.
     fn is_before(&self, own: &CounterSnapshot) -> bool {
         is_in_front(own) || self.has(&self.before, own)
     }
 
-    /// Whether what a counter slot has lost is not kept.
+    /// Whether the stage of a slot keeps them or is upstream, so that what it loses is not kept.
     fn is_kept_behind(&self, own: &CounterSnapshot) -> bool {
         self.is_before(own) || self.has(&self.kept, own)
     }
@@ -368,7 +369,7 @@ impl<'t> UnitPath<'t> {
     }
 }
 
-/// Whether a counter slot is in front of everything that is done here.
+/// Whether the stage of a slot is before any processing.
 fn is_in_front(own: &CounterSnapshot) -> bool {
     matches!(own.stage.role(), StageRole::SenderTotals | StageRole::SequenceNumbers | StageRole::Intake)
 }
@@ -377,7 +378,8 @@ fn counts(slots: &[CounterSnapshot], role: StageRole, unit: Unit) -> bool {
     slots.iter().any(|slot| slot.stage.role() == role && slot.counts(unit))
 }
 
-/// Lost in one unit at one stage; what is missing on the wire because it was refused here is counted where that was done.
+/// How many of a unit one stage has lost, for reasons for which `takes` returns `true`. Leaves out what is missing on the wire because a
+/// later stage refused it.
 fn lost_at(slot: &CounterSnapshot, unit: Unit, takes: impl Fn(LossReason) -> bool) -> u64 {
     let has_echoes = slot.stage.role() == StageRole::SequenceNumbers;
     let own = |reason: &LossReason| !has_echoes || reason.is_gap();
@@ -397,13 +399,13 @@ fn hits(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> Counted {
         true => own.offered(Unit::Hits),
         false => lost_at(own, Unit::Hits, |_| true),
     });
-    // Whose sender is asked, of that source the wire has the hits of every gap, while the run goes on.
+    // If the sender's record is read, the wire counts the hits of every gap during the run.
     let is_asked = |own: &CounterSnapshot| {
         own.stage.role() == StageRole::SequenceNumbers
             && own.counts(Unit::Hits)
             && own.counters.total_noted(Noted::Uncounted, Unit::Frames) == 0
     };
-    // It has said at the end what lies behind the last that came, if it remembers.
+    // At the end, the sender reports what it sent after the last datagram that arrived, unless its record does not reach back so far.
     let is_silent =
         |own: &CounterSnapshot| own.stage.role() == StageRole::SenderTotals && !own.counts(Unit::Hits);
     let coarse = match slots.iter().any(is_asked) && !slots.iter().any(is_silent) {
@@ -413,16 +415,16 @@ fn hits(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> Counted {
     Counted { lost, of: came.sum(), coarse, ..Counted::default() }
 }
 
-/// Fragments that boards report to have sent and that were not found or, of boards that do not, those that are missed by the
-/// trigger numbers of other boards; where these saw nothing, what was refused or damaged is all that is known. Trigger numbers do not
-/// show what a damaged file would have given at its end. `None` of a source that has none.
+/// Lost fragments of one source: those that its boards report to have sent and that were not found or, without such reports, those that
+/// are missing by the trigger numbers of other boards. If no fragments are missing by these numbers, only data that were refused or damaged
+/// are known. Trigger numbers do not show the fragments at the damaged end of a file. `None` if the source has no fragments.
 fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64)) -> Option<Counted> {
     let by_numbers = counts(slots, StageRole::SequenceNumbers, Unit::Fragments);
     let by_sender = counts(slots, StageRole::SenderTotals, Unit::Fragments);
     if !by_numbers && !by_sender && !slots.iter().any(|own| path.begins_at(own)) {
         return None;
     }
-    // What a sender reports and nobody found is counted there.
+    // The sender stage counts the fragments that the sender reports and that were not found.
     let is_reported = |own: &CounterSnapshot| {
         let is_sender = own.stage.role() == StageRole::SenderTotals;
         by_sender && !is_sender && (own.stage.role() == StageRole::SequenceNumbers || path.begins_at(own))
@@ -441,7 +443,7 @@ fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64))
     Some(Counted { lost, of, coarse, unseen })
 }
 
-/// What was lost without a word on how many of the finer unit it held: lost ones, and all.
+/// For each unit of [`COARSE`], how many were lost without knowing how many of the finer unit they contained, and of how many.
 fn coarse(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> [(u64, u64); COARSE.len()] {
     let before = || slots.iter().filter(|slot| path.is_before(slot));
     COARSE.map(|unit| {
@@ -455,15 +457,15 @@ fn coarse(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> [(u64, u64); COARSE
 }
 
 impl LedgerSnapshot {
-    /// Whether every trigger was an event of whoever builds what is recorded, or is among those that are unseen there.
+    /// Whether the trigger itself reports its triggers, so that each one is an event or unseen at the builder.
     fn knows_all_triggers(&self) -> bool {
         let makers = self.making(Unit::Events);
         let mut triggers = self.at(StageRole::SenderTotals).filter(|slot| slot.counts(Unit::Events));
         triggers.any(|trigger| makers.iter().any(|maker| maker.source == trigger.source))
     }
 
-    /// Triggers between others that made events, and of which no board was heard: by whoever builds what is recorded. A time slice
-    /// without anything in it is no event that anybody has lost.
+    /// Number of triggers between built events that no board answered, by the builder of the recorded events. 0 for time slices, since an
+    /// empty time slice is not a lost event.
     pub fn triggers_unseen(&self) -> u64 {
         if self.at(StageRole::Slices).next().is_some() {
             return 0;
@@ -478,7 +480,7 @@ impl LedgerSnapshot {
     }
 }
 
-/// Events that were begun and are not on file. Triggers that were refused were never begun.
+/// Events that were started and are not on file. Refused triggers do not start an event.
 fn events(snapshot: &LedgerSnapshot, path: &Topology) -> Option<Counted> {
     let is_of_hits = |own: &CounterSnapshot| path.flow_path_of(own.stage, own.source) == Some(FlowPath::Hits);
     let own = || snapshot.slots.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
@@ -487,7 +489,7 @@ fn events(snapshot: &LedgerSnapshot, path: &Topology) -> Option<Counted> {
     let kept: u64 = at(StageRole::Recording).map(|slot| slot.counters.total_output(Unit::Events)).sum();
     let has_any = at(StageRole::Recording).next().is_some() || lost > 0;
     let (lost, unseen) = match snapshot.triggers_unseen() {
-        // Its builder knows what numbers the trigger has given.
+        // The builder knows all trigger numbers, so unseen triggers are lost events.
         unseen if snapshot.knows_all_triggers() => (lost + unseen, (0, 0)),
         unseen => (lost, (unseen, kept + lost + unseen)),
     };
@@ -500,7 +502,7 @@ mod tests {
     use super::super::file::Ledger;
     use super::*;
 
-    /// A stage, what it counts, and its counts.
+    /// A stage, its units, and its counts.
     type Counting = (Stage, &'static [Unit], fn(&mut Counters));
 
     fn snapshot(slots: &[Counting]) -> LedgerSnapshot {
@@ -530,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_frames_leave_the_number_of_lost_hits_unknown_with_its_bound() {
+    fn lost_frames_make_the_number_of_lost_hits_unknown_with_a_bound() {
         let report = LossReport::of(&snapshot(&LOST_FRAMES), StageRole::Recording);
         assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)");
         let hits = report.total(Unit::Hits).expect("the run has hits");
@@ -540,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn senders_that_report_their_totals_make_lost_hits_exact() {
+    fn totals_of_senders_make_lost_hits_exact() {
         let mut slots = LOST_FRAMES.to_vec();
         slots.push((Stage::Sender, &[Unit::Hits], |counters| {
             counters.input(Unit::Hits, 1_020_000);
@@ -554,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_is_asked_makes_lost_hits_exact_while_the_run_goes_on() {
+    fn send_records_make_lost_hits_exact_during_the_run() {
         let asked = |uncounted| {
             let mut slots = LOST_FRAMES.to_vec();
             slots[0].1 = &[Unit::Frames, Unit::Hits];
@@ -595,7 +597,7 @@ mod tests {
             StageRole::Recording,
         );
         assert_eq!(report.text(), "no hits lost");
-        assert_eq!(report.kinds.len(), 2, "they are listed all the same: {report:#?}");
+        assert_eq!(report.kinds.len(), 2, "they are listed nevertheless: {report:#?}");
     }
 
     #[test]
@@ -617,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_that_the_sender_and_the_trigger_numbers_miss_is_counted_once() {
+    fn a_fragment_missing_by_sender_and_trigger_numbers_is_counted_once() {
         let missed: Counting = (Stage::Wire, &[Unit::Fragments], |counters| {
             counters.input(Unit::Fragments, 100);
             counters.output(Unit::Fragments, 97);
@@ -629,7 +631,7 @@ mod tests {
         });
         let by_number = LossReport::of(&snapshot(&[missed, dropped]), StageRole::Recording);
         assert_eq!(by_number.text(), "fragments lost: 3 (3.0 %)");
-        // The sender knows of triggers that no board has answered, too.
+        // The sender also knows of triggers that no board has answered.
         let sent: Counting = (Stage::Sender, &[Unit::Fragments], |counters| {
             counters.input(Unit::Fragments, 400);
             counters.output(Unit::Fragments, 97);
@@ -642,7 +644,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_killed_run_nothing_is_said_to_be_whole() {
+    fn every_total_of_a_killed_run_is_a_bound() {
         let decoded: Counting = (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90));
         let report = LossReport::of(&snapshot(&[decoded]), StageRole::Recording);
         assert_eq!(report.clone().of_killed_run(|_| 9).text(), "hits lost: unknown, ≥ 9 hits (≥ 10.0 %)");
@@ -652,7 +654,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_a_damaged_recording_leave_the_number_of_lost_fragments_unknown() {
+    fn a_damaged_recording_makes_the_number_of_lost_fragments_unknown() {
         let missed: Counting = (Stage::Wire, &[Unit::Fragments], |counters| {
             counters.input(Unit::Fragments, 100);
             counters.output(Unit::Fragments, 97);
@@ -668,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn triggers_unseen_leave_the_number_of_lost_events_unknown() {
+    fn unseen_triggers_make_the_number_of_lost_events_unknown() {
         let recorded: Counting =
             (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 581));
         let found: Counting = (Stage::Unpack, &[Unit::Fragments], |counters| {
@@ -685,7 +687,7 @@ mod tests {
         );
     }
 
-    /// Hits of "left" through these stages, one behind the other; of those that are named with another's, out of that one and no further.
+    /// The path of the hits of "left" through these stages, one after the other. A stage with a third element is a branch of that stage.
     fn path_of(stages: &[(Stage, Unit, Option<Stage>)]) -> Topology {
         use crate::topology::{Counts, Edge, Fan, Marker, SubjectKind, Subjects, Via};
         let mut topology = Topology::of_names(&["left".to_owned()]);
@@ -716,9 +718,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_branch_loses_is_no_lost_hit_and_what_an_added_filter_loses_is_one() {
-        let filter = Stage::add("some_filter", "takes hits out").expect("a place");
-        let sink = Stage::add("some_sink", "takes hits").expect("a place");
+    fn hits_lost_at_an_added_filter_count_and_those_lost_on_a_branch_do_not() {
+        let filter = Stage::add("some_filter", "takes hits out").expect("a free slot");
+        let sink = Stage::add("some_sink", "takes hits").expect("a free slot");
         let stages = [
             (Stage::Receive, Unit::Bytes, None),
             (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
@@ -747,12 +749,12 @@ mod tests {
             let report = LossReport::of(snapshot, StageRole::Recording);
             assert_eq!(report.text(), "hits lost: 8 (0.80 %)");
             let kinds: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
-            assert_eq!(kinds, [Stage::Raw, filter, sink, Stage::Record], "branches, too, in path order");
+            assert_eq!(kinds, [Stage::Raw, filter, sink, Stage::Record], "including branches, in path order");
         }
     }
 
     #[test]
-    fn ledgers_without_a_topology_have_the_losses_of_those_with_one() {
+    fn a_ledger_has_the_same_losses_with_and_without_a_topology() {
         let stages = [
             (Stage::Receive, Unit::Bytes, None),
             (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
@@ -762,7 +764,7 @@ mod tests {
             (Stage::Order, Unit::Hits, None),
             (Stage::Record, Unit::Hits, None),
         ];
-        for ((lossy, unit, _), kept_by, words) in [
+        for ((lossy, unit, _), kept_by, expected) in [
             (stages[0], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≥ 1.0 %)"),
             (stages[1], StageRole::Recording, "no hits lost"),
             (stages[2], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≥ 1.0 %)"),
@@ -785,7 +787,7 @@ mod tests {
             let text = |snapshot: &LedgerSnapshot| LossReport::of(snapshot, kept_by).text();
             assert_eq!(
                 [text(&snapshot), text(&legacy)],
-                [words, words],
+                [expected, expected],
                 "lost at {lossy}, kept by {kept_by:?}"
             );
         }

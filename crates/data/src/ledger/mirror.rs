@@ -1,12 +1,12 @@
-//! The ledger's file, mapped: a copy of the counters that outlives the process, and whose harm the process outlives.
+//! The mapped file of the ledger: a copy of the counters that survives the process, while the process survives damage to the file.
 //!
 //! ```text
-//!  counters in private memory (the truth) ── plain stores ──► mapping of ledger.bin ──► readers, after kill -9, too
-//!                                                 │ the file was cut: SIGBUS
-//!                                                 └─► memory of no file takes its place; `repair` writes the file again
+//!  counters in private memory (the original) ── plain stores ──► mapping of ledger.bin ──► readers, even after kill -9
+//!                                                   │ the file was truncated: SIGBUS
+//!                                                   └─► anonymous memory replaces the mapping; `repair` writes the file again
 //! ```
-//! A store into a mapping behind the end of its file raises SIGBUS, which ends a process. Here it costs the copy until the next
-//! [`Mirror::repair`], and no count.
+//! A store to a mapping beyond the end of its file raises SIGBUS, which by default kills the process. Here, the file is out of date until
+//! the next [`Mirror::repair`], and no count is lost.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,14 +20,14 @@ use memmap2::MmapRaw;
 
 use crate::memory::reserve;
 
-/// Mappings that are guarded at a time, in one process: one per run under way.
+/// Most mappings that are guarded at a time in one process: one per current run.
 const MOST_GUARDED: usize = 64;
 
-/// A mapping that the signal's handler knows.
+/// A mapping that the signal handler knows.
 struct Guarded {
     start: AtomicUsize,
     bytes: AtomicUsize,
-    /// Its file is not behind it any more.
+    /// Anonymous memory has replaced its file.
     is_detached: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ static GUARDED: [Guarded; MOST_GUARDED] = [const {
     Guarded { start: AtomicUsize::new(0), bytes: AtomicUsize::new(0), is_detached: AtomicBool::new(false) }
 }; MOST_GUARDED];
 
-/// What handled the signal before: a pointer that is made once and never freed.
+/// The action of the signal before the handler was installed: a pointer that is made once and never freed.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The mapped copy of a ledger's counters.
@@ -47,17 +47,17 @@ pub(super) struct Mirror {
 }
 
 impl Mirror {
-    /// Makes the file, which must not exist, with room for so many bytes.
+    /// Makes the file, which must not exist, with a length of `bytes` bytes.
     ///
     /// # Errors
-    /// When it exists or cannot be made, the disk is full, or too many ledgers are open.
+    /// If it exists or cannot be made, the disk is full, or too many ledgers are open.
     pub fn create(path: &Path, bytes: usize) -> io::Result<Mirror> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         let mapped = reserve(&file, bytes)
             .and_then(|()| MmapRaw::map_raw(&file))
             .and_then(|map| Ok((guard(&map)?, map)));
         let (guarded, map) = mapped.inspect_err(|_| {
-            // What is there of it is no ledger, and a later try is to find its name free.
+            // The incomplete file is no ledger; without it, the name is free for another try.
             let _ = std::fs::remove_file(path);
         })?;
         Ok(Mirror { map, path: path.to_owned(), file: Mutex::new(file), guarded })
@@ -73,17 +73,16 @@ impl Mirror {
     pub fn store(&self, index: usize, value: u64) {
         assert!(index < self.map.len() / 8, "a ledger's words lie inside its file");
         // SAFETY: the mapping is page-aligned, so word `index` is aligned and, as checked, inside it; it lives as long as
-        // `self`. All access in this process is through atomics. Should the file be shorter by now, the handler of SIGBUS
-        // puts memory under the whole mapping, and the store is done again.
+        // `self`. All access in this process is through atomics. If the file is shorter by now, the handler of SIGBUS
+        // replaces the whole mapping by anonymous memory, and the store is repeated.
         let word = unsafe { &*self.map.as_mut_ptr().add(index * 8).cast::<AtomicU64>() };
         word.store(value, Ordering::Relaxed);
     }
 
-    /// Gives the copy its file again where somebody has cut, removed or replaced it, and copies all counters. Says whether
-    /// there was anything to do.
+    /// Writes the file again with all counters if another program has truncated, removed or replaced it. Returns whether it was written.
     ///
     /// # Errors
-    /// When the file cannot be made or has no room; the counters go on without it.
+    /// If the file cannot be made or its disk has no space; counting continues without it.
     pub fn repair(&self, counters: &[AtomicU64]) -> io::Result<bool> {
         let bytes = self.map.len();
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,8 +99,8 @@ impl Mirror {
             std::fs::rename(&beside, &self.path)?;
         }
         reserve(&file, bytes)?;
-        // SAFETY: the range is that of our own mapping, which stays mapped, by another object; no reference into it is kept
-        // over this call, only atomic stores are made, and these find either object.
+        // SAFETY: the range is that of our own mapping, which this call maps to another object; no reference into it exists across
+        // the call, and concurrent atomic stores go to either object.
         let again = unsafe {
             libc::mmap(
                 self.map.as_mut_ptr().cast(),
@@ -130,7 +129,7 @@ impl Drop for Mirror {
     }
 }
 
-/// Enters a mapping among those that the handler knows.
+/// Adds a mapping to those that the handler knows.
 fn guard(map: &MmapRaw) -> io::Result<&'static Guarded> {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(install);
@@ -157,19 +156,19 @@ fn install() {
 }
 
 fn empty_action() -> libc::sigaction {
-    // SAFETY: of this structure of numbers all zeros are a valid value: the default action, an empty mask.
+    // SAFETY: all zeros are a valid value of this structure of numbers: the default action, an empty mask.
     unsafe { std::mem::zeroed() }
 }
 
-/// Puts memory under a mapping whose file is too short; for every other address does what was done before.
+/// Replaces a mapping whose file is too short by anonymous memory; for every other address, performs the previous action.
 extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO, and for SIGBUS it has an address.
     let address = unsafe { (*info).si_addr() } as usize;
     for guarded in &GUARDED {
         let (start, bytes) = (guarded.start.load(Ordering::Acquire), guarded.bytes.load(Ordering::Acquire));
         if start != 0 && (start..start + bytes).contains(&address) {
-            // SAFETY: the range is that of a mapping of ours that lives, since somebody stores into it just now, and is known by
-            // atomic stores alone. mmap is one system call and takes no lock; when it succeeds it leaves errno alone.
+            // SAFETY: the range is that of a mapping of ours, which exists, since a thread stores to it at this moment, and which is
+            // accessed by atomic stores only. mmap is one system call and takes no lock; when it succeeds, it does not change errno.
             let mapped = unsafe {
                 libc::mmap(
                     start as *mut libc::c_void,
@@ -187,8 +186,8 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, cont
         }
     }
     let before = BEFORE.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or one that `install` has leaked. What is called is the handler that was installed with
-    // these flags; without one the default action is set, and takes place when the instruction is done again.
+    // SAFETY: the pointer is null or was leaked by `install`. The called function is the handler that was installed with
+    // these flags; without one, the default action is set, and takes effect when the instruction is repeated.
     unsafe {
         let action = if before.is_null() { empty_action() } else { *before };
         match action.sa_sigaction {

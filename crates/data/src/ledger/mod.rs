@@ -1,5 +1,5 @@
-//! The ledger: every byte and every hit that entered is recorded, filtered, held, or lost for a stated
-//! reason at a stated place, and the sums close exactly, per source.
+//! The ledger: every byte and every hit that came in is recorded, filtered, held, or lost for a stated
+//! reason at a stated stage, and the sums balance exactly for each source.
 //!
 //! ```text
 //!             datagrams · bytes                frames                hits
@@ -9,19 +9,19 @@
 //!                              fragments          events
 //!  Trigger    Sender ──► Wire … Unpack ──► Build ──► Ship ──► Record
 //! ```
-//! What must balance, checked by [`LedgerSnapshot::discrepancies`], is read from the [topology](crate::topology) of the run:
+//! The balance equations follow from the [topology](crate::topology) of the run. [`LedgerSnapshot::discrepancies`] checks them:
 //!
-//! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`; of what comes into being there, as frames where they are
-//!    framed, `in` is what did;
-//! 2. *between* stages: what one put out is what those took in that it feeds;
-//! 3. what two count by different means, as sequence numbers and framing, is the same;
-//! 4. *in a builder*, over all boards: fragments in events + fragments missing = boards × events. Boards are read apart, so this
-//!    holds at the end of a run and not at a marker.
+//! 1. *inside* a stage: `in = out + overhead + filtered + lost + held`. If a stage makes a unit, such as a framing that makes frames,
+//!    `in` counts the units made;
+//! 2. *between* stages: the `out` of a stage is the `in` of the stages that it feeds;
+//! 3. two stages that count the same by different means, such as sequence numbers and framing, have the same number;
+//! 4. *in a builder*, over all boards: fragments in events + fragments missing = boards × events. Boards are read independently, so
+//!    this holds at the end of a run and not at a marker.
 //!
-//! Every number is counted where the thing happens, by one writer, from the containers themselves; none is
-//! the remainder of others. So a forgotten increment shows: take any one away and the ledger does not balance.
-//! What was refused here was found to be missing on the wire, too: it has filled that gap, and is one loss.
-//! Counters have a copy in a mapped file, so that they survive the process; [`Counters`] are published between batches.
+//! Every number is counted where the event happens, by one writer, from the containers themselves; none is
+//! the remainder of others. So a missing increment is found: without any single one, the ledger does not balance.
+//! A datagram or fragment that is refused here was first found missing on the wire: it fills that gap, and counts as one loss.
+//! A mapped file has a copy of the counters, which survives the process. Stages publish their [`Counters`] between batches.
 
 mod added;
 mod carrier;

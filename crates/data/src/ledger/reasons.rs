@@ -1,31 +1,31 @@
-//! What each loss reason is, for whoever reads what was lost: readers ask for a property and need not know a reason by its name.
+//! Properties of each loss reason. Readers of losses ask for a property and need not know the reasons by name.
 //!
 //! ```text
 //!  LossReason ─► LossReasonDescription: nature    "found by sequence numbers alone" · "a refused trigger" · …
 //!                                       quality   how well the number of such losses is known
-//!                                       echoes    a framing finds it where bytes do not continue those before them
+//!                                       echoes    a framing also finds such a loss at a gap of the recording
 //! ```
-//! A reason that somebody has added is one of data that were seen, counted one by one.
+//! An added reason is always a loss of received data, counted one by one.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::vocabulary::{LossReason, Unit};
 
-/// How well the number of a loss is known; the best first.
+/// How well the number of a loss is known, in order from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
     /// Counted one by one, or from sequence numbers or sender totals.
     Exact,
-    /// There were that many, and perhaps more.
+    /// A lower bound.
     AtLeast,
     /// Something was lost; how much is not known.
     Unknown,
 }
 
 impl Quality {
-    /// The word in files.
+    /// The name in files.
     pub const fn word(self) -> &'static str {
         match self {
             Quality::Exact => "exact",
@@ -34,34 +34,34 @@ impl Quality {
         }
     }
 
-    /// How well the sum of two losses is known: as the one that is known less well.
+    /// The quality of the sum of two losses, which is the worse one.
     pub fn worse(self, other: Quality) -> Quality {
         self.max(other)
     }
 }
 
-/// What was lost, and who knows of it.
+/// What was lost, and how the loss is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossNature {
-    /// Data of ours, which whoever has lost them knew of.
+    /// Data of the run, counted by the stage that lost them.
     Ours,
-    /// Data of ours, known by numbers alone: something between two that were seen, or up to a sender's total.
+    /// Data of the run that never came, known by numbers alone: they are missing between received ones, or from a sender's total.
     Gap,
-    /// Nothing of ours: the same datagram again, or that of an unexpected sender.
+    /// No data of the run: a duplicate, or a datagram of an unexpected sender.
     Foreign,
-    /// A trigger that was refused, and so was never begun: nothing is lost by it but time.
+    /// A refused trigger: no data, only dead time.
     DeadTime,
 }
 
-/// What a loss reason is.
+/// The properties of a loss reason.
 #[derive(Clone, Copy, Debug)]
 pub struct LossReasonDescription {
     /// What was lost.
     pub nature: LossNature,
     /// How well the number of such losses is known.
     pub quality: Quality,
-    /// Whether a framing finds such a loss where bytes do not continue those before them, as behind a gap of a recording: numbers that
-    /// are missing, or a unit whose other part is on the other side. There it is the gap's doing.
+    /// Whether a framing also finds such a loss where bytes do not continue those before them, as behind a gap of a recording: missing
+    /// numbers, or a unit with a part missing. There, the gap is the cause.
     pub echoes: bool,
 }
 
@@ -76,7 +76,7 @@ impl LossReasonDescription {
 }
 
 impl LossReason {
-    /// What it is.
+    /// Its properties.
     pub const fn description(self) -> LossReasonDescription {
         use LossReason::*;
         let ours = LossReasonDescription::of(LossNature::Ours, Quality::Exact);
@@ -104,7 +104,7 @@ impl LossReason {
         self.description().quality
     }
 
-    /// The gap of a unit that what comes late or damaged can fill.
+    /// The reason of gaps in a unit that data which arrive late or damaged can fill; `None` if there are no such gaps.
     pub const fn gap_of(unit: Unit) -> Option<LossReason> {
         match unit {
             Unit::Datagrams => Some(LossReason::DatagramGap),
@@ -113,7 +113,7 @@ impl LossReason {
         }
     }
 
-    /// Whether it is a loss of what our boards have sent.
+    /// Whether it is a loss of data or triggers of the run.
     pub const fn is_of_our_data(self) -> bool {
         !matches!(self.description().nature, LossNature::Foreign)
     }
@@ -123,8 +123,8 @@ impl LossReason {
         matches!(self.description().nature, LossNature::DeadTime)
     }
 
-    /// Whether it is known by sequence numbers alone. In older recordings stands on the wire under another reason what was seen, refused, and
-    /// counted where that was done.
+    /// Whether the loss is known by numbers alone. Older recordings also have losses with other reasons on the wire: those of data that
+    /// were received, refused, and counted where they were refused.
     pub const fn is_gap(self) -> bool {
         matches!(self.description().nature, LossNature::Gap)
     }

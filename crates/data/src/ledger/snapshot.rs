@@ -18,9 +18,9 @@ use crate::topology::{Counts, FlowPath, Topology};
 /// One stage's counts for one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CounterSnapshot {
-    /// Where.
+    /// The stage.
     pub stage: Stage,
-    /// Whose.
+    /// The source.
     pub source: SourceId,
     /// One bit per [`Unit`] that this stage counts.
     pub units: u64,
@@ -35,24 +35,24 @@ pub struct LedgerSnapshot {
     pub sources: Vec<String>,
     /// The open counter slots, by source and stage.
     pub slots: Vec<CounterSnapshot>,
-    /// Who feeds whom; without, what the slots that there are say of it.
+    /// The topology of the run; without one, it is derived from the slots.
     pub topology: Option<Arc<Topology>>,
-    /// As each counter slot was when a marker passed it: of sources that are read apart, at different moments.
+    /// Whether each slot was copied when a marker passed it: at different moments for sources that are read independently.
     pub at_a_marker: bool,
-    /// Of a recording of version 1: what came into being was not counted where it did.
+    /// Whether it is from a recording of version 1, in which stages did not count the units that they made as `in`.
     pub legacy: bool,
 }
 
-/// A place where the ledger does not balance.
+/// A balance equation that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Discrepancy {
     /// Name of the source.
     pub source: String,
-    /// Between which numbers, in words.
+    /// The equation, as text.
     pub equation: String,
-    /// What stands on the left.
+    /// The number on its left side.
     pub left: u64,
-    /// What stands on the right.
+    /// The number on its right side.
     pub right: u64,
 }
 
@@ -68,25 +68,25 @@ impl fmt::Display for Discrepancy {
 pub struct Loss {
     /// Name of the source.
     pub source: String,
-    /// Where it was lost or missed.
+    /// The stage that lost it or found it missing.
     pub stage: Stage,
-    /// Why.
+    /// Why it was lost.
     pub reason: LossReason,
-    /// In what unit.
+    /// The unit of `count` and `of`.
     pub unit: Unit,
-    /// How many.
+    /// How many are lost.
     pub count: u64,
-    /// Of how many that came there, the lost ones among them.
+    /// How many came there, including the lost ones.
     pub of: u64,
-    /// How well that is known.
+    /// How well the count is known.
     pub quality: Quality,
-    /// What was seen, and what to do about it, by who knows the configuration; the ledger itself leaves it empty.
+    /// What was seen, and what to do about it. Empty in the ledger itself; a room that knows the configuration fills it in.
     pub advice: String,
 }
 
 impl Loss {
-    /// Whether the same loss is counted under its reason elsewhere: of older recordings, missing on the wire because it was refused here.
-    /// Sums over stages leave it out.
+    /// Whether another stage counts the same loss with its reason: in older recordings, data that a later stage refused count as lost on
+    /// the wire as well. Sums over stages leave such losses out.
     pub fn is_echo(&self) -> bool {
         self.stage.role() == StageRole::SequenceNumbers && !self.reason.is_gap()
     }
@@ -101,25 +101,25 @@ pub struct Entries {
     pub stage: Stage,
     /// The unit.
     pub unit: Unit,
-    /// Came in.
+    /// Came in, or was made here.
     #[serde(rename = "in")]
     pub input: u64,
     /// Passed on.
     #[serde(rename = "out")]
     pub output: u64,
-    /// Framing that has done its work.
+    /// Framing that is no longer needed.
     pub overhead: u64,
     /// Left out on request.
     pub filtered: u64,
     /// In the stage's containers.
     pub held: u64,
-    /// On the wire, what sequence numbers were found to lack. It only grows, as does what has filled it.
+    /// On the wire: how many were found missing by sequence numbers. It only grows, and so does `gap_filled`.
     pub gap_opened: u64,
-    /// Of that, what has come all the same, too late or damaged: what was refused of it is lost where that was done.
+    /// How many of these arrived nevertheless, late or damaged; the refused ones among them are lost at the stage that refused them.
     pub gap_filled: u64,
-    /// Lost, by reason; of gaps, what is still missing.
+    /// Lost, by reason; for gaps, those still missing.
     pub lost: BTreeMap<&'static str, u64>,
-    /// Noted beside what became of them: late but kept, unseen.
+    /// Notes, which are not part of any sum, such as `late` (but kept) and `unseen`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub noted: BTreeMap<&'static str, u64>,
 }
@@ -130,12 +130,13 @@ impl CounterSnapshot {
         self.units >> unit as u32 & 1 == 1
     }
 
-    /// How many of a unit there were here: what came in or, where it comes into being, what became of it.
+    /// How many of a unit came in or were made here. Older recordings do not count units where they are made; for them, it is the sum of
+    /// what happened to the units.
     pub fn offered(&self, unit: Unit) -> u64 {
         self.counters.cell(unit, entry::IN).max(self.became(unit))
     }
 
-    /// What became of a unit here, all together.
+    /// The sum of everything that happened to a unit here: the right side of the balance equation of a stage.
     pub(crate) fn became(&self, unit: Unit) -> u64 {
         let cell = |entry| self.counters.cell(unit, entry);
         cell(entry::OUT)
@@ -147,61 +148,61 @@ impl CounterSnapshot {
 }
 
 impl LedgerSnapshot {
-    /// A snapshot of slots that are put together by hand, sorted by source and stage.
+    /// A snapshot of these slots, which are sorted by source and stage.
     pub fn of(sources: Vec<String>, slots: Vec<CounterSnapshot>) -> LedgerSnapshot {
         LedgerSnapshot { sources, slots, ..LedgerSnapshot::default() }
     }
 
     /// One counter slot, if it is open.
     pub fn slot(&self, stage: Stage, source: SourceId) -> Option<&CounterSnapshot> {
-        let place = self.slots.binary_search_by_key(&(source, stage), |slot| (slot.source, slot.stage));
-        place.ok().map(|place| &self.slots[place])
+        let index = self.slots.binary_search_by_key(&(source, stage), |slot| (slot.source, slot.stage));
+        index.ok().map(|index| &self.slots[index])
     }
 
-    /// The sum over all sources of what a stage put out.
+    /// The sum of a stage's `out` over all sources.
     pub fn total_output(&self, stage: Stage, unit: Unit) -> u64 {
         let slots = self.slots.iter().filter(|slot| slot.stage == stage);
         slots.map(|slot| slot.counters.total_output(unit)).sum()
     }
 
-    /// The sum of all losses in one unit at the stages for which `on_the_way` holds, over sources and reasons.
+    /// The sum of all losses in one unit, over sources and reasons, at the stages for which `on_the_way` returns `true`.
     pub fn total_lost(&self, unit: Unit, on_the_way: impl Fn(Stage) -> bool) -> u64 {
         let slots = self.slots.iter().filter(|slot| on_the_way(slot.stage));
         slots.map(|slot| slot.counters.total_lost_any(unit)).sum()
     }
 
-    /// The counters of stages that do this.
+    /// The counters of stages with this role.
     pub fn at(&self, role: StageRole) -> impl Iterator<Item = &CounterSnapshot> {
         self.slots.iter().filter(move |slot| slot.stage.role() == role)
     }
 
-    /// The sum over all sources of what was put out by stages that do this.
+    /// The sum of `out` over all sources at the stages with this role.
     pub fn output_at(&self, role: StageRole, unit: Unit) -> u64 {
         self.at(role).map(|slot| slot.counters.total_output(unit)).sum()
     }
 
-    /// The counters of one source at the stage that does this; of several, the first.
+    /// The counters of one source at the first stage with this role.
     pub fn slot_at(&self, role: StageRole, source: SourceId) -> Option<&CounterSnapshot> {
         self.of_source(source).iter().find(|slot| slot.stage.role() == role)
     }
 
-    /// Who feeds whom: as the run has said or, of a snapshot that does not say it, by the slots that there are.
+    /// The topology of the run or, if the snapshot has none that declares where units are made, one derived from the slots.
     pub fn path(&self) -> Arc<Topology> {
         let makes = |counts: &Counts| !counts.made.is_empty();
-        let says_it =
+        let is_complete =
             |topology: &&Arc<Topology>| topology.nodes.iter().any(|node| node.counts.iter().any(makes));
-        let own = self.topology.as_ref().filter(says_it);
+        let own = self.topology.as_ref().filter(is_complete);
         own.map_or_else(|| Arc::new(Topology::legacy(self)), Arc::clone)
     }
 
-    /// The counters where a unit comes into being.
+    /// The counters of the stages that make a unit.
     pub fn making(&self, unit: Unit) -> Vec<&CounterSnapshot> {
         let path = self.path();
         let makes = |own: &&CounterSnapshot| own.counts(unit) && path.is_made(unit, own.stage, own.source);
         self.slots.iter().filter(makes).collect()
     }
 
-    /// What has come into being of one source in a unit, and was passed on.
+    /// How many of a unit were made from one source and passed on.
     pub fn made_of(&self, source: SourceId, unit: Unit) -> u64 {
         let path = self.path();
         let slots = self.of_source(source).iter();
@@ -209,16 +210,16 @@ impl LedgerSnapshot {
         made.map(|slot| slot.counters.total_output(unit)).sum()
     }
 
-    /// The counters of events that are recorded: of those that are built, or of those that are made of hits.
+    /// The counters of recorded events on this path: of built events, or of coincidences of hits.
     pub fn recorded_events(&self, flow_path: FlowPath) -> Vec<&CounterSnapshot> {
         let path = self.path();
         let flow_path_of =
             |own: &CounterSnapshot| path.flow_path_of(own.stage, own.source).unwrap_or(FlowPath::Events);
-        let is_of_it = |own: &&CounterSnapshot| flow_path_of(own) == flow_path;
-        self.at(StageRole::Recording).filter(|own| own.counts(Unit::Events)).filter(is_of_it).collect()
+        let is_on_it = |own: &&CounterSnapshot| flow_path_of(own) == flow_path;
+        self.at(StageRole::Recording).filter(|own| own.counts(Unit::Events)).filter(is_on_it).collect()
     }
 
-    /// The sum over all slots of what is said beside.
+    /// The sum of a note over all slots.
     pub fn total_noted(&self, what: Noted, unit: Unit) -> u64 {
         self.slots.iter().map(|slot| slot.counters.total_noted(what, unit)).sum()
     }
@@ -230,8 +231,8 @@ impl LedgerSnapshot {
         &self.slots[first..end]
     }
 
-    /// The ledger of groups of sources, as if each group were one: `groups` has a name and its sources. For a short look; the
-    /// balance equations hold of the sources, not of groups.
+    /// The counters of groups of sources, added up as if each group were one source; `groups` has names and sources. For an overview: the
+    /// balance equations hold for sources, not for groups.
     pub fn grouped<'g>(&self, groups: impl IntoIterator<Item = (&'g str, &'g [SourceId])>) -> LedgerSnapshot {
         let groups: Vec<(&str, &[SourceId])> = groups.into_iter().collect();
         let topology = self.topology.as_ref().map(|topology| Arc::new(topology.grouped(&groups)));
@@ -282,8 +283,8 @@ impl LedgerSnapshot {
         losses
     }
 
-    /// How the data of a source come, by what its receiver counts. Of one board among several behind a link only the link
-    /// knows.
+    /// How the data of a source arrive, by the units that its receiver counts. Not known for a board that shares a link, since only the
+    /// link has a receiver.
     pub fn carrier(&self, source: SourceId) -> Carrier {
         match self.slot_at(StageRole::Intake, source) {
             Some(slot) if slot.counts(Unit::Datagrams) => Carrier::Datagrams,
@@ -292,8 +293,8 @@ impl LedgerSnapshot {
         }
     }
 
-    /// What one source has lost in a unit, every loss counted once: what is missing on the wire because it was refused
-    /// here is left out.
+    /// How many of a unit one source has lost, each loss counted once: data that are missing on the wire because a later stage refused them
+    /// count at that stage only.
     pub fn lost_once(&self, source: SourceId, unit: Unit) -> u64 {
         let of = |slot: &CounterSnapshot| match slot.stage.role() {
             StageRole::SequenceNumbers => {
@@ -342,7 +343,7 @@ impl LedgerSnapshot {
         self.discrepancies().is_empty()
     }
 
-    /// Every place where something does not balance, by the topology of the ledger.
+    /// Every balance equation that does not hold, by the topology of the ledger.
     pub fn discrepancies(&self) -> Vec<Discrepancy> {
         match &self.topology {
             Some(topology) => topology.discrepancies(self),
@@ -371,7 +372,7 @@ mod tests {
 
     type Increment = (Stage, fn(&mut Counters));
 
-    /// Every increment that a small run makes: where, and what.
+    /// Every increment of a small run, with its stage.
     fn increments() -> Vec<Increment> {
         use LossReason::*;
         use Stage::*;
@@ -421,15 +422,15 @@ mod tests {
         for (stage, units) in PATH {
             let slot = ledger.open(stage, SourceId(0), units);
             let mut counters = Counters::default();
-            for (index, (place, increment)) in increments().into_iter().enumerate() {
-                if place == stage && Some(index) != left_out {
+            for (index, (at, increment)) in increments().into_iter().enumerate() {
+                if at == stage && Some(index) != left_out {
                     increment(&mut counters);
                 }
             }
             slot.publish(&counters);
             slot.snapshot(7, &counters);
         }
-        let counts = ledger.snapshot_at(7).expect("every counter slot has passed the marker");
+        let counts = ledger.snapshot_at(7).expect("the marker has passed every counter slot");
         assert_eq!(LedgerSnapshot { at_a_marker: false, ..counts.clone() }, ledger.snapshot());
         counts
     }
@@ -440,17 +441,14 @@ mod tests {
     }
 
     #[test]
-    fn taking_away_any_one_increment_unbalances_the_ledger() {
+    fn a_ledger_without_any_one_increment_does_not_balance() {
         for left_out in 0..increments().len() {
-            assert!(
-                !snapshot_without(Some(left_out)).close(),
-                "increment {left_out} is covered by no equation"
-            );
+            assert!(!snapshot_without(Some(left_out)).close(), "no equation contains increment {left_out}");
         }
     }
 
     #[test]
-    fn a_discrepancy_says_where() {
+    fn a_discrepancy_names_source_and_stages() {
         let text = snapshot_without(Some(29))
             .discrepancies()
             .iter()
@@ -461,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_have_place_reason_and_quality() {
+    fn losses_have_stage_reason_and_quality() {
         let losses = snapshot_without(None).losses();
         assert!(
             losses.iter().any(|loss| loss.stage == Stage::Wire
@@ -472,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_add_what_their_sources_have() {
+    fn groups_add_the_counters_of_their_sources() {
         let mut counts = snapshot_without(None);
         let second = counts.slots.clone().into_iter();
         counts.slots.extend(second.map(|slot| CounterSnapshot { source: SourceId(1), ..slot }));
@@ -489,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_is_summed_without_the_ledger() {
+    fn output_at_a_role_is_summed_over_sources() {
         let ledger = Ledger::create(None, &["left".to_owned(), "right".to_owned()]).expect("memory");
         let mut counters = Counters::default();
         counters.output(Unit::Events, 5);
@@ -501,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_here_and_so_is_missing_on_the_wire_is_counted_once() {
+    fn refused_data_that_are_missing_on_the_wire_count_as_lost_once() {
         let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
         let (mut wire, mut unpack) = (Counters::default(), Counters::default());
         wire.lost(LossReason::BadHash, Unit::Fragments, 3);

@@ -1,46 +1,46 @@
-//! What each stage is, for whoever reads what it has counted: readers ask for a property and need not know a stage by its name.
+//! Properties of each stage. Readers of counts ask for a property and need not know the stages by name.
 //!
 //! ```text
-//!  Stage ─► StageDescription: role     "says what was sent, by sequence numbers" · "keeps results on disk" · …
-//!                             heading  "received", as it stands over the stage on the page
+//!  Stage ─► StageDescription: role     "reports what was sent, by sequence numbers" · "records results on disk" · …
+//!                             heading  "received", the heading of the stage on the page
 //! ```
-//! A stage that is new says here what it is; who sums, draws or verifies reads that, and the [topology](crate::topology) for the rest.
+//! A new stage is described here. Code that sums, draws or verifies counts uses this description and the [topology](crate::topology).
 
 use super::vocabulary::Stage;
 
-/// What a stage does with the data, or what it knows of them.
+/// What a stage does with the data, or how it knows of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageRole {
-    /// Says what was sent, by the totals of who has sent it. Nothing passes.
+    /// Reports what was sent, by the totals of the sender. No data pass it.
     SenderTotals,
-    /// Says what was sent, by sequence numbers. Nothing passes. What is refused behind it is missing here, too.
+    /// Reports what was sent, by sequence numbers. No data pass it. Data that a later stage refuses are first missing here.
     SequenceNumbers,
-    /// Takes in what comes from outside.
+    /// Receives the data from outside.
     Intake,
-    /// Keeps what came in on disk, as it came.
+    /// Records the received data on disk, unchanged.
     Raw,
-    /// Works on what passes.
+    /// Processes the data that pass it.
     Work,
-    /// Cuts what passes into slices of time, which take the place of triggers.
+    /// Cuts the data that pass it into time slices, which replace triggers.
     Slices,
-    /// Gives what was built to another unit.
+    /// Passes built events to another unit.
     HandOver,
-    /// Shows to people what has become of the data. Nothing goes on from there.
+    /// Shows results to people. The data end here.
     Display,
-    /// Keeps on disk what has become of the data.
+    /// Records results on disk.
     Recording,
 }
 
-/// What a stage is.
+/// The properties of a stage.
 #[derive(Clone, Copy, Debug)]
 pub struct StageDescription {
-    /// What it does.
+    /// What the stage does.
     pub role: StageRole,
-    /// What it has done to what comes out of it, as the page says it; empty: its word says it.
+    /// Its heading on the page, which says what was done with its output; if empty, the name of the stage.
     pub heading: &'static str,
-    /// What is left out here on request is called this.
+    /// The page's term for the data that it filters.
     pub filtered_as: &'static str,
-    /// On the page it stands beside the path: as what was refused there.
+    /// Whether the page shows it beside the path and not in it.
     pub stands_apart: bool,
 }
 
@@ -59,7 +59,7 @@ impl StageDescription {
 }
 
 impl Stage {
-    /// What it is.
+    /// Its properties.
     pub const fn description(self) -> StageDescription {
         let of = match self {
             Stage::Trigger => (StageRole::SenderTotals, "triggered"),
@@ -88,12 +88,12 @@ impl Stage {
         }
     }
 
-    /// What it does.
+    /// Its role.
     pub const fn role(self) -> StageRole {
         self.description().role
     }
 
-    /// What stands over it on the page.
+    /// Its heading on the page.
     pub fn heading(self) -> String {
         match self.description().heading {
             "" => self.word().replace('_', " "),

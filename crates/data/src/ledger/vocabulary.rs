@@ -1,4 +1,4 @@
-//! The vocabulary of the ledger: stages, units, reasons, notes. Stages and reasons can be added.
+//! The vocabulary of the ledger: stages, units, loss reasons, notes. Stages and reasons can be added.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::added::{Added, MOST_ADDED, Register, WordError};
 
-/// Makes an enum whose variants know their place and their word, in one table.
+/// Makes an enum of names from one table.
 macro_rules! vocabulary {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -22,12 +22,12 @@ macro_rules! vocabulary {
             /// How many there are.
             pub const COUNT: usize = $name::ALL.len();
 
-            /// The word in files, on the page and in metrics.
+            /// The name in files, on the page and in metrics.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word),+ }
             }
 
-            /// The one with this word.
+            /// The variant with this name.
             pub fn from_word(word: &str) -> Option<$name> {
                 $name::ALL.iter().copied().find(|each| each.word() == word)
             }
@@ -41,22 +41,22 @@ macro_rules! vocabulary {
     };
 }
 
-/// Words that recordings of before have, and those of today.
+/// Names in older recordings, and their names now.
 const RENAMED: [(&str, &str); 1] = [("stranger", "unexpected_sender")];
 
-/// The word of today for one that a file has.
-fn word_of_today(word: &str) -> &str {
-    RENAMED.iter().find(|(before, _)| *before == word).map_or(word, |(_, today)| today)
+/// The name now of a name in a file.
+fn current_word(word: &str) -> &str {
+    RENAMED.iter().find(|(before, _)| *before == word).map_or(word, |(_, now)| now)
 }
 
-/// The same for a vocabulary to which words can be added: those in the table are the ones that the balance equations know.
+/// Makes an enum of names from one table, to which further names can be added. The balance equations know those in the table.
 macro_rules! open_vocabulary {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum $name {
             $($(#[$doc])* $variant),+,
-            /// One that somebody has added, with a word of its own.
+            /// One that was added.
             Added(Added),
         }
 
@@ -70,18 +70,18 @@ macro_rules! open_vocabulary {
                 /// How many are listed.
                 pub const COUNT: usize = $name::ALL.len();
 
-                /// Places for listed and added ones.
-                pub const PLACES: usize = $name::COUNT + MOST_ADDED;
+                /// Number of slots for listed and added ones.
+                pub const CAPACITY: usize = $name::COUNT + MOST_ADDED;
 
-                /// All that there are, the added ones last.
+                /// All listed and added ones, the added ones last.
                 pub fn known() -> impl Iterator<Item = $name> {
                     $name::ALL.iter().copied().chain(REGISTER.all().map($name::Added))
                 }
 
-                /// Adds one, or says what a word means that a file has brought.
+                /// Adds one with a description, or describes one that a file has added.
                 ///
                 /// # Errors
-                /// When the word is listed, is no word for the ledger, or there is no place for it.
+                /// If the name is listed or not valid, or no slot is free.
                 pub fn add(word: &str, about: &str) -> Result<$name, WordError> {
                     if $name::ALL.iter().any(|listed| listed.word() == word) {
                         return Err(WordError::Taken(word.to_owned()));
@@ -91,10 +91,10 @@ macro_rules! open_vocabulary {
                     Ok($name::Added(added))
                 }
 
-                /// The one with a word that a file has.
+                /// The one with this name, which comes from a file; an unknown name is added.
                 ///
                 /// # Errors
-                /// When it is no word for the ledger, or there is no place for it.
+                /// If the name is not valid, or no slot is free.
                 pub fn of_file(word: &str) -> Result<$name, WordError> {
                     match $name::from_word(word) {
                         Some(known) => Ok(known),
@@ -102,7 +102,7 @@ macro_rules! open_vocabulary {
                     }
                 }
 
-                /// The word in files, on the page and in metrics.
+                /// The name in files, on the page and in metrics.
                 pub fn word(self) -> &'static str {
                     match self {
                         $($name::$variant => $word),+,
@@ -110,7 +110,7 @@ macro_rules! open_vocabulary {
                     }
                 }
 
-                /// What an added one means, in the words of who added it; empty of listed ones.
+                /// The description that an added one was given; empty for listed ones.
                 pub fn about(self) -> &'static str {
                     match self {
                         $name::Added(added) => REGISTER.about(added),
@@ -118,19 +118,19 @@ macro_rules! open_vocabulary {
                     }
                 }
 
-                /// The one with this word, or with one that files of before have for it.
+                /// The one with this name, or with this name in older files.
                 pub fn from_word(word: &str) -> Option<$name> {
-                    let word = word_of_today(word);
+                    let word = current_word(word);
                     $name::known().find(|each| each.word() == word)
                 }
 
-                /// Its place among all.
+                /// Its index among all, below [`Self::CAPACITY`].
                 #[inline]
-                pub const fn place(self) -> usize {
-                    enum Place { $($variant),+ }
+                pub const fn index(self) -> usize {
+                    enum Index { $($variant),+ }
                     match self {
-                        $($name::$variant => Place::$variant as usize),+,
-                        $name::Added(added) => $name::COUNT + added.place(),
+                        $($name::$variant => Index::$variant as usize),+,
+                        $name::Added(added) => $name::COUNT + added.index(),
                     }
                 }
             }
@@ -155,8 +155,8 @@ macro_rules! open_vocabulary {
 
                 fn json_schema(_: &mut SchemaGenerator) -> Schema {
                     let listed: Vec<&str> = $name::ALL.iter().map(|each| each.word()).collect();
-                    let words = format!("One of {}, or the word of one that was added.", listed.join(", "));
-                    json_schema!({ "type": "string", "description": words })
+                    let description = format!("One of {}, or the name of an added one.", listed.join(", "));
+                    json_schema!({ "type": "string", "description": description })
                 }
             }
         };
@@ -170,37 +170,37 @@ macro_rules! open_vocabulary {
 }
 
 open_vocabulary! {
-    /// A place on the path, where things are counted.
+    /// A stage of the path, where data are counted.
     Stage {
         /// The trigger: how often it fired, and how often it was refused.
         Trigger = "trigger",
-        /// The sender's own totals, where it says them.
+        /// The sender's own totals, if it reports them.
         Sender = "sender",
-        /// What sequence numbers say was sent, against what was seen.
+        /// What was sent and received by sequence numbers.
         Wire = "wire",
         /// The receive calls.
         Receive = "receive",
-        /// Received bytes kept as they came, for replay.
+        /// The recording of received bytes, unchanged, for replay.
         Raw = "raw",
-        /// Framing: whole units out of received bytes.
+        /// Framing: finds whole units in received bytes.
         Unpack = "unpack",
-        /// Hits out of units.
+        /// Decodes hits from units.
         Decode = "decode",
         /// Time order.
         Order = "order",
-        /// Cuts: what is kept of hits, and of the events that are made of them.
+        /// Cuts: select hits, and events that are made of hits.
         Cut = "cut",
-        /// Coincidence: which hits belong together.
+        /// Coincidence: makes events of hits that belong together.
         Coincide = "coincide",
-        /// Hits or fragments cut into slices of time, which are then built.
+        /// Cuts hits or fragments into time slices, which are then built.
         TimeSlice = "time_slice",
-        /// Events out of fragments.
+        /// Builds events from fragments.
         Build = "build",
-        /// Events on their way to another unit.
+        /// Sends events to another unit.
         Ship = "ship",
         /// The recording.
         Record = "record",
-        /// The spectra: which hits are shown as kept. A cut that was applied while the run went on filters here, and nowhere else.
+        /// The spectra: selects the hits that are shown as kept. A cut that is applied during the run filters only here.
         Spectra = "spectra",
     }
 }
@@ -208,7 +208,7 @@ open_vocabulary! {
 vocabulary! {
     /// What is counted.
     Unit {
-        /// UDP payloads, or one receive call of a stream.
+        /// UDP payloads, or receive calls of a stream.
         Datagrams = "datagrams",
         /// Payload bytes.
         Bytes = "bytes",
@@ -216,9 +216,9 @@ vocabulary! {
         Frames = "frames",
         /// Self-triggered records.
         Hits = "hits",
-        /// What one source sent for one trigger.
+        /// The data of one source for one trigger.
         Fragments = "fragments",
-        /// All fragments of one trigger or time slice.
+        /// All fragments of one trigger or time slice, or the hits of a coincidence.
         Events = "events",
     }
 }
@@ -230,41 +230,42 @@ open_vocabulary! {
         NeverReceived = "never_received",
         /// Datagrams missing inside a buffer, by their ids.
         DatagramGap = "datagram_gap",
-        /// Whole buffers missing; how many datagrams they had is not known.
+        /// Whole buffers missing; the number of datagrams in them is not known.
         BufferGap = "buffer_gap",
         /// Frames missing, by the board's own counter.
         FrameGap = "frame_gap",
-        /// A datagram longer than the room for it.
+        /// A datagram longer than the receive buffer.
         DatagramTooLong = "datagram_too_long",
         /// From an address that is not this source's.
         UnexpectedSender = "unexpected_sender",
         /// No block was free and the policy is `drop`.
         NoBlock = "no_block",
-        /// A capture that holds only the beginning of a packet.
+        /// A capture that contains only the beginning of a packet.
         CaptureTruncated = "capture_truncated",
-        /// Bytes of a capture file that could not be read, file headers and all; a datagram for each place, where more may have been.
+        /// Bytes of a capture file that could not be read, including file headers. Each damaged position counts as one datagram, although
+        /// there may have been more.
         CaptureDamaged = "capture_damaged",
-        /// A fragment of an IP packet whose other fragments are not there.
+        /// A fragment of an IP packet of which other fragments are missing.
         FragmentMissing = "fragment_missing",
-        /// The same datagram again.
+        /// A datagram that was received before.
         DuplicateDatagram = "duplicate_datagram",
         /// A datagram or packet whose own header or footer contradicts its length.
         BadFraming = "bad_framing",
-        /// A hash or checksum that does not match any expected place.
+        /// A hash or checksum that does not match any expected position.
         BadHash = "bad_hash",
-        /// Bytes between a damage and the next header that can be trusted.
+        /// Bytes between damage and the next valid header.
         Resynchronised = "resynchronised",
-        /// A unit whose end never came.
+        /// A unit whose end was not received.
         Unfinished = "unfinished",
         /// A unit larger than the memory for it.
         TooLarge = "too_large",
-        /// A header that promises zero words.
+        /// A header that states zero words.
         ZeroWords = "zero_words",
-        /// A header that promises more words than there are.
+        /// A header that states more words than there are.
         WordCount = "word_count",
-        /// A format number that is not known.
+        /// An unknown format number.
         UnknownFormat = "unknown_format",
-        /// A channel number beyond the board's.
+        /// A channel number that the board does not have.
         BadChannel = "bad_channel",
         /// A hit cut off by the end of its unit.
         TruncatedHit = "truncated_hit",
@@ -274,9 +275,9 @@ open_vocabulary! {
         WrongConstant = "wrong_constant",
         /// A length field that contradicts the bytes.
         BadLength = "bad_length",
-        /// A time beyond what 64 bits of picoseconds can say: 106 days.
+        /// A time beyond the range of 64 bits of picoseconds, 106 days.
         TimeRange = "time_range",
-        /// Arrived after its place in the time order had passed.
+        /// Arrived after its position in the time order had passed.
         Late = "late",
         /// The memory for ordering was full and the policy is `drop`.
         OverBudget = "over_budget",
@@ -290,13 +291,13 @@ open_vocabulary! {
         WrongRun = "wrong_run",
         /// A source number that is not configured.
         UnknownSource = "unknown_source",
-        /// Fragments of an event that was incomplete, where the policy is `drop`.
+        /// Fragments of an incomplete event, if the policy is `drop`.
         Incomplete = "incomplete",
-        /// A fragment that never came, by the trigger numbers of the other sources.
+        /// A fragment that was not received, by the trigger numbers of the other sources.
         MissingFragment = "missing_fragment",
         /// A trigger that came while the system was busy.
         Busy = "busy",
-        /// What was on its way to or from a unit when that died.
+        /// Data on their way to or from a unit when it died.
         UnitLost = "unit_lost",
         /// The disk was full.
         DiskFull = "disk_full",
@@ -304,26 +305,26 @@ open_vocabulary! {
         WriteFailed = "write_failed",
         /// A thread or worker ended before it had read everything.
         Abandoned = "abandoned",
-        /// A board went away while it took data: counted once, for what it measured until it came back or the run ended.
+        /// A board became unreachable while it took data: counts once for everything that it measured until it came back or the run ended.
         BoardGone = "board_gone",
-        /// What a raw recording has lost by damage, and its replay cannot give: found by the sequence numbers on both sides of the
-        /// gap; of received bytes, those of the file, shared evenly between its sources, since nobody knows whose they were.
+        /// Data that are missing in a replay because the raw recording is damaged, by the sequence numbers on both sides of the gap. For
+        /// received bytes, the unread bytes of the file, divided evenly among its sources, since it is not known whose they were.
         RecordingDamaged = "recording_damaged",
     }
 }
 
 vocabulary! {
-    /// What is said of data beside what became of them: no loss by itself, and no part of any sum.
+    /// A note about data: it is no loss by itself, and not part of any sum.
     Noted {
-        /// Came after its place in the time order had passed, and was kept, marked.
+        /// Arrived after its position in the time order had passed, and was kept with a flag.
         Late = "late",
-        /// Between those that were seen, by their numbers, and came from nobody: what was lost with them is not known.
+        /// Triggers between received ones, by their numbers, that no board answered; it is not known what was lost with them.
         Unseen = "unseen",
-        /// Trigger numbers from the first to the last: of those that anybody was heard of or, where the trigger is known, of its own.
+        /// Trigger numbers from the first to the last: of those that any board answered or, if the trigger is known, of its own.
         Numbers = "numbers",
-        /// Sent, and whoever sent them does not remember how many hits were in them.
+        /// Frames of which the sender no longer knows how many hits they contained.
         Uncounted = "uncounted",
-        /// Begun, and cut off before they could be distinguished from others: whoever sent them knows which they are.
+        /// Fragments that were cut off before their trigger could be identified; only the sender knows which they are.
         CutOff = "cut_off",
     }
 }
@@ -333,9 +334,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_recordings_of_before_are_understood() {
+    fn names_in_older_recordings_are_recognised() {
         assert_eq!(LossReason::from_word("stranger"), Some(LossReason::UnexpectedSender));
         let known: Vec<&str> = LossReason::known().map(LossReason::word).collect();
-        assert!(RENAMED.iter().all(|(before, today)| known.contains(today) && !known.contains(before)));
+        assert!(RENAMED.iter().all(|(before, now)| known.contains(now) && !known.contains(before)));
     }
 }

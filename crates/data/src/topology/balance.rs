@@ -1,13 +1,13 @@
-//! What must balance in a run, by its topology: no list of exceptions, for an edge that is not there says nothing.
+//! The balance equations of a run, by its topology. There is no list of exceptions: without an edge there is no equation.
 //!
 //! ```text
-//!  node:            in = out + overhead + filtered + lost + held        of what comes into being there, `in` counts that; of gaps on the
-//!                                                                       wire, lost is what was opened less what was filled
+//!  node:            in = out + overhead + filtered + lost + held        for units made there, `in` counts the units made; for gaps on the
+//!                                                                       wire, lost = opened − filled
 //!  edge, copied:    out of the giver = into each taker                  per subject
 //!  edge, split:     out of the giver = into all takers together
-//!  edge, network:   out of the giver = into each taker + what it has noted as unseen − as cut off
+//!  edge, network:   out of the giver = into each taker + noted as unseen − noted as cut off
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
-//!  audit:           out of the one = out of the other + gaps that were filled
+//!  audit:           out of the auditor = out of the audited + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
 //!                   numbers from the first trigger to the last = events + triggers unseen
 //! ```
@@ -16,21 +16,21 @@ use super::{Audit, Builder, Edge, Fan, Node, Subjects, Topology, Via};
 use crate::id::SourceId;
 use crate::ledger::{CounterSnapshot, Discrepancy, LedgerSnapshot, LossReason, Noted, Stage, Unit};
 
-/// Which side of a counter slot is looked at.
+/// Which count of a counter slot is read.
 #[derive(Clone, Copy)]
 enum Side {
     In,
     Out,
 }
 
-/// One node's counts of one unit, as the ledger has them.
+/// One node's counts of one unit in the ledger.
 struct Counted<'t> {
     node: &'t Node,
     unit: Unit,
 }
 
 impl Topology {
-    /// Every place where the ledger does not balance.
+    /// Every balance equation that does not hold.
     pub fn discrepancies(&self, snapshot: &LedgerSnapshot) -> Vec<Discrepancy> {
         let mut found = Vec::new();
         for slot in &snapshot.slots {
@@ -39,7 +39,7 @@ impl Topology {
         for edge in &self.edges {
             match edge.via {
                 Via::Peer => {}
-                // What is unseen shows behind it only.
+                // Missing data are noted as unseen only when later ones arrive.
                 Via::Network if snapshot.at_a_marker => {}
                 Via::Call | Via::Ring | Via::Network => self.check_edge(snapshot, edge, &mut found),
             }
@@ -94,7 +94,7 @@ impl Topology {
                     takers.iter().filter_map(|taker| Some((taker.stage, into(taker)?))).collect();
                 let sums = match edge.fan {
                     Fan::Copy => each,
-                    // Where some are elsewhere, their part is not known here.
+                    // The parts of takers in other processes are not known here.
                     Fan::Split if each.len() < takers.len() => Vec::new(),
                     Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
                 };
@@ -102,12 +102,12 @@ impl Topology {
                     let cut_off = takers
                         .iter()
                         .any(|taker| Counted { node: taker, unit }.noted(snapshot, None, Noted::CutOff) > 0);
-                    let beside = match (edge.via, cut_off) {
+                    let noted = match (edge.via, cut_off) {
                         (Via::Network, true) => " + unseen − cut off",
                         (Via::Network, false) => " + unseen",
                         _ => "",
                     };
-                    let equation = format!("{unit} out of {} = into {to}{beside}", from.stage);
+                    let equation = format!("{unit} out of {} = into {to}{noted}", from.stage);
                     found.push(Discrepancy { source: snapshot.name(subject), equation, left, right });
                 }
             }
@@ -120,7 +120,7 @@ impl Topology {
             let (auditor, audited) = (Counted { node: one, unit }, Counted { node: other, unit });
             for subject in auditor.subjects() {
                 let of = |counted: &Counted<'_>| counted.of(snapshot, subject, Side::Out);
-                // What has come too late or damaged has come, and was refused.
+                // Data that filled a gap arrived late or damaged and were refused.
                 let used =
                     of(&auditor).map(|came| came.saturating_sub(auditor.gap_filled(snapshot, subject)));
                 if let (Some(left), Some(right)) = (used, of(&audited))
@@ -184,7 +184,7 @@ impl Counted<'_> {
         counts.flat_map(super::Counts::each)
     }
 
-    /// `None` where nobody has counted it: in another process, or not yet.
+    /// The count of one subject; `None` if it is counted in another process, or not yet.
     fn of(&self, snapshot: &LedgerSnapshot, subject: SourceId, side: Side) -> Option<u64> {
         if !self.node.counts.iter().any(|counts| counts.has(subject) && counts.units.contains(&self.unit)) {
             return None;
@@ -201,25 +201,25 @@ impl Counted<'_> {
         slot.map_or(0, |slot| slot.counters.total_gap_filled(self.unit))
     }
 
-    /// The sum of all that it counts.
+    /// The sum of the counts of all subjects.
     fn of_all(&self, snapshot: &LedgerSnapshot, side: Side) -> Option<u64> {
         self.subjects().map(|subject| self.of(snapshot, subject, side)).sum()
     }
 
-    /// What it has noted beside, of one subject or of all that it counts.
+    /// The sum of a note, for one subject or for all.
     fn noted(&self, snapshot: &LedgerSnapshot, of: Option<SourceId>, what: Noted) -> u64 {
         let subjects = self.subjects().filter(|subject| of.is_none_or(|only| only == *subject));
         let slots = subjects.filter_map(|subject| snapshot.slot(self.node.stage, subject));
         slots.map(|slot| slot.counters.total_noted(what, self.unit)).sum()
     }
 
-    /// Whether it has noted that it does not know how many hits there were.
+    /// Whether the node has noted frames with an unknown number of hits.
     fn is_uncounted(&self, snapshot: &LedgerSnapshot, subject: SourceId) -> bool {
         let slot = snapshot.slot(self.node.stage, subject).filter(|_| self.unit == Unit::Hits);
         slot.is_some_and(|slot| slot.counters.total_noted(Noted::Uncounted, Unit::Frames) > 0)
     }
 
-    /// What came in of all children of a subject.
+    /// The sum of `in` over all children of a subject.
     fn of_children(&self, topology: &Topology, snapshot: &LedgerSnapshot, parent: SourceId) -> Option<u64> {
         let children = self.subjects().filter(|subject| topology.parent(*subject) == Some(parent));
         children.map(|subject| self.of(snapshot, subject, Side::In)).sum()

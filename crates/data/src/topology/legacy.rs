@@ -1,9 +1,9 @@
-//! The topology of a snapshot that carries none: ledgers of version 1, and snapshots that a test has put together.
+//! Derives the topology of a snapshot that has none: ledgers of version 1, and snapshots that tests make.
 //!
 //! ```text
-//!  which slots there are ─► a node per slot, and the edges that such slots had by their stages
+//!  slots ─► a node per slot, and the edges between their stages in version 1
 //! ```
-//! A recording made today has its own; here nothing new is added.
+//! New recordings contain their topology, so nothing is to be added here.
 
 use super::{
     Audit, Counts, Edge, Fan, FlowPath, Marker, Node, Subject, SubjectKind, Subjects, Topology, Via,
@@ -34,7 +34,7 @@ const EDGES: [(Unit, Stage, Stage); 19] = [
     (Unit::Events, Stage::Build, Stage::Record),
 ];
 
-/// Unit, who counts it by other means, whose it is.
+/// Unit, auditor, audited.
 const AUDITS: [(Unit, Stage, Stage); 5] = [
     (Unit::Datagrams, Stage::Wire, Stage::Unpack),
     (Unit::Frames, Stage::Wire, Stage::Unpack),
@@ -43,7 +43,7 @@ const AUDITS: [(Unit, Stage, Stage); 5] = [
     (Unit::Fragments, Stage::Sender, Stage::Unpack),
 ];
 
-/// Where a unit came into being.
+/// Unit, and the stage that made it.
 const ORIGINS: [(Unit, Stage); 6] = [
     (Unit::Frames, Stage::Unpack),
     (Unit::Hits, Stage::Decode),
@@ -75,17 +75,16 @@ impl Topology {
             });
         }
         for source in (0..snapshot.sources.len()).map(|source| SourceId(source as u16)) {
-            let is_there = |stage| snapshot.slot(stage, source).is_some();
-            for (unit, from, to) in EDGES.into_iter().filter(|(_, from, to)| is_there(*from) && is_there(*to))
-            {
-                let is_passed_by = match (unit, from, to) {
-                    // What is sliced by time is built slice by slice: another kind of fragment.
-                    (Unit::Fragments, Stage::Unpack, Stage::Build) => is_there(Stage::TimeSlice),
-                    // Where there are cuts, coincidence is given what they keep.
-                    (Unit::Hits, Stage::Order, Stage::Coincide) => is_there(Stage::Cut),
+            let has = |stage| snapshot.slot(stage, source).is_some();
+            for (unit, from, to) in EDGES.into_iter().filter(|(_, from, to)| has(*from) && has(*to)) {
+                let is_bypassed = match (unit, from, to) {
+                    // With time slices, the builder takes their fragments instead.
+                    (Unit::Fragments, Stage::Unpack, Stage::Build) => has(Stage::TimeSlice),
+                    // With cuts, the coincidence takes the hits that they keep.
+                    (Unit::Hits, Stage::Order, Stage::Coincide) => has(Stage::Cut),
                     _ => false,
                 };
-                if !is_passed_by {
+                if !is_bypassed {
                     topology.edges.push(Edge {
                         from: id(from, source),
                         to: vec![id(to, source)],
@@ -96,9 +95,7 @@ impl Topology {
                     });
                 }
             }
-            for (unit, one, other) in
-                AUDITS.into_iter().filter(|(_, one, other)| is_there(*one) && is_there(*other))
-            {
+            for (unit, one, other) in AUDITS.into_iter().filter(|(_, one, other)| has(*one) && has(*other)) {
                 let (auditor, audited) = (id(one, source), id(other, source));
                 topology.audits.push(Audit { auditor, audited, units: vec![unit] });
             }
@@ -107,7 +104,7 @@ impl Topology {
     }
 }
 
-/// Which way a counter slot was on: what is made of hits had a counter slot at coincidence, too, and slices of time were built as events.
+/// The path that a counter slot was on. Events of hits also have a slot at the coincidence; time slices were built as events.
 fn flow_path(snapshot: &LedgerSnapshot, slot: &CounterSnapshot) -> FlowPath {
     let is_of_hits = || snapshot.slot(Stage::Coincide, slot.source).is_some();
     let is_of_events = slot.counts(Unit::Fragments) || slot.counts(Unit::Events) && !is_of_hits();

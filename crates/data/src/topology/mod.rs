@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!  configuration ─► Topology ─┬─► ledger: what must balance ([`balance`](Topology::discrepancies))
-//!                             ├─► assembly: every thread, ring, pool and counters are claimed by name, once
+//!                             ├─► assembly: every thread, ring, pool and counter slot is claimed by name, once
 //!                             └─► --explain, page, run.json, ledger.bin
 //! ```
 //! ```text
-//!  Subject: source · board · link · events …        whose things are counted
-//!  Node:    one stage of the path at one place      [ receive a ] ─Edge─► [ unpack a ] ─Edge─► [ decode a ] ─┐
-//!  Edge:    what one hands to others                                                                          ├─► [ order ] ─► …
+//!  Subject: source · board · link · events …        has counters of its own
+//!  Node:    one stage, for some subjects            [ receive a ] ─Edge─► [ unpack a ] ─Edge─► [ decode a ] ─┐
+//!  Edge:    what a node passes to others                                                                      ├─► [ order ] ─► …
 //!  Audit:   what two count by different means       wire a ⇄ unpack a                   sender a ⇄ decode a  ─┘
 //! ```
-//! Nodes stand in path order. Names are unique among their kind.
+//! Nodes are in path order. Names are unique among their kind.
 
 mod balance;
 mod legacy;
@@ -29,43 +29,43 @@ use crate::memory::HugePages;
 
 pub use path::Stop;
 
-/// What a run consists of.
+/// The parts of a run, and how they are connected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Topology {
-    /// Whose things are counted, by number: [`SourceId`] is the place in this list.
+    /// Everything that has counters of its own; a [`SourceId`] is an index into this list.
     pub subjects: Vec<Subject>,
     /// The stages, in path order.
     pub nodes: Vec<Node>,
-    /// What they hand to each other.
+    /// What the nodes pass to each other.
     pub edges: Vec<Edge>,
     /// What is counted twice, by different means.
     pub audits: Vec<Audit>,
-    /// What goes against the path and holds it back.
+    /// Back-pressure and other control against the direction of the path.
     pub controls: Vec<ControlEdge>,
     /// The threads of this process.
     pub threads: Vec<Thread>,
-    /// What lies between them.
+    /// The rings between the threads.
     pub rings: Vec<Ring>,
-    /// Where received bytes lie.
+    /// The pools of blocks for received bytes.
     pub pools: Vec<BlockPool>,
-    /// Where fragments become events.
+    /// The builders, which make events of fragments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub builders: Vec<Builder>,
 }
 
-/// Whose things are counted.
+/// Something that has counters of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Subject {
-    /// As people know it.
+    /// Its name, as people know it.
     pub name: String,
     /// What it is.
     pub kind: SubjectKind,
-    /// Of a board, the link that it shares with others; of a link, board or source, none where the `[[source]]` is itself.
+    /// For a board, the index of the link that it shares with others; none for a subject that is a `[[source]]` of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<u16>,
 }
 
-/// What a subject is.
+/// The kind of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubjectKind {
@@ -75,11 +75,11 @@ pub enum SubjectKind {
     Link,
     /// A board that answers triggers.
     Board,
-    /// What a source of hits has in each time slice.
+    /// The time slices of a source of hits.
     Slices,
-    /// The events that are built.
+    /// Built events.
     Events,
-    /// The events that are made of hits.
+    /// Events of hits.
     Coincidences,
     /// A readout unit, builder unit or event manager.
     Unit,
@@ -89,9 +89,9 @@ pub enum SubjectKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowPath {
-    /// Self-triggered boards: hits, and the coincidences that are made of them.
+    /// For self-triggered boards: hits, and the coincidences that are made of them.
     Hits,
-    /// Triggered boards and time slices: fragments, and the events that are built of them.
+    /// For triggered boards and time slices: fragments, and the events that are built of them.
     Events,
 }
 
@@ -99,23 +99,23 @@ pub enum FlowPath {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Marker {
-    /// At each marker that passes, per subject.
+    /// At each marker that passes, for each subject.
     PerSubject,
-    /// At the end of the run, when it is counted.
+    /// At the end of the run, when they are counted.
     End,
 }
 
-/// One stage of the path at one place.
+/// One stage, for some subjects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Node {
     /// Its name, such as `decode left`.
     pub id: String,
-    /// What it does.
+    /// Its stage.
     pub stage: Stage,
-    /// Which path it is on.
+    /// The path that it is on.
     #[serde(rename = "lane")]
     pub flow_path: FlowPath,
-    /// The thread that works on it, in this process.
+    /// The thread of this process that runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
     /// What it counts.
@@ -124,37 +124,37 @@ pub struct Node {
     pub marker: Marker,
 }
 
-/// What a node counts, of a range of subjects.
+/// What a node counts for a range of subjects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// The first subject.
     pub first: u16,
-    /// How many.
+    /// The number of subjects.
     pub subjects: u16,
-    /// What is counted of each.
+    /// The units that are counted for each subject.
     pub units: Vec<Unit>,
-    /// Of these, what comes into being here: as `in` it is counted where it does, whatever becomes of it.
+    /// Those of the units that the node makes. It counts them as `in` where it makes them, before anything else happens to them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Unit>,
-    /// Of these, what is counted only if the data come that way, which a board says when it is asked.
+    /// Those of the units that are counted only if the data arrive in that way, which is known after the board is connected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may: Vec<Unit>,
 }
 
-/// What one node hands to others.
+/// What one node passes to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Edge {
-    /// The node that hands on.
+    /// The node that passes on.
     pub from: String,
     /// The nodes that take.
     pub to: Vec<String>,
-    /// In what units both sides count it.
+    /// The units in which both sides count.
     pub units: Vec<Unit>,
-    /// Whether each takes all of it, or each a part.
+    /// Whether each taker takes everything or a part.
     pub fan: Fan,
-    /// How it gets there.
+    /// How the data get there.
     pub via: Via,
-    /// How the subjects of both sides belong together.
+    /// How the subjects of both sides correspond.
     #[serde(default)]
     pub subjects: Subjects,
 }
@@ -163,13 +163,13 @@ pub struct Edge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fan {
-    /// All of it.
+    /// Everything.
     Copy,
-    /// A part; the parts are all of it.
+    /// A part; all parts together are everything.
     Split,
 }
 
-/// How things get from one node to the next.
+/// How data get from one node to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
@@ -179,75 +179,75 @@ pub enum Via {
     Ring,
     /// To another process, or another unit of this one.
     Peer,
-    /// Over a network that may lose it, to who sees by numbers what is missing: what the taker notes as unseen.
+    /// Over a network that may lose data. The taker finds by numbers what is missing, and notes it as unseen.
     Network,
 }
 
-/// How the subjects of an edge's two sides belong together.
+/// How the subjects of an edge's two sides correspond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Subjects {
-    /// Each has its own.
+    /// Both sides have the same subjects.
     #[default]
     Same,
-    /// Those of the taker are children of those of the giver: their sum is the parent's.
+    /// The taker's subjects are children of the giver's: the sum of the children is the parent's number.
     Children,
-    /// The taker has others: all that it counts together is the giver's.
+    /// The taker has other subjects: the sum of all is the giver's number.
     Whole,
 }
 
-/// What two nodes count by different means and must agree on: as what sequence numbers say was seen, and what was framed.
+/// What two nodes count by different means and must agree on, such as what was received by sequence numbers and what was framed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Audit {
-    /// The node whose `out` is known by other means.
+    /// The node that counts by other means.
     pub auditor: String,
-    /// The node whose `out` it must be.
+    /// The node whose `out` must be the `out` of the auditor.
     pub audited: String,
-    /// In what units.
+    /// The units that must agree.
     pub units: Vec<Unit>,
 }
 
-/// Where fragments become events: of each event a fragment of each board, or an entry that it is missing.
+/// A builder, which makes events of fragments: for each event, each board has a fragment or is counted as missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Builder {
     /// The node that counts events.
     pub events: String,
     /// The node that counts the fragments of each board.
     pub fragments: String,
-    /// The nodes that count what of each board is missing.
+    /// The nodes that count the missing fragments of each board.
     pub wires: Vec<String>,
-    /// Its events are counted by their trigger numbers as well. Older builders did not note how many numbers there were.
+    /// Whether the builder also notes how many trigger numbers there were. Older builders did not.
     #[serde(default)]
     pub notes_numbers: bool,
 }
 
-/// What goes against the path: never part of the order in which a run drains.
+/// Control against the direction of the path. It does not affect the order in which a run drains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ControlEdge {
-    /// Who holds back.
+    /// The part that controls.
     pub from: String,
-    /// Who is held back.
+    /// The part that is controlled.
     pub to: String,
-    /// How.
+    /// How it is controlled.
     pub kind: ControlKind,
 }
 
-/// How one part of a run holds another back.
+/// How one part of a run makes another wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlKind {
-    /// The trigger, while somebody is BUSY.
+    /// The trigger waits while a stage is BUSY.
     Busy,
-    /// Who gives, by what the taker can take.
+    /// The giver waits for credits of the taker.
     Credit,
-    /// A builder, by the triggers that another source has.
+    /// A builder waits for the triggers of another source.
     Follow,
-    /// The trigger, while the event manager or, of a real one, the run says so.
+    /// The trigger waits while the event manager or, for a real trigger, the run requests it.
     Gate,
 }
 
 impl ControlKind {
-    /// The word in files and on screens.
+    /// The name in files and on screens.
     pub const fn word(self) -> &'static str {
         match self {
             ControlKind::Busy => "busy",
@@ -258,7 +258,7 @@ impl ControlKind {
     }
 }
 
-/// One thread of a run, or several that do the same.
+/// One thread of a run, or several identical ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// The key in `[threads]`.
@@ -267,7 +267,7 @@ pub struct Thread {
     pub count: usize,
     /// What it does.
     pub does: String,
-    /// What it reads or listens at, if anything.
+    /// The URL that it reads or on which it listens, if any.
     pub url: Option<String>,
     /// The cores it may run on; empty: any that the process may use.
     pub cores: Vec<usize>,
@@ -275,51 +275,51 @@ pub struct Thread {
     pub priority: Option<u8>,
 }
 
-/// What lies between two threads: so many batches that go round.
+/// A ring between two threads, in which a fixed number of batches circulate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ring {
     /// The thread that fills batches.
     pub from: String,
     /// The thread that empties them.
     pub to: String,
-    /// What is in them.
+    /// What the batches contain.
     pub carries: String,
-    /// How many there are.
+    /// The number of batches.
     pub batches: usize,
-    /// What happens when all of them are under way.
+    /// What happens when all batches are in use.
     pub full: String,
 }
 
 /// Blocks for received bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BlockPool {
-    /// The source or unit whose they are.
+    /// The source or unit that owns them.
     pub owner: String,
-    /// So many pools of equal shape: one per link.
+    /// The number of identical pools: one per link.
     pub pools: usize,
-    /// Blocks of each.
+    /// The number of blocks of each pool.
     pub blocks: usize,
-    /// Bytes of each block.
+    /// The size of each block, bytes.
     pub block_bytes: usize,
-    /// The thread whose core is near it, unless a node is named.
+    /// The thread whose NUMA node the memory is on, unless `numa_node` is given.
     pub near: String,
-    /// The NUMA node it will be on; none: wherever that thread is when it touches it first.
+    /// The NUMA node; if none, the node on which that thread first touches the memory.
     pub numa_node: Option<u32>,
-    /// The size of its pages.
+    /// The kind of memory pages.
     pub huge_pages: HugePages,
-    /// Bytes of all of them.
+    /// The size of all pools together, bytes.
     pub bytes: u64,
 }
 
 impl Node {
-    /// What of: the name of a source or unit, or a word for all of them.
+    /// The second part of its name: a source, a unit, or a word for all of them.
     pub fn of(&self) -> &str {
         self.id.split_once(' ').map_or(&self.id, |(_, of)| of)
     }
 }
 
 impl Thread {
-    /// One of this name, on any core.
+    /// One thread with this name, on any core.
     pub fn new(name: impl Into<String>, does: impl Into<String>) -> Thread {
         Thread {
             name: name.into(),
@@ -333,12 +333,12 @@ impl Thread {
 }
 
 impl Counts {
-    /// Of one subject.
+    /// Counts of these units for one subject.
     pub fn of(subject: SourceId, units: &[Unit]) -> Counts {
         Counts::of_each(subject.0..subject.0 + 1, units)
     }
 
-    /// Of each of some subjects.
+    /// Counts of these units for each subject of a range.
     pub fn of_each(subjects: std::ops::Range<u16>, units: &[Unit]) -> Counts {
         let count = subjects.end.saturating_sub(subjects.start);
         Counts {
@@ -350,7 +350,7 @@ impl Counts {
         }
     }
 
-    /// The same, where these units come into being.
+    /// The same counts at a node that makes these units.
     pub fn making(self, made: &[Unit]) -> Counts {
         Counts { made: made.to_vec(), ..self }
     }
@@ -366,7 +366,7 @@ impl Counts {
 }
 
 impl Topology {
-    /// A topology of subjects with these names alone: nothing is declared, so nothing can be claimed wrongly.
+    /// A topology of subjects with these names and no nodes.
     pub fn of_names(names: &[String]) -> Topology {
         let subject = |name: &String| Subject { name: name.clone(), kind: SubjectKind::Source, parent: None };
         Topology { subjects: names.iter().map(subject).collect(), ..Topology::default() }
@@ -396,16 +396,16 @@ impl Topology {
         node.counts.iter().find(|counts| counts.has(subject)).map(|counts| (node.stage, counts))
     }
 
-    /// Names that stand twice among nodes or threads, and edges, audits and controls that name no node.
+    /// Duplicate names of nodes or threads; edges, audits and builders that name unknown nodes; and nodes that name unknown threads.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        for (place, node) in self.nodes.iter().enumerate() {
-            if self.nodes[..place].iter().any(|other| other.id == node.id) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            if self.nodes[..index].iter().any(|other| other.id == node.id) {
                 faults.push(format!("two nodes are called {}", node.id));
             }
         }
-        for (place, thread) in self.threads.iter().enumerate() {
-            if self.threads[..place].iter().any(|other| other.name == thread.name) {
+        for (index, thread) in self.threads.iter().enumerate() {
+            if self.threads[..index].iter().any(|other| other.name == thread.name) {
                 faults.push(format!("two threads are called {}", thread.name));
             }
         }

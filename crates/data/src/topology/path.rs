@@ -1,10 +1,10 @@
-//! The path of a run as people look at it: each stage once, in the order in which data pass it.
+//! The path of a run for display: each stage once, in the order in which data pass it.
 //!
 //! ```text
 //!  nodes of one subject, in their order ─┐                      hits:   sender · wire · receive · raw · unpack · decode · order · …
-//!  edges, audits ────────────────────────┴─► who is before whom ─► events: trigger · … · build · ship · build · record
+//!  edges, audits ────────────────────────┴─► precedence ─► events: trigger · … · build · ship · build · record
 //! ```
-//! Nodes of one stage are one stop of the path, however many sources there are; a stage that data pass twice is two.
+//! All nodes of one stage are one stop of the path, regardless of the number of sources; a stage that data pass twice is two stops.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ use crate::ledger::Stage;
 /// A stage of one flow path, with all of its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop<'t> {
-    /// Which way it is on.
+    /// The path that it is on.
     pub flow_path: FlowPath,
     /// The stage.
     pub stage: Stage,
@@ -23,7 +23,7 @@ pub struct Stop<'t> {
     pub nodes: Vec<&'t Node>,
 }
 
-/// Which pass of a stage a node is: what is made of hits passes some stages again, and what came from another unit.
+/// Which pass of a stage a node is: coincidences pass some stages again, and so do data that come from another unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pass {
     First,
@@ -32,7 +32,7 @@ enum Pass {
 }
 
 impl Topology {
-    /// The stops, one flow path after the other.
+    /// The stops, first of the path of hits, then of the path of events.
     pub fn path(&self) -> Vec<Stop<'_>> {
         let behind = self.behind_peers();
         let keys: Vec<(FlowPath, Stage, Pass)> =
@@ -63,7 +63,7 @@ impl Topology {
         stops
     }
 
-    /// The nodes that other units hand something to, and those behind them.
+    /// The nodes that take data from other units, and all nodes downstream.
     fn behind_peers(&self) -> BTreeSet<&str> {
         let peers = self.edges.iter().filter(|edge| edge.via == Via::Peer);
         let mut behind: BTreeSet<&str> = peers.flat_map(|edge| edge.to.iter().map(String::as_str)).collect();
@@ -92,10 +92,10 @@ impl Topology {
         }
     }
 
-    /// Which group of nodes is before which.
+    /// Pairs of groups of nodes of which the first is before the second.
     fn precedence(&self, group_of: &[usize]) -> BTreeSet<(usize, usize)> {
-        let places: HashMap<&str, usize> =
-            self.nodes.iter().enumerate().map(|(place, node)| (&node.id[..], place)).collect();
+        let index_of: HashMap<&str, usize> =
+            self.nodes.iter().enumerate().map(|(index, node)| (&node.id[..], index)).collect();
         let mut before = BTreeSet::new();
         let mut note = |one: usize, other: usize| {
             if group_of[one] != group_of[other] {
@@ -105,15 +105,15 @@ impl Topology {
         let edges = self.edges.iter().flat_map(|edge| edge.to.iter().map(|to| (&edge.from, to)));
         let audits = self.audits.iter().map(|audit| (&audit.auditor, &audit.audited));
         for (one, other) in edges.chain(audits) {
-            if let (Some(one), Some(other)) = (places.get(&one[..]), places.get(&other[..])) {
+            if let (Some(one), Some(other)) = (index_of.get(&one[..]), index_of.get(&other[..])) {
                 note(*one, *other);
             }
         }
         let mut last: HashMap<(FlowPath, SourceId), usize> = HashMap::new();
-        for (place, node) in self.nodes.iter().enumerate() {
+        for (index, node) in self.nodes.iter().enumerate() {
             for subject in node.counts.iter().flat_map(super::Counts::each) {
-                if let Some(earlier) = last.insert((node.flow_path, subject), place) {
-                    note(earlier, place);
+                if let Some(earlier) = last.insert((node.flow_path, subject), index) {
+                    note(earlier, index);
                 }
             }
         }
@@ -121,14 +121,14 @@ impl Topology {
     }
 }
 
-/// Groups so that each stands behind those before it; where that leaves a choice, as they came.
+/// Sorts groups so that each is after those that precede it; otherwise keeps their order.
 fn in_order(mut groups: Vec<usize>, before: &BTreeSet<(usize, usize)>) -> Vec<usize> {
     let mut ordered = Vec::with_capacity(groups.len());
     while !groups.is_empty() {
         let is_free = |group: &usize| !groups.iter().any(|other| before.contains(&(*other, *group)));
-        // A ring of groups cannot be: one of them goes first all the same, rather than none.
-        let place = groups.iter().position(is_free).unwrap_or(0);
-        ordered.push(groups.remove(place));
+        // A valid topology has no cycle of groups. In a cycle, the first group goes first, so that the loop ends.
+        let index = groups.iter().position(is_free).unwrap_or(0);
+        ordered.push(groups.remove(index));
     }
     ordered
 }

@@ -1,9 +1,9 @@
-//! What readers of the ledger ask of a topology: where a unit comes into being, what stands in front of it, and where it ends.
+//! Queries of a topology by readers of the ledger: which nodes make a unit, which are upstream of a node, and which take its output.
 //!
 //! ```text
-//!   nodes that make hits ──────────────┐
-//!   [ receive ] ─► [ unpack ] ─► [ decode ] ─► [ order ] ─► [ record ]     in front of where hits come into being: the first three
-//!                                      └────► [ time slice ]               in front of the recording: all but the time slice
+//!   node that makes hits ──────────────┐
+//!   [ receive ] ─► [ unpack ] ─► [ decode ] ─► [ order ] ─► [ record ]     leading to the node that makes hits: the first three
+//!                                      └────► [ time slice ]               leading to the recording: all but the time slice
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,49 +13,49 @@ use crate::id::SourceId;
 use crate::ledger::{Stage, Unit};
 
 impl Counts {
-    /// Whether a unit comes into being here.
+    /// Whether the node makes this unit of these subjects.
     pub fn makes(&self, unit: Unit) -> bool {
         self.made.contains(&unit)
     }
 }
 
 impl Node {
-    /// Whether a unit comes into being here, of any subject.
+    /// Whether the node makes this unit of any subject.
     pub fn makes(&self, unit: Unit) -> bool {
         self.counts.iter().any(|counts| counts.makes(unit))
     }
 }
 
 impl Topology {
-    /// The nodes where a unit comes into being.
+    /// The nodes that make a unit.
     pub fn makers(&self, unit: Unit) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(move |node| node.makes(unit))
     }
 
-    /// Whether a unit of a subject comes into being where a stage counts.
+    /// Whether a stage makes this unit of a subject.
     pub fn is_made(&self, unit: Unit, stage: Stage, subject: SourceId) -> bool {
         self.counting(stage, subject).is_some_and(|(_, counts)| counts.makes(unit))
     }
 
-    /// Which way a stage is on that counts for a subject; `None` where it is not declared.
+    /// The path of the node that counts at a stage for a subject; `None` if there is no such node.
     pub fn flow_path_of(&self, stage: Stage, subject: SourceId) -> Option<FlowPath> {
         self.counting(stage, subject).map(|(node, _)| node.flow_path)
     }
 
-    /// Where a stage stands on the path: a listed one in the order of the list, an added one behind the stage that hands to it.
-    pub fn place_of(&self, stage: Stage) -> (usize, usize) {
+    /// A sort key for path order: listed stages in the order of the list, added ones after the stage that feeds them.
+    pub fn position_of(&self, stage: Stage) -> (usize, usize) {
         let (mut at, mut steps) = (stage, 0);
         while let Stage::Added(_) = at {
             let is_at = |id: &String| self.node(id).is_some_and(|node| node.stage == at);
             let giver = self.edges.iter().find(|edge| edge.to.iter().any(is_at));
             let giver = giver.and_then(|edge| self.node(&edge.from)).filter(|_| steps < self.nodes.len());
-            let Some(giver) = giver else { return (Stage::COUNT, stage.place()) };
+            let Some(giver) = giver else { return (Stage::COUNT, stage.index()) };
             (at, steps) = (giver.stage, steps + 1);
         }
-        (at.place(), steps)
+        (at.index(), steps)
     }
 
-    /// The nodes to which one of these hands a unit.
+    /// The nodes to which one of these passes a unit.
     pub fn takers<'t>(&'t self, from: &[&Node], unit: Unit) -> Vec<&'t Node> {
         let is_from = |edge: &&Edge| from.iter().any(|node| node.id == edge.from);
         let edges = self.edges.iter().filter(|edge| edge.units.contains(&unit)).filter(is_from);
@@ -63,7 +63,7 @@ impl Topology {
         self.nodes.iter().filter(|node| takers.contains(&node.id[..])).collect()
     }
 
-    /// Names of the nodes from which something comes to one of these, and of these themselves.
+    /// Names of these nodes and of all nodes upstream.
     pub fn leading_to<'t>(&'t self, ends: impl Iterator<Item = &'t Node>) -> BTreeSet<&'t str> {
         let mut givers: HashMap<&str, Vec<&str>> = HashMap::new();
         for edge in &self.edges {
@@ -79,7 +79,8 @@ impl Topology {
         found
     }
 
-    /// The topology of groups of subjects, as if each group were one, for snapshot that are grouped likewise: a node per group and stage.
+    /// The topology of groups of subjects, as if each group were one subject, for a snapshot that is grouped likewise: one node per group
+    /// and stage.
     pub(crate) fn grouped(&self, groups: &[(&str, &[SourceId])]) -> Topology {
         let mut grouped = Topology::default();
         let mut group_of: HashMap<SourceId, u16> = HashMap::new();
@@ -90,18 +91,18 @@ impl Topology {
             grouped.subjects.push(Subject { name: (*name).to_owned(), kind, parent: None });
         }
         let mut groups_at: HashMap<&str, BTreeSet<u16>> = HashMap::new();
-        let mut places: BTreeMap<(u16, Stage), usize> = BTreeMap::new();
+        let mut node_of: BTreeMap<(u16, Stage), usize> = BTreeMap::new();
         for node in &self.nodes {
             let counted = node.counts.iter().flat_map(|counts| {
                 counts.each().filter_map(|subject| group_of.get(&subject)).map(move |group| (*group, counts))
             });
             for (group, counts) in counted {
                 groups_at.entry(&node.id).or_default().insert(group);
-                let place = *places.entry((group, node.stage)).or_insert_with(|| {
+                let index = *node_of.entry((group, node.stage)).or_insert_with(|| {
                     grouped.nodes.push(node_of_group(node, group));
                     grouped.nodes.len() - 1
                 });
-                let own = &mut grouped.nodes[place].counts[0];
+                let own = &mut grouped.nodes[index].counts[0];
                 add(&mut own.units, &counts.units);
                 add(&mut own.made, &counts.made);
             }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::ledger::{CounterSnapshot, Counters, Ledger, LedgerSnapshot, LossReason, Noted};
 
-/// A source that is received, framed and decoded into two takers, and a link with two boards whose fragments are built.
+/// A source whose decoded hits have two takers, and a link with two boards whose fragments are built.
 fn topology() -> Topology {
     let subject = |name: &str, kind, parent| Subject { name: name.to_owned(), kind, parent };
     let node = |id: &str, stage, counts| Node {
@@ -66,15 +66,15 @@ const WHOLE: [(Stage, u16, Unit, u64); 6] = [
 ];
 
 #[test]
-fn what_a_node_puts_out_comes_into_each_of_its_takers() {
+fn the_output_of_a_node_is_the_input_of_each_taker() {
     assert_eq!(snapshot(topology(), &WHOLE).discrepancies(), []);
-    for (place, equation) in [
+    for (index, equation) in [
         (1, "hits out of decode = into order"),
         (2, "into time_slice"),
         (5, "bytes out of unpack = into build"),
     ] {
         let mut wrong = WHOLE;
-        wrong[place].3 += 1;
+        wrong[index].3 += 1;
         let found: Vec<String> =
             snapshot(topology(), &wrong).discrepancies().iter().map(ToString::to_string).collect();
         assert!(found.len() == 1 && found[0].contains(equation), "{found:?}");
@@ -82,7 +82,7 @@ fn what_a_node_puts_out_comes_into_each_of_its_takers() {
 }
 
 #[test]
-fn what_is_split_comes_into_all_takers_together() {
+fn split_output_is_the_input_of_all_takers_together() {
     let mut split = topology();
     split.edges[0].fan = Fan::Split;
     let mut counts = WHOLE;
@@ -93,19 +93,19 @@ fn what_is_split_comes_into_all_takers_together() {
 }
 
 #[test]
-fn what_comes_into_being_is_what_becomes_of_it() {
+fn units_made_in_a_stage_balance_except_in_older_recordings() {
     let found = |legacy| {
         let snapshot = LedgerSnapshot { legacy, ..snapshot(topology(), &WHOLE) };
         let mut slots = snapshot.slots.clone();
         slots[0].counters.lost(LossReason::ZeroWords, Unit::Hits, 1);
         LedgerSnapshot { slots, ..snapshot }.discrepancies().len()
     };
-    assert_eq!(found(false), 1, "a hit was lost that has not come into being");
-    assert_eq!(found(true), 0, "what came into being was not counted then");
+    assert_eq!(found(false), 1, "a hit was lost that was not made");
+    assert_eq!(found(true), 0, "units made were not counted then");
 }
 
 #[test]
-fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
+fn each_board_of_an_event_has_a_fragment_or_is_missing() {
     let of = |id: &str, stage, first, subjects, units: &[Unit]| Node {
         id: id.to_owned(),
         stage,
@@ -138,7 +138,7 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
         counters.lost(reason, unit, lost);
         ledger.open(stage, SourceId(source), &[unit]).publish(&counters);
     };
-    // Ten events leave and one is dropped; board b is missing in two of the ten and in the dropped one.
+    // Ten events are passed on and one is dropped; board b is missing in two of the ten and in the dropped one.
     publish(Stage::Wire, 0, Unit::Fragments, [11, 0], LossReason::MissingFragment);
     publish(Stage::Wire, 1, Unit::Fragments, [8, 3], LossReason::MissingFragment);
     publish(Stage::Build, 0, Unit::Fragments, [10, 1], LossReason::Incomplete);
@@ -154,11 +154,11 @@ fn an_event_has_of_each_board_a_fragment_or_an_entry_that_it_is_missing() {
     let words = found[0].to_string();
     assert_eq!(words, "events: boards × events = fragments in events + fragments missing: 24 against 22");
     snapshot.at_a_marker = true;
-    assert_eq!(snapshot.discrepancies(), [], "at a marker each counter slot is of another moment");
+    assert_eq!(snapshot.discrepancies(), [], "at a marker, the counter slots are of different moments");
 }
 
 #[test]
-fn every_trigger_is_an_event_or_was_seen_by_nobody() {
+fn every_trigger_is_an_event_or_unseen() {
     let of = |id: &str, stage, subject| Node {
         id: id.to_owned(),
         stage,
@@ -211,11 +211,11 @@ fn every_trigger_is_an_event_or_was_seen_by_nobody() {
         found(100, 90, 10, 99, false),
         ["unit: trigger numbers from the first to the last = events + triggers unseen: 99 against 100"]
     );
-    assert_eq!(found(101, 90, 3, 90, true), [""; 0], "what is unseen shows later");
+    assert_eq!(found(101, 90, 3, 90, true), [""; 0], "unseen triggers are noted later");
 }
 
 #[test]
-fn an_edge_to_another_process_says_nothing_here() {
+fn an_edge_to_another_process_is_not_checked() {
     let mut peer = topology();
     peer.edges.iter_mut().for_each(|edge| edge.via = Via::Peer);
     let mut wrong = WHOLE;
@@ -224,13 +224,13 @@ fn an_edge_to_another_process_says_nothing_here() {
 }
 
 #[test]
-fn a_counter_slot_is_opened_once_and_as_it_is_declared() {
+fn counter_slots_opened_otherwise_than_declared_are_faults() {
     let ledger = Ledger::of(None, Arc::new(topology())).expect("memory");
     for (stage, source, unit, _) in &WHOLE[1..] {
         drop(ledger.open(*stage, SourceId(*source), &[*unit]));
     }
     let faults = ledger.claim_faults(&[Marker::PerSubject]);
-    assert_eq!(faults, ["decode a: the counter slot of a is declared, and nobody has opened it"]);
+    assert_eq!(faults, ["decode a: the counter slot of a is declared and was not opened"]);
     assert_eq!(ledger.claim_faults(&[Marker::End]), [""; 0], "nothing is declared for the end");
     drop(ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits, Unit::Frames]));
     drop(ledger.open(Stage::Order, SourceId(0), &[Unit::Hits]));
@@ -239,14 +239,14 @@ fn a_counter_slot_is_opened_once_and_as_it_is_declared() {
     for word in [
         "decode a: counts frames of a",
         "order a: the counter slot of a is opened twice",
-        "ship of a: opened, and not declared",
+        "ship of a: opened and not declared",
     ] {
         assert!(faults.contains(word), "{word} in {faults}");
     }
 }
 
 #[test]
-fn a_claim_counts_what_its_node_declares_and_a_claim_of_no_node_is_a_fault() {
+fn a_claim_has_the_declared_units_and_an_undeclared_claim_is_a_fault() {
     let ledger = Ledger::of(None, Arc::new(topology())).expect("memory");
     let mut counters = Counters::default();
     counters.output(Unit::Hits, 50);
@@ -257,13 +257,13 @@ fn a_claim_counts_what_its_node_declares_and_a_claim_of_no_node_is_a_fault() {
         nobody.snapshot(1, &counters);
     }
     let slots = ledger.snapshot().slots;
-    assert_eq!(slots.len(), 1, "what nobody has declared is in no ledger: {slots:?}");
+    assert_eq!(slots.len(), 1, "undeclared counts are discarded: {slots:?}");
     let CounterSnapshot { stage, source, units, .. } = slots[0];
     assert_eq!((stage, source, units), (Stage::Decode, SourceId(0), 1 << Unit::Hits as u32));
     let faults = ledger.claim_faults(&[]);
     assert_eq!(
         faults,
-        ["decode b of a: opened, and not declared", "decode a of link: opened, and not declared"]
+        ["decode b of a: opened and not declared", "decode a of link: opened and not declared"]
     );
     drop(ledger.claim_of("order a", SourceId(0), &[Unit::Frames]));
     let faults = ledger.claim_faults(&[]).join("; ");
@@ -275,7 +275,7 @@ fn a_claim_counts_what_its_node_declares_and_a_claim_of_no_node_is_a_fault() {
 }
 
 #[test]
-fn what_readers_ask_of_a_path_is_asked_of_its_nodes() {
+fn a_topology_answers_queries_for_makers_takers_and_groups() {
     let topology = topology();
     let ids = |nodes: Vec<&Node>| nodes.iter().map(|node| node.id.clone()).collect::<Vec<_>>();
     let makers: Vec<&Node> = topology.makers(Unit::Hits).collect();
@@ -283,10 +283,10 @@ fn what_readers_ask_of_a_path_is_asked_of_its_nodes() {
     assert_eq!(ids(makers), ["decode a"]);
     assert!(topology.is_made(Unit::Hits, Stage::Decode, SourceId(0)));
     assert!(!topology.is_made(Unit::Hits, Stage::Order, SourceId(0)));
-    let in_front =
+    let leading_to =
         |id: &str| topology.leading_to(topology.node(id).into_iter()).into_iter().collect::<Vec<_>>();
-    assert_eq!(in_front("order a"), ["decode a", "order a"]);
-    assert_eq!(in_front("decode a"), ["decode a"]);
+    assert_eq!(leading_to("order a"), ["decode a", "order a"]);
+    assert_eq!(leading_to("decode a"), ["decode a"]);
     let one = [SourceId(1), SourceId(2), SourceId(3)];
     let grouped = topology.grouped(&[("a", &[SourceId(0)]), ("link", &one)]);
     assert_eq!(grouped.names(), ["a", "link"]);
@@ -299,7 +299,7 @@ fn what_readers_ask_of_a_path_is_asked_of_its_nodes() {
 }
 
 #[test]
-fn names_stand_once_and_edges_lead_somewhere() {
+fn duplicate_and_unknown_names_are_faults() {
     assert_eq!(topology().faults(), [""; 0]);
     let mut wrong = topology();
     wrong.nodes.push(wrong.nodes[0].clone());
@@ -312,7 +312,7 @@ fn names_stand_once_and_edges_lead_somewhere() {
 }
 
 #[test]
-fn a_ledger_file_carries_its_topology() {
+fn a_ledger_file_contains_its_topology() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("ledger.bin");
     let ledger = Ledger::of(Some(&path), Arc::new(topology())).expect("fresh file");
@@ -325,22 +325,22 @@ fn a_ledger_file_carries_its_topology() {
 }
 
 #[test]
-fn a_ledger_of_version_1_is_read_with_the_edges_that_its_accounts_had() {
+fn a_ledger_of_version_1_is_read_with_its_edges() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("ledger.bin");
-    // A line for the header, one for the name; of each counter slot one for its units, then in, out, overhead, filtered, held and the losses
-    // of each unit. Nothing was noted then.
+    // One line for the header, one for the name. Each counter slot has one for its units, then in, out, overhead, filtered, held and the
+    // losses of each unit. There are no notes.
     let row = 5 + crate::LossReason::COUNT;
     let cells = Unit::COUNT * row;
     let slot = 8 + cells.next_multiple_of(8);
-    // Spectra, the last of the list, had no counts.
+    // Spectra, the last listed stage, had no counts.
     let stages = Stage::COUNT - 1;
     let mut words = vec![0u64; 16 + stages * slot];
     words[0] = u64::from_le_bytes(*b"THALEDGR");
     words[1..5].copy_from_slice(&[1, 1, stages as u64, cells as u64]);
     words[8] = u64::from(b'a');
     for (stage, hits) in [(Stage::Order, 50), (Stage::Record, 49)] {
-        let first = 16 + stage.place() * slot;
+        let first = 16 + stage.index() * slot;
         words[first] = 1 << Unit::Hits as u32;
         words[first + 8 + Unit::Hits as usize * row..][..2].fill(hits);
     }
@@ -353,14 +353,14 @@ fn a_ledger_of_version_1_is_read_with_the_edges_that_its_accounts_had() {
 }
 
 #[test]
-fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
+fn a_ledger_with_another_order_of_cells_is_read_by_name() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("ledger.bin");
     let ledger = Ledger::create(Some(&path), &["a".to_owned()]).expect("fresh file");
     let mut counters = Counters::default();
     counters.lost(crate::LossReason::Late, Unit::Hits, 3);
     ledger.open(Stage::Order, SourceId(0), &[Unit::Hits]).publish(&counters);
-    // Words of one length change places, and so does what stands under them.
+    // Two names of equal length are exchanged, and so are the meanings of their cells.
     let text = std::fs::read(&path).expect("readable");
     let swapped = replaced(
         &replaced(&replaced(&text, b"\"late\"", b"\"****\""), b"\"busy\"", b"\"late\""),
@@ -371,17 +371,17 @@ fn a_ledger_that_counts_in_another_order_is_read_by_its_words() {
     let snapshot = Ledger::read_file(&path).expect("a ledger");
     assert_eq!(snapshot.slots[0].counters.total_lost(crate::LossReason::Busy, Unit::Hits), 3);
     std::fs::write(&path, replaced(&text, b"\"late\"", b"\"rust\"")).expect("writable");
-    // What this program has not heard of is read as what it is called.
-    let unheard_of = Ledger::read_file(&path).expect("a ledger").entries();
-    assert_eq!(unheard_of[0].lost.get("rust"), Some(&3), "{unheard_of:?}");
+    // A reason that this program does not know is read by its name.
+    let unknown = Ledger::read_file(&path).expect("a ledger").entries();
+    assert_eq!(unknown[0].lost.get("rust"), Some(&3), "{unknown:?}");
     std::fs::write(&path, replaced(&text, b"\"late\"", b"\"****\"")).expect("writable");
-    let message = Ledger::read_file(&path).expect_err("no word").to_string();
-    assert!(message.contains("`****` is no word for the ledger"), "{message}");
+    let message = Ledger::read_file(&path).expect_err("not a name").to_string();
+    assert!(message.contains("`****` is not a valid name in the ledger"), "{message}");
 }
 
 fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let place = bytes.windows(from.len()).position(|window| window == from).expect("the word is there");
-    [&bytes[..place], to, &bytes[place + from.len()..]].concat()
+    let start = bytes.windows(from.len()).position(|window| window == from).expect("the name is there");
+    [&bytes[..start], to, &bytes[start + from.len()..]].concat()
 }
 
 fn over_network((from, to): (&str, &str)) -> Edge {
@@ -396,7 +396,7 @@ fn over_network((from, to): (&str, &str)) -> Edge {
 }
 
 #[test]
-fn what_was_sent_came_or_is_missing_on_the_wire() {
+fn sent_hits_arrive_or_are_missing_on_the_wire() {
     let of = |id: &str, stage| Node {
         id: id.to_owned(),
         stage,
@@ -433,18 +433,18 @@ fn what_was_sent_came_or_is_missing_on_the_wire() {
     assert_eq!(
         found(Some(100), [80, 19], 80, 0),
         ["a: hits out of sender = into wire + unseen: 100 against 99"],
-        "a gap that does not explain what is missing"
+        "the gap has fewer hits than are missing"
     );
     assert_eq!(
         found(Some(100), [80, 20], 79, 0),
         ["a: hits out of wire = into decode + unseen: 80 against 79"],
-        "a hit that came and was not found"
+        "a hit arrived and was not found"
     );
-    assert_eq!(found(None, [50, 20], 80, 3), [""; 0], "what the sender does not remember, nobody knows");
+    assert_eq!(found(None, [50, 20], 80, 3), [""; 0], "the hits of uncounted frames are not known");
 }
 
 #[test]
-fn what_was_cut_off_is_none_of_those_that_came() {
+fn fragments_cut_off_are_not_counted_as_received() {
     let boards = || Counts { subjects: 2, ..Counts::of(SourceId(0), &[Unit::Fragments]) };
     let of = |id: &str, stage| Node {
         id: id.to_owned(),
@@ -481,6 +481,6 @@ fn what_was_cut_off_is_none_of_those_that_came() {
     assert_eq!(
         found([[100, 100, 0], [90, 90, 1]]),
         ["b: fragments out of sender = into unpack + unseen − cut off: 90 against 89"],
-        "each board for itself"
+        "each board is checked separately"
     );
 }

@@ -1,9 +1,9 @@
-//! Blocks on loan: appended, read, returned and taken again.
+//! Blocks of a pool are appended to, read, returned and taken again.
 
 use thalweg_data::{BlockId, Leases, Pool, Slice};
 
 #[test]
-fn published_bytes_stay_while_the_tail_is_written() {
+fn published_bytes_do_not_change_while_the_tail_is_written() {
     let pool = Pool::new(1, 128).expect("small");
     let mut writer = pool.take().expect("free");
     let first = writer.append(b"river").expect("fits");
@@ -13,7 +13,7 @@ fn published_bytes_stay_while_the_tail_is_written() {
 }
 
 #[test]
-fn a_block_comes_back_when_the_last_holder_is_gone() {
+fn a_block_is_returned_when_its_last_holder_is_dropped() {
     let pool = Pool::new(1, 64).expect("small");
     let writer = pool.take().expect("free");
     let lease = writer.lease().clone();
@@ -37,9 +37,9 @@ fn a_block_starts_over_only_when_nobody_reads_it() {
 }
 
 #[test]
-fn pools_can_come_and_go_without_end() {
+fn numbers_of_dropped_pools_are_reused() {
     for _ in 0..2 * BlockId::MAX_POOLS {
-        let writer = Pool::new(1, 64).expect("names are given again").take().expect("free");
+        let writer = Pool::new(1, 64).expect("a number is free").take().expect("free");
         assert_eq!(writer.remaining(), 64);
     }
 }
@@ -55,7 +55,7 @@ fn the_newest_returned_block_is_taken_first() {
 }
 
 #[test]
-fn many_leases_are_found_as_few_are() {
+fn leases_are_found_by_linear_search_and_by_index() {
     let pool = Pool::new(300, 64).expect("small");
     let mut writers: Vec<_> = (0..300).map(|_| pool.take().expect("free")).collect();
     let slices: Vec<Slice> = writers.iter_mut().map(|writer| writer.append(&[7; 8]).expect("fits")).collect();
@@ -83,14 +83,14 @@ fn unpublished_bytes_cannot_be_read() {
 }
 
 #[test]
-fn impossible_sizes_are_refused_with_a_word() {
+fn impossible_pool_sizes_are_refused_with_a_message() {
     let message = Pool::new(0, 64).map(drop).expect_err("no blocks").to_string();
     assert!(message.contains("0 blocks of 64 bytes"), "{message}");
     assert!(Pool::new(1, 65).is_err());
 }
 
 #[test]
-fn blocks_circulate_between_threads_without_loss() {
+fn no_block_is_lost_between_threads() {
     let pool = Pool::new(4, 64).expect("small");
     std::thread::scope(|scope| {
         for id in 0..4u8 {

@@ -1,7 +1,7 @@
-//! Blocks and rings as their users see them, and under a model checker.
+//! Tests of blocks and rings through the public interface, and under the loom model checker.
 //!
-//! The models need the sources of the crate compiled against loom's atomics in place of std's. They are compiled into this binary
-//! a second time, beside a `sync` of their own: the crate itself knows nothing of loom, and no other build of it is needed.
+//! The models need the crate's sources compiled against loom's atomics instead of std's. This binary compiles them a second time
+//! with its own `sync` module, so the crate itself does not depend on loom and needs no other build.
 
 mod blocks;
 mod models;
@@ -20,7 +20,7 @@ mod ring;
 #[path = "../../src/slice.rs"]
 mod slice;
 
-/// What `src/sync.rs` is to the crate.
+/// Replaces `src/sync.rs` of the crate.
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
     pub(crate) use loom::sync::Arc;

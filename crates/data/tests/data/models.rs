@@ -28,7 +28,7 @@ fn two_threads_never_hold_the_same_block() {
 }
 
 #[test]
-fn a_reader_sees_what_was_published_until_it_lets_go() {
+fn published_bytes_do_not_change_until_the_lease_is_dropped() {
     model(|| {
         let pool = Pool::new(1, 64).expect("small");
         let mut writer = pool.take().expect("free");
@@ -42,12 +42,12 @@ fn a_reader_sees_what_was_published_until_it_lets_go() {
             again.append(&[9; 8]).expect("fits");
         }
         reader.join().expect("no panic");
-        assert!(pool.take().is_some(), "the block is back once both are gone");
+        assert!(pool.take().is_some(), "the block is free after both holders are dropped");
     });
 }
 
 #[test]
-fn a_block_does_not_start_over_under_a_reader() {
+fn a_block_does_not_start_over_while_it_is_read() {
     model(|| {
         let pool = Pool::new(1, 64).expect("small");
         let mut writer = pool.take().expect("free");
@@ -62,7 +62,7 @@ fn a_block_does_not_start_over_under_a_reader() {
 }
 
 #[test]
-fn every_item_is_handed_over_whole_and_once() {
+fn a_ring_hands_over_every_item_exactly_once() {
     model(|| {
         let (mut producer, mut consumer) = ring(1);
         let thread = loom::thread::spawn(move || {
@@ -88,7 +88,7 @@ fn every_item_is_handed_over_whole_and_once() {
     });
 }
 
-/// Says whether it was woken.
+/// A waker that notes whether it was woken.
 #[derive(Default)]
 struct Woken(std::sync::atomic::AtomicBool);
 
@@ -99,11 +99,11 @@ impl std::task::Wake for Woken {
 }
 
 #[test]
-fn whoever_registers_sees_the_item_or_is_woken_for_it() {
+fn a_registered_waker_is_woken_unless_the_item_is_seen() {
     model(|| {
         let (mut producer, consumer) = ring(1);
         let thread = loom::thread::spawn(move || {
-            producer.push(()).expect("room");
+            producer.push(()).expect("not full");
             producer
         });
         let woken = std::sync::Arc::new(Woken::default());
@@ -114,7 +114,7 @@ fn whoever_registers_sees_the_item_or_is_woken_for_it() {
 }
 
 #[test]
-fn an_item_put_while_the_consumer_leaves_is_dropped_once() {
+fn an_item_put_while_the_consumer_is_dropped_is_dropped_once() {
     model(|| {
         let item = std::sync::Arc::new(());
         let (mut producer, consumer) = ring(1);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use thalweg_data::ring::{circuit, ring};
 
 #[test]
-fn items_arrive_in_order_and_once() {
+fn items_arrive_in_order_and_exactly_once() {
     let (mut producer, mut consumer) = ring(8);
     let thread = std::thread::spawn(move || {
         for number in 0..100_000u32 {
@@ -33,7 +33,7 @@ fn a_full_ring_gives_the_item_back() {
 }
 
 #[test]
-fn batches_are_exchanged_until_the_other_end_is_gone() {
+fn batches_are_exchanged_until_the_other_end_is_dropped() {
     let (mut up, mut down) = circuit(1, || 0);
     let thread = std::thread::spawn(move || {
         let sum: u32 = (0..100)
@@ -48,7 +48,7 @@ fn batches_are_exchanged_until_the_other_end_is_gone() {
     });
     let mut batch = 1;
     for _ in 0..100 {
-        assert!(up.exchange(&mut batch), "it lives");
+        assert!(up.exchange(&mut batch), "the other end exists");
         batch += 1;
     }
     assert_eq!(thread.join().expect("no panic"), 100);
@@ -57,11 +57,11 @@ fn batches_are_exchanged_until_the_other_end_is_gone() {
     while up.exchange(&mut batch) {
         batch = 7;
     }
-    assert_eq!(batch, 7, "nobody takes it");
+    assert_eq!(batch, 7, "the batch is not sent");
 }
 
 #[test]
-fn what_is_left_is_dropped_with_the_ring() {
+fn items_left_in_a_ring_are_dropped_with_it() {
     let item = std::sync::Arc::new(());
     let (mut producer, consumer) = ring(4);
     assert!(producer.push(item.clone()).is_ok());
@@ -71,7 +71,7 @@ fn what_is_left_is_dropped_with_the_ring() {
 }
 
 #[test]
-fn a_circuit_never_makes_more_than_it_owns() {
+fn a_circuit_makes_no_further_batches() {
     let mut made = 0;
     let (mut up, mut down) = circuit(2, || {
         made += 1;

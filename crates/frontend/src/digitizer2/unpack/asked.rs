@@ -97,6 +97,6 @@ impl Asked {
     /// Counts the hits of what has come, and reports to the record how far that is.
     pub fn settle(&mut self, wire: &mut Counters) {
         self.enter(wire);
-        self.record.hear(self.datagrams, self.frames);
+        self.record.receive_up_to(self.datagrams, self.frames);
     }
 }
