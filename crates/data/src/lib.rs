@@ -21,10 +21,12 @@
 //! - [`memory`]: the memory of a pool: page size and NUMA node.
 //! - [`slice`](mod@slice): the position of bytes in a block.
 //! - [`stream`]: streams whose units straddle receive calls.
+//! - [`checksum`]: CRC-32C of what is recorded or sent.
 //! - [`hit`]: the 16-byte hit, and the extra row for data that do not fit into it.
 //! - [`waveform`]: decodes samples from the words in which a board sent them.
 //! - [`tick`]: converts board time to picoseconds, exactly.
 //! - [`event`]: fragments of triggered boards, and the events that are built of them.
+//! - [`hit_fields`]: splits hits into columns.
 //! - [`hit_events`]: events of hits, the output of a coincidence.
 //! - [`id`]: the numbers that name sources, links, boards and units.
 //! - [`message`]: messages between units.
@@ -49,9 +51,11 @@ mod sync;
 
 pub mod batch;
 pub mod cells;
+pub mod checksum;
 pub mod event;
 pub mod hit;
 pub mod hit_events;
+pub mod hit_fields;
 pub mod id;
 pub mod ledger;
 pub mod measure;

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use thalweg_data::checksum;
 
 use crate::directory_lock::{DirectoryLock, Holder};
 use crate::error::RecordError;
@@ -68,7 +69,7 @@ pub struct DocumentSummary {
 impl DocumentSummary {
     /// Of a file with this name and content.
     pub(crate) fn of(file: &str, content: &[u8]) -> DocumentSummary {
-        let crc32c = format!("{:08x}", crc32c::crc32c(content));
+        let crc32c = format!("{:08x}", checksum::of(content));
         DocumentSummary { file: file.to_owned(), bytes: content.len() as u64, crc32c }
     }
 }

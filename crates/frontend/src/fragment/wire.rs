@@ -20,6 +20,7 @@
 //! The header check is what a board's logic can do in a few adders, and makes a length safe to follow; it is always there.
 //! The CRC covers the payload, too, and costs more than everything else together.
 
+use thalweg_data::checksum::Crc32c;
 use thalweg_data::{BoardId, LossReason};
 
 /// First two bytes of a header.
@@ -131,7 +132,10 @@ impl Header {
 /// The CRC-32C of a header and the payload behind it; `None` where there is less than a header.
 pub fn checksum(unit: &[u8]) -> Option<u32> {
     let (header, payload) = unit.split_first_chunk::<HEADER_BYTES>()?;
-    Some(crc32c::crc32c_append(crc32c::crc32c(&header[..CHECKSUM_COVERS]), payload))
+    let mut covered = Crc32c::new();
+    covered.add(&header[..CHECKSUM_COVERS]);
+    covered.add(payload);
+    Some(covered.value())
 }
 
 /// The sum of the 16-bit words with the carries added in again (RFC 1071), four words at a time.
@@ -211,12 +215,12 @@ mod tests {
     #[test]
     fn the_checksum_is_crc_32c_of_header_and_payload() {
         // The check value of CRC-32C (RFC 3720, B.4: 32 bytes of 0) shows that it is that polynomial.
-        assert_eq!(crc32c::crc32c(&[0; 32]), 0x8A91_36AA);
+        assert_eq!(thalweg_data::checksum::of(&[0; 32]), 0x8A91_36AA);
         let mut unit = Header { checksum: Some(0), ..header() }.to_bytes().to_vec();
         unit.extend(b"payload");
         let sent = checksum(&unit);
         let covered = [&unit[..32], b"payload"].concat();
-        assert_eq!(sent, Some(crc32c::crc32c(&covered)));
+        assert_eq!(sent, Some(thalweg_data::checksum::of(&covered)));
         let header = Header { checksum: sent, ..header() };
         assert!(header.matches(&unit));
         unit[45] ^= 1;

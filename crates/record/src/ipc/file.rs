@@ -18,6 +18,8 @@ use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use thalweg_data::checksum::Crc32c;
+
 use super::columns::{Batch, Buffers, length_of};
 use super::message::{self, BATCH_KEY, FIRST_ROW_KEY};
 use super::{END_OF_STREAM, ZEROS, padding};
@@ -122,9 +124,11 @@ impl TableFile {
         // The end of the file is behind the marker until the staged batch is committed or discarded.
         self.staged = Some(Staged { prefix: END_OF_STREAM, end: self.end, rows: 0 });
         let body_at = self.end + 8 + metadata.bytes.len() as u64;
-        let (checksum, body_length) = self.write_body(body_at, &buffers, crc32c::crc32c(&metadata.bytes))?;
+        let mut checksum = Crc32c::new();
+        checksum.add(&metadata.bytes);
+        let body_length = self.write_body(body_at, &buffers, &mut checksum)?;
         self.file.write_all_at(&END_OF_STREAM, body_at + body_length)?;
-        let digits = format!("{checksum:08x}");
+        let digits = format!("{:08x}", checksum.value());
         metadata.bytes[metadata.checksum_at..][..digits.len()].copy_from_slice(digits.as_bytes());
         self.file.write_all_at(&metadata.bytes, self.end + 8)?;
         self.staged = Some(Staged {
@@ -135,8 +139,8 @@ impl TableFile {
         Ok(())
     }
 
-    /// Writes buffers and padding from `at`; returns the checksum, which goes on from `checksum`, and the bytes written.
-    fn write_body(&mut self, at: u64, buffers: &Buffers<'_>, mut checksum: u32) -> io::Result<(u32, u64)> {
+    /// Writes buffers and padding from `at`, and adds them to `checksum`; returns the bytes written.
+    fn write_body(&mut self, at: u64, buffers: &Buffers<'_>, checksum: &mut Crc32c) -> io::Result<u64> {
         self.file.seek(SeekFrom::Start(at))?;
         let mut written = 0;
         let mut parts = Vec::with_capacity(MOST_PARTS);
@@ -146,7 +150,7 @@ impl TableFile {
             parts.iter().flat_map(|part| part.chunks(CHUNK_BYTES)).chain(std::iter::once(behind))
         });
         for chunk in chunks.filter(|chunk| !chunk.is_empty()) {
-            checksum = crc32c::crc32c_append(checksum, chunk);
+            checksum.add(chunk);
             parts.push(IoSlice::new(chunk));
             part_bytes += chunk.len();
             if part_bytes >= CHUNK_BYTES || parts.len() == MOST_PARTS {
@@ -157,7 +161,7 @@ impl TableFile {
             }
         }
         write_parts(&mut self.file, &mut parts)?;
-        Ok((checksum, written + part_bytes as u64))
+        Ok(written + part_bytes as u64)
     }
 
     /// Makes what is staged visible to readers. Nothing to do when nothing is.

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::{CompressionType, Message, MessageHeader, Type};
 use thalweg_data::Closing;
+use thalweg_data::checksum::Crc32c;
 
 use super::dictionary::read_dictionary;
 use crate::error::RecordError;
@@ -414,15 +415,17 @@ impl<R: ReadAt> TableReader<R> {
         let digits = &mut metadata[place..place + CHECKSUM_BLANK.len()];
         let said = std::str::from_utf8(digits).ok().and_then(|digits| u32::from_str_radix(digits, 16).ok());
         digits.copy_from_slice(CHECKSUM_BLANK.as_bytes());
-        let mut checksum = crc32c::crc32c(&metadata);
+        let mut checksum = Crc32c::new();
+        checksum.add(&metadata);
         let mut chunk = vec![0; CHUNK_BYTES.min(head.body_length as usize)];
         let (mut offset, end) = (head.body_at, head.end());
         while offset < end {
             let length = (end - offset).min(CHUNK_BYTES as u64) as usize;
             self.read_into(offset, &mut chunk[..length])?;
-            checksum = crc32c::crc32c_append(checksum, &chunk[..length]);
+            checksum.add(&chunk[..length]);
             offset += length as u64;
         }
+        let checksum = checksum.value();
         if said != Some(checksum) {
             let said = said.map_or_else(|| "none".to_owned(), |said| format!("{said:08x}"));
             let found = format!("a batch whose checksum is {checksum:08x} where it says {said}");

@@ -6,6 +6,7 @@
 
 use std::sync::OnceLock;
 
+use thalweg_data::checksum;
 use thalweg_data::{Message, Pool};
 
 use super::assembly::{Assembly, Found};
@@ -85,7 +86,7 @@ fn put_right(stream: &mut [u8]) {
             header[18..24].fill(0);
         }
         header[24..28].copy_from_slice(&sequence.to_le_bytes());
-        let checksum = crc32c::crc32c(&header[..28]);
+        let checksum = checksum::of(&header[..28]);
         header[28..].copy_from_slice(&checksum.to_le_bytes());
         let Ok(read) = Header::decode(header) else { return };
         let Ok(payload) = usize::try_from(read.payload_bytes) else { return };

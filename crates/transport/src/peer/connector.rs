@@ -8,6 +8,8 @@
 
 use std::time::{Duration, Instant};
 
+use thalweg_data::checksum;
+
 use super::back_off::BackOff;
 use super::error::PeerError;
 use super::key::Role;
@@ -55,7 +57,7 @@ impl Connector {
         let endpoint = Endpoint::parse(url)?;
         let (first, most) = settings.back_off;
         // Units that were started together are distinguished by their names and processes.
-        let seed = u64::from(crc32c::crc32c(settings.name.as_bytes())) << 32 | u64::from(std::process::id());
+        let seed = u64::from(checksum::of(settings.name.as_bytes())) << 32 | u64::from(std::process::id());
         Ok(Connector {
             endpoint,
             back_off: BackOff::new(first, most, seed),

@@ -17,6 +17,8 @@
 //! | 24–27 | number of the frame in this direction, from 0, modulo 2^32 |
 //! | 28–31 | CRC-32C (Castagnoli) of bytes 0–27 |
 
+use thalweg_data::checksum;
+
 /// Bytes of a header; the same in every version, so that versions can tell each other what they are.
 pub const HEADER_BYTES: usize = 32;
 /// Every frame begins with these letters.
@@ -124,7 +126,7 @@ impl Header {
         bytes[8..12].copy_from_slice(&self.head_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.sequence.to_le_bytes());
-        let checksum = crc32c::crc32c(&bytes[..28]);
+        let checksum = checksum::of(&bytes[..28]);
         bytes[28..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
@@ -140,7 +142,7 @@ impl Header {
         if magic != MAGIC {
             return Err(FrameError::NotOurs(magic));
         }
-        if word(28) != crc32c::crc32c(&bytes[..28]) {
+        if word(28) != checksum::of(&bytes[..28]) {
             return Err(FrameError::Checksum);
         }
         Ok(Header {
@@ -331,7 +333,7 @@ mod tests {
             bytes[..28],
             *b"thwg\x01\x00\x02\x00\x02\x01\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x07\x00\x00\x00"
         );
-        assert_eq!(bytes[28..], crc32c::crc32c(&bytes[..28]).to_le_bytes());
+        assert_eq!(bytes[28..], checksum::of(&bytes[..28]).to_le_bytes());
     }
 
     #[test]
@@ -397,7 +399,7 @@ mod tests {
             let length = bytes.len().min(28);
             header[..length].copy_from_slice(&bytes[..length]);
             header[..4].copy_from_slice(&MAGIC);
-            let checksum = crc32c::crc32c(&header[..28]);
+            let checksum = checksum::of(&header[..28]);
             header[28..].copy_from_slice(&checksum.to_le_bytes());
             let _ = deframe(&[&header, &bytes]);
         }
