@@ -11,13 +11,13 @@
 //! [`MOST_BLOCKS`] blocks, for at most `batch_age_s`; with compression they go back as soon as it is compressed.
 
 use thalweg_data::{
-    Counters, Event, EventSink, Events, Fragment, Leases, LossReason, Mark, SinkError, Slice, SourceId, Unit,
+    Counters, Event, EventSink, Events, Fragment, LossReason, Mark, SinkError, Slice, SourceId, Unit,
 };
 
 use crate::directory::EventFiles;
 use crate::error::RecordError;
-use crate::gather::Gather;
-use crate::ipc::columns::{Batch, Buffers, Columns, Shape};
+use crate::fragment_columns::{self, FragmentColumns};
+use crate::ipc::columns::{Batch, Columns};
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::row_group::{Amounts, RowGroup, RowGroupSink};
 use crate::settings::Settings;
@@ -30,7 +30,7 @@ pub const MOST_EVENT_BYTES: u64 = 256 << 20;
 /// Rows per batch that are never exceeded but by one event.
 const MOST_ROWS: usize = 128 * 1024;
 /// Bytes that the rows of a row group take at most beside the lists of missing sources: those of an event, those of a fragment.
-pub(crate) const MOST_ROW_BYTES: u64 = MOST_ROWS as u64 * (50 + 34);
+pub(crate) const MOST_ROW_BYTES: u64 = MOST_ROWS as u64 * (50 + fragment_columns::ROW_BYTES);
 
 /// Records built events.
 pub struct EventWriter {
@@ -42,8 +42,7 @@ pub struct EventWriter {
 /// Rows of both tables, and the right to read what they name.
 struct EventRowGroup {
     events: Columns,
-    fragments: Columns,
-    gather: Gather,
+    fragments: FragmentColumns,
     amounts: Amounts,
     keeps_fragments: bool,
     most_bytes: usize,
@@ -211,8 +210,7 @@ impl EventRowGroup {
     fn new(settings: &Settings) -> EventRowGroup {
         EventRowGroup {
             events: Columns::new(Table::Events),
-            fragments: Columns::new(Table::Fragments),
-            gather: Gather::default(),
+            fragments: FragmentColumns::default(),
             amounts: Amounts::default(),
             keeps_fragments: settings.keeps(Table::Fragments),
             most_bytes: settings.batch_bytes.max(1),
@@ -223,7 +221,7 @@ impl EventRowGroup {
     fn capacity(&self) -> usize {
         match self.is_full() {
             true => self.most_bytes,
-            false => self.most_bytes - self.gather.named_bytes(),
+            false => self.most_bytes - self.fragments.payload_bytes(),
         }
     }
 
@@ -232,14 +230,8 @@ impl EventRowGroup {
             self.append_event(event, batch.missing_of(event), next_fragment);
             next_fragment += u64::from(event.fragments);
         }
-        if !self.keeps_fragments {
-            return;
-        }
-        let mut slices = group.slices;
-        for fragment in group.fragments {
-            let (own, later) = slices.split_at(usize::from(fragment.slices));
-            self.append_fragment(fragment, own, &batch.leases);
-            slices = later;
+        if self.keeps_fragments {
+            self.fragments.append(group.fragments, group.slices, &batch.leases);
         }
     }
 
@@ -259,37 +251,13 @@ impl EventRowGroup {
         columns.push(8, first_fragment.to_le_bytes());
         columns.end_row();
     }
-
-    fn append_fragment(&mut self, fragment: &Fragment, slices: &[Slice], leases: &Leases) {
-        let view = self.gather.place(fragment.source, slices, leases);
-        let columns = &mut self.fragments;
-        columns.push(0, fragment.trigger.to_le_bytes());
-        columns.push(1, fragment.source.0.to_le_bytes());
-        columns.push(2, fragment.ticks.to_le_bytes());
-        columns.push(3, view);
-        columns.end_row();
-    }
-}
-
-/// As the table `fragments`.
-impl Batch for EventRowGroup {
-    fn shape(&self) -> Shape {
-        Shape { variadic: vec![i64::from(self.gather.has_buffer())], ..self.fragments.shape() }
-    }
-
-    fn buffers<'a>(&'a self, into: &mut Buffers<'a>) {
-        self.fragments.buffers(into);
-        if self.gather.has_buffer() {
-            into.gather(self.gather.parts());
-        }
-    }
 }
 
 impl RowGroup for EventRowGroup {
     fn batch(&self, table: Table) -> Option<&dyn Batch> {
         match table {
             Table::Events => (self.events.rows() > 0).then_some(&self.events as &dyn Batch),
-            Table::Fragments => (self.fragments.rows() > 0).then_some(self as &dyn Batch),
+            Table::Fragments => (self.fragments.rows() > 0).then_some(&self.fragments as &dyn Batch),
             _ => None,
         }
     }
@@ -299,8 +267,8 @@ impl RowGroup for EventRowGroup {
     }
 
     fn is_full(&self) -> bool {
-        self.gather.named_bytes() >= self.most_bytes
-            || self.gather.blocks() >= MOST_BLOCKS
+        self.fragments.payload_bytes() >= self.most_bytes
+            || self.fragments.blocks() >= MOST_BLOCKS
             || self.fragments.rows() >= MOST_ROWS
             || self.events.rows() >= MOST_ROWS
             || self.events.byte_count() >= self.most_bytes
@@ -311,17 +279,16 @@ impl RowGroup for EventRowGroup {
     }
 
     fn seal(&mut self) {
-        self.gather.seal(self.fragments.values_mut(3));
+        self.fragments.seal();
     }
 
     fn release(&mut self) {
-        self.gather.clear();
+        self.fragments.release();
     }
 
     fn clear(&mut self) {
         self.events.clear();
         self.fragments.clear();
-        self.gather.clear();
         self.amounts.clear();
     }
 }

@@ -64,8 +64,7 @@ impl Gather {
             return inline(leases.bytes(slice));
         }
         let extent = self.extent_for(source, slice, leases);
-        let bytes = self.extents[extent as usize].lease.bytes(slice);
-        view(slice.length, &bytes[..4], extent, slice.offset)
+        view(slice.length, &[0; 4], extent, slice.offset)
     }
 
     /// Bytes that views name.
@@ -78,7 +77,8 @@ impl Gather {
         self.by_block.len() + self.leases.len()
     }
 
-    /// Lays the extents end to end and completes the views, one per row.
+    /// Lays the extents end to end and completes the views, one per row. The first bytes of each payload are read here, where the
+    /// processor fetches many at a time.
     pub fn seal(&mut self, views: &mut [View]) {
         if self.extents.iter().any(Extent::is_sparse) {
             self.split(views);
@@ -97,7 +97,10 @@ impl Gather {
                 CHUNKS => self.chunks_start + number(view, 12),
                 extent => {
                     let extent = &self.extents[extent as usize];
-                    extent.start + number(view, 12) - extent.slice.offset
+                    let offset = number(view, 12);
+                    let first = extent.lease.bytes(Slice { offset, length: 4, ..extent.slice });
+                    view[4..8].copy_from_slice(first);
+                    extent.start + offset - extent.slice.offset
                 }
             };
             view[8..12].fill(0);

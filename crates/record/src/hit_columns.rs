@@ -3,17 +3,16 @@
 //! ```text
 //!  [ time chan energy short flags ][ time … ]  ──►  [ time time … ][ chan chan … ][ energy … ][ short … ][ flags … ]
 //! ```
-//! In chunks that fit the first-level cache: each hit is loaded once, and five plain loops over a chunk are what the
-//! compiler turns into wide instructions. Values that a format did not send become nulls; the bitmap that says so is
-//! made only for batches that have any.
+//! Values that a format did not send become nulls; the bitmap that says so is made only for batches that have any.
 
+use thalweg_data::hit_fields::HitFields;
 use thalweg_data::{Flags, Hit};
 
 use crate::ipc::columns::{Batch, Buffers, Shape};
 
 /// Bytes that a hit takes as columns, bitmaps included.
 pub(crate) const BYTES_PER_HIT: u64 = 17;
-/// Hits per chunk: 4 KiB of hits and as many of columns.
+/// Hits per chunk from which those are taken that pass: 4 KiB.
 const CHUNK_HITS: usize = 256;
 
 /// The columns of the table `hits`.
@@ -71,20 +70,17 @@ impl HitColumns {
 
     /// Appends hits.
     pub fn append(&mut self, hits: &[Hit]) {
-        self.reserve(self.rows + hits.len());
-        for chunk in hits.chunks(CHUNK_HITS) {
-            let rows = self.rows..self.rows + chunk.len();
-            let seen = spread(
-                chunk,
-                &mut self.time_ps[rows.clone()],
-                &mut self.channel[rows.clone()],
-                &mut self.energy[rows.clone()],
-                &mut self.energy_short[rows.clone()],
-                &mut self.flags[rows.clone()],
-            );
-            self.seen |= seen;
-            self.rows = rows.end;
-        }
+        let rows = self.rows..self.rows + hits.len();
+        self.reserve(rows.end);
+        self.rows = rows.end;
+        let fields = HitFields {
+            time_ps: &mut self.time_ps[rows.clone()],
+            channel: &mut self.channel[rows.clone()],
+            energy: &mut self.energy[rows.clone()],
+            energy_short: &mut self.energy_short[rows.clone()],
+            flags: &mut self.flags[rows],
+        };
+        self.seen |= fields.fill(hits);
     }
 
     /// Appends those hits whose verdict is not 0.
@@ -107,27 +103,6 @@ impl HitColumns {
         self.energy_validity.set(flags, self.seen, Flags::NO_ENERGY);
         self.energy_short_validity.set(flags, self.seen, Flags::NO_ENERGY_SHORT);
     }
-}
-
-/// Spreads hits over columns of the same length; returns all flags that occur.
-fn spread(
-    hits: &[Hit],
-    time_ps: &mut [[u8; 8]],
-    channel: &mut [[u8; 2]],
-    energy: &mut [[u8; 2]],
-    energy_short: &mut [[u8; 2]],
-    flags: &mut [[u8; 2]],
-) -> Flags {
-    time_ps.iter_mut().zip(hits).for_each(|(to, hit)| *to = hit.time_ps.to_le_bytes());
-    channel.iter_mut().zip(hits).for_each(|(to, hit)| *to = hit.channel.to_le_bytes());
-    energy.iter_mut().zip(hits).for_each(|(to, hit)| *to = hit.energy.to_le_bytes());
-    energy_short.iter_mut().zip(hits).for_each(|(to, hit)| *to = hit.energy_short.to_le_bytes());
-    let mut seen = 0;
-    flags.iter_mut().zip(hits).for_each(|(to, hit)| {
-        *to = hit.flags.0.to_le_bytes();
-        seen |= hit.flags.0;
-    });
-    Flags(seen)
 }
 
 impl Validity {

@@ -25,6 +25,7 @@
 //! - [`table`]: the tables of a run and their columns.
 //! - [`ipc`]: Arrow streams that are whole at every moment.
 //! - `row_group`: the rows that enter all tables of a sink at once.
+//! - `fragment_columns`: fragments become rows here.
 //! - `gather`: payload that lies scattered becomes one buffer of a batch.
 //! - [`hit_writer`]: hits, extras, waveforms and statistics.
 //! - `hit_columns`: hits become columns here, once.
@@ -57,6 +58,7 @@ mod directory_lock;
 mod error;
 pub mod event_writer;
 mod extra_columns;
+mod fragment_columns;
 mod gather;
 mod hit_columns;
 pub mod hit_writer;

@@ -355,21 +355,47 @@ impl<C: RowGroup> RowGroupSink<C> {
         if self.open.is_empty() {
             return Ok(());
         }
-        let next = self.spare.pop().unwrap_or_else(|| (self.make)(&self.settings));
-        let mut group = std::mem::replace(&mut self.open, next);
         self.opened_at = None;
         self.has_closed_group = true;
-        match &mut self.workers {
-            Some(workers) => {
-                self.handed.push_back(group.amounts().clone());
-                workers.submit(group);
-                Ok(())
-            }
-            None => {
-                group.seal();
-                self.ready = Some(Sealed { group, compressed: Vec::new() });
-                self.drain(false)
-            }
+        if self.workers.is_none() {
+            return self.write_open();
+        }
+        let group = self.replace_open();
+        if let Some(workers) = &mut self.workers {
+            self.handed.push_back(group.amounts().clone());
+            workers.submit(group);
+        }
+        Ok(())
+    }
+
+    /// Writes the open row group from where it was filled, so that the same memory stays in the cache. Only what a full disk refuses
+    /// makes way for another.
+    fn write_open(&mut self) -> Result<(), SinkError> {
+        self.expect_no_file_loss()?;
+        self.open.seal();
+        if let Err(error) = write(&mut self.files, &self.open, &[], self.settings.compression) {
+            let group = self.replace_open();
+            self.ready = Some(Sealed { group, compressed: Vec::new() });
+            return Err(self.refuse(error));
+        }
+        let amounts = self.open.amounts().clone();
+        self.open.clear();
+        self.enter_written(&amounts);
+        self.synchronise_if_due()
+    }
+
+    /// Takes the open row group away, and puts an empty one there.
+    fn replace_open(&mut self) -> C {
+        let next = self.spare.pop().unwrap_or_else(|| (self.make)(&self.settings));
+        std::mem::replace(&mut self.open, next)
+    }
+
+    /// Counts what is visible on file.
+    fn enter_written(&mut self, amounts: &Amounts) {
+        self.log.add(&self.files, amounts);
+        match self.settings.sync {
+            Sync::None => self.count(amounts, |counters, unit, count| counters.output(unit, count)),
+            Sync::Batch | Sync::Seconds(_) => self.written.add_all(amounts),
         }
     }
 
@@ -397,16 +423,13 @@ impl<C: RowGroup> RowGroupSink<C> {
             self.expect_no_file_loss()?;
         }
         let Some(sealed) = self.ready.take() else { return Ok(false) };
-        if let Err(error) = write(&mut self.files, &sealed, self.settings.compression) {
+        let Sealed { group, compressed } = &sealed;
+        if let Err(error) = write(&mut self.files, group, compressed, self.settings.compression) {
             self.ready = Some(sealed);
             return Err(self.refuse(error));
         }
         let Sealed { mut group, .. } = sealed;
-        self.log.add(&self.files, group.amounts());
-        match self.settings.sync {
-            Sync::None => self.count(group.amounts(), |counters, unit, count| counters.output(unit, count)),
-            Sync::Batch | Sync::Seconds(_) => self.written.add_all(group.amounts()),
-        }
+        self.enter_written(group.amounts());
         group.clear();
         self.spare.push(group);
         self.synchronise_if_due()?;
@@ -562,14 +585,15 @@ fn start_workers<C: RowGroup>(
 /// Stages all tables, then commits all: a full disk shows before any row is visible.
 fn write<C: RowGroup>(
     files: &mut [TableFile],
-    sealed: &Sealed<C>,
+    group: &C,
+    compressed: &[(Table, Compressed)],
     compression: Compression,
 ) -> Result<(), RecordError> {
     let staged = files.iter_mut().try_for_each(|file| {
-        let compressed = sealed.compressed.iter().find(|(table, _)| *table == file.table());
+        let compressed = compressed.iter().find(|(table, _)| *table == file.table());
         let batch = match compressed {
             Some((_, compressed)) => Some(compressed as &dyn Batch),
-            None => sealed.group.batch(file.table()),
+            None => group.batch(file.table()),
         };
         batch.map_or(Ok(()), |batch| file.stage(batch, compression))
     });

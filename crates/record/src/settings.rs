@@ -64,7 +64,7 @@ impl Default for Settings {
             compression_workers: 2,
             sync: Sync::None,
             batch_age_s: 1.0,
-            batch_hits: 128 * 1024,
+            batch_hits: 64 * 1024,
             batch_bytes: 1024 * 1024,
             on_full: OnFull::End,
             retention: None,

@@ -174,14 +174,6 @@ impl Columns {
         }
     }
 
-    /// The values of a column of `N` bytes each, to be completed.
-    pub fn values_mut<const N: usize>(&mut self, column: usize) -> &mut [[u8; N]] {
-        match &mut self.data[column] {
-            Data::Fixed(bytes) => bytes.as_chunks_mut().0,
-            _ => &mut [],
-        }
-    }
-
     /// Appends a bit.
     pub fn push_bit(&mut self, column: usize, bit: bool) {
         let row = self.rows;
