@@ -10,11 +10,12 @@ use std::path::Path;
 
 use thalweg_data::{Counters, HitEvents, LossReason, Mark, SinkError, Unit};
 
+use crate::amounts::Amounts;
 use crate::coincidence_columns::CoincidenceColumns;
 use crate::error::RecordError;
 use crate::ipc::columns::Batch;
 use crate::ipc::file::{TableFile, TableSummary};
-use crate::row_group::{Amounts, RowGroup, RowGroupSink};
+use crate::row_group::{RowGroup, RowGroupSink};
 use crate::settings::Settings;
 use crate::table::Table;
 

@@ -96,6 +96,8 @@ impl EventFiles {
     /// The pair that `path`, a file of either table by its name, belongs to.
     pub fn of(path: &Path) -> Option<EventFiles> {
         let name = path.file_name()?.to_str()?;
+        // A later part goes with its first file.
+        Table::of_file_name(name)?;
         let rest =
             [Table::Events, Table::Fragments].iter().find_map(|table| name.strip_prefix(table.word()))?;
         let file = |table: Table| path.with_file_name(format!("{}{rest}", table.word()));

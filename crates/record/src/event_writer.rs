@@ -14,12 +14,13 @@ use thalweg_data::{
     Counters, Event, EventSink, Events, Fragment, LossReason, Mark, SinkError, Slice, SourceId, Unit,
 };
 
+use crate::amounts::Amounts;
 use crate::directory::EventFiles;
 use crate::error::RecordError;
 use crate::fragment_columns::{self, FragmentColumns};
 use crate::ipc::columns::{Batch, Columns};
 use crate::ipc::file::{TableFile, TableSummary};
-use crate::row_group::{Amounts, RowGroup, RowGroupSink};
+use crate::row_group::{RowGroup, RowGroupSink};
 use crate::settings::Settings;
 use crate::table::Table;
 

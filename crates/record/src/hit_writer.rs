@@ -12,12 +12,13 @@ use std::path::Path;
 
 use thalweg_data::{Counters, Hits, Mark, Sink, SinkError, SourceId, Unit};
 
+use crate::amounts::Amounts;
 use crate::error::RecordError;
 use crate::extra_columns::ExtraColumns;
 use crate::hit_columns::HitColumns;
 use crate::ipc::columns::Batch;
 use crate::ipc::file::{TableFile, TableSummary};
-use crate::row_group::{Amounts, RowGroup, RowGroupSink};
+use crate::row_group::{RowGroup, RowGroupSink};
 use crate::settings::{RecordedHits, Settings};
 use crate::table::Table;
 

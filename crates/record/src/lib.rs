@@ -24,6 +24,7 @@
 //! - `locked_directories`: which directories of this host are open, and by whom: [`locked_directories()`].
 //! - [`table`]: the tables of a run and their columns.
 //! - [`ipc`]: Arrow streams that are whole at every moment.
+//! - `amounts`: how much of each source is in a row group.
 //! - `row_group`: the rows that enter all tables of a sink at once.
 //! - `fragment_columns`: fragments become rows here.
 //! - `gather`: payload that lies scattered becomes one buffer of a batch.
@@ -51,6 +52,7 @@
 //! - `error`: what can go wrong: [`RecordError`].
 
 pub mod advice;
+mod amounts;
 mod coincidence_columns;
 pub mod coincidence_writer;
 pub mod directory;
@@ -105,6 +107,6 @@ pub use run_record::{
     ChannelsRecord, CoincidenceRecord, CutRecord, IdentityRecord, RunRecord, RunRecordState, utc_text,
 };
 pub use series_list::{Reading, SeriesList, SeriesName};
-pub use settings::{Compression, OnFull, RecordedHits, Retention, Settings, Sync};
+pub use settings::{Compression, FileLimits, OnFull, RecordedHits, Retention, Settings, Sync};
 pub use system::begin_write_back;
 pub use table::Table;

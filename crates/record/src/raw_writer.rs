@@ -14,11 +14,12 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use thalweg_data::{Counters, Frames, Leases, Mark, SinkError, Slice, SourceId, Unit};
 
+use crate::amounts::Amounts;
 use crate::error::RecordError;
 use crate::ipc::columns::{Batch, Buffers, Columns, Shape};
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::ipc::{INLINE_BYTES, MOST_GAP};
-use crate::row_group::{Amounts, RowGroup, RowGroupSink};
+use crate::row_group::{RowGroup, RowGroupSink};
 use crate::settings::Settings;
 use crate::table::Table;
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::{Counters, LossReason, Mark, SinkError, SourceId, Unit};
 
+use crate::amounts::Amounts;
 use crate::error::RecordError;
 use crate::ipc::columns::Batch;
 use crate::ipc::compress::Compressed;
@@ -22,81 +23,6 @@ use crate::ipc::workers::Workers;
 use crate::settings::{Compression, Settings, Sync};
 use crate::table::Table;
 use crate::written_log::WrittenLog;
-
-/// Most units that a sink counts.
-const MOST_UNITS: usize = 2;
-
-/// Amounts per source, in the sink's units, and events, which are of all sources together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Amounts {
-    of_sources: Vec<[u64; MOST_UNITS]>,
-    events: u64,
-}
-
-impl Amounts {
-    /// Adds amounts of a source.
-    pub fn add(&mut self, source: SourceId, amounts: [u64; MOST_UNITS]) {
-        if self.of_sources.len() <= source.index() {
-            self.of_sources.resize(source.index() + 1, [0; MOST_UNITS]);
-        }
-        for (sum, amount) in self.of_sources[source.index()].iter_mut().zip(amounts) {
-            *sum += amount;
-        }
-    }
-
-    /// The sources that can have something.
-    pub fn sources(&self) -> impl Iterator<Item = SourceId> + use<> {
-        (0..self.of_sources.len()).map(|index| SourceId(index as u16))
-    }
-
-    /// Moves `wanted` of a source's first unit to `to`, or what it has; returns how many.
-    pub fn give(&mut self, to: &mut Amounts, source: SourceId, wanted: u64) -> u64 {
-        let Some([has, _]) = self.of_sources.get_mut(source.index()) else { return 0 };
-        let given = wanted.min(*has);
-        *has -= given;
-        to.add(source, [given, 0]);
-        given
-    }
-
-    /// What a source has of the sink's first unit.
-    pub fn first_of(&self, source: SourceId) -> u64 {
-        self.of_sources.get(source.index()).map_or(0, |amounts| amounts[0])
-    }
-
-    /// Whether there is nothing of any source.
-    pub fn is_zero(&self) -> bool {
-        self.events == 0 && self.of_sources.iter().flatten().all(|amount| *amount == 0)
-    }
-
-    /// Adds events.
-    pub fn add_events(&mut self, events: u64) {
-        self.events += events;
-    }
-
-    /// Adds all of `other`.
-    pub fn add_all(&mut self, other: &Amounts) {
-        other.each().for_each(|(source, amounts)| self.add(source, amounts));
-        self.events += other.events;
-    }
-
-    /// Takes all of `other` away; nothing becomes less than zero.
-    pub fn take_away(&mut self, other: &Amounts) {
-        for (amounts, taken) in self.of_sources.iter_mut().zip(&other.of_sources) {
-            amounts.iter_mut().zip(taken).for_each(|(amount, taken)| *amount = amount.saturating_sub(*taken));
-        }
-        self.events = self.events.saturating_sub(other.events);
-    }
-
-    /// Forgets all, keeps the memory.
-    pub fn clear(&mut self) {
-        self.of_sources.clear();
-        self.events = 0;
-    }
-
-    fn each(&self) -> impl Iterator<Item = (SourceId, [u64; MOST_UNITS])> {
-        self.of_sources.iter().enumerate().map(|(index, amounts)| (SourceId(index as u16), *amounts))
-    }
-}
 
 /// Rows for all tables of a sink.
 pub(crate) trait RowGroup: Send + 'static {
@@ -125,6 +51,17 @@ struct Sealed<C> {
     compressed: Vec<(Table, Compressed)>,
 }
 
+/// Where the present files of a sink begin.
+#[derive(Clone, Copy, Debug, Default)]
+struct PartBegin {
+    /// 0 for the first files.
+    number: u32,
+    /// When their first row group was begun.
+    first_mark: Option<Mark>,
+    /// Rows of the table of the sink that are in earlier files.
+    first_row: u64,
+}
+
 /// Turns appended rows into batches on file, and keeps their counters.
 pub(crate) struct RowGroupSink<C: RowGroup> {
     units: &'static [Unit],
@@ -137,9 +74,12 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     /// Whether a first row group has been made: that one is made early, so that whoever starts a run soon sees that it works.
     has_closed_group: bool,
     workers: Option<Workers<C, Sealed<C>>>,
-    /// Whose rows are in the workers' hands, group by group.
-    handed: VecDeque<Amounts>,
+    /// Whose rows are in the workers' hands, group by group, and when the group was begun.
+    handed: VecDeque<(Amounts, Mark)>,
     ready: Option<Sealed<C>>,
+    /// When the group that is ready was begun.
+    ready_begun: Mark,
+    part: PartBegin,
     /// Visible on file, and not yet forced to the disk where that is asked for.
     written: Amounts,
     /// The directory that names the files is on the disk.
@@ -188,6 +128,8 @@ impl<C: RowGroup> RowGroupSink<C> {
             workers,
             handed: VecDeque::new(),
             ready: None,
+            ready_begun: Mark::default(),
+            part: PartBegin::default(),
             written: Amounts::default(),
             is_named: false,
             log: WrittenLog::default(),
@@ -355,14 +297,14 @@ impl<C: RowGroup> RowGroupSink<C> {
         if self.open.is_empty() {
             return Ok(());
         }
-        self.opened_at = None;
+        let begun = self.opened_at.take().unwrap_or_default();
         self.has_closed_group = true;
         if self.workers.is_none() {
-            return self.write_open();
+            return self.write_open(begun);
         }
         let group = self.replace_open();
         if let Some(workers) = &mut self.workers {
-            self.handed.push_back(group.amounts().clone());
+            self.handed.push_back((group.amounts().clone(), begun));
             workers.submit(group);
         }
         Ok(())
@@ -370,18 +312,43 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Writes the open row group from where it was filled, so that the same memory stays in the cache. Only what a full disk refuses
     /// makes way for another.
-    fn write_open(&mut self) -> Result<(), SinkError> {
+    fn write_open(&mut self, begun: Mark) -> Result<(), SinkError> {
         self.expect_no_file_loss()?;
         self.open.seal();
-        if let Err(error) = write(&mut self.files, &self.open, &[], self.settings.compression) {
+        let turned = self.turn_over_if_due(begun);
+        if let Err(error) =
+            turned.and_then(|()| write(&mut self.files, &self.open, &[], self.settings.compression))
+        {
             let group = self.replace_open();
             self.ready = Some(Sealed { group, compressed: Vec::new() });
+            self.ready_begun = begun;
             return Err(self.refuse(error));
         }
         let amounts = self.open.amounts().clone();
         self.open.clear();
         self.enter_written(&amounts);
         self.synchronise_if_due()
+    }
+
+    /// Goes on in new files, where the present ones are complete: before the row group that begins with `begun`.
+    fn turn_over_if_due(&mut self, begun: Mark) -> Result<(), RecordError> {
+        let Some(last) = self.files.last() else { return Ok(()) };
+        let rows = last.rows() - self.part.first_row;
+        let first = *self.part.first_mark.get_or_insert(begun);
+        let most_bytes = self.files.iter().map(TableFile::file_bytes).max().unwrap_or(0);
+        let are_complete = self.settings.files.are_reached(most_bytes, begun.since_ns(first), rows);
+        if rows == 0 || !are_complete {
+            return Ok(());
+        }
+        // Those that have gone on in an earlier try, when the disk was full, are left.
+        for file in self.files.iter_mut().filter(|file| file.part() == self.part.number) {
+            file.turn_over()?;
+        }
+        let first_row = self.files.last().map_or(0, TableFile::rows);
+        self.part = PartBegin { number: self.part.number + 1, first_mark: Some(begun), first_row };
+        self.log = WrittenLog::default();
+        self.is_named = false;
+        Ok(())
     }
 
     /// Takes the open row group away, and puts an empty one there.
@@ -410,7 +377,7 @@ impl<C: RowGroup> RowGroupSink<C> {
             match self.workers.as_mut().and_then(|workers| workers.next(wait)) {
                 None => return Ok(false),
                 Some(Ok(sealed)) => {
-                    self.handed.pop_front();
+                    self.ready_begun = self.handed.pop_front().map_or(self.ready_begun, |(_, begun)| begun);
                     self.ready = Some(sealed);
                 }
                 Some(Err(_)) => {
@@ -424,7 +391,10 @@ impl<C: RowGroup> RowGroupSink<C> {
         }
         let Some(sealed) = self.ready.take() else { return Ok(false) };
         let Sealed { group, compressed } = &sealed;
-        if let Err(error) = write(&mut self.files, group, compressed, self.settings.compression) {
+        let turned = self.turn_over_if_due(self.ready_begun);
+        if let Err(error) =
+            turned.and_then(|()| write(&mut self.files, group, compressed, self.settings.compression))
+        {
             self.ready = Some(sealed);
             return Err(self.refuse(error));
         }
@@ -511,7 +481,7 @@ impl<C: RowGroup> RowGroupSink<C> {
     /// Counts everything held as lost, and forgets it.
     fn give_up(&mut self, reason: LossReason) {
         let mut held = self.open.amounts().clone();
-        self.handed.drain(..).for_each(|amounts| held.add_all(&amounts));
+        self.handed.drain(..).for_each(|(amounts, _)| held.add_all(&amounts));
         if let Some(sealed) = self.ready.take() {
             held.add_all(sealed.group.amounts());
         }
@@ -534,16 +504,16 @@ impl<C: RowGroup> RowGroupSink<C> {
     }
 
     fn count(&mut self, amounts: &Amounts, mut entry: impl FnMut(&mut Counters, Unit, u64)) {
-        if self.counters.len() < amounts.of_sources.len() {
-            self.counters.resize(amounts.of_sources.len(), Counters::default());
+        if self.counters.len() < amounts.of_sources().len() {
+            self.counters.resize(amounts.of_sources().len(), Counters::default());
         }
-        for (counters, amounts) in self.counters.iter_mut().zip(&amounts.of_sources) {
+        for (counters, amounts) in self.counters.iter_mut().zip(amounts.of_sources()) {
             for (unit, amount) in self.units.iter().zip(amounts).filter(|(_, amount)| **amount > 0) {
                 entry(counters, *unit, *amount);
             }
         }
-        if amounts.events > 0 {
-            entry(&mut self.events, Unit::Events, amounts.events);
+        if amounts.events() > 0 {
+            entry(&mut self.events, Unit::Events, amounts.events());
         }
     }
 
@@ -551,14 +521,15 @@ impl<C: RowGroup> RowGroupSink<C> {
     fn count_held(&mut self) {
         let ready = self.ready.as_ref().map(|sealed| sealed.group.amounts());
         let containers = [Some(self.open.amounts()), ready, Some(&self.written)];
-        let containers: Vec<&Amounts> = containers.into_iter().flatten().chain(&self.handed).collect();
+        let containers: Vec<&Amounts> =
+            containers.into_iter().flatten().chain(self.handed.iter().map(|(amounts, _)| amounts)).collect();
         for (index, counters) in self.counters.iter_mut().enumerate() {
             for (place, unit) in self.units.iter().enumerate() {
-                let in_one = |held: &&Amounts| held.of_sources.get(index).map_or(0, |held| held[place]);
+                let in_one = |held: &&Amounts| held.of_sources().get(index).map_or(0, |held| held[place]);
                 counters.set_held(*unit, containers.iter().map(in_one).sum());
             }
         }
-        self.events.set_held(Unit::Events, containers.iter().map(|held| held.events).sum());
+        self.events.set_held(Unit::Events, containers.iter().map(|held| held.events()).sum());
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Settings {
     /// A batch is written when its waveforms, fragments or raw bytes take this many bytes.
     #[schemars(range(min = 4096, max = 268_435_456))]
     pub batch_bytes: usize,
+    /// When a table goes on in a new file, without a pause; without these, a run has one file per table and writer.
+    pub files: FileLimits,
     /// What the run does when the disk is full. Where there is `[record.retention]`, old runs free space first.
     pub on_full: OnFull,
     /// When the tables of the oldest runs are removed; without it, never.
@@ -66,6 +68,7 @@ impl Default for Settings {
             batch_age_s: 1.0,
             batch_hits: 64 * 1024,
             batch_bytes: 1024 * 1024,
+            files: FileLimits::default(),
             on_full: OnFull::End,
             retention: None,
         }
@@ -88,6 +91,7 @@ impl Settings {
                 return Err(format!("`{key} = {found}`: write {} to {}", allowed.start(), allowed.end()));
             }
         }
+        self.files.check()?;
         match (0.0..=86_400.0).contains(&self.batch_age_s) {
             true => Ok(()),
             false => Err(format!("`batch_age_s = {}`: write 0 to 86400 seconds", self.batch_age_s)),
@@ -215,6 +219,56 @@ pub enum Sync {
     /// When this many seconds have passed since the last time.
     #[serde(untagged)]
     Seconds(f64),
+}
+
+/// `[record.files]`: a table goes on in a new file (`hits.0001.arrows`, `hits.0002.arrows`, …) at the first batch behind one of these. All
+/// tables of a writer do so at the same batch. Readers take the files for one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FileLimits {
+    /// Bytes of one file.
+    #[schemars(range(min = 1_000_000))]
+    pub most_bytes: Option<u64>,
+    /// Seconds from a file's first batch on.
+    #[schemars(range(min = 1))]
+    pub most_s: Option<f64>,
+    /// Rows of one file: hits, events, or rows of another table.
+    #[schemars(range(min = 1000))]
+    pub most_rows: Option<u64>,
+}
+
+impl FileLimits {
+    const LEAST_BYTES: u64 = 1_000_000;
+    const LEAST_ROWS: u64 = 1000;
+
+    /// Whether files of this kind can be meant.
+    ///
+    /// # Errors
+    /// The key, what was found, and what to write.
+    fn check(&self) -> Result<(), String> {
+        let counts = [
+            ("most_bytes", self.most_bytes, FileLimits::LEAST_BYTES),
+            ("most_rows", self.most_rows, FileLimits::LEAST_ROWS),
+        ];
+        for (key, found, least) in counts {
+            if let Some(found) = found.filter(|found| *found < least) {
+                return Err(format!("`{key} = {found}` in `[record.files]`: write {least} or more"));
+            }
+        }
+        match self.most_s {
+            Some(found) if !(1.0..=1e9).contains(&found) => {
+                Err(format!("`most_s = {found}` in `[record.files]`: write 1 second or more"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a file with so much in it is complete.
+    pub(crate) fn are_reached(&self, file_bytes: u64, age_ns: u64, rows: u64) -> bool {
+        let reached = |limit: Option<u64>, found: u64| limit.is_some_and(|limit| found >= limit);
+        let most_ns = self.most_s.map(|seconds| (seconds * 1e9) as u64);
+        reached(self.most_bytes, file_bytes) || reached(most_ns, age_ns) || reached(self.most_rows, rows)
+    }
 }
 
 /// What the run does when the disk is full. The sink only says so; the run acts.

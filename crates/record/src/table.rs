@@ -250,15 +250,21 @@ impl Table {
 
     /// Name of its file in a run directory. The ending is that of Arrow's stream format.
     pub fn file_name(self) -> String {
-        format!("{}.arrows", self.word())
+        format!("{}{ENDING}", self.word())
     }
 
     /// The one that a file of this name holds: `hits.arrows`; of several writers `raw-SOURCE.arrows`, `events-UNIT.arrows`,
     /// `ranges-UNIT.arrows`.
+    ///
+    /// `None` for a later part of a table: it is read with the first.
     pub fn of_file_name(name: &str) -> Option<Table> {
-        let (word, writer) = match name.strip_suffix(".arrows")?.split_once('-') {
+        let stem = name.strip_suffix(ENDING)?;
+        if first_part_of(name).is_some() {
+            return None;
+        }
+        let (word, writer) = match stem.split_once('-') {
             Some((word, writer)) => (word, Some(writer)),
-            None => (name.strip_suffix(".arrows")?, None),
+            None => (stem, None),
         };
         let table = Table::from_word(word)?;
         let has_several = matches!(table, Table::Raw | Table::Events | Table::Fragments | Table::Ranges);
@@ -302,6 +308,25 @@ impl Table {
             .collect();
         Schema::new(fields).with_metadata(metadata)
     }
+}
+
+/// The ending of a table's file: that of Arrow's stream format.
+const ENDING: &str = ".arrows";
+/// Digits of a part's number in the name of its file, with zeros in front.
+const PART_DIGITS: usize = 4;
+
+/// The name of a table's part, where the table has several files: `hits.arrows`, `hits.0001.arrows`, …
+pub(crate) fn part_name(first: &str, part: u32) -> String {
+    let stem = first.strip_suffix(ENDING).unwrap_or(first);
+    if part == 0 { first.to_owned() } else { format!("{stem}.{part:0PART_DIGITS$}{ENDING}") }
+}
+
+/// The name of a table's first file, and the number of the part, of a file name that names a later one.
+pub(crate) fn first_part_of(name: &str) -> Option<(String, u32)> {
+    let (stem, digits) = name.strip_suffix(ENDING)?.rsplit_once('.')?;
+    let is_number = digits.len() >= PART_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let part = digits.parse().ok().filter(|part| is_number && *part > 0)?;
+    Some((format!("{stem}{ENDING}"), part))
 }
 
 /// Version of the tables' meaning, in every schema.

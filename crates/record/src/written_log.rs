@@ -4,8 +4,8 @@
 //!  group after group ──► WrittenLog: whose rows lie up to where ──► file cut at byte N ──► amounts that are gone
 //! ```
 
+use crate::amounts::Amounts;
 use crate::ipc::file::{FileLoss, TableFile};
-use crate::row_group::Amounts;
 use crate::table::Table;
 
 /// Most entries; beyond, two neighbours become one, and what is gone is reported in larger steps.

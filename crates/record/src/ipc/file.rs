@@ -10,6 +10,9 @@
 //! and one whose writer was killed, ends in a marker for every reader. Several files are committed together by staging
 //! all before the first commit: a full disk shows while staging, and nothing has to be taken back.
 //!
+//! A table that goes on in a new file (`turn_over`) is one table: batches and rows are numbered through, and each of its files is a whole
+//! stream. A file that is complete is forced to the disk when the next one is, or at the end.
+//!
 //! Payload is not copied: buffers go to the system as they lie in memory. The checksum is computed chunk by chunk just
 //! before a chunk is written, while writing it needs its bytes in the cache anyway.
 
@@ -26,7 +29,7 @@ use super::{END_OF_STREAM, ZEROS, padding};
 use crate::error::RecordError;
 use crate::settings::Compression;
 use crate::system;
-use crate::table::Table;
+use crate::table::{Table, part_name};
 
 /// Bytes whose checksum is computed before they are written: well inside a second-level cache.
 pub const CHUNK_BYTES: usize = 256 * 1024;
@@ -43,8 +46,17 @@ pub struct TableFile {
     file: File,
     path: PathBuf,
     table: Table,
+    /// What comes before the first batch, in each file.
+    opening: Vec<u8>,
+    /// The table's first file, and the number of the present one.
+    first: PathBuf,
+    part: u32,
     /// Where the end-of-stream marker lies.
     end: u64,
+    /// Bytes of the files before this one.
+    earlier_bytes: u64,
+    /// Complete files that were not forced to the disk.
+    unforced: Vec<PathBuf>,
     staged: Option<Staged>,
     batches: u64,
     rows: u64,
@@ -70,7 +82,7 @@ pub(crate) enum FileLoss {
 }
 
 /// What a table's file holds; part of `run.json`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TableSummary {
     /// The table.
     pub table: String,
@@ -80,8 +92,17 @@ pub struct TableSummary {
     pub rows: u64,
     /// Batches on file.
     pub batches: u64,
-    /// Bytes on file.
+    /// Bytes on file, of all files.
     pub bytes: u64,
+    /// Number of files: `file`, and the parts that follow it (`hits.0001.arrows`).
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub files: u32,
+}
+
+impl Default for TableSummary {
+    fn default() -> TableSummary {
+        TableSummary { table: String::new(), file: String::new(), rows: 0, batches: 0, bytes: 0, files: 1 }
+    }
 }
 
 impl TableFile {
@@ -91,15 +112,40 @@ impl TableFile {
     /// # Errors
     /// When the file exists, cannot be made, or the disk is full.
     pub fn create(path: &Path, table: Table, metadata: &[(&str, &str)]) -> Result<TableFile, RecordError> {
-        let failed = |action| move |cause| RecordError::io(path, action, cause);
-        let file = OpenOptions::new().write(true).create_new(true).open(path);
-        let mut file = file.map_err(failed("making the file"))?;
-        let mut start = message::opening(table, metadata);
-        let end = start.len() as u64;
-        start.extend_from_slice(&END_OF_STREAM);
-        file.write_all(&start).map_err(failed("writing the schema"))?;
-        let path = path.to_owned();
-        Ok(TableFile { file, path, table, end, staged: None, batches: 0, rows: 0, write_back_from: 0 })
+        let opening = message::opening(table, metadata);
+        Ok(TableFile {
+            file: create_file(path, &opening)?,
+            path: path.to_owned(),
+            table,
+            end: opening.len() as u64,
+            opening,
+            first: path.to_owned(),
+            part: 0,
+            earlier_bytes: 0,
+            unforced: Vec::new(),
+            staged: None,
+            batches: 0,
+            rows: 0,
+            write_back_from: 0,
+        })
+    }
+
+    /// Goes on in a new file beside the first: the next batch is the first there. Nothing is staged.
+    ///
+    /// # Errors
+    /// When that file exists, cannot be made, or the disk is full; the next batch then goes to the present file.
+    pub(crate) fn turn_over(&mut self) -> Result<(), RecordError> {
+        let name = self.first.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = self.first.with_file_name(part_name(&name, self.part + 1));
+        let file = create_file(&path, &self.opening)?;
+        system::begin_write_back(&self.file, self.write_back_from, self.file_bytes() - self.write_back_from);
+        self.earlier_bytes += self.file_bytes();
+        self.unforced.push(std::mem::replace(&mut self.path, path));
+        self.file = file;
+        self.part += 1;
+        self.end = self.opening.len() as u64;
+        self.write_back_from = 0;
+        Ok(())
     }
 
     /// Writes a batch behind the end of the stream, where no reader sees it yet. Whatever was staged is discarded.
@@ -202,11 +248,17 @@ impl TableFile {
     /// # Errors
     /// When the disk fails.
     pub fn sync(&mut self) -> Result<(), RecordError> {
-        system::force(&self.file).map_err(|cause| RecordError::Io {
-            path: self.path.clone(),
+        let failed = |path: &Path, cause| RecordError::Io {
+            path: path.to_owned(),
             action: "forcing to the disk",
             cause,
-        })
+        };
+        while let Some(path) = self.unforced.last() {
+            let forced = File::open(path).and_then(|file| system::force(&file));
+            forced.map_err(|cause| failed(path, cause))?;
+            self.unforced.pop();
+        }
+        system::force(&self.file).map_err(|cause| failed(&self.path, cause))
     }
 
     /// What another program has done to the file since the last batch, if anything: it is not under its name any more, or shorter
@@ -240,19 +292,30 @@ impl TableFile {
         self.rows
     }
 
-    /// The file.
+    /// The file that is being written.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Bytes of the present file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.end + END_OF_STREAM.len() as u64
+    }
+
+    /// Number of the present file; 0 is the first.
+    pub(crate) fn part(&self) -> u32 {
+        self.part
     }
 
     /// What the file holds.
     pub fn summary(&self) -> TableSummary {
         TableSummary {
             table: self.table.word().to_owned(),
-            file: self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            file: self.first.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             rows: self.rows,
             batches: self.batches,
-            bytes: self.end + END_OF_STREAM.len() as u64,
+            bytes: self.earlier_bytes + self.file_bytes(),
+            files: self.part + 1,
         }
     }
 }
@@ -261,6 +324,27 @@ impl Drop for TableFile {
     fn drop(&mut self) {
         self.discard();
     }
+}
+
+/// Makes a file that is an empty stream.
+fn create_file(path: &Path, opening: &[u8]) -> Result<File, RecordError> {
+    let failed = |action| move |cause| RecordError::io(path, action, cause);
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = file.map_err(failed("making the file"))?;
+    file.write_all(&[opening, &END_OF_STREAM].concat()).map_err(|cause| {
+        // One without a schema, on a full disk, would be taken for a damaged table.
+        let _still_there = std::fs::remove_file(path);
+        failed("writing the schema")(cause)
+    })?;
+    Ok(file)
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(files: &u32) -> bool {
+    *files == 1
 }
 
 /// Writes all parts, however few the system takes at a time.

@@ -4,7 +4,6 @@
 //!  coincidences.arrows ──► columns of a batch ──► HitEvents, as they were recorded
 //! ```
 
-use std::fs::File;
 use std::path::Path;
 
 use thalweg_data::{HitEvent, HitEvents};
@@ -18,7 +17,7 @@ use crate::table::Table;
 /// Reads the table `coincidences`, batch by batch.
 #[derive(Debug)]
 pub struct CoincidencesReader {
-    reader: TableReader<File>,
+    reader: TableReader,
 }
 
 impl CoincidencesReader {

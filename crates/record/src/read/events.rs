@@ -5,7 +5,6 @@
 //!  fragments.arrows ─► its rows ┴─► RecordedEvent { trigger, closing, missing, fragments, bytes of each }
 //! ```
 
-use std::fs::File;
 use std::path::Path;
 
 use thalweg_data::{Closing, Mark, SourceId};
@@ -92,7 +91,7 @@ pub(crate) struct EventPlace {
 /// Reads the events of one pair of files.
 #[derive(Debug)]
 pub struct EventsFile {
-    events: TableReader<File>,
+    events: TableReader,
     fragments: Option<FragmentsReader>,
     rows: EventRows,
     batch: u64,
@@ -202,7 +201,7 @@ impl EventsFile {
 }
 
 /// Opens a file that must be of this table.
-pub(crate) fn open_table(path: &Path, table: Table) -> Result<TableReader<File>, RecordError> {
+pub(crate) fn open_table(path: &Path, table: Table) -> Result<TableReader, RecordError> {
     let reader = TableReader::open(path)?;
     match reader.table() {
         found if found == table => Ok(reader),
@@ -312,7 +311,7 @@ pub(crate) fn fragment_payloads<R: ReadAt>(
 /// Fragments by their row in the file: fastest one after the other.
 #[derive(Debug)]
 struct FragmentsReader {
-    reader: TableReader<File>,
+    reader: TableReader,
     /// Batches passed so far: number of the first row, place in the file.
     places: Vec<(u64, u64)>,
     /// Rows of them.

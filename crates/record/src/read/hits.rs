@@ -4,7 +4,6 @@
 //!  hits.arrows ──► columns of a batch ──► Vec<Hit>, as they were recorded
 //! ```
 
-use std::fs::File;
 use std::path::Path;
 
 use thalweg_data::{Flags, Hit};
@@ -16,7 +15,7 @@ use crate::table::Table;
 /// Reads the table `hits`, batch by batch.
 #[derive(Debug)]
 pub struct HitsReader {
-    reader: TableReader<File>,
+    reader: TableReader,
 }
 
 impl HitsReader {

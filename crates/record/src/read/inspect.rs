@@ -289,7 +289,8 @@ fn look_into(found: &mut Inspection, path: &Path, first: usize) -> Result<(), Re
         Ok(())
     };
     let walked = walk();
-    summary.bytes = reader.position() + END_OF_STREAM.len() as u64;
+    summary.bytes = reader.position() + END_OF_STREAM.len() as u64 + reader.bytes().bytes_left_out();
+    summary.files = reader.bytes().files();
     found.tables.push(summary);
     match table {
         Table::Hits => found.take_sums(&sums),

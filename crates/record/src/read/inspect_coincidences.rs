@@ -5,7 +5,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::File;
 
 use serde::Serialize;
 
@@ -52,7 +51,7 @@ impl CoincidencesContent {
     /// Adds a batch; `first` is how many events are listed.
     pub(super) fn add(
         &mut self,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
         first: usize,
     ) -> Result<(), RecordError> {

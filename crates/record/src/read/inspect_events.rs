@@ -5,7 +5,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::File;
 
 use serde::Serialize;
 use thalweg_data::{Closing, SourceId};
@@ -90,7 +89,7 @@ impl EventsContent {
     /// Adds a batch of the table `events`; `first` is how many events are listed.
     pub(super) fn add_events(
         &mut self,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
         first: usize,
     ) -> Result<(), RecordError> {
@@ -116,7 +115,7 @@ impl EventsContent {
     /// Adds a batch of the table `fragments`.
     pub(super) fn add_fragments(
         &mut self,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
     ) -> Result<(), RecordError> {
         for row in fragment_rows(reader, head)? {

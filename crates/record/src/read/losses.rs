@@ -4,7 +4,6 @@
 //!  losses.arrows ──► columns of a batch ──► LossRow, as they were recorded
 //! ```
 
-use std::fs::File;
 use std::path::Path;
 
 use super::events::open_table;
@@ -16,7 +15,7 @@ use crate::table::Table;
 /// Reads the table `losses`, batch by batch.
 #[derive(Debug)]
 pub struct LossesReader {
-    reader: TableReader<File>,
+    reader: TableReader,
 }
 
 impl LossesReader {

@@ -4,7 +4,6 @@
 //!  ranges-UNIT.arrows ──► columns of a batch ──► RangeRecord, as it was noted
 //! ```
 
-use std::fs::File;
 use std::path::Path;
 
 use thalweg_data::{EventSum, RangeFate, RangeRecord, UnitId};
@@ -19,7 +18,7 @@ use crate::table::Table;
 /// Reads the table `ranges` of one unit, batch by batch.
 #[derive(Debug)]
 pub struct RangesReader {
-    reader: TableReader<File>,
+    reader: TableReader,
 }
 
 /// Rows of the table `ranges`.

@@ -5,7 +5,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -209,7 +208,7 @@ fn spread_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawCon
 /// The sources whose rows are in these batches, as a schema describes them, for a file that has lost its own. What their
 /// blocks were is not known then.
 pub(super) fn described(
-    reader: &TableReader<File>,
+    reader: &TableReader,
     batches: &[WholeBatch],
     names: &[String],
 ) -> Result<String, RecordError> {

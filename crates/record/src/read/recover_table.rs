@@ -182,7 +182,9 @@ impl DamagedTable {
             metadata.push(("sources", &names));
         }
         let summary = write_beside(&self.path, &self.salvage, &kept, self.references.as_ref(), &metadata)?;
-        self.beside = Some((summary, replacement.add(&self.path)));
+        let mut backups = vec![replacement.add(&self.path)];
+        backups.extend(reader.bytes().later().map(|later| replacement.retire(later)));
+        self.beside = Some((summary, backups.join(", ")));
         replacement.missing.extend(self.missing()?);
         Ok(())
     }
@@ -198,27 +200,33 @@ impl DamagedTable {
             return Ok(RecoveredTable { summary, bytes_removed, reason, backup });
         }
         let end = self.staying().last().map_or(self.salvage.start(), |batch| batch.end);
+        let cut = self.salvage.reader.bytes().cut_at(end);
         let summary = TableSummary {
             table: self.table.word().to_owned(),
             file: name_of(&self.path),
             rows: self.staying().map(|batch| batch.rows).sum(),
             batches: self.staying().count() as u64,
-            bytes: end + END_OF_STREAM.len() as u64,
+            bytes: cut.file_bytes,
+            files: cut.files,
         };
-        let mut backup = String::new();
+        let mut backups = Vec::new();
         if !reason.is_empty() {
             let is_damaged = self.salvage.tail.is_some() && !self.salvage.is_unfinished;
             if is_damaged && end < length {
-                backup = keep_tail(&self.path, end, length)?;
+                backups.extend(keep_tail(cut.path, cut.offset)?);
+            }
+            for later in &cut.later {
+                backups.push(put_away(later)?);
             }
             if is_damaged || self.rows_said.is_some() {
                 missing.extend(self.missing()?);
             }
-            let file = OpenOptions::new().write(true).open(&self.path);
-            file.and_then(|file| finish_at(&file, end))
-                .map_err(|cause| RecordError::io(&self.path, "repairing", cause))?;
+            let file = OpenOptions::new().write(true).open(cut.path);
+            file.and_then(|file| finish_at(&file, cut.offset))
+                .map_err(|cause| RecordError::io(cut.path, "repairing", cause))?;
         }
-        Ok(RecoveredTable { bytes_removed: length.saturating_sub(summary.bytes), summary, reason, backup })
+        let bytes_removed = length.saturating_sub(end + END_OF_STREAM.len() as u64);
+        Ok(RecoveredTable { bytes_removed, summary, reason, backup: backups.join(", ") })
     }
 
     /// What is wrong with the file, at the first place where something is.
@@ -334,8 +342,21 @@ fn merged(stretches: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     merged
 }
 
-/// Copies what is going to be cut off into a file of its own; returns its name.
-fn keep_tail(path: &Path, end: u64, length: u64) -> Result<String, RecordError> {
+/// Gives a file of which nothing stays in the table another name; returns it.
+fn put_away(path: &Path) -> Result<String, RecordError> {
+    let name = free_name(path, "damaged");
+    std::fs::rename(path, path.with_file_name(&name))
+        .map_err(|cause| RecordError::io(path, "putting away what was damaged", cause))?;
+    Ok(name)
+}
+
+/// Copies what is going to be cut off into a file of its own; returns its name, or none where there is nothing behind the end.
+fn keep_tail(path: &Path, end: u64) -> Result<Option<String>, RecordError> {
+    let length =
+        std::fs::metadata(path).map_err(|cause| RecordError::io(path, "asking for its length", cause))?.len();
+    if length <= end {
+        return Ok(None);
+    }
     let name = free_name(path, &format!("damaged-from-{end}"));
     let backup = path.with_file_name(&name);
     let copy = || -> io::Result<()> {
@@ -348,7 +369,7 @@ fn keep_tail(path: &Path, end: u64, length: u64) -> Result<String, RecordError> 
         let _ = std::fs::remove_file(&backup);
         no_space(RecordError::io(path, "keeping what was damaged", cause), path, length - end)
     })?;
-    Ok(name)
+    Ok(Some(name))
 }
 
 fn finish_at(file: &File, end: u64) -> io::Result<()> {

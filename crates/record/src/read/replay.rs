@@ -10,7 +10,6 @@
 //! No clock is read: the replay runs as fast as it is asked. When no block is free it waits, like the policy `hold`, and what it has of a
 //! batch waits with it: stages downstream decide by batches, and would decide otherwise by parts of one.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,7 +30,7 @@ const BLOCK_WAIT: Duration = Duration::from_micros(50);
 pub struct RawReplay {
     path: PathBuf,
     content: RawContent,
-    reader: Option<(PathBuf, TableReader<File>)>,
+    reader: Option<(PathBuf, TableReader)>,
     next_place: usize,
     batch: Option<LoadedBatch>,
     next_row: usize,

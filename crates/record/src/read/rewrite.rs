@@ -89,7 +89,7 @@ impl Batch for StoredBatch {
 }
 
 impl StoredBatch {
-    fn load(reader: &TableReader<File>, head: &BatchHead) -> Result<StoredBatch, RecordError> {
+    fn load(reader: &TableReader, head: &BatchHead) -> Result<StoredBatch, RecordError> {
         let places = (0..head.buffer_count()).filter_map(|index| head.buffer_place(index));
         let buffers = places.map(|(offset, length)| reader.read(offset, length as usize));
         Ok(StoredBatch { shape: head.shape(), buffers: buffers.collect::<Result<_, _>>()? })
@@ -98,7 +98,7 @@ impl StoredBatch {
     /// Gives the rows that a column of row numbers names the numbers that they have now.
     fn renumber(
         &mut self,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
         column: usize,
         rows: &KeptRows,
@@ -168,6 +168,8 @@ pub(super) fn no_space(error: RecordError, path: &Path, bytes: u64) -> RecordErr
 pub(super) struct Replacement {
     /// Files that are replaced, and under which names the damaged ones are kept.
     pub files: Vec<(String, String)>,
+    /// Later parts of tables, whose rows are in the new files, and under which names they are kept.
+    pub parts: Vec<(String, String)>,
     /// Rows that are missing in the new ones.
     pub missing: Vec<MissingRows>,
 }
@@ -192,6 +194,13 @@ impl Replacement {
         let name = name_of(path);
         let kept = free_name(path, "damaged");
         self.files.push((name, kept.clone()));
+        kept
+    }
+
+    /// Enters a later part of a table that becomes one file; returns the name under which it is kept.
+    pub fn retire(&mut self, path: &Path) -> String {
+        let kept = free_name(path, "damaged");
+        self.parts.push((name_of(path), kept.clone()));
         kept
     }
 
@@ -223,6 +232,15 @@ impl Replacement {
                 fs::rename(&path, &kept).map_err(failed)?;
             }
             fs::rename(&new, &path).map_err(failed)?;
+        }
+        for (name, kept) in &self.parts {
+            let path = directory.path().join(name);
+            match fs::rename(&path, directory.path().join(kept)) {
+                Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(RecordError::io(&path, "putting away a part of a recovered table", cause));
+                }
+                _ => {}
+            }
         }
         let synced = File::open(directory.path()).and_then(|opened| opened.sync_all());
         synced.map_err(|cause| RecordError::io(directory.path(), "forcing to the disk", cause))

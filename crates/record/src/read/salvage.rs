@@ -7,7 +7,6 @@
 //! Every message begins at a multiple of [`ALIGNMENT`], so the search looks at one prefix in 64 bytes. A batch behind a gap
 //! carries its own number and that of its first row, under its checksum: so the rows that are missing are counted.
 
-use std::fs::File;
 use std::path::Path;
 
 use super::table_reader::{BatchHead, TableReader};
@@ -45,7 +44,7 @@ impl WholeBatch {
 #[derive(Debug)]
 pub(super) struct Salvage {
     /// Reads the batches.
-    pub reader: TableReader<File>,
+    pub reader: TableReader,
     /// Why the schema has to be written again; empty when it is as it should be.
     pub schema_damage: String,
     /// Every whole batch, in the order of the file.
@@ -202,7 +201,7 @@ fn is_prefix(bytes: &[u8]) -> bool {
 }
 
 /// A reader of the file's batches, and why its schema has to be written again.
-fn open(path: &Path, table: Table) -> Result<(TableReader<File>, String), RecordError> {
+fn open(path: &Path, table: Table) -> Result<(TableReader, String), RecordError> {
     let damage = match TableReader::open(path) {
         Ok(reader) if reader.table() != table => {
             let found = format!("the table `{}` where `{}` is wanted", reader.table().word(), table.word());

@@ -4,7 +4,6 @@
 //!  series.arrows ──► columns of a batch ──► Reading, as it was recorded
 //! ```
 
-use std::fs::File;
 use std::path::Path;
 
 use super::events::open_table;
@@ -16,7 +15,7 @@ use crate::table::Table;
 /// Reads the table `series`, batch by batch.
 #[derive(Debug)]
 pub struct SeriesReader {
-    reader: TableReader<File>,
+    reader: TableReader,
 }
 
 impl SeriesReader {

@@ -17,6 +17,7 @@ use thalweg_data::Closing;
 use thalweg_data::checksum::Crc32c;
 
 use super::dictionary::read_dictionary;
+use super::table_bytes::TableBytes;
 use crate::error::RecordError;
 use crate::ipc::columns::Shape;
 use crate::ipc::compress::decompress;
@@ -43,11 +44,26 @@ pub trait ReadAt {
     /// # Errors
     /// When there are not that many bytes, or the system fails.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// The file in which a byte lies, and its place there; `None` where all lie in the one that messages name.
+    fn locate(&self, _offset: u64) -> Option<(&Path, u64)> {
+        None
+    }
 }
 
 impl ReadAt for File {
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        self.read_exact_at(into, offset)
+    }
+}
+
+impl ReadAt for &File {
+    fn length(&self) -> io::Result<u64> {
+        (**self).length()
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
@@ -68,9 +84,9 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// The reader of one table's file.
+/// The reader of a table.
 #[derive(Debug)]
-pub struct TableReader<R> {
+pub struct TableReader<R = TableBytes> {
     bytes: R,
     path: PathBuf,
     length: u64,
@@ -153,23 +169,21 @@ impl BatchHead {
     }
 }
 
-impl TableReader<File> {
-    /// Opens a table's file.
+impl TableReader {
+    /// Opens a table by its first file, with the parts that follow it.
     ///
     /// # Errors
     /// When it cannot be read or its schema is not that of a table.
-    pub fn open(path: &Path) -> Result<TableReader<File>, RecordError> {
-        let file = File::open(path).map_err(|cause| RecordError::io(path, "opening", cause))?;
-        TableReader::over(file, path)
+    pub fn open(path: &Path) -> Result<TableReader, RecordError> {
+        TableReader::over(TableBytes::open(path)?, path)
     }
 
     /// A reader of the batches of a table's file whose schema is damaged. Positions begin at 0.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub(super) fn without_schema(path: &Path, table: Table) -> Result<TableReader<File>, RecordError> {
-        let file = File::open(path).map_err(|cause| RecordError::io(path, "opening", cause))?;
-        let mut reader = TableReader::unread(file, path)?;
+    pub(super) fn without_schema(path: &Path, table: Table) -> Result<TableReader, RecordError> {
+        let mut reader = TableReader::unread(TableBytes::open(path)?, path)?;
         reader.table = table;
         reader.words = table.words().map_or(0, |words| words.len());
         Ok(reader)
@@ -246,8 +260,14 @@ impl<R: ReadAt> TableReader<R> {
         self.length
     }
 
+    /// Where the bytes lie.
+    pub(super) fn bytes(&self) -> &R {
+        &self.bytes
+    }
+
     pub(crate) fn damaged(&self, offset: u64, found: impl Into<String>) -> RecordError {
-        RecordError::Damaged { path: self.path.clone(), offset, found: found.into() }
+        let (path, offset) = self.bytes.locate(offset).unwrap_or((&self.path, offset));
+        RecordError::Damaged { path: path.to_owned(), offset, found: found.into() }
     }
 
     pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, RecordError> {

@@ -7,7 +7,7 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -25,8 +25,10 @@ use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::removed::RemovedTables;
 use crate::run_record::{EntriesRecord, IdentityRecord, LedgerRecord, RunRecord, RunRecordState};
-use crate::table::Table;
+use crate::table::{Table, part_name};
 
+/// Most files of one table that are looked for: what stands in a record may be anything.
+const MOST_FILES: u32 = 1 << 20;
 /// Most problems that a report lists; the rest is counted.
 const MOST_PROBLEMS: usize = 100;
 
@@ -200,6 +202,7 @@ impl Verifying {
     /// When the directory cannot be read.
     pub(super) fn check(self, ranges: &mut RangeCheck) -> Result<Verified, RecordError> {
         let Verifying { directory, record, mut report } = self;
+        check_parts(&mut report, &directory, record.as_ref());
         let mut triggers = check_tables(&mut report, &directory, record.as_ref(), ranges)?;
         triggers.compare(&mut report);
         check_presence(&mut report, record.as_ref());
@@ -211,6 +214,20 @@ impl Verifying {
             compare_ledger(&mut report, snapshot.as_ref().ok(), &record);
         }
         Ok(Verified { directory, report, triggers, snapshot })
+    }
+}
+
+/// Whether all files of a table are there that has several. Before the tables: what hangs on a missing file comes behind it.
+fn check_parts(report: &mut VerifyReport, directory: &RunDirectory, record: Option<&RunRecord>) {
+    let tables = record.filter(|_| report.removed.is_none()).map_or(&[][..], |record| &record.tables);
+    for said in tables {
+        let names = (1..said.files.min(MOST_FILES)).map(|part| part_name(&said.file, part));
+        for name in names.filter(|name| directory.document(name).is_none()) {
+            report.problem(format!(
+                "{name}: run.json names {} files of {}, and this one is missing",
+                said.files, said.file
+            ));
+        }
     }
 }
 
@@ -312,9 +329,10 @@ impl TableReport {
 }
 
 /// What lies behind the end of a file's stream.
-pub(super) fn check_rest(report: &mut VerifyReport, reader: &TableReader<File>, found: &mut TableReport) {
-    found.bytes = reader.position() + END_OF_STREAM.len() as u64;
-    let behind = reader.length().saturating_sub(found.bytes);
+pub(super) fn check_rest(report: &mut VerifyReport, reader: &TableReader, found: &mut TableReport) {
+    let end = reader.position() + END_OF_STREAM.len() as u64;
+    let behind = reader.length().saturating_sub(end);
+    found.bytes = end + reader.bytes().bytes_left_out();
     if reader.ended() && behind > 0 {
         report.problem(format!(
             "{}: {behind} bytes behind the end of the stream: a batch that was being written; \
@@ -345,7 +363,7 @@ impl TableCheck {
         &mut self,
         report: &mut VerifyReport,
         found: &mut TableReport,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
         owners: &mut Owners,
     ) -> Result<(), RecordError> {
@@ -376,7 +394,7 @@ impl TableCheck {
         &mut self,
         report: &mut VerifyReport,
         found: &TableReport,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
         owners: &mut Owners,
     ) -> Result<(), RecordError> {
@@ -405,7 +423,7 @@ impl TableCheck {
         &mut self,
         report: &mut VerifyReport,
         found: &TableReport,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
         owners: &Owners,
     ) -> Result<(), RecordError> {

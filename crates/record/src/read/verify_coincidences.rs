@@ -6,7 +6,6 @@
 //! ```
 //! Hits are not looked up in the table `hits`: a run may keep one without the other.
 
-use std::fs::File;
 use std::ops::Range;
 
 use serde::Serialize;
@@ -41,7 +40,7 @@ impl CoincidenceCheck {
         &mut self,
         report: &mut VerifyReport,
         file: &str,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
     ) -> Result<(), RecordError> {
         let rows = CoincidenceRows::load(reader, head)?;

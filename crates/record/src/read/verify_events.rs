@@ -5,7 +5,6 @@
 //!  fragments ─► as many rows: trigger, source, view ────┴─► same trigger, sources in order, none missing, same bytes
 //! ```
 
-use std::fs::File;
 use std::path::Path;
 
 use serde::Serialize;
@@ -66,7 +65,7 @@ pub(super) struct Joined {
 
 /// A table's file, batch by batch, with what was found.
 pub(super) struct Walk {
-    pub(super) reader: TableReader<File>,
+    pub(super) reader: TableReader,
     pub(super) found: TableReport,
 }
 

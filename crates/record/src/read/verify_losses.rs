@@ -5,7 +5,6 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::File;
 
 use serde::Serialize;
 
@@ -42,7 +41,7 @@ impl LossesCheck {
         &mut self,
         report: &mut VerifyReport,
         file: &str,
-        reader: &TableReader<File>,
+        reader: &TableReader,
         head: &BatchHead,
     ) -> Result<(), RecordError> {
         for row in rows_of(reader, head)? {

@@ -16,7 +16,7 @@ use crate::ipc::file::TableSummary;
 use crate::read::TableReader;
 use crate::removed::RemovedTables;
 use crate::run_record::{RunRecord, RunRecordState, utc_text};
-use crate::table::Table;
+use crate::table::{Table, first_part_of};
 
 /// What came of it.
 #[derive(Debug)]
@@ -94,11 +94,23 @@ fn recorded_tables(
         let Some((table, bytes)) = table_file(&path) else { continue };
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let removed = record.removed.iter().flat_map(|removed| &removed.tables);
-        let known = record.tables.iter().chain(removed).find(|summary| summary.file == name);
+        let first = first_part_of(&name).map(|(first, _)| first);
+        let known = record
+            .tables
+            .iter()
+            .chain(removed)
+            .find(|summary| summary.file == *first.as_ref().unwrap_or(&name));
         let summary = match known {
+            // Its rows are entered with the first file.
+            Some(known) if first.is_some() => Some(TableSummary {
+                file: name,
+                bytes,
+                table: known.table.clone(),
+                ..TableSummary::default()
+            }),
             Some(known) => Some(TableSummary { bytes, ..known.clone() }),
             // A run that failed before it could say what it holds.
-            None if record.tables.is_empty() => {
+            None if record.tables.is_empty() && first.is_none() => {
                 counted(&path, table, TableSummary { file: name, bytes, ..TableSummary::default() })
             }
             None => None,
@@ -109,9 +121,11 @@ fn recorded_tables(
     Ok(tables.into_iter().map(|(_, path, summary)| (path, summary)).collect())
 }
 
-/// Whether this is a file with the name of a table, which one, and its bytes. A link is none.
+/// Whether this is a file with the name of a table or of a part of one, which one, and its bytes. A link is none.
 pub(super) fn table_file(path: &Path) -> Option<(Table, u64)> {
-    let table = Table::of_file_name(path.file_name()?.to_str()?)?;
+    let name = path.file_name()?.to_str()?;
+    let first = first_part_of(name).map(|(first, _)| first);
+    let table = Table::of_file_name(first.as_deref().unwrap_or(name))?;
     let data = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
     Some((table, data.len()))
 }

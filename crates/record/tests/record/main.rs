@@ -12,6 +12,7 @@ mod example_losses;
 mod example_run;
 mod kept_hits;
 mod losses;
+mod parts;
 mod ranges;
 mod raw_replay;
 mod recover_damaged;

@@ -1,0 +1,179 @@
+//! The bytes of a table as one stream, whether they lie in one file or in several.
+//!
+//! ```text
+//!  hits.arrows       schema ┊ batches 0 to 41 ┊ end
+//!  hits.0001.arrows  schema ┊ batches 42 to 80 ┊ end     ──►  schema ┊ batches 0 to 41 ┊ 42 to 80 ┊ 81 to … ┊ end
+//!  hits.0002.arrows  schema ┊ batches 81 to …  ┊ end
+//! ```
+//! The schemas of later parts and the ends of earlier ones are left out. So readers, checks and repairs know no parts: batches and rows are
+//! numbered through, and a part that is missing shows as batches that are.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::table_reader::{ReadAt, TableReader};
+use crate::error::RecordError;
+use crate::ipc::END_OF_STREAM;
+use crate::table::first_part_of;
+
+/// The files of a table, one behind the other.
+#[derive(Debug)]
+pub struct TableBytes {
+    parts: Vec<Part>,
+}
+
+/// One file.
+#[derive(Debug)]
+struct Part {
+    file: File,
+    path: PathBuf,
+    /// Bytes of the file that do not belong to the stream, at its beginning.
+    skipped: u64,
+    /// Where it begins and ends in the stream.
+    start: u64,
+    end: u64,
+}
+
+/// A place at which a table is cut.
+#[derive(Debug)]
+pub(super) struct Cut<'a> {
+    /// The file that ends there.
+    pub path: &'a Path,
+    /// Where, in that file.
+    pub offset: u64,
+    /// Bytes of all files that are left, with a marker at their end.
+    pub file_bytes: u64,
+    /// How many files these are.
+    pub files: u32,
+    /// The files behind it, of which nothing is left.
+    pub later: Vec<&'a Path>,
+}
+
+impl TableBytes {
+    /// Opens a table's first file, and its later parts beside it. A later part can be opened alone.
+    ///
+    /// # Errors
+    /// When one of them cannot be read.
+    pub fn open(path: &Path) -> Result<TableBytes, RecordError> {
+        let mut bytes = TableBytes { parts: Vec::new() };
+        bytes.add(path)?;
+        for later in later_parts(path)? {
+            bytes.add(&later)?;
+        }
+        Ok(bytes)
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), RecordError> {
+        let failed = |action| move |cause| RecordError::io(path, action, cause);
+        let file = File::open(path).map_err(failed("opening"))?;
+        let length = file.length().map_err(failed("asking for its length"))?;
+        let mut start = 0;
+        let mut skipped = 0;
+        if let Some(before) = self.parts.last_mut() {
+            before.leave_out_end().map_err(failed("reading"))?;
+            start = before.end;
+            // A damaged schema stays in the stream, where no batch can be made of it: so it is found.
+            skipped = TableReader::over(&file, path).map_or(0, |reader| reader.position()).min(length);
+        }
+        self.parts.push(Part { file, path: path.to_owned(), skipped, start, end: start + length - skipped });
+        Ok(())
+    }
+
+    /// Bytes of the files that are not in the stream: schemas of later parts, ends of earlier ones.
+    pub fn bytes_left_out(&self) -> u64 {
+        self.left_out_before(self.parts.len())
+    }
+
+    /// Bytes of the first `parts` files that are not in the stream. Each of them but the last ends in a marker.
+    fn left_out_before(&self, parts: usize) -> u64 {
+        let ends = parts.saturating_sub(1) * END_OF_STREAM.len();
+        self.parts[..parts].iter().map(|part| part.skipped).sum::<u64>() + ends as u64
+    }
+
+    /// What it is to cut the stream at `end`.
+    pub(super) fn cut_at(&self, end: u64) -> Cut<'_> {
+        let index = self.parts.partition_point(|part| part.end < end).min(self.parts.len() - 1);
+        let part = &self.parts[index];
+        Cut {
+            path: &part.path,
+            offset: end.saturating_sub(part.start) + part.skipped,
+            file_bytes: end + self.left_out_before(index + 1) + END_OF_STREAM.len() as u64,
+            files: index as u32 + 1,
+            later: self.parts[index + 1..].iter().map(|part| part.path.as_path()).collect(),
+        }
+    }
+
+    /// Number of files.
+    pub fn files(&self) -> u32 {
+        self.parts.len() as u32
+    }
+
+    /// The files behind the first.
+    pub(super) fn later(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().skip(1).map(|part| part.path.as_path())
+    }
+
+    /// The number of the part in which a byte lies.
+    fn part_of(&self, offset: u64) -> usize {
+        self.parts.partition_point(|part| part.start <= offset).saturating_sub(1)
+    }
+}
+
+impl Part {
+    /// Takes the end-of-stream marker out of the stream: another part follows.
+    fn leave_out_end(&mut self) -> io::Result<()> {
+        let mut last = END_OF_STREAM;
+        let length = self.end - self.start;
+        if let Some(place) = length.checked_sub(last.len() as u64) {
+            self.file.read_at(&mut last, self.skipped + place)?;
+            if last == END_OF_STREAM {
+                self.end -= last.len() as u64;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ReadAt for TableBytes {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.parts.last().map_or(0, |part| part.end))
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let (mut rest, mut at) = (into, offset);
+        for part in &self.parts[self.part_of(offset)..] {
+            let there = part.end.saturating_sub(at).min(rest.len() as u64) as usize;
+            let (now, later) = rest.split_at_mut(there);
+            part.file.read_at(now, at - part.start + part.skipped)?;
+            (rest, at) = (later, at + there as u64);
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    fn locate(&self, offset: u64) -> Option<(&Path, u64)> {
+        let part = self.parts.get(self.part_of(offset))?;
+        Some((&part.path, offset - part.start + part.skipped))
+    }
+}
+
+/// The later parts of the table whose first file this is, in order.
+pub(crate) fn later_parts(first: &Path) -> Result<Vec<PathBuf>, RecordError> {
+    let Some(name) = first.file_name().and_then(|name| name.to_str()) else { return Ok(Vec::new()) };
+    let parent = first.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let failed = |cause| RecordError::io(parent, "listing files", cause);
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(parent).map_err(failed)? {
+        let found = entry.map_err(failed)?.file_name();
+        if let Some((of, part)) = found.to_str().and_then(first_part_of)
+            && of == name
+        {
+            parts.push((part, first.with_file_name(&found)));
+        }
+    }
+    parts.sort_unstable();
+    Ok(parts.into_iter().map(|(_, path)| path).collect())
+}

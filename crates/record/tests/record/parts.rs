@@ -1,0 +1,227 @@
+//! A table that goes on in new files is one table to every reader, and each of its files is one to others.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::example_events::{self, Blocks, Planned, SOURCES, planned};
+use crate::example_run::{copy_run, folder, hit, stock_rows, unlocked, write_run};
+use proptest::prelude::*;
+use thalweg_data::{Hit, SinkError};
+use thalweg_record::read::HitsReader;
+use thalweg_record::{
+    Compression, FileLimits, OldRuns, Retention, RunDirectory, RunRecord, RunRecordState, Settings, Table,
+    inspect, recover, verify,
+};
+
+const HITS: usize = 10_000;
+
+/// A new file every 3000 hits or so, in batches of 500.
+fn settings(compression: Compression) -> Settings {
+    let files = FileLimits { most_rows: Some(3000), ..FileLimits::default() };
+    Settings { files, compression, batch_hits: 500, ..Settings::default() }
+}
+
+fn run_of_parts(parent: &Path, compression: Compression) -> RunDirectory {
+    write_run(parent, &settings(compression), HITS, 250)
+}
+
+fn part(run: &Path, table: Table, number: u32) -> PathBuf {
+    match number {
+        0 => run.join(table.file_name()),
+        number => run.join(format!("{}.{number:04}.arrows", table.word())),
+    }
+}
+
+fn hits_of(run: &Path) -> Vec<Hit> {
+    HitsReader::open(&part(run, Table::Hits, 0)).expect("opens").read_all().expect("whole")
+}
+
+#[test]
+fn parts_are_one_table_to_us_and_whole_files_to_others() {
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let folder = folder();
+        let run = run_of_parts(folder.path(), compression);
+        let rows: Vec<usize> =
+            (0..4).map(|number| stock_rows(&part(run.path(), Table::Hits, number))).collect();
+        assert_eq!(rows, [3000, 3000, 3000, 1000], "{compression:?}");
+        assert!(!part(run.path(), Table::Hits, 4).exists());
+        assert_eq!(hits_of(run.path()), (0..HITS).map(hit).collect::<Vec<_>>());
+        // What belongs to the hits of a part lies in the part of the same number.
+        let extras: Vec<usize> =
+            (0..4).map(|number| stock_rows(&part(run.path(), Table::Extras, number))).collect();
+        assert_eq!(extras, [300, 300, 300, 100]);
+        let report = verify(run.path()).expect("a run");
+        assert!(report.ok, "{:?}", report.problems);
+        let on_disk = |table: Table| -> u64 {
+            (0..4).map(|number| part(run.path(), table, number).metadata().expect("there").len()).sum()
+        };
+        let record = RunRecord::read(&run.run_record()).expect("readable");
+        for table in [Table::Hits, Table::Extras] {
+            let said = record.tables.iter().find(|said| said.table == table.word()).expect("there");
+            let found = report.tables.iter().find(|found| found.table == table).expect("there");
+            assert_eq!((said.files, said.bytes, found.bytes), (4, on_disk(table), on_disk(table)));
+        }
+        let inspection = inspect(run.path(), 3).expect("a run");
+        let hits = inspection.tables.iter().find(|found| found.table == "hits").expect("there");
+        assert_eq!((inspection.hits, hits.files, hits.bytes), (HITS as u64, 4, on_disk(Table::Hits)));
+        // A part alone is a table, too.
+        let last =
+            HitsReader::open(&part(run.path(), Table::Hits, 3)).expect("opens").read_all().expect("whole");
+        assert_eq!(last[0], hit(9000));
+    }
+}
+
+#[test]
+fn a_new_file_begins_by_time_and_by_bytes_as_well() {
+    for (files, expected) in [
+        // Marks of the example are its hits' numbers, in nanoseconds.
+        (FileLimits { most_s: Some(4000e-9), ..FileLimits::default() }, 3),
+        (FileLimits { most_bytes: Some(40_000), ..FileLimits::default() }, 4),
+        (FileLimits::default(), 1),
+    ] {
+        let folder = folder();
+        let run = write_run(folder.path(), &Settings { files, ..settings(Compression::None) }, HITS, 250);
+        let record = RunRecord::read(&run.run_record()).expect("readable");
+        let hits = record.tables.iter().find(|said| said.table == "hits").expect("there");
+        assert_eq!((hits.rows, hits.files), (HITS as u64, expected), "{files:?}");
+        assert!(verify(run.path()).expect("a run").ok);
+    }
+}
+
+#[test]
+fn a_part_that_is_missing_or_damaged_is_named() {
+    let folder = folder();
+    let run = run_of_parts(folder.path(), Compression::None);
+    for number in 1..4 {
+        let copy = copy_run(&run, &folder.path().join("missing"));
+        fs::remove_file(part(&copy, Table::Hits, number)).expect("there");
+        let report = verify(&copy).expect("a run");
+        let words = format!("hits.{number:04}.arrows: run.json names 4 files of hits.arrows");
+        assert!(report.problems[0].starts_with(&words), "{}", report.problems[0]);
+    }
+    let copy = copy_run(&run, &folder.path().join("damaged"));
+    let path = part(&copy, Table::Hits, 2);
+    let mut bytes = fs::read(&path).expect("there");
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    let report = verify(&copy).expect("a run");
+    assert!(
+        report.problems.iter().any(|problem| problem.contains("hits.0002.arrows")),
+        "{:?}",
+        report.problems
+    );
+}
+
+/// The files of a run as a killed writer leaves them: the last part of the hits ends in the midst of a batch.
+fn killed(run: &RunDirectory, copy: &Path, cut: u64) -> PathBuf {
+    let copy = copy_run(run, copy);
+    let mut record = RunRecord::read(&copy.join("run.json")).expect("readable");
+    record.state = RunRecordState::Running;
+    record.tables.clear();
+    record.write(&RunDirectory::open(&copy).expect("a run")).expect("written");
+    let last = fs::OpenOptions::new().write(true).open(part(&copy, Table::Hits, 3)).expect("there");
+    last.set_len(last.metadata().expect("there").len() - cut).expect("cut");
+    copy
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_killed_run_is_cut_in_its_last_part(cut in 1u64..20_000) {
+        let folder = folder();
+        let run = run_of_parts(folder.path(), Compression::None);
+        let length = part(run.path(), Table::Hits, 3).metadata().expect("there").len();
+        let copy = killed(&run, &folder.path().join("000007-killed"), cut.min(length));
+        recover(&copy).expect("recovered");
+        let report = verify(&copy).expect("a run");
+        prop_assert!(report.ok, "{:?}", report.problems);
+        let hits = hits_of(&copy);
+        prop_assert!(hits.len() >= 9000 && hits.len() < HITS && hits.len().is_multiple_of(500), "{}", hits.len());
+        prop_assert_eq!(&hits[..], &(0..hits.len()).map(hit).collect::<Vec<_>>()[..]);
+        prop_assert!(!recover(&copy).expect("again").changed);
+    }
+
+    #[test]
+    fn damage_in_any_part_costs_one_batch(number in 0u32..4, place in any::<prop::sample::Index>(), bit in 0u8..8) {
+        let folder = folder();
+        let run = run_of_parts(folder.path(), Compression::None);
+        let copy = copy_run(&run, &folder.path().join("000008-damaged"));
+        let path = part(&copy, Table::Hits, number);
+        let mut bytes = fs::read(&path).expect("there");
+        let place = place.index(bytes.len());
+        bytes[place] ^= 1 << bit;
+        fs::write(&path, bytes).expect("written");
+        let before = verify(&copy).expect("a run").ok;
+        let report = recover(&copy).expect("recovered");
+        let verified = verify(&copy).expect("a run");
+        prop_assert!(verified.ok, "{:?}", verified.problems);
+        let hits = hits_of(&copy);
+        prop_assert!(HITS - hits.len() <= 500, "{} hits are left", hits.len());
+        prop_assert!(before || report.changed || hits.len() == HITS);
+        let kept: Vec<Hit> = (0..HITS).map(hit).filter(|hit| hits.binary_search_by_key(&hit.time_ps, |hit| hit.time_ps).is_ok()).collect();
+        prop_assert_eq!(hits, kept);
+        prop_assert!(!recover(&copy).expect("again").changed);
+    }
+}
+
+#[test]
+fn events_and_their_fragments_go_on_together() {
+    let folder = folder();
+    let files = FileLimits { most_rows: Some(20), ..FileLimits::default() };
+    let settings = Settings { files, batch_bytes: 4000, ..Settings::default() };
+    let planned: Vec<Planned> = (0..100).map(planned).collect();
+    let run =
+        example_events::write_run(folder.path(), &settings, &planned, 5, SOURCES, &mut Blocks::new(true, 64));
+    let record = RunRecord::read(&run.run_record()).expect("readable");
+    let files =
+        |table: Table| record.tables.iter().find(|said| said.table == table.word()).expect("there").files;
+    assert!(files(Table::Events) > 2 && files(Table::Events) == files(Table::Fragments));
+    let report = verify(run.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
+    assert_eq!(run.event_files().expect("readable").len(), 1, "parts are no builder of their own");
+}
+
+#[test]
+fn retention_removes_all_parts() {
+    let folder = folder();
+    let old = unlocked(run_of_parts(folder.path(), Compression::None));
+    let _newest = run_of_parts(folder.path(), Compression::None);
+    let rules = Retention { most_runs: Some(1), ..Retention::default() };
+    let settings =
+        Settings { directory: folder.path().to_owned(), retention: Some(rules), ..Settings::default() };
+    let mut old_runs = OldRuns::new(&settings).expect("asked for");
+    let retained = old_runs.check(std::time::Instant::now(), false).expect("the runs can be listed");
+    assert_eq!(retained.removed.len(), 1);
+    assert_eq!(retained.removed[0].removed.rows, (HITS + HITS / 10 * 2 + 40) as u64);
+    let is_table = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "arrows");
+    let left = fs::read_dir(old.path()).expect("readable").map(|entry| entry.expect("readable").path());
+    assert_eq!(left.filter(is_table).count(), 0);
+    let report = verify(old.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
+}
+
+#[test]
+fn a_next_file_that_is_there_already_ends_the_recording_in_words() {
+    let folder = folder();
+    fs::write(folder.path().join("hits.0001.arrows"), "somebody else's").expect("written");
+    let mut writer = thalweg_record::HitWriter::create(
+        folder.path(),
+        &settings(Compression::None),
+        &crate::example_run::sources(),
+    )
+    .expect("made");
+    let pool = thalweg_data::Pool::new(2, 1 << 20).expect("small");
+    let results = (0..20).map(|step| {
+        use thalweg_data::Sink;
+        let batch =
+            crate::example_run::batch(&pool, step * 250..(step + 1) * 250, thalweg_data::Mark(step as u64));
+        writer.write(&batch)
+    });
+    let error = results.filter_map(Result::err).next().expect("refused");
+    let SinkError::Failed { place, message } = error else { panic!("{error}") };
+    assert!(place.ends_with("hits.0001.arrows") && message.contains("exists"), "{place}: {message}");
+    let theirs = fs::read_to_string(folder.path().join("hits.0001.arrows")).expect("still there");
+    assert_eq!(theirs, "somebody else's");
+}
