@@ -23,6 +23,7 @@ mod namespaces;
 mod network;
 mod overload;
 mod packages;
+mod parts;
 mod plot;
 mod predict;
 mod process;
