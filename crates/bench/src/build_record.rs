@@ -192,8 +192,8 @@ fn all_lines(fragment_bytes: usize, folder: &Path, repeats: usize) -> Result<Vec
         Line::open("receive", &work, None)?,
         Line::open("build", &work, None)?,
         Line::open("build, raw write", &work, Some(Keeping::RawWrite))?,
-        Line::open("record", &work, Some(Keeping::Tables(Settings::default())))?,
-        Line::open("record, lz4", &work, Some(Keeping::Tables(lz4)))?,
+        Line::open("record", &work, Some(Keeping::Tables(Box::default())))?,
+        Line::open("record, lz4", &work, Some(Keeping::Tables(Box::new(lz4))))?,
     ];
     take_turns(&mut lines, &work, folder, repeats)?;
     let [_, build, raw_write, ..] = &lines;
@@ -217,7 +217,7 @@ fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
     // The end of a recording puts it on the disk, whatever is set.
     let mut lines = [
         Line::open("build", &work, None)?,
-        Line::open("record", &work, Some(Keeping::Tables(Settings::default())))?,
+        Line::open("record", &work, Some(Keeping::Tables(Box::default())))?,
     ];
     take_turns(&mut lines, &work, folder, repeats)?;
     let [build, record] = &lines;

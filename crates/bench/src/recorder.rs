@@ -26,7 +26,7 @@ const RAW_WRITE_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub(super) enum Keeping {
     /// In the tables of a run.
-    Tables(Settings),
+    Tables(Box<Settings>),
     /// As many bytes as their payload has, from one buffer: no table, no checksum, nothing but the system's writing.
     RawWrite,
 }

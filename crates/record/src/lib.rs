@@ -44,6 +44,7 @@
 //! - `notes`: what people write down: [`Note`].
 //! - `removed`: what is left of tables that were removed: [`RemovedTables`].
 //! - `retention`: the policy by which the tables of old runs are removed: [`OldRuns`].
+//! - `space_watch`: whether the disk has too little space left: [`SpaceWatch`].
 //! - `missing`: rows that a recovered run is known to miss: [`MissingRows`].
 //! - `written_log`: what a recording loses when somebody else touches its files.
 //! - [`advice`]: what can be done about a loss.
@@ -80,6 +81,7 @@ mod row_group;
 pub mod run_record;
 mod series_list;
 pub mod settings;
+mod space_watch;
 mod system;
 pub mod table;
 mod written_log;
@@ -108,5 +110,6 @@ pub use run_record::{
 };
 pub use series_list::{Reading, SeriesList, SeriesName};
 pub use settings::{Compression, FileLimits, OnFull, RecordedHits, Retention, Settings, Sync};
+pub use space_watch::SpaceWatch;
 pub use system::begin_write_back;
 pub use table::Table;

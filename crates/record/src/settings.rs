@@ -42,6 +42,11 @@ pub struct Settings {
     pub batch_bytes: usize,
     /// When a table goes on in a new file, without a pause; without these, a run has one file per table and writer.
     pub files: FileLimits,
+    /// Bytes of the disk that are left free: with fewer, the run waits or ends as `on_full` says, before the disk is full. Triggers are held
+    /// back by BUSY meanwhile, and emulated boards are inhibited; what they have sent by then is still written. Choose what comes in a
+    /// second or two.
+    #[schemars(range(min = 1_000_000))]
+    pub least_free_bytes: Option<u64>,
     /// What the run does when the disk is full. Where there is `[record.retention]`, old runs free space first.
     pub on_full: OnFull,
     /// When the tables of the oldest runs are removed; without it, never.
@@ -69,6 +74,7 @@ impl Default for Settings {
             batch_hits: 64 * 1024,
             batch_bytes: 1024 * 1024,
             files: FileLimits::default(),
+            least_free_bytes: None,
             on_full: OnFull::End,
             retention: None,
         }
@@ -92,9 +98,34 @@ impl Settings {
             }
         }
         self.files.check()?;
+        self.check_free_bytes()?;
         match (0.0..=86_400.0).contains(&self.batch_age_s) {
             true => Ok(()),
             false => Err(format!("`batch_age_s = {}`: write 0 to 86400 seconds", self.batch_age_s)),
+        }
+    }
+
+    /// The mark at which a run waits must be one that can be left again, and below the one at which old runs are removed.
+    fn check_free_bytes(&self) -> Result<(), String> {
+        let Some(least) = self.least_free_bytes else { return Ok(()) };
+        if least < Retention::LEAST_BYTES {
+            return Err(format!(
+                "`least_free_bytes = {least}`: it counts bytes; write {} or more",
+                Retention::LEAST_BYTES
+            ));
+        }
+        if let Some(disk) = bytes_of_disk(&self.directory).filter(|disk| least >= *disk) {
+            let directory = self.directory.display();
+            return Err(format!(
+                "`least_free_bytes = {least}` is never free: the disk of {directory} has {disk} bytes; write less"
+            ));
+        }
+        match self.retention.and_then(|retention| retention.least_free_bytes) {
+            Some(retained) if least >= retained => Err(format!(
+                "`least_free_bytes = {least}` is not below that of `[record.retention]`, {retained}: the run would wait before old runs \
+                 are removed; write less here, or more there"
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -325,10 +356,7 @@ impl Retention {
         if most_runs == Some(0) {
             return Err("most_runs = 0 would leave no run; allowed are 1 and more".to_owned());
         }
-        // What is not there yet will be made on the disk of the nearest folder that is.
-        let there = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-        let disk_bytes = there.ancestors().find_map(|folder| system::disk_bytes(folder).ok());
-        match (least_free_bytes, disk_bytes) {
+        match (least_free_bytes, bytes_of_disk(directory)) {
             (Some(least), Some(disk)) if least >= disk => Err(format!(
                 "least_free_bytes = {least} is never free: the disk of {} has {disk} bytes; write less",
                 directory.display()
@@ -336,6 +364,12 @@ impl Retention {
             _ => Ok(()),
         }
     }
+}
+
+/// Bytes of the disk of a directory. One that is not there yet will be made on the disk of the nearest folder that is.
+fn bytes_of_disk(directory: &Path) -> Option<u64> {
+    let there = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    there.ancestors().find_map(|folder| system::disk_bytes(folder).ok())
 }
 
 #[cfg(test)]

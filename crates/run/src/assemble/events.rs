@@ -24,7 +24,7 @@ use crate::emulate::spread_us;
 use crate::error::RunError;
 use crate::gauges::{BuildGauges, Gauges};
 use crate::open::{EmulatedBoard, Origin, host};
-use crate::pipeline::EventRecorder;
+use crate::pipeline::{EventRecorder, Recorded, RecordingState};
 use crate::plan::UnitPlan;
 use crate::plan::thread_names;
 use crate::slow_control::{BoardControl, lock};
@@ -234,7 +234,7 @@ pub(super) fn recorder(
     let recorder = EventRecorder::new(
         inlet,
         sink,
-        configuration.record.on_full,
+        RecordingState::new(Recorded::Events, &configuration.record),
         site.slot("record events", events),
         (boards, recorded.collect()),
     );

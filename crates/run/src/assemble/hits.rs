@@ -31,7 +31,7 @@ use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, TruthFile, open_all};
 use crate::pipeline::{
     AddedStages, Decoding, EventOutlet, EventRecorder, EventSlots, HitLink, Inlet, Ledgered, OrderThread,
-    Process, ReaderSlots, Selection, Signals, Slicer, SourceCutter, decode_stage,
+    Process, ReaderSlots, Recorded, RecordingState, Selection, Signals, Slicer, SourceCutter, decode_stage,
 };
 use crate::plan::SLICES;
 use crate::plan::capacity::{HITS_PER_BATCH, OUTPUT_HITS};
@@ -273,7 +273,7 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
     let create = || CoincidenceWriter::create(site.directory.path(), &configuration.record, &names);
     let writer = (events.is_some() && keeps).then(|| site.writer(create)).transpose()?;
-    let writer = (writer, configuration.record.on_full);
+    let writer = (writer, RecordingState::new(Recorded::Coincidences, &configuration.record));
     let batches = site.claims.ring(thread_names::ORDER, thread_names::PROCESS);
     let (selection, inlet) = Selection::new((map, aligner, cuts), cut_ledger, observed.clone(), batches);
     let process =
@@ -346,8 +346,8 @@ fn start_threads(
         reading.work.push(HitLink { id, name, waits, decode, slots, gauges: gauges[index].clone() });
         work.extend(workers.into_iter().zip(1..).map(|(worker, number)| (group.clone(), number, worker)));
     }
-    let order_thread =
-        OrderThread::new(inlets, order, (sink, configuration.record.on_full), (added, selection, slicer));
+    let recording = RecordingState::new(Recorded::Hits, &configuration.record);
+    let order_thread = OrderThread::new(inlets, order, (sink, recording), (added, selection, slicer));
     let order_thread = site.spawn(thread_names::ORDER, move |signals| order_thread.run(signals))?;
     let mut handles = Vec::new();
     for (group, number, worker) in work {

@@ -6,7 +6,7 @@ use thalweg_record::{RawSource, RawWriter, Table};
 
 use super::Site;
 use crate::error::RunError;
-use crate::pipeline::{Ledgered, RawRecorder};
+use crate::pipeline::{Ledgered, RawRecorder, Recorded, RecordingState};
 use crate::plan::thread_names;
 
 /// The readers' ends of the raw recording, while sources are being opened.
@@ -56,6 +56,7 @@ impl RawLinks {
         let path = site.directory.table(Table::Raw);
         let create = || RawWriter::create(&path, &site.configuration.record, &self.described);
         let writer = site.writer(create)?;
-        Ok(Some(RawRecorder::new(self.inlets, self.slots, (writer, site.configuration.record.on_full))))
+        let recording = RecordingState::new(Recorded::Raw, &site.configuration.record);
+        Ok(Some(RawRecorder::new(self.inlets, self.slots, (writer, recording))))
     }
 }

@@ -24,7 +24,7 @@ use super::{RawLinks, Site, joined};
 use crate::config::UnitSettings;
 use crate::error::RunError;
 use crate::gauges::BuildGauges;
-use crate::pipeline::{EventRecorder, Filed, Given, Ledgered, WriteLog};
+use crate::pipeline::{EventRecorder, Filed, Given, Ledgered, Recorded, RecordingState, WriteLog};
 use crate::plan::capacity::{GATE_BLOCKS, UNIT_BLOCK_BYTES};
 use crate::plan::thread_names;
 use crate::plan::{Readout, TRIGGER, UnitPlan, gate, has_emulated, shared_key};
@@ -325,13 +325,14 @@ impl Starting<'_> {
         // Ranges are written as they become whole.
         let ordered = false;
         let create = || EventWriter::create(&directory, &configuration.record, &source_table.names, ordered);
-        let (sink, on_full) = (site.writer(create)?, configuration.record.on_full);
+        let sink = site.writer(create)?;
+        let recording = RecordingState::new(Recorded::Events, &configuration.record);
         let (outlet, inlet) =
             circuit(site.claims.ring(&unit.name, &thread_names::files(unit)), Events::default);
         let record = self.slot("record", unit);
         let (write_log, filed) = WriteLog::new(configuration.unit_rules.slots, site.clock);
         // Fragments are entered by source when all builder units of this process have ended.
-        let recorder = EventRecorder::new(inlet, sink, on_full, record, (0..0, Vec::new()));
+        let recorder = EventRecorder::new(inlet, sink, recording, record, (0..0, Vec::new()));
         Ok((outlet, recorder.with_write_log(write_log), filed))
     }
 

@@ -311,7 +311,7 @@ mod tests {
         );
         let text = drain.text(7, &Waiting([0]), &signals);
         assert!(text.contains("7 bytes") && text.ends_with("the disk is slow"), "{text}");
-        signals.set_paused(Recorded::Events, true);
+        signals.set_paused(Recorded::Events, Some("the disk is full"));
         let text = drain.text(7, &Waiting([0]), &signals);
         assert!(text.ends_with("waits for space on the disk: free some"), "{text}");
     }

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use thalweg_data::ring::Downstream;
 use thalweg_data::{EventSink, Events, SinkError, SourceId, Unit};
-use thalweg_record::{EventWriter, OnFull};
+use thalweg_record::EventWriter;
 
 use super::recording_state::RecordingState;
 use super::write_log::{Ask, WriteLog};
-use super::{Ledgered, Recorded, Signals};
+use super::{Ledgered, Signals};
 
 const WAIT: Duration = Duration::from_millis(20);
 /// The same where a builder unit waits for events to be on file.
@@ -37,12 +37,11 @@ impl EventRecorder {
     pub(crate) fn new(
         inlet: Downstream<Events>,
         sink: EventWriter,
-        on_full: OnFull,
+        recording: RecordingState,
         events: Ledgered,
         sources: (Range<u16>, Vec<Ledgered>),
     ) -> EventRecorder {
         let sources = sources.0.map(SourceId).zip(sources.1).collect();
-        let recording = RecordingState::new(Recorded::Events, on_full);
         EventRecorder { inlet, sink, recording, events, sources, write_log: None }
     }
 

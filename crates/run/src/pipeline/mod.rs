@@ -52,6 +52,7 @@ pub(crate) use link_slots::{BoardSlots, LinkSlots, Reported, link_units};
 pub(crate) use order_thread::{Inlet, OrderThread};
 pub(crate) use process::{EventSlots, Process};
 pub(crate) use raw::RawRecorder;
+pub(crate) use recording_state::RecordingState;
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
 pub(crate) use selection::Selection;
@@ -125,17 +126,19 @@ impl Signals {
         self.paused.load(Ordering::Acquire) != 0
     }
 
-    /// One of the recordings waits, or goes on.
-    pub(crate) fn set_paused(&self, recorded: Recorded, paused: bool) {
+    /// One of the recordings waits, for this reason, or goes on.
+    pub(crate) fn set_paused(&self, recorded: Recorded, why: Option<&str>) {
         let bit = 1 << recorded as u32;
-        let before = match paused {
+        let before = match why.is_some() {
             true => self.paused.fetch_or(bit, Ordering::AcqRel),
             false => self.paused.fetch_and(!bit, Ordering::AcqRel),
         };
-        if paused && before == 0 {
-            tracing::warn!("the run is paused: the disk is full; free some, and it goes on by itself");
-        } else if !paused && before == bit {
-            tracing::warn!("the run goes on: there is space on the disk again");
+        match why {
+            Some(why) if before == 0 => {
+                tracing::warn!("the run is paused: {why}; free some, and it goes on by itself");
+            }
+            None if before == bit => tracing::warn!("the run goes on: there is space on the disk again"),
+            _ => {}
         }
     }
 

@@ -11,13 +11,13 @@ use thalweg_data::batch::Header;
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Counters, Hits, Mark, Sink, SourceId, Unit};
 use thalweg_order::{Pushed, TimeOrder};
+use thalweg_record::HitWriter;
 use thalweg_record::ipc::file::TableSummary;
-use thalweg_record::{HitWriter, OnFull};
 
 use super::added::AddedStages;
 use super::recording_state::RecordingState;
 use super::slicer::Slicer;
-use super::{Ledgered, Recorded, Selection, Signals};
+use super::{Ledgered, Selection, Signals};
 use crate::plan::capacity::OUTPUT_HITS;
 
 const WAIT: Duration = Duration::from_millis(20);
@@ -127,10 +127,9 @@ impl OrderThread {
     pub(crate) fn new(
         inlets: Vec<Inlet>,
         order: TimeOrder,
-        (sink, on_full): (HitWriter, OnFull),
+        (sink, recording): (HitWriter, RecordingState),
         (added, selection, slicer): (AddedStages, Option<Selection>, Option<Slicer>),
     ) -> OrderThread {
-        let recording = RecordingState::new(Recorded::Hits, on_full);
         OrderThread { inlets, order, sink, recording, added, selection, slicer, first_hit: None }
     }
 

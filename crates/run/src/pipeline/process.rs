@@ -12,11 +12,11 @@ use thalweg_analysis::cut::{Scope, Selected};
 use thalweg_analysis::process::Processor;
 use thalweg_data::ring::Downstream;
 use thalweg_data::{HitEvents, SinkError, SnapshotNumber, SourceId, Unit};
+use thalweg_record::CoincidenceWriter;
 use thalweg_record::ipc::file::TableSummary;
-use thalweg_record::{CoincidenceWriter, OnFull};
 
 use super::recording_state::RecordingState;
-use super::{Ledgered, REPORT_EVERY_NS, Recorded, Signals};
+use super::{Ledgered, REPORT_EVERY_NS, Signals};
 use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
 
 const WAIT: Duration = Duration::from_millis(20);
@@ -53,7 +53,7 @@ impl Process {
         processor: Processor,
         (shown, hits, events): (Vec<Ledgered>, Vec<Ledgered>, Option<EventSlots>),
         observed: Observed,
-        (writer, on_full): (Option<CoincidenceWriter>, OnFull),
+        (writer, recording): (Option<CoincidenceWriter>, RecordingState),
     ) -> Process {
         Process {
             inlet,
@@ -63,7 +63,7 @@ impl Process {
             events,
             observed,
             writer,
-            recording: RecordingState::new(Recorded::Coincidences, on_full),
+            recording,
             multiplicity: [0; 17],
             reported_ns: 0,
         }

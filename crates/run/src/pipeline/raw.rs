@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Frames, SourceId};
-use thalweg_record::{OnFull, RawWriter};
+use thalweg_record::RawWriter;
 
 use super::recording_state::RecordingState;
-use super::{Ledgered, Recorded, Signals};
+use super::{Ledgered, Signals};
 
 const WAIT: Duration = Duration::from_millis(2);
 
@@ -26,14 +26,14 @@ impl RawRecorder {
     pub(crate) fn new(
         inlets: Vec<Downstream<Frames>>,
         sources: Vec<(SourceId, Ledgered)>,
-        (writer, on_full): (RawWriter, OnFull),
+        (writer, recording): (RawWriter, RecordingState),
     ) -> RawRecorder {
         let mut slots = Vec::new();
         for (source, slot) in sources {
             slots.resize_with(slots.len().max(source.index() + 1), || None);
             slots[source.index()] = Some(slot);
         }
-        RawRecorder { inlets, slots, writer, recording: RecordingState::new(Recorded::Raw, on_full) }
+        RawRecorder { inlets, slots, writer, recording }
     }
 
     /// Writes until every reader has ended.

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!  Result of a write ─► full, and it may wait ─► paused        failed ─► said once, and the run ends
+//!  space that is left ─► too little ────────────┘
 //! ```
 
 use std::time::{Duration, Instant};
 
 use thalweg_data::SinkError;
-use thalweg_record::OnFull;
+use thalweg_record::{OnFull, Settings, SpaceWatch};
 
 use super::{Recorded, Signals};
 
@@ -16,20 +17,25 @@ const LAST_WAIT: Duration = Duration::from_secs(10);
 /// Between two tries.
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
+/// Why a recording waits that was refused.
+pub(super) const FULL: &str = "the disk is full";
+
 /// The state of one recording. Data that it refuses are counted as lost in its own slots.
 #[derive(Debug)]
 pub(crate) struct RecordingState {
     recorded: Recorded,
     on_full: OnFull,
-    /// The disk is full, and the run may wait for space.
+    space: Option<SpaceWatch>,
+    /// The disk is full or nearly so, and the run may wait for space.
     is_waiting: bool,
     /// It has failed, and has said why.
     has_failed: bool,
 }
 
 impl RecordingState {
-    pub(crate) fn new(recorded: Recorded, on_full: OnFull) -> RecordingState {
-        RecordingState { recorded, on_full, is_waiting: false, has_failed: false }
+    pub(crate) fn new(recorded: Recorded, settings: &Settings) -> RecordingState {
+        let space = SpaceWatch::new(settings);
+        RecordingState { recorded, on_full: settings.on_full, space, is_waiting: false, has_failed: false }
     }
 
     /// A batch was written, or not.
@@ -37,9 +43,9 @@ impl RecordingState {
         match result {
             Ok(()) => {
                 signals.note_written();
-                self.wait(false, signals);
+                self.watch_space(signals);
             }
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => self.wait(true, signals),
+            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => self.wait(Some(FULL), signals),
             Err(error) if self.has_failed => tracing::debug!("{error}"),
             Err(error) => {
                 self.has_failed = true;
@@ -53,9 +59,26 @@ impl RecordingState {
         self.is_waiting
     }
 
-    fn wait(&mut self, is_waiting: bool, signals: &Signals) {
-        if std::mem::replace(&mut self.is_waiting, is_waiting) != is_waiting {
-            signals.set_paused(self.recorded, is_waiting);
+    /// Waits, or ends the run, when the disk has too little space left. What comes is written as long as there is any.
+    fn watch_space(&mut self, signals: &Signals) {
+        let Some(left) = self.space.as_mut().and_then(|space| space.low(Instant::now())) else {
+            return self.wait(None, signals);
+        };
+        let text = format!("the disk has {left} bytes left, fewer than [record] least_free_bytes");
+        match self.on_full {
+            OnFull::Pause => self.wait(Some(&text), signals),
+            OnFull::End if self.has_failed => {}
+            OnFull::End => {
+                self.has_failed = true;
+                signals.fail(format!("{text}; free some, or name another directory"));
+            }
+        }
+    }
+
+    /// Waits for this reason, or goes on.
+    fn wait(&mut self, why: Option<&str>, signals: &Signals) {
+        if std::mem::replace(&mut self.is_waiting, why.is_some()) != why.is_some() {
+            signals.set_paused(self.recorded, why);
         }
     }
 
@@ -75,10 +98,10 @@ impl RecordingState {
             && !signals.is_out_of_space()
             && Instant::now() < until
         {
-            self.wait(true, signals);
+            self.wait(Some(FULL), signals);
             std::thread::sleep(TRY_EVERY);
         }
-        self.wait(false, signals);
+        self.wait(None, signals);
         if let Err(error) = finish(sink)
             && !self.has_failed
         {

@@ -127,7 +127,7 @@ struct Rounds {
     audit: SnapshotAudit,
     /// A pause that was asked for.
     pausing: bool,
-    /// The vetoes of emulated boards are closed.
+    /// BUSY is raised for a pause, and the vetoes of emulated boards are closed.
     inhibiting: bool,
 }
 
@@ -171,7 +171,7 @@ impl Watched {
                 }
             }
         }
-        if rounds.pausing {
+        if rounds.inhibiting {
             // Boards stay inhibited: what comes after a pause that ends with the run belongs to neither.
             self.busy.lower();
         }
@@ -191,19 +191,20 @@ impl Watched {
             || end.events.is_some_and(|wanted| events() >= wanted)
     }
 
-    /// Holds triggers back, closes vetoes, and has the hits of other boards left out; or lets all of them go on. While the recording waits
-    /// for disk space, vetoes are closed without a command, too, because the hits of these boards could not be taken.
+    /// Raises BUSY, closes vetoes, and has the hits of other boards left out; or lets all of them go on. While the recording waits for disk
+    /// space, BUSY is raised and vetoes are closed without a command, too: what boards send meanwhile could not be taken.
     fn pause(&self, wanted: bool, rounds: &mut Rounds, paths: &dyn WatchedPaths) {
         let inhibits = wanted || self.signals.is_paused();
         if std::mem::replace(&mut rounds.inhibiting, inhibits) != inhibits {
+            match inhibits {
+                true => self.busy.raise(),
+                false => self.busy.lower(),
+            }
             paths.inhibit(inhibits);
         }
-        match (wanted, std::mem::replace(&mut rounds.pausing, wanted)) {
-            (true, false) => self.busy.raise(),
-            (false, true) => self.busy.lower(),
-            _ => return,
+        if std::mem::replace(&mut rounds.pausing, wanted) != wanted {
+            self.signals.set_on_hold(wanted);
         }
-        self.signals.set_on_hold(wanted);
     }
 
     fn take_snapshot(&self, rounds: &mut Rounds, paths: &dyn WatchedPaths) {

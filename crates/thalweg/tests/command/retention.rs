@@ -178,6 +178,27 @@ fn single_runs_keep_to_it_and_a_removed_one_is_not_replayed() {
     assert!(!folder.path().join("again").exists(), "nothing was begun");
 }
 
+/// Takes a run on a small disk on which a file leaves little space, until it says that it waits for the disk; a second later the file is removed.
+/// Returns its summary, what it said, and how many hits the inhibited boards did not take.
+fn after_a_wait(folder: &Folder, file: &str) -> Option<(Value, String, u64)> {
+    let script = "head -c 15000000 /dev/zero >filler\n: >../states\n\
+                  (until grep -q '\"paused_by\":\"disk\"' ../states || [ -e ../code ]; do sleep 0.1; done; sleep 1; rm filler) &\n\
+                  \"$0\" run $FILE --states 0.1 --json >../states 2>../new.txt; echo $? >../code; wait\n\
+                  grep -v sequence ../states >../new.json";
+    let reports = on_a_small_disk(folder, 20, file, script)?;
+    let said = words(folder, "new.txt");
+    assert_eq!(words(folder, "code").trim(), "0", "{said}");
+    let summary: Value = serde_json::from_str(&words(folder, "new.json")).expect("whole");
+    assert_ledger_balances(&summary);
+    assert!(reports.len() == 1 && reports[0]["ok"] == true, "{reports:#?}");
+    let lines = summary["ledger"].as_array().expect("a list").iter();
+    let inhibited = lines
+        .filter(|line| line["stage"] == "sender" && line["unit"] == "hits")
+        .map(|line| number(line, "filtered"))
+        .sum();
+    Some((summary, said, inhibited))
+}
+
 /// A run on a disk of its own of so many MiB. `script` has `$0` for the command, `$FILE` for the configuration, and is in the directory
 /// of the runs. Returns what `verify` says of each run; `None` where this needs more rights than there are.
 fn on_a_small_disk(folder: &Folder, mebibytes: u32, file: &str, script: &str) -> Option<Vec<Value>> {
@@ -277,30 +298,76 @@ fn a_run_that_ends_on_a_full_disk_waits_for_space_where_it_may() {
 
 #[test]
 fn emulated_boards_are_inhibited_while_a_run_waits_for_disk_space() {
-    // A file leaves space for a third of the run. It is removed a second after the run has said that it waits: what boards would have
-    // measured meanwhile goes by the clock.
+    // A file leaves space for a part of the run. It is removed a second after the run has said that it waits: what boards would have measured
+    // meanwhile goes by the clock.
     let folder = Folder::new();
     let record = format!("{}\non_full = \"pause\"", USUAL.record);
-    let keys = Keys { run: "hits = 400_000", record: &record, retention: "", ..USUAL };
+    let keys = Keys { run: " hits = 500_000", record: &record, retention: "", ..USUAL };
     let file = configuration(&folder, &keys);
-    let script = "head -c 15000000 /dev/zero >filler\n: >../states\n\
-                  (until grep -q '\"paused_by\":\"disk\"' ../states || [ -e ../code ]; do sleep 0.1; done; sleep 1; rm filler) &\n\
-                  \"$0\" run $FILE --states 0.1 --json >../states 2>../new.txt; echo $? >../code; wait\n\
-                  grep -v sequence ../states >../new.json";
-    let Some(reports) = on_a_small_disk(&folder, 18, &file, script) else { return };
-    assert_eq!(words(&folder, "code").trim(), "0", "{}", words(&folder, "new.txt"));
-    let said = words(&folder, "new.txt");
+    let Some((summary, said, inhibited)) = after_a_wait(&folder, &file) else { return };
     let pause = said.find("the run is paused: the disk is full").unwrap_or_else(|| panic!("{said}"));
     assert!(said[pause..].contains("the run goes on"), "{said}");
-    let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
-    assert_ledger_balances(&summary);
-    let lines = summary["ledger"].as_array().expect("a list").iter();
-    let inhibited: u64 = lines
-        .filter(|line| line["stage"] == "sender" && line["unit"] == "hits")
-        .map(|line| number(line, "filtered"))
-        .sum();
     // What was on its way when the disk was full finds no space; nothing follows it.
     let lost = number(&summary, "hits_lost");
     assert!(inhibited > 10_000 && lost < inhibited / 2, "{inhibited} not taken, {lost} lost: {summary:#}");
+}
+
+#[test]
+fn a_run_that_waits_before_the_disk_is_full_loses_nothing() {
+    let folder = Folder::new();
+    let record = format!("{}\non_full = \"pause\"\nleast_free_bytes = 4_000_000", USUAL.record);
+    let keys = Keys { run: " hits = 500_000", record: &record, retention: "", ..USUAL };
+    let file = configuration(&folder, &keys);
+    let Some((summary, said, inhibited)) = after_a_wait(&folder, &file) else { return };
+    let pause = said.find("the run is paused: the disk has ").unwrap_or_else(|| panic!("{said}"));
+    assert!(said[pause..].contains("fewer than [record] least_free_bytes; free some"), "{said}");
+    assert!(said[pause..].contains("the run goes on"), "{said}");
+    assert!(inhibited > 10_000 && number(&summary, "hits_lost") == 0, "{inhibited} not taken: {summary:#}");
+}
+
+#[test]
+fn a_run_ends_in_words_before_the_disk_is_full() {
+    let folder = Folder::new();
+    let record = format!("{}\nleast_free_bytes = 4_000_000", USUAL.record);
+    let file = configuration(&folder, &Keys { run: "seconds = 60", record: &record, retention: "", ..USUAL });
+    let script = "\"$0\" run $FILE --json >../new.json 2>../new.txt; echo $? >../code; df --output=avail -B1 . | tail -1 >../left";
+    let Some(reports) = on_a_small_disk(&folder, 12, &file, script) else { return };
+    let said = words(&folder, "new.txt");
+    assert_eq!(words(&folder, "code").trim(), "1", "{said}");
+    assert!(
+        said.contains("fewer than [record] least_free_bytes; free some, or name another directory"),
+        "{said}"
+    );
+    assert!(
+        words(&folder, "left").trim().parse::<u64>().expect("a number") > 500_000,
+        "{}",
+        words(&folder, "left")
+    );
+    let summary: Value = serde_json::from_str(&words(&folder, "new.json")).expect("whole");
+    assert_eq!(number(&summary, "hits_lost"), 0, "{summary:#}");
     assert!(reports.len() == 1 && reports[0]["ok"] == true, "{reports:#?}");
+}
+
+#[test]
+fn the_trigger_waits_for_the_disk_and_every_accepted_event_is_recorded() {
+    let folder = Folder::new();
+    let text = format!(
+        "[run]\nevents = 3000\n[[source]]\nname = \"boards\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 3\n[source.emulate]\n\
+         payload_bytes = 1000\n[trigger]\nprogram = \"constant\"\nrate_hz = 800.0\n[record]\ndirectory = \"{}\"\nbatch_age_s = 0.1\n\
+         on_full = \"pause\"\nleast_free_bytes = 2_000_000\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let Some((summary, said, _)) = after_a_wait(&folder, &file) else { return };
+    assert!(said.contains("the run is paused: the disk has ") && said.contains("the run goes on"), "{said}");
+    let states = words(&folder, "states");
+    let states: Vec<Value> = states.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let waiting = states.iter().filter(|state| state["paused_by"] == "disk").collect::<Vec<_>>();
+    assert!(!waiting.is_empty() && waiting.iter().all(|state| state["busy"] == true), "{waiting:#?}");
+    let events = &summary["events"];
+    assert_eq!(number(events, "events_recorded"), number(&events["closed"], "complete"), "{events:#}");
+    let accepted = number(events, "triggers_offered") - number(events, "triggers_refused");
+    assert_eq!(number(events, "events_recorded"), accepted, "{events:#}");
+    assert_eq!(number(events, "fragments_recorded"), 3 * number(events, "events_recorded"), "{events:#}");
+    assert!(number(events, "triggers_refused") > 0, "{events:#}");
 }

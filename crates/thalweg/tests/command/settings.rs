@@ -182,3 +182,12 @@ fn a_plan_is_explained_without_running() {
     let refused = thalweg(&["run", &file, "--svg"]);
     assert!(refused.error.contains("--explain"), "{}", refused.error);
 }
+
+#[test]
+fn free_space_that_cannot_be_left_is_refused() {
+    let record = |keys: &str| format!("{SOURCE}[record]\n{keys}\n");
+    refused(&record("least_free_bytes = 3"), &["`least_free_bytes = 3`", "write 1000000 or more"]);
+    refused(&record("least_free_bytes = 9_000_000_000_000_000_000"), &["is never free", "write less"]);
+    let retention = "least_free_bytes = 5_000_000\n[record.retention]\nleast_free_bytes = 5_000_000";
+    refused(&record(retention), &["is not below that of `[record.retention]`, 5000000"]);
+}
