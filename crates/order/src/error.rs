@@ -1,4 +1,4 @@
-//! What time order refuses to take, and why: mistakes of the code that feeds it, never of the data.
+//! Why time order refuses a batch: for mistakes of the code that feeds it, never for the data.
 
 use thalweg_data::{Mark, SourceId};
 
@@ -13,7 +13,7 @@ pub enum OrderError {
         /// How many were announced.
         sources: usize,
     },
-    /// A batch older than the one before it: a replay could not repeat what follows.
+    /// A batch older than the one before it; a replay could not repeat what follows.
     #[error(
         "a batch of {source_id} marked {} ns came to time order behind one of {before_source} marked {} ns; \
          feed batches in the order of their marks, then of their sources",
@@ -30,7 +30,7 @@ pub enum OrderError {
         /// That batch's mark.
         before: Mark,
     },
-    /// A batch of a source that had said that nothing would follow.
+    /// A batch of a source after its batch with `header.end`.
     #[error("a batch of {source_id} came to time order after the source had ended")]
     AfterEnd {
         /// The source named in the batch.

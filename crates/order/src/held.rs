@@ -257,7 +257,7 @@ impl Queue {
         }
     }
 
-    /// Takes in a copy of some hits of a batch, unless they are none.
+    /// Takes in a copy of some hits of a batch, if there are any.
     pub(crate) fn push_copy(
         &mut self,
         hits: &[Hit],

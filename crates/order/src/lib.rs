@@ -4,16 +4,16 @@
 //!  batches of single sources ─► TimeOrder ─► batches of all, by (time, source, sequence)
 //!         repair (where found) ─► window (a cut in time) ─► tree ─► merge (the hot loop)
 //! ```
-//! [`TimeOrder`] is the stage. [`Settings`] is what an operator can say about it.
+//! [`TimeOrder`] is the stage, [`Settings`] its configuration.
 //!
-//! - `repair`: disorder inside a batch, repaired only where it is.
+//! - `repair`: repairs disorder inside a batch, only where it is.
 //! - `held`: sorted runs of hits that wait.
-//! - `window`: what is merged at a time.
-//! - `tree`: many sorted runs into one.
-//! - `merge`: two sorted runs into one: the hot loop.
-//! - [`time_order`]: the stage that all of these make: [`TimeOrder`].
-//! - [`settings`]: what an operator can say about it.
-//! - `error`: what it refuses to take: [`OrderError`].
+//! - `window`: chooses what is merged at a time.
+//! - `tree`: merges many sorted runs into one.
+//! - `merge`: merges two sorted runs into one: the hot loop.
+//! - [`time_order`]: the stage, made of these: [`TimeOrder`].
+//! - [`settings`]: the configuration of the stage.
+//! - `error`: why a batch is refused: [`OrderError`].
 
 mod error;
 mod held;

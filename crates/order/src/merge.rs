@@ -1,4 +1,4 @@
-//! Two sorted runs into one: the loop that time order spends its time in.
+//! Merges two sorted runs into one: the loop in which time order spends its time.
 //!
 //! ```text
 //!  left   |= prefix =|........ overlap ........|          copied whole: prefix, suffix
@@ -25,7 +25,7 @@ const STRETCH_RATIO: usize = 16;
 /// Merges two runs that are sorted by time; of equal times the left comes first. Fills `out`, whose length is
 /// the sum of both.
 ///
-/// Of runs that are not sorted nothing can be said but that `out` is filled with elements of theirs.
+/// If a run is not sorted, `out` is still filled with elements of both, in no defined order.
 ///
 /// # Panics
 /// When `out` has another length.
@@ -96,7 +96,7 @@ fn merge_stretches<T: Timed>(
     copy(long, &mut out[filled..]);
 }
 
-/// One of the merges that run side by side: where it stands in both runs.
+/// One of the merges that run side by side: its positions in both runs.
 #[derive(Clone, Copy)]
 struct Chain<T> {
     left: *const T,

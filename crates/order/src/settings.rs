@@ -1,4 +1,4 @@
-//! What an operator can say about time order: the `[order]` table of the configuration.
+//! The configuration of time order: `[order]`.
 //!
 //! ```text
 //!  [order]
@@ -43,7 +43,7 @@ impl Default for Settings {
     }
 }
 
-/// What becomes of late hits. They are counted either way.
+/// What is done with late hits. They are counted either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
@@ -55,8 +55,8 @@ pub enum Late {
     Drop,
 }
 
-/// What happens when the memory is used up. Holding the input back is no choice here: batches are taken in the order
-/// of their arrival, so the one that would move the order on waits behind the one held back.
+/// What happens when the memory is used up. Holding the input back would not help: batches are taken in the order of their arrival, so the
+/// batch that would move the order on would wait behind the one that is held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Full {

@@ -48,12 +48,12 @@ pub enum Pushed {
     Full,
 }
 
-/// Where a source stands.
+/// How the order treats a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The order waits for it.
     Live,
-    /// It has been silent, or the slowest when memory was used up; the order goes on without it until it speaks.
+    /// It has been silent, or was the slowest when memory was used up; the order goes on without it until it sends a hit in time.
     PassedOver,
     /// Nothing follows from it.
     Ended,
@@ -135,7 +135,7 @@ pub struct TimeOrder {
     settings: Settings,
     batch_hits: usize,
     sources: Vec<SourceState>,
-    /// By source: what waits for its turn.
+    /// By source: the hits that wait.
     held: Vec<Queue>,
     /// By source: late hits that go out with the next batch.
     late: Vec<Queue>,
@@ -412,28 +412,28 @@ impl TimeOrder {
     }
 
     fn emit_merge(&mut self, out: &mut Hits) {
-        let pieces = self.window.pieces();
+        let parts = self.window.parts();
         let held = &self.held;
         let hits = |index: usize| {
-            let piece = &pieces[index];
-            &held[piece.source].runs()[piece.run].hits()[..piece.length]
+            let part = &parts[index];
+            &held[part.source].runs()[part.run].hits()[..part.length]
         };
-        self.hit_merger.merge(pieces.len(), hits, &mut out.hits);
+        self.hit_merger.merge(parts.len(), hits, &mut out.hits);
         self.staged_extras.clear();
         self.staged_bounds.clear();
         self.staged_bounds.push(0);
-        for piece in pieces {
-            let run = self.held[piece.source].run_mut(piece.run);
-            let extras = run.extras_of(piece.length);
+        for part in parts {
+            let run = self.held[part.source].run_mut(part.run);
+            let extras = run.extras_of(part.length);
             run.extra_rows(extras).append_to(&mut self.staged_extras, &mut out.slices, &mut out.leases);
             self.staged_bounds.push(self.staged_extras.len());
-            run.advance(piece.length, extras);
-            self.sources[piece.source].share += piece.length as u32;
+            run.advance(part.length, extras);
+            self.sources[part.source].share += part.length as u32;
         }
         if !self.staged_extras.is_empty() {
             let (bounds, staged) = (&self.staged_bounds, &self.staged_extras);
             let extras = |index: usize| &staged[bounds[index]..bounds[index + 1]];
-            self.extra_merger.merge(pieces.len(), extras, &mut out.extras);
+            self.extra_merger.merge(parts.len(), extras, &mut out.extras);
         }
     }
 
@@ -448,7 +448,7 @@ impl TimeOrder {
         }
     }
 
-    /// Writes down whose hits the batch holds, and what is left here.
+    /// Enters the shares of the batch, by source, and updates what is held.
     fn settle(&mut self, out: &mut Hits) {
         for index in 0..self.sources.len() {
             let hits = std::mem::take(&mut self.sources[index].share);
@@ -466,8 +466,8 @@ impl TimeOrder {
         source.held_bytes = queues.iter().map(|queue| queue.bytes()).sum();
     }
 
-    /// What became of one source's hits: in = out + lost + held, with those that came after their place in the order had passed and
-    /// were kept, flagged [`LATE`](thalweg_data::Flags::LATE), as noted, at any time between calls. For the counters of a snapshot,
+    /// The counters of one source's hits: in = out + lost + held at any time between calls; late hits that were kept, flagged
+    /// [`LATE`](thalweg_data::Flags::LATE), are noted. For the counters of a snapshot,
     /// read it after the push that brought the marker and before the next pull.
     ///
     /// # Panics

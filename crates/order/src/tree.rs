@@ -1,4 +1,4 @@
-//! Many sorted runs into one: a tree of merges over neighbours.
+//! Merges many sorted runs into one: a tree of merges over neighbours.
 //!
 //! ```text
 //!  runs, in the order of their ties      A   B   C   D     E (long)

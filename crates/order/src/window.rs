@@ -1,11 +1,11 @@
-//! What is merged at a time: all hits before one moment, about as many as the second-level cache holds.
+//! Chooses what is merged at a time: all hits before one moment, about as many as the second-level cache holds.
 //!
 //! ```text
 //!  source 0   [====|=====·······
 //!  source 1   [=|=======|====···      │ cut: every hit before it, of every source, no other
 //!  source 2   [==========|====··
 //! ```
-//! The cut is a time, so that equal times are never torn apart. It is found by rank: the run with the most hits
+//! The cut is a time, so that hits of equal times stay together. It is found by rank: the run with the most hits
 //! gives the time of the hit at which it would have contributed its part. Rates and bursts do not matter.
 
 use thalweg_data::Hit;
@@ -15,7 +15,7 @@ use crate::merge::{gallop, gallop_back};
 
 /// The next hits of one run that belong to a window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct Part {
     /// Index of the source.
     pub source: usize,
     /// Index of the run in the source's queue.
@@ -24,22 +24,22 @@ pub(crate) struct Piece {
     pub length: usize,
 }
 
-/// What there is to do next.
+/// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Nothing is left before the time up to which the order is known.
     Nothing,
-    /// Merge the pieces.
+    /// Merge the parts.
     Merge,
     /// There are so many hits at this one moment that no cut comes before them. They need no merging: source by
     /// source, as they came.
     Ties(i64),
 }
 
-/// Finds windows; keeps the list of pieces.
+/// Finds windows; keeps the list of parts.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
-    pieces: Vec<Piece>,
+    parts: Vec<Part>,
     /// Hits that each source gave to the window before, and their sum: what the next one is expected to hold. It only
     /// saves looking at hits that are not in the cache; it decides nothing.
     expected: Vec<usize>,
@@ -47,9 +47,9 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The pieces, by source and age.
-    pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    /// The parts, by source and age.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.parts
     }
 
     /// Chooses the next window: at most `limit` hits, all before `released_ps`.
@@ -64,14 +64,14 @@ impl Window {
             total = self.gather(queues, cut_ps, target);
         }
         while total > limit {
-            let Some(largest) = self.pieces.iter().max_by_key(|piece| piece.length) else { break };
+            let Some(largest) = self.parts.iter().max_by_key(|part| part.length) else { break };
             // A little less than its part, so that the neighbours' chance does not ask for another turn.
             let rank = largest.length * target / total;
             cut_ps = hits_of(queues, largest)[rank].time_ps;
             total = self.shorten(queues, cut_ps);
         }
         if total > 0 {
-            self.pieces.retain(|piece| piece.length > 0);
+            self.parts.retain(|part| part.length > 0);
             self.expect(total);
             return Cut::Merge;
         }
@@ -82,8 +82,8 @@ impl Window {
 
     fn expect(&mut self, total: usize) {
         self.expected.fill(0);
-        for piece in &self.pieces {
-            self.expected[piece.source] += piece.length;
+        for part in &self.parts {
+            self.expected[part.source] += part.length;
         }
         self.expected_total = total;
     }
@@ -101,7 +101,7 @@ impl Window {
     }
 
     fn gather(&mut self, queues: &[Queue], cut_ps: i64, target: usize) -> usize {
-        self.pieces.clear();
+        self.parts.clear();
         let mut total = 0;
         for (source, queue) in queues.iter().enumerate() {
             let mut expected = self.expected_of(source, target);
@@ -110,7 +110,7 @@ impl Window {
                 let length = locate(held.hits(), expected, cut_ps);
                 expected = expected.saturating_sub(length);
                 if length > 0 {
-                    self.pieces.push(Piece { source, run, length });
+                    self.parts.push(Part { source, run, length });
                     total += length;
                 }
             }
@@ -120,9 +120,9 @@ impl Window {
 
     fn shorten(&mut self, queues: &[Queue], cut_ps: i64) -> usize {
         let mut total = 0;
-        for piece in &mut self.pieces {
-            piece.length = hits_of(queues, piece).partition_point(|hit| hit.time_ps < cut_ps);
-            total += piece.length;
+        for part in &mut self.parts {
+            part.length = hits_of(queues, part).partition_point(|hit| hit.time_ps < cut_ps);
+            total += part.length;
         }
         total
     }
@@ -138,8 +138,8 @@ fn locate(hits: &[Hit], expected: usize, cut_ps: i64) -> usize {
     below.len() + gallop(above, |hit| hit.time_ps < cut_ps)
 }
 
-fn hits_of<'q>(queues: &'q [Queue], piece: &Piece) -> &'q [Hit] {
-    &queues[piece.source].runs()[piece.run].hits()[..piece.length]
+fn hits_of<'q>(queues: &'q [Queue], part: &Part) -> &'q [Hit] {
+    &queues[part.source].runs()[part.run].hits()[..part.length]
 }
 
 /// The time of a queue's earliest hit.

@@ -127,9 +127,9 @@ impl Stand {
             self.ended = out.header.end;
             let mut shares = BTreeMap::new();
             out.hits.iter().for_each(|hit| *shares.entry(hit.channel).or_insert(0) += 1);
-            let told: BTreeMap<u16, u32> =
+            let reported: BTreeMap<u16, u32> =
                 out.shares.iter().map(|share| (share.source.0, share.hits)).collect();
-            assert_eq!(shares, told);
+            assert_eq!(shares, reported);
             let owners = out.hits.iter().filter(|hit| hit.flags.has(Flags::EXTRA));
             let paired = owners.map(|hit| (hit.time_ps, hit.channel, sequence(hit)));
             let rows = out.extras.iter().map(|row| (row.time_ps, row.source.0, row.number));
@@ -269,10 +269,10 @@ proptest! {
     }
 
     #[test]
-    fn the_partition_into_batches_does_not_matter((sources, feed) in boards(200..201), piece in 1usize..150) {
+    fn the_partition_into_batches_does_not_matter((sources, feed) in boards(200..201), length in 1usize..150) {
         let mut finer = Vec::new();
         for fed in &feed {
-            for times in fed.times.chunks(piece) {
+            for times in fed.times.chunks(length) {
                 finer.push(Fed { times: times.to_vec(), ..fed.clone() });
             }
         }
