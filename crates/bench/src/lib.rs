@@ -152,6 +152,11 @@ pub fn names() -> Vec<Bench> {
         bench("record-events-large", "the same with 8 × 64 kB", |c| {
             Ok(record_events_in(&c.folder(), EventShape::FEW_LARGE, c.repeats, Compression::None).into())
         }),
+        bench(
+            "record-compressed",
+            "events of 8 × 64 kB with lz4 and zstd on one and two workers, against the codec alone on one core",
+            record_compressed,
+        ),
         bench("path", "received bytes in memory to a file, one core, against copying the bytes", |c| {
             path::path(c).map(Measured::from)
         }),
@@ -293,6 +298,23 @@ fn room<E: std::fmt::Display>(
     result: Result<Measurement, E>,
 ) -> Result<Measured, BenchError> {
     result.map(Measured::from).map_err(|error| BenchError::Room { bench, message: error.to_string() })
+}
+
+/// Events recorded with each codec, by the number of threads that compress.
+fn record_compressed(conditions: &Conditions) -> Result<Measured, BenchError> {
+    let sweep = sweep::Sweep {
+        bench: "record-compressed",
+        title: "Recording compressed events".to_owned(),
+        along: "compression_workers",
+        x_title: "threads that compress",
+        lines: Some("compression"),
+        points: record::record_compressed_in(&conditions.folder(), conditions.repeats),
+        shows_ratio: true,
+        logarithmic_x: false,
+        logarithmic_y: false,
+        guide: None,
+    };
+    Ok(sweep.measured())
 }
 
 /// Fragments per second of building alone, by the number of sources and the order in which their fragments come.

@@ -60,9 +60,27 @@ impl EventShape {
     }
 }
 
+/// How many bytes of a payload are noise; the others are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Noise {
+    /// Every other one: upper bytes of samples are alike, lower ones are noise, about what boards send.
+    Half,
+    /// Three of ten.
+    ThreeOfTen,
+}
+
+impl Noise {
+    fn is_at(self, place: usize) -> bool {
+        match self {
+            Noise::Half => place.is_multiple_of(2),
+            Noise::ThreeOfTen => place % 10 < 3,
+        }
+    }
+}
+
 /// Events in blocks, and the bytes as the baseline writes them.
-struct Example {
-    batches: Vec<Events>,
+pub(super) struct Example {
+    pub batches: Vec<Events>,
     /// The slices that each batch names, in the order of memory.
     extents: Vec<Vec<Slice>>,
     events: usize,
@@ -89,8 +107,8 @@ pub fn record_events_in(
     let directory = parent.join(format!("thalweg-bench-events-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("the directory of a bench can be written");
     let settings = Settings { compression, ..Settings::default() };
-    let example = Example::new(shape);
-    let turns = TURN_BYTES.div_ceil(example.events * shape.event_bytes());
+    let example = Example::new(shape, Noise::Half);
+    let turns = TURN_BYTES.div_ceil(example.payload_bytes(shape));
     let mut file_bytes = 0;
     let comparison = compare(
         Clock::Wall,
@@ -104,7 +122,7 @@ pub fn record_events_in(
     );
     // A temporary directory that is not removed does no harm.
     let _ = fs::remove_dir_all(&directory);
-    let payload = (turns * example.events * shape.event_bytes()) as f64;
+    let payload = (turns * example.payload_bytes(shape)) as f64;
     let baseline = "sequential writev of the same blocks, uncompressed, with the same sync policy";
     Measurement::of_rate("record-events", "B/s", payload, baseline, comparison)
         .with("sources", shape.sources)
@@ -118,7 +136,8 @@ pub fn record_events_in(
         .repeated(repeats)
 }
 
-fn record_once(
+/// Records the example so many times; returns how long that took, and the bytes on file.
+pub(super) fn record_once(
     directory: &Path,
     settings: &Settings,
     shape: EventShape,
@@ -177,11 +196,11 @@ fn write_all(file: &mut File, parts: &mut [IoSlice<'_>]) {
 }
 
 impl Example {
-    fn new(shape: EventShape) -> Example {
+    pub fn new(shape: EventShape, noise: Noise) -> Example {
         let events = shape.events_in(SET_BYTES);
         let blocks_each = events.div_ceil(shape.block_bytes() / shape.fragment_bytes);
         let pool = Pool::new(shape.sources * blocks_each, shape.block_bytes()).expect("a few hundred blocks");
-        let (slices, leases) = fill(&pool, shape, events);
+        let (slices, leases) = fill(&pool, shape, events, noise);
         let per_batch = shape.events_in(BATCH_BYTES);
         let (mut batches, mut extents) = (Vec::new(), Vec::new());
         for first in (0..events).step_by(per_batch) {
@@ -194,10 +213,15 @@ impl Example {
         }
         Example { batches, extents, events }
     }
+
+    /// Payload of all events.
+    pub fn payload_bytes(&self, shape: EventShape) -> usize {
+        self.events * shape.event_bytes()
+    }
 }
 
 /// Per source the slices of its fragments, as they lie one after the other.
-fn fill(pool: &Pool, shape: EventShape, events: usize) -> (Vec<Vec<Slice>>, Leases) {
+fn fill(pool: &Pool, shape: EventShape, events: usize, noise: Noise) -> (Vec<Vec<Slice>>, Leases) {
     let (mut all, mut leases) = (Vec::new(), Leases::default());
     for source in 0..shape.sources {
         let mut block = pool.take().expect("blocks were counted");
@@ -208,9 +232,8 @@ fn fill(pool: &Pool, shape: EventShape, events: usize) -> (Vec<Vec<Slice>>, Leas
             }
             let bytes = &mut block.tail()[..shape.fragment_bytes];
             for (place, byte) in bytes.iter_mut().enumerate() {
-                // Upper bytes of samples are alike, lower ones are noise: about what boards send.
-                let noise = (place + event * 131 + source * 17).wrapping_mul(2_654_435_761) >> 13;
-                *byte = if place % 2 == 0 { noise as u8 } else { 3 };
+                let random = (place + event * 131 + source * 17).wrapping_mul(2_654_435_761) >> 13;
+                *byte = if noise.is_at(place) { random as u8 } else { 3 };
             }
             slices.push(block.publish(shape.fragment_bytes));
             leases.add(block.lease());

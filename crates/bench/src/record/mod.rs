@@ -4,15 +4,18 @@
 //!  hits in memory ────► HitWriter ────► file            value
 //!  events of hits ────► CoincidenceWriter ► file         value
 //!  events in blocks ──► EventWriter ──► files           value
+//!  events in blocks ──► EventWriter, workers ► files, compressed
 //!  bytes in memory ───► write, writev ──► file          baseline: as many bytes, the same sync policy
 //! ```
 
 mod coincidences;
+mod compressed;
 mod events;
 mod hits;
 mod turn;
 
 pub use coincidences::{record_coincidences, record_coincidences_in};
+pub use compressed::record_compressed_in;
 pub use events::{EventShape, record_events, record_events_in};
 pub use hits::{record, record_in};
 

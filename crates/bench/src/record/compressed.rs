@@ -1,0 +1,100 @@
+//! Measures how fast events become compressed files, against the codec alone on one core.
+//!
+//! ```text
+//!  events in blocks ──► EventWriter, 1 or 2 workers ──► files     value
+//!  the same bytes ────► codec ──► memory                          baseline: one core, nothing written, no checksum
+//! ```
+//! Seven of ten bytes are alike and three are noise, which is the compressibility that storage is tested with.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use thalweg_data::Events;
+use thalweg_data::measure::{Clock, Measurement, compare};
+use thalweg_record::settings::{Compression, Settings};
+
+use super::events::{EventShape, Example, Noise, record_once};
+
+/// Level of Zstandard, as the recorder's.
+const ZSTD_LEVEL: i32 = 1;
+/// Payload of a turn.
+const TURN_BYTES: usize = 512 << 20;
+
+/// Records events with each codec and number of workers, into `parent`; one measurement for each.
+///
+/// # Panics
+/// When the directory cannot be written: there is nothing to measure then.
+pub fn record_compressed_in(parent: &Path, repeats: usize) -> Vec<Measurement> {
+    let shape = EventShape::FEW_LARGE;
+    let example = Example::new(shape, Noise::ThreeOfTen);
+    let ways = [Compression::Lz4, Compression::Zstd].map(|codec| [(codec, 1), (codec, 2)]);
+    let measured = ways.into_iter().flatten().map(|(compression, workers)| {
+        let settings = Settings { compression, compression_workers: workers, ..Settings::default() };
+        measure(parent, repeats, &settings, shape, &example)
+    });
+    measured.collect()
+}
+
+fn measure(
+    parent: &Path,
+    repeats: usize,
+    settings: &Settings,
+    shape: EventShape,
+    example: &Example,
+) -> Measurement {
+    let directory = parent.join(format!("thalweg-bench-compressed-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("the directory of a bench can be written");
+    let turns = TURN_BYTES.div_ceil(example.payload_bytes(shape));
+    let mut file_bytes = 0;
+    let comparison = compare(
+        Clock::Wall,
+        repeats,
+        || {
+            let took;
+            (took, file_bytes) = record_once(&directory, settings, shape, example, turns);
+            took
+        },
+        || codec_alone(settings.compression, &example.batches, turns),
+    );
+    // A temporary directory that is not removed does no harm.
+    let _ = fs::remove_dir_all(&directory);
+    let payload = (turns * example.payload_bytes(shape)) as f64;
+    let workers = settings.compression_workers;
+    let ratio_per_core = comparison.baseline_s / comparison.subject_s / workers as f64;
+    let baseline = "the codec alone over the same bytes, on one core";
+    Measurement::of_rate("record-compressed", "B/s", payload, baseline, comparison)
+        .with("compression", format!("{:?}", settings.compression).to_lowercase())
+        .with("compression_workers", workers)
+        .with("ratio_per_core", ratio_per_core)
+        .with("file_bytes", file_bytes)
+        .with("payload_bytes", payload)
+        .with("directory", parent.display().to_string())
+        .repeated(repeats)
+}
+
+/// Compresses the payload of every batch; what comes out is dropped.
+fn codec_alone(compression: Compression, batches: &[Events], turns: usize) -> Duration {
+    let start = Instant::now();
+    let mut out = Vec::new();
+    for batch in std::iter::repeat_n(batches, turns).flatten() {
+        let payload = batch.slices.iter().map(|slice| batch.leases.bytes(*slice));
+        out.clear();
+        match compression {
+            Compression::Zstd => {
+                let mut encoder =
+                    zstd::stream::write::Encoder::new(&mut out, ZSTD_LEVEL).expect("a level that there is");
+                payload.for_each(|bytes| encoder.write_all(bytes).expect("memory takes everything"));
+                encoder.finish().expect("memory takes everything");
+            }
+            Compression::Lz4 | Compression::None => {
+                let mut encoder = lz4_flex::frame::FrameEncoder::new(&mut out);
+                payload.for_each(|bytes| encoder.write_all(bytes).expect("memory takes everything"));
+                encoder.finish().expect("memory takes everything");
+            }
+        }
+        std::hint::black_box(&out);
+    }
+    start.elapsed()
+}
