@@ -39,7 +39,7 @@ VAGUE = {
 VAGUE_WORD = re.compile(rf"(?<![a-z])({'|'.join(VAGUE)})(?![a-z])", re.IGNORECASE)
 VAGUE_PLACES = tuple(
     f"crates/{name}"
-    for name in ("analysis", "bench", "build", "data", "monitor", "order", "qualify", "readout", "record", "run", "thalweg")
+    for name in ("analysis", "bench", "build", "data", "monitor", "order", "qualify", "readout", "record", "run", "thalweg", "transport")
 )
 # History keeps its words.
 RETIRED_PLACES = ("CHANGELOG.md", "tests/house_rules.py", "docs/decisions", "crates/data/src/ledger/vocabulary.rs")

@@ -714,10 +714,9 @@ mod tests {
         let udp = |text: &str| refused(BusySettings { udp: Some(text.into()), ..BusySettings::default() });
         let http = |text: &str| refused(BusySettings { http: Some(text.into()), ..BusySettings::default() });
         assert!(udp("nonsense").contains("write HOST:PORT of the trigger"));
-        assert!(
-            http("ftp://x/")
-                .contains("`http = \"ftp://x/\"`: ftp: is not spoken; write http://HOST:PORT/PATH")
-        );
+        assert!(http("ftp://x/").contains(
+            "`http = \"ftp://x/\"`: the scheme `ftp` is not supported; write http://HOST:PORT/PATH"
+        ));
         assert!(http("http://127.0.0.1:1/a b").contains("blanks"));
         let tls_ca = Some(PathBuf::from("lab-ca.pem"));
         let https = |tls_ca| BusySettings {

@@ -1,9 +1,10 @@
-//! A descriptor that one thread rings and another waits on, among others.
+//! A descriptor that one thread rings, and that another waits on together with its sockets.
 //!
 //! ```text
-//!  something happened ─ ring ─► eventfd ─► ReadySet of its owner ─ arm ─► looks once more, and waits
+//!  something happened ─ ring ─► eventfd ─► ReadySet of its owner ─ arm ─► checks once more, then waits
 //! ```
-//! It is written to only when its owner has seen everything before: while that is at work, ringing costs no call.
+//! Ringing writes to the descriptor only if the owner has armed it since the last write; while the owner works, ringing
+//! costs no system call.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,18 +15,18 @@ use std::task::Wake;
 
 use crate::system::shared_memory::event;
 
-/// Readable while something happened that its owner has not looked at (`eventfd(2)`).
+/// Wakes its owner: readable while something has happened that the owner has not yet handled (`eventfd(2)`).
 #[derive(Debug)]
 pub struct Bell {
     event: File,
-    /// Whether anybody waits on the descriptor at all.
+    /// Whether a thread waits on the descriptor at all.
     watched: AtomicBool,
-    /// Whether the owner has seen everything and is to be woken for more.
+    /// Whether the next ring wakes the owner.
     armed: AtomicBool,
 }
 
 impl Bell {
-    /// One that nobody waits on yet.
+    /// A bell that no thread waits on yet.
     ///
     /// # Errors
     /// When the process has no descriptor left (`ulimit -n`).
@@ -34,9 +35,9 @@ impl Bell {
         Ok(Arc::new(Bell { event: event()?, watched, armed }))
     }
 
-    /// Something happened.
+    /// Wakes the owner after something has happened.
     pub fn ring(&self) {
-        // Pairs with the fence in `arm`: either the owner sees what happened, or we see that it is to be woken.
+        // Pairs with the fence in `arm`: either the owner sees what happened, or this thread sees the bell armed.
         fence(Ordering::SeqCst);
         if self.watched.load(Ordering::Relaxed) && self.armed.swap(false, Ordering::Relaxed) {
             self.strike();
@@ -44,11 +45,11 @@ impl Bell {
     }
 
     fn strike(&self) {
-        // A full counter is readable all the same.
+        // The write fails only if the counter is full, and then the descriptor is readable anyway.
         let _ = (&self.event).write(&1u64.to_ne_bytes());
     }
 
-    /// The owner has seen everything; it looks once more behind this, and then waits.
+    /// Lets the next ring wake the owner. The owner calls it when it has handled everything, checks once more, and then waits.
     pub fn arm(&self) {
         if self.watched.load(Ordering::Relaxed) && !self.armed.load(Ordering::Relaxed) {
             let _ = (&self.event).read(&mut [0; 8]);
@@ -58,11 +59,11 @@ impl Bell {
     }
 }
 
-/// Whoever has asked for the descriptor waits on it from here on.
+/// A caller that takes the descriptor is assumed to wait on it from then on.
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         if !self.watched.swap(true, Ordering::SeqCst) {
-            // Of what happened before it was not woken.
+            // Rings from before did not write, so the new owner gets one wake-up for all of them.
             self.armed.store(false, Ordering::Relaxed);
             self.strike();
         }
@@ -89,7 +90,7 @@ mod tests {
     use crate::ReadySet;
 
     #[test]
-    fn what_is_put_in_a_ring_wakes_whoever_waits_on_descriptors() {
+    fn a_batch_sent_to_a_ring_wakes_a_thread_that_waits_on_descriptors() {
         let bell = Bell::new().expect("a descriptor");
         let mut ready = ReadySet::new().expect("a descriptor");
         ready.add(&*bell, 7).expect("fresh");
@@ -97,13 +98,13 @@ mod tests {
         let waker = Waker::from(bell.clone());
         for number in 0..3 {
             bell.arm();
-            assert!(downstream.register(&waker), "nothing was put");
-            assert!(ready.wait(Duration::ZERO).expect("a set").is_empty(), "and nobody is woken");
+            assert!(downstream.register(&waker), "the ring is empty");
+            assert!(ready.wait(Duration::ZERO).expect("a set").is_empty(), "no wake-up");
             let _empty = upstream.empty();
             upstream.send(number);
             assert_eq!(ready.wait(Duration::from_secs(10)).expect("a set"), [7]);
             bell.arm();
-            assert!(!downstream.register(&waker), "it is there");
+            assert!(!downstream.register(&waker), "a batch is in the ring");
             downstream.receive().into_iter().for_each(|batch| downstream.give_back(batch));
         }
         bell.arm();

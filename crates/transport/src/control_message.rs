@@ -1,12 +1,12 @@
-//! What the kernel says beside a datagram: how long the coalesced ones are, how many the socket has dropped.
+//! What the kernel reports beside a datagram: the length of coalesced datagrams, and how many the socket has dropped.
 //!
 //! ```text
 //!  control bytes ─► parse ─► Notes { segment_bytes, dropped }
 //! ```
-//! The layout is the kernel's (`cmsg(3)`): a length of `size_t` that includes this header, level, type, data, padded to
-//! the size of a `size_t`.
+//! The layout is the kernel's (`cmsg(3)`): a length of type `size_t` that includes this header, then level, type and data,
+//! padded to the size of a `size_t`.
 
-/// Room for the two control messages that are asked for, aligned as the kernel wants it.
+/// A buffer for the two control messages that a receiver asks for, aligned as the kernel requires.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(crate) struct ControlBytes(pub(crate) [u8; 64]);
@@ -15,7 +15,7 @@ impl ControlBytes {
     pub(crate) const EMPTY: ControlBytes = ControlBytes([0; 64]);
 }
 
-/// What the control messages of one receive call said.
+/// The content of one receive call's control messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notes {
     /// Length of each coalesced datagram but the last (`UDP_GRO`); `None` when the message is one datagram.
@@ -27,7 +27,7 @@ pub(crate) struct Notes {
 const WORD: usize = size_of::<usize>();
 const HEADER: usize = WORD + 8;
 
-/// Reads control messages; what is not known or cut short is passed over.
+/// Reads control messages; skips unknown and truncated ones.
 pub(crate) fn parse(mut bytes: &[u8]) -> Notes {
     let mut notes = Notes::default();
     while let Some((length, level, kind)) = header(bytes) {
@@ -55,8 +55,8 @@ fn header(bytes: &[u8]) -> Option<(usize, i32, i32)> {
     (length >= HEADER && length <= bytes.len()).then_some((length, level, kind))
 }
 
-/// Writes the one control message of a send call: cut the bytes into datagrams of `segment_bytes` (`UDP_SEGMENT`).
-/// Returns how many bytes it takes.
+/// Writes the one control message of a send call, `UDP_SEGMENT`: the kernel cuts the bytes into datagrams of `segment_bytes`.
+/// Returns the message's length in bytes.
 pub(crate) fn write_segment(control: &mut ControlBytes, segment_bytes: u16) -> usize {
     let length = HEADER + 2;
     control.0[..WORD].copy_from_slice(&length.to_ne_bytes());
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn both_notes_are_read() {
+    fn both_control_messages_are_read() {
         let mut bytes = message(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 77);
         bytes.extend(message(libc::SOL_IP, 1, 5));
         bytes.extend(message(libc::SOL_UDP, libc::UDP_GRO, 1024));

@@ -1,4 +1,4 @@
-//! What can go wrong between hosts, in words that say what to try.
+//! The errors of this crate; each message says what to try.
 //!
 //! ```text
 //!  system call ─ errno ─► TransportError { what, where, what to do }
@@ -8,23 +8,23 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A socket that could not be opened, or is of no further use.
+/// Why a socket cannot be opened, or can no longer be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// No socket could be bound to a local address.
+    /// Binding to a local address failed.
     #[error("{address}: cannot listen here: {cause}{}", bind_advice(cause))]
     Bind {
         /// The local address.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// No connection came about.
+    /// Connecting failed.
     #[error("{address}: cannot connect: {cause}{}", connect_advice(cause))]
     Connect {
         /// The other end.
         address: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
     /// The other end did not answer in time.
@@ -32,10 +32,10 @@ pub enum TransportError {
     ConnectTimeout {
         /// The other end.
         address: SocketAddr,
-        /// How long it was waited for.
+        /// How long the receiver waited for it.
         wait: Duration,
     },
-    /// A backend that passes the kernel's sockets by, without the right to it.
+    /// The process lacks the capabilities that the backend needs.
     #[error(
         "{place}: `backend = \"{backend}\"` needs {}: run as root, `setcap {rights}+ep` the program, or use \"auto\"",
         rights.to_uppercase().replace(',', ", ")
@@ -48,7 +48,7 @@ pub enum TransportError {
         /// The capabilities, as `setcap` takes them.
         rights: &'static str,
     },
-    /// An interface that another program of the kernel's packet machine stands at.
+    /// The interface already has an XDP program or an AF_XDP socket.
     #[error(
         "{place}: {interface} has an XDP program or an AF_XDP socket already (`ip link show {interface}`), such as another source's: one source per interface can have `backend = \"xdp\"`; use \"ring\" or \"auto\" for the others"
     )]
@@ -58,25 +58,25 @@ pub enum TransportError {
         /// The interface.
         interface: String,
     },
-    /// A name that has no address.
+    /// A host name without an address.
     #[error("`{host}` has no address: {cause}; check the name, or give the number")]
     Resolve {
         /// The name.
         host: String,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// A setting that cannot work.
+    /// An invalid setting.
     #[error("{0}")]
     Settings(String),
-    /// A system call failed for good.
+    /// A system call failed; trying again does not help.
     #[error("{place}: {call} failed: {cause}")]
     System {
         /// The socket's address.
         place: String,
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
 }

@@ -1,9 +1,9 @@
-//! The host's own counters: they say where datagrams were lost, and are never added to a loss.
+//! The host's own counters: they show where datagrams were lost, and are never added to a loss.
 //!
 //! ```text
 //!  /proc/net/snmp, snmp6, softnet_stat ─► HostCounters ─ since the start ─► drop counters
 //! ```
-//! They count for every program of this network namespace, so they can accuse no single source.
+//! They count for all programs of this network namespace, so they cannot be attributed to one source.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters(BTreeMap<&'static str, u64>);
 
-/// Our name, and that of `/proc/net/snmp`; that of snmp6 is the same behind `Udp6`.
+/// Our name and the one in `/proc/net/snmp`; `snmp6` has the same name behind `Udp6`.
 const UDP: [(&str, &str); 4] = [
     ("host_udp_in_errors", "InErrors"),
     ("host_udp_receive_buffer_errors", "RcvbufErrors"),
@@ -22,18 +22,18 @@ const UDP: [(&str, &str); 4] = [
 ];
 
 impl HostCounters {
-    /// The counters now; one that cannot be read is absent.
+    /// The counters now; a counter that cannot be read is absent.
     pub fn now() -> HostCounters {
         HostCounters::below(Path::new("/proc/net"))
     }
 
-    /// The same from the files of another folder.
+    /// Reads the counters from the files of another folder than `/proc/net`.
     pub fn below(folder: &Path) -> HostCounters {
         let read = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
         HostCounters::parse(&read("snmp"), &read("snmp6"), &read("softnet_stat"))
     }
 
-    /// Each of them, since the host started.
+    /// Each counter's name and value since the host started.
     pub fn each(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.0.iter().map(|(name, value)| (*name, *value))
     }
@@ -60,7 +60,7 @@ impl HostCounters {
         HostCounters(counters)
     }
 
-    /// What has been added since `earlier`.
+    /// Each counter's name and its increase since `earlier`.
     pub fn since(&self, earlier: &HostCounters) -> Vec<(&'static str, u64)> {
         let before = |name| earlier.0.get(name).copied().unwrap_or(0);
         self.0.iter().map(|(name, value)| (*name, value.saturating_sub(before(name)))).collect()
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_are_missing_are_no_trouble() {
+    fn missing_counters_are_absent() {
         assert!(HostCounters::parse("", "x", "").since(&HostCounters::default()).is_empty());
     }
 }

@@ -1,10 +1,10 @@
-//! Posts to servers that speak HTTP, plain or over TLS: for what goes out beside the data path, such as BUSY and alarms.
+//! Posts JSON to a server over HTTP or HTTPS, beside the data path: BUSY and alarms.
 //!
 //! ```text
 //!  url, settings ─► HttpClient ─ JSON ─► connect · TLS · POST ─► 2xx, or what was seen and what to do
 //! ```
-//! Each post has a connection of its own. Of the answer only the status is read. A redirect is not followed, and no proxy that the
-//! environment names is asked: the server that the configuration names gets the post, or none.
+//! Each post opens its own connection and reads only the status of the answer. The client follows no redirect and uses no
+//! proxy of the environment: only the server that the configuration names gets the post.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,89 +20,89 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use url::Url;
 
-/// Addresses of a name that are tried; the client of HTTP keeps no more.
+/// How many addresses of a name are tried; `ureq` keeps no more.
 const MOST_ADDRESSES: usize = 16;
 
-/// A post that did not go, or was not taken.
+/// Why a post failed, or cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Not an address that can be posted to.
+    /// The text is no URL that can be posted to.
     #[error("{0}; write http://HOST:PORT/PATH or https://HOST:PORT/PATH")]
     Url(String),
-    /// The file of one's own authority cannot be used.
+    /// The file of `tls_ca` cannot be used.
     #[error(
         "`tls_ca = \"{}\"`: {cause}; write the PEM file of the authority that signed the server's certificate",
         file.display()
     )]
     AuthorityFile {
-        /// Where it was looked for.
+        /// The file.
         file: PathBuf,
         /// What is wrong with it.
         cause: String,
     },
-    /// The host itself trusts nobody.
+    /// The host has no certificates of authorities.
     #[error(
-        "this host has no certificates of authorities{0}; install its package of them (ca-certificates), or name the PEM file of your own in `tls_ca`"
+        "this host has no CA certificates{0}; install the package `ca-certificates`, or name the PEM file of your own authority in `tls_ca`"
     )]
     NoAuthorities(String),
-    /// Nobody listens there.
-    #[error("connection refused; see that the server runs and that the port is its own")]
+    /// The server refused the connection.
+    #[error("connection refused; check that the server runs and that the port is right")]
     Refused,
     /// No connection in time.
     #[error("not connected within {} ms; check address, cable and firewall", .0.as_millis())]
     NotConnected(Duration),
-    /// Connected or not, no answer in time.
-    #[error("no answer within {} ms; see what holds the server up", .0.as_millis())]
+    /// No answer in time, with or without a connection.
+    #[error("no answer within {} ms; check what delays the server", .0.as_millis())]
     NoAnswer(Duration),
-    /// The end of a connection came before an answer.
-    #[error("it closed the connection without an answer; see the log of the server")]
+    /// The connection ended before an answer came.
+    #[error("the server closed the connection without an answer; see its log")]
     Closed,
     /// An answer other than 2xx.
-    #[error("it answered with status {0}, not 2xx; see the log of the server")]
+    #[error("the server answered with status {0}, not 2xx; see its log")]
     Status(u16),
-    /// A certificate that nobody vouches for, or that is another server's.
+    /// The server's certificate is not signed by a trusted authority, or is for another host name.
     #[error("{0}; name the PEM file of the authority that signed it in `tls_ca`, or correct the host's name")]
     Untrusted(String),
-    /// TLS did not come about for another reason.
-    #[error("no TLS with it: {0}; write http:// where the server speaks plain HTTP")]
+    /// The TLS handshake failed for another reason.
+    #[error("TLS failed: {0}; write http:// if the server speaks plain HTTP")]
     Tls(String),
-    /// What came is no answer.
-    #[error("its answer is not HTTP: {0}; write https:// where the server speaks TLS")]
+    /// The answer is not HTTP.
+    #[error("the answer is not HTTP: {0}; write https:// if the server speaks TLS")]
     NotHttp(String),
-    /// What the system, or the name server, said.
+    /// The system or the name server reported an error.
     #[error("{0}; check host, network and server")]
     System(String),
 }
 
-/// How posts are made.
+/// Timeouts and trust of an [`HttpClient`].
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
     /// How long connecting may take, TLS included.
     pub connect_timeout: Duration,
     /// How long a whole post may take.
     pub timeout: Duration,
-    /// The PEM file of the authorities that a server's certificate is checked against, in place of those that the host trusts.
+    /// The PEM file of the authorities that a server's certificate is checked against; without it, those of the host.
     pub tls_ca: Option<PathBuf>,
-    /// Looks the host's name up once, when the client is made: no post waits for a name server then.
+    /// Whether to look the host's name up once, when the client is made, so that no post waits for a name server.
     pub look_up_once: bool,
 }
 
-/// The address in a text.
+/// Parses a URL to post to.
 ///
 /// # Errors
-/// When it is none that can be posted to.
+/// When the text is no URL of HTTP or HTTPS with a host.
 pub fn parse_url(text: &str) -> Result<Url, HttpError> {
     if text.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-        return Err(HttpError::Url("it has blanks".to_owned()));
+        return Err(HttpError::Url("the URL has blanks or control characters".to_owned()));
     }
     let url = Url::parse(text).map_err(|cause| HttpError::Url(cause.to_string()))?;
     match (url.scheme(), url.host_str()) {
         ("http" | "https", Some(_)) => Ok(url),
-        (scheme, _) => Err(HttpError::Url(format!("{scheme}: is not spoken"))),
+        (scheme, _) => Err(HttpError::Url(format!("the scheme `{scheme}` is not supported"))),
     }
 }
 
-/// Where the host of an address is, by the name server.
+/// Looks up the addresses of a URL's host.
 ///
 /// # Errors
 /// When its name has no address.
@@ -114,7 +114,7 @@ pub fn look_up(url: &Url) -> Result<Vec<SocketAddr>, HttpError> {
     Ok(found)
 }
 
-/// Posts to one address.
+/// Posts to one URL.
 #[derive(Debug)]
 pub struct HttpClient {
     url: Url,
@@ -123,10 +123,10 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// A client; nothing is sent yet.
+    /// Makes a client; sends nothing yet.
     ///
     /// # Errors
-    /// When the authorities cannot be read, or the name has no address where it is looked up once.
+    /// When the certificates of authorities cannot be read, or with `look_up_once`, when the name has no address.
     pub fn new(url: Url, settings: HttpSettings) -> Result<HttpClient, HttpError> {
         let config = Config::builder()
             .proxy(None)
@@ -147,15 +147,15 @@ impl HttpClient {
         Ok(HttpClient { url, settings, agent })
     }
 
-    /// Where it posts to.
+    /// The URL that it posts to.
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Posts a JSON text; returns when the server has taken it.
+    /// Posts a JSON text; returns when the server has answered 2xx.
     ///
     /// # Errors
-    /// What was seen, and what to do.
+    /// When the server does not answer in time, or not with 2xx; see [`HttpError`].
     pub fn post_json(&self, body: &[u8]) -> Result<(), HttpError> {
         let request = self.agent.post(self.url.as_str());
         let request = request.header("Content-Type", "application/json").header("Connection", "close");
@@ -180,7 +180,7 @@ impl HttpClient {
     }
 }
 
-/// Addresses that are known: no name is looked up.
+/// A resolver that returns known addresses and asks no name server.
 #[derive(Debug)]
 struct Known(Vec<SocketAddr>);
 
@@ -197,7 +197,7 @@ impl Resolver for Known {
     }
 }
 
-/// TLS with the authorities that are to be trusted. Where none is spoken none are read.
+/// The TLS settings with the trusted authorities. They are not read for plain HTTP.
 fn tls(url: &Url, own: Option<&Path>) -> Result<TlsConfig, HttpError> {
     let authorities = match (own, url.scheme()) {
         (Some(file), _) => authorities_in(file)?,
@@ -222,7 +222,7 @@ fn authorities_in(file: &Path) -> Result<Vec<Certificate<'static>>, HttpError> {
         let usable = store.add(certificate.der().into());
         usable.map_err(|cause| failed(cause.to_string()))?;
     }
-    if found.is_empty() { Err(failed("it has no certificate".to_owned())) } else { Ok(found) }
+    if found.is_empty() { Err(failed("the file has no certificate".to_owned())) } else { Ok(found) }
 }
 
 fn authorities_of_host() -> Result<Vec<Certificate<'static>>, HttpError> {
@@ -234,7 +234,7 @@ fn authorities_of_host() -> Result<Vec<Certificate<'static>>, HttpError> {
     Ok(found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect())
 }
 
-/// Errors of TLS come through the reading and writing that it is done by.
+/// TLS reports its errors through the `io::Error` of a read or write.
 fn io_error(cause: &io::Error) -> HttpError {
     if let Some(error) = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return tls_error(error);

@@ -1,11 +1,11 @@
-//! Bytes between hosts and blocks: the one place with sockets in the data path.
+//! Moves bytes between hosts and the pool's blocks: the only crate of the data path with sockets.
 //!
 //! ```text
 //!  network ─► UdpReceiver ─► blocks of the pool, one slice per datagram     receive
 //!          ─► TcpReceiver ─► blocks of the pool, one slice per call
 //!
-//!  many of them ─► ReadySet ─► which have something to read              one thread, many boards
-//!  rings, other threads ─► Bell ─► the same
+//!  many receivers ─► ReadySet ─► those that have something to read       one thread, many boards
+//!  rings, other threads ─► Bell ─► ReadySet
 //!
 //!  datagrams ─► UdpSender ─► network                                       send (emulated boards, benches)
 //!  bytes     ─► TcpSender ─► network        paced by a Pacer
@@ -14,11 +14,11 @@
 //!
 //!  messages  ⇄ Peer ⇄ tcp:// · shm:// · inproc://                          between the units of one system
 //! ```
-//! Received bytes are written once, by the kernel, into memory that the readers get on loan. Each receiver counts
-//! what came in, what it passed on and what it lost, in datagrams and bytes. `unsafe` stands in `system` alone,
-//! around system calls.
+//! The kernel writes received bytes once, into memory that is lent to the readers. Each receiver counts what came in, what
+//! it passed on and what it lost, in datagrams and bytes. `unsafe` is only in `system` and `open_files`, around system
+//! calls and the memory that they map.
 //!
-//! - [`udp`]: datagrams in and out, by the receive call that suits.
+//! - [`udp`]: datagrams in and out, by the receive call that fits the traffic.
 //! - [`ring`]: datagrams from the kernel's packet ring.
 //! - [`xdp`]: datagrams straight from an interface's queues.
 //! - `tcp`: streams in and out: [`TcpReceiver`], [`TcpSender`].
@@ -27,15 +27,15 @@
 //! - `ready`: which of many sockets have something to read: [`ReadySet`].
 //! - `bell`: a descriptor that one thread rings and another waits on: [`Bell`].
 //! - `pace`: how much may be sent now: [`Pacer`].
-//! - `receive_buffer`: the kernel's receive buffer, asked for and read back: [`ReceiveBuffer`].
-//! - `path_mtu`: how long a datagram may be on the whole way: [`probe_path`].
+//! - `receive_buffer`: the size of the kernel's receive buffer, requested and read back: [`ReceiveBuffer`].
+//! - `path_mtu`: how long a datagram may be on the whole path: [`probe_path`].
 //! - `open_files`: how many sockets a process may have: [`raise_open_files`].
-//! - [`placement`]: on which cores a thread and what it makes stands.
-//! - `thread_times`: what the threads of this process have had of its processors: [`thread_times()`].
+//! - [`placement`]: the cores and the priority of a thread and of the threads that it starts.
+//! - `thread_times`: CPU time of each thread of this process: [`thread_times()`].
 //! - `host_counters`: the host's own counters of losses: [`HostCounters`].
-//! - `control_message`: what the kernel says beside a datagram.
+//! - `control_message`: what the kernel reports beside a datagram.
 //! - `system`: the system calls, each behind a safe function.
-//! - `error`: what can go wrong: [`TransportError`].
+//! - `error`: the errors of this crate: [`TransportError`].
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

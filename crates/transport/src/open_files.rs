@@ -1,4 +1,4 @@
-//! How many files a process may have open: a socket is one, and hundreds of boards are hundreds.
+//! Raises the limit of open files: each socket counts as one, and hundreds of boards need hundreds.
 //!
 //! ```text
 //!  soft limit, often 1024 ── raise ──► hard limit, often 524 288        setrlimit(2)
@@ -6,10 +6,10 @@
 
 use std::io;
 
-/// Raises this process's limit of open files to the highest that it may have; returns that.
+/// Raises this process's soft limit of open files to the hard limit, and returns it.
 ///
 /// # Errors
-/// When the system refuses; the limit is as before.
+/// When the system refuses; the limit is then unchanged.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a `rlimit` that lives through the call.
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_raised_once_stays() {
+    fn a_raised_limit_stays() {
         let most = raise_open_files().expect("to the hard limit is always allowed");
         assert_eq!(raise_open_files().expect("again"), most);
         assert!(most >= 64);

@@ -1,9 +1,9 @@
-//! How much may be sent now: an even rate with a bounded burst.
+//! Decides how much may be sent now: an even rate with a bounded burst.
 //!
 //! ```text
 //!  now ─► Pacer ─► how many units are due
 //! ```
-//! No clock is read here.
+//! It reads no clock; callers pass the time.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// A rate in units per second, and the most that is ever due at once: what a stall has delayed beyond it is
-    /// not made up for.
+    /// A pacer of `per_second` units, at most `burst` of them at once: units that a stall delays beyond the burst are not
+    /// made up for.
     pub fn new(per_second: f64, burst: f64) -> Pacer {
         Pacer { per_second: per_second.max(0.0), burst: burst.max(1.0), due: 0.0, last: Duration::ZERO }
     }
 
-    /// Whole units that are due at `now` (since any fixed moment; the same for all calls).
+    /// Whole units that are due at `now`, which is measured from the same moment in all calls.
     pub fn due(&mut self, now: Duration) -> u64 {
         let passed = now.saturating_sub(self.last);
         self.last = self.last.max(now);
@@ -31,12 +31,12 @@ impl Pacer {
         self.due.max(0.0) as u64
     }
 
-    /// Takes what was sent off; more than was due delays what follows.
+    /// Subtracts sent units; sending more than was due delays the following ones.
     pub fn sent(&mut self, units: u64) {
         self.due -= units as f64;
     }
 
-    /// How long until `units` are due.
+    /// How long it takes until `units` are due.
     pub fn until(&self, units: u64) -> Duration {
         let missing = units as f64 - self.due;
         if missing <= 0.0 || self.per_second <= 0.0 {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_holds_its_units_however_it_is_cut() {
+    fn a_second_releases_its_units_however_often_it_is_asked() {
         let mut pacer = Pacer::new(1000.0, 50.0);
         let mut total = 0;
         for step in 1..=977u64 {

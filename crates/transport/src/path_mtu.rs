@@ -1,11 +1,11 @@
-//! How long a datagram may be on the whole way to somebody, found by sending it.
+//! Finds by sending whether a datagram of a given length reaches a host unfragmented.
 //!
 //! ```text
-//!  short one ─► answer? ─► long one, not to be cut ─┬─ port unreachable, or any answer ─► it arrived whole
-//!                                                   ├─ too long for our card, or a router's word ─► it did not
-//!                                                   └─ silence, where the short one was answered ─► a switch threw it away
+//!  short datagram ─► answer? ─► long one, unfragmented ─┬─ port unreachable, or any answer ─► it arrived whole
+//!                                                       ├─ too long for our interface or a router ─► it did not arrive
+//!                                                       └─ silence, though the short one was answered ─► a switch dropped it
 //! ```
-//! The port asked is one that nobody listens on: the host answers that with an ICMP message, and needs no program for it.
+//! The destination port is closed: the host itself answers with an ICMP message and needs no program for that.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -14,34 +14,34 @@ use std::time::Duration;
 
 use crate::system::set_option;
 
-/// Where nobody listens: the first port of traceroute.
+/// A port that no program listens on: the first one of traceroute.
 const CLOSED_PORT: u16 = 33_434;
-/// Payload that passes everywhere: a datagram of 68 bytes may not be cut (RFC 791).
+/// Payload that passes everywhere: every network forwards datagrams of 68 bytes unfragmented (RFC 791).
 const SHORT_BYTES: usize = 40;
-/// How often each is sent before silence counts.
+/// How often a datagram is sent before silence counts.
 const ATTEMPTS: usize = 3;
 
-/// What became of a datagram of a given length.
+/// The fate of a datagram of a given length.
 #[derive(Debug)]
 pub enum PathAnswer {
     /// It arrived whole.
     Arrived,
-    /// It is longer than our own card, or a router on the way, lets through.
+    /// It is longer than the MTU of our own interface or of a router on the path.
     TooLong,
-    /// A short one is answered and this one is not.
+    /// It was not answered, although a short one was.
     Swallowed,
-    /// Nobody answers at all, or the way cannot be tried.
+    /// The host does not answer at all, or the path cannot be tried.
     Unknown(io::Error),
 }
 
-/// Sends datagrams with `payload_bytes` to a host, none of which may be cut, and waits `wait` for the answer to each.
+/// Sends unfragmented datagrams with `payload_bytes` to a host, and waits `wait` for the answer to each.
 pub fn probe_path(to: IpAddr, payload_bytes: usize, wait: Duration) -> PathAnswer {
     match is_answered(to, SHORT_BYTES, wait) {
         Ok(true) => {}
         Ok(false) => {
             return PathAnswer::Unknown(io::Error::new(
                 ErrorKind::TimedOut,
-                "nobody answers, not even to a short datagram",
+                "the host does not answer even a short datagram",
             ));
         }
         Err(error) => return PathAnswer::Unknown(error),
@@ -89,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_passes_long_datagrams_and_none_that_is_longer_than_it() {
+    fn the_loopback_passes_datagrams_up_to_its_mtu() {
         let to = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let wait = Duration::from_secs(5);
         assert!(matches!(probe_path(to, 8972, wait), PathAnswer::Arrived));
-        // 65 507 bytes are what UDP can say, and fit an MTU of 65 536 with their headers.
+        // 65 507 bytes are the most that UDP can carry, and fit an MTU of 65 536 with their headers.
         assert!(matches!(probe_path(to, 65_507, wait), PathAnswer::Arrived));
         assert!(matches!(probe_path(to, 65_508, wait), PathAnswer::TooLong));
     }

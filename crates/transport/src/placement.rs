@@ -1,51 +1,51 @@
-//! Where threads run: on which cores, before whom; and which cores and NUMA nodes this machine has.
+//! Binds threads to cores and gives them a priority; lists the cores and NUMA nodes of this machine.
 //!
 //! ```text
-//!  /sys, the process's allowed cores ─► Machine ─ is it there? ─► Place ─ here ─► the calling thread, for a while
-//!                                                                          └─ threads and memory that it makes meanwhile
+//!  /sys, the process's allowed cores ─► Machine ─ has it these cores? ─► Place ─ stand_here ─► the calling thread, for a while
+//!                                                                                  └─ threads and memory that it makes meanwhile
 //! ```
-//! A thread is placed by being made on a thread that stands there: new threads take the cores and the priority of their
-//! maker, and new memory is taken from the node of the core that touches it first.
+//! To place a thread, start it from a thread that is placed: new threads inherit cores and priority, and new memory comes
+//! from the NUMA node of the core that touches it first.
 
 use std::io;
 use std::path::Path;
 
 use crate::system::scheduling::{allow_cores, allowed_cores, priority, set_priority};
 
-/// Where a thread is to run.
+/// The cores and the priority of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// On one of these cores; empty: on any that the process may use.
+    /// It runs on one of these cores; if empty, on any that the process may use.
     pub cores: Vec<usize>,
-    /// Before every thread without, and those of a lower one (`SCHED_FIFO`, 1 to 99).
+    /// Real-time priority, 1 to 99 (`SCHED_FIFO`): it runs before threads with a lower one or none.
     pub priority: Option<u8>,
 }
 
-/// A place that the system refuses.
+/// The system refuses a [`Place`].
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// Of the cores.
+    /// It refuses the cores.
     #[error("the system refuses the cores {}: {cause}", list_text(cores))]
     Cores {
-        /// Asked for.
+        /// The cores asked for.
         cores: Vec<usize>,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// Of the priority.
+    /// It refuses the priority.
     #[error(
         "the system refuses real-time priority {priority}: {cause}; it needs CAP_SYS_NICE or a limit \
          (`ulimit -r`, LimitRTPRIO=) of {priority} or more"
     )]
     Priority {
-        /// Asked for.
+        /// The priority asked for.
         priority: u8,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
 }
 
-/// The calling thread stands at a [`Place`] until this is dropped, then where it stood before.
+/// Keeps the calling thread at a [`Place`]; dropping it restores the earlier cores and priority.
 #[derive(Debug)]
 pub struct Standing {
     cores: Option<Vec<usize>>,
@@ -53,10 +53,10 @@ pub struct Standing {
 }
 
 impl Place {
-    /// Moves the calling thread there.
+    /// Binds the calling thread to the cores and gives it the priority.
     ///
     /// # Errors
-    /// When the system refuses it: the thread stands where it stood.
+    /// When the system refuses either; the thread then keeps its earlier cores and priority.
     pub fn stand_here(&self) -> Result<Standing, PlaceError> {
         let mut standing = Standing { cores: None, priority: None };
         if !self.cores.is_empty() {
@@ -76,7 +76,7 @@ impl Place {
 }
 
 impl Standing {
-    /// Stays there for good.
+    /// Makes the placement permanent.
     pub fn stay(mut self) {
         (self.cores, self.priority) = (None, None);
     }
@@ -84,7 +84,7 @@ impl Standing {
 
 impl Drop for Standing {
     fn drop(&mut self) {
-        // What was allowed a moment ago is allowed now, unless the system was changed meanwhile; then it has its way.
+        // The system allowed the earlier values before; if it has been reconfigured since and refuses them, nothing can be done.
         if let Some(priority) = self.priority {
             let _ = set_priority(priority);
         }
@@ -97,33 +97,33 @@ impl Drop for Standing {
 /// A NUMA node: cores with memory of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its number.
+    /// Number of the node.
     pub number: u32,
-    /// Its cores.
+    /// Numbers of its cores.
     pub cores: Vec<usize>,
 }
 
-/// What this machine has.
+/// The cores and NUMA nodes of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Cores that there are.
+    /// Cores that are online.
     pub cores: Vec<usize>,
-    /// Those that this process may use.
+    /// Cores that this process may use.
     pub allowed: Vec<usize>,
-    /// Its nodes; node 0 with all cores where the system knows of none.
+    /// NUMA nodes; if the system reports none, node 0 with all cores.
     pub nodes: Vec<Node>,
 }
 
 impl Machine {
-    /// This one, as seen from the calling thread.
+    /// This machine, with the cores that the calling thread may use.
     ///
     /// # Errors
-    /// When the system does not say which cores may be used.
+    /// When the system does not report which cores may be used.
     pub fn this() -> io::Result<Machine> {
         Ok(Machine::read(Path::new("/sys/devices/system"), allowed_cores()?))
     }
 
-    /// As described by the files of the system under `root`.
+    /// A machine as the files below `root` describe it, laid out as in `/sys/devices/system`.
     pub fn read(root: &Path, allowed: Vec<usize>) -> Machine {
         let list = |file: &str| std::fs::read_to_string(root.join(file)).ok().map(|text| parse_list(&text));
         let cores = list("cpu/online").unwrap_or_else(|| allowed.clone());
@@ -138,13 +138,13 @@ impl Machine {
         Machine { cores, allowed, nodes }
     }
 
-    /// The node of a core.
+    /// The node that a core belongs to.
     pub fn node_of(&self, core: usize) -> Option<u32> {
         self.nodes.iter().find(|node| node.cores.contains(&core)).map(|node| node.number)
     }
 }
 
-/// Reads `0-3,8`, as the kernel writes lists; what is not a number is left out.
+/// Reads a list as the kernel writes it, such as `0-3,8`; skips entries that are not numbers.
 fn parse_list(text: &str) -> Vec<usize> {
     let mut numbers = Vec::new();
     for range in text.trim().split(',') {
@@ -156,7 +156,7 @@ fn parse_list(text: &str) -> Vec<usize> {
     numbers
 }
 
-/// Numbers as the kernel writes them: `0-3,8`.
+/// Writes a list as the kernel does, such as `0-3,8`.
 pub fn list_text(numbers: &[usize]) -> String {
     let mut parts: Vec<String> = Vec::new();
     let mut rest = numbers;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn two_nodes_are_distinguished() {
+    fn a_core_is_found_in_its_numa_node() {
         let root = std::env::temp_dir().join(format!("thalweg-nodes-{}", std::process::id()));
         for (file, text) in [
             ("cpu/online", "0-7"),
@@ -209,25 +209,29 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_says_nothing_has_one_node() {
+    fn a_machine_that_reports_no_numa_nodes_has_one() {
         let machine = Machine::read(Path::new("/nowhere"), vec![0, 1]);
         assert_eq!(machine.nodes, [Node { number: 0, cores: vec![0, 1] }]);
     }
 
     #[test]
-    fn threads_that_are_made_at_a_place_stay_there() {
-        let allowed = allowed_cores().expect("told");
+    fn a_thread_inherits_the_cores_of_the_thread_that_starts_it() {
+        let allowed = allowed_cores().expect("readable");
         let core = *allowed.last().expect("one at least");
         let place = Place { cores: vec![core], priority: None };
         let standing = place.stand_here().expect("allowed");
-        let made = std::thread::spawn(|| allowed_cores().expect("told"));
+        let started = std::thread::spawn(|| allowed_cores().expect("readable"));
         drop(standing);
-        assert_eq!(made.join().expect("no panic"), [core]);
-        assert_eq!(allowed_cores().expect("told"), allowed, "and its maker is back");
+        assert_eq!(started.join().expect("no panic"), [core]);
+        assert_eq!(
+            allowed_cores().expect("readable"),
+            allowed,
+            "the starting thread has its earlier cores again"
+        );
     }
 
     #[test]
-    fn a_core_that_is_not_there_is_refused() {
+    fn a_core_that_does_not_exist_is_refused() {
         let refused = Place { cores: vec![MOST - 1], priority: None }.stand_here();
         assert!(refused.expect_err("no machine has so many").to_string().contains("8191"));
     }
@@ -235,15 +239,15 @@ mod tests {
     const MOST: usize = crate::system::scheduling::MOST_CORES;
 
     #[test]
-    fn a_priority_is_given_and_taken_back_or_refused_with_a_word() {
+    fn a_priority_is_set_and_restored_or_refused_with_advice() {
         let place = Place { cores: Vec::new(), priority: Some(1) };
         match place.stand_here() {
             Ok(standing) => {
-                assert_eq!(priority().expect("told"), 1);
+                assert_eq!(priority().expect("readable"), 1);
                 drop(standing);
             }
             Err(error) => assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}"),
         }
-        assert_eq!(priority().expect("told"), 0);
+        assert_eq!(priority().expect("readable"), 0);
     }
 }

@@ -1,10 +1,11 @@
-//! Many sources on one thread: which of them have something to read.
+//! Lets one thread wait for many sources, and says which of them have something to read.
 //!
 //! ```text
 //!  105 receivers ─ add(fd, key) ─► ReadySet ─ wait ─► keys of those that are ready ─► receive with wait 0, each one call
 //! ```
-//! What is ready is told again until it has been read (level-triggered), so a caller may leave some of it for later: no source
-//! starves another, and none is forgotten. A source whose other end is gone is ready, too: reading it says the end.
+//! The set is level-triggered: it reports a source at every wait until the caller has read everything. So a caller may leave
+//! some data for later, no source starves another, and none is forgotten. A source whose other end is gone is ready, too:
+//! reading it reports the end.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use crate::system::epoll;
 
-/// Most keys that one wait tells; with more ready, the kernel goes round, and the rest is reported next.
+/// The most keys that one wait returns. If more are ready, the kernel continues with the others at the next wait.
 const MOST_READY: usize = 1024;
 
 /// Waits on many receivers, peers or other descriptors at once.
@@ -33,23 +34,23 @@ impl ReadySet {
         Ok(ReadySet { list: epoll::create()?, events: Vec::new(), keys: Vec::new(), members: 0 })
     }
 
-    /// Adds a descriptor under a key of the caller's choice, such as its place in a list. A descriptor that is closed leaves
-    /// the set by itself, unless it was duplicated.
+    /// Adds a descriptor under a key of the caller's choice, such as an index into a list. Closing a descriptor removes it from
+    /// the set, unless it was duplicated.
     ///
     /// # Errors
     /// When it is in the set already, or is one that cannot be waited on, such as a regular file.
     pub fn add(&mut self, descriptor: impl AsFd, key: usize) -> io::Result<()> {
         epoll::add(&self.list, descriptor.as_fd(), key as u64)?;
         self.members += 1;
-        let room = self.members.min(MOST_READY);
-        if self.events.len() < room {
-            self.events.resize(room, libc::epoll_event { events: 0, u64: 0 });
-            self.keys.reserve(room);
+        let most = self.members.min(MOST_READY);
+        if self.events.len() < most {
+            self.events.resize(most, libc::epoll_event { events: 0, u64: 0 });
+            self.keys.reserve(most);
         }
         Ok(())
     }
 
-    /// Takes a descriptor out.
+    /// Removes a descriptor.
     ///
     /// # Errors
     /// When it is not in the set.
@@ -59,10 +60,11 @@ impl ReadySet {
         Ok(())
     }
 
-    /// Waits until something is ready, at most `wait`; the keys of what is, each once. With no member it sleeps.
+    /// Waits at most `wait` until something is ready; returns the keys of the ready descriptors, each once. An empty set
+    /// sleeps for `wait`.
     ///
     /// # Errors
-    /// When the set is of no further use.
+    /// When the set can no longer be used.
     pub fn wait(&mut self, wait: Duration) -> io::Result<&[usize]> {
         self.keys.clear();
         if self.events.is_empty() {
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_is_reported_until_it_is_read() {
+    fn a_ready_socket_is_reported_until_it_is_read() {
         let pairs: Vec<_> = (0..40).map(|_| pair()).collect();
         let mut set = ReadySet::new().expect("a descriptor");
         for (key, (receiver, _)) in pairs.iter().enumerate() {
@@ -114,11 +116,11 @@ mod tests {
         pairs[17].0.recv(&mut [0; 8]).expect("there");
         set.remove(&pairs[3].0).expect("in the set");
         assert_eq!(set.wait(Duration::from_secs(1)).expect("a set"), [139]);
-        assert!(set.add(&pairs[39].0, 1).is_err(), "it is in the set");
+        assert!(set.add(&pairs[39].0, 1).is_err(), "it is in the set already");
     }
 
     #[test]
-    fn a_wait_below_a_millisecond_is_kept() {
+    fn a_wait_below_a_millisecond_is_not_rounded_down_to_zero() {
         let (receiver, _sender) = pair();
         let mut set = ReadySet::new().expect("a descriptor");
         assert!(set.wait(Duration::from_micros(10)).expect("empty").is_empty());

@@ -1,9 +1,9 @@
-//! The kernel's receive buffer: asked for, read back, and described.
+//! Requests a size for the kernel's receive buffer, reads back the granted size, and describes both.
 //!
 //! ```text
 //!  bytes asked ─► SO_RCVBUFFORCE, else SO_RCVBUF ─► read back ─► ReceiveBuffer ─► a line for the operator
 //! ```
-//! The kernel cuts what is asked silently to `net.core.rmem_max` and reports twice what it granted (`socket(7)`).
+//! The kernel silently limits the request to `net.core.rmem_max`, and reports twice the size that it granted (`socket(7)`).
 
 use std::fmt;
 use std::io;
@@ -11,22 +11,22 @@ use std::os::fd::BorrowedFd;
 
 use crate::system::{option_words, set_option};
 
-/// What a receiver asked for, and what it was granted.
+/// The size of the receive buffer that a receiver asked for, and the size that the kernel granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer {
-    /// Bytes asked for; 0 when the kernel was left to choose.
+    /// Bytes asked for; 0 lets the kernel choose.
     pub asked_bytes: usize,
     /// Bytes granted.
     pub granted_bytes: usize,
-    /// Whether the limit of unprivileged programs was passed (`CAP_NET_ADMIN`).
+    /// Whether privilege (`CAP_NET_ADMIN`) overrode `net.core.rmem_max`.
     pub forced: bool,
 }
 
 impl ReceiveBuffer {
-    /// Asks for `bytes`, with privilege when there is any; 0 leaves the kernel's choice.
+    /// Asks for `bytes`, with privilege if the process has it; 0 lets the kernel choose.
     ///
     /// # Errors
-    /// When the socket does not answer at all; less than what was asked for is no error.
+    /// When the socket refuses the option; a smaller buffer than asked for is no error.
     pub fn ask(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<ReceiveBuffer> {
         let value = i32::try_from(bytes).unwrap_or(i32::MAX / 2).min(i32::MAX / 2);
         let mut forced = false;
@@ -90,7 +90,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn what_is_granted_is_read_back() {
+    fn the_granted_size_is_read_back() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
         let buffer = ReceiveBuffer::ask(socket.as_fd(), 100 << 10).expect("a socket");
         assert_eq!(buffer.granted_bytes, 100 << 10);

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!  socket, &mut [u8]  ─► recvmsg · recvmmsg ─► lengths, notes, sender
-//!  socket, &[&[u8]]   ─► sendmmsg           ─► how many went
+//!  socket, &[&[u8]]   ─► sendmmsg           ─► how many were sent
 //!  socket, wait       ─► ppoll              ─► readable or not
-//!  cores, priority    ─► sched_set…         ─► where the calling thread runs
+//!  cores, priority    ─► sched_set…         ─► the cores of the calling thread
 //! ```
 
 pub(crate) mod bpf;
@@ -38,7 +38,7 @@ pub(crate) fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: i
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads a socket option made of `N` words; words that the kernel did not write are 0.
+/// Reads a socket option of `N` words; words that the kernel does not write are 0.
 pub(crate) fn option_words<const N: usize>(
     socket: BorrowedFd<'_>,
     level: i32,
@@ -54,7 +54,7 @@ pub(crate) fn option_words<const N: usize>(
     if result == 0 { Ok(words) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of a stream that can be read at once; 0 where the system does not say.
+/// Bytes of a stream that can be read without waiting; 0 if the system does not report them.
 pub(crate) fn readable_bytes(socket: BorrowedFd<'_>) -> u64 {
     let mut bytes: libc::c_int = 0;
     // SAFETY: the request writes one `int`, and the pointer is to one.
@@ -62,7 +62,7 @@ pub(crate) fn readable_bytes(socket: BorrowedFd<'_>) -> u64 {
     if result == 0 { u64::try_from(bytes).unwrap_or(0) } else { 0 }
 }
 
-/// Waits until there is something to read. A signal counts as "no": the caller looks at its clock again.
+/// Waits until there is something to read. A signal ends the wait with `false`, so that the caller checks its clock again.
 pub(crate) fn wait_readable(socket: BorrowedFd<'_>, wait: Duration) -> io::Result<bool> {
     wait_for(socket, libc::POLLIN, wait)
 }
@@ -72,10 +72,10 @@ pub(crate) fn wait_writable(socket: BorrowedFd<'_>, wait: Duration) -> io::Resul
     wait_for(socket, libc::POLLOUT, wait)
 }
 
-/// Waits until something can be read, or (with `for_room`) written.
-pub(crate) fn wait_either(socket: BorrowedFd<'_>, for_room: bool, wait: Duration) -> io::Result<bool> {
-    let room = if for_room { libc::POLLOUT } else { 0 };
-    wait_for(socket, libc::POLLIN | room, wait)
+/// Waits until something can be read, or (with `for_write`) written.
+pub(crate) fn wait_either(socket: BorrowedFd<'_>, for_write: bool, wait: Duration) -> io::Result<bool> {
+    let write = if for_write { libc::POLLOUT } else { 0 };
+    wait_for(socket, libc::POLLIN | write, wait)
 }
 
 fn wait_for(socket: BorrowedFd<'_>, events: libc::c_short, wait: Duration) -> io::Result<bool> {
@@ -96,7 +96,7 @@ fn wait_for(socket: BorrowedFd<'_>, events: libc::c_short, wait: Duration) -> io
     }
 }
 
-/// Processor time that the calling thread has used: what a receive loop costs, whatever else the machine does.
+/// CPU time that the calling thread has used, for the cost of a receive loop.
 pub fn thread_cpu_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one `timespec` on this stack frame. The clock exists on every Linux, so the result is 0.
@@ -104,30 +104,30 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// What is known of one received message.
+/// Length, sender and control messages of a received message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// Its true length, also when less was written.
+    /// The message's length in bytes, even if the buffer was shorter.
     pub(crate) length: usize,
-    /// What the kernel said beside it.
+    /// The content of its control messages.
     pub(crate) notes: Notes,
-    /// Who sent it; only when asked for.
+    /// The sender's address, if asked for.
     pub(crate) sender: Option<SocketAddr>,
-    /// Which of the expected senders that is, once it was judged.
+    /// The sender's position among the expected senders; `DatagramCounters::judge` sets it.
     pub(crate) sender_position: u32,
 }
 
-/// Receives one message at the start of `room`, or says `WouldBlock`.
+/// Receives one message at the start of `buffer`, or returns `WouldBlock`.
 pub(crate) fn receive_message(
     socket: BorrowedFd<'_>,
-    room: &mut [u8],
+    buffer: &mut [u8],
     with_sender: bool,
 ) -> io::Result<Message> {
     let mut control = ControlBytes::EMPTY;
     let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
-    let mut piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut header = empty_header();
-    header.msg_iov = &raw mut piece;
+    header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
     header.msg_control = control.0.as_mut_ptr().cast();
     header.msg_controllen = control.0.len() as _;
@@ -135,9 +135,9 @@ pub(crate) fn receive_message(
         header.msg_name = name.as_mut_ptr().cast();
         header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     }
-    // SAFETY: `header` points at `piece`, `control` and `name`, which live on this stack frame, and `piece` at `room`, which
-    // is borrowed mutably; each with its true length. With MSG_TRUNC the kernel tells the true length and still writes no
-    // more than the room.
+    // SAFETY: `header` points at `vector`, `control` and `name`, which live on this stack frame, and `vector` at `buffer`, which
+    // is borrowed mutably; each with its true length. With MSG_TRUNC the kernel returns the message's length and still writes
+    // no more than the buffer holds.
     let length =
         unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_TRUNC) };
     if length < 0 {
@@ -180,14 +180,14 @@ fn address_of(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
     }
 }
 
-/// Headers for receiving many messages with one call; made once.
+/// Headers for receiving many messages with one call; reused by every call.
 pub(crate) struct ReceiveTable {
     headers: Box<[libc::mmsghdr]>,
-    /// Two per message: its slot, and what does not fit there.
-    pieces: Box<[[libc::iovec; 2]]>,
+    /// Two per message: its slot, and the memory for its end if it does not fit.
+    vectors: Box<[[libc::iovec; 2]]>,
     controls: Box<[ControlBytes]>,
     names: Box<[libc::sockaddr_storage]>,
-    /// Where the ends of messages longer than their slot go; untouched, and so not resident, while none is.
+    /// Memory for the ends of messages longer than their slot; not resident until the first such message.
     spill: Box<[u8]>,
     spill_each: usize,
     with_sender: bool,
@@ -198,14 +198,14 @@ pub(crate) struct ReceiveTable {
 unsafe impl Send for ReceiveTable {}
 
 impl ReceiveTable {
-    /// A table for `messages` messages per call, each of whose ends may spill over by `spill_each` bytes.
+    /// A table for `messages` messages per call, each of which may be up to `spill_each` bytes longer than its slot.
     pub(crate) fn new(messages: usize, spill_each: usize, with_sender: bool) -> ReceiveTable {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: all-zero is a valid `sockaddr_storage`: family AF_UNSPEC.
         let name: libc::sockaddr_storage = unsafe { MaybeUninit::zeroed().assume_init() };
         ReceiveTable {
             headers: vec![libc::mmsghdr { msg_hdr: empty_header(), msg_len: 0 }; messages].into(),
-            pieces: vec![[none; 2]; messages].into(),
+            vectors: vec![[none; 2]; messages].into(),
             controls: vec![ControlBytes::EMPTY; messages].into(),
             names: vec![name; if with_sender { messages } else { 0 }].into(),
             spill: vec![0; messages * spill_each].into(),
@@ -214,33 +214,33 @@ impl ReceiveTable {
         }
     }
 
-    /// Most messages per call.
+    /// The most messages per call.
     pub(crate) fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    /// Receives what is there into the first `count` slots of `room`, `slot` bytes each; returns how many messages, or
-    /// `WouldBlock`. A slot of 0 bytes receives lengths alone: the messages are gone.
+    /// Receives waiting messages into the first `count` slots of `buffer`, `slot` bytes each; returns how many messages, or
+    /// `WouldBlock`. With a slot of 0 bytes it returns only their lengths, and the messages are discarded.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
-        room: &mut [u8],
+        buffer: &mut [u8],
         slot: usize,
         count: usize,
     ) -> io::Result<usize> {
-        assert!(count <= self.capacity() && count * slot <= room.len(), "every slot lies in the room");
+        assert!(count <= self.capacity() && count * slot <= buffer.len(), "every slot lies in the buffer");
         let spill_each = if slot == 0 { 0 } else { self.spill_each };
         for index in 0..count {
             // In bounds, as asserted; the spill is `capacity * self.spill_each` bytes long.
-            let slot_start = room[index * slot..].as_mut_ptr();
+            let slot_start = buffer[index * slot..].as_mut_ptr();
             let spill_start = self.spill[index * spill_each..].as_mut_ptr();
-            self.pieces[index] = [
+            self.vectors[index] = [
                 libc::iovec { iov_base: slot_start.cast(), iov_len: slot },
                 libc::iovec { iov_base: spill_start.cast(), iov_len: spill_each },
             ];
             let control = &mut self.controls[index];
             let header = &mut self.headers[index].msg_hdr;
-            header.msg_iov = self.pieces[index].as_mut_ptr();
+            header.msg_iov = self.vectors[index].as_mut_ptr();
             header.msg_iovlen = if spill_each > 0 { 2 } else { 1 };
             header.msg_control = control.0.as_mut_ptr().cast();
             header.msg_controllen = control.0.len() as _;
@@ -250,7 +250,7 @@ impl ReceiveTable {
             }
         }
         // SAFETY: the first `count` headers were just set to point, with true lengths, at memory of this table and at disjoint
-        // slots of `room`; both are borrowed mutably through the call. No time-out is given.
+        // slots of `buffer`; both are borrowed mutably through the call. No time-out is given.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -275,23 +275,23 @@ impl ReceiveTable {
         Message { length: header.msg_len as usize, notes, sender, sender_position: 0 }
     }
 
-    /// What did not fit in slot `index`.
+    /// The bytes of the message that did not fit in slot `index`.
     pub(crate) fn spilled(&self, index: usize) -> &[u8] {
         &self.spill[index * self.spill_each..][..self.spill_each]
     }
 }
 
-/// Headers for sending many messages with one call; made once.
+/// Headers for sending many messages with one call; reused by every call.
 pub(crate) struct SendTable {
     headers: Vec<libc::mmsghdr>,
-    pieces: Vec<libc::iovec>,
+    vectors: Vec<libc::iovec>,
     controls: Vec<ControlBytes>,
 }
 
 // SAFETY: as for `ReceiveTable`: pointers are set and used within one call of `send`.
 unsafe impl Send for SendTable {}
 
-/// Datagrams that go as one message.
+/// Datagrams that are sent as one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     /// How many datagrams.
@@ -305,17 +305,17 @@ impl SendTable {
     pub(crate) fn new(messages: usize) -> SendTable {
         SendTable {
             headers: Vec::with_capacity(messages),
-            pieces: Vec::with_capacity(messages),
+            vectors: Vec::with_capacity(messages),
             controls: vec![ControlBytes::EMPTY; messages],
         }
     }
 
-    /// Most messages per call.
+    /// The most messages per call.
     pub(crate) fn capacity(&self) -> usize {
         self.controls.len()
     }
 
-    /// Sends `runs` of the datagrams, in order; returns how many runs went.
+    /// Sends `runs` of the datagrams, in order; returns how many runs it sent.
     pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -325,8 +325,8 @@ impl SendTable {
         let total: usize = runs.iter().map(|run| run.datagrams).sum();
         assert!(total <= datagrams.len() && runs.len() <= self.capacity(), "runs are of these datagrams");
         self.headers.clear();
-        self.pieces.clear();
-        self.pieces.extend(
+        self.vectors.clear();
+        self.vectors.extend(
             datagrams[..total].iter().map(|bytes| libc::iovec {
                 iov_base: bytes.as_ptr().cast_mut().cast(),
                 iov_len: bytes.len(),
@@ -335,7 +335,7 @@ impl SendTable {
         let mut first = 0;
         for (run, control) in runs.iter().zip(&mut self.controls) {
             let mut header = empty_header();
-            header.msg_iov = self.pieces[first..].as_mut_ptr();
+            header.msg_iov = self.vectors[first..].as_mut_ptr();
             header.msg_iovlen = run.datagrams as _;
             if run.segment_bytes > 0 {
                 header.msg_controllen = write_segment(control, run.segment_bytes) as _;
@@ -344,8 +344,8 @@ impl SendTable {
             self.headers.push(libc::mmsghdr { msg_hdr: header, msg_len: 0 });
             first += run.datagrams;
         }
-        // SAFETY: the headers point, with true lengths, at pieces and controls of this table, which do not move from here to the
-        // end of the call, and the pieces at the borrowed datagrams, which sendmmsg only reads.
+        // SAFETY: the headers point, with true lengths, at vectors and controls of this table, which do not move from here to the
+        // end of the call, and the vectors at the borrowed datagrams, which sendmmsg only reads.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -358,7 +358,7 @@ impl SendTable {
     }
 }
 
-/// Whether a receive call merely found nothing: try again later.
+/// Whether a call failed only because nothing was there or a signal came: the caller tries again later.
 pub(crate) fn is_nothing(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

@@ -1,7 +1,7 @@
-//! Streams in and out.
+//! TCP streams in and out.
 //!
 //! ```text
-//!  connection ─► TcpReceiver ─► one slice per call, what was left over first ─► Frames
+//!  connection ─► TcpReceiver ─► one slice per call, carried bytes first ─► Frames
 //!  &[&[u8]]   ─► TcpSender   ─► connection
 //! ```
 
@@ -19,12 +19,12 @@ use thalweg_data::{Counters, LossReason, Pool, Received, Unit};
 use crate::system;
 use crate::{ReceiveBuffer, TransportError};
 
-/// A silent connection is tried after so long, and so often, before it is given up: about 8 seconds for a pulled cable.
+/// Keepalive probes of a silent connection: the first one after this time. A pulled cable is found after about 8 s.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(4);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 const KEEPALIVE_TRIES: u32 = 4;
 
-/// How a pulled cable is found out.
+/// The keepalive settings of all connections, which find a pulled cable.
 pub(crate) fn keepalive() -> TcpKeepalive {
     TcpKeepalive::new()
         .with_time(KEEPALIVE_AFTER)
@@ -32,18 +32,18 @@ pub(crate) fn keepalive() -> TcpKeepalive {
         .with_retries(KEEPALIVE_TRIES)
 }
 
-/// A receiver of a stream.
+/// Address and receive buffer of a [`TcpReceiver`].
 #[derive(Clone, Debug)]
 pub struct TcpReceiverSettings {
     /// The other end.
     pub address: SocketAddr,
-    /// The kernel's receive buffer to ask for, bytes; 0 lets it adapt itself to the rate.
+    /// The kernel's receive buffer to ask for, bytes; 0 lets the kernel adapt it to the rate.
     pub receive_buffer_bytes: usize,
     /// How long to wait for the connection.
     pub connect_wait: Duration,
 }
 
-/// Receives a stream into blocks on loan.
+/// Receives a stream into blocks of the pool.
 pub struct TcpReceiver {
     stream: TcpStream,
     address: SocketAddr,
@@ -51,7 +51,7 @@ pub struct TcpReceiver {
     kernel_buffer: ReceiveBuffer,
     counters: Counters,
     ended: bool,
-    /// The other end broke the connection instead of closing it.
+    /// How often the other end reset the connection instead of closing it.
     resets: u64,
 }
 
@@ -71,7 +71,7 @@ impl TcpReceiver {
         let socket =
             Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(failed)?;
         socket.set_tcp_keepalive(&keepalive()).map_err(failed)?;
-        // Before connecting: the window scale is agreed upon then.
+        // Before connecting, because the handshake fixes the window scale.
         let kernel_buffer =
             ReceiveBuffer::ask(socket.as_fd(), settings.receive_buffer_bytes).map_err(failed)?;
         socket.connect_timeout(&address.into(), wait).map_err(failed)?;
@@ -111,11 +111,12 @@ impl TcpReceiver {
         })
     }
 
-    /// Fills an empty batch with what is there, waiting at most `wait`. The mark is left to the caller. A full pool
-    /// stops reading, and so the sender. Where something is there, it costs one `recv`; with a wait of 0 never more.
+    /// Fills an empty batch with the bytes that have arrived, waiting at most `wait`; the caller sets the batch's mark. While
+    /// the pool is full, the receiver does not read, which stops the sender. A call costs one `recv` if bytes are there, or if
+    /// `wait` is 0.
     ///
     /// # Errors
-    /// When the socket is of no further use. An end of the stream, clean or not, is [`Received::End`].
+    /// When the socket can no longer be used. An end of the stream, clean or not, is [`Received::End`].
     pub fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, TransportError> {
         if self.ended {
             return Ok(Received::End);
@@ -160,15 +161,15 @@ impl TcpReceiver {
         }
     }
 
-    /// Waits for a block; `false` when none came free.
+    /// Waits at most `wait` for a block to write to; `false` when none came free.
     fn find_room(&mut self, wait: Duration) -> bool {
         let mut deadline = None;
         loop {
             match self.buffer.room() {
                 Room::Tail(_) => return true,
-                // The framing waits for a unit longer than a block: it never comes. What is left over goes, and the framing
-                // finds its way again.
-                Room::UnitTooLarge => self.give_up_left_over(),
+                // The framing waits for a unit longer than a block, which never fits. Dropping the carried bytes lets the framing
+                // synchronise again.
+                Room::UnitTooLarge => self.drop_carried(),
                 Room::NoBlock if *deadline.get_or_insert_with(|| Instant::now() + wait) <= Instant::now() => {
                     return false;
                 }
@@ -177,35 +178,35 @@ impl TcpReceiver {
         }
     }
 
-    fn give_up_left_over(&mut self) {
-        // They were counted as passed on when they came, and are the framing's to account for: it sees that the next slice
-        // does not begin with what it asked to keep.
+    fn drop_carried(&mut self) {
+        // The bytes were counted as passed on when they arrived, so the framing counts their loss: it sees that the next
+        // slice does not begin with the bytes that it asked to carry.
         self.buffer.carry(0);
     }
 
-    /// Takes back the last `bytes` of the batch just given; the next one begins with them.
+    /// Takes back the last `bytes` of the batch just received; the next batch begins with them.
     pub fn carry(&mut self, bytes: usize) {
         self.buffer.carry(bytes);
     }
 
-    /// Appends the bytes that were carried to `frames` once more.
+    /// Appends the carried bytes to `frames` once more.
     pub fn give_carried(&mut self, frames: &mut Frames) {
         self.buffer.give_carried(frames);
     }
 
-    /// Tells that units have this length (0: several lengths), so that a call ends with a whole one where it can.
+    /// Sets the length of units (0: several lengths), so that a call ends with a whole unit where possible.
     pub fn expect_units(&mut self, bytes: usize) {
         self.buffer.expect_units(bytes);
     }
 
-    /// Asks the memory for what the next [`TcpReceiver::receive`] needs.
+    /// Prefetches the memory that the next [`TcpReceiver::receive`] needs into the cache.
     pub fn prefetch(&self) {
         prefetch(&self.buffer);
         prefetch(&self.ended);
         prefetch(&self.stream);
     }
 
-    /// Bytes in and out; a call that received some counts as one datagram.
+    /// Bytes in and out; a call that received bytes counts as one datagram.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -215,10 +216,10 @@ impl TcpReceiver {
         system::readable_bytes(self.stream.as_fd())
     }
 
-    /// Throws away what waits in the socket, and counts it as abandoned: nobody will take it.
+    /// Discards the bytes that wait in the socket, and counts them as [`LossReason::Abandoned`]; for a run that gives up.
     ///
     /// # Errors
-    /// When the socket is of no further use.
+    /// When the socket can no longer be used.
     pub fn abandon(&mut self) -> Result<(), TransportError> {
         const CHUNK_BYTES: usize = 64 << 10;
         let (mut waiting, mut chunk) = (self.waiting_bytes(), vec![0; CHUNK_BYTES]);
@@ -239,12 +240,12 @@ impl TcpReceiver {
         Ok(())
     }
 
-    /// Counters beside the ledger.
+    /// Names and values of the counters that are not in the ledger.
     pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         vec![("receive_moved_bytes", self.buffer.moved_bytes()), ("connection_resets", self.resets)]
     }
 
-    /// One line on the connection and the receive buffer.
+    /// One line about the connection and the receive buffer.
     pub fn description(&self) -> String {
         format!("tcp://{}: {}", self.address, self.kernel_buffer)
     }
@@ -264,7 +265,7 @@ impl AsFd for TcpReceiver {
 #[derive(Debug)]
 pub struct TcpSender {
     stream: TcpStream,
-    /// How much of the first of the pieces that are being sent has gone.
+    /// Bytes that the kernel has taken since the sender was made.
     sent_bytes: u64,
 }
 
@@ -279,13 +280,13 @@ impl TcpSender {
         Ok(TcpSender { stream, sent_bytes: 0 })
     }
 
-    /// Writes all pieces, in order, as one stream; asks `go_on` every 10 ms while the other end takes nothing. Returns
-    /// whether everything went.
+    /// Writes all `chunks` in order; asks `go_on` every 10 ms while the other end takes nothing. Returns whether it sent
+    /// everything.
     ///
     /// # Errors
     /// When the connection is gone.
-    pub fn send(&mut self, pieces: &[&[u8]], mut go_on: impl FnMut() -> bool) -> io::Result<bool> {
-        let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+    pub fn send(&mut self, chunks: &[&[u8]], mut go_on: impl FnMut() -> bool) -> io::Result<bool> {
+        let mut slices: Vec<IoSlice<'_>> = chunks.iter().map(|chunk| IoSlice::new(chunk)).collect();
         let mut rest = slices.as_mut_slice();
         IoSlice::advance_slices(&mut rest, 0);
         while !rest.is_empty() {
@@ -307,7 +308,7 @@ impl TcpSender {
         Ok(true)
     }
 
-    /// Bytes that the kernel has taken.
+    /// Bytes that the kernel has taken since the sender was made.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }

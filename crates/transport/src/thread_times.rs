@@ -1,17 +1,17 @@
 //! CPU time of each thread of this process, from `/proc`.
 
-/// One thread.
+/// CPU time of one thread since it started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadTimes {
-    /// As the system knows it: at most 15 bytes.
+    /// Its name as the system keeps it: at most 15 bytes.
     pub name: String,
-    /// On a processor.
+    /// Seconds on a processor.
     pub ran_s: f64,
-    /// Ready, and without one.
+    /// Seconds that it was ready to run and waited for a processor.
     pub waited_s: f64,
 }
 
-/// All threads that there are now.
+/// The threads that this process has now; empty when `/proc` cannot be read.
 pub fn thread_times() -> Vec<ThreadTimes> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
     let thread = |path: std::path::PathBuf| {
@@ -25,7 +25,7 @@ pub fn thread_times() -> Vec<ThreadTimes> {
     tasks.flatten().filter_map(|task| thread(task.path())).collect()
 }
 
-/// Seconds that threads of a name have run.
+/// Total seconds on a processor of the threads whose name `is_one` accepts.
 pub fn ran_s(is_one: impl Fn(&str) -> bool) -> f64 {
     thread_times().iter().filter(|thread| is_one(&thread.name)).map(|thread| thread.ran_s).sum()
 }

@@ -4,42 +4,42 @@
 //!  block:  |header|head|== payload ==|header|head|== payl   next block:  oad ==|header|…
 //!                  copied └─ slice ─┘                └─ slice ┘        └ slice ┘
 //! ```
-//! The stream is received into blocks as it comes. Heads are copied out, payloads are named where they lie: one slice, or
-//! several where a payload goes on in the next block.
+//! The stream is received straight into blocks. Heads are copied out; payloads stay in their blocks, as one slice, or as several
+//! if a payload continues in the next block.
 
 use thalweg_data::{BlockWriter, Message, Pool, Slice};
 
 use super::frame::{Deframer, FrameError, Kind, Part};
 
-/// A fresh block is taken when less than this part of the old one is left.
+/// A fresh block is taken when less than one eighth of the old one is left.
 const SMALLEST_TAIL: usize = 8;
 
-/// What stands in the bytes received so far.
+/// The next frame in the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A whole message.
+    /// A complete message.
     Message,
-    /// Another frame; its head is in [`Assembly::head`].
+    /// Another complete frame; its head is in [`Assembly::head`].
     Control(Kind),
-    /// The beginning of a frame, or nothing.
+    /// No complete frame.
     Nothing,
 }
 
-/// Receives into blocks of a pool and finds the messages.
+/// Receives into blocks of a pool and finds the frames.
 #[derive(Debug)]
 pub(super) struct Assembly {
     pool: Pool,
     writer: Option<BlockWriter>,
-    /// What was received and not yet looked at; in the writer's block.
+    /// Received bytes in the writer's block that have not been parsed.
     unread: Option<Slice>,
-    /// The same of what was received into no block: control frames of a connection that has not said who it is.
+    /// Received bytes outside of blocks that have not been parsed: frames of a handshake.
     early: Vec<u8>,
     deframer: Deframer,
     message: Message,
 }
 
 impl Assembly {
-    /// Messages with payloads of up to `longest_payload`.
+    /// An assembly for payloads of up to `longest_payload` bytes.
     pub(super) fn new(pool: Pool, longest_payload: u64) -> Assembly {
         let longest_head = Message::LONGEST_HEAD as u32;
         Assembly {
@@ -52,7 +52,8 @@ impl Assembly {
         }
     }
 
-    /// Longest payload that fits a pool, at worst: it begins at the very end of a block, and the last one is being written.
+    /// Longest payload that fits a pool in the worst case, bytes: it begins at the very end of a block, and the last block is still
+    /// being written.
     pub(super) fn longest_payload(pool: &Pool) -> u64 {
         (pool.block_count() as u64).saturating_sub(2) * pool.block_size() as u64
     }
@@ -61,28 +62,28 @@ impl Assembly {
         self.deframer.agree(version);
     }
 
-    /// Whether the stream stands inside a frame.
+    /// Whether the received bytes end inside a frame.
     pub(super) fn is_inside(&self) -> bool {
         self.unread.is_some() || !self.early.is_empty() || self.deframer.is_inside()
     }
 
-    /// Head of the frame just found.
+    /// Head of the frame that was found last.
     pub(super) fn head(&self) -> &[u8] {
         &self.message.head
     }
 
-    /// Gives the message just found for an empty one.
+    /// Moves the message that was found last into `message`.
     pub(super) fn take(&mut self, message: &mut Message) {
         std::mem::swap(&mut self.message, message);
         self.message.clear();
     }
 
-    /// Lets go of the frame just found, or begun.
+    /// Discards the frame that was found last, or has begun.
     pub(super) fn clear(&mut self) {
         self.message.clear();
     }
 
-    /// Lets go of all blocks: the connection is gone.
+    /// Releases all blocks of a closed connection.
     pub(super) fn give_up(&mut self) {
         self.message.clear();
         self.unread = None;
@@ -90,17 +91,17 @@ impl Assembly {
         self.writer = None;
     }
 
-    /// How many bytes end the header, or the head, at which the stream stands: so many can be read without reading into what follows.
+    /// How many bytes are missing of the current header or head, and so can be read without reading beyond it.
     pub(super) fn wanted(&self) -> usize {
         self.deframer.wanted()
     }
 
-    /// Takes bytes that were received into no block; at most as many as are [wanted](Assembly::wanted).
+    /// Takes bytes that were received outside of blocks; at most as many as are [wanted](Assembly::wanted).
     pub(super) fn take_early(&mut self, bytes: &[u8]) {
         self.early.extend_from_slice(bytes);
     }
 
-    /// Looks at what was received into no block.
+    /// Parses bytes that were received outside of blocks.
     fn find_early(&mut self) -> Result<(usize, Part), FrameError> {
         let (taken, part) = self.deframer.step(&self.early)?;
         if part == Part::Head {
@@ -110,7 +111,7 @@ impl Assembly {
         Ok((taken, part))
     }
 
-    /// Looks at what was received, up to the end of the next frame.
+    /// Parses the received bytes up to the end of the next frame.
     pub(super) fn find(&mut self) -> Result<Found, FrameError> {
         loop {
             let (taken, part) = match (self.unread, &self.writer) {
@@ -140,18 +141,18 @@ impl Assembly {
         }
     }
 
-    /// Where the next bytes go; `None` when no block is free. All that was received has been looked at.
-    pub(super) fn room(&mut self) -> Option<&mut [u8]> {
-        debug_assert!(self.unread.is_none(), "what was received is looked at first");
+    /// The space for the next bytes; `None` when no block is free. All received bytes must have been parsed.
+    pub(super) fn space(&mut self) -> Option<&mut [u8]> {
+        debug_assert!(self.unread.is_none(), "received bytes are parsed first");
         let smallest = self.pool.block_size() / SMALLEST_TAIL;
-        // A block that nobody reads any more starts over while it is still near the processor.
+        // A block that nobody reads any more is written again from its start while it is still in the cache.
         let enough = self.writer.as_mut().is_some_and(|writer| {
             writer.published() >= smallest && writer.start_over() || writer.remaining() >= smallest
         });
         if !enough {
             match self.pool.take() {
                 Some(next) => self.writer = Some(next),
-                // What is left of the old block is used rather than nothing.
+                // No block is free: use the rest of the old one.
                 None if self.writer.as_ref().is_some_and(|writer| writer.remaining() > 0) => {}
                 None => {
                     self.writer = None;
@@ -162,9 +163,9 @@ impl Assembly {
         self.writer.as_mut().map(BlockWriter::tail)
     }
 
-    /// So many bytes were received into the room.
+    /// Publishes `received` bytes that were written to [`space`](Assembly::space).
     pub(super) fn publish(&mut self, received: usize) {
-        let writer = self.writer.as_mut().expect("room was given before");
+        let writer = self.writer.as_mut().expect("`space` has returned a block before");
         self.unread = Some(writer.publish(received)).filter(|slice| slice.length > 0);
     }
 }

@@ -1,10 +1,10 @@
-//! How long to wait before trying again.
+//! Exponential back-off with jitter between tries to connect.
 //!
 //! ```text
 //!  failure ─► 10 ms · 20 ms · 40 ms · … · 2 s        success ─► from the start
 //! ```
-//! Sans-I/O. Each wait is shortened by up to a quarter, differently for each unit, so that a hundred units do not come back
-//! to a restarted one in the same moment.
+//! Sans-I/O. Each wait is shortened by up to a quarter, differently for each unit, so that a hundred units do not connect to a
+//! restarted one at the same moment.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct BackOff {
 }
 
 impl BackOff {
-    /// Waits from `first`, doubling up to `most`; `seed` spreads units apart.
+    /// Waits from `first`, doubling up to `most`; units with different values of `seed` wait for different times.
     pub fn new(first: Duration, most: Duration, seed: u64) -> BackOff {
         BackOff { first, most, failures: 0, seed }
     }
@@ -34,12 +34,12 @@ impl BackOff {
         doubled.mul_f64(1.0 - part / 4.0)
     }
 
-    /// It worked: the next failure begins from the start.
+    /// Starts over with the first wait, after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// Failures since it last worked.
+    /// Failures since the last success.
     pub fn failures(&self) -> u32 {
         self.failures
     }

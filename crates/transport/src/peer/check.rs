@@ -1,7 +1,7 @@
-//! Arbitrary bytes as the stream of a peer: for fuzzing.
+//! Feeds arbitrary bytes to a peer's receiving half, for fuzzing.
 //!
 //! ```text
-//!  input: |choice|stream… ─ checksums made right, if chosen ─► Assembly, in pieces ─► messages, hellos ─► as many bytes as came
+//!  input: |choice|stream… ─ headers repaired, if chosen ─► Assembly, in chunks ─► messages, hellos ─► no more bytes than came
 //! ```
 
 use std::sync::OnceLock;
@@ -13,19 +13,19 @@ use super::assembly::{Assembly, Found};
 use super::frame::{HEADER_BYTES, Header, Kind, MAGIC};
 use super::hello::Hello;
 
-/// Receives `input` as a peer does, and looks at whatever comes out. With its first byte odd, the letters, numbers and checksums of
-/// headers are put right first: no fuzzer guesses a checksum.
+/// Receives `input` as a peer does, and reads all messages. If its first byte is odd, the letters, numbers and checksums of
+/// headers are repaired first, because a fuzzer does not guess a checksum.
 ///
 /// # Panics
-/// When the assembly does, or a message has more bytes than came.
+/// When the assembly panics, or messages have more bytes than the input.
 pub fn check(input: &[u8]) {
     static POOL: OnceLock<Pool> = OnceLock::new();
     let Some((choice, stream)) = input.split_first() else { return };
     let mut stream = stream.to_vec();
     if choice & 1 != 0 {
-        put_right(&mut stream);
+        repair(&mut stream);
     }
-    let piece = [1, 7, 100, 4096][usize::from(choice >> 1 & 3)];
+    let chunk = [1, 7, 100, 4096][usize::from(choice >> 1 & 3)];
     let pool = POOL.get_or_init(|| Pool::new(32, 2048).expect("memory for a few blocks"));
     let mut assembly = Assembly::new(pool.clone(), 16 << 10);
     if choice & 8 != 0 {
@@ -33,12 +33,12 @@ pub fn check(input: &[u8]) {
     }
     let (mut rest, mut found_bytes) = (stream.as_slice(), 0);
     while !rest.is_empty() {
-        let Some(room) = assembly.room() else { break };
-        let length = rest.len().min(room.len()).min(piece);
-        room[..length].copy_from_slice(&rest[..length]);
+        let Some(space) = assembly.space() else { break };
+        let length = rest.len().min(space.len()).min(chunk);
+        space[..length].copy_from_slice(&rest[..length]);
         assembly.publish(length);
         rest = &rest[length..];
-        match look(&mut assembly) {
+        match drain(&mut assembly) {
             Some(bytes) => found_bytes += bytes,
             None => break,
         }
@@ -48,8 +48,8 @@ pub fn check(input: &[u8]) {
     assert_eq!(pool.free_count(), pool.block_count(), "blocks are held by nobody");
 }
 
-/// Everything that is there; `None` when the stream is of no further use.
-fn look(assembly: &mut Assembly) -> Option<u64> {
+/// Takes all complete frames; returns the bytes of the messages, or `None` when the stream is invalid.
+fn drain(assembly: &mut Assembly) -> Option<u64> {
     let mut bytes = 0;
     loop {
         match assembly.find().ok()? {
@@ -73,12 +73,12 @@ fn look(assembly: &mut Assembly) -> Option<u64> {
     }
 }
 
-/// Makes a stream of frames out of noise, where the lengths allow.
-fn put_right(stream: &mut [u8]) {
+/// Makes a stream of frames out of arbitrary bytes, as far as the lengths allow.
+fn repair(stream: &mut [u8]) {
     let (mut at, mut sequence) = (0, 0u32);
     while let Some(header) = stream.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<HEADER_BYTES>()) {
         header[..4].copy_from_slice(&MAGIC);
-        // Lengths near the limits are kept, others brought near enough for a second frame.
+        // Keeps lengths near the limits; shortens others, so that a second frame follows.
         if header[11] != 0xFF {
             (header[10], header[11]) = (0, 0);
         }
@@ -95,7 +95,7 @@ fn put_right(stream: &mut [u8]) {
     }
 }
 
-/// Inputs to start from: a hello, then messages; whole, and as one frame each.
+/// Inputs to start from: a stream of a hello and messages, with each choice of chunks and repair.
 pub fn seeds() -> Vec<Vec<u8>> {
     let frame = |kind, sequence, head: &[u8], payload: &[u8]| {
         let (head_bytes, payload_bytes) = (head.len() as u32, payload.len() as u64);
@@ -121,18 +121,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_are_understood_and_their_damage_is_harmless() {
+    fn seeds_are_read_and_damaged_ones_do_not_panic() {
         let mut assembly = Assembly::new(Pool::new(8, 4096).expect("small"), 16 << 10);
         let stream = &seeds()[0][1..];
-        let room = assembly.room().expect("a block");
-        room[..stream.len()].copy_from_slice(stream);
+        let space = assembly.space().expect("a block");
+        space[..stream.len()].copy_from_slice(stream);
         assembly.publish(stream.len());
-        assert_eq!(look(&mut assembly), Some(3104));
+        assert_eq!(drain(&mut assembly), Some(3104));
         for input in seeds() {
             check(&input);
-            for place in (0..input.len()).step_by(17) {
+            for index in (0..input.len()).step_by(17) {
                 let mut other = input.clone();
-                other[place] ^= 1 << (place % 8);
+                other[index] ^= 1 << (index % 8);
                 check(&other);
             }
         }

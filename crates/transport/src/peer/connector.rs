@@ -1,9 +1,9 @@
-//! Reaching a unit, again and again.
+//! Connects to a unit, and tries again after a failure or a loss.
 //!
 //! ```text
-//!  poll ─► opening ─► greeting ─► Peer
-//!    ▲        └─ failed ─┴─► back-off ─┐
-//!    └─────────────────────────────────┘
+//!  poll ─► opening ─► handshake ─► Peer
+//!    ▲        └─ failed ─┴─► back-off ──┐
+//!    └──────────────────────────────────┘
 //! ```
 
 use std::time::{Duration, Instant};
@@ -19,18 +19,18 @@ use super::tcp::TcpWire;
 use super::{Peer, inproc, shared, tcp};
 use crate::TransportError;
 
-/// Longest that one step waits: the clock is looked at in between.
+/// The longest wait of one step; the clock is checked between steps.
 const STEP: Duration = Duration::from_millis(10);
 
 enum State {
-    /// Until then nothing is tried.
+    /// Nothing is tried before this moment.
     Resting(Instant),
     OpeningTcp(tcp::Opening, Instant),
     OpeningShm(shared::Opening, Instant),
     Greeting(Box<dyn Greeting>),
 }
 
-/// Makes connections to one unit, as often as it is asked to: at start, and after each loss.
+/// Makes connections to one unit: at the start, and after each loss.
 pub struct Connector {
     endpoint: Endpoint,
     settings: Settings,
@@ -39,24 +39,24 @@ pub struct Connector {
     problem: Option<String>,
 }
 
-/// What one step came to.
+/// The result of one step.
 enum Step {
     Peer(Box<dyn Peer>),
     Next(State),
-    /// Nothing yet; the step has waited.
+    /// The state is the same; the step has waited.
     Same,
 }
 
 impl Connector {
-    /// Connects to the unit at a URL.
+    /// A connector to the unit at a URL; [`Connector::poll`] makes the connections.
     ///
     /// # Errors
-    /// When the URL or the settings cannot work. Whether the unit is there is seen by [`Connector::poll`].
+    /// When the URL or the settings are invalid.
     pub fn new(url: &str, settings: Settings) -> Result<Connector, PeerError> {
         settings.check()?;
         let endpoint = Endpoint::parse(url)?;
         let (first, most) = settings.back_off;
-        // Units that were started together are distinguished by their names and processes.
+        // Name and process differ between units that start together.
         let seed = u64::from(checksum::of(settings.name.as_bytes())) << 32 | u64::from(std::process::id());
         Ok(Connector {
             endpoint,
@@ -67,10 +67,10 @@ impl Connector {
         })
     }
 
-    /// Goes on trying for `wait`; the peer once it is reached. After that, another call makes another connection.
+    /// Tries for `wait`; returns the peer once it is connected. A later call makes another connection.
     ///
     /// # Errors
-    /// When trying again is of no use: the other end refuses, or speaks no version of ours.
+    /// When trying again does not help: the other end refuses, or has no common version.
     pub fn poll(&mut self, wait: Duration) -> Result<Option<Box<dyn Peer>>, PeerError> {
         let until = Instant::now() + wait;
         loop {
@@ -95,12 +95,12 @@ impl Connector {
         }
     }
 
-    /// Why it was not reached the last time.
+    /// Why the last try failed.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
-    /// The URL.
+    /// The unit's URL.
     pub fn place(&self) -> String {
         self.endpoint.to_string()
     }
@@ -160,7 +160,7 @@ impl Connector {
         }
     }
 
-    /// Begins another try.
+    /// Starts another try.
     fn start(&self) -> Result<Step, PeerError> {
         let now = Instant::now();
         match &self.endpoint {

@@ -1,4 +1,4 @@
-//! What can go wrong between units, in words that say what to try.
+//! The errors of connections between units; each message says what to try.
 //!
 //! ```text
 //!  hello, frame, system call ─► PeerError { what, where, what to do }
@@ -10,67 +10,67 @@ use std::time::Duration;
 use super::frame::FrameError;
 use crate::TransportError;
 
-/// What is amiss with the key of the run.
+/// How the keys of two ends differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyProblem {
-    /// Both have one, and they differ.
+    /// Both ends have a key, and they differ.
     #[error("its key is not that of this unit; give all nodes the same [run] key_file or key_env")]
     Another,
-    /// Only this end has one.
-    #[error("it shows no key, and this unit asks for one; give all nodes the same [run] key_file or key_env")]
+    /// Only this end has a key.
+    #[error("it has no key, and this unit requires one; give all nodes the same [run] key_file or key_env")]
     TheyHaveNone,
-    /// Only the other end has one.
+    /// Only the other end has a key.
     #[error(
-        "it asks for the key of its run, and this unit has none; write [run] key_file or key_env as at the other nodes"
+        "it requires the key of its run, and this unit has none; write [run] key_file or key_env as on the other nodes"
     )]
     WeHaveNone,
 }
 
-/// A unit that cannot be reached, or a connection that is of no further use. All others go on.
+/// Why a unit cannot be reached, or a connection can no longer be used. Other connections go on.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// A URL that no unit can have.
+    /// An invalid URL of a unit.
     #[error("`{url}`: {reason}")]
     Url {
-        /// What was written.
+        /// The text.
         url: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A setting that cannot work.
+    /// An invalid setting.
     #[error("{0}")]
     Settings(String),
-    /// Somebody listens there already.
+    /// Another unit listens there already.
     #[error("{place}: another unit listens there; stop it or choose another name")]
     Taken {
         /// The URL.
         place: String,
     },
-    /// Nobody listens there.
+    /// No unit listens there.
     #[error("{place}: no unit listens there (yet); start it, or check the name")]
     Absent {
         /// The URL.
         place: String,
     },
-    /// It could not be reached in time.
-    #[error("{place}: not reached within {} ms; at last: {problem}", wait.as_millis())]
+    /// The unit was not reached in time.
+    #[error("{place}: not reached within {} ms; last error: {problem}", wait.as_millis())]
     NotReached {
         /// The URL.
         place: String,
-        /// How long it was tried.
+        /// How long this unit tried.
         wait: Duration,
-        /// What the last try came to.
+        /// Why the last try failed.
         problem: String,
     },
-    /// It is connected and says nothing.
-    #[error("{place}: silent for {} ms; its process hangs, its host is gone, or it is no unit of ours", wait.as_millis())]
+    /// The other end is connected and sends nothing.
+    #[error("{place}: silent for {} ms; its process hangs, its host is down, or it is not a unit", wait.as_millis())]
     Silent {
         /// The URL.
         place: String,
-        /// How long it was waited for.
+        /// How long it was silent.
         wait: Duration,
     },
-    /// No version is common to both ends.
+    /// The ends have no common version.
     #[error(
         "{place}: unit `{name}` speaks versions {} to {}, this one {} to {}; install the same version on both hosts",
         theirs.0, theirs.1, ours.0, ours.1
@@ -114,7 +114,7 @@ pub enum PeerError {
         /// Ours.
         ours: String,
     },
-    /// The two ends have not the same key.
+    /// The ends do not have the same key.
     #[error("{place}: {problem}")]
     Key {
         /// The URL.
@@ -122,7 +122,7 @@ pub enum PeerError {
         /// What differs.
         problem: KeyProblem,
     },
-    /// Other hosts reach it, and there is no key.
+    /// Other hosts can reach the URL, and this unit has no key.
     #[error(
         "{place} is reached by other hosts, and this unit has no key: write [run] key_file (or key_env) with the same key at all nodes; \
          without one, units talk on loopback only"
@@ -131,43 +131,43 @@ pub enum PeerError {
         /// The URL.
         place: String,
     },
-    /// The other end does not talk to us.
+    /// One end refuses the connection.
     #[error("{place}: refused: {words}")]
     Refused {
         /// The URL.
         place: String,
-        /// What it said.
+        /// The reason.
         words: String,
     },
-    /// What came is not what a unit sends.
+    /// The other end sent an invalid frame.
     #[error("{place}: {problem}")]
     Frame {
         /// The URL.
         place: String,
-        /// What came.
+        /// What is wrong with the frame.
         problem: FrameError,
     },
-    /// A message that the other end does not take; the connection goes on.
+    /// A message is longer than the other end accepts; the connection goes on.
     #[error(
-        "{place}: a message of {bytes} bytes, at most {most} are taken there; send less at a time, or give its pool more blocks"
+        "{place}: a message of {bytes} bytes is too long, at most {most} are accepted there; send less at a time, or give its pool more blocks"
     )]
     TooLong {
         /// The URL.
         place: String,
-        /// Its length.
+        /// Length of the message's head or payload, bytes.
         bytes: u64,
-        /// The limit.
+        /// The limit, bytes.
         most: u64,
     },
-    /// The other end is gone without a word: it was killed, or the network broke.
+    /// The connection ended without a goodbye: the other end was killed, or the network failed.
     #[error("{place}: connection lost: {cause}")]
     Lost {
         /// The URL.
         place: String,
-        /// What was seen.
+        /// How the loss was noticed.
         cause: String,
     },
-    /// It was closed, by this end or after an error.
+    /// The connection has been closed, by this end or after an error.
     #[error("{place}: the connection is closed")]
     Closed {
         /// The URL.
@@ -176,25 +176,25 @@ pub enum PeerError {
     /// A socket could not be opened.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// A system call failed for good.
+    /// A system call failed; trying again does not help.
     #[error("{place}: {call} failed: {cause}")]
     System {
         /// The URL.
         place: String,
-        /// The call.
+        /// Name of the call.
         call: &'static str,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
 }
 
 impl PeerError {
-    /// Whether a unit is there that this one cannot work with: of another version, configuration or run.
+    /// Whether the other end is a unit of another version, configuration or run.
     pub fn is_mismatch(&self) -> bool {
         matches!(self, PeerError::Version { .. } | PeerError::Configuration { .. } | PeerError::Run { .. })
     }
 
-    /// Whether trying again is of no use before somebody changes something.
+    /// Whether trying again does not help until somebody changes something.
     pub fn is_final(&self) -> bool {
         matches!(
             self,

@@ -1,15 +1,15 @@
-//! How messages follow each other in a stream of bytes: a checksummed header, the head, the payload.
+//! The framing of messages in a stream of bytes: a checksummed header, the head, the payload.
 //!
 //! ```text
 //!  stream: |header 32 B|head|payload|header|head|payload|…     Deframer ─► head bytes, payload ranges, ends
 //! ```
-//! Sans-I/O: bytes in, parts out, cut anyhow. Nothing is believed before the header's own checksum has been found right,
-//! and no length is followed beyond its limit. All fields are little-endian:
+//! Sans-I/O: bytes in, in chunks of any length, and parts out. A header is used only after its checksum has been verified, and no
+//! length may exceed its limit. All fields are little-endian:
 //!
 //! | bytes | field |
 //! |---|---|
 //! | 0–3   | the letters `thwg` |
-//! | 4–5   | version of the framing: of a hello the highest that its sender speaks, else the agreed one |
+//! | 4–5   | version of the framing: before the agreement the highest that the sender supports, then the agreed one |
 //! | 6–7   | kind |
 //! | 8–11  | bytes of the head |
 //! | 12–15 | 0 |
@@ -19,30 +19,30 @@
 
 use thalweg_data::checksum;
 
-/// Bytes of a header; the same in every version, so that versions can tell each other what they are.
+/// Bytes of a header; the same in every version, so that each version can read the others' version.
 pub const HEADER_BYTES: usize = 32;
-/// Every frame begins with these letters.
+/// The first bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"thwg";
-/// Longest head of a frame that is not a message.
+/// Longest head of a frame that is not a message, bytes.
 const LONGEST_CONTROL_HEAD: u32 = 4096;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Kind {
-    /// Who speaks, and in which versions: the first frame each way, or the first after the proofs.
+    /// The sender's name, versions and run: the first frame in each direction, or the first after the proofs.
     Hello = 1,
     /// A message.
     Message = 2,
-    /// Nothing but a sign of life.
+    /// Shows that the sender is alive.
     Heartbeat = 3,
-    /// Nothing follows: an end in order.
+    /// Closes the connection in order; no frame follows.
     Bye = 4,
-    /// The other end is not talked to; its head says why, in words.
+    /// Refuses the connection; the head is the reason as text.
     Refusal = 5,
     /// A nonce, to be answered with a proof: the first frame of an end that has a key.
     Challenge = 6,
-    /// That its sender has the key, for this connection.
+    /// The proof that the sender has the key, for this connection.
     Proof = 7,
 }
 
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// A stream that is not, or no longer, one of frames. The connection is of no further use.
+/// Why a stream cannot be read as frames. The connection can no longer be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Another protocol, or noise.
@@ -67,36 +67,36 @@ pub enum FrameError {
     /// A kind that this version does not have.
     #[error("a frame of unknown kind {0}: the other end is a newer version")]
     Kind(u16),
-    /// A message in a version that was not agreed upon.
+    /// A message of another version than the agreed one.
     #[error("a frame of version {seen} where version {agreed} was agreed upon")]
     Version {
-        /// That of the frame.
+        /// The version of the frame.
         seen: u16,
-        /// That of the hello.
+        /// The agreed version; 0 before the agreement.
         agreed: u16,
     },
-    /// A head beyond its limit.
+    /// A head that is too long.
     #[error("a frame whose head has {bytes} bytes, at most {most}")]
     HeadTooLong {
-        /// Promised length.
+        /// Length in the header, bytes.
         bytes: u32,
-        /// The limit.
+        /// The limit, bytes.
         most: u32,
     },
-    /// A payload beyond its limit.
+    /// A payload that is too long.
     #[error("a frame whose payload has {bytes} bytes, at most {most}: more pool blocks lift the limit")]
     PayloadTooLong {
-        /// Promised length.
+        /// Length in the header, bytes.
         bytes: u64,
-        /// The limit.
+        /// The limit, bytes.
         most: u64,
     },
-    /// Frames are missing or doubled, which a stream never does.
+    /// Frames are missing or duplicated, which cannot happen in a sound stream.
     #[error("frame {seen} where frame {expected} should come")]
     Sequence {
-        /// Number that should come.
+        /// The expected number.
         expected: u32,
-        /// Number that came.
+        /// The number of the frame.
         seen: u32,
     },
 }
@@ -106,7 +106,7 @@ pub enum FrameError {
 pub struct Header {
     /// Version of the framing.
     pub version: u16,
-    /// What the frame is.
+    /// Kind of the frame.
     pub kind: Kind,
     /// Bytes of the head.
     pub head_bytes: u32,
@@ -117,7 +117,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header as it is sent.
+    /// The header's bytes.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -134,7 +134,7 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// When it is none, is damaged, or is of a kind that is not known.
+    /// When the bytes are no header, or it is damaged or of an unknown kind.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Header, FrameError> {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16;
@@ -155,25 +155,25 @@ impl Header {
     }
 }
 
-/// What a step of the [`Deframer`] found.
+/// The result of a step of the [`Deframer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Nothing yet, or a piece of a header.
+    /// The bytes that this step took, if any, belong to a header.
     Nothing,
     /// The bytes that this step took are the next of the frame's head.
     Head,
     /// The bytes that this step took are the next of the frame's payload.
     Payload,
-    /// The frame is whole.
+    /// The frame is complete.
     End(Kind),
 }
 
-/// Finds frames in a stream, whatever pieces it comes in.
+/// Finds frames in a stream that comes in chunks of any length.
 #[derive(Debug)]
 pub struct Deframer {
     longest_head: u32,
     longest_payload: u64,
-    /// Of messages; `None` while none was agreed upon, and messages are refused.
+    /// The agreed version; messages are refused while it is `None`.
     version: Option<u16>,
     header: [u8; HEADER_BYTES],
     filled: usize,
@@ -189,7 +189,7 @@ struct Open {
 }
 
 impl Deframer {
-    /// A deframer at the start of a stream, with the longest head and payload of a message that it lets through.
+    /// A deframer at the start of a stream, with the longest head and payload of a message that it accepts, bytes.
     pub fn new(longest_head: u32, longest_payload: u64) -> Deframer {
         Deframer {
             longest_head,
@@ -202,17 +202,17 @@ impl Deframer {
         }
     }
 
-    /// From here on messages are of this version.
+    /// Sets the agreed version, which messages must have from now on.
     pub fn agree(&mut self, version: u16) {
         self.version = Some(version);
     }
 
-    /// Whether the stream stands inside a frame: its end now would break it off.
+    /// Whether the bytes so far end inside a frame, so that an end of the stream would truncate it.
     pub fn is_inside(&self) -> bool {
         self.filled > 0 || self.open.is_some()
     }
 
-    /// How many bytes end the header, or the head, at which the stream stands.
+    /// How many bytes of the current header or head are missing.
     pub fn wanted(&self) -> usize {
         match self.open {
             None => HEADER_BYTES - self.filled,
@@ -220,11 +220,11 @@ impl Deframer {
         }
     }
 
-    /// Takes some bytes from the start of `bytes` and says what they are; to be called until it takes none and finds
-    /// nothing.
+    /// Takes some bytes from the start of `bytes`; returns how many, and what they are. Call it until it returns 0 and
+    /// [`Part::Nothing`].
     ///
     /// # Errors
-    /// When the stream is of no further use.
+    /// When the stream cannot be read any further.
     #[inline]
     pub fn step(&mut self, bytes: &[u8]) -> Result<(usize, Part), FrameError> {
         match &mut self.open {
@@ -252,7 +252,7 @@ impl Deframer {
         let taken = bytes.len().min(HEADER_BYTES - self.filled);
         self.header[self.filled..self.filled + taken].copy_from_slice(&bytes[..taken]);
         self.filled += taken;
-        // Noise is told from a frame as soon as it can be: it may never make up a header.
+        // Checks the letters as soon as they come: another program may never send as many bytes as a header has.
         let begun = self.filled.min(4);
         if self.header[..begun] != MAGIC[..begun] {
             let [first, second, third, fourth, ..] = self.header;
@@ -302,13 +302,13 @@ mod tests {
     /// Kind, head, payload.
     type Frame = (Kind, Vec<u8>, Vec<u8>);
 
-    /// The frames that `pieces` hold.
-    fn deframe(pieces: &[&[u8]]) -> Result<Vec<Frame>, FrameError> {
+    /// The frames in a stream of `chunks`.
+    fn deframe(chunks: &[&[u8]]) -> Result<Vec<Frame>, FrameError> {
         let mut deframer = Deframer::new(1 << 20, 1 << 20);
         deframer.agree(1);
         let (mut found, mut head, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        for piece in pieces {
-            let mut rest = *piece;
+        for chunk in chunks {
+            let mut rest = *chunk;
             loop {
                 let (taken, part) = deframer.step(rest)?;
                 match part {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damaged_bit_is_found() {
+    fn every_flipped_bit_of_a_header_is_detected() {
         let bytes = header(Kind::Message, 5, 9, 0).encode();
         for bit in 0..8 * HEADER_BYTES {
             let mut damaged = bytes;
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_refused() {
+    fn invalid_headers_are_refused() {
         let refused = |header: Header| deframe(&[&header.encode()]).expect_err("refused");
         assert_eq!(
             refused(header(Kind::Message, 0, 1 << 40, 0)),
@@ -367,9 +367,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_out_as_they_went_in_however_they_are_cut(
+        fn frames_are_found_in_chunks_of_any_length(
             frames in proptest::collection::vec((0usize..300, 0usize..3000), 1..20),
-            cuts in proptest::collection::vec(1usize..700, 1..50),
+            lengths in proptest::collection::vec(1usize..700, 1..50),
         ) {
             let (mut bytes, mut expected) = (Vec::new(), Vec::new());
             for (sequence, (head, payload)) in frames.iter().enumerate() {
@@ -380,16 +380,16 @@ mod tests {
                 bytes.extend(&payload);
                 expected.push((Kind::Message, head, payload));
             }
-            let (mut pieces, mut rest) = (Vec::new(), bytes.as_slice());
-            for cut in cuts.iter().cycle() {
-                let (piece, later) = rest.split_at((*cut).min(rest.len()));
-                pieces.push(piece);
+            let (mut chunks, mut rest) = (Vec::new(), bytes.as_slice());
+            for length in lengths.iter().cycle() {
+                let (chunk, later) = rest.split_at((*length).min(rest.len()));
+                chunks.push(chunk);
                 rest = later;
                 if rest.is_empty() {
                     break;
                 }
             }
-            prop_assert_eq!(deframe(&pieces).expect("whole frames"), expected);
+            prop_assert_eq!(deframe(&chunks).expect("whole frames"), expected);
         }
 
         #[test]

@@ -1,11 +1,11 @@
-//! What two ends say to each other before any message: first that both have the key of the run, then who they are.
+//! The handshake before any message: first both ends prove that they have the key of the run, then they say who they are.
 //!
 //! ```text
 //!  with a key:     Challenge ⇄ Challenge ─ Proof ⇄ Proof ─ Hello ⇄ Hello ─► agreed
 //!  without one:                                            Hello ⇄ Hello ─► agreed
 //! ```
-//! Sans-I/O: frames in, frames out. With a key, nothing of the run (its name, its configuration's digest, the unit's name) is said before
-//! the other end has proved that it has the key as well.
+//! Sans-I/O: frames in, frames out. With a key, an end sends nothing about the run (its name, its configuration's digest, the unit's
+//! name) before the other end has proved that it has the key as well.
 
 use super::PeerError;
 use super::error::KeyProblem;
@@ -13,38 +13,37 @@ use super::frame::Kind;
 use super::hello::{Hello, VERSIONS};
 use super::key::{NONCE_BYTES, Nonce, Role, SharedKey, fresh_nonce};
 
-/// Why the two do not come to terms.
+/// Why a handshake fails.
 #[derive(Debug)]
-pub(super) enum Discord {
+pub(super) enum Disagreement {
+    /// The ends do not have the same key.
     Key(KeyProblem),
-    /// The other end's lowest and highest version, and its name if it said one.
+    /// No version is common: the other end's lowest and highest one, and its name if it has sent one.
     Version(u16, u16, String),
-    /// It belongs elsewhere.
-    Elsewhere(Hello),
-    /// What came cannot be read, or has no place here.
+    /// The other end has another configuration or belongs to another run.
+    Identity(Hello),
+    /// The frame cannot be read, or came out of turn.
     Unreadable,
 }
 
-/// What comes next.
+/// What to do after a frame of the handshake.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// Say this, and go on listening.
-    Say(Kind, Vec<u8>),
-    /// Both know each other: the version, and who the other one is.
+    /// Send this frame, and wait for the next one.
+    Send(Kind, Vec<u8>),
+    /// The handshake is complete: the agreed version, and the other end's hello.
     Agreed(u16, Hello),
 }
 
+/// Which frame of the other end comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The other end's challenge is awaited.
     Challenge,
-    /// Its proof.
     Proof,
-    /// Its hello.
     Hello,
 }
 
-/// One end's side of it.
+/// The state of a handshake at one end.
 #[derive(Debug)]
 pub(super) struct Handshake {
     ours: Hello,
@@ -56,7 +55,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Begins, with what is to be said first.
+    /// Begins a handshake; returns it with the first frame to send.
     ///
     /// # Errors
     /// When the system has no random numbers.
@@ -84,48 +83,48 @@ impl Handshake {
         self.key.is_none() || self.stage == Stage::Hello
     }
 
-    /// Takes a frame of the other end.
-    pub(super) fn take(&mut self, kind: Kind, head: &[u8]) -> Result<Next, Discord> {
+    /// Handles a frame of the other end.
+    pub(super) fn take(&mut self, kind: Kind, head: &[u8]) -> Result<Next, Disagreement> {
         match (kind, self.stage, &self.key) {
             (Kind::Challenge, Stage::Challenge, Some(key)) => {
-                let (lowest, highest, nonce) = challenge(head).ok_or(Discord::Unreadable)?;
+                let (lowest, highest, nonce) = challenge(head).ok_or(Disagreement::Unreadable)?;
                 if highest < *VERSIONS.start() || lowest > *VERSIONS.end() {
-                    return Err(Discord::Version(lowest, highest, String::new()));
+                    return Err(Disagreement::Version(lowest, highest, String::new()));
                 }
                 self.theirs = nonce;
                 self.stage = Stage::Proof;
                 let proof = key.proof(self.role, &self.nonce, &self.theirs);
-                Ok(Next::Say(Kind::Proof, proof.as_ref().to_vec()))
+                Ok(Next::Send(Kind::Proof, proof.as_ref().to_vec()))
             }
             (Kind::Proof, Stage::Proof, Some(key)) => {
                 if !key.is_proved(self.role, &self.nonce, &self.theirs, head) {
-                    return Err(Discord::Key(KeyProblem::Another));
+                    return Err(Disagreement::Key(KeyProblem::Another));
                 }
                 self.stage = Stage::Hello;
                 let mut hello = Vec::new();
                 self.ours.encode(&mut hello);
-                Ok(Next::Say(Kind::Hello, hello))
+                Ok(Next::Send(Kind::Hello, hello))
             }
             (Kind::Hello, Stage::Hello, _) => self.agree(head),
-            (Kind::Hello, Stage::Challenge, Some(_)) => Err(Discord::Key(KeyProblem::TheyHaveNone)),
-            (Kind::Challenge, Stage::Hello, None) => Err(Discord::Key(KeyProblem::WeHaveNone)),
-            _ => Err(Discord::Unreadable),
+            (Kind::Hello, Stage::Challenge, Some(_)) => Err(Disagreement::Key(KeyProblem::TheyHaveNone)),
+            (Kind::Challenge, Stage::Hello, None) => Err(Disagreement::Key(KeyProblem::WeHaveNone)),
+            _ => Err(Disagreement::Unreadable),
         }
     }
 
-    fn agree(&mut self, head: &[u8]) -> Result<Next, Discord> {
-        let theirs = Hello::decode(head).ok_or(Discord::Unreadable)?;
+    fn agree(&mut self, head: &[u8]) -> Result<Next, Disagreement> {
+        let theirs = Hello::decode(head).ok_or(Disagreement::Unreadable)?;
         let Some(version) = self.ours.agree(&theirs) else {
-            return Err(Discord::Version(theirs.lowest, theirs.highest, theirs.name));
+            return Err(Disagreement::Version(theirs.lowest, theirs.highest, theirs.name));
         };
         match theirs.identity == self.ours.identity {
             true => Ok(Next::Agreed(version, theirs)),
-            false => Err(Discord::Elsewhere(theirs)),
+            false => Err(Disagreement::Identity(theirs)),
         }
     }
 }
 
-/// Lowest and highest version, and the nonce; what later versions append is passed over.
+/// Reads a challenge: lowest and highest version, and the nonce; ignores what later versions append.
 fn challenge(head: &[u8]) -> Option<(u16, u16, Nonce)> {
     let (lowest, rest) = head.split_first_chunk()?;
     let (highest, rest) = rest.split_first_chunk()?;
@@ -147,57 +146,60 @@ mod tests {
         (handshake, (kind, head))
     }
 
-    /// Lets two ends speak until one is content or objects; what the first to object says, and all that was said.
-    fn speak(first: Option<&[u8]>, second: Option<&[u8]>) -> (Result<[String; 2], Discord>, Vec<u8>) {
-        let (mut one, mut said_by_one) = end("one", first, Role::Connecting);
-        let (mut two, mut said_by_two) = end("two", second, Role::Listening);
-        let mut heard = [said_by_one.1.clone(), said_by_two.1.clone()].concat();
+    /// Runs a handshake until the ends agree or one refuses; returns both names or the disagreement, and all bytes that were sent.
+    fn shake_hands(
+        first: Option<&[u8]>,
+        second: Option<&[u8]>,
+    ) -> (Result<[String; 2], Disagreement>, Vec<u8>) {
+        let (mut one, mut sent_by_one) = end("one", first, Role::Connecting);
+        let (mut two, mut sent_by_two) = end("two", second, Role::Listening);
+        let mut sent = [sent_by_one.1.clone(), sent_by_two.1.clone()].concat();
         loop {
-            let at_two = two.take(said_by_one.0, &said_by_one.1);
-            let at_one = one.take(said_by_two.0, &said_by_two.1);
+            let at_two = two.take(sent_by_one.0, &sent_by_one.1);
+            let at_one = one.take(sent_by_two.0, &sent_by_two.1);
             match (at_one, at_two) {
-                (Ok(Next::Say(kind, head)), Ok(Next::Say(other_kind, other_head))) => {
-                    heard.extend(head.iter().chain(&other_head));
-                    (said_by_one, said_by_two) = ((kind, head), (other_kind, other_head));
+                (Ok(Next::Send(kind, head)), Ok(Next::Send(other_kind, other_head))) => {
+                    sent.extend(head.iter().chain(&other_head));
+                    (sent_by_one, sent_by_two) = ((kind, head), (other_kind, other_head));
                 }
                 (Ok(Next::Agreed(_, two)), Ok(Next::Agreed(_, one))) => {
-                    return (Ok([one.name, two.name]), heard);
+                    return (Ok([one.name, two.name]), sent);
                 }
-                (Err(discord), _) | (_, Err(discord)) => return (Err(discord), heard),
+                (Err(why), _) | (_, Err(why)) => return (Err(why), sent),
                 (one, two) => panic!("{one:?} at one end, {two:?} at the other"),
             }
         }
     }
 
     #[test]
-    fn ends_with_one_key_or_none_know_each_other() {
+    fn ends_with_the_same_key_or_none_agree() {
         let key = Some(b"a key of all units".as_slice());
         for key in [key, None] {
-            assert_eq!(speak(key, key).0.expect("agreed"), ["one", "two"]);
+            assert_eq!(shake_hands(key, key).0.expect("agreed"), ["one", "two"]);
         }
     }
 
     #[test]
-    fn nothing_of_the_run_is_said_to_an_end_without_the_key() {
+    fn an_end_without_the_key_learns_nothing_about_the_run() {
         let (key, other) = (Some(b"a key of all units".as_slice()), Some(b"another key, longer".as_slice()));
-        let (discord, said) = speak(key, other);
-        assert!(matches!(discord, Err(Discord::Key(KeyProblem::Another))), "{discord:?}");
-        let has = |what: &[u8]| said.windows(what.len()).any(|bytes| bytes == what);
+        let (result, sent) = shake_hands(key, other);
+        assert!(matches!(result, Err(Disagreement::Key(KeyProblem::Another))), "{result:?}");
+        let has = |what: &[u8]| sent.windows(what.len()).any(|bytes| bytes == what);
         assert!(!has(b"one") && !has(b"two") && !has(&0xfeed_beef_u64.to_le_bytes()) && !has(b"41"));
-        assert!(matches!(speak(None, key).0, Err(Discord::Key(KeyProblem::WeHaveNone))));
-        assert!(matches!(speak(key, None).0, Err(Discord::Key(KeyProblem::TheyHaveNone))));
+        assert!(matches!(shake_hands(None, key).0, Err(Disagreement::Key(KeyProblem::WeHaveNone))));
+        assert!(matches!(shake_hands(key, None).0, Err(Disagreement::Key(KeyProblem::TheyHaveNone))));
     }
 
     proptest! {
         #[test]
-        fn no_sequence_of_foreign_frames_gets_past_the_proof(
+        fn no_sequence_of_frames_without_the_key_gets_past_the_proof(
             frames in proptest::collection::vec((0u8..4, proptest::collection::vec(any::<u8>(), 0..80)), 0..8)
         ) {
             let (mut unit, _) = end("unit", Some(b"a key of all units"), Role::Listening);
             for (kind, head) in frames {
                 let kind = [Kind::Challenge, Kind::Proof, Kind::Hello, Kind::Heartbeat][usize::from(kind)];
                 match unit.take(kind, &head) {
-                    Ok(Next::Say(Kind::Proof, _)) => {}
+                    Ok(Next::Send(Kind::Proof, _)) => {}
                     Ok(other) => prop_assert!(false, "{other:?}"),
                     Err(_) => break,
                 }

@@ -1,8 +1,8 @@
-//! Messages between threads of one process: handed over as they are.
+//! Messages between threads of one process, handed over without a copy.
 //!
 //! ```text
-//!  Message ─► circuit of queue_messages ─► Message         both ways; slices and leases change hands, nothing is copied
-//!                  └─ bell: a descriptor, rung only for whoever waits on it
+//!  Message ─► circuit of queue_messages ─► Message         in both directions; slices and leases change hands
+//!                  └─ bell: a descriptor, rung only if a thread waits on it
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,14 +19,15 @@ use super::settings::Settings;
 use super::{Counts, Peer, Sent};
 use crate::Bell;
 
-/// Most connections that wait at an endpoint.
+/// The most connections that wait at an endpoint.
 const MOST_WAITING: usize = 64;
 
-/// A sender that waits for room looks so often before it sleeps, and then sleeps so long between two looks.
-const LOOKS: u32 = 200;
-const LOOK_STEP: Duration = Duration::from_micros(20);
+/// How often a sender that waits for space checks for it before it sleeps between checks.
+const SPINS: u32 = 200;
+/// How long it then sleeps between two checks.
+const SPACE_STEP: Duration = Duration::from_micros(20);
 
-/// Every name that somebody listens under.
+/// The open endpoints by name.
 static ENDPOINTS: Mutex<BTreeMap<String, Arc<UnitEndpoint>>> = Mutex::new(BTreeMap::new());
 
 fn endpoints() -> MutexGuard<'static, BTreeMap<String, Arc<UnitEndpoint>>> {
@@ -37,7 +38,7 @@ fn bell(place: &str) -> Result<Arc<Bell>, PeerError> {
     Bell::new().map_err(|cause| PeerError::System { place: place.to_owned(), call: "eventfd", cause })
 }
 
-/// Where connections wait for a listener.
+/// A listening endpoint with the connections that wait to be accepted.
 pub(super) struct UnitEndpoint {
     name: String,
     settings: Settings,
@@ -79,7 +80,7 @@ impl UnitEndpoint {
         self.bell.as_fd()
     }
 
-    /// Closes it: nobody finds the name any more, and who waits is let go.
+    /// Closes the endpoint: frees its name, and drops the connections that wait.
     pub(super) fn close(&self) {
         endpoints().remove(&self.name);
         self.waiting().clear();
@@ -120,7 +121,7 @@ pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, Pee
     };
     let mut waiting = endpoint.waiting();
     if waiting.len() >= MOST_WAITING {
-        return Err(PeerError::Refused { place, words: format!("{MOST_WAITING} connections wait already") });
+        return Err(PeerError::Refused { place, words: format!("{MOST_WAITING} connections already wait") });
     }
     waiting.push_back(far);
     drop(waiting);
@@ -128,10 +129,10 @@ pub(super) fn connect(name: &str, settings: &Settings) -> Result<InprocPeer, Pee
     Ok(near)
 }
 
-/// What one end tells the other beside messages.
+/// The state of one end that the other end sees beside messages.
 struct End {
     bell: Arc<Bell>,
-    /// It has closed the connection, rather than died.
+    /// Whether it has closed the connection in order.
     said_bye: AtomicBool,
 }
 
@@ -143,17 +144,17 @@ impl End {
 
 /// One end of a connection inside the process.
 pub(super) struct InprocPeer {
-    /// `None` once we have closed it.
+    /// `None` once this end has closed the connection.
     up: Option<Upstream<Message>>,
     down: Downstream<Message>,
-    /// An empty message for the next that is sent.
+    /// An empty message to swap for the next one that is sent.
     empty: Option<Message>,
     mine: Arc<End>,
     theirs: Arc<End>,
     other: String,
     place: String,
     longest_payload: u64,
-    /// Messages that wait for the other end at most.
+    /// The most messages that wait for the other end.
     capacity: usize,
     counts: Counts,
 }
@@ -163,14 +164,14 @@ impl InprocPeer {
         PeerError::Closed { place: self.place.clone() }
     }
 
-    /// Nothing comes any more: whether in order.
+    /// The result after the last message: [`Received::End`] if the other end has closed the connection in order.
     fn end(&self) -> Result<Received, PeerError> {
         if self.theirs.said_bye.load(Ordering::Acquire) {
             return Ok(Received::End);
         }
         Err(PeerError::Lost {
             place: self.place.clone(),
-            cause: "the unit is gone without a word".to_owned(),
+            cause: "the unit ended without closing it".to_owned(),
         })
     }
 
@@ -189,7 +190,7 @@ impl Peer for InprocPeer {
         let closed = self.closed();
         let up = self.up.as_mut().ok_or(closed)?;
         if up.is_closed() {
-            let cause = "the unit is gone".to_owned();
+            let cause = "the unit has ended".to_owned();
             return Err(PeerError::Lost { place: self.place.clone(), cause });
         }
         let (head, payload) = (message.head.len() as u64, message.payload_bytes());
@@ -212,7 +213,7 @@ impl Peer for InprocPeer {
         if self.up.is_none() {
             return Err(self.closed());
         }
-        // Looked at before the messages: what was sent before it ended is received before its end.
+        // Checked before the messages, so that all messages from before the end are received first.
         let ended = self.down.is_finished();
         let Some(mut next) = self.next(wait) else {
             return if ended || self.down.is_finished() { self.end() } else { Ok(Received::Idle) };
@@ -227,14 +228,18 @@ impl Peer for InprocPeer {
     fn flush(&mut self, wait: Duration) -> Result<bool, PeerError> {
         let closed = self.closed();
         let up = self.up.as_mut().ok_or(closed)?;
-        // All has been handed over; what may be waited for is room for the next. Half of all room, or the two ends would wake each
-        // other for every single message.
+        // All messages have been handed over; the caller may wait for space for the next one. Wait until half of the queue is free,
+        // since otherwise the two ends would wake each other for every message.
         self.empty = self.empty.take().or_else(|| up.empty());
         if self.empty.is_none() && !wait.is_zero() {
-            let (until, mut looks) = (Instant::now() + wait, 0);
+            let (until, mut checks) = (Instant::now() + wait, 0);
             while 2 * up.in_flight() > self.capacity && !up.is_closed() && Instant::now() < until {
-                looks += 1;
-                if looks < LOOKS { std::thread::yield_now() } else { std::thread::sleep(LOOK_STEP.min(wait)) }
+                checks += 1;
+                if checks < SPINS {
+                    std::thread::yield_now()
+                } else {
+                    std::thread::sleep(SPACE_STEP.min(wait))
+                }
             }
             self.empty = up.empty();
         }

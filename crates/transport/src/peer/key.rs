@@ -1,12 +1,12 @@
-//! The key that the units of one run share, and how each end of a connection proves that it has it.
+//! The key that the units of a run share, and the proof of each end of a connection that it has the key.
 //!
 //! ```text
 //!  Challenge { nonce a } ⇄ Challenge { nonce b }
 //!  proof = HMAC-SHA-256(key, "thalweg peer proof 1" · role of the prover · its nonce · the other nonce)
 //! ```
-//! The key itself never leaves the process. A proof holds for one connection only, because both nonces are fresh, and in one direction
-//! only, because the role stands in it: one that is sent back to its maker proves nothing. Who can change bytes on the way can still wait
-//! until both have proved themselves: what follows is neither encrypted nor signed.
+//! The key never leaves the process. A proof is valid for only one connection, because both nonces are fresh, and for only one
+//! direction, because it contains the role: a proof that is sent back to its sender is invalid. An attacker who can change bytes on
+//! the way can wait until both ends have proved themselves: the messages after that are neither encrypted nor signed.
 
 use std::fmt;
 
@@ -15,20 +15,20 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::error::PeerError;
 
-/// Shortest key, bytes: 128 bits if they are random.
+/// Minimum length of a key, bytes: 128 bits if they are random.
 pub const SHORTEST_KEY: usize = 16;
 /// Bytes of a nonce.
 pub(super) const NONCE_BYTES: usize = 32;
 
-/// What is sent as a challenge.
+/// A random number that an end sends as its challenge.
 pub(super) type Nonce = [u8; NONCE_BYTES];
 
-/// Which end of the connection.
+/// Which end of a connection a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It has connected.
+    /// The end that has connected.
     Connecting,
-    /// It has accepted.
+    /// The end that has accepted.
     Listening,
 }
 
@@ -41,7 +41,7 @@ impl Role {
     }
 }
 
-/// A secret that all units of a run have. Printed, it shows nothing of itself.
+/// A secret that all units of a run have. Its `Debug` output does not show it.
 #[derive(Clone)]
 pub struct SharedKey(hmac::Key);
 
@@ -52,7 +52,7 @@ impl fmt::Debug for SharedKey {
 }
 
 impl SharedKey {
-    /// A key of these bytes; the same at all units of a run.
+    /// A key of these bytes, which are the same for all units of a run.
     ///
     /// # Errors
     /// When it is shorter than [`SHORTEST_KEY`].
@@ -66,12 +66,12 @@ impl SharedKey {
         Ok(SharedKey(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
 
-    /// What proves that the end of this role, with its nonce first, has the key.
+    /// The proof that the end with this role and nonce has the key.
     pub(super) fn proof(&self, role: Role, own: &Nonce, others: &Nonce) -> hmac::Tag {
         hmac::sign(&self.0, &signed(role, own, others))
     }
 
-    /// Whether the other end of a connection has proved that it has the key. Takes as long for every wrong proof.
+    /// Whether `proof` proves that the other end has the key. Takes the same time for every wrong proof.
     pub(super) fn is_proved(&self, our_role: Role, ours: &Nonce, theirs: &Nonce, proof: &[u8]) -> bool {
         hmac::verify(&self.0, &signed(our_role.other(), theirs, ours), proof).is_ok()
     }
@@ -85,7 +85,7 @@ fn signed(role: Role, own: &Nonce, others: &Nonce) -> Vec<u8> {
     [b"thalweg peer proof 1".as_slice(), &[role], own, others].concat()
 }
 
-/// Bytes that nobody can foresee.
+/// A new nonce of unpredictable bytes.
 pub(super) fn fresh_nonce() -> Result<Nonce, PeerError> {
     let mut nonce = [0; NONCE_BYTES];
     let missing = |_| PeerError::System {
@@ -102,25 +102,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_holds_for_its_key_its_nonces_and_its_direction_only() {
+    fn a_proof_is_valid_for_its_key_its_nonces_and_its_direction_only() {
         let key = SharedKey::new(b"0123456789abcdef").expect("long enough");
         let [ours, theirs, older] = [[1; NONCE_BYTES], [2; NONCE_BYTES], [3; NONCE_BYTES]];
         let proof = key.proof(Role::Connecting, &theirs, &ours);
         let is_proved =
             |key: &SharedKey, ours, proof: &[u8]| key.is_proved(Role::Listening, ours, &theirs, proof);
         assert!(is_proved(&key, &ours, proof.as_ref()));
-        assert!(!is_proved(&key, &older, proof.as_ref()), "of another connection");
-        assert!(!is_proved(&key, &ours, &proof.as_ref()[..31]), "cut short");
+        assert!(!is_proved(&key, &older, proof.as_ref()), "a proof of another connection");
+        assert!(!is_proved(&key, &ours, &proof.as_ref()[..31]), "a truncated proof");
         let other = SharedKey::new(b"0123456789abcdeF").expect("long enough");
         assert!(!is_proved(&other, &ours, proof.as_ref()));
-        // Ours, sent back.
+        // Our own proof, sent back.
         let reflected = key.proof(Role::Listening, &ours, &theirs);
         assert!(!key.is_proved(Role::Listening, &ours, &ours, reflected.as_ref()));
         assert!(!is_proved(&key, &ours, reflected.as_ref()));
     }
 
     #[test]
-    fn a_short_key_is_refused_and_no_key_is_ever_printed() {
+    fn a_short_key_is_refused_and_no_key_is_printed() {
         let message = SharedKey::new(b"secret").expect_err("short").to_string();
         assert!(message.contains("6 bytes") && message.contains("at least 16"), "{message}");
         let key = SharedKey::new(b"0123456789abcdef").expect("long enough");

@@ -1,7 +1,7 @@
-//! A unit's endpoint: connections come in, say who they are, and become peers.
+//! A unit's endpoint: accepts connections, which become peers after the handshake.
 //!
 //! ```text
-//!  accept ─► greeting (at most MOST_GREETING at once, each for hello_wait) ─► Peer
+//!  accept ─► handshake (at most MOST_GREETING at once, each for hello_wait) ─► Peer
 //!                 └─ silent, garbage, another version ─► refused, counted; the endpoint stays open
 //! ```
 
@@ -23,9 +23,9 @@ use super::{Peer, inproc};
 use crate::system::is_nothing;
 use crate::{ReadySet, TransportError};
 
-/// Most connections that have not yet said who they are; beyond it the oldest is let go.
+/// The most connections in the handshake; one more, and the oldest of them is refused.
 const MOST_GREETING: usize = 64;
-/// The endpoint itself in the set.
+/// Key of the endpoint itself in the set.
 const ENDPOINT: usize = usize::MAX;
 
 enum Kind {
@@ -80,10 +80,10 @@ impl Listener {
         Ok(Listener { kind, endpoint, settings, set, greeting: Vec::new(), refused: 0, last_refusal: None })
     }
 
-    /// The next unit that has said who it is, waiting at most `wait` for one.
+    /// The next connection that has completed the handshake, waiting at most `wait` for one.
     ///
     /// # Errors
-    /// When the endpoint itself is of no further use; a bad connection is counted instead ([`Listener::refused`]).
+    /// When the endpoint itself can no longer be used; a bad connection is counted instead ([`Listener::refused`]).
     pub fn accept(&mut self, wait: Duration) -> Result<Option<Box<dyn Peer>>, PeerError> {
         let until = Instant::now() + wait;
         loop {
@@ -92,7 +92,7 @@ impl Listener {
                     return Ok(Some(Box::new(peer)));
                 }
             } else {
-                self.let_in();
+                self.accept_waiting();
                 if let Some(peer) = self.greet() {
                     return Ok(Some(peer));
                 }
@@ -101,7 +101,7 @@ impl Listener {
             if left.is_zero() {
                 return Ok(None);
             }
-            // Those who say nothing are looked at in between.
+            // Short steps, so that `greet` finds silent connections whose time is over.
             let step = left.min(Duration::from_millis(20));
             self.set.wait(step).map_err(|cause| PeerError::System {
                 place: self.endpoint.to_string(),
@@ -111,17 +111,17 @@ impl Listener {
         }
     }
 
-    /// The URL to connect to, with the port that was chosen.
+    /// The URL to connect to, with the chosen port.
     pub fn url(&self) -> String {
         self.endpoint.to_string()
     }
 
-    /// Connections that did not become peers: silent ones, other programs', those without the key, of other versions or runs.
+    /// How many connections did not become peers: silent ones, other programs, units without the key or of another version or run.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Why the last of them did not.
+    /// Why the last of them was refused.
     pub fn last_refusal(&self) -> Option<&PeerError> {
         self.last_refusal.as_ref()
     }
@@ -131,9 +131,9 @@ impl Listener {
         self.last_refusal = Some(why);
     }
 
-    /// Takes what knocks.
-    fn let_in(&mut self) {
-        // A flood of connections does not keep those who were let in from being heard.
+    /// Accepts the waiting connections.
+    fn accept_waiting(&mut self) {
+        // Bounded, so that a flood of connections does not delay those in the handshake.
         for _ in 0..MOST_GREETING {
             let (settings, place) = (self.settings.clone(), self.endpoint.to_string());
             let accepted = match &self.kind {
@@ -154,7 +154,7 @@ impl Listener {
                 Kind::Inproc(_) => return,
             };
             match accepted {
-                Ok(peer) => self.enter(peer),
+                Ok(peer) => self.add_greeting(peer),
                 Err(cause) if is_nothing(&cause) => return,
                 Err(cause) => {
                     let place = self.endpoint.to_string();
@@ -165,18 +165,18 @@ impl Listener {
         }
     }
 
-    fn enter(&mut self, peer: Box<dyn Greeting>) {
+    fn add_greeting(&mut self, peer: Box<dyn Greeting>) {
         if self.greeting.len() >= MOST_GREETING {
             let oldest = self.greeting.remove(0);
-            let words = format!("{MOST_GREETING} younger connections wait to say who they are");
+            let words = format!("{MOST_GREETING} newer connections are in the handshake");
             self.refuse(PeerError::Refused { place: oldest.place().to_owned(), words });
         }
-        // A set without it only means that its hello is seen a little later.
+        // If adding fails, its hello is only received a little later.
         let _ = self.set.add(peer.descriptor(), self.greeting.len());
         self.greeting.push(peer);
     }
 
-    /// Moves every greeting on; the first that is through.
+    /// Continues all handshakes; returns the first connection that has completed its own.
     fn greet(&mut self) -> Option<Box<dyn Peer>> {
         let mut index = 0;
         while index < self.greeting.len() {
@@ -202,7 +202,7 @@ fn boxed(peer: impl Greeting + 'static) -> Box<dyn Greeting> {
     Box::new(peer)
 }
 
-/// Readable when somebody knocks, or has said who it is.
+/// Readable when a connection waits, or has sent something in its handshake.
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()

@@ -1,10 +1,10 @@
-//! Messages on their way out: a bounded queue, written straight from the blocks.
+//! A bounded queue of messages to be sent, which are written straight from their blocks.
 //!
 //! ```text
-//!  Message ─► [ header+head · slices | header+head · slices | … ] ─► one gathering write for as many as there are
+//!  Message ─► [ header+head · slices | header+head · slices | … ] ─► one gathering write for many messages
 //! ```
-//! Nothing of a payload is copied here: a write names the header, the head and the slices of every message that waits, up to
-//! [`MOST_PIECES`] at a time, so that many small messages cost one system call. What a write does not take is written next.
+//! The queue copies no payload: a write gathers the header, the head and the slices of all queued messages, at most
+//! [`MOST_SLICES`], so that many small messages cost one system call. The next write continues where the wire stopped.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -14,16 +14,16 @@ use thalweg_data::Message;
 use super::frame::{Header, Kind};
 use super::wire::Wire;
 
-/// Pieces per write; the kernel takes 1024 (`IOV_MAX`), and half of them already make the call itself negligible.
-const MOST_PIECES: usize = 512;
-/// A head up to this long is copied behind its header: one piece less to name.
+/// The most slices per write; the kernel accepts 1024 (`IOV_MAX`), but with half of them the cost of the call is negligible.
+const MOST_SLICES: usize = 512;
+/// A head up to this many bytes is copied behind its header, which saves a slice.
 const SHORT_HEAD: usize = 1024;
 
 /// Messages that wait to be written.
 #[derive(Debug)]
 pub(super) struct SendQueue {
     waiting: VecDeque<Outgoing>,
-    /// Emptied containers, to be filled again.
+    /// Empty entries, whose memory is used again.
     spare: Vec<Outgoing>,
     most_messages: usize,
     most_bytes: u64,
@@ -34,18 +34,18 @@ pub(super) struct SendQueue {
     written: Written,
 }
 
-/// What has been written whole.
+/// Counters of the messages that have been written completely.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) messages: u64,
-    /// Head and payload.
+    /// Bytes of heads and payloads.
     pub(super) bytes: u64,
     pub(super) calls: u64,
 }
 
 #[derive(Debug, Default)]
 struct Outgoing {
-    /// The header, and behind it a short head.
+    /// The header, followed by a short head.
     front: Vec<u8>,
     head_is_in_front: bool,
     is_message: bool,
@@ -53,15 +53,15 @@ struct Outgoing {
     content_bytes: u64,
 }
 
-/// Where in the first message the next write begins: piece 0 is the front, 1 the head, 2 the first slice.
+/// The position in a message at which a write begins: part 0 is the front, 1 the head, 2 the first slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
-    piece: usize,
+    part: usize,
     offset: usize,
 }
 
 impl Outgoing {
-    fn piece(&self, index: usize) -> Option<&[u8]> {
+    fn part(&self, index: usize) -> Option<&[u8]> {
         match index {
             0 => Some(&self.front),
             1 if self.head_is_in_front => Some(&[]),
@@ -72,7 +72,7 @@ impl Outgoing {
 }
 
 impl SendQueue {
-    /// An empty queue for at most so many messages, or bytes of them; one message is taken whatever its length.
+    /// An empty queue for at most `most_messages` and `most_bytes`; an empty queue takes a message of any length.
     pub(super) fn new(most_messages: usize, most_bytes: u64) -> SendQueue {
         SendQueue {
             waiting: VecDeque::with_capacity(most_messages + 2),
@@ -87,7 +87,7 @@ impl SendQueue {
         }
     }
 
-    /// The version that frames carry from here on.
+    /// Sets the agreed version, which frames have from now on.
     pub(super) fn agree(&mut self, version: u16) {
         self.version = version;
     }
@@ -96,17 +96,17 @@ impl SendQueue {
         self.waiting.is_empty()
     }
 
-    /// Whether another message has to wait.
+    /// Whether the queue takes no further message.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= self.most_messages || (self.bytes >= self.most_bytes && !self.is_empty())
     }
 
-    /// Bytes that wait.
+    /// Bytes of heads and payloads in the queue.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Messages that wait.
+    /// Messages in the queue.
     pub(super) fn messages(&self) -> usize {
         self.waiting.iter().filter(|outgoing| outgoing.is_message).count()
     }
@@ -115,9 +115,9 @@ impl SendQueue {
         self.written
     }
 
-    /// Takes a message, which is empty afterwards. The caller has asked whether there is room.
+    /// Takes a message, which is empty afterwards. The caller has checked [`is_full`](SendQueue::is_full).
     pub(super) fn push(&mut self, message: &mut Message) {
-        // Slices that lie behind each other are one piece.
+        // Adjacent slices become one.
         message.slices.dedup_by(|next, kept| {
             let joins = kept.block == next.block && kept.end() == next.offset as usize;
             kept.length += if joins { next.length } else { 0 };
@@ -156,12 +156,12 @@ impl SendQueue {
         self.waiting.push_back(outgoing);
     }
 
-    /// Writes what waits; whether all of it went. A wire that takes no more now is no error.
+    /// Writes the queue; returns whether it is empty. A wire that takes no more now is no error.
     pub(super) fn write(&mut self, wire: &mut impl Wire) -> io::Result<bool> {
         while !self.waiting.is_empty() {
-            let mut pieces = [IoSlice::new(&[]); MOST_PIECES];
-            let count = self.gather(&mut pieces);
-            match wire.write(&pieces[..count]) {
+            let mut slices = [IoSlice::new(&[]); MOST_SLICES];
+            let count = self.gather(&mut slices);
+            match wire.write(&slices[..count]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     self.written.calls += 1;
@@ -175,36 +175,36 @@ impl SendQueue {
         Ok(true)
     }
 
-    /// Names the next bytes; returns in how many pieces.
-    fn gather<'a>(&'a self, pieces: &mut [IoSlice<'a>; MOST_PIECES]) -> usize {
+    /// Fills `slices` with the next bytes; returns how many slices they are.
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; MOST_SLICES]) -> usize {
         let (mut count, mut cursor) = (0, self.cursor);
         for outgoing in &self.waiting {
-            while let Some(piece) = outgoing.piece(cursor.piece) {
-                if piece.len() > cursor.offset {
-                    if count == MOST_PIECES {
+            while let Some(part) = outgoing.part(cursor.part) {
+                if part.len() > cursor.offset {
+                    if count == MOST_SLICES {
                         return count;
                     }
-                    pieces[count] = IoSlice::new(&piece[cursor.offset..]);
+                    slices[count] = IoSlice::new(&part[cursor.offset..]);
                     count += 1;
                 }
-                cursor = Cursor { piece: cursor.piece + 1, offset: 0 };
+                cursor = Cursor { part: cursor.part + 1, offset: 0 };
             }
             cursor = Cursor::default();
         }
         count
     }
 
-    /// Moves beyond what was written, and lets go of the messages that went.
+    /// Moves the cursor behind the written bytes, and releases the messages that are complete.
     fn advance(&mut self, mut written: usize) {
         while let Some(first) = self.waiting.front() {
-            while let Some(piece) = first.piece(self.cursor.piece) {
-                let left = piece.len() - self.cursor.offset;
+            while let Some(part) = first.part(self.cursor.part) {
+                let left = part.len() - self.cursor.offset;
                 if written < left {
                     self.cursor.offset += written;
                     return;
                 }
                 written -= left;
-                self.cursor = Cursor { piece: self.cursor.piece + 1, offset: 0 };
+                self.cursor = Cursor { part: self.cursor.part + 1, offset: 0 };
             }
             self.cursor = Cursor::default();
             if let Some(mut gone) = self.waiting.pop_front() {
@@ -220,7 +220,7 @@ impl SendQueue {
         }
     }
 
-    /// Lets go of everything: the connection is gone. Returns how many messages are lost with it.
+    /// Empties the queue of a closed connection; returns how many messages are lost.
     pub(super) fn give_up(&mut self) -> u64 {
         let lost = self.messages() as u64;
         self.waiting.clear();

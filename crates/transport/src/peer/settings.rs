@@ -15,14 +15,14 @@ use super::error::PeerError;
 use super::hello::{LONGEST_NAME, RunIdentity, is_name};
 use super::key::SharedKey;
 
-/// Where a unit listens, or is found.
+/// The URL that a unit listens at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// In this process: messages are handed over.
+    /// In this process, where messages are handed over. Name.
     Inproc(String),
-    /// On this host: through shared memory.
+    /// On this host, through shared memory. Name.
     Shm(String),
-    /// Anywhere: over TCP. Host and port.
+    /// On any host, over TCP. Host and port.
     Tcp(String, u16),
 }
 
@@ -30,7 +30,7 @@ impl Endpoint {
     /// Reads a URL.
     ///
     /// # Errors
-    /// When it is none that a unit can have; the message says what to write.
+    /// When it is not a valid URL of a unit; the message says what to write.
     pub fn parse(url: &str) -> Result<Endpoint, PeerError> {
         let wrong = |reason: &str| PeerError::Url { url: url.to_owned(), reason: reason.to_owned() };
         let (scheme, rest) = url
@@ -59,14 +59,14 @@ impl Endpoint {
         }
     }
 
-    /// Whether other hosts can reach it, as far as the name tells: then its units need a key.
+    /// Whether other hosts may reach it, judging by the host's name; then its units need a key.
     pub fn is_open_to_other_hosts(&self) -> bool {
         let Endpoint::Tcp(host, _) = self else { return false };
         let is_loopback = |address: IpAddr| address.is_loopback();
         host != "localhost" && !host.parse().is_ok_and(is_loopback)
     }
 
-    /// The address of a TCP endpoint; of several the first. Without a key it is one of loopback.
+    /// The first address of a TCP endpoint. Without a key, only a loopback address is accepted.
     pub(super) fn resolve(host: &str, port: u16, settings: &Settings) -> Result<SocketAddr, PeerError> {
         let failed = |cause| crate::TransportError::Resolve { host: host.to_owned(), cause };
         let mut addresses = (host, port).to_socket_addrs().map_err(failed)?;
@@ -89,43 +89,43 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Names, bounds and waits of one unit's connections.
+/// Names, limits and time-outs of one unit's connections.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// This unit's name, which the other end is told: at most 200 bytes without control characters.
+    /// This unit's name, which is sent to the other end: at most 200 bytes without control characters.
     pub name: String,
-    /// To whom this unit belongs: one that belongs elsewhere is refused. Not asked within a process.
+    /// This unit's run and configuration; a unit of another one is refused. Not checked within a process.
     pub identity: RunIdentity,
-    /// What proves that an end belongs to this run's units; without it only loopback and this host are reached, and reach it. Not
-    /// asked for within a process.
+    /// The key by which units of this run prove that they belong to it; without it, units connect only on loopback and within this
+    /// host. Not checked within a process.
     pub key: Option<SharedKey>,
-    /// Where received payloads go. Of a pool that several connections share, each may hold one unfinished message: give it
-    /// as many blocks as all of these together take, or they wait for each other.
+    /// The blocks for received payloads. If several connections share a pool, each may hold one unfinished message: give the pool
+    /// enough blocks for all of these together, or the connections wait for each other.
     pub pool: Pool,
-    /// Most messages that wait to be sent.
+    /// The most messages that wait to be sent.
     pub queue_messages: usize,
-    /// Most bytes that wait to be sent, heads included; one message is taken whatever its length.
+    /// The most bytes that wait to be sent, including heads; an empty queue takes a message of any length.
     pub queue_bytes: u64,
-    /// Longest payload of a message that is taken, bytes; at most what all but two blocks of the pool hold.
+    /// Longest payload of a message that is accepted, bytes; at most what all but two blocks of the pool hold.
     pub longest_payload_bytes: u64,
     /// How long [`connect`](super::connect) goes on trying.
     pub connect_wait: Duration,
-    /// How long an open connection may take to say who it is.
+    /// How long the handshake of an open connection may take.
     pub hello_wait: Duration,
-    /// A sign of life is sent after so long a silence of ours. Over TCP only; elsewhere a dead process is noticed at once.
+    /// A heartbeat is sent after this time without another frame. Over TCP only; elsewhere a dead process is noticed at once.
     pub heartbeat: Duration,
-    /// After so long a silence the other end is taken for dead; zero: never. Over TCP only.
+    /// The other end is considered dead after this time of silence; zero: never. Over TCP only.
     pub silence_wait: Duration,
     /// First and longest wait between two tries to connect.
     pub back_off: (Duration, Duration),
-    /// The kernel's receive buffer to ask for, bytes; 0 lets it adapt itself. Over TCP only.
+    /// The kernel's receive buffer to ask for, bytes; 0 lets the kernel adapt it. Over TCP only.
     pub receive_buffer_bytes: usize,
-    /// Bytes of shared memory per direction, a power of two; the listening end's value holds. Over shm only.
+    /// Bytes of shared memory per direction, a power of two; the listening end's value is used. Over shm only.
     pub ring_bytes: usize,
 }
 
 impl Settings {
-    /// The usual bounds and waits.
+    /// The default limits and time-outs.
     pub fn new(name: &str, pool: Pool) -> Settings {
         Settings {
             name: name.to_owned(),
@@ -145,14 +145,15 @@ impl Settings {
         }
     }
 
-    /// Bytes that one connection may hold at most: what waits to be sent, one message on its way in, and its ring.
+    /// The most bytes that one connection may hold: its send queue with one message more, one message that is being received,
+    /// and its rings.
     pub fn most_bytes(&self, endpoint: &Endpoint) -> u64 {
         let longest = self.longest_payload() + Message::LONGEST_HEAD as u64;
         let ring = if matches!(endpoint, Endpoint::Shm(_)) { 2 * self.ring_bytes as u64 } else { 0 };
         self.queue_bytes + 2 * longest + ring
     }
 
-    /// Longest payload that is taken, as the pool allows.
+    /// Longest payload that is accepted, limited by the pool, bytes.
     pub(super) fn longest_payload(&self) -> u64 {
         self.longest_payload_bytes.min(Assembly::longest_payload(&self.pool))
     }
@@ -161,13 +162,13 @@ impl Settings {
         let wrong = |words: String| Err(PeerError::Settings(words));
         if !is_name(&self.name) {
             return wrong(format!(
-                "`{}` is no name for a unit: at most {LONGEST_NAME} bytes, no control characters",
+                "`{}` is not a valid name of a unit: at most {LONGEST_NAME} bytes, no control characters",
                 self.name.escape_debug()
             ));
         }
         if !is_name(&self.identity.run) {
             return wrong(format!(
-                "`{}` is no name for a run: at most {LONGEST_NAME} bytes, no control characters",
+                "`{}` is not a valid name of a run: at most {LONGEST_NAME} bytes, no control characters",
                 self.identity.run.escape_debug()
             ));
         }
@@ -192,14 +193,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_are_read_and_written() {
+    fn urls_are_parsed_and_printed() {
         for url in ["tcp://10.0.0.3:7000", "tcp://[::1]:9", "shm://builder-1", "inproc://manager"] {
             assert_eq!(Endpoint::parse(url).expect("a unit's URL").to_string(), url);
         }
     }
 
     #[test]
-    fn wrong_urls_say_what_to_write() {
+    fn errors_of_invalid_urls_say_what_to_write() {
         for (url, word) in [
             ("tcp://host", "port is missing"),
             ("tcp://host:high", "number"),

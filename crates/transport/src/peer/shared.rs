@@ -1,15 +1,14 @@
-//! Frames through memory that two processes of a host share.
+//! The wire through memory that two processes of a host share.
 //!
 //! ```text
-//!  pieces ─ copied once ─► ring of shared memory ─ copied once ─► room in a block
-//!                     wake-up, and death: a local socket
+//!  slices ─ copied once ─► ring in shared memory ─ copied once ─► space in a block
+//!                     wake-up and hang-up: a local socket
 //! ```
-//! The listening end makes the memory and passes it through a local socket, whose name lives and dies with the listener. A byte
-//! on that socket wakes a sleeping end; its hang-up tells that the other process is gone, however it went. Positions in
-//! shared memory are another process's word: one that cannot be is the end of the connection, and of nothing else.
+//! The listening end makes the memory and passes it through a local socket, whose name exists as long as the listener. A byte on
+//! that socket wakes a sleeping end; a hang-up of the socket shows that the other process has ended in any way. Positions in shared
+//! memory come from another process: an impossible one ends the connection, and affects nothing else.
 //!
-//! A receiver could read payloads where they lie in shared memory only if its pool could own that memory; pools own theirs, so
-//! payloads are copied out, and counted.
+//! Payloads are copied out of shared memory, and the bytes counted, because a pool cannot own that memory.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -29,9 +28,9 @@ use crate::system::shared_memory::{
 };
 use crate::system::{self, is_nothing};
 
-/// So many bytes are written before the reader may see them: it copies while the writer goes on.
+/// A write publishes its bytes in steps of this many, so that the reader copies while the writer goes on.
 const PUBLISH_BYTES: usize = 256 << 10;
-/// What is sent with the memory: letters, version of its layout, capacity of a ring.
+/// Bytes that are sent with the memory: letters, version of its layout, capacity of a ring.
 const PREAMBLE_BYTES: usize = 16;
 const PREAMBLE: [u8; 8] = *b"thwgshm\x01";
 
@@ -40,15 +39,15 @@ pub(super) struct SharedWire {
     socket: UnixStream,
     incoming: SharedRing,
     outgoing: SharedRing,
-    /// Our own positions: those in shared memory are for the other end.
+    /// This end's own positions; those in shared memory are only copies for the other end.
     written: u64,
     read: u64,
     hung_up: bool,
     copied_bytes: u64,
 }
 
-/// The address of a name: abstract, so that it is gone with its process. The user's number stands in it: runs of two users have no
-/// name in common.
+/// The address of a name. It is abstract, so that it ends with its process, and contains the user's ID, so that runs of two users
+/// have no common name.
 fn address(name: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("thalweg/{}/{name}", effective_user()))
 }
@@ -60,15 +59,15 @@ pub(super) fn listen(name: &str) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Both ends must be the same user's: the memory is as private as the process. (Anybody can take an abstract name, also one with the
-/// number of another user in it.)
+/// Checks that both ends belong to the same user, so that the memory is as private as the process. (Any user can take an abstract
+/// name, even one that contains the ID of another user.)
 fn check_user(socket: &UnixStream) -> io::Result<()> {
     let (theirs, ours) = (other_user(socket)?, effective_user());
     if theirs == ours {
         return Ok(());
     }
     let words = format!(
-        "it runs as user {theirs}, this unit as user {ours}; shared memory is between processes of one user"
+        "it runs as user {theirs}, this unit as user {ours}; shared memory works only between processes of one user"
     );
     Err(io::Error::new(io::ErrorKind::PermissionDenied, words))
 }
@@ -87,11 +86,11 @@ pub(super) fn accepted(socket: UnixStream, ring_bytes: usize) -> io::Result<Shar
     SharedWire::over(socket, incoming, outgoing)
 }
 
-/// The connecting end, until the memory has come.
+/// The connecting end, until it has received the memory.
 pub(super) struct Opening(UnixStream);
 
 impl Opening {
-    /// Begins to connect.
+    /// Starts to connect.
     pub(super) fn start(name: &str) -> io::Result<Opening> {
         let socket = UnixStream::connect_addr(&address(name)?)?;
         check_user(&socket)?;
@@ -120,10 +119,10 @@ impl Opening {
         let capacity = usize::try_from(capacity)
             .ok()
             .filter(|capacity| capacity.is_power_of_two() && (4096..=1 << 30).contains(capacity))
-            .ok_or_else(|| wrong("it offers a ring of an impossible size"))?;
+            .ok_or_else(|| wrong("it offers a ring of an invalid size"))?;
         let memory = File::from(memory.ok_or_else(|| wrong("it passed no memory"))?);
         if !is_sealed(&memory, SharedRing::pair_bytes(capacity))? {
-            return Err(wrong("it passed memory that could be taken away"));
+            return Err(wrong("it passed memory that is not sealed, or has another size"));
         }
         let [incoming, outgoing] = SharedRing::pair(&memory, capacity)?;
         SharedWire::over(self.0.try_clone()?, incoming, outgoing).map(Some)
@@ -136,7 +135,7 @@ impl SharedWire {
         Ok(SharedWire { socket, incoming, outgoing, written: 0, read: 0, hung_up: false, copied_bytes: 0 })
     }
 
-    /// A byte that wakes the other end; one that waits there already does as well.
+    /// Wakes the other end with a byte. If the socket is full, bytes that wait there wake it.
     fn wake(&mut self) -> io::Result<()> {
         match self.socket.write(&[1]) {
             Err(cause) if !is_nothing(&cause) => Err(cause),
@@ -144,8 +143,8 @@ impl SharedWire {
         }
     }
 
-    /// Takes wake-ups off the socket; notes a hang-up.
-    fn listen_for_wakes(&mut self) -> io::Result<()> {
+    /// Reads wake-ups from the socket, and notices a hang-up.
+    fn read_wakes(&mut self) -> io::Result<()> {
         let mut wakes = [0; 64];
         match self.socket.read(&mut wakes) {
             Ok(0) => self.hung_up = true,
@@ -156,7 +155,7 @@ impl SharedWire {
         Ok(())
     }
 
-    /// Wake-ups that wait, without taking them: `None` when there are none, 0 after a hang-up.
+    /// Whether wake-ups wait, without reading them: `None` when there are none, 0 after a hang-up.
     fn has_wakes(&self) -> io::Result<Option<usize>> {
         match SockRef::from(&self.socket).peek(&mut [MaybeUninit::uninit(); 1]) {
             Err(cause) if is_nothing(&cause) => Ok(None),
@@ -164,8 +163,8 @@ impl SharedWire {
         }
     }
 
-    fn broken(word: &str) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, format!("the other process broke the ring: {word}"))
+    fn corrupt(cause: &str) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, format!("the other process corrupted the ring: {cause}"))
     }
 
     /// Bytes that can be read.
@@ -174,7 +173,7 @@ impl SharedWire {
         usize::try_from(there)
             .ok()
             .filter(|there| *there <= self.incoming.capacity())
-            .ok_or_else(|| SharedWire::broken("more was written than it holds"))
+            .ok_or_else(|| SharedWire::corrupt("more was written than it holds"))
     }
 
     /// Bytes that can be written.
@@ -183,14 +182,14 @@ impl SharedWire {
         usize::try_from(waiting)
             .ok()
             .and_then(|waiting| self.outgoing.capacity().checked_sub(waiting))
-            .ok_or_else(|| SharedWire::broken("more was read than was written"))
+            .ok_or_else(|| SharedWire::corrupt("more was read than was written"))
     }
 
-    /// Lets the reader see what was written, and wakes it if it sleeps.
+    /// Publishes the bytes up to position `written` to the reader, and wakes it if it sleeps.
     fn publish(&mut self, written: u64) -> io::Result<()> {
         self.written = written;
         self.outgoing.written().store(written, Ordering::Release);
-        // Pairs with the fence of the reader: either it sees the bytes, or we see it asleep.
+        // Pairs with the fence of the reader: either it sees the bytes, or this end sees that it sleeps.
         fence(Ordering::SeqCst);
         if self.outgoing.reader_sleeps().swap(0, Ordering::Relaxed) == 1 {
             self.wake()?;
@@ -198,13 +197,13 @@ impl SharedWire {
         Ok(())
     }
 
-    /// Room to write; sets up to be woken when there is none.
-    fn find_room(&mut self) -> io::Result<usize> {
-        let room = self.writable()?;
-        if room > 0 {
-            return Ok(room);
+    /// Bytes that can be written; if there are none, asks to be woken and returns `WouldBlock`.
+    fn find_space(&mut self) -> io::Result<usize> {
+        let space = self.writable()?;
+        if space > 0 {
+            return Ok(space);
         }
-        // Only looked at: a wake-up for the reader of this end must not get lost here.
+        // Peeks only, so that a wake-up for the reader of this end is not lost.
         if self.hung_up || self.has_wakes()? == Some(0) {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -212,17 +211,17 @@ impl SharedWire {
         fence(Ordering::SeqCst);
         match self.writable()? {
             0 => Err(io::ErrorKind::WouldBlock.into()),
-            room => Ok(room),
+            space => Ok(space),
         }
     }
 
-    /// Bytes to read; sets up to be woken when there are none.
+    /// Bytes that can be read; if there are none, asks to be woken and returns `WouldBlock`, or 0 after a hang-up.
     fn find_bytes(&mut self) -> io::Result<usize> {
         let there = self.readable()?;
         if there > 0 {
             return Ok(there);
         }
-        self.listen_for_wakes()?;
+        self.read_wakes()?;
         self.incoming.reader_sleeps().store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         match self.readable()? {
@@ -234,12 +233,12 @@ impl SharedWire {
 }
 
 impl Wire for SharedWire {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        let mut room = self.find_room()?;
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut space = self.find_space()?;
         let (start, mut at) = (self.written, self.written);
-        for piece in pieces {
-            let mut rest = &piece[..piece.len().min(room)];
-            room -= rest.len();
+        for slice in slices {
+            let mut rest = &slice[..slice.len().min(space)];
+            space -= rest.len();
             while !rest.is_empty() {
                 let part = rest.len().min(PUBLISH_BYTES);
                 self.outgoing.copy_in(at, &rest[..part]);
@@ -256,39 +255,39 @@ impl Wire for SharedWire {
         Ok(written as usize)
     }
 
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let there = self.find_bytes()?;
-        let length = there.min(room.len()).min(PUBLISH_BYTES);
-        self.incoming.copy_out(self.read, &mut room[..length]);
+        let length = there.min(buffer.len()).min(PUBLISH_BYTES);
+        self.incoming.copy_out(self.read, &mut buffer[..length]);
         self.copied_bytes += length as u64;
         self.read = self.read.wrapping_add(length as u64);
         self.incoming.read().store(self.read, Ordering::Release);
         fence(Ordering::SeqCst);
-        // A writer that sleeps is woken for a good piece of room, or when nothing else would wake it.
-        let drained = length == there || there - length <= self.incoming.capacity() / 2;
+        // Wakes a sleeping writer only when at least half of the ring is free, not after every read.
+        let drained = there - length <= self.incoming.capacity() / 2;
         if drained && self.incoming.writer_sleeps().swap(0, Ordering::Relaxed) == 1 {
-            // If it is gone, what it wrote is read first.
+            // If it is gone, the bytes that it has written are read first.
             let _ = self.wake();
         }
         Ok(length)
     }
 
-    fn wait(&mut self, for_room: bool, wait: Duration) -> io::Result<()> {
-        // Bytes and room both wake through the socket; `read` and `write` have set that up. Whoever waits for room alone leaves
-        // wake-ups for bytes where they are, and so sleeps beside them.
-        if for_room && self.has_wakes()?.is_some() {
+    fn wait(&mut self, for_write: bool, wait: Duration) -> io::Result<()> {
+        // The socket wakes for bytes and for space, as `read` and `write` have asked. A caller that waits for space must not read the
+        // wake-ups for bytes, so while there are any the socket is readable, and it sleeps instead.
+        if for_write && self.has_wakes()?.is_some() {
             std::thread::sleep(wait.min(Duration::from_micros(50)));
             return Ok(());
         }
         system::wait_readable(self.socket.as_fd(), wait).map(drop)
     }
 
-    fn want_room(&mut self, _wanted: bool) -> io::Result<()> {
+    fn set_write_interest(&mut self, _wanted: bool) -> io::Result<()> {
         Ok(())
     }
 
     fn finish(&mut self) {
-        // Only this way: what the other end still says is read. It is gone already if this fails.
+        // Only this direction, so that the other end's last bytes are still read. It fails only if the other end is gone already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 

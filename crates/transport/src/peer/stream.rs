@@ -1,4 +1,4 @@
-//! A peer over a stream of bytes: what TCP and shared memory have in common.
+//! A peer over a wire, that is over TCP or shared memory.
 //!
 //! ```text
 //!  send ─► SendQueue ─► Wire ═══ Wire ─► Assembly ─► receive
@@ -14,7 +14,7 @@ use thalweg_data::{Message, Received};
 use super::assembly::{Assembly, Found};
 use super::error::{KeyProblem, PeerError};
 use super::frame::Kind;
-use super::handshake::{Discord, Handshake, Next};
+use super::handshake::{Disagreement, Handshake, Next};
 use super::hello::{Hello, RunIdentity, VERSIONS};
 use super::key::Role;
 use super::queue::SendQueue;
@@ -22,34 +22,34 @@ use super::settings::Settings;
 use super::wire::Wire;
 use super::{Counts, Peer, Sent};
 
-/// What waits is written at once when it is as much as this: below, the call costs more than the copy.
+/// `send` writes the queue at once when it has at least this many bytes; below, the call costs more than the copy.
 const WORTH_WRITING: u64 = 64 << 10;
-/// The clock is looked at once in so many messages, if nothing else gives cause to.
-const MESSAGES_PER_LOOK: u64 = 64;
-/// How long a connection without a free block sleeps before it looks again.
+/// A connection that is never idle checks the clock once in this many received messages.
+const MESSAGES_PER_CHECK: u64 = 64;
+/// How long a connection without a free block sleeps before it asks the pool again.
 const HOLD_STEP: Duration = Duration::from_micros(50);
 
-/// Most bytes that one call receives, and most frames without a message that it passes over: whoever sends without end does not keep
-/// the caller from its other peers.
+/// The most bytes that one call receives, so that a fast sender does not keep the caller from its other peers.
 const BYTES_PER_CALL: usize = 16 << 20;
+/// The most frames other than messages that one call handles, for the same reason.
 const FRAMES_PER_CALL: u32 = 1024;
-/// Bytes that a connection receives at a time before it has said who it is: as many as the next header or head needs, in no block.
+/// The most bytes of one read during the handshake, which are received outside of blocks.
 const GREETING_BYTES: usize = 512;
 
-/// A connection that may still have to say who it is.
+/// A connection that may still be in its handshake.
 pub(super) trait Greeting: Peer {
-    /// Moves the hello on; whether both ends have agreed.
+    /// Continues the handshake; returns whether it is complete.
     fn greet(&mut self) -> Result<bool, PeerError>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Both are about to say who they are.
+    /// The handshake is not complete.
     Greeting,
     Open,
-    /// The other end has said good-bye.
+    /// The other end has said goodbye.
     Ended,
-    /// Closed by us, or lost.
+    /// Closed by this end, or lost.
     Closed,
 }
 
@@ -64,27 +64,33 @@ pub(super) struct StreamPeer<W: Wire> {
     handshake: Handshake,
     other: Hello,
     opened: Instant,
-    /// Whether anything was heard, and sent, since the clock was last looked at; and when that was.
-    heard: (bool, Instant),
+    /// Whether bytes were received since the last check of the clock, and the time of the last check that found some.
+    received: (bool, Instant),
+    /// The same for written bytes.
     sent: (bool, Instant),
-    /// Whether signs of life are sent and expected.
+    /// Whether heartbeats are sent and expected.
     beats: bool,
-    wants_room: bool,
+    /// Whether the wire's descriptor also waits until it can write.
+    wants_write: bool,
     counts: Counts,
 }
 
-/// What a look at the wire came to.
-enum Looked {
+/// How [`StreamPeer::read_frames`] ended.
+enum Progress {
+    /// It has read a message.
     Message,
+    /// No further frame is there.
     Nothing,
-    /// There may be more, but this call has received enough.
+    /// There may be more frames, but this call has read enough.
     Enough,
+    /// No block is free.
     NoBlock,
+    /// The other end has closed the connection.
     End,
 }
 
 impl<W: Wire> StreamPeer<W> {
-    /// A connection just opened. `beats`: whether the wire alone does not tell that the other end is gone.
+    /// A connection that was just opened. `beats`: heartbeats are needed, because the wire does not report that the other end is gone.
     ///
     /// # Errors
     /// When the system has no random numbers for the handshake.
@@ -109,16 +115,16 @@ impl<W: Wire> StreamPeer<W> {
             handshake,
             other: Hello { name: String::new(), ..Hello::of("", 0) },
             opened: now,
-            heard: (false, now),
+            received: (false, now),
             sent: (false, now),
             beats,
-            wants_room: false,
+            wants_write: false,
             counts: Counts::default(),
             settings,
         })
     }
 
-    /// Everything that the connection holds goes back: it is of no further use.
+    /// Closes the connection after an error, and releases everything that it holds.
     fn fail(&mut self, error: PeerError) -> PeerError {
         self.counts.lost_messages += self.queue.give_up();
         self.assembly.give_up();
@@ -139,31 +145,31 @@ impl<W: Wire> StreamPeer<W> {
         }
     }
 
-    /// Writes what waits and the wire takes now; whether all went.
+    /// Writes as much of the queue as the wire takes now; returns whether the queue is empty.
     fn write(&mut self) -> Result<bool, PeerError> {
         if self.queue.is_empty() {
             return Ok(true);
         }
         self.sent.0 = true;
         let all = self.queue.write(&mut self.wire).and_then(|all| {
-            if self.wants_room == all {
-                self.wire.want_room(!all)?;
-                self.wants_room = !all;
+            if self.wants_write == all {
+                self.wire.set_write_interest(!all)?;
+                self.wants_write = !all;
             }
             Ok(all)
         });
         match all {
             Ok(all) => Ok(all),
-            // What it said before it went, a refusal perhaps, tells more than that it went.
-            Err(cause) => Err(match self.read_last_words() {
+            // A refusal that the other end sent before it closed says more than the error of the write.
+            Err(cause) => Err(match self.read_refusal() {
                 Some(refusal) => self.fail(refusal),
                 None => self.lost(cause),
             }),
         }
     }
 
-    /// A refusal among what is there to read.
-    fn read_last_words(&mut self) -> Option<PeerError> {
+    /// Reads all frames that are there, up to a refusal.
+    fn read_refusal(&mut self) -> Option<PeerError> {
         loop {
             match self.assembly.find().ok()? {
                 Found::Control(Kind::Refusal) => return Some(self.refusal()),
@@ -181,7 +187,7 @@ impl<W: Wire> StreamPeer<W> {
         PeerError::Refused { place: self.place.clone(), words }
     }
 
-    /// Receives what is there: into a block, or into none before the other end has said who it is. `None`: no block is free.
+    /// Receives once: into a block, or outside of blocks during the handshake. `None` when no block is free.
     fn receive_some(&mut self) -> io::Result<Option<usize>> {
         if self.state == State::Greeting {
             let mut bytes = [0; GREETING_BYTES];
@@ -190,20 +196,20 @@ impl<W: Wire> StreamPeer<W> {
             self.assembly.take_early(&bytes[..received]);
             return Ok(Some(received));
         }
-        let Some(room) = self.assembly.room() else { return Ok(None) };
-        let received = self.wire.read(room)?;
+        let Some(space) = self.assembly.space() else { return Ok(None) };
+        let received = self.wire.read(space)?;
         if received > 0 {
             self.assembly.publish(received);
         }
         Ok(Some(received))
     }
 
-    /// Looks at what was received, and receives what is there, up to the end of the next message or of what one call may take.
-    fn look(&mut self, message: &mut Message) -> Result<Looked, PeerError> {
+    /// Receives and handles frames up to the next message, or until nothing more is there, or this call has read enough.
+    fn read_frames(&mut self, message: &mut Message) -> Result<Progress, PeerError> {
         let (mut bytes, mut frames) = (0, 0);
         loop {
             if bytes >= BYTES_PER_CALL || frames >= FRAMES_PER_CALL {
-                return Ok(Looked::Enough);
+                return Ok(Progress::Enough);
             }
             let found = self.assembly.find().map_err(|problem| {
                 let error = PeerError::Frame { place: self.place.clone(), problem };
@@ -214,38 +220,38 @@ impl<W: Wire> StreamPeer<W> {
                     self.assembly.take(message);
                     self.counts.received_messages += 1;
                     self.counts.received_bytes += message.head.len() as u64 + message.payload_bytes();
-                    return Ok(Looked::Message);
+                    return Ok(Progress::Message);
                 }
                 Found::Control(kind) => {
                     frames += 1;
-                    self.on_kind(kind)?;
+                    self.on_control(kind)?;
                     self.assembly.clear();
                     if self.state == State::Ended {
-                        return Ok(Looked::End);
+                        return Ok(Progress::End);
                     }
                     if kind == Kind::Hello {
-                        return Ok(Looked::Nothing);
+                        return Ok(Progress::Nothing);
                     }
                 }
                 Found::Nothing => match self.receive_some() {
-                    Ok(None) => return Ok(Looked::NoBlock),
+                    Ok(None) => return Ok(Progress::NoBlock),
                     Ok(Some(0)) if self.assembly.is_inside() => {
                         return Err(self.lost("it ended in the middle of a message"));
                     }
-                    Ok(Some(0)) => return Err(self.lost("it ended without a word")),
+                    Ok(Some(0)) => return Err(self.lost("the other end has ended without closing it")),
                     Ok(Some(received)) => {
-                        self.heard.0 = true;
+                        self.received.0 = true;
                         bytes += received;
                     }
-                    Err(cause) if crate::system::is_nothing(&cause) => return Ok(Looked::Nothing),
+                    Err(cause) if crate::system::is_nothing(&cause) => return Ok(Progress::Nothing),
                     Err(cause) => return Err(self.lost(cause)),
                 },
             }
         }
     }
 
-    /// Takes note of a frame that is not a message.
-    fn on_kind(&mut self, kind: Kind) -> Result<(), PeerError> {
+    /// Handles a frame that is not a message.
+    fn on_control(&mut self, kind: Kind) -> Result<(), PeerError> {
         match kind {
             Kind::Challenge | Kind::Proof | Kind::Hello => self.shake_hands(kind),
             Kind::Refusal => {
@@ -262,15 +268,15 @@ impl<W: Wire> StreamPeer<W> {
         }
     }
 
-    /// Takes a frame of the handshake, and says what comes next.
+    /// Handles a frame of the handshake, and sends the next one.
     fn shake_hands(&mut self, kind: Kind) -> Result<(), PeerError> {
         let place = self.place.clone();
         if self.state != State::Greeting {
-            let words = "it says a second time who it is".to_owned();
+            let words = "a frame of the handshake came after its end".to_owned();
             return Err(self.refuse(PeerError::Refused { place, words }));
         }
         let error = match self.handshake.take(kind, self.assembly.head()) {
-            Ok(Next::Say(kind, head)) => {
+            Ok(Next::Send(kind, head)) => {
                 self.queue.push_control(kind, &head);
                 return self.write().map(drop);
             }
@@ -281,24 +287,24 @@ impl<W: Wire> StreamPeer<W> {
                 self.state = State::Open;
                 return Ok(());
             }
-            Err(Discord::Key(problem)) => PeerError::Key { place, problem },
-            Err(Discord::Version(lowest, highest, name)) => {
+            Err(Disagreement::Key(problem)) => PeerError::Key { place, problem },
+            Err(Disagreement::Version(lowest, highest, name)) => {
                 let ours = (*VERSIONS.start(), *VERSIONS.end());
                 PeerError::Version { place, name, theirs: (lowest, highest), ours }
             }
-            Err(Discord::Elsewhere(theirs)) => mismatch(place, theirs, self.settings.identity.clone()),
-            Err(Discord::Unreadable) => {
-                let words = "what it says of itself cannot be read, or is out of turn".to_owned();
+            Err(Disagreement::Identity(theirs)) => mismatch(place, theirs, self.settings.identity.clone()),
+            Err(Disagreement::Unreadable) => {
+                let words = "a frame of the handshake cannot be read, or came out of turn".to_owned();
                 PeerError::Refused { place, words }
             }
         };
         Err(self.refuse(error))
     }
 
-    /// Tells the other end why it is not talked to, as far as it can be sent at once.
+    /// Closes the connection with a refusal, which is sent if the wire takes it at once.
     fn refuse(&mut self, error: PeerError) -> PeerError {
-        // Words are for the other end: they name what it sent, not where it is seen from here. It may be anybody, and learns nothing from
-        // them by which it could say the right thing next time.
+        // The text is for the other end, so it says what is wrong with its frames, not which URL it has here. The other end may be anybody,
+        // so the text reveals nothing by which it could pass the handshake next time.
         let us = match self.handshake.may_name_itself() {
             true => format!("`{}`", self.settings.name),
             false => "this unit".to_owned(),
@@ -332,12 +338,12 @@ impl<W: Wire> StreamPeer<W> {
         self.fail(error)
     }
 
-    /// Looks at the clock: gives a sign of life, and (where it `listens`: an end without a block does not) misses that of
-    /// the other end.
-    fn tend(&mut self, listens: bool) -> Result<(), PeerError> {
+    /// Checks the clock: sends a heartbeat when it is due, and closes the connection if the other end has been silent for too long.
+    /// An end that is not `reading`, because it has no free block, does not count the time as silence.
+    fn keep_alive(&mut self, reading: bool) -> Result<(), PeerError> {
         let now = Instant::now();
-        if std::mem::take(&mut self.heard.0) || !listens {
-            self.heard.1 = now;
+        if std::mem::take(&mut self.received.0) || !reading {
+            self.received.1 = now;
         }
         if std::mem::take(&mut self.sent.0) {
             self.sent.1 = now;
@@ -348,7 +354,7 @@ impl<W: Wire> StreamPeer<W> {
             let error = PeerError::Silent { place: place(), wait: hello_wait };
             return Err(self.fail(error));
         }
-        if self.beats && !silence.is_zero() && now - self.heard.1 >= silence {
+        if self.beats && !silence.is_zero() && now - self.received.1 >= silence {
             let error = PeerError::Silent { place: place(), wait: silence };
             return Err(self.fail(error));
         }
@@ -360,20 +366,20 @@ impl<W: Wire> StreamPeer<W> {
     }
 
     fn wait_for_wire(&mut self, wait: Duration) -> Result<(), PeerError> {
-        // Not longer than a sign of life may take.
+        // At most until the next heartbeat is due.
         let wait = wait.min(self.settings.heartbeat.max(Duration::from_millis(1)));
-        let for_room = !self.queue.is_empty();
-        self.wire.wait(for_room, wait).map_err(|cause: io::Error| self.lost(cause))
+        let for_write = !self.queue.is_empty();
+        self.wire.wait(for_write, wait).map_err(|cause: io::Error| self.lost(cause))
     }
 }
 
-/// What this end says of itself.
+/// The hello of this end.
 fn ours(settings: &Settings) -> Hello {
     let hello = Hello::of(&settings.name, settings.longest_payload());
     Hello { identity: settings.identity.clone(), ..hello }
 }
 
-/// Why a unit that belongs elsewhere is not talked to.
+/// The error for a unit of another run or configuration.
 fn mismatch(place: String, theirs: Hello, ours: RunIdentity) -> PeerError {
     let (name, theirs) = (theirs.name, theirs.identity);
     if theirs.configuration == ours.configuration {
@@ -387,10 +393,10 @@ impl<W: Wire> Greeting for StreamPeer<W> {
         self.check_open()?;
         self.write()?;
         if self.state == State::Greeting {
-            // Before the hello no message is let through, so none is lost here.
-            self.look(&mut Message::default())?;
+            // Messages are refused before the hello, so none is lost here.
+            self.read_frames(&mut Message::default())?;
             if self.state == State::Greeting {
-                self.tend(true)?;
+                self.keep_alive(true)?;
             }
         }
         Ok(self.state != State::Greeting)
@@ -401,7 +407,7 @@ impl<W: Wire> Peer for StreamPeer<W> {
     fn send(&mut self, message: &mut Message) -> Result<Sent, PeerError> {
         self.check_open()?;
         if self.state == State::Ended {
-            return Err(self.lost("the other end has closed it"));
+            return Err(self.lost("the other end has closed the connection"));
         }
         let (head, payload) = (message.head.len(), message.payload_bytes());
         let most_head = Message::LONGEST_HEAD as u64;
@@ -417,8 +423,8 @@ impl<W: Wire> Peer for StreamPeer<W> {
             }
         }
         self.queue.push(message);
-        // Once the wire takes no more, it is not asked at every message, only when the queue is full.
-        if self.queue.bytes() >= WORTH_WRITING && !self.wants_room {
+        // While the wire takes no more, `send` tries to write only when the queue is full, not for every message.
+        if self.queue.bytes() >= WORTH_WRITING && !self.wants_write {
             self.write()?;
         }
         Ok(Sent::Taken)
@@ -433,28 +439,28 @@ impl<W: Wire> Peer for StreamPeer<W> {
                 return Ok(Received::End);
             }
             self.write()?;
-            let looked = self.look(message)?;
-            let idle = match looked {
-                Looked::Message => {
-                    // An end that is never idle gives signs of life, too.
-                    if self.counts.received_messages.is_multiple_of(MESSAGES_PER_LOOK) {
-                        self.tend(true)?;
+            let progress = self.read_frames(message)?;
+            let idle = match progress {
+                Progress::Message => {
+                    // An end that is never idle sends heartbeats, too.
+                    if self.counts.received_messages.is_multiple_of(MESSAGES_PER_CHECK) {
+                        self.keep_alive(true)?;
                     }
                     return Ok(Received::Data);
                 }
-                Looked::End => return Ok(Received::End),
-                Looked::Nothing => {
-                    self.tend(true)?;
-                    // Looking may have taken the wake-up for room.
+                Progress::End => return Ok(Received::End),
+                Progress::Nothing => {
+                    self.keep_alive(true)?;
+                    // Reading may have consumed the wake-up for writing.
                     self.write()?;
                     Received::Idle
                 }
-                Looked::Enough => {
-                    self.tend(true)?;
+                Progress::Enough => {
+                    self.keep_alive(true)?;
                     Received::Idle
                 }
-                Looked::NoBlock => {
-                    self.tend(false)?;
+                Progress::NoBlock => {
+                    self.keep_alive(false)?;
                     Received::Full
                 }
             };
@@ -466,9 +472,9 @@ impl<W: Wire> Peer for StreamPeer<W> {
             if left.is_zero() {
                 return Ok(idle);
             }
-            match looked {
-                Looked::Enough => {}
-                Looked::NoBlock => std::thread::sleep(HOLD_STEP.min(left)),
+            match progress {
+                Progress::Enough => {}
+                Progress::NoBlock => std::thread::sleep(HOLD_STEP.min(left)),
                 _ => self.wait_for_wire(left)?,
             }
         }
@@ -482,7 +488,7 @@ impl<W: Wire> Peer for StreamPeer<W> {
             if left.is_zero() {
                 return Ok(false);
             }
-            // Something to read would wake it, too, again and again: short sleeps keep that bounded.
+            // Bytes to read may end this wait early or, over shared memory, keep it from sleeping on the socket, so wait in short steps.
             self.wait_for_wire(left.min(Duration::from_millis(1)))?;
         }
         Ok(true)
@@ -490,29 +496,29 @@ impl<W: Wire> Peer for StreamPeer<W> {
 
     fn close(&mut self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
-        let mut heard = self.state == State::Ended;
+        let mut all = self.state == State::Ended;
         if matches!(self.state, State::Open | State::Greeting) {
             self.queue.push_control(Kind::Bye, &[]);
-            heard = self.flush(wait).unwrap_or(false);
+            all = self.flush(wait).unwrap_or(false);
             self.wire.finish();
         }
-        // What still comes is read and let go: a socket closed over unread bytes would take the good-bye back.
+        // Reads and discards what still comes: closing a socket with unread bytes resets the connection, and the goodbye may be lost.
         self.assembly.give_up();
-        let mut scrap = vec![0; 64 << 10];
-        while heard && self.state != State::Ended {
-            match self.wire.read(&mut scrap) {
+        let mut discarded = vec![0; 64 << 10];
+        while all && self.state != State::Ended {
+            match self.wire.read(&mut discarded) {
                 Ok(0) => break,
                 Ok(_) => {}
                 Err(cause) if crate::system::is_nothing(&cause) => {
                     let left = until.saturating_duration_since(Instant::now());
-                    heard = !left.is_zero() && self.wire.wait(false, left).is_ok();
+                    all = !left.is_zero() && self.wire.wait(false, left).is_ok();
                 }
-                Err(_) => heard = false,
+                Err(_) => all = false,
             }
         }
         self.counts.lost_messages += self.queue.give_up();
         self.state = State::Closed;
-        heard
+        all
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {

@@ -1,10 +1,10 @@
-//! Frames over a connection of TCP.
+//! The wire over a TCP connection.
 //!
 //! ```text
-//!  pieces ─► writev ═══ recv ─► room in a block
+//!  slices ─► writev ═══ recv ─► space in a block
 //! ```
-//! The descriptor is a set of its own around the socket, so that it is ready for room, too, while something waits to be
-//! written; the socket itself would say nothing of it to whoever waits for bytes.
+//! The descriptor is that of an epoll set around the socket: while bytes wait to be written, it is also readable when the socket
+//! is writable. The socket's own descriptor would not show that to a caller that waits for it to become readable.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,14 +17,14 @@ use super::wire::Wire;
 use crate::system::{self, epoll};
 use crate::tcp::keepalive;
 
-/// A connection.
+/// A TCP connection as a wire.
 pub(super) struct TcpWire {
     stream: TcpStream,
     set: OwnedFd,
 }
 
 impl TcpWire {
-    /// A wire over a connection that was opened either way.
+    /// A wire over a connection that was opened or accepted.
     pub(super) fn over(stream: TcpStream) -> io::Result<TcpWire> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
@@ -36,24 +36,24 @@ impl TcpWire {
 }
 
 impl Wire for TcpWire {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.stream.write_vectored(pieces)
+    fn write(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.stream.write_vectored(slices)
     }
 
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(room)
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buffer)
     }
 
-    fn wait(&mut self, for_room: bool, wait: Duration) -> io::Result<()> {
-        system::wait_either(self.stream.as_fd(), for_room, wait).map(drop)
+    fn wait(&mut self, for_write: bool, wait: Duration) -> io::Result<()> {
+        system::wait_either(self.stream.as_fd(), for_write, wait).map(drop)
     }
 
-    fn want_room(&mut self, wanted: bool) -> io::Result<()> {
+    fn set_write_interest(&mut self, wanted: bool) -> io::Result<()> {
         epoll::set_interest(&self.set, self.stream.as_fd(), 0, wanted)
     }
 
     fn finish(&mut self) {
-        // A connection that is gone already needs no end.
+        // It fails only for a connection that is gone already.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
@@ -62,14 +62,14 @@ impl Wire for TcpWire {
     }
 }
 
-/// A connection that is being opened, without waiting for it.
+/// A connection that is being opened in the background.
 pub(super) struct Opening(Socket);
 
 impl Opening {
-    /// Begins to connect.
+    /// Starts to connect.
     pub(super) fn start(address: SocketAddr, receive_buffer_bytes: usize) -> io::Result<Opening> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-        // Before connecting: the window scale is agreed upon then.
+        // Before connecting, because the handshake fixes the window scale.
         crate::ReceiveBuffer::ask(socket.as_fd(), receive_buffer_bytes)?;
         socket.set_nonblocking(true)?;
         match socket.connect(&address.into()) {
@@ -78,7 +78,7 @@ impl Opening {
         }
     }
 
-    /// Waits at most `wait` for it; whether it is open.
+    /// Waits at most `wait` for the connection; returns whether it is open.
     pub(super) fn is_open(&self, wait: Duration) -> io::Result<bool> {
         if !system::wait_writable(self.0.as_fd(), wait)? {
             return Ok(false);

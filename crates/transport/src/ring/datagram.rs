@@ -1,10 +1,10 @@
-//! A UDP datagram in its IP packet: a checked view.
+//! A checked view of a UDP datagram in its IP packet.
 //!
 //! ```text
 //!  packet from its IP header on ─ every length checked ─► sender, destination, payload
 //! ```
-//! IPv4 (RFC 791), IPv6 (RFC 8200), UDP (RFC 768). Bytes behind the packet's own length (Ethernet pads short frames) are not
-//! part of it.
+//! IPv4 (RFC 791), IPv6 (RFC 8200), UDP (RFC 768). Bytes behind the packet's own length are ignored, since Ethernet pads short
+//! frames.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -15,7 +15,7 @@ const FRAGMENT: u8 = 44;
 const UDP_HEADER_BYTES: usize = 8;
 const IPV6_HEADER_BYTES: usize = 40;
 
-/// What a packet carries.
+/// Addresses and payload of a UDP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram<'a> {
     pub(crate) sender: SocketAddr,
@@ -25,10 +25,10 @@ pub(crate) struct Datagram<'a> {
     segment: &'a [u8],
 }
 
-/// Reads a packet.
+/// Reads a packet from its IP header on.
 ///
 /// # Errors
-/// Why it is lost.
+/// When it is not a whole UDP datagram; the reason says as what it is counted.
 pub(crate) fn parse(packet: &[u8]) -> Result<Datagram<'_>, LossReason> {
     let (addresses, segment) = match packet.first().map(|first| first >> 4) {
         Some(4) => ipv4(packet)?,
@@ -51,7 +51,7 @@ pub(crate) fn parse(packet: &[u8]) -> Result<Datagram<'_>, LossReason> {
     })
 }
 
-/// Sender and destination, and what follows the header.
+/// The addresses of sender and destination, and the bytes behind the header.
 fn ipv4(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
     let header = packet.first_chunk::<20>().ok_or(LossReason::CaptureTruncated)?;
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -59,7 +59,7 @@ fn ipv4(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
     if header_bytes < 20 || total < header_bytes {
         return Err(LossReason::BadLength);
     }
-    // More fragments, or not the first.
+    // The flag "more fragments", or a fragment offset.
     if half(6) & 0x3FFF != 0 {
         return Err(LossReason::FragmentMissing);
     }
@@ -91,22 +91,23 @@ fn ipv6(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
 }
 
 impl Datagram<'_> {
-    /// Whether the checksum is right, or was left out (which IPv4 allows).
+    /// Whether the checksum is right, or absent (which IPv4 allows).
     pub(crate) fn checksum_is_right(&self) -> bool {
         let is_ipv4 = self.sender.is_ipv4();
         if is_ipv4 && self.segment[6..8] == [0, 0] {
             return true;
         }
-        folded(self.addresses_sum() + sum_of(self.segment)) == 0xFFFF
+        folded(self.pseudo_header_sum() + sum_of(self.segment)) == 0xFFFF
     }
 
-    /// Whether the checksum is what a sender writes who leaves the payload's part to the network card: the datagram never left this host.
+    /// Whether the checksum covers only the pseudo header, as a sender writes it that leaves the rest to the network card. Such a
+    /// datagram never left this host.
     pub(crate) fn checksum_is_unfinished(&self) -> bool {
-        folded(self.addresses_sum()) == u64::from(u16::from_be_bytes([self.segment[6], self.segment[7]]))
+        folded(self.pseudo_header_sum()) == u64::from(u16::from_be_bytes([self.segment[6], self.segment[7]]))
     }
 
-    /// Of the addresses, the protocol and the length, which a checksum covers beside the segment.
-    fn addresses_sum(&self) -> u64 {
+    /// The sum of the pseudo header: addresses, protocol and length.
+    fn pseudo_header_sum(&self) -> u64 {
         let mut sum = u64::from(UDP) + self.segment.len() as u64;
         for address in [self.sender.ip(), self.destination.ip()] {
             sum += match address {
@@ -118,7 +119,7 @@ impl Datagram<'_> {
     }
 }
 
-/// A sum of 16-bit words with its carries added to it.
+/// Adds the carries of a sum of 16-bit words to it.
 fn folded(mut sum: u64) -> u64 {
     while sum > 0xFFFF {
         sum = (sum & 0xFFFF) + (sum >> 16);
@@ -126,7 +127,7 @@ fn folded(mut sum: u64) -> u64 {
     sum
 }
 
-/// Sum of the 16-bit words, the last filled up with a zero (RFC 1071).
+/// Sum of the 16-bit words; an odd last byte is padded with a zero (RFC 1071).
 fn sum_of(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<2>();
     let last = rest.first().map_or(0, |byte| u64::from(*byte) << 8);
@@ -166,11 +167,11 @@ mod tests {
         bytes[30] ^= 1;
         assert!(!parse(&bytes).expect("whole").checksum_is_right());
         bytes[26..28].fill(0);
-        assert!(parse(&bytes).expect("whole").checksum_is_right(), "left out");
+        assert!(parse(&bytes).expect("whole").checksum_is_right(), "absent");
     }
 
     #[test]
-    fn what_cannot_be_read_has_a_reason() {
+    fn an_unreadable_packet_has_a_loss_reason() {
         let changed = |at: usize, value: u8| {
             let mut bytes = packet();
             bytes[at] = value;

@@ -1,9 +1,9 @@
-//! What the kernel is to put into the ring: UDP to our port, on its way in.
+//! The filter of the ring: the kernel puts only incoming UDP packets to our port into it.
 //!
 //! ```text
-//!  port, IPv4 or IPv6 ─► a program of classic BPF ─► accept whole │ pass over
+//!  port, IPv4 or IPv6 ─► a program of classic BPF ─► accept whole │ reject
 //! ```
-//! The first fragment of a datagram passes, so that it is counted; later ones have no port and do not.
+//! The program accepts the first fragment of a datagram, so that it is counted; later fragments have no port and are rejected.
 
 use libc::{
     BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET,
@@ -12,22 +12,22 @@ use libc::{
 
 const UDP: u32 = 17;
 const FRAGMENT: u32 = 44;
-/// Another host's, seen by an interface that listens to all (`PACKET_OTHERHOST`).
+/// Type of a packet to another host, which an interface in promiscuous mode receives (`PACKET_OTHERHOST`).
 const OTHERS: u32 = 3;
-/// On its way out (`PACKET_OUTGOING`).
+/// Type of an outgoing packet (`PACKET_OUTGOING`).
 const OUTGOING: u32 = 4;
 
-/// One instruction; jumps are counted from the next one.
+/// One instruction; jumps are relative to the next one.
 fn instruction(code: u32, constant: u32, yes: u8, no: u8) -> sock_filter {
     sock_filter { code: code as u16, jt: yes, jf: no, k: constant }
 }
 
-/// Loads from `at` behind the start of the IP header.
+/// The address of byte `at` of the IP header, for a load.
 fn network(at: i32) -> u32 {
     (SKF_NET_OFF + at) as u32
 }
 
-/// The program for datagrams to `port`.
+/// The program that accepts datagrams to `port`.
 pub(super) fn program(is_ipv6: bool, port: u16) -> Vec<sock_filter> {
     let port = u32::from(port);
     let load_byte = |at| instruction(BPF_LD | BPF_B | BPF_ABS, network(at), 0, 0);
@@ -36,7 +36,7 @@ pub(super) fn program(is_ipv6: bool, port: u16) -> Vec<sock_filter> {
     let any_bit = |constant, yes, no| instruction(BPF_JMP | BPF_JSET | BPF_K, constant, yes, no);
     let mut program = vec![
         instruction(BPF_LD | BPF_B | BPF_ABS, (SKF_AD_OFF + SKF_AD_PKTTYPE) as u32, 0, 0),
-        // To the end, which refuses; set below.
+        // Both jump to the last instruction, which rejects; the offsets are set below.
         equal(OUTGOING, 0, 0),
         equal(OTHERS, 0, 0),
     ];
@@ -76,7 +76,7 @@ pub(super) fn program(is_ipv6: bool, port: u16) -> Vec<sock_filter> {
 mod tests {
     use super::*;
 
-    /// Runs a program on the bytes of a network header, as the kernel does.
+    /// Runs a program on a packet from its IP header on, as the kernel does.
     fn passes(program: &[sock_filter], kind: u8, bytes: &[u8]) -> bool {
         let (mut accumulator, mut index_register, mut at) = (0u32, 0u32, 0);
         let byte = |offset: u32| bytes.get(offset as usize).copied().map(u32::from);
@@ -127,15 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn udp_to_the_port_passes_and_nothing_else() {
+    fn only_incoming_udp_to_the_port_passes() {
         let program = super::program(false, 5000);
         assert!(passes(&program, 0, &ipv4(17, 0, 5000)));
         assert!(passes(&program, 0, &ipv4(17, 0x2000, 5000)), "the first fragment is counted");
-        assert!(!passes(&program, 0, &ipv4(17, 0x2001, 5000)), "later ones have no port");
+        assert!(!passes(&program, 0, &ipv4(17, 0x2001, 5000)), "later fragments have no port");
         assert!(!passes(&program, 0, &ipv4(17, 0, 5001)));
         assert!(!passes(&program, 0, &ipv4(6, 0, 5000)));
-        assert!(!passes(&program, 4, &ipv4(17, 0, 5000)), "on its way out");
-        assert!(!passes(&program, 3, &ipv4(17, 0, 5000)), "another host's");
+        assert!(!passes(&program, 4, &ipv4(17, 0, 5000)), "outgoing");
+        assert!(!passes(&program, 3, &ipv4(17, 0, 5000)), "to another host");
         assert!(!passes(&program, 0, &[0x45]));
         let program = super::program(true, 5000);
         assert!(passes(&program, 0, &ipv6(17, 0, 5000)));

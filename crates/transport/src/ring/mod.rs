@@ -1,18 +1,18 @@
-//! Datagrams from the kernel's packet ring: no system call per datagram, and none per batch while there is work.
+//! Receives datagrams from the kernel's packet ring: no system call per datagram, and none per batch while packets wait.
 //!
 //! ```text
 //!  interface ─ filter: our port, incoming ─► ring of blocks shared with the kernel ─ parse, check, copy ─► pool blocks ─► Frames
-//!                                            (a UDP socket holds the port, and takes nothing)
+//!                                            (a UDP socket holds the port, and is not read)
 //! ```
-//! `backend = "ring"` of a `udp://` source. It needs `CAP_NET_RAW`, and it is a trade: the kernel's UDP layer is passed by, but
-//! every payload is copied in user space out of the ring, whose blocks belong to the kernel and go back to it in order. The copied
-//! bytes are counted (`receive_moved_bytes`), the ring's own drops are a counter beside (`ring_drops`) as a socket's are.
-//! `thalweg bench receive-udp` compares it where it is allowed.
+//! `backend = "ring"` of a `udp://` source. It needs `CAP_NET_RAW`, and is a trade-off: it bypasses the kernel's UDP layer, but copies
+//! every payload in user space, because the ring's blocks belong to the kernel and go back to it in order. It counts the copied
+//! bytes (`receive_moved_bytes`) and the ring's own drops (`ring_drops`). `thalweg bench receive-udp` compares it with the others,
+//! if the process has the privilege.
 //!
-//! What the kernel's UDP layer did is done here: lengths and checksums are checked, the destination address, the sender.
-//! What it alone can do is not: datagrams that were fragmented on the way are counted as `fragment_missing`, and IPv6 extension
-//! headers other than a fragment's are not followed. VLAN tags are taken off by the kernel before. An IPv6 address takes IPv6
-//! datagrams alone. Packets are seen on their way in only, so that on loopback each comes once.
+//! This module checks what the UDP layer would have checked: lengths, checksums, destination address and sender. It does not
+//! reassemble: fragmented datagrams are counted as `fragment_missing`. It skips no IPv6 extension headers. The kernel removes
+//! VLAN tags before. An IPv6 address receives only IPv6 datagrams. The ring holds only incoming packets, so that on loopback
+//! each comes once.
 
 mod datagram;
 mod filter;

@@ -1,7 +1,7 @@
-//! A UDP source behind a packet ring.
+//! The receiving end of a UDP source on a packet ring.
 //!
 //! ```text
-//!  PacketRing ─► parse ─► ours? whole? right? ─► copied into the pool's block ─► cut ─► Frames
+//!  PacketRing ─► parse ─► ours? whole? checksum? ─► copied into the pool's block ─► split ─► Frames
 //! ```
 
 use std::cell::Cell;
@@ -24,27 +24,28 @@ use crate::udp::socket::BATCH_BYTES;
 use crate::udp::{FullPolicy, UdpReceiverSettings};
 use crate::{ReceiveBuffer, TransportError};
 
-/// Bytes per block of the ring: it is passed on when full, or after a millisecond.
+/// Bytes per block of the ring; the kernel passes on a block when it is full, or after a millisecond.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Fewest blocks, so that the kernel fills some while one is read.
+/// The fewest blocks, so that the kernel fills some while one is read.
 const FEWEST_BLOCKS: usize = 8;
-/// The kernel passes on a block that is not full within a millisecond; a busy one takes longer.
+/// How long `abandon` waits for the block that the kernel fills: it passes on a partly full block after a millisecond, a busy
+/// kernel later.
 const LAST_BLOCK: Duration = Duration::from_millis(20);
-/// Most packets that one batch drops.
+/// The most packets that one `receive` drops.
 const DROP_PACKETS: usize = 1024;
 
 /// Receives datagrams through a packet ring.
 pub(crate) struct RingReceiver {
     ring: PacketRing,
     ring_bytes: usize,
-    /// Holds the port, answers for it, and takes nothing.
+    /// Holds the port, so that the kernel does not answer "port unreachable"; it is not read.
     socket: UdpSocket,
     local: SocketAddr,
     settings: UdpReceiverSettings,
     place: String,
     intake: Intake,
     counts: DatagramCounters,
-    /// Packets that are not this source's, by address.
+    /// Packets to another address or port, or from another sender than the connected one.
     passed_over: u64,
     drops: Cell<u64>,
     freezes: Cell<u64>,
@@ -56,7 +57,7 @@ impl RingReceiver {
         mut settings: UdpReceiverSettings,
         pool: Pool,
     ) -> Result<RingReceiver, TransportError> {
-        // The least that the kernel allows: what comes here comes twice.
+        // The smallest buffer that the kernel allows: the ring gets the same datagrams.
         let (socket, local) = open_port(&mut settings, |socket| socket.set_recv_buffer_size(0))?;
         let place = format!("udp://{local}");
         let wanted =
@@ -104,7 +105,7 @@ impl RingReceiver {
         Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
     }
 
-    /// Copies what lies behind the IPv4 and UDP headers of the next packet.
+    /// Copies the bytes behind the IPv4 and UDP headers of the next packet.
     #[cfg(feature = "bench")]
     pub(crate) fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
         let payload = self.ring.next()?.bytes.get(28..).unwrap_or_default();
@@ -124,12 +125,12 @@ impl RingReceiver {
         &self.counts.counters
     }
 
-    /// Bytes of the ring's blocks that were not read yet.
+    /// Bytes in the ring's blocks that have not been read yet.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.ring.waiting_bytes()
     }
 
-    /// Packets of this source for which the ring had no room.
+    /// Packets of this source that the kernel dropped because the ring was full.
     pub(crate) fn socket_drops(&self) -> u64 {
         let new = self.ring.statistics();
         self.drops.set(self.drops.get() + u64::from(new.drops));
@@ -146,7 +147,7 @@ impl RingReceiver {
     }
 
     pub(crate) fn drop_counters(&self) -> Vec<(&'static str, u64)> {
-        // The host's UDP counters tell nothing here: the socket that holds the port drops everything.
+        // Without the host's UDP counters: they count the datagrams that the socket drops, which the ring has received.
         vec![
             ("ring_drops", self.socket_drops()),
             ("ring_freezes", self.freezes.get()),
@@ -173,7 +174,7 @@ impl RingReceiver {
         })
     }
 
-    /// Takes what is in the ring, up to a batch; whether anything was.
+    /// Takes packets from the ring, up to a batch; `false` when the ring was empty.
     fn receive_now(&mut self, frames: &mut Frames) -> bool {
         let (mut any, mut bytes) = (false, 0);
         while bytes < BATCH_BYTES && self.intake.has_room() {
@@ -187,7 +188,7 @@ impl RingReceiver {
             let whole = writer.publish(length);
             bytes += length;
             self.counts.moved_bytes += length as u64;
-            self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
+            self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
             frames.leases.add(writer.lease());
             writer.align(64);
         }
@@ -209,7 +210,7 @@ impl RingReceiver {
         Ok(Received::Full)
     }
 
-    /// Throws the next packet away, and counts it as lost; returns its bytes, `None` when the ring is empty.
+    /// Discards the next packet, and counts it as lost; returns its length in bytes, or `None` when the ring is empty.
     fn discard(&mut self, reason: LossReason) -> Option<usize> {
         let packet = self.ring.next()?;
         let taken = judge(&mut self.counts, &mut self.passed_over, &self.settings, self.local, &packet);
@@ -219,11 +220,11 @@ impl RingReceiver {
         Some(packet.bytes.len())
     }
 
-    /// Throws away what waits now, and counts it as abandoned.
+    /// Discards the packets that wait now, and counts them as abandoned.
     pub(crate) fn abandon(&mut self) -> Result<(), TransportError> {
-        // The kernel passes on the block that it fills at this moment when that is old enough.
+        // The kernel passes on a partly full block only after a millisecond.
         self.wait(LAST_BLOCK)?;
-        // Whoever goes on sending is not listened to for ever.
+        // At most one ring of bytes, so that the loop ends even if the sender goes on.
         let mut left = self.ring_bytes;
         while left > 0
             && let Some(bytes) = self.discard(LossReason::Abandoned)
@@ -234,7 +235,7 @@ impl RingReceiver {
     }
 }
 
-/// Counts a packet; what it carries when it is to be taken.
+/// Checks and counts a packet; returns its datagram if it is accepted.
 pub(crate) fn judge<'a>(
     counts: &mut DatagramCounters,
     passed_over: &mut u64,

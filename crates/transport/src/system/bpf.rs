@@ -1,11 +1,11 @@
-//! Programs and maps of the kernel's packet machine (`bpf(2)`), as much as a receiver needs.
+//! BPF programs and maps (`bpf(2)`), as far as an AF_XDP receiver needs them.
 //!
 //! ```text
-//!  instructions ─► checked and loaded ─► descriptor ─ link ─► interface       closing the link's descriptor takes it off
-//!  sockets      ─► map of queues      ─► descriptor ─┘ (named by the program)
+//!  instructions ─► verified and loaded ─► descriptor ─ link ─► interface      closing the link's descriptor removes the program
+//!  sockets      ─► map of queues       ─► descriptor ─┘ (named by the program)
 //! ```
-//! Layouts and numbers are those of `linux/bpf.h`. A link belongs to its descriptor: however the process ends, the kernel takes the
-//! program off the interface.
+//! Layouts and numbers are those of `linux/bpf.h`. A link lives as long as its descriptor: when the process ends in any way, the
+//! kernel removes the program from the interface.
 
 use std::ffi::CStr;
 use std::io;
@@ -21,10 +21,10 @@ const LINK_CREATE: i32 = 28;
 const MAP_TYPE_XSK: u32 = 17;
 const PROGRAM_TYPE_XDP: u32 = 6;
 const ATTACH_XDP: u32 = 37;
-/// The program takes frames that lie in several parts; it sees the first (Linux 5.18).
+/// The program accepts frames of several buffers, and sees the first of them (Linux 5.18).
 const XDP_HAS_FRAGMENTS: u32 = 1 << 5;
 const LICENSE: &CStr = c"Dual MIT/GPL";
-/// Longest word of the kernel on a program that it refuses.
+/// Bytes for the verifier's log about a program that the kernel refuses.
 const LOG_BYTES: usize = 16 << 10;
 
 /// One instruction.
@@ -38,16 +38,16 @@ pub(crate) struct Instruction {
     pub(crate) immediate: i32,
 }
 
-/// Where an XDP program sees packets.
+/// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attachment {
-    /// In the driver, before the kernel makes anything of them.
+    /// In the driver, before the kernel allocates a packet buffer.
     Native,
-    /// Behind the driver, for any interface.
+    /// Behind the driver; works for any interface.
     Generic,
 }
 
-/// Words of 4 and 8 bytes as the kernel reads them, filled up with zeros.
+/// The attributes of a `bpf` call: words of 4 and 8 bytes; the kernel takes missing ones as zero.
 #[derive(Default)]
 struct Attributes(Vec<u8>);
 
@@ -63,11 +63,11 @@ impl Attributes {
     }
 }
 
-/// Calls the kernel.
+/// Calls `bpf(2)`.
 ///
 /// # Safety
-/// Every pointer that `attributes` hold for `command` is valid as `bpf(2)` says: for reading, or of a log or an answer for writing as
-/// many bytes as stand beside it.
+/// Every pointer in `attributes` is valid as `bpf(2)` requires for `command`: for reading, or for writing the number of bytes given
+/// beside it.
 unsafe fn bpf(command: i32, attributes: &Attributes) -> io::Result<i32> {
     // SAFETY: the pointer and length describe `attributes`; what they point to is promised by the caller.
     let answer = unsafe {
@@ -76,7 +76,7 @@ unsafe fn bpf(command: i32, attributes: &Attributes) -> io::Result<i32> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as i32) }
 }
 
-/// As [`bpf`], for commands that answer with a descriptor.
+/// Calls `bpf(2)` for a command that returns a descriptor.
 ///
 /// # Safety
 /// As for [`bpf`].
@@ -91,14 +91,14 @@ fn word(descriptor: BorrowedFd<'_>) -> u32 {
     descriptor.as_raw_fd() as u32
 }
 
-/// A map from queues to sockets, empty.
+/// An empty map from queue to socket.
 pub(crate) fn socket_map(queues: u32) -> io::Result<OwnedFd> {
     let attributes = Attributes::default().words(&[MAP_TYPE_XSK, 4, 4, queues, 0]);
     // SAFETY: no pointers.
     unsafe { bpf_descriptor(MAP_CREATE, &attributes) }
 }
 
-/// Packets of `queue` that a program sends to the map go to `socket` from now on.
+/// Sets the socket of a queue: packets of `queue` that a program redirects to the map then go to `socket`.
 pub(crate) fn map_socket(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
     let value = word(socket);
     let attributes = Attributes::default()
@@ -110,7 +110,7 @@ pub(crate) fn map_socket(map: &OwnedFd, queue: u32, socket: BorrowedFd<'_>) -> i
     unsafe { bpf(MAP_UPDATE, &attributes) }.map(drop)
 }
 
-/// Loads a program for packets on their way in; a refusal says what the kernel's check found.
+/// Loads an XDP program; the error of a refused program contains the verifier's log.
 pub(crate) fn load_xdp(program: &[Instruction]) -> io::Result<OwnedFd> {
     let load = |flags, log: &mut [u8]| {
         let (level, size) = if log.is_empty() { (0, 0) } else { (1, log.len() as u32) };
@@ -122,7 +122,7 @@ pub(crate) fn load_xdp(program: &[Instruction]) -> io::Result<OwnedFd> {
             .words(&[level, size])
             .pointer(log)
             .words(&[0, flags])
-            // No name, no interface of its own, and what it will be attached to.
+            // No name, no interface (for offload), and the expected attachment type.
             .words(&[0, 0, 0, 0, 0, ATTACH_XDP]);
         // SAFETY: program and license are borrowed with their true lengths, and the log is borrowed mutably with its own.
         unsafe { bpf_descriptor(PROGRAM_LOAD, &attributes) }
@@ -131,18 +131,18 @@ pub(crate) fn load_xdp(program: &[Instruction]) -> io::Result<OwnedFd> {
         Ok(program) => return Ok(program),
         Err(cause) => cause,
     };
-    // A missing privilege and a refused program are answered alike; a refused program has a log.
+    // The error can be the same for a missing privilege and for a refused program, but only the latter has a log.
     let mut log = vec![0; LOG_BYTES];
     let again = load(0, &mut log);
-    let said = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
+    let text = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
     match again {
-        Err(_) if !said.is_empty() => Err(io::Error::other(format!("{cause}: {said}"))),
+        Err(_) if !text.is_empty() => Err(io::Error::other(format!("{cause}: {text}"))),
         Err(_) => Err(cause),
         Ok(program) => Ok(program),
     }
 }
 
-/// Puts a program on an interface, unless there is one already. It stays as long as the link's descriptor is open.
+/// Attaches a program to an interface that has none. It stays as long as the returned descriptor of the link is open.
 pub(crate) fn attach_xdp(program: &OwnedFd, interface: u32, attachment: Attachment) -> io::Result<OwnedFd> {
     let mode = match attachment {
         Attachment::Generic => 1 << 1,
@@ -153,7 +153,7 @@ pub(crate) fn attach_xdp(program: &OwnedFd, interface: u32, attachment: Attachme
     unsafe { bpf_descriptor(LINK_CREATE, &attributes) }
 }
 
-/// What a program answers for a frame.
+/// Runs a program on a frame, and returns its return value.
 #[cfg(test)]
 pub(crate) fn run_xdp(program: &OwnedFd, frame: &[u8]) -> io::Result<u32> {
     let mut attributes = Attributes::default()

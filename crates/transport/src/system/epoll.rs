@@ -1,7 +1,7 @@
-//! The kernel's own list of descriptors to wait on (`epoll(7)`).
+//! The kernel's list of descriptors to wait on (`epoll(7)`).
 //!
 //! ```text
-//!  descriptor, key ─► epoll_ctl      wait ─► epoll_pwait2 ─► keys of what is ready
+//!  descriptor, key ─► epoll_ctl      wait ─► epoll_pwait2 ─► keys of the ready descriptors
 //! ```
 
 use std::io;
@@ -19,11 +19,11 @@ pub(crate) fn create() -> io::Result<OwnedFd> {
     if list < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us; nobody else knows it.
+    // SAFETY: the kernel has just made this descriptor for us; nothing else uses it.
     Ok(unsafe { OwnedFd::from_raw_fd(list) })
 }
 
-/// Adds a descriptor: `key` is reported while there is something to read from it, or its other end is gone.
+/// Adds a descriptor; a wait reports `key` while there is something to read from it, or its other end is gone.
 pub(crate) fn add(list: &OwnedFd, descriptor: BorrowedFd<'_>, key: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32, u64: key };
     // SAFETY: the event lives on this stack frame through the call, which only reads it.
@@ -33,15 +33,15 @@ pub(crate) fn add(list: &OwnedFd, descriptor: BorrowedFd<'_>, key: u64) -> io::R
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Changes what a member is reported for: bytes to read alone, or (`for_room`) room to write as well.
+/// Changes when a wait reports a member: when it is readable, or with `for_write` when it is readable or writable.
 pub(crate) fn set_interest(
     list: &OwnedFd,
     descriptor: BorrowedFd<'_>,
     key: u64,
-    for_room: bool,
+    for_write: bool,
 ) -> io::Result<()> {
-    let room = if for_room { libc::EPOLLOUT } else { 0 };
-    let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLRDHUP | room) as u32, u64: key };
+    let write = if for_write { libc::EPOLLOUT } else { 0 };
+    let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLRDHUP | write) as u32, u64: key };
     // SAFETY: as in `add`.
     let result = unsafe {
         libc::epoll_ctl(list.as_raw_fd(), libc::EPOLL_CTL_MOD, descriptor.as_raw_fd(), &raw mut event)
@@ -49,7 +49,7 @@ pub(crate) fn set_interest(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes a descriptor out.
+/// Removes a descriptor.
 pub(crate) fn remove(list: &OwnedFd, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointer is given; deleting takes none since Linux 2.6.9.
     let result = unsafe {
@@ -58,7 +58,7 @@ pub(crate) fn remove(list: &OwnedFd, descriptor: BorrowedFd<'_>) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits until something is ready, and fills `events` from its start; returns how many. A signal counts as none.
+/// Waits until something is ready, fills `events` from its start, and returns how many. A signal ends the wait with 0.
 pub(crate) fn wait(list: &OwnedFd, events: &mut [libc::epoll_event], wait: Duration) -> io::Result<usize> {
     let most = events.len().min(i32::MAX as usize) as i32;
     let mut found = -1;

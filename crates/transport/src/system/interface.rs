@@ -1,4 +1,4 @@
-//! The interface that has an address.
+//! Finds the interface that has an address.
 //!
 //! ```text
 //!  address ─► getifaddrs ─► name, index, hardware address       name ─► SIOCETHTOOL ─► queues that receive
@@ -12,7 +12,7 @@ use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 
 const SIOCETHTOOL: u32 = 0x8946;
 const GET_CHANNELS: u32 = 0x3C;
-/// Bytes of an interface's name, its end included.
+/// Bytes of an interface's name, including the terminating zero.
 const NAME_BYTES: usize = 16;
 
 /// An interface of this host.
@@ -20,12 +20,12 @@ const NAME_BYTES: usize = 16;
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: u32,
-    /// Ethernet address; of loopback 0.
+    /// Ethernet address; 0 for loopback.
     pub(crate) hardware: [u8; 6],
 }
 
 impl Interface {
-    /// The one that has this address; `None` when none has.
+    /// The interface that has this address, if there is one.
     pub(crate) fn of(address: IpAddr) -> io::Result<Option<Interface>> {
         let all: Vec<InterfaceAddress> = getifaddrs()?.collect();
         let is_it = |interface: &&InterfaceAddress| {
@@ -36,7 +36,7 @@ impl Interface {
             }
         };
         let Some(found) = all.iter().find(is_it) else { return Ok(None) };
-        // An address may have a label, which is the interface's name and a colon more.
+        // An address may have a label: the interface's name, a colon and more.
         let name = found.interface_name.split(':').next().unwrap_or_default();
         let link = |interface: &InterfaceAddress| {
             let link = interface.address.as_ref()?.as_link_addr()?;
@@ -47,7 +47,7 @@ impl Interface {
         Ok(link.map(|(index, hardware)| Interface { name: name.to_owned(), index, hardware }))
     }
 
-    /// How many queues receive; 1 where the driver does not say.
+    /// How many receive queues the interface has; 1 if the driver does not report it.
     pub(crate) fn receive_queues(&self, socket: &UdpSocket) -> u32 {
         /// `struct ethtool_channels`.
         #[repr(C)]
@@ -60,7 +60,7 @@ impl Interface {
             other: u32,
             combined: u32,
         }
-        /// As much of `struct ifreq` as the request reads.
+        /// The part of `struct ifreq` that the request reads, padded to its length.
         #[repr(C)]
         struct Request {
             name: [u8; NAME_BYTES],

@@ -3,8 +3,8 @@
 //! ```text
 //!  packets ─ filter in the kernel ─► block │ block │ block │ … ─ a whole block at a time ─► PacketRing::next ─► Packet
 //! ```
-//! A block belongs to the kernel until its status says otherwise, then to us until we give it back. Layouts are those of
-//! `linux/if_packet.h` and `linux/virtio_net.h`; offsets that the kernel writes are checked all the same.
+//! A block belongs to the kernel until it sets the block's status, then to us until we give it back. Layouts are those of
+//! `linux/if_packet.h` and `linux/virtio_net.h`. Offsets that the kernel writes are checked before use.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -21,14 +21,14 @@ const TPACKET_V3: i32 = 2;
 
 /// The kernel has filled the block.
 const STATUS_USER: u32 = 1;
-/// The checksum is still to be computed by the network card of the sender: the packet never left this host.
+/// The sender left the checksum to its network card: the packet never left this host.
 const STATUS_CHECKSUM_NOT_READY: u32 = 1 << 3;
-/// The network card found the checksum right.
+/// The network card has verified the checksum.
 const STATUS_CHECKSUM_VALID: u32 = 1 << 7;
-/// Segments of a long UDP message (`VIRTIO_NET_HDR_GSO_UDP_L4`).
+/// The packet is a long UDP message of several datagrams (`VIRTIO_NET_HDR_GSO_UDP_L4`).
 const SEGMENTED_UDP: u8 = 5;
 
-/// Places in a block's descriptor and in a packet's header.
+/// Offsets in a block's descriptor and in a packet's header.
 const BLOCK_STATUS: usize = 8;
 const BLOCK_PACKETS: usize = 12;
 const BLOCK_FIRST: usize = 16;
@@ -40,64 +40,65 @@ const PACKET_NETWORK: usize = 26;
 const PACKET_HEADER_BYTES: usize = 48;
 const VNET_BYTES: usize = 10;
 
-/// A full block, or one that is older than this, is passed on.
+/// The kernel passes on a block that is full, or older than this.
 const RETIRE_MS: u32 = 1;
 
-/// What is known of a packet's UDP checksum.
+/// Whether the receiver must check a packet's UDP checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Checksum {
-    /// It is right, or was never computed.
+    /// No: it is right, or the packet never left this host.
     Settled,
-    /// It is to be computed.
+    /// Yes.
     ToCompute,
-    /// It is to be computed, unless a sender on this host left it to its network card.
+    /// Yes, unless a sender on this host left it to its network card.
     ToComputeOrUnfinished,
 }
 
-/// One received packet, where the kernel wrote it.
+/// A received packet in the kernel's memory.
 #[derive(Debug)]
 pub(crate) struct Packet<'a> {
-    /// From its IP header on, as much as was captured.
+    /// The captured bytes from the IP header on.
     pub(crate) bytes: &'a [u8],
-    /// Whether its checksum is to be computed.
+    /// Whether its checksum must be checked.
     pub(crate) checksum: Checksum,
-    /// Length of each datagram but the last, where the sender's host left the cutting to the network card.
+    /// Length of each datagram but the last, if the packet is a long message whose segmentation was left to the network card.
     pub(crate) segment_bytes: Option<usize>,
 }
 
-/// What the kernel counted since it was last asked.
+/// The kernel's counters since the last call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RingStatistics {
-    /// Packets that passed the filter and found no room.
+    /// Packets that passed the filter and were dropped because the ring was full.
     pub(crate) drops: u32,
     /// How often the ring was full.
     pub(crate) freezes: u32,
 }
 
-/// Packets that passed a filter.
+/// A ring of packets that passed a filter.
 pub(crate) struct PacketRing {
     socket: OwnedFd,
     memory: MmapRaw,
     block_bytes: usize,
     blocks: usize,
-    /// The block that is read next, or is being read.
+    /// Index of the block that is read, or is read next.
     block: usize,
-    /// Of the block being read: packets left, and where the next one begins.
+    /// Packets left in this block.
     left: u32,
+    /// Offset of the next packet in this block.
     next: usize,
-    /// Whether the block is ours and is to be given back when it has been read.
+    /// Whether the block is ours, and goes back to the kernel after it has been read.
     ours: bool,
 }
 
 impl PacketRing {
-    /// A ring of `blocks` blocks for packets of one protocol (`ETH_P_IP`, …) from all interfaces that pass the filter.
+    /// A ring of `blocks` blocks for packets of one protocol (`ETH_P_IP`, …) that pass the filter, from all interfaces.
     pub(crate) fn open(
         protocol: i32,
         filter: &[libc::sock_filter],
         blocks: usize,
         block_bytes: usize,
     ) -> io::Result<PacketRing> {
-        // SAFETY: a call without pointers. With protocol 0 nothing is received before the ring stands.
+        // SAFETY: a call without pointers. With protocol 0 the socket receives nothing before the ring exists.
         let socket = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
         if socket < 0 {
             return Err(io::Error::last_os_error());
@@ -135,7 +136,7 @@ impl PacketRing {
         Ok(PacketRing { socket, memory, block_bytes, blocks, block: 0, left: 0, next: 0, ours: false })
     }
 
-    /// The next packet, if one is there. Its block goes back to the kernel with the call after the last of its packets.
+    /// The next packet, if one is there. The call after the last packet of a block gives the block back to the kernel.
     pub(crate) fn next(&mut self) -> Option<Packet<'_>> {
         while self.left == 0 {
             if self.ours {
@@ -156,11 +157,11 @@ impl PacketRing {
         let step = self.block_bytes().get(start..).and_then(|packet| word(packet, PACKET_NEXT));
         match step {
             Some(step) if step > 0 || self.left == 0 => self.next = start + step as usize,
-            // Beyond the block: nothing that follows can be read.
+            // The offset is invalid, so the rest of the block cannot be read.
             _ => self.left = 0,
         }
         let packet = self.block_bytes().get(start..)?;
-        // What makes no sense is a packet without bytes, which the caller counts.
+        // An unreadable packet is returned without bytes, so that the caller counts it.
         Some(packet_of(packet).unwrap_or(Packet {
             bytes: &[],
             checksum: Checksum::Settled,
@@ -168,13 +169,13 @@ impl PacketRing {
         }))
     }
 
-    /// What was counted since the last call; asking sets the kernel's counters back.
+    /// The counters since the last call; reading them resets the kernel's counters.
     pub(crate) fn statistics(&self) -> RingStatistics {
         super::option_words::<3>(self.socket.as_fd(), SOL_PACKET, PACKET_STATISTICS)
             .map_or(RingStatistics::default(), |[_, drops, freezes]| RingStatistics { drops, freezes })
     }
 
-    /// Bytes of the blocks that the kernel has passed on.
+    /// Bytes of the blocks that the kernel has passed on and that have not gone back to it.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let is_ours = |block: &usize| self.status_of(*block).load(Ordering::Relaxed) & STATUS_USER != 0;
         (0..self.blocks).filter(is_ours).count() as u64 * self.block_bytes as u64
@@ -187,16 +188,16 @@ impl PacketRing {
     fn status_of(&self, block: usize) -> &AtomicU32 {
         debug_assert!(block < self.blocks, "a block of the ring");
         // SAFETY: the block's descriptor lies in the mapping, which lives as long as the borrow; blocks are multiples of a page,
-        // so the word is aligned. Kernel and program reach it as an atomic.
+        // so the word is aligned. Kernel and program access it atomically.
         unsafe {
             AtomicU32::from_ptr(self.memory.as_mut_ptr().add(block * self.block_bytes + BLOCK_STATUS).cast())
         }
     }
 
-    /// The block being read.
+    /// The bytes of the block that is read.
     fn block_bytes(&self) -> &[u8] {
-        debug_assert!(self.ours, "a block is read while it is ours");
-        // SAFETY: the block lies in the mapping. It is ours, as its status said (with acquire), so the kernel does not write it
+        debug_assert!(self.ours, "a block is read only while it is ours");
+        // SAFETY: the block lies in the mapping. It is ours by its status (loaded with acquire), so the kernel does not write it
         // until `next`, by exclusive borrow, gives it back.
         unsafe {
             std::slice::from_raw_parts(
@@ -224,7 +225,7 @@ fn half(bytes: &[u8], at: usize) -> Option<usize> {
 fn packet_of(packet: &[u8]) -> Option<Packet<'_>> {
     let (mac, network) = (half(packet, PACKET_MAC)?, half(packet, PACKET_NETWORK)?);
     let (captured, status) = (word(packet, PACKET_CAPTURED)? as usize, word(packet, PACKET_STATUS)?);
-    // Captured is what lies behind the link header's start.
+    // The captured length counts from the start of the link header.
     let bytes = packet.get(network..mac.checked_add(captured)?)?;
     let offload = packet.get(mac.checked_sub(VNET_BYTES)?.max(PACKET_HEADER_BYTES)..mac)?;
     let segment = half(offload, 4).filter(|segment| *segment > 0);

@@ -1,8 +1,8 @@
-//! On which cores a thread runs, and before whom: of the calling thread.
+//! The cores and the real-time priority of the calling thread.
 
 use std::io;
 
-/// Cores that a mask can name.
+/// How many cores a mask can name.
 pub(crate) const MOST_CORES: usize = 8192;
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -19,7 +19,7 @@ pub(crate) fn allowed_cores() -> io::Result<Vec<usize>> {
     Ok((0..MOST_CORES).filter(|core| mask[core / WORD_BITS] >> (core % WORD_BITS) & 1 == 1).collect())
 }
 
-/// Lets the calling thread run on these cores alone.
+/// Lets the calling thread run only on these cores.
 pub(crate) fn allow_cores(cores: &[usize]) -> io::Result<()> {
     let mut mask: Mask = [0; _];
     for core in cores {
@@ -31,7 +31,7 @@ pub(crate) fn allow_cores(cores: &[usize]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The real-time priority of the calling thread (`SCHED_FIFO`); 0 of one without.
+/// The real-time priority of the calling thread (`SCHED_FIFO`); 0 if it has none.
 pub(crate) fn priority() -> io::Result<u8> {
     let mut parameter = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel writes one `sched_param`, which is on this stack frame.
@@ -43,7 +43,7 @@ pub(crate) fn priority() -> io::Result<u8> {
     }
 }
 
-/// Gives the calling thread a real-time priority of 1 to 99; 0 takes it away.
+/// Gives the calling thread a real-time priority of 1 to 99, or none with 0.
 pub(crate) fn set_priority(priority: u8) -> io::Result<()> {
     let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
     let parameter = libc::sched_param { sched_priority: i32::from(priority) };

@@ -1,11 +1,10 @@
-//! Memory that two processes share, and the descriptors that they pass each other.
+//! Memory that two processes share, and passing descriptors between them.
 //!
 //! ```text
 //!  create ─► sealed memory ─ send_with_descriptor ─► other process ─ receive_with_descriptor ─► check ─► SharedRing
 //! ```
-//! The memory is sealed against shrinking (`memfd_create(2)`), so that no other process can make an access fault. What the
-//! other process writes there is believed in nothing: positions are checked at each use, and bytes are copied out before they are
-//! looked at.
+//! The memory is sealed against shrinking (`memfd_create(2)`), so that no other process can make an access fault. This process
+//! trusts nothing that the other one writes there: it checks positions at each use, and copies bytes out before it reads them.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +18,7 @@ use thalweg_data::memory::reserve;
 
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
-/// Memory of so many bytes, all there, that keeps its size for ever.
+/// Memory of `bytes` bytes, allocated at once and sealed against a change of its size.
 pub(crate) fn create(bytes: usize) -> io::Result<File> {
     // SAFETY: the name is a C string; the call keeps no pointer.
     let memory =
@@ -35,44 +34,44 @@ pub(crate) fn create(bytes: usize) -> io::Result<File> {
     if sealed == 0 { Ok(memory) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether memory that another process made is what [`create`] makes, of so many bytes.
+/// Whether memory of another process is sealed as by [`create`] and has `bytes` bytes.
 pub(crate) fn is_sealed(memory: &File, bytes: usize) -> io::Result<bool> {
     // SAFETY: a call without pointers. A descriptor that cannot be sealed answers with an error.
     let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
     Ok(seals >= 0 && seals & SEALS == SEALS && memory.metadata()?.len() == bytes as u64)
 }
 
-/// The user of the process at the other end of a socket.
+/// The user ID of the process at the other end of a socket.
 pub(crate) fn other_user(socket: &UnixStream) -> io::Result<u32> {
     let [_process, user, _group] =
         super::option_words::<3>(socket.as_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED)?;
     Ok(user)
 }
 
-/// The user that this process acts as.
+/// The effective user ID of this process.
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: a call without arguments that cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Room for one descriptor in a control message, aligned as the kernel wants it.
+/// A buffer for a control message with one descriptor, aligned as the kernel requires.
 #[repr(C, align(16))]
-struct DescriptorNote([u8; 32]);
+struct DescriptorControl([u8; 32]);
 
-/// Sends bytes and a descriptor with them.
+/// Sends bytes together with a descriptor.
 pub(crate) fn send_with_descriptor(
     socket: &UnixStream,
     bytes: &[u8],
     descriptor: &impl AsRawFd,
 ) -> io::Result<usize> {
-    let mut note = DescriptorNote([0; 32]);
-    let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control_bytes = DescriptorControl([0; 32]);
+    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut header = super::empty_header();
-    header.msg_iov = &raw mut piece;
+    header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
-    header.msg_control = note.0.as_mut_ptr().cast();
-    // SAFETY: the room of 32 bytes holds one header and one descriptor (CMSG_SPACE(4) is 24), and is aligned for both; the
-    // header message points at the note and the piece, which live on this stack frame; `bytes` is only read.
+    header.msg_control = control_bytes.0.as_mut_ptr().cast();
+    // SAFETY: the 32 control bytes hold one header and one descriptor (CMSG_SPACE(4) is 24), and are aligned for both; the
+    // message header points at the control bytes and the vector, which live on this stack frame; `bytes` is only read.
     let sent = unsafe {
         header.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
         let control = libc::CMSG_FIRSTHDR(&raw const header);
@@ -88,17 +87,17 @@ pub(crate) fn send_with_descriptor(
 /// Receives bytes, and a descriptor if one came with them.
 pub(crate) fn receive_with_descriptor(
     socket: &UnixStream,
-    room: &mut [u8],
+    buffer: &mut [u8],
 ) -> io::Result<(usize, Option<OwnedFd>)> {
-    let mut note = DescriptorNote([0; 32]);
-    let mut piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+    let mut control_bytes = DescriptorControl([0; 32]);
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut header = super::empty_header();
-    header.msg_iov = &raw mut piece;
+    header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
-    header.msg_control = note.0.as_mut_ptr().cast();
-    // SAFETY: as in `send_with_descriptor`; `room` is borrowed mutably. The length is that of one descriptor without the padding behind
-    // it, where the kernel would put a second one; so it makes no more for us, and the one in the note is new and ours alone. The
-    // kernel wrote the note, so its lengths can be trusted.
+    header.msg_control = control_bytes.0.as_mut_ptr().cast();
+    // SAFETY: as in `send_with_descriptor`; `buffer` is borrowed mutably. The control length is that of one descriptor without the
+    // padding behind it, where the kernel would put a second one; so it makes at most one for us, which is new and only ours. The
+    // kernel wrote the control bytes, so their lengths can be trusted.
     unsafe {
         header.msg_controllen = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
         let received =
@@ -117,7 +116,7 @@ pub(crate) fn receive_with_descriptor(
     }
 }
 
-/// A descriptor that becomes readable when one is added to it (`eventfd(2)`).
+/// A descriptor that becomes readable when its counter is increased (`eventfd(2)`).
 pub(crate) fn event() -> io::Result<File> {
     // SAFETY: a call without pointers.
     let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -135,7 +134,7 @@ pub(crate) struct SharedRing {
     capacity: usize,
 }
 
-/// Bytes before those of the ring: each control word on cache lines of its own.
+/// Bytes of control words before those of the ring; each word is on its own cache lines.
 const CONTROL_BYTES: usize = 4096;
 const WRITTEN_AT: usize = 0;
 const READ_AT: usize = 256;
@@ -143,12 +142,12 @@ const READER_SLEEPS_AT: usize = 512;
 const WRITER_SLEEPS_AT: usize = 768;
 
 impl SharedRing {
-    /// Bytes of memory that two rings of `capacity` bytes take.
+    /// Bytes of memory for two rings of `capacity` bytes.
     pub(crate) fn pair_bytes(capacity: usize) -> usize {
         2 * (CONTROL_BYTES + capacity)
     }
 
-    /// Both rings of a memory made by [`create`] with [`SharedRing::pair_bytes`]: from its maker, and to it.
+    /// Both rings of a memory made by [`create`] with [`SharedRing::pair_bytes`]: from its creator, and to it.
     pub(crate) fn pair(memory: &File, capacity: usize) -> io::Result<[SharedRing; 2]> {
         let memory = Arc::new(MmapRaw::map_raw(memory)?);
         if !capacity.is_power_of_two() || memory.len() != SharedRing::pair_bytes(capacity) {
@@ -162,62 +161,62 @@ impl SharedRing {
         self.capacity
     }
 
-    /// How many bytes were ever written; moved by the writer.
+    /// How many bytes have been written since the start; only the writer changes it.
     pub(crate) fn written(&self) -> &AtomicU64 {
         // SAFETY: the control page lies in the mapping, which lives as long as the borrow, at a multiple of 4096; the word is
         // aligned, and is reached by both processes as an atomic only.
         unsafe { AtomicU64::from_ptr(self.memory.as_mut_ptr().add(self.start + WRITTEN_AT).cast()) }
     }
 
-    /// How many bytes were ever read; moved by the reader.
+    /// How many bytes have been read since the start; only the reader changes it.
     pub(crate) fn read(&self) -> &AtomicU64 {
         // SAFETY: as in `written`.
         unsafe { AtomicU64::from_ptr(self.memory.as_mut_ptr().add(self.start + READ_AT).cast()) }
     }
 
-    /// 1 while the reader is to be woken when something was written.
+    /// 1 while the reader sleeps and must be woken after a write.
     pub(crate) fn reader_sleeps(&self) -> &AtomicU32 {
         // SAFETY: as in `written`.
         unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(self.start + READER_SLEEPS_AT).cast()) }
     }
 
-    /// 1 while the writer is to be woken when there is room.
+    /// 1 while the writer sleeps and must be woken after a read.
     pub(crate) fn writer_sleeps(&self) -> &AtomicU32 {
         // SAFETY: as in `written`.
         unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(self.start + WRITER_SLEEPS_AT).cast()) }
     }
 
-    /// Where position `at` lies, and how many bytes follow there before the ring's end.
-    fn place(&self, at: u64) -> (*mut u8, usize) {
+    /// The address of position `at`, and how many bytes follow it before the ring's end.
+    fn address(&self, at: u64) -> (*mut u8, usize) {
         let offset = (at % self.capacity as u64) as usize;
         // SAFETY: `offset` is below the capacity, and the ring lies in the mapping, as checked in `pair`.
-        let place = unsafe { self.memory.as_mut_ptr().add(self.start + CONTROL_BYTES + offset) };
-        (place, self.capacity - offset)
+        let address = unsafe { self.memory.as_mut_ptr().add(self.start + CONTROL_BYTES + offset) };
+        (address, self.capacity - offset)
     }
 
-    /// Copies bytes in at position `at`; no more than the capacity.
+    /// Copies `bytes`, at most the capacity, into the ring at position `at`.
     pub(crate) fn copy_in(&self, at: u64, bytes: &[u8]) {
-        assert!(bytes.len() <= self.capacity, "what is written fits the ring");
-        let (place, before_end) = self.place(at);
+        assert!(bytes.len() <= self.capacity, "the bytes to write fit the ring");
+        let (address, before_end) = self.address(at);
         let (first, second) = bytes.split_at(bytes.len().min(before_end));
-        // SAFETY: both parts lie inside the ring, by the lengths just cut, and `bytes` is memory of our own. The other process
-        // may look at these bytes at any time: they are touched through raw pointers only, and no reference to them is made.
+        // SAFETY: both parts lie inside the ring, by the lengths of the split, and `bytes` is memory of our own. The other process
+        // may read these bytes at any time: they are accessed only through raw pointers, and no reference to them is made.
         unsafe {
-            place.copy_from_nonoverlapping(first.as_ptr(), first.len());
-            self.place(0).0.copy_from_nonoverlapping(second.as_ptr(), second.len());
+            address.copy_from_nonoverlapping(first.as_ptr(), first.len());
+            self.address(0).0.copy_from_nonoverlapping(second.as_ptr(), second.len());
         }
     }
 
-    /// Copies bytes out from position `at`; no more than the capacity.
-    pub(crate) fn copy_out(&self, at: u64, room: &mut [u8]) {
-        assert!(room.len() <= self.capacity, "what is read fits the ring");
-        let (place, before_end) = self.place(at);
-        let (first, second) = room.split_at_mut(room.len().min(before_end));
+    /// Fills `buffer`, at most the capacity, from the ring at position `at`.
+    pub(crate) fn copy_out(&self, at: u64, buffer: &mut [u8]) {
+        assert!(buffer.len() <= self.capacity, "the bytes to read fit the ring");
+        let (address, before_end) = self.address(at);
+        let (first, second) = buffer.split_at_mut(buffer.len().min(before_end));
         // SAFETY: as in `copy_in`. If the other process breaks the rules and writes now, we get its bytes, which are checked
-        // as those of a network are.
+        // like bytes from a network.
         unsafe {
-            place.copy_to_nonoverlapping(first.as_mut_ptr(), first.len());
-            self.place(0).0.copy_to_nonoverlapping(second.as_mut_ptr(), second.len());
+            address.copy_to_nonoverlapping(first.as_mut_ptr(), first.len());
+            self.address(0).0.copy_to_nonoverlapping(second.as_mut_ptr(), second.len());
         }
     }
 }
@@ -227,18 +226,18 @@ mod tests {
     use super::*;
     use std::io::{PipeReader, Read};
 
-    /// Sends one byte and, with it, the writing ends of two pipes; the reading ends.
+    /// Sends one byte together with the writing ends of two pipes; returns their reading ends.
     fn send_two_descriptors(socket: &UnixStream) -> [PipeReader; 2] {
         let ((first_end, first), (second_end, second)) =
             (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
-        let mut note = DescriptorNote([0; 32]);
+        let mut control_bytes = DescriptorControl([0; 32]);
         let mut byte = 7u8;
-        let mut piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        let mut vector = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
         let mut header = super::super::empty_header();
-        header.msg_iov = &raw mut piece;
+        header.msg_iov = &raw mut vector;
         header.msg_iovlen = 1;
-        header.msg_control = note.0.as_mut_ptr().cast();
-        // SAFETY: as in `send_with_descriptor`, with room for two descriptors (CMSG_SPACE(8) is 24).
+        header.msg_control = control_bytes.0.as_mut_ptr().cast();
+        // SAFETY: as in `send_with_descriptor`; the control bytes hold two descriptors (CMSG_SPACE(8) is 24).
         let sent = unsafe {
             header.msg_controllen = libc::CMSG_SPACE(8) as _;
             let control = libc::CMSG_FIRSTHDR(&raw const header);
@@ -254,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_nobody_asked_for_are_closed() {
+    fn unexpected_descriptors_are_closed() {
         let (near, far) = UnixStream::pair().expect("sockets");
         let ends = send_two_descriptors(&near);
         let (bytes, descriptor) = receive_with_descriptor(&far, &mut [0; 16]).expect("a message");
         assert_eq!(bytes, 1);
         drop(descriptor);
         for (index, mut end) in ends.into_iter().enumerate() {
-            // A writing end that somebody holds would keep the reader waiting.
+            // An open writing end would keep the reader waiting.
             let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: one entry, which lives on this stack frame.
             let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };

@@ -1,10 +1,10 @@
 //! The kernel's socket for whole frames in memory that it shares with us (`AF_XDP`).
 //!
 //! ```text
-//!  chunks ─ fill ring ─► kernel ─ writes frames ─ receive ring ─► XdpSocket::next ─► Fragment      given back with the next call
+//!  chunks ─ fill ring ─► kernel ─ writes frames ─ receive ring ─► XdpSocket::next ─► Fragment      returned at the next call
 //! ```
 //! One socket serves one queue of one interface. A chunk belongs to the kernel from its entry in the fill ring to its entry in the
-//! receive ring. Layouts are those of `linux/if_xdp.h`; what the kernel writes is checked all the same.
+//! receive ring. Layouts are those of `linux/if_xdp.h`. Addresses and offsets that the kernel writes are checked before use.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,73 +15,74 @@ use thalweg_data::prefetch::prefetch;
 
 /// Bytes that the kernel leaves free before each frame.
 pub(crate) const HEADROOM_BYTES: usize = 256;
-/// Chunks after which the kernel gets back what was read.
+/// After how many read chunks they go back to the kernel.
 const RETURN_CHUNKS: u32 = 64;
-/// How many chunks before it is read the start of one is asked for, and how much of it: with one line it does nothing for datagrams of 64
-/// bytes, with two they take a third of the time; more make no difference.
+/// How many chunks ahead the start of a chunk is prefetched, and how many cache lines of it. For datagrams of 64 bytes, one line
+/// has no effect, two lines cut the time to a third, and more make no difference.
 const AHEAD_CHUNKS: u32 = 4;
 const AHEAD_LINES: usize = 2;
 const LINE_BYTES: usize = 64;
 /// A descriptor of the receive ring: address, length, options.
 const DESCRIPTOR_BYTES: usize = 16;
 const ADDRESS_BYTES: usize = 8;
-/// The frame goes on in the next descriptor.
+/// Option of a descriptor: the frame continues in the next one (`XDP_PKT_CONTD`).
 const GOES_ON: u32 = 1;
-/// The completion ring must be there, and nothing is sent.
+/// Entries of the completion ring, which the kernel requires although nothing is sent.
 const COMPLETIONS: u32 = 64;
 
-/// What the kernel wrote into one chunk.
+/// The bytes of a frame that are in one chunk.
 #[derive(Debug)]
 pub(crate) struct Fragment<'a> {
     pub(crate) bytes: &'a [u8],
-    /// Whether the frame goes on in the next one.
+    /// Whether the frame continues in the next chunk.
     pub(crate) goes_on: bool,
 }
 
-/// What the kernel counted since the socket was opened.
+/// The kernel's counters since the socket was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct XdpStatistics {
-    /// Frames for which no chunk was free, or that were too long.
+    /// Frames dropped because no chunk was free, or because they were too long.
     pub(crate) dropped: u64,
-    /// Frames for which the receive ring had no entry.
+    /// Frames dropped because the receive ring was full.
     pub(crate) ring_full: u64,
-    /// Addresses in the fill ring that the kernel refused.
+    /// Invalid addresses in the fill ring.
     pub(crate) invalid: u64,
-    /// How often the fill ring was empty when a chunk was wanted.
+    /// How often the fill ring was empty when the kernel needed a chunk.
     pub(crate) fill_empty: u64,
 }
 
-/// How a socket takes frames.
+/// The mode in which the kernel has bound a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taking {
-    /// Frames longer than a chunk come in several (Linux 6.6).
+pub(crate) struct SocketMode {
+    /// Frames longer than a chunk come in several chunks (Linux 6.6).
     pub(crate) several_chunks: bool,
     /// The card writes into the chunks itself.
     pub(crate) zero_copy: bool,
 }
 
-/// A socket at one queue.
+/// The socket of one queue.
 pub(crate) struct XdpSocket {
     socket: OwnedFd,
     memory: MmapRaw,
     chunk_bytes: usize,
     receive: Ring,
     fill: Ring,
-    /// Entries of the receive ring that were read, and that the kernel had written when last looked.
+    /// Entries of the receive ring that have been read.
     read: u32,
+    /// Entries of the receive ring that the kernel has written, as last loaded.
     written: u32,
-    /// Of the entries that were read: as many as the kernel knows of.
+    /// Entries of the receive ring that have gone back to the kernel.
     returned: u32,
-    /// Entries of the fill ring that were made.
+    /// Entries of the fill ring that have been written.
     filled: u32,
-    /// The chunk that is being read.
+    /// Address of the chunk that the caller reads.
     held: Option<u64>,
-    taking: Taking,
+    mode: SocketMode,
 }
 
 impl XdpSocket {
-    /// A socket at `queue` of an interface with `chunks` chunks, a power of two. With `copy` the kernel writes the chunks, else the card
-    /// does where it can.
+    /// A socket for `queue` of an interface, with `chunks` chunks, a power of two. With `copy`, the kernel writes the chunks, otherwise
+    /// the card, if its driver can.
     pub(crate) fn open(
         interface: u32,
         queue: u32,
@@ -114,7 +115,7 @@ impl XdpSocket {
         let receive =
             Ring::map(&socket, libc::XDP_PGOFF_RX_RING as u64, &offsets.rx, chunks, DESCRIPTOR_BYTES)?;
         let several_chunks = bind(&socket, interface, queue, copy)?;
-        let taking = Taking { several_chunks, zero_copy: is_zero_copy(&socket) };
+        let mode = SocketMode { several_chunks, zero_copy: is_zero_copy(&socket) };
         let mut opened = XdpSocket {
             socket,
             memory,
@@ -126,19 +127,20 @@ impl XdpSocket {
             returned: 0,
             filled: 0,
             held: None,
-            taking,
+            mode,
         };
         (0..chunks).for_each(|chunk| opened.hand_over(u64::from(chunk) * chunk_bytes as u64));
         opened.publish();
         Ok(opened)
     }
 
-    /// What the kernel granted.
-    pub(crate) fn taking(&self) -> Taking {
-        self.taking
+    /// The mode in which the kernel has bound the socket.
+    pub(crate) fn mode(&self) -> SocketMode {
+        self.mode
     }
 
-    /// Whether a chunk is there and, of the next one, whether its frame goes on behind it. The chunk of the last [`XdpSocket::next`] goes back.
+    /// Whether the frame of the next chunk continues behind it; `None` if no chunk is there. The chunk of the last [`XdpSocket::next`]
+    /// goes back to the kernel.
     pub(crate) fn peek(&mut self) -> Option<bool> {
         if let Some(chunk) = self.held.take() {
             self.hand_over(chunk);
@@ -156,14 +158,14 @@ impl XdpSocket {
         Some(options & GOES_ON != 0)
     }
 
-    /// The next chunk that the kernel has written, if one is there. It goes back with the next call.
+    /// The next chunk that the kernel has written, if one is there. It goes back to the kernel at the next call.
     pub(crate) fn next(&mut self) -> Option<Fragment<'_>> {
         self.peek()?;
         let (address, length, options) = self.receive.descriptor(self.read);
         self.read = self.read.wrapping_add(1);
         let goes_on = options & GOES_ON != 0;
         let end = address.checked_add(u64::from(length)).filter(|end| *end <= self.memory.len() as u64);
-        // A chunk that does not lie in our memory is not ours to give back; its frame is one without bytes, which the caller counts.
+        // A chunk outside our memory cannot go back; it is returned without bytes, so that the caller counts its frame.
         let Some(_) = end else { return Some(Fragment { bytes: &[], goes_on }) };
         self.prefetch_ahead();
         self.held = Some(address - address % self.chunk_bytes as u64);
@@ -175,7 +177,7 @@ impl XdpSocket {
         Some(Fragment { bytes, goes_on })
     }
 
-    /// Asks for the start of a frame that will be read soon: chunks lie too far apart for the processor to see them coming.
+    /// Prefetches the start of a frame that will be read soon: chunks are too far apart for the processor's own prefetching.
     fn prefetch_ahead(&self) {
         let ahead = self.read.wrapping_add(AHEAD_CHUNKS);
         if self.written.wrapping_sub(ahead) as i32 <= 0 {
@@ -189,15 +191,15 @@ impl XdpSocket {
         }
     }
 
-    /// Bytes of the chunks that were written and not read.
+    /// Bytes of the chunks that have been written and not read.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         let written = self.receive.producer().load(Ordering::Relaxed);
         u64::from(written.wrapping_sub(self.read)) * self.chunk_bytes as u64
     }
 
-    /// What was counted since the socket was opened.
+    /// The kernel's counters since the socket was opened.
     pub(crate) fn statistics(&self) -> XdpStatistics {
-        // Six 64-bit counters; of the older kernels' shorter answer the rest stays 0.
+        // Six 64-bit counters; older kernels write fewer, and the others stay 0.
         let words = super::option_words::<12>(self.socket.as_fd(), libc::SOL_XDP, libc::XDP_STATISTICS)
             .unwrap_or_default();
         let (pairs, _) = words.as_chunks::<2>();
@@ -216,19 +218,19 @@ impl XdpSocket {
         }
     }
 
-    /// Puts a chunk into the fill ring, which has an entry for each.
+    /// Puts a chunk into the fill ring, which has an entry for each chunk.
     fn hand_over(&mut self, chunk: u64) {
         self.fill.set_address(self.filled, chunk);
         self.filled = self.filled.wrapping_add(1);
     }
 
-    /// Lets the kernel have what was read and handed over.
+    /// Publishes the read entries and the chunks that were handed over to the kernel.
     fn publish(&mut self) {
         self.returned = self.read;
         self.receive.consumer().store(self.read, Ordering::Release);
         self.fill.producer().store(self.filled, Ordering::Release);
         if self.fill.flags().load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0 {
-            // SAFETY: no memory is given; the call makes a driver that has run out of chunks look at the fill ring again.
+            // SAFETY: no memory is given; the call makes a driver that has run out of chunks read the fill ring again.
             let _woken = unsafe {
                 libc::recvfrom(
                     self.socket.as_raw_fd(),
@@ -267,15 +269,15 @@ impl Ring {
         entries: u32,
         entry_bytes: usize,
     ) -> io::Result<Ring> {
-        let place = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
+        let size = |offset: u64| usize::try_from(offset).map_err(io::Error::other);
         let (producer, consumer, flags) =
-            (place(offsets.producer)?, place(offsets.consumer)?, place(offsets.flags)?);
-        let first = place(offsets.desc)?;
+            (size(offsets.producer)?, size(offsets.consumer)?, size(offsets.flags)?);
+        let first = size(offsets.desc)?;
         let length = first + entries as usize * entry_bytes;
         let is_sound =
             [producer, consumer, flags].iter().all(|at| at % 4 == 0 && at + 4 <= length) && first % 8 == 0;
         if !is_sound {
-            return Err(io::Error::other("the kernel describes a ring that cannot be"));
+            return Err(io::Error::other("the kernel returned invalid offsets of a ring"));
         }
         let memory = MmapOptions::new().len(length).offset(page).map_raw(socket)?;
         Ok(Ring { memory, producer, consumer, flags, entries: first, mask: entries - 1 })
@@ -295,15 +297,15 @@ impl Ring {
 
     fn word(&self, at: usize) -> &AtomicU32 {
         // SAFETY: the word lies in the mapping and is aligned, as was checked in `map`; the mapping lives as long as the borrow. Kernel
-        // and program reach it as an atomic.
+        // and program access it atomically.
         unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(at).cast()) }
     }
 
-    /// An entry of the receive ring: address, length, options.
+    /// Reads an entry of the receive ring: address, length, options.
     fn descriptor(&self, index: u32) -> (u64, u32, u32) {
         let at = self.entries + (index & self.mask) as usize * DESCRIPTOR_BYTES;
-        // SAFETY: the entry lies in the mapping, whose length was computed of all of them, and is aligned to 8. The kernel has written it
-        // before it moved the producer (seen with acquire) and does not write it before we move the consumer.
+        // SAFETY: the entry lies in the mapping, whose length includes all entries, and is aligned to 8. The kernel has written it
+        // before it moved the producer (loaded with acquire) and does not write it before we move the consumer.
         let entry = unsafe { self.memory.as_ptr().add(at).cast::<libc::xdp_desc>().read() };
         (entry.addr, entry.len, entry.options)
     }
@@ -311,7 +313,7 @@ impl Ring {
     /// Writes an entry of the fill ring.
     fn set_address(&self, index: u32, address: u64) {
         let at = self.entries + (index & self.mask) as usize * ADDRESS_BYTES;
-        // SAFETY: as above; the entry is ours until the producer is moved behind it, since there are as many entries as chunks.
+        // SAFETY: as above; the entry is ours until we move the producer behind it, since there are as many entries as chunks.
         unsafe { self.memory.as_mut_ptr().add(at).cast::<u64>().write(address) };
     }
 }
@@ -346,13 +348,13 @@ fn offsets(socket: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
     };
     match result {
         0 if length as usize == size_of_val(&offsets) => Ok(offsets),
-        // Its rings have no flags (before Linux 5.4).
+        // The rings of older kernels have no flags.
         0 => Err(io::Error::new(io::ErrorKind::Unsupported, "this kernel's AF_XDP is older than Linux 5.4")),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Binds; whether frames may take several chunks.
+/// Binds the socket; returns whether frames may have several chunks.
 fn bind(socket: &OwnedFd, interface: u32, queue: u32, copy: bool) -> io::Result<bool> {
     let bind = |flags: u16| {
         let address = libc::sockaddr_xdp {

@@ -1,15 +1,15 @@
-//! Chooses coalesced (GRO) or slotted (`recvmmsg`) reads from what was measured.
+//! Chooses coalesced (GRO) or slotted (`recvmmsg`) reads by the measured number of datagrams per message.
 //!
 //! ```text
 //!  messages, datagrams ─► Choice ─ every window ─► coalesced or slots
 //! ```
-//! The kernel is asked to coalesce all the time, so both ways see how many datagrams a message holds, and nothing needs
-//! to be probed. A coalesced read costs one system call per message: it pays when messages hold several datagrams. Two
-//! thresholds keep the choice from flapping.
+//! `UDP_GRO` stays on, so both modes see how many datagrams a message holds, and neither has to be probed. A coalesced read
+//! costs one system call per message, which pays off when messages hold several datagrams. Two thresholds keep the choice
+//! from flapping.
 
 /// How the next datagrams are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ReadMode {
     Coalesced,
     Slots,
 }
@@ -17,29 +17,29 @@ pub(super) enum Way {
 /// Messages between two decisions.
 const WINDOW_MESSAGES: u64 = 512;
 
-/// Follows the datagrams per message.
+/// Measures the datagrams per message and chooses the mode.
 #[derive(Debug)]
 pub(super) struct Choice {
-    way: Way,
+    mode: ReadMode,
     fixed: bool,
     messages: u64,
     datagrams: u64,
-    /// Datagrams per message in the last whole window.
+    /// Datagrams per message in the last complete window.
     measured: f64,
     switches: u64,
 }
 
 impl Choice {
-    /// Starts with `way`; `fixed` keeps it.
-    pub(super) fn new(way: Way, fixed: bool) -> Choice {
-        Choice { way, fixed, messages: 0, datagrams: 0, measured: 0.0, switches: 0 }
+    /// Starts with `mode`; `fixed` keeps it for ever.
+    pub(super) fn new(mode: ReadMode, fixed: bool) -> Choice {
+        Choice { mode, fixed, messages: 0, datagrams: 0, measured: 0.0, switches: 0 }
     }
 
-    pub(super) fn way(&self) -> Way {
-        self.way
+    pub(super) fn mode(&self) -> ReadMode {
+        self.mode
     }
 
-    /// Datagrams per message in the last window.
+    /// Datagrams per message in the last complete window; until there is one, since the start.
     pub(super) fn datagrams_per_message(&self) -> f64 {
         if self.measured > 0.0 || self.messages == 0 {
             self.measured
@@ -48,12 +48,12 @@ impl Choice {
         }
     }
 
-    /// How often the way was changed.
+    /// How often the mode has changed.
     pub(super) fn switches(&self) -> u64 {
         self.switches
     }
 
-    /// Takes note of one message.
+    /// Counts one message.
     #[inline]
     pub(super) fn note(&mut self, datagrams: u64) {
         self.messages += 1;
@@ -67,12 +67,12 @@ impl Choice {
         self.measured = self.datagrams as f64 / self.messages as f64;
         (self.messages, self.datagrams) = (0, 0);
         let better = match self.measured {
-            few if few < 1.5 => Way::Slots,
-            many if many > 2.5 => Way::Coalesced,
-            _ => self.way,
+            few if few < 1.5 => ReadMode::Slots,
+            many if many > 2.5 => ReadMode::Coalesced,
+            _ => self.mode,
         };
-        if better != self.way && !self.fixed {
-            self.way = better;
+        if better != self.mode && !self.fixed {
+            self.mode = better;
             self.switches += 1;
         }
     }
@@ -83,20 +83,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_follows_what_is_measured() {
-        let mut choice = Choice::new(Way::Coalesced, false);
+    fn the_mode_follows_the_measured_datagrams_per_message() {
+        let mut choice = Choice::new(ReadMode::Coalesced, false);
         (0..WINDOW_MESSAGES).for_each(|_| choice.note(1));
-        assert_eq!(choice.way(), Way::Slots);
+        assert_eq!(choice.mode(), ReadMode::Slots);
         (0..WINDOW_MESSAGES).for_each(|_| choice.note(2));
-        assert_eq!(choice.way(), Way::Slots, "between the thresholds nothing changes");
+        assert_eq!(choice.mode(), ReadMode::Slots, "between the thresholds nothing changes");
         (0..WINDOW_MESSAGES).for_each(|_| choice.note(40));
-        assert_eq!((choice.way(), choice.switches()), (Way::Coalesced, 2));
+        assert_eq!((choice.mode(), choice.switches()), (ReadMode::Coalesced, 2));
     }
 
     #[test]
-    fn a_fixed_way_stays() {
-        let mut choice = Choice::new(Way::Coalesced, true);
+    fn a_fixed_mode_stays() {
+        let mut choice = Choice::new(ReadMode::Coalesced, true);
         (0..10 * WINDOW_MESSAGES).for_each(|_| choice.note(1));
-        assert_eq!(choice.way(), Way::Coalesced);
+        assert_eq!(choice.mode(), ReadMode::Coalesced);
     }
 }

@@ -1,7 +1,7 @@
-//! Receive counters, and splitting of coalesced messages into datagrams.
+//! Counts received messages, and splits coalesced ones into datagrams.
 //!
 //! ```text
-//!  message ─ judge ─► take │ lost        published bytes ─ cut ─► one slice per datagram
+//!  message ─ judge ─► take │ lost        published bytes ─ split ─► one slice per datagram
 //! ```
 
 use thalweg_data::batch::Frames;
@@ -11,12 +11,13 @@ use super::settings::UdpReceiverSettings;
 use crate::control_message::Notes;
 use crate::system::Message;
 
-/// Everything that is counted while messages are taken.
+/// The counters of a UDP receiver.
 #[derive(Default)]
 pub(crate) struct DatagramCounters {
     pub(crate) counters: Counters,
-    /// Drops that the socket reported, and its last 32-bit count.
+    /// Drops that the socket has reported.
     pub(crate) socket_drops: u64,
+    /// The socket's last 32-bit count of drops.
     last_dropped: u32,
     /// ICMP "port unreachable" answers to what this socket sent.
     pub(crate) refused: u64,
@@ -24,15 +25,15 @@ pub(crate) struct DatagramCounters {
     pub(crate) moved_bytes: u64,
 }
 
-/// What became of one message.
+/// Whether a message is accepted.
 pub(crate) enum Verdict {
-    /// Take its datagrams.
+    /// The receiver passes on its datagrams.
     Take,
-    /// It was counted as lost, whole.
+    /// The whole message has been counted as lost.
     Lost,
 }
 
-/// A coalesced message that was received in slots: its start lies in a block, the rest beside it.
+/// A coalesced message that was received in slots: its start lies in a block, the rest in the receive table.
 pub(super) struct Spilled<'a> {
     pub(super) whole: Slice,
     pub(super) rest: &'a [u8],
@@ -46,7 +47,7 @@ pub(crate) fn datagram_count(message: &Message) -> u64 {
 }
 
 impl DatagramCounters {
-    /// Counts a message as come in, and as lost when it is not from whom it is expected; notes from whom it is.
+    /// Counts a message as input, and as lost if its sender is unexpected or it is too long; sets its sender's position.
     #[inline]
     pub(crate) fn judge(&mut self, message: &mut Message, settings: &UdpReceiverSettings) -> Verdict {
         self.note_drops(&message.notes);
@@ -78,7 +79,7 @@ impl DatagramCounters {
         self.counters.lost(reason, Unit::Bytes, bytes as u64);
     }
 
-    /// Counts a datagram that came and cannot be taken.
+    /// Counts a datagram as input and as lost.
     pub(crate) fn lose_arrived(&mut self, reason: LossReason, bytes: usize) {
         self.counters.input(Unit::Datagrams, 1);
         self.counters.input(Unit::Bytes, bytes as u64);
@@ -91,9 +92,9 @@ impl DatagramCounters {
         frames.slices.push(slice);
     }
 
-    /// Cuts a published message into its datagrams, each tagged with the position of its sender.
+    /// Splits a published message into its datagrams, each tagged with the position of its sender.
     #[inline]
-    pub(crate) fn cut(&mut self, whole: Slice, message: &Message, longest: usize, frames: &mut Frames) {
+    pub(crate) fn split(&mut self, whole: Slice, message: &Message, longest: usize, frames: &mut Frames) {
         let whole = whole.tagged(message.sender_position);
         let length = whole.length as usize;
         let segment = match message.notes.segment_bytes {
@@ -101,63 +102,63 @@ impl DatagramCounters {
             _ => return self.pass_on(whole, frames),
         };
         if segment > longest {
-            return self.cut_too_long(whole, segment, longest, frames);
+            return self.split_too_long(whole, segment, longest, frames);
         }
-        let whole_ones = length / segment;
-        let last = length - whole_ones * segment;
-        frames.slices.extend((0..whole_ones).map(|index| Slice {
+        let whole_segments = length / segment;
+        let last = length - whole_segments * segment;
+        frames.slices.extend((0..whole_segments).map(|index| Slice {
             offset: whole.offset + (index * segment) as u32,
             length: segment as u32,
             ..whole
         }));
-        frames.slices.extend(whole.part(whole_ones * segment, last).filter(|_| last > 0));
-        self.counters.output(Unit::Datagrams, (whole_ones + usize::from(last > 0)) as u64);
+        frames.slices.extend(whole.part(whole_segments * segment, last).filter(|_| last > 0));
+        self.counters.output(Unit::Datagrams, (whole_segments + usize::from(last > 0)) as u64);
         self.counters.output(Unit::Bytes, length as u64);
     }
 
-    /// All but perhaps the last datagram are too long.
-    fn cut_too_long(&mut self, whole: Slice, segment: usize, longest: usize, frames: &mut Frames) {
+    /// Splits a message whose segments are too long: only the last, shorter one can be accepted.
+    fn split_too_long(&mut self, whole: Slice, segment: usize, longest: usize, frames: &mut Frames) {
         let length = whole.length as usize;
         for start in (0..length).step_by(segment) {
-            let piece = segment.min(length - start);
-            match whole.part(start, piece) {
-                Some(slice) if piece <= longest => self.pass_on(slice, frames),
-                _ => self.lose(LossReason::DatagramTooLong, 1, piece),
+            let bytes = segment.min(length - start);
+            match whole.part(start, bytes) {
+                Some(slice) if bytes <= longest => self.pass_on(slice, frames),
+                _ => self.lose(LossReason::DatagramTooLong, 1, bytes),
             }
         }
     }
 
-    /// Cuts a coalesced message whose end did not fit its slot: the datagrams that reach beyond it are copied.
-    pub(super) fn cut_spilled(
+    /// Splits a coalesced message whose end did not fit its slot: the datagrams that reach beyond the slot are copied.
+    pub(super) fn split_spilled(
         &mut self,
         message: &Message,
         Spilled { whole, rest }: Spilled<'_>,
-        (pool, place): (&Pool, &mut Option<BlockWriter>),
+        (pool, block): (&Pool, &mut Option<BlockWriter>),
         longest: usize,
         frames: &mut Frames,
     ) {
         let segment = message.notes.segment_bytes.unwrap_or(message.length);
-        // Longer than a slot, datagrams are too long, but perhaps for the last.
+        // If segments are longer than the slot, no whole one lies inside; only the last, shorter one can be accepted.
         let inside = whole.length as usize / segment * segment;
         if inside > 0 {
             let part = whole.part(0, inside).expect("a whole number of datagrams lies inside the slot");
-            self.cut(part, message, longest, frames);
+            self.split(part, message, longest, frames);
         }
         let head = whole.part(inside, whole.length as usize - inside).expect("the rest of the slot");
         let moved = head.length as usize + rest.len();
-        if place.as_ref().is_none_or(|writer| writer.remaining() < moved) {
-            *place = pool.take().or(place.take()).filter(|writer| writer.remaining() >= moved);
+        if block.as_ref().is_none_or(|writer| writer.remaining() < moved) {
+            *block = pool.take().or(block.take()).filter(|writer| writer.remaining() >= moved);
         }
-        let Some(writer) = place else {
+        let Some(writer) = block else {
             return self.lose(LossReason::NoBlock, (moved.div_ceil(segment)) as u64, moved);
         };
-        let room = &mut writer.tail()[..moved];
-        room[..head.length as usize].copy_from_slice(frames.leases.bytes(head));
-        room[head.length as usize..].copy_from_slice(rest);
+        let tail = &mut writer.tail()[..moved];
+        tail[..head.length as usize].copy_from_slice(frames.leases.bytes(head));
+        tail[head.length as usize..].copy_from_slice(rest);
         let copied = writer.publish(moved);
         self.moved_bytes += moved as u64;
         frames.leases.add(writer.lease());
-        self.cut(copied, message, longest, frames);
+        self.split(copied, message, longest, frames);
         writer.align(64);
     }
 }

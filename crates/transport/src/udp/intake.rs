@@ -1,8 +1,8 @@
-//! What receivers share that copy datagrams out of memory which the kernel fills: the port, the block that is written, waiting for one.
+//! Shared by the receivers that copy datagrams out of the kernel's memory (ring, AF_XDP): the port, and the block that is written.
 //!
 //! ```text
-//!  open_port ─► socket that holds the port        hold ─► until there is a block
-//!  Intake: pool ─► block with room for the largest message ─► writer
+//!  open_port ─► socket that holds the port        hold ─► waits for a block
+//!  Intake: pool ─► block with space for the largest message ─► writer
 //! ```
 
 use std::io;
@@ -17,10 +17,10 @@ use super::{MESSAGE_ROOM_BYTES, datagram_counters::DatagramCounters};
 use crate::TransportError;
 use crate::system;
 
-/// How long a held source sleeps before it looks for a free block again.
+/// How long a receiver without a block sleeps before it asks the pool again.
 const HOLD_STEP: Duration = Duration::from_micros(50);
 
-/// Where the next message goes.
+/// The block that the next message is written to.
 pub(crate) struct Intake {
     pool: Pool,
     writer: Option<BlockWriter>,
@@ -31,7 +31,7 @@ impl Intake {
         Intake { pool, writer: None }
     }
 
-    /// Makes sure that there is a block with room for the largest message.
+    /// Takes a block from the pool if the current one has no space for the largest message; `false` if none is free.
     pub(crate) fn has_room(&mut self) -> bool {
         let has = |writer: &Option<BlockWriter>| {
             writer.as_ref().is_some_and(|writer| writer.remaining() >= MESSAGE_ROOM_BYTES)
@@ -46,13 +46,13 @@ impl Intake {
         has(&self.writer)
     }
 
-    /// The block that is written; it has room for the largest message where [`has_room`](Intake::has_room) has said so.
+    /// The current block; it has space for the largest message if [`has_room`](Intake::has_room) has returned true.
     pub(crate) fn writer(&mut self) -> Option<&mut BlockWriter> {
         self.writer.as_mut()
     }
 }
 
-/// Waits for room, and no longer than `wait`.
+/// Waits at most `wait` until `has_room` returns true.
 pub(crate) fn hold(wait: Duration, mut has_room: impl FnMut() -> bool) {
     let deadline = Instant::now() + wait;
     while !has_room() && Instant::now() < deadline {
@@ -60,7 +60,7 @@ pub(crate) fn hold(wait: Duration, mut has_room: impl FnMut() -> bool) {
     }
 }
 
-/// Sends an empty datagram, so that the other end knows where to send to. An answer that nobody is there is counted.
+/// Sends an empty datagram, so that the other end knows where to send to. A refusal (ICMP "port unreachable") is counted.
 pub(crate) fn send_empty(
     socket: &UdpSocket,
     counts: &mut DatagramCounters,
@@ -76,8 +76,8 @@ pub(crate) fn send_empty(
     Ok(())
 }
 
-/// Opens the socket that holds the port and answers for it; `prepare` sets it up before it is bound. Where it is connected, the settings
-/// say from then on that the other end's datagrams alone are taken, as the kernel would do.
+/// Opens the socket that holds the port, so that the kernel does not answer "port unreachable"; `prepare` configures it before
+/// it is bound. If it is connected, `settings` accept only the other end's datagrams afterwards, as the kernel would.
 pub(crate) fn open_port(
     settings: &mut UdpReceiverSettings,
     prepare: impl FnOnce(&Socket) -> io::Result<()>,

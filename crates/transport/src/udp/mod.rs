@@ -1,12 +1,12 @@
 //! Datagrams in and out.
 //!
 //! ```text
-//!  socket ─► coalesced: one recvmsg, cut by the segment size ─┐
-//!         ─► slots: one recvmmsg, a slot per datagram        ─┼─► slices of a block ─► Frames
-//!  packets ─► ring: no call per datagram (`crate::ring`)       ─┤
-//!  frames  ─► xdp: before the network layers (`crate::xdp`)    ─┘
+//!  socket  ─► coalesced: one recvmsg, split by the segment size ─┐
+//!          ─► slots: one recvmmsg, a slot per datagram           ─┼─► slices of a block ─► Frames
+//!  packets ─► ring: no call per datagram (`crate::ring`)         ─┤
+//!  frames  ─► xdp: before the network layers (`crate::xdp`)      ─┘
 //! ```
-//! `choice` follows the measured number of datagrams per message between the two ways.
+//! `choice` chooses between coalesced reads and slots by the measured number of datagrams per message.
 
 mod choice;
 pub(crate) mod datagram_counters;
@@ -20,5 +20,5 @@ pub use receiver::UdpReceiver;
 pub use sender::{UdpSender, bind_shared};
 pub use settings::{Backend, ExpectedSenders, FullPolicy, SenderAddress, UdpReceiverSettings};
 
-/// Largest payload of one message, coalesced or not: 64 KiB hold it always.
+/// Bytes that a block must have free for the next message: at least the largest payload, coalesced or not.
 pub const MESSAGE_ROOM_BYTES: usize = 1 << 16;

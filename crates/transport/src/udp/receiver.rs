@@ -1,4 +1,4 @@
-//! The receiving end of a UDP source, whichever way it reads.
+//! The receiving end of a UDP source, for every backend.
 //!
 //! ```text
 //!  UdpReceiverSettings ─ backend ─► receive calls │ packet ring │ interface queues ─► Frames
@@ -18,7 +18,7 @@ use crate::ring::RingReceiver;
 use crate::xdp::XdpReceiver;
 use crate::{ReceiveBuffer, TransportError};
 
-/// Receives datagrams into blocks on loan.
+/// Receives datagrams into blocks of the pool.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,21 +39,21 @@ use crate::{ReceiveBuffer, TransportError};
 /// # Ok(())
 /// # }
 /// ```
-pub struct UdpReceiver(Way);
+pub struct UdpReceiver(AnyReceiver);
 
-enum Way {
+enum AnyReceiver {
     Socket(Box<SocketReceiver>),
     Ring(Box<RingReceiver>),
     Xdp(Box<XdpReceiver>),
 }
 
-/// Asks whichever receiver it is.
+/// Evaluates an expression with the receiver of the backend in use.
 macro_rules! ask {
     ($self:ident, $receiver:ident => $answer:expr) => {
         match &$self.0 {
-            Way::Socket($receiver) => $answer,
-            Way::Ring($receiver) => $answer,
-            Way::Xdp($receiver) => $answer,
+            AnyReceiver::Socket($receiver) => $answer,
+            AnyReceiver::Ring($receiver) => $answer,
+            AnyReceiver::Xdp($receiver) => $answer,
         }
     };
 }
@@ -62,80 +62,80 @@ impl UdpReceiver {
     /// Opens the socket; datagrams are received into blocks of `pool`.
     ///
     /// # Errors
-    /// When the address cannot be bound, the settings do not fit the pool, or the privilege for a ring or a program is missing.
+    /// When the address cannot be bound, the settings do not fit the pool, or the process lacks the privilege for the backend.
     pub fn open(settings: UdpReceiverSettings, pool: Pool) -> Result<UdpReceiver, TransportError> {
         settings.check(pool.block_size())?;
         Ok(UdpReceiver(match settings.backend {
-            Backend::Ring => Way::Ring(Box::new(RingReceiver::open(settings, pool)?)),
-            Backend::Xdp => Way::Xdp(Box::new(XdpReceiver::open(settings, pool)?)),
-            _ => Way::Socket(Box::new(SocketReceiver::open(settings, pool)?)),
+            Backend::Ring => AnyReceiver::Ring(Box::new(RingReceiver::open(settings, pool)?)),
+            Backend::Xdp => AnyReceiver::Xdp(Box::new(XdpReceiver::open(settings, pool)?)),
+            _ => AnyReceiver::Socket(Box::new(SocketReceiver::open(settings, pool)?)),
         }))
     }
 
-    /// The address that datagrams are to be sent to.
+    /// The local address, which senders send to.
     ///
     /// # Errors
-    /// When the socket does not say.
+    /// When the system cannot report it.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         ask!(self, receiver => receiver.local_address())
     }
 
-    /// Fills an empty batch with what is there, waiting at most `wait`. The mark is left to the caller.
+    /// Fills an empty batch with the datagrams that have arrived, waiting at most `wait`; the caller sets the batch's mark.
     ///
     /// # Errors
-    /// When the socket is of no further use.
+    /// When the socket can no longer be used.
     pub fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, TransportError> {
         match &mut self.0 {
-            Way::Socket(receiver) => receiver.receive(frames, wait),
-            Way::Ring(receiver) => receiver.receive(frames, wait),
-            Way::Xdp(receiver) => receiver.receive(frames, wait),
+            AnyReceiver::Socket(receiver) => receiver.receive(frames, wait),
+            AnyReceiver::Ring(receiver) => receiver.receive(frames, wait),
+            AnyReceiver::Xdp(receiver) => receiver.receive(frames, wait),
         }
     }
 
-    /// Throws away what waits to be received, and counts it as abandoned: nobody will take it.
+    /// Discards the datagrams that wait to be received, and counts them as abandoned; for a run that gives up.
     ///
     /// # Errors
-    /// When the socket is of no further use.
+    /// When the socket can no longer be used.
     pub fn abandon(&mut self) -> Result<(), TransportError> {
         match &mut self.0 {
-            Way::Socket(receiver) => receiver.abandon(),
-            Way::Ring(receiver) => receiver.abandon(),
-            Way::Xdp(receiver) => receiver.abandon(),
+            AnyReceiver::Socket(receiver) => receiver.abandon(),
+            AnyReceiver::Ring(receiver) => receiver.abandon(),
+            AnyReceiver::Xdp(receiver) => receiver.abandon(),
         }
     }
 
-    /// Sends an empty datagram to the connected other end: how some boards learn whom to stream to.
+    /// Sends an empty datagram to the connected other end; some boards stream to the address that it comes from.
     ///
     /// # Errors
-    /// When the socket is of no further use.
+    /// When the socket can no longer be used.
     pub fn send_empty(&mut self) -> Result<(), TransportError> {
         match &mut self.0 {
-            Way::Socket(receiver) => receiver.send_empty(),
-            Way::Ring(receiver) => receiver.send_empty(),
-            Way::Xdp(receiver) => receiver.send_empty(),
+            AnyReceiver::Socket(receiver) => receiver.send_empty(),
+            AnyReceiver::Ring(receiver) => receiver.send_empty(),
+            AnyReceiver::Xdp(receiver) => receiver.send_empty(),
         }
     }
 
-    /// A handle to the socket that the other end knows, to send it empty datagrams again from another thread.
+    /// A handle to the socket, so that another thread can send empty datagrams from the same address.
     ///
     /// # Errors
     /// When the process has no descriptor left.
     pub fn sending_socket(&self) -> io::Result<UdpSocket> {
         match &self.0 {
-            Way::Socket(receiver) => receiver.as_fd().try_clone_to_owned().map(UdpSocket::from),
-            Way::Ring(receiver) => receiver.sending_socket(),
-            Way::Xdp(receiver) => receiver.sending_socket(),
+            AnyReceiver::Socket(receiver) => receiver.as_fd().try_clone_to_owned().map(UdpSocket::from),
+            AnyReceiver::Ring(receiver) => receiver.sending_socket(),
+            AnyReceiver::Xdp(receiver) => receiver.sending_socket(),
         }
     }
 
-    /// Copies the payload of the next frame of a ring or of queues without a look at it: what benches compare with. Returns the bytes that
-    /// were written, `None` when nothing waits or there is neither.
+    /// Copies the payload of the next frame of a ring or of queues without checking it, as a baseline for benches. Returns the
+    /// bytes that it wrote; `None` when nothing waits, or for other backends.
     #[cfg(feature = "bench")]
     pub fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
         match &mut self.0 {
-            Way::Socket(_) => None,
-            Way::Ring(receiver) => receiver.copy_next(memory),
-            Way::Xdp(receiver) => receiver.copy_next(memory),
+            AnyReceiver::Socket(_) => None,
+            AnyReceiver::Ring(receiver) => receiver.copy_next(memory),
+            AnyReceiver::Xdp(receiver) => receiver.copy_next(memory),
         }
     }
 
@@ -144,46 +144,47 @@ impl UdpReceiver {
         ask!(self, receiver => receiver.counters())
     }
 
-    /// Datagrams (or coalesced messages) that the kernel dropped for want of room: at this socket, as reported with the ones that
-    /// came; or at this ring, or these queues.
+    /// Datagrams (or coalesced messages) that the kernel dropped because a buffer was full: this socket's, as reported with
+    /// later datagrams, or that of the ring or the queues.
     pub fn socket_drops(&self) -> u64 {
         ask!(self, receiver => receiver.socket_drops())
     }
 
-    /// Bytes that had to be copied in user space: of a ring or of queues, all.
+    /// Bytes that were copied in user space; with a ring or with queues, all bytes.
     pub fn moved_bytes(&self) -> u64 {
         ask!(self, receiver => receiver.moved_bytes())
     }
 
-    /// The receive buffer asked for and granted; of a ring or of queues, their size.
+    /// The receive buffer asked for and granted; with a ring or with queues, their size.
     pub fn receive_buffer(&self) -> ReceiveBuffer {
         ask!(self, receiver => receiver.receive_buffer())
     }
 
-    /// Datagrams per message, as last measured; and how often the way of reading was changed. Of a ring or of queues (0, 0).
+    /// Datagrams per message, as last measured, and how often the read mode has changed; (0, 0) with a ring or with queues.
     pub fn coalescing(&self) -> (f64, u64) {
         match &self.0 {
-            Way::Socket(receiver) => receiver.coalescing(),
-            Way::Ring(_) | Way::Xdp(_) => (0.0, 0),
+            AnyReceiver::Socket(receiver) => receiver.coalescing(),
+            AnyReceiver::Ring(_) | AnyReceiver::Xdp(_) => (0.0, 0),
         }
     }
 
-    /// Whether messages are read one by one (coalesced) just now, rather than in slots.
+    /// Whether messages are now read one by one (coalesced) rather than in slots.
     pub fn reads_coalesced(&self) -> bool {
-        matches!(&self.0, Way::Socket(receiver) if receiver.reads_coalesced())
+        matches!(&self.0, AnyReceiver::Socket(receiver) if receiver.reads_coalesced())
     }
 
-    /// Bytes that wait to be received, memory around them included.
+    /// Bytes that wait to be received, including the kernel's overhead per datagram.
     pub fn waiting_bytes(&self) -> u64 {
         ask!(self, receiver => receiver.waiting_bytes())
     }
 
-    /// Counters of the kernel that place losses: those of this socket or ring, then those of the host since the start.
+    /// The kernel's counters that show where datagrams were lost: those of this socket or ring, then those of the host since
+    /// the receiver was opened.
     pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         ask!(self, receiver => receiver.drop_counters())
     }
 
-    /// One line on the way of reading and the receive buffer.
+    /// One line about the backend and the receive buffer.
     pub fn description(&self) -> String {
         ask!(self, receiver => receiver.description())
     }

@@ -1,9 +1,9 @@
-//! The sending end: datagrams as they lie in memory, as few system calls as the kernel allows.
+//! Sends datagrams from the caller's memory with as few system calls as the kernel allows.
 //!
 //! ```text
 //!  &[&[u8]] ─► runs of equal length (the last may be shorter) ─► one UDP_SEGMENT message each ─► sendmmsg
 //! ```
-//! Where the kernel or the interface cannot cut messages, each datagram is a message of its own.
+//! If the kernel or the interface cannot segment messages, each datagram is a message of its own.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -15,9 +15,9 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::TransportError;
 use crate::system::{self, Run, SendTable};
 
-/// Most datagrams in one message (`UDP_MAX_SEGMENTS` of every kernel that has it).
+/// The most datagrams in one message (the smallest `UDP_MAX_SEGMENTS` of all kernels).
 const SEGMENTS_MAXIMUM: usize = 64;
-/// Most bytes in one message: 65535 less the headers of IPv4 and UDP.
+/// The most bytes in one message: 65535 minus the headers of IPv4 and UDP.
 const MESSAGE_MAXIMUM: usize = 65_507;
 /// Messages per `sendmmsg`.
 const MESSAGES: usize = 16;
@@ -28,7 +28,7 @@ pub struct UdpSender {
     peer: SocketAddr,
     table: SendTable,
     runs: Vec<Run>,
-    /// Whether runs go as one message; given up when the kernel or the interface refuses.
+    /// Whether a run is sent as one message; switched off when the kernel or the interface refuses it.
     segmenting: bool,
     refused: u64,
 }
@@ -44,7 +44,7 @@ impl UdpSender {
         UdpSender::over(socket, peer)
     }
 
-    /// A sender from an address that another socket of ours may be bound to as well ([`bind_shared`]).
+    /// A sender from an address that other sockets of this process may share ([`bind_shared`]).
     ///
     /// # Errors
     /// As for [`UdpSender::open`].
@@ -53,7 +53,7 @@ impl UdpSender {
         UdpSender::over(socket, peer)
     }
 
-    /// A sender over a socket that is bound already, such as a board's data port; it is connected to `peer`.
+    /// A sender over a bound socket, such as a board's data port; this call connects it to `peer`.
     ///
     /// # Errors
     /// When no route leads to the peer.
@@ -70,17 +70,17 @@ impl UdpSender {
         })
     }
 
-    /// Sends datagrams alone, without cutting them out of long messages: for a receiver that is to see them one by one.
+    /// Sends each datagram as its own message, for a receiver that must see them one by one.
     #[must_use]
     pub fn without_segmentation(mut self) -> UdpSender {
         self.segmenting = false;
         self
     }
 
-    /// Sends datagrams in order, waiting up to `wait` for room in the kernel; returns how many went.
+    /// Sends datagrams in order, waiting up to `wait` for space in the send buffer; returns how many it sent.
     ///
     /// # Errors
-    /// When the socket is of no further use, or a datagram is longer than the way allows.
+    /// When the socket can no longer be used, or a datagram is longer than the path allows.
     pub fn send(&mut self, datagrams: &[&[u8]], wait: Duration) -> Result<usize, TransportError> {
         let mut sent = 0;
         while sent < datagrams.len() {
@@ -90,29 +90,29 @@ impl UdpSender {
                 Ok(runs) => sent += self.runs[..runs].iter().map(|run| run.datagrams).sum::<usize>(),
                 Err(cause) => match self.answer(cause, wait)? {
                     Answer::Again => {}
-                    Answer::NoRoom => break,
+                    Answer::Full => break,
                 },
             }
         }
         Ok(sent)
     }
 
-    /// How often the other end's host said that nobody listens.
+    /// How often the other end's host answered that nobody listens on the port.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Whether the kernel cuts long messages into datagrams.
+    /// Whether the kernel segments long messages into datagrams.
     pub fn is_segmenting(&self) -> bool {
         self.segmenting
     }
 
-    /// Where datagrams go.
+    /// The address that it sends to.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The socket, as for waiting on what the other end sends.
+    /// The socket, for example to wait for datagrams of the other end.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
@@ -121,7 +121,7 @@ impl UdpSender {
         let failed =
             |cause| TransportError::System { place: format!("udp://{}", self.peer), call: "sendmmsg", cause };
         match (cause.kind(), cause.raw_os_error()) {
-            // Told about an earlier datagram; the ones of this call have not gone.
+            // The error is about an earlier datagram; this call has sent none.
             (io::ErrorKind::ConnectionRefused, _) => {
                 self.refused += 1;
                 Ok(Answer::Again)
@@ -129,12 +129,12 @@ impl UdpSender {
             (io::ErrorKind::Interrupted, _) => Ok(Answer::Again),
             (io::ErrorKind::WouldBlock, _) => {
                 let ready = system::wait_writable(self.socket.as_fd(), wait).map_err(failed)?;
-                Ok(if ready { Answer::Again } else { Answer::NoRoom })
+                Ok(if ready { Answer::Again } else { Answer::Full })
             }
-            // The interface's queue is full: it empties by itself, and poll does not tell when.
+            // The interface's queue is full: it empties by itself, but `poll` does not report when.
             (_, Some(libc::ENOBUFS)) => {
                 std::thread::sleep(Duration::from_micros(100));
-                Ok(Answer::NoRoom)
+                Ok(Answer::Full)
             }
             (_, Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP)) if self.segmenting => {
                 self.segmenting = false;
@@ -145,8 +145,8 @@ impl UdpSender {
     }
 }
 
-/// Binds a socket beside others of the same address: what comes from a peer that one of them is connected to is its own, the
-/// rest comes to the one that is not connected. So a board streams to one host and still hears of others.
+/// Binds a socket to an address that others share. A connected socket gets the datagrams of its peer; the unconnected one gets
+/// the rest. So a board streams to one host and still receives from others.
 ///
 /// # Errors
 /// When the address cannot be bound.
@@ -157,12 +157,15 @@ pub fn bind_shared(address: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
+/// What to do after a send call that sent nothing.
 enum Answer {
+    /// Call again.
     Again,
-    NoRoom,
+    /// Return to the caller: a queue is full.
+    Full,
 }
 
-/// Divides datagrams into messages, as many as fit one call.
+/// Groups datagrams into messages, as many as fit one call.
 fn plan_runs(datagrams: &[&[u8]], segmenting: bool, runs: &mut Vec<Run>) {
     runs.clear();
     let mut rest = datagrams;
@@ -173,7 +176,7 @@ fn plan_runs(datagrams: &[&[u8]], segmenting: bool, runs: &mut Vec<Run>) {
     }
 }
 
-/// The longest run of equal datagrams at the start, with a shorter one behind it if there is one.
+/// The longest run of datagrams of equal length at the start, and a shorter one behind it if there is one.
 fn first_run(datagrams: &[&[u8]]) -> Run {
     let Some(first) = datagrams.first().map(|datagram| datagram.len()) else {
         return Run { datagrams: 0, segment_bytes: 0 };
@@ -193,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn equal_datagrams_go_together_with_a_shorter_one_behind() {
+    fn datagrams_of_equal_length_share_a_message_with_a_shorter_one_behind() {
         let bytes = [0u8; 9000];
         let datagrams: Vec<&[u8]> =
             [100, 100, 100, 50, 100, 9000, 0, 0].iter().map(|length| &bytes[..*length]).collect();

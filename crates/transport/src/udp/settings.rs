@@ -13,12 +13,12 @@ use crate::TransportError;
 /// How datagrams are read from the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Coalesced where datagrams coalesce, slots where they do not, as measured.
+    /// Coalesced reads while the kernel coalesces datagrams, else slots, as measured.
     #[default]
     Auto,
-    /// `recvmmsg` into slots; the kernel is not asked to coalesce.
+    /// `recvmmsg` into slots, without `UDP_GRO`.
     Slots,
-    /// `UDP_GRO` and one `recvmsg` at a time.
+    /// `UDP_GRO`, and one `recvmsg` per message.
     Coalesced,
     /// A ring of packets that the kernel fills without a call per datagram ([`mod@crate::ring`]). Needs `CAP_NET_RAW`.
     Ring,
@@ -30,14 +30,14 @@ pub enum Backend {
 /// What happens when no block is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FullPolicy {
-    /// Stop reading: the kernel's buffer fills, and behind it the sender of a stream waits.
+    /// Stop reading: the kernel's buffer fills, and a stream's sender has to wait.
     #[default]
     Hold,
-    /// Read and count what is dropped.
+    /// Read, discard, and count as lost.
     Drop,
 }
 
-/// Where datagrams come from.
+/// Address of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderAddress {
     /// The sender's address.
@@ -46,18 +46,18 @@ pub struct SenderAddress {
     pub port: Option<u16>,
 }
 
-/// Whose datagrams are taken; those of others are counted as lost to an unexpected sender. By default anyone's.
+/// The senders whose datagrams are accepted, by default all; datagrams of others are counted as lost to an unexpected sender.
 ///
-/// Each datagram's slice is tagged with the position of its sender in the list, so that boards which do not write their number into
-/// their packets are distinguished by their address.
+/// The receiver tags each datagram's slice with the position of its sender in the list. So the address distinguishes boards
+/// that do not write their number into their packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedSenders {
-    /// Canonical address, port, position in the list: sorted, to be searched.
+    /// Canonical address, port, and position in the list; sorted for binary search.
     sorted: Vec<(IpAddr, Option<u16>, u32)>,
 }
 
 impl ExpectedSenders {
-    /// Those of a list, whose order numbers them.
+    /// The senders of a list; its order numbers them.
     pub fn of(peers: impl IntoIterator<Item = SenderAddress>) -> ExpectedSenders {
         let positions = peers.into_iter().zip(0..);
         let mut sorted: Vec<_> =
@@ -66,12 +66,12 @@ impl ExpectedSenders {
         ExpectedSenders { sorted }
     }
 
-    /// Whether anyone's datagrams are taken, so that senders need not be known.
+    /// Whether datagrams of all senders are accepted, so that their addresses need not be known.
     pub fn is_anyone(&self) -> bool {
         self.sorted.is_empty()
     }
 
-    /// The position of a datagram's sender in the list: 0 where anyone's are taken, `None` of an unexpected one.
+    /// The position of a datagram's sender in the list: 0 if all are accepted, `None` for an unexpected sender.
     #[inline]
     pub fn position(&self, sender: Option<SocketAddr>) -> Option<u32> {
         if self.is_anyone() {
@@ -94,14 +94,14 @@ impl fmt::Display for ExpectedSenders {
     }
 }
 
-/// A receiver of datagrams.
+/// Addresses, backend and buffers of a [`UdpReceiver`](crate::UdpReceiver).
 #[derive(Clone, Debug)]
 pub struct UdpReceiverSettings {
     /// Local address and port; port 0 lets the system choose.
     pub bind: SocketAddr,
-    /// The one other end, which the receiver also writes to; the kernel then passes on its datagrams alone.
+    /// The only other end, which the receiver also sends to; the kernel then passes on only its datagrams.
     pub connect: Option<SocketAddr>,
-    /// Whose datagrams are taken.
+    /// The senders whose datagrams are accepted.
     pub from: ExpectedSenders,
     /// How datagrams are read.
     pub backend: Backend,
@@ -109,12 +109,12 @@ pub struct UdpReceiverSettings {
     pub policy: FullPolicy,
     /// The kernel's receive buffer to ask for, bytes; 0 leaves it as it is.
     pub receive_buffer_bytes: usize,
-    /// Longest datagram that is taken, bytes; longer ones are counted as too long.
+    /// Longest datagram that is accepted, bytes; longer ones are counted as too long.
     pub datagram_bytes: usize,
 }
 
 impl UdpReceiverSettings {
-    /// A receiver of anyone's datagrams of up to `datagram_bytes`, with a receive buffer of 64 MiB if granted.
+    /// Settings for datagrams of up to `datagram_bytes` from all senders, with a receive buffer of 64 MiB if granted.
     pub fn new(bind: SocketAddr, datagram_bytes: usize) -> UdpReceiverSettings {
         UdpReceiverSettings {
             bind,
@@ -127,7 +127,7 @@ impl UdpReceiverSettings {
         }
     }
 
-    /// Bytes that each datagram takes in a block at most.
+    /// Bytes that a datagram occupies in a block at most.
     pub(super) fn slot_bytes(&self) -> usize {
         self.datagram_bytes.next_multiple_of(64)
     }
@@ -172,11 +172,11 @@ mod tests {
         let found = ["10.0.0.9:1", "10.0.0.1:7", "10.0.0.1:8", "[fe80::1]:5", "[::ffff:10.0.0.9]:3"];
         assert_eq!(found.map(position), [Some(0), Some(1), Some(2), Some(3), Some(0)]);
         assert_eq!(["10.0.0.1:9", "10.0.0.2:7"].map(position), [None, None]);
-        assert_eq!(senders.position(None), None, "a sender that the kernel did not name");
+        assert_eq!(senders.position(None), None, "a sender whose address the kernel did not report");
     }
 
     #[test]
-    fn by_default_anyone_is_expected() {
+    fn by_default_all_senders_are_expected() {
         assert!(ExpectedSenders::default().is_anyone());
         assert_eq!(ExpectedSenders::default().position(None), Some(0));
     }

@@ -1,11 +1,11 @@
-//! The receiving end of a UDP source by receive calls: socket, pool, the block in use, and the count of everything.
+//! Receives a UDP source with receive calls (`recvmsg`, `recvmmsg`) directly into blocks of the pool.
 //!
 //! ```text
 //!  block:  |datagram|datagram|datagram|…  message  …|      tail ≥ 64 KiB      |     coalesced
 //!  block:  |slot: datagram  |slot: datagram |slot:   |slot    |  tail           |     slots
 //! ```
-//! Every call publishes what it received at once, and the next call writes behind it. A datagram that is not taken (too
-//! long, of an unexpected sender) leaves its room to the next one where it can, and a gap where it cannot.
+//! Every call publishes what it received at once, and the next call writes behind it. The bytes of a datagram that is not
+//! accepted (too long, unexpected sender) are overwritten by the next one where possible; otherwise they leave a gap.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,28 +17,28 @@ use thalweg_data::batch::Frames;
 use thalweg_data::{BlockWriter, Counters, LossReason, Pool, Received, Unit};
 
 use super::MESSAGE_ROOM_BYTES;
-use super::choice::{Choice, Way};
+use super::choice::{Choice, ReadMode};
 use super::datagram_counters::{DatagramCounters, Spilled, Verdict, datagram_count};
 use super::intake::{hold, send_empty};
 use super::settings::{Backend, FullPolicy, UdpReceiverSettings};
 use crate::system::{self, ReceiveTable};
 use crate::{HostCounters, ReceiveBuffer, TransportError};
 
-/// A batch is given on when it holds this much: small enough to be in the second-level cache when it is decoded.
+/// A batch is passed on when it has this many bytes: few enough to stay in the second-level cache until it is decoded.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
 /// Messages per `recvmmsg`.
 const SLOTS: usize = 64;
-/// Most `recvmmsg` calls that one batch drops by.
+/// The most `recvmmsg` calls with which one `receive` drops datagrams.
 const DROP_CALLS: usize = 16;
 
-/// Receives datagrams into blocks on loan.
+/// Receives datagrams of one socket into blocks of the pool.
 pub(super) struct SocketReceiver {
     socket: UdpSocket,
     settings: UdpReceiverSettings,
     place: String,
     pool: Pool,
     writer: Option<BlockWriter>,
-    /// Where datagrams go that reached into the next slot.
+    /// The block that coalesced datagrams are copied to if they reach beyond their slot.
     spill_writer: Option<BlockWriter>,
     table: ReceiveTable,
     coalescing: bool,
@@ -77,7 +77,7 @@ impl SocketReceiver {
         socket.set_nonblocking(true).map_err(failed("fcntl(O_NONBLOCK)"))?;
         let socket: UdpSocket = socket.into();
         let place = socket.local_addr().map(|address| format!("udp://{address}")).unwrap_or(place);
-        let way = if coalescing { Way::Coalesced } else { Way::Slots };
+        let mode = if coalescing { ReadMode::Coalesced } else { ReadMode::Slots };
         let fixed = settings.backend != Backend::Auto || !coalescing;
         let spill_each = if coalescing { MESSAGE_ROOM_BYTES } else { 0 };
         Ok(SocketReceiver {
@@ -88,7 +88,7 @@ impl SocketReceiver {
             spill_writer: None,
             table: ReceiveTable::new(SLOTS, spill_each, !settings.from.is_anyone()),
             coalescing,
-            choice: Choice::new(way, fixed),
+            choice: Choice::new(mode, fixed),
             counts: DatagramCounters::default(),
             buffer,
             host_before: HostCounters::now(),
@@ -96,18 +96,18 @@ impl SocketReceiver {
         })
     }
 
-    /// The address that datagrams are to be sent to.
+    /// The local address, which senders send to.
     ///
     /// # Errors
-    /// When the socket does not say.
+    /// When the system cannot report it.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Fills an empty batch with what is there, waiting at most `wait`. The mark is left to the caller.
+    /// Fills an empty batch with the datagrams that have arrived, waiting at most `wait`; the caller sets the batch's mark.
     ///
     /// # Errors
-    /// When the socket is of no further use.
+    /// When the socket can no longer be used.
     pub fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, TransportError> {
         if !self.has_room() {
             return self.receive_without_block(wait);
@@ -122,10 +122,10 @@ impl SocketReceiver {
         Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
     }
 
-    /// Sends an empty datagram to the connected other end: how some boards learn whom to stream to.
+    /// Sends an empty datagram to the connected other end; some boards stream to the address that it comes from.
     ///
     /// # Errors
-    /// When the socket is of no further use.
+    /// When the socket can no longer be used.
     pub fn send_empty(&mut self) -> Result<(), TransportError> {
         send_empty(&self.socket, &mut self.counts, &self.place)
     }
@@ -135,12 +135,12 @@ impl SocketReceiver {
         &self.counts.counters
     }
 
-    /// Datagrams (or coalesced messages) that the kernel dropped at this socket, as reported with the ones that came.
+    /// Datagrams (or coalesced messages) that the kernel dropped at this socket, as reported with later datagrams.
     pub fn socket_drops(&self) -> u64 {
         self.counts.socket_drops
     }
 
-    /// Bytes that had to be copied in user space.
+    /// Bytes that were copied in user space.
     pub fn moved_bytes(&self) -> u64 {
         self.counts.moved_bytes
     }
@@ -150,17 +150,17 @@ impl SocketReceiver {
         self.buffer
     }
 
-    /// Datagrams per message, as last measured; and how often the way of reading was changed.
+    /// Datagrams per message, as last measured, and how often the read mode has changed.
     pub fn coalescing(&self) -> (f64, u64) {
         (self.choice.datagrams_per_message(), self.choice.switches())
     }
 
-    /// Whether messages are read one by one (coalesced) just now, rather than in slots.
+    /// Whether messages are now read one by one (coalesced) rather than in slots.
     pub fn reads_coalesced(&self) -> bool {
-        self.choice.way() == Way::Coalesced
+        self.choice.mode() == ReadMode::Coalesced
     }
 
-    /// Memory of the receive buffer that is taken: at least the bytes that wait there.
+    /// Bytes of the receive buffer that are in use: at least the bytes that wait there.
     pub fn waiting_bytes(&self) -> u64 {
         const RECEIVE_MEMORY: usize = 0;
         self.memory_words()[RECEIVE_MEMORY]
@@ -171,9 +171,10 @@ impl SocketReceiver {
         words.unwrap_or_default().map(u64::from)
     }
 
-    /// Counters of the kernel that place losses: those of this socket, then those of the host since the start.
+    /// The kernel's counters that show where datagrams were lost: those of this socket, then those of the host since the
+    /// receiver was opened.
     pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
-        // The in-band count comes with a later datagram only; this one can be asked for at the end.
+        // SO_RXQ_OVFL reports drops only with a later datagram; SO_MEMINFO also has those at the end.
         const DROPS: usize = 8;
         let asked = self.memory_words()[DROPS];
         let mut drop_counters = vec![
@@ -185,36 +186,36 @@ impl SocketReceiver {
         drop_counters
     }
 
-    /// One line on the way of reading and the receive buffer.
+    /// One line about the receive calls and the receive buffer.
     pub fn description(&self) -> String {
-        let way = match (self.settings.backend, self.coalescing) {
+        let calls = match (self.settings.backend, self.coalescing) {
             (Backend::Slots, _) => "recvmmsg",
             (Backend::Coalesced, true) => "UDP_GRO, recvmsg",
             (Backend::Auto, true) => "UDP_GRO with recvmsg or recvmmsg, as measured",
             _ => "recvmmsg (this kernel has no UDP_GRO)",
         };
         format!(
-            "{}: {way}, datagrams of up to {} bytes, {}",
+            "{}: {calls}, datagrams of up to {} bytes, {}",
             self.place, self.settings.datagram_bytes, self.buffer
         )
     }
 
-    /// Receives what is there without waiting; `false` when nothing was.
+    /// Receives without waiting; `false` when nothing was there.
     fn receive_now(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
-        match self.choice.way() {
-            Way::Coalesced => self.receive_coalesced(frames),
-            Way::Slots => self.receive_slots(frames),
+        match self.choice.mode() {
+            ReadMode::Coalesced => self.receive_coalesced(frames),
+            ReadMode::Slots => self.receive_slots(frames),
         }
     }
 
-    /// Makes sure that there is a block with room for the largest message, or for a few slots.
+    /// Takes a block if the current one has no space for the largest message, or for some slots; `false` if none is free.
     fn has_room(&mut self) -> bool {
-        let (least, better) = match self.choice.way() {
-            Way::Coalesced => (MESSAGE_ROOM_BYTES, MESSAGE_ROOM_BYTES),
-            Way::Slots => {
+        let (least, better) = match self.choice.mode() {
+            ReadMode::Coalesced => (MESSAGE_ROOM_BYTES, MESSAGE_ROOM_BYTES),
+            ReadMode::Slots => {
                 let slot = self.settings.slot_bytes();
                 let per_block = (self.pool.block_size() / slot).min(SLOTS);
-                // A call that can take only a few datagrams costs nearly as much as one that takes all.
+                // A call that receives a few datagrams costs nearly as much as one that receives all.
                 (slot, slot * (per_block / 4).max(1))
             }
         };
@@ -222,7 +223,7 @@ impl SocketReceiver {
         if remaining >= better {
             return true;
         }
-        // What is left of the old block is given up only when there is a new one, or when it is of no use.
+        // The rest of the old block is given up only if there is a new block, or if it is too small for a message.
         let mut next = self.pool.take();
         if next.is_none() && remaining < least {
             self.writer = None;
@@ -239,7 +240,7 @@ impl SocketReceiver {
 
     fn receive_coalesced(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
         let (mut any, mut bytes) = (false, 0);
-        while bytes < BATCH_BYTES && self.choice.way() == Way::Coalesced && self.has_room() {
+        while bytes < BATCH_BYTES && self.choice.mode() == ReadMode::Coalesced && self.has_room() {
             let Some(writer) = &mut self.writer else { break };
             let with_sender = !self.settings.from.is_anyone();
             match system::receive_message(self.socket.as_fd(), writer.tail(), with_sender) {
@@ -249,7 +250,7 @@ impl SocketReceiver {
                     self.choice.note(datagram_count(&message));
                     if let Verdict::Take = self.counts.judge(&mut message, &self.settings) {
                         let whole = writer.publish(message.length);
-                        self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
+                        self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
                         frames.leases.add(writer.lease());
                         writer.align(64);
                     }
@@ -286,11 +287,11 @@ impl SocketReceiver {
             let whole = writer.publish(message.length.min(slot));
             frames.leases.add(writer.lease());
             if message.length <= slot {
-                self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
+                self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
             } else {
                 let spilled = Spilled { whole, rest: &self.table.spilled(index)[..message.length - slot] };
-                let place = (&self.pool, &mut self.spill_writer);
-                self.counts.cut_spilled(&message, spilled, place, self.settings.datagram_bytes, frames);
+                let block = (&self.pool, &mut self.spill_writer);
+                self.counts.split_spilled(&message, spilled, block, self.settings.datagram_bytes, frames);
             }
         }
         writer.align(64);
@@ -313,7 +314,7 @@ impl SocketReceiver {
         Ok(Received::Full)
     }
 
-    /// Throws a call's worth of what waits away, and counts it as lost; `false` when nothing waits.
+    /// Discards the datagrams of one receive call, and counts them as lost; `false` when nothing waits.
     fn discard(&mut self, reason: LossReason) -> Result<bool, TransportError> {
         match self.table.receive(self.socket.as_fd(), &mut [], 0, SLOTS) {
             Ok(received) => {
@@ -329,16 +330,16 @@ impl SocketReceiver {
         }
     }
 
-    /// Throws away what waits now, and counts it as abandoned.
+    /// Discards the datagrams that wait now, and counts them as abandoned.
     pub fn abandon(&mut self) -> Result<(), TransportError> {
         let lost = |counts: &DatagramCounters| counts.counters.total_lost(LossReason::Abandoned, Unit::Bytes);
-        // Whoever goes on sending is not listened to for ever.
+        // Only as many bytes as wait now, so that the loop ends even if the sender goes on.
         let (waiting, before) = (self.waiting_bytes(), lost(&self.counts));
         while lost(&self.counts) - before < waiting && self.discard(LossReason::Abandoned)? {}
         Ok(())
     }
 
-    /// Tells a call that found nothing from one that failed.
+    /// Distinguishes a call that found nothing, or reported a refused send, from one that failed.
     fn pass_over(&mut self, cause: io::Error) -> Result<Passed, TransportError> {
         match cause.kind() {
             io::ErrorKind::ConnectionRefused => {
@@ -361,9 +362,10 @@ impl AsFd for SocketReceiver {
     }
 }
 
-/// A receive error that ends nothing.
+/// A receive error after which the receiver goes on.
 enum Passed {
+    /// Nothing was there.
     Nothing,
-    /// An earlier send was refused by the other end's host; said once per send.
+    /// The other end's host refused an earlier send; reported once per send.
     Refused,
 }

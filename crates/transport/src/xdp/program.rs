@@ -1,11 +1,11 @@
-//! Which frames come to us: a program for the kernel's packet machine.
+//! The XDP program that selects our frames.
 //!
 //! ```text
 //!  frame ─ Ethernet: to this card, IP ─ IP: no fragment, no options, UDP, our address ─ UDP: our port, not too long ─► our socket
-//!        └─ anything else ─► the kernel, as without us
+//!        └─ anything else ─► the kernel, as without the program
 //! ```
-//! The whole frame is checked against constants, so that the program is a row of comparisons with one exit. Bytes on the wire are
-//! compared as they lie there.
+//! The program compares the header fields with constants one after the other, and has one exit for frames that differ. It compares
+//! them in network byte order.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -17,19 +17,19 @@ const IPV6_BYTES: u8 = 40;
 const UDP_BYTES: u8 = 8;
 const UDP: i32 = 17;
 
-/// What a program answers with.
+/// Return values of a program (`enum xdp_action`).
 #[cfg(test)]
 const DROP: i32 = 1;
 const PASS: i32 = 2;
 
-/// Fields of `struct xdp_md`.
+/// Offsets of the fields of `struct xdp_md`.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const QUEUE: i16 = 16;
-/// `bpf_redirect_map`.
+/// Number of the helper `bpf_redirect_map`.
 const REDIRECT_MAP: i32 = 51;
 
-/// Registers: what helpers return, their three arguments, the value that is looked at, the context.
+/// Registers: the return value of helpers, their three arguments, the value that is compared, the context.
 const RESULT: u8 = 0;
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
@@ -53,21 +53,22 @@ const IF_GREATER_THAN: u8 = 0x26;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 
-/// Which datagrams are ours.
+/// The datagrams that the program takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ours {
     /// The card's Ethernet address.
     pub(super) hardware: [u8; 6],
     /// Our address and port.
     pub(super) local: SocketAddr,
-    /// Longest payload.
+    /// Longest payload, bytes.
     pub(super) datagram_bytes: usize,
 }
 
-/// The instructions so far, and which of them jump to where the kernel gets the frame.
+/// A program that is being built.
 #[derive(Default)]
 struct Program {
     instructions: Vec<Instruction>,
+    /// Indices of the instructions that jump to the exit for other frames.
     jumps: Vec<usize>,
 }
 
@@ -76,13 +77,13 @@ impl Program {
         self.instructions.push(Instruction { code, registers: from << 4 | to, offset, immediate });
     }
 
-    /// Leaves the frame to the kernel if the comparison holds.
+    /// Leaves the frame to the kernel if the comparison is true.
     fn leave_if(&mut self, code: u8, left: u8, right: u8, immediate: i32) {
         self.jumps.push(self.instructions.len());
         self.push(code, left, right, 0, immediate);
     }
 
-    /// Leaves frames whose bytes at `at` are others.
+    /// Leaves frames to the kernel whose bytes at offset `at` differ.
     fn want(&mut self, at: u8, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<4>();
         let mut at = i16::from(at);
@@ -104,9 +105,10 @@ impl Program {
         }
     }
 
-    /// The end: our frames to the socket of their queue, or `without_socket`; the rest to the kernel.
+    /// Appends the end: our frames go to the socket of their queue (without one, the program returns `without_socket`), all
+    /// others to the kernel.
     fn finish(mut self, map: i32, without_socket: i32) -> Vec<Instruction> {
-        /// In the place of a source register: the constant is a map's descriptor.
+        /// As source register of a load (`BPF_PSEUDO_MAP_FD`): the constant is a map's descriptor.
         const IS_MAP: u8 = 1;
         self.push(LOAD_WORD, SECOND, CONTEXT, QUEUE, 0);
         self.push(LOAD_MAP, FIRST, IS_MAP, 0, map);
@@ -124,7 +126,7 @@ impl Program {
     }
 }
 
-/// The program; `map` is the descriptor of the sockets by queue.
+/// The program; `map` is the descriptor of the map from queue to socket.
 pub(super) fn program(ours: &Ours, map: i32) -> Vec<Instruction> {
     program_with(ours, map, PASS)
 }
@@ -172,7 +174,7 @@ mod tests {
 
     const HARDWARE: [u8; 6] = [2, 0, 0, 0, 0, 7];
 
-    /// A frame to `local`, of 100 bytes of payload.
+    /// A frame to `local` with a payload of 100 bytes.
     fn frame(local: &str) -> Vec<u8> {
         let local: SocketAddr = local.parse().expect("an address");
         let mut frame = HARDWARE.to_vec();
@@ -195,12 +197,12 @@ mod tests {
         frame
     }
 
-    /// Whether the kernel's machine would give each frame to a socket; `None` where it may not be asked.
+    /// Whether the program, run by the kernel, takes each frame; `None` if the process may not load it.
     fn taken(local: &str, frames: &[Vec<u8>]) -> Option<Vec<bool>> {
         let ours =
             Ours { hardware: HARDWARE, local: local.parse().expect("an address"), datagram_bytes: 100 };
         let loaded = bpf::socket_map(1).and_then(|map| {
-            // No socket is there: what would come to us is answered with "drop".
+            // The map has no socket, so the program returns DROP for frames that it takes.
             let program = bpf::load_xdp(&program_with(&ours, map.as_raw_fd(), DROP))?;
             Ok((map, program))
         });
@@ -222,7 +224,7 @@ mod tests {
         Some(frames.iter().map(answer).collect())
     }
 
-    /// The frame with bytes changed.
+    /// A frame to `local` with changed bytes.
     fn with(local: &str, changes: &[(usize, u8)]) -> Vec<u8> {
         let mut frame = frame(local);
         changes.iter().for_each(|(at, byte)| frame[*at] = *byte);

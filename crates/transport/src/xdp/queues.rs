@@ -1,9 +1,9 @@
-//! An interface's queues with a program before them: opened together, closed together.
+//! The receive queues of an interface with their sockets, and the program that fills them: opened and closed together.
 //!
 //! ```text
-//!  address ─► interface ─► program attached, native else generic ─► a socket per queue ─► map ─► frames in turn of the queues
+//!  address ─► interface ─► program attached, native else generic ─► a socket per queue ─► map ─► frames, queue by queue
 //! ```
-//! Before a queue has its socket in the map, and behind the last of them, the program leaves everything to the kernel.
+//! While a queue has no socket in the map, the program leaves its frames to the kernel.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,35 +18,35 @@ use crate::system::interface::Interface;
 use crate::system::xdp_socket::{HEADROOM_BYTES, XdpSocket, XdpStatistics};
 use crate::udp::UdpReceiverSettings;
 
-/// The capabilities that all of this takes.
+/// The capabilities that programs and AF_XDP sockets need.
 const RIGHTS: &str = "cap_net_admin,cap_net_raw,cap_bpf";
 pub(super) const ETHERNET_BYTES: usize = 14;
-/// Sizes of a chunk: the larger one is the most that the kernel takes.
+/// Possible sizes of a chunk, bytes; the larger one is the kernel's maximum.
 const CHUNK_BYTES: [usize; 2] = [2048, 4096];
 /// Fewest and most chunks per queue.
 const CHUNKS: (usize, usize) = (256, 1 << 17);
 
-/// How long a queue may still have a socket that was closed before.
+/// How long to wait until the kernel has removed a closed socket from its queue.
 const LAST_SOCKET: Duration = Duration::from_secs(2);
 
-/// A frame.
+/// A received frame.
 #[derive(Debug)]
 pub(super) enum Frame<'a> {
-    /// In one chunk, where the kernel or the card wrote it.
+    /// The frame, in the one chunk that the kernel or the card wrote.
     Whole(&'a [u8]),
-    /// Out of several: so many bytes from its IP header on are in the memory that was given for it.
+    /// The frame had several chunks; so many bytes from its IP header on have been copied into the caller's memory.
     Gathered(usize),
-    /// It does not fit there, or its end is missing: so many bytes are lost.
+    /// The frame does not fit the caller's memory, or its end is missing; so many bytes are lost.
     Lost(usize),
 }
 
-/// The queues of one interface, and the program that chooses for them.
+/// The receive queues of one interface, and the program that selects frames for them.
 pub(super) struct Queues {
-    /// Takes the program off when it is closed: before the sockets are.
+    /// Closing it removes the program; fields are dropped in order, so that happens before the sockets close.
     _link: OwnedFd,
     _map: OwnedFd,
     sockets: Vec<XdpSocket>,
-    /// The queue that is read.
+    /// Index of the queue that is read.
     turn: usize,
     interface: Interface,
     attachment: Attachment,
@@ -55,8 +55,8 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Puts the program on the interface that has our address, and a socket at each of its queues. `socket` is the one that holds the
-    /// port.
+    /// Attaches the program to the interface that has our address, and opens a socket for each of its queues. `socket` is the one
+    /// that holds the port.
     pub(super) fn open(
         settings: &UdpReceiverSettings,
         local: SocketAddr,
@@ -81,14 +81,15 @@ impl Queues {
             let copy = attachment == Attachment::Generic;
             let opened = open_when_free(interface.index, queue, (chunks as u32, chunk_bytes), copy)
                 .map_err(refused("an AF_XDP socket"))?;
-            fits(settings.datagram_bytes, local.is_ipv6(), (chunk_bytes, opened.taking().several_chunks))?;
+            fits(settings.datagram_bytes, local.is_ipv6(), (chunk_bytes, opened.mode().several_chunks))?;
             bpf::map_socket(&map, queue, opened.as_fd()).map_err(refused("bpf(BPF_MAP_UPDATE_ELEM)"))?;
             sockets.push(opened);
         }
         Ok(Queues { _link: link, _map: map, sockets, turn: 0, interface, attachment, chunk_bytes, chunks })
     }
 
-    /// The next frame of the queue whose turn it is; it goes round when there is none. A frame of several chunks is put into `memory`.
+    /// The next frame of the current queue, or if it has none, of the next queue that has one. A frame of several chunks is copied
+    /// into `memory`.
     pub(super) fn next(&mut self, memory: &mut [u8]) -> Option<Frame<'_>> {
         let queues = self.sockets.len();
         let (ahead, goes_on) = (0..queues).find_map(|ahead| {
@@ -104,17 +105,17 @@ impl Queues {
         }
     }
 
-    /// Gives the next queue its turn, so that a full one does not keep the others from being read.
+    /// Moves on to the next queue, so that a busy one does not starve the others.
     pub(super) fn next_queue(&mut self) {
         self.turn = (self.turn + 1) % self.sockets.len();
     }
 
-    /// What to wait for.
+    /// The descriptors of all sockets, to wait for frames.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.sockets.iter().map(AsFd::as_fd)
     }
 
-    /// Bytes of the chunks that wait to be read.
+    /// Bytes in chunks that wait to be read.
     pub(super) fn waiting_bytes(&self) -> u64 {
         self.sockets.iter().map(XdpSocket::waiting_bytes).sum()
     }
@@ -124,7 +125,7 @@ impl Queues {
         self.sockets.len() * self.chunks * self.chunk_bytes
     }
 
-    /// What the kernel counted at all queues.
+    /// The kernel's counters, summed over all queues.
     pub(super) fn statistics(&self) -> XdpStatistics {
         let add = |sum: XdpStatistics, each: XdpStatistics| XdpStatistics {
             dropped: sum.dropped + each.dropped,
@@ -135,13 +136,13 @@ impl Queues {
         self.sockets.iter().map(XdpSocket::statistics).fold(XdpStatistics::default(), add)
     }
 
-    /// One line.
+    /// One line about interface, program and memory.
     pub(super) fn description(&self) -> String {
         let attachment = match self.attachment {
             Attachment::Native => "native",
             Attachment::Generic => "generic",
         };
-        let zero_copy = self.sockets.iter().all(|socket| socket.taking().zero_copy);
+        let zero_copy = self.sockets.iter().all(|socket| socket.mode().zero_copy);
         format!(
             "AF_XDP at {}, {attachment} program, {} queue{}, {}, {} in chunks of {} bytes",
             self.interface.name,
@@ -154,7 +155,7 @@ impl Queues {
     }
 }
 
-/// Puts a frame of several chunks together, from its IP header on.
+/// Joins the chunks of a frame in `memory`, from its IP header on.
 fn gather<'a>(socket: &mut XdpSocket, memory: &mut [u8]) -> Frame<'a> {
     let (mut length, mut skip, mut goes_on, mut fits) = (0, ETHERNET_BYTES, true, true);
     while goes_on {
@@ -172,7 +173,7 @@ fn gather<'a>(socket: &mut XdpSocket, memory: &mut [u8]) -> Frame<'a> {
 }
 
 fn interface_of(place: &str, local: SocketAddr) -> Result<Interface, TransportError> {
-    let advice = "the program that chooses datagrams is put on one interface; write the address of that interface, one of `ip addr`, into the url";
+    let advice = "its program runs on one interface; write the address of that interface, one of `ip addr`, into the url";
     if local.ip().is_unspecified() || local.ip().is_multicast() {
         return Err(TransportError::Settings(format!(
             "`backend = \"xdp\"` cannot receive at {}: {advice}",
@@ -192,7 +193,7 @@ fn interface_of(place: &str, local: SocketAddr) -> Result<Interface, TransportEr
     })
 }
 
-/// The program in the driver where that runs it, else behind it.
+/// Attaches the program to the driver, or if the driver cannot run it, behind the driver.
 fn attach(program: &OwnedFd, interface: u32) -> io::Result<(OwnedFd, Attachment)> {
     let attach = |attachment| bpf::attach_xdp(program, interface, attachment).map(|link| (link, attachment));
     attach(Attachment::Native).or_else(|cause| match cause.raw_os_error() {
@@ -201,7 +202,8 @@ fn attach(program: &OwnedFd, interface: u32) -> io::Result<(OwnedFd, Attachment)
     })
 }
 
-/// A socket at a queue. The kernel takes a closed one off its queue a moment later, so that a run behind another may find it there.
+/// Opens the socket of a queue. The kernel removes a closed socket from its queue a moment later, so a new run may have to wait for
+/// that of the run before.
 fn open_when_free(interface: u32, queue: u32, memory: (u32, usize), copy: bool) -> io::Result<XdpSocket> {
     let until = Instant::now() + LAST_SOCKET;
     loop {
@@ -218,7 +220,7 @@ fn header_bytes(is_ipv6: bool) -> usize {
     ETHERNET_BYTES + if is_ipv6 { 48 } else { 28 }
 }
 
-/// Bytes of a chunk, and chunks per queue, a power of two: no more than was asked for, but for the fewest.
+/// Bytes per chunk, and chunks per queue, a power of two: at most the receive buffer asked for, but at least the minimum.
 fn chunks(settings: &UdpReceiverSettings, is_ipv6: bool, queues: u32) -> (usize, usize) {
     let [small, large] = CHUNK_BYTES;
     let frame = HEADROOM_BYTES + header_bytes(is_ipv6) + settings.datagram_bytes;
@@ -228,7 +230,7 @@ fn chunks(settings: &UdpReceiverSettings, is_ipv6: bool, queues: u32) -> (usize,
     (chunk_bytes, 1 << each.ilog2())
 }
 
-/// Refuses datagrams whose frames no chunk holds, where a frame has to be in one.
+/// Refuses datagrams whose frames are longer than a chunk, if the kernel cannot split a frame over several chunks.
 fn fits(
     datagram_bytes: usize,
     is_ipv6: bool,
@@ -249,7 +251,7 @@ fn refused(place: String, interface: String, call: &'static str, cause: io::Erro
             TransportError::Privilege { place, backend: "xdp", rights: RIGHTS }
         }
         Some(libc::EBUSY | libc::EEXIST) => TransportError::InterfaceTaken { place, interface },
-        Some(libc::ENOBUFS) => TransportError::Settings("the kernel does not lock so much memory for `backend = \"xdp\"`: raise `ulimit -l`, add CAP_IPC_LOCK, or lower `receive_buffer_bytes`".to_owned()),
+        Some(libc::ENOBUFS) => TransportError::Settings("the kernel cannot lock enough memory for `backend = \"xdp\"`: raise `ulimit -l`, add CAP_IPC_LOCK, or lower `receive_buffer_bytes`".to_owned()),
         _ => TransportError::System { place, call, cause },
     }
 }
@@ -264,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_fit_frames_and_take_no_more_memory_than_was_asked_for() {
+    fn chunks_hold_frames_and_use_no_more_memory_than_was_asked_for() {
         assert_eq!(chunks(&settings(1024, 64 << 20), false, 1), (2048, 32768));
         assert_eq!(chunks(&settings(1750, 64 << 20), false, 1), (2048, 32768));
         assert_eq!(chunks(&settings(1751, 64 << 20), false, 1), (4096, 16384));
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_longer_than_a_chunk_are_refused_by_old_kernels_alone() {
+    fn datagrams_longer_than_a_chunk_are_refused_only_on_old_kernels() {
         assert!(fits(8972, false, (4096, true)).is_ok());
         assert!(fits(3798, false, (4096, false)).is_ok());
         let refused = fits(3799, false, (4096, false)).expect_err("too long").to_string();
@@ -283,14 +285,14 @@ mod tests {
 
     #[test]
     fn refusals_say_what_to_do() {
-        let said = |errno| {
+        let text = |errno| {
             let cause = io::Error::from_raw_os_error(errno);
             refused("udp://a".to_owned(), "eth7".to_owned(), "bind", cause).to_string()
         };
-        assert!(said(libc::EPERM).contains("CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF"), "{}", said(libc::EPERM));
-        assert!(said(libc::EBUSY).contains("`ip link show eth7`"), "{}", said(libc::EBUSY));
-        assert!(said(libc::ENOBUFS).contains("ulimit -l"), "{}", said(libc::ENOBUFS));
-        assert!(said(libc::ENODEV).contains("bind failed"), "{}", said(libc::ENODEV));
+        assert!(text(libc::EPERM).contains("CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF"), "{}", text(libc::EPERM));
+        assert!(text(libc::EBUSY).contains("`ip link show eth7`"), "{}", text(libc::EBUSY));
+        assert!(text(libc::ENOBUFS).contains("ulimit -l"), "{}", text(libc::ENOBUFS));
+        assert!(text(libc::ENODEV).contains("bind failed"), "{}", text(libc::ENODEV));
         let refused = interface_of("udp://0.0.0.0:1", "0.0.0.0:1".parse().expect("an address"));
         assert!(refused.expect_err("no interface").to_string().contains("one of `ip addr`"));
     }

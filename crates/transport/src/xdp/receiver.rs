@@ -1,8 +1,8 @@
-//! A UDP receiver on AF_XDP.
+//! The receiving end of a UDP source on AF_XDP.
 //!
 //! ```text
-//!  Queues ─► parse ─► ours? whole? right? ─► copied into the pool's block ─► cut ─► Frames
-//!  socket ─► what the program left to the kernel ────────────────────────────────┘
+//!  Queues ─► parse ─► ours? whole? checksum? ─► copied into the pool's block ─► split ─► Frames
+//!  socket ─► datagrams that the program left to the kernel ─────────────────────┘
 //! ```
 
 use std::io;
@@ -23,35 +23,35 @@ use crate::udp::socket::BATCH_BYTES;
 use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, UdpReceiverSettings};
 use crate::{HostCounters, ReceiveBuffer, TransportError};
 
-/// Most datagrams that one batch takes from the socket.
+/// The most datagrams that one batch takes from the socket.
 const SOCKET_DATAGRAMS: usize = 64;
-/// Most frames that one batch drops.
+/// The most frames that one `receive` drops.
 const DROP_FRAMES: usize = 1024;
-/// The receive buffer of the socket, which sees what the program leaves to the kernel.
+/// The receive buffer of the socket, which gets the datagrams that the program leaves to the kernel.
 const SOCKET_BUFFER_BYTES: usize = 8 << 20;
 
 /// Receives datagrams from an interface's queues, and from the socket that holds their port.
 pub(crate) struct XdpReceiver {
     queues: Queues,
-    /// Queues and socket, to wait for.
+    /// An epoll set of queues and socket, to wait for both.
     ready: OwnedFd,
     socket: UdpSocket,
     local: SocketAddr,
     settings: UdpReceiverSettings,
     place: String,
     intake: Intake,
-    /// Where a frame of several chunks goes that has no block.
+    /// Memory for a frame of several chunks that is discarded.
     spare: Box<[u8]>,
     counts: DatagramCounters,
-    /// Datagrams that are not this source's, by their sender.
+    /// Datagrams to another address or port, or from another sender than the connected one.
     passed_over: u64,
-    /// Datagrams that came through the socket.
+    /// Datagrams received from the socket.
     by_socket: u64,
     host_before: HostCounters,
 }
 
 impl XdpReceiver {
-    /// Opens the socket that holds the port, then queues and program.
+    /// Opens the socket that holds the port, then the queues and the program.
     pub(crate) fn open(mut settings: UdpReceiverSettings, pool: Pool) -> Result<XdpReceiver, TransportError> {
         let (socket, local) = open_port(&mut settings, |socket| {
             ReceiveBuffer::ask(socket.as_fd(), SOCKET_BUFFER_BYTES)?;
@@ -99,7 +99,8 @@ impl XdpReceiver {
         Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
     }
 
-    /// Copies what lies behind the Ethernet, IPv4 and UDP headers of the next frame; of several chunks, the IPv4 header too.
+    /// Copies the bytes behind the Ethernet, IPv4 and UDP headers of the next frame; if it has several chunks, with the IPv4 and
+    /// UDP headers.
     #[cfg(feature = "bench")]
     pub(crate) fn copy_next(&mut self, memory: &mut [u8]) -> Option<usize> {
         let payload = match self.queues.next(memory)? {
@@ -122,12 +123,12 @@ impl XdpReceiver {
         &self.counts.counters
     }
 
-    /// Bytes of chunks that were not read yet, and of the socket's memory that is taken.
+    /// Bytes in chunks that have not been read yet, and of the socket's receive buffer that are in use.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.queues.waiting_bytes() + self.socket_memory(0)
     }
 
-    /// Frames for which the queues' sockets had no chunk or entry, and datagrams for which the port's socket had no memory.
+    /// Frames dropped because a queue had no free chunk or its ring was full, and datagrams dropped at the port's socket.
     pub(crate) fn socket_drops(&self) -> u64 {
         let counted = self.queues.statistics();
         counted.dropped + counted.ring_full + self.port_drops()
@@ -164,7 +165,7 @@ impl XdpReceiver {
         format!("{}: {queues}, datagrams of up to {longest} bytes", self.place)
     }
 
-    /// What the port's socket has dropped: as it said with a datagram, or says now.
+    /// Drops of the port's socket: the larger of the count reported with a datagram and the count read now.
     fn port_drops(&self) -> u64 {
         const DROPS: usize = 8;
         self.counts.socket_drops.max(self.socket_memory(DROPS))
@@ -183,7 +184,7 @@ impl XdpReceiver {
         system::wait_readable(self.ready.as_fd(), wait).map_err(|cause| self.failed("ppoll", cause))
     }
 
-    /// Takes what is there, up to a batch; whether anything was.
+    /// Takes what has arrived, up to a batch; `false` when nothing was there.
     fn receive_now(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
         let queued = self.receive_queued(frames);
         Ok(self.receive_from_socket(frames)? || queued)
@@ -218,14 +219,14 @@ impl XdpReceiver {
             };
             bytes += message.length;
             self.counts.moved_bytes += message.length as u64;
-            self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
+            self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
             frames.leases.add(writer.lease());
             writer.align(64);
         }
         any
     }
 
-    /// Takes what the program has left to the kernel; whether anything was.
+    /// Takes the datagrams that the program has left to the kernel; `false` when none was there.
     fn receive_from_socket(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
         let mut any = false;
         for _ in 0..SOCKET_DATAGRAMS {
@@ -240,7 +241,7 @@ impl XdpReceiver {
                     self.by_socket += 1;
                     if let Verdict::Take = self.counts.judge(&mut message, &self.settings) {
                         let whole = writer.publish(message.length);
-                        self.counts.cut(whole, &message, self.settings.datagram_bytes, frames);
+                        self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
                         frames.leases.add(writer.lease());
                         writer.align(64);
                     }
@@ -254,7 +255,7 @@ impl XdpReceiver {
         Ok(any)
     }
 
-    /// Distinguishes a call that failed from one that found nothing (`false`) or an answer to something that was sent.
+    /// Distinguishes a failed call from one that found nothing (`false`) or that reported a refused send (`true`).
     fn pass_over(&mut self, cause: io::Error) -> Result<bool, TransportError> {
         match cause.kind() {
             io::ErrorKind::ConnectionRefused => {
@@ -281,7 +282,7 @@ impl XdpReceiver {
         Ok(Received::Full)
     }
 
-    /// Throws the next datagram away, and counts it as lost; returns the bytes that it took, `None` when nothing waits.
+    /// Discards the next datagram, and counts it as lost; returns its length in bytes, or `None` when nothing waits.
     fn discard(&mut self, reason: LossReason) -> Result<Option<usize>, TransportError> {
         let Some(frame) = self.queues.next(&mut self.spare) else { return self.discard_from_socket(reason) };
         let packet = match frame {
@@ -312,9 +313,9 @@ impl XdpReceiver {
         }
     }
 
-    /// Throws away what waits now, and counts it as abandoned.
+    /// Discards what waits now, and counts it as abandoned.
     pub(crate) fn abandon(&mut self) -> Result<(), TransportError> {
-        // Whoever goes on sending is not listened to for ever.
+        // Only as many bytes as wait now, so that the loop ends even if the sender goes on.
         let mut left = self.waiting_bytes();
         while left > 0
             && let Some(bytes) = self.discard(LossReason::Abandoned)?
@@ -325,7 +326,7 @@ impl XdpReceiver {
     }
 }
 
-/// The packet of a frame.
+/// The IP packet of an Ethernet frame.
 fn packet(frame: &[u8]) -> Packet<'_> {
     ip_packet(frame.get(ETHERNET_BYTES..).unwrap_or_default())
 }
@@ -334,7 +335,7 @@ fn ip_packet(bytes: &[u8]) -> Packet<'_> {
     Packet { bytes, checksum: Checksum::ToComputeOrUnfinished, segment_bytes: None }
 }
 
-/// Counts a frame of several chunks that could not be put together.
+/// Counts a frame whose chunks could not be joined.
 fn lose_frame(counts: &mut DatagramCounters, bytes: usize) {
     counts.lose_arrived(LossReason::CaptureTruncated, bytes);
 }

@@ -1,4 +1,4 @@
-//! Who comes in: with the key of the run and without it, honest units and silent connections, and what it costs.
+//! Handshakes: with and without the key of the run, with silent connections, and the blocks that they take.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -31,7 +31,7 @@ fn accept(listener: &mut Listener) -> Box<dyn Peer> {
     listener
         .accept(WAIT)
         .expect("an endpoint")
-        .unwrap_or_else(|| panic!("nobody came: {:?}", listener.last_refusal()))
+        .unwrap_or_else(|| panic!("no connection: {:?}", listener.last_refusal()))
 }
 
 fn send(peer: &mut dyn Peer, words: &[u8]) {
@@ -41,7 +41,7 @@ fn send(peer: &mut dyn Peer, words: &[u8]) {
     assert!(peer.flush(WAIT).expect("open"));
 }
 
-/// A frame as it is sent.
+/// The bytes of a frame.
 fn frame(kind: Kind, sequence: u32, head: &[u8]) -> Vec<u8> {
     let header = Header { version: 1, kind, head_bytes: head.len() as u32, payload_bytes: 0, sequence };
     [header.encode().as_slice(), head].concat()
@@ -54,12 +54,15 @@ fn hello(name: &str) -> Vec<u8> {
     frame(Kind::Hello, 0, &head)
 }
 
-/// Lets the endpoint work until it has refused so many.
+/// Lets the endpoint work until it has refused `count` connections.
 fn refused(endpoint: &mut Listener, count: u64) {
     let until = Instant::now() + WAIT;
     while endpoint.refused() < count {
         assert!(Instant::now() < until, "{} of {count} were refused", endpoint.refused());
-        assert!(endpoint.accept(Duration::from_millis(5)).expect("an endpoint").is_none(), "nobody comes in");
+        assert!(
+            endpoint.accept(Duration::from_millis(5)).expect("an endpoint").is_none(),
+            "no unit is accepted"
+        );
     }
 }
 
@@ -67,7 +70,7 @@ fn refused(endpoint: &mut Listener, count: u64) {
 fn units_with_the_same_key_talk_over_tcp_and_shared_memory() {
     let name = format!("shm://keyed-{}", std::process::id());
     for url in ["tcp://127.0.0.1:0", &name] {
-        let mut endpoint = listen(url, settings("endpoint", KEY)).expect("a free place");
+        let mut endpoint = listen(url, settings("endpoint", KEY)).expect("a free URL");
         let url = endpoint.url();
         let connecting = thread::spawn(move || connect(&url, settings("guest", KEY)));
         let mut far = accept(&mut endpoint);
@@ -84,13 +87,13 @@ fn units_with_the_same_key_talk_over_tcp_and_shared_memory() {
 }
 
 #[test]
-fn a_unit_with_another_key_or_none_stays_outside() {
+fn a_unit_with_another_key_or_none_is_refused() {
     for (ours, theirs, here, there) in [
         (KEY, OTHER_KEY, KeyProblem::Another, KeyProblem::Another),
         (KEY, None, KeyProblem::TheyHaveNone, KeyProblem::WeHaveNone),
         (None, KEY, KeyProblem::WeHaveNone, KeyProblem::TheyHaveNone),
     ] {
-        let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", ours)).expect("a free place");
+        let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", ours)).expect("a free URL");
         let url = endpoint.url();
         let connecting = thread::spawn(move || connect(&url, settings("false-unit", theirs)));
         refused(&mut endpoint, 1);
@@ -107,10 +110,10 @@ fn a_unit_with_another_key_or_none_stays_outside() {
 }
 
 #[test]
-fn an_unauthenticated_peer_is_told_nothing_of_the_run() {
-    let mut endpoint = listen("tcp://127.0.0.1:0", settings("secret-builder", KEY)).expect("a free place");
+fn an_unauthenticated_peer_learns_nothing_about_the_run() {
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("secret-builder", KEY)).expect("a free port");
     let address = endpoint.url().replace("tcp://", "");
-    // A hello at once, a proof of nothing, and a challenge with a wrong proof behind it.
+    // A hello without a challenge, a proof without a challenge, and a challenge with a wrong proof behind it.
     let attempts = [
         hello("bu-0"),
         frame(Kind::Proof, 0, &[7; 32]),
@@ -120,35 +123,35 @@ fn an_unauthenticated_peer_is_told_nothing_of_the_run() {
         let mut stream = TcpStream::connect(&address).expect("listening");
         stream.write_all(attempt).expect("open");
         refused(&mut endpoint, number as u64 + 1);
-        let mut heard = Vec::new();
-        // What was not read here may turn the end into a reset.
-        let _ = stream.read_to_end(&mut heard);
-        let has = |what: &[u8]| heard.windows(what.len()).any(|bytes| bytes == what);
+        let mut received = Vec::new();
+        // The endpoint has not read everything, so the connection may end with a reset.
+        let _ = stream.read_to_end(&mut received);
+        let has = |what: &[u8]| received.windows(what.len()).any(|bytes| bytes == what);
         let digest = format!("{DIGEST:x}");
         for secret in [b"secret-builder".as_slice(), RUN.as_bytes(), digest.as_bytes(), &DIGEST.to_le_bytes()]
         {
-            assert!(!has(secret), "attempt {number}: {}", String::from_utf8_lossy(&heard));
+            assert!(!has(secret), "attempt {number}: {}", String::from_utf8_lossy(&received));
         }
-        assert!(heard.len() >= HEADER_BYTES, "attempt {number} hears a challenge");
+        assert!(received.len() >= HEADER_BYTES, "attempt {number} receives a challenge");
     }
 }
 
 #[test]
-fn without_a_key_the_digest_of_the_configuration_is_in_no_refusal() {
-    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", None)).expect("a free place");
+fn without_a_key_a_refusal_does_not_contain_the_digest_of_the_configuration() {
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", None)).expect("a free URL");
     let mut stream = TcpStream::connect(endpoint.url().replace("tcp://", "")).expect("listening");
     let mut head = Vec::new();
     Hello::of("elsewhere", 0).encode(&mut head);
     stream.write_all(&frame(Kind::Hello, 0, &head)).expect("open");
     refused(&mut endpoint, 1);
-    let mut heard = Vec::new();
-    stream.read_to_end(&mut heard).expect("closed in order");
-    let words = String::from_utf8_lossy(&heard);
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).expect("closed in order");
+    let words = String::from_utf8_lossy(&received);
     assert!(words.contains("another configuration") && !words.contains(&format!("{DIGEST:x}")), "{words}");
 }
 
 #[test]
-fn without_a_key_units_are_on_loopback_only() {
+fn without_a_key_units_listen_and_connect_only_on_loopback() {
     let open = |url: &str, key| listen(url, settings("endpoint", key)).map(drop);
     match open("tcp://0.0.0.0:0", None) {
         Err(error @ PeerError::Unguarded { .. }) => {
@@ -166,24 +169,24 @@ fn without_a_key_units_are_on_loopback_only() {
 }
 
 #[test]
-fn forty_peers_come_in_beside_two_hundred_silent_connections() {
+fn forty_peers_are_accepted_beside_two_hundred_silent_connections() {
     const PEERS: usize = 40;
-    // A block each, and no more: unexpected connections must not take one.
+    // One block for each peer: silent connections must not take one.
     let pool = Pool::new(PEERS, 4096).expect("memory");
     let own = Settings { pool: pool.clone(), ..settings("endpoint", KEY) };
-    let mut endpoint = listen("tcp://127.0.0.1:0", own).expect("a free place");
+    let mut endpoint = listen("tcp://127.0.0.1:0", own).expect("a free URL");
     let address = endpoint.url().replace("tcp://", "");
-    let unexpected: Vec<TcpStream> = (0..200)
+    let silent: Vec<TcpStream> = (0..200)
         .map(|number| {
             let mut stream = TcpStream::connect(&address).expect("listening");
-            // Some begin a word and never end it.
+            // Some begin a frame and never end it.
             let begun = frame(Kind::Challenge, 0, &[number as u8; 36]);
             stream.write_all(&begun[..number % (begun.len() - 1)]).expect("open");
             assert!(endpoint.accept(Duration::ZERO).expect("an endpoint").is_none());
             stream
         })
         .collect();
-    assert_eq!(pool.free_count(), PEERS, "a greeting costs no block");
+    assert_eq!(pool.free_count(), PEERS, "a handshake takes no block");
     let connecting: Vec<_> = (0..PEERS)
         .map(|number| {
             let url = endpoint.url();
@@ -201,13 +204,13 @@ fn forty_peers_come_in_beside_two_hundred_silent_connections() {
         assert_eq!(peer.receive(&mut message, WAIT).expect("open"), Received::Data, "{}", peer.name());
         assert_eq!(message.head, b"in");
     }
-    drop(unexpected);
+    drop(silent);
 }
 
 #[test]
-fn one_call_takes_no_endless_flood_of_signs_of_life() {
+fn one_call_handles_a_bounded_number_of_heartbeats() {
     const FLOOD: u32 = 3000;
-    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", None)).expect("a free place");
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", None)).expect("a free URL");
     let mut stream = TcpStream::connect(endpoint.url().replace("tcp://", "")).expect("listening");
     stream.write_all(&hello("flooding")).expect("open");
     let mut peer = accept(&mut endpoint);
@@ -221,8 +224,8 @@ fn one_call_takes_no_endless_flood_of_signs_of_life() {
         assert!(Instant::now() < until, "the message never came");
     }
     assert_eq!(message.head, b"at last");
-    assert!(calls >= 2, "{FLOOD} signs of life in {} calls", calls + 1);
-    // A call that may wait goes on by itself.
+    assert!(calls >= 2, "{FLOOD} heartbeats in {} calls", calls + 1);
+    // A call that may wait reads on.
     stream.write_all(&frame(Kind::Heartbeat, FLOOD + 2, &[])).expect("open");
     let flood: Vec<u8> =
         (FLOOD + 3..2 * FLOOD).flat_map(|number| frame(Kind::Heartbeat, number, &[])).collect();

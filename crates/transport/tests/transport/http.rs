@@ -1,4 +1,4 @@
-//! Posts to servers on loopback, plain and over TLS, that answer well, badly, late and not at all.
+//! Posts over HTTP and HTTPS to servers on loopback that accept, refuse, answer late or do not answer.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use thalweg_transport::http::{HttpClient, HttpError, HttpSettings, look_up, pars
 
 const BODY: &[u8] = b"{\"busy\": true}";
 
-/// The certificate that the page is tested with: of localhost and 127.0.0.1, signed by itself.
+/// A file of the monitor's tests: the self-signed certificate of localhost and 127.0.0.1, or its key.
 fn file(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../monitor/tests/monitor")).join(name)
 }
@@ -33,7 +33,7 @@ fn post(url: &str, settings: HttpSettings) -> Result<(), HttpError> {
     HttpClient::new(parse_url(url)?, settings)?.post_json(BODY)
 }
 
-/// A server that serves one client as the test says.
+/// A server that accepts one client and passes its connection to `with`.
 fn serve<T: Send + 'static>(
     on: &str,
     with: impl FnOnce(TcpStream) -> T + Send + 'static,
@@ -45,25 +45,26 @@ fn serve<T: Send + 'static>(
 
 /// Reads a request to the end of its body.
 fn request(stream: &mut impl Read) -> String {
-    let (mut heard, mut chunk) = (Vec::new(), [0; 512]);
-    while !heard.ends_with(BODY) {
+    let (mut received, mut chunk) = (Vec::new(), [0; 512]);
+    while !received.ends_with(BODY) {
         match stream.read(&mut chunk).expect("a request") {
             0 => break,
-            length => heard.extend_from_slice(&chunk[..length]),
+            length => received.extend_from_slice(&chunk[..length]),
         }
     }
-    String::from_utf8(heard).expect("text")
+    String::from_utf8(received).expect("text")
 }
 
+/// A server that returns the request and sends `answer`.
 fn answering(answer: &'static [u8]) -> (SocketAddr, JoinHandle<String>) {
     serve("127.0.0.1", move |mut stream| {
-        let heard = request(&mut stream);
+        let received = request(&mut stream);
         stream.write_all(answer).expect("a client");
-        heard
+        received
     })
 }
 
-/// A server of the certificate; what it heard is empty where the client did not trust it.
+/// A TLS server with the test certificate; it returns the request, or nothing if the client does not trust it.
 fn answering_over_tls(on: &str) -> (SocketAddr, JoinHandle<String>) {
     let certificate = CertificateDer::from_pem_file(file("tls-certificate.pem")).expect("PEM");
     let key = PrivateKeyDer::from_pem_file(file("tls-key.pem")).expect("PEM");
@@ -77,19 +78,19 @@ fn answering_over_tls(on: &str) -> (SocketAddr, JoinHandle<String>) {
         if stream.conn.complete_io(&mut stream.sock).is_err() {
             return String::new();
         }
-        let heard = request(&mut stream);
+        let received = request(&mut stream);
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("a client");
-        heard
+        received
     })
 }
 
 #[test]
-fn a_post_is_a_json_text_on_a_connection_of_its_own() {
+fn a_post_sends_json_on_its_own_connection() {
     let (at, server) = answering(b"HTTP/1.1 204 No Content\r\n\r\n");
     post(&format!("http://{at}/trigger/busy?a=b"), settings()).expect("taken");
-    let heard = server.join().expect("served");
-    assert!(heard.starts_with("POST /trigger/busy?a=b HTTP/1.1\r\n"), "{heard}");
-    let (head, body) = heard.split_once("\r\n\r\n").expect("a head");
+    let received = server.join().expect("served");
+    assert!(received.starts_with("POST /trigger/busy?a=b HTTP/1.1\r\n"), "{received}");
+    let (head, body) = received.split_once("\r\n\r\n").expect("a head");
     let head = head.to_lowercase();
     for line in
         [&format!("host: {at}"), "content-type: application/json", "content-length: 14", "connection: close"]
@@ -100,15 +101,15 @@ fn a_post_is_a_json_text_on_a_connection_of_its_own() {
 }
 
 #[test]
-fn no_proxy_of_the_environment_is_asked() {
+fn the_client_uses_no_proxy_of_the_environment() {
     let mut test = Command::new(std::env::current_exe().expect("this program"));
-    let name = "http::a_post_is_a_json_text_on_a_connection_of_its_own";
+    let name = "http::a_post_sends_json_on_its_own_connection";
     for variable in ["http_proxy", "HTTP_PROXY", "ALL_PROXY"] {
         test.env(variable, "http://127.0.0.1:1");
     }
     let ran = test.env_remove("NO_PROXY").args(["--exact", name]).output().expect("it runs");
-    let said = String::from_utf8_lossy(&ran.stdout);
-    assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+    let output = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && output.contains("1 passed"), "{output}");
 }
 
 #[test]
@@ -126,9 +127,9 @@ fn a_status_other_than_2xx_is_an_error_and_a_redirect_is_not_followed() {
 }
 
 #[test]
-fn a_server_that_is_not_there_or_says_nothing_or_something_else_is_an_error_of_its_own() {
+fn an_absent_a_silent_and_another_server_give_different_errors() {
     let gone = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback");
-    let error = post(&format!("http://{gone}/"), settings()).expect_err("nobody there");
+    let error = post(&format!("http://{gone}/"), settings()).expect_err("no server");
     assert!(matches!(error, HttpError::Refused), "{error}");
 
     let silent = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -157,12 +158,12 @@ fn a_server_that_is_not_there_or_says_nothing_or_something_else_is_an_error_of_i
 fn a_server_over_tls_is_trusted_by_the_file_of_its_authority() {
     for host in ["127.0.0.1", "localhost"] {
         let (at, server) = answering_over_tls("127.0.0.1");
-        // The name of this host may be IPv6 first; the server is not.
+        // `localhost` may resolve to IPv6 first; the server listens on IPv4 only.
         post(&format!("https://{host}:{}/busy", at.port()), trusting()).expect("trusted");
-        let heard = server.join().expect("served");
+        let received = server.join().expect("served");
         assert!(
-            heard.starts_with("POST /busy HTTP/1.1\r\n") && heard.ends_with("{\"busy\": true}"),
-            "{heard}"
+            received.starts_with("POST /busy HTTP/1.1\r\n") && received.ends_with("{\"busy\": true}"),
+            "{received}"
         );
     }
 }
@@ -187,7 +188,7 @@ fn a_certificate_of_another_authority_or_of_another_host_is_not_trusted() {
 }
 
 #[test]
-fn tls_is_not_spoken_to_a_server_of_plain_http() {
+fn tls_to_a_server_of_plain_http_is_an_error() {
     let (at, _server) = serve("127.0.0.1", |mut stream| {
         let mut hello = [0; 512];
         let _some = stream.read(&mut hello).expect("a hello");
@@ -199,16 +200,16 @@ fn tls_is_not_spoken_to_a_server_of_plain_http() {
 }
 
 #[test]
-fn what_is_invalid_is_said_before_anything_is_sent() {
+fn invalid_settings_are_refused_before_anything_is_sent() {
     let message = |url: &str, settings: HttpSettings| post(url, settings).expect_err("refused").to_string();
     for url in ["ftp://x/", "x", "127.0.0.1:80", "http://", "http://127.0.0.1:1/a b", "mailto:a@b"] {
-        let said = message(url, settings());
-        assert!(said.contains("write http://HOST:PORT/PATH or https://HOST:PORT/PATH"), "{url}: {said}");
+        let text = message(url, settings());
+        assert!(text.contains("write http://HOST:PORT/PATH or https://HOST:PORT/PATH"), "{url}: {text}");
     }
     for (name, cause) in [("nothing.pem", "No such file"), ("tls-key.pem", "no certificate")] {
         let wrong = HttpSettings { tls_ca: Some(file(name)), ..settings() };
-        let said = message("https://127.0.0.1:1/", wrong);
-        assert!(said.contains(name) && said.contains(cause) && said.contains("`tls_ca"), "{said}");
+        let text = message("https://127.0.0.1:1/", wrong);
+        assert!(text.contains(name) && text.contains(cause) && text.contains("`tls_ca"), "{text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Messages between units: the same tests over all three ways, then what only one of them can suffer.
+//! Messages between units: the same tests over all three transports, then faults of a single one.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,11 +17,11 @@ use thalweg_transport::peer::{Connector, Listener, Peer, PeerError, Sent, Settin
 
 const WAIT: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(50);
-/// After which a peer is given up, in the tests of that: long, for they share the machine.
+/// Time of silence after which a peer is considered dead; long, because the tests share the machine.
 const SILENCE: Duration = Duration::from_secs(3);
 const BLOCK: usize = 64 << 10;
 
-/// One URL of each kind, fresh for each test.
+/// A new URL of each transport.
 fn urls() -> [String; 3] {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -30,7 +30,7 @@ fn urls() -> [String; 3] {
 
 fn settings(name: &str) -> Settings {
     let pool = Pool::new(300, BLOCK).expect("memory");
-    // Whoever shares the machine may keep a thread from running for longer than a unit would wait in a run.
+    // On a busy machine, a thread may be delayed for longer than a unit waits in a run.
     Settings {
         ring_bytes: 256 << 10,
         connect_wait: WAIT,
@@ -40,9 +40,9 @@ fn settings(name: &str) -> Settings {
     }
 }
 
-/// A connection: the one that connected, the one that accepted, and the endpoint.
+/// A connection: the peer that connected, the peer that accepted, and the endpoint.
 fn pair_of(url: &str, first: Settings, second: Settings) -> (Box<dyn Peer>, Box<dyn Peer>, Listener) {
-    let mut listener = listen(url, second).expect("a free place");
+    let mut listener = listen(url, second).expect("a free URL");
     let url = listener.url();
     let connecting = thread::spawn(move || connect(&url, first));
     let far = accept(&mut listener);
@@ -53,19 +53,19 @@ fn accept(listener: &mut Listener) -> Box<dyn Peer> {
     listener
         .accept(WAIT)
         .expect("an endpoint")
-        .unwrap_or_else(|| panic!("nobody came: {:?}", listener.last_refusal()))
+        .unwrap_or_else(|| panic!("no connection: {:?}", listener.last_refusal()))
 }
 
 fn pair(url: &str) -> (Box<dyn Peer>, Box<dyn Peer>, Listener) {
     pair_of(url, settings("first"), settings("second"))
 }
 
-/// What byte `at` of the payload of message `number` is.
+/// Byte `at` of the payload of message `number`.
 fn byte(number: usize, at: usize) -> u8 {
     (number * 31 + at * 7 + at / 251) as u8
 }
 
-/// A message with a payload that lies in pieces in blocks of `pool`.
+/// A message with a payload in several slices of blocks of `pool`.
 fn message(pool: &Pool, number: usize, head_bytes: usize, payload_bytes: usize) -> Message {
     let mut message = Message::default();
     message.head.extend((number as u64).to_le_bytes());
@@ -74,13 +74,13 @@ fn message(pool: &Pool, number: usize, head_bytes: usize, payload_bytes: usize) 
     while at < payload_bytes {
         let mut writer = pool.take().expect("a block");
         while at < payload_bytes && writer.remaining() > 0 {
-            let piece = (payload_bytes - at).min(writer.remaining()).min(1 + at % 9000);
-            let tail = &mut writer.tail()[..piece];
-            tail.iter_mut().enumerate().for_each(|(index, place)| *place = byte(number, at + index));
-            message.slices.push(writer.publish(piece));
+            let length = (payload_bytes - at).min(writer.remaining()).min(1 + at % 9000);
+            let tail = &mut writer.tail()[..length];
+            tail.iter_mut().enumerate().for_each(|(index, each)| *each = byte(number, at + index));
+            message.slices.push(writer.publish(length));
             message.leases.add(writer.lease());
-            at += piece;
-            // Some pieces lie behind each other, some do not.
+            at += length;
+            // Some slices are adjacent, some are not.
             if number.is_multiple_of(2) {
                 writer.align(64);
             }
@@ -104,7 +104,7 @@ fn send(peer: &mut dyn Peer, message: &mut Message) {
     let until = Instant::now() + WAIT;
     while peer.send(message).expect("open") == Sent::Full {
         peer.flush(SOON).expect("open");
-        assert!(Instant::now() < until, "nobody takes anything");
+        assert!(Instant::now() < until, "the other end takes nothing");
     }
     assert!(message.head.is_empty() && message.slices.is_empty() && message.leases.is_empty());
 }
@@ -114,7 +114,7 @@ fn receive(peer: &mut dyn Peer, message: &mut Message) {
 }
 
 #[test]
-fn every_length_arrives_whole_and_in_order() {
+fn messages_of_every_length_arrive_whole_and_in_order() {
     for url in urls() {
         let (mut near, mut far, _endpoint) = pair(&url);
         assert_eq!((near.name(), far.name()), ("second", "first"));
@@ -126,7 +126,7 @@ fn every_length_arrives_whole_and_in_order() {
             let pool = Pool::new(1000, BLOCK).expect("memory");
             for number in 0..count {
                 let (head, payload) = lengths(number);
-                // The queue holds two of the longest, each in 129 blocks or so.
+                // The queue holds two of the longest messages, each in about 129 blocks.
                 while pool.free_count() < 260 {
                     near.flush(SOON).expect("open");
                 }
@@ -185,7 +185,7 @@ fn thousands_of_small_messages_go_both_ways_at_once() {
                     }
                 }
                 peer.flush(WAIT).expect("open");
-                // Neither leaves before the other has heard everything.
+                // Neither peer is dropped before the other one has received everything.
                 (peer, pool)
             })
         });
@@ -195,7 +195,7 @@ fn thousands_of_small_messages_go_both_ways_at_once() {
 }
 
 #[test]
-fn an_end_that_takes_nothing_holds_the_sender() {
+fn an_end_that_receives_nothing_stops_the_sender() {
     for url in urls() {
         let (mut near, mut far, _endpoint) = pair(&url);
         let pool = Pool::new(2000, BLOCK).expect("memory");
@@ -213,7 +213,7 @@ fn an_end_that_takes_nothing_holds_the_sender() {
         }
         assert!((10..1900).contains(&taken), "{url}: {taken} messages of 60 kB were taken");
         check(&held, taken, 0, 60_000);
-        // Once it is taken from, everything goes on, in order.
+        // Once the other end receives, everything arrives in order.
         let reading = thread::spawn(move || {
             let mut received = Message::default();
             for number in 0..=taken {
@@ -229,7 +229,7 @@ fn an_end_that_takes_nothing_holds_the_sender() {
 }
 
 #[test]
-fn a_receiver_without_blocks_says_so_and_goes_on_later() {
+fn a_receiver_without_blocks_reports_full_and_goes_on_later() {
     for url in urls().into_iter().skip(1) {
         let few = Settings { pool: Pool::new(5, 4096).expect("memory"), ..settings("second") };
         let (mut near, mut far, _endpoint) = pair_of(&url, settings("first"), few);
@@ -270,7 +270,7 @@ fn a_receiver_without_blocks_says_so_and_goes_on_later() {
 }
 
 #[test]
-fn an_end_that_is_dropped_is_lost_and_blocks_come_back() {
+fn a_dropped_end_is_reported_as_lost_and_its_blocks_come_back() {
     for url in urls() {
         let (mut near, far, mut endpoint) = pair(&url);
         let pool = Pool::new(64, BLOCK).expect("memory");
@@ -278,7 +278,7 @@ fn an_end_that_is_dropped_is_lost_and_blocks_come_back() {
         drop(far);
         let until = Instant::now() + WAIT;
         let error = loop {
-            assert!(Instant::now() < until, "{url}: nobody noticed");
+            assert!(Instant::now() < until, "{url}: the loss is not reported");
             let sent = near.send(&mut message(&pool, 1, 0, 100));
             let error = sent.map(drop).and_then(|()| near.receive(&mut Message::default(), SOON).map(drop));
             if let Err(error) = error {
@@ -291,7 +291,7 @@ fn an_end_that_is_dropped_is_lost_and_blocks_come_back() {
         }
         drop(near);
         assert_eq!(pool.free_count(), pool.block_count(), "{url}: {pool:?}");
-        // The endpoint is as open as before.
+        // The endpoint still accepts connections.
         let again = endpoint.url();
         let connecting = thread::spawn(move || connect(&again, settings("third")));
         assert_eq!(accept(&mut endpoint).name(), "third");
@@ -300,9 +300,9 @@ fn an_end_that_is_dropped_is_lost_and_blocks_come_back() {
 }
 
 #[test]
-fn many_peers_wait_in_one_set() {
+fn one_ready_set_waits_for_many_peers() {
     for url in urls() {
-        let mut endpoint = listen(&url, settings("centre")).expect("a free place");
+        let mut endpoint = listen(&url, settings("centre")).expect("a free URL");
         let mut set = ReadySet::new().expect("a descriptor");
         let (mut near, mut far) = (Vec::new(), Vec::new());
         for key in 0..6 {
@@ -338,12 +338,12 @@ fn many_peers_wait_in_one_set() {
             assert_eq!(seen, expected);
         }
         drop(near.remove(4));
-        assert_eq!(set.wait(WAIT).expect("a set"), [4], "{url}: a death wakes, too");
+        assert_eq!(set.wait(WAIT).expect("a set"), [4], "{url}: the end of a peer wakes, too");
         assert!(far[4].receive(&mut received, WAIT).is_err());
     }
 }
 
-/// Listens at a place that was let go. A process that another test starts has it, too, until it has become that other program.
+/// Listens at a URL that was in use. A process that another test starts inherits its socket until it executes the other program.
 fn free_again(url: &str) -> Listener {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -355,7 +355,7 @@ fn free_again(url: &str) -> Listener {
 }
 
 #[test]
-fn an_absent_unit_is_waited_for_and_then_named() {
+fn connect_waits_for_an_absent_unit_and_then_names_it() {
     for url in urls() {
         let url = url.replace(":0", ":9");
         let brief = Settings { connect_wait: Duration::from_millis(100), ..settings("eager") };
@@ -369,11 +369,11 @@ fn an_absent_unit_is_waited_for_and_then_named() {
     for url in &urls()[..2] {
         let late = url.clone();
         let listening = thread::spawn(move || {
-            // Late by so much, or more on a busy machine: it is waited for longer.
+            // Much less than the connecting end waits, even on a busy machine.
             thread::sleep(Duration::from_millis(150));
-            accept(&mut listen(&late, settings("late")).expect("a free place")).name().to_owned()
+            accept(&mut listen(&late, settings("late")).expect("a free URL")).name().to_owned()
         });
-        assert_eq!(connect(url, settings("early")).expect("it comes").name(), "late");
+        assert_eq!(connect(url, settings("early")).expect("it listens later").name(), "late");
         assert_eq!(listening.join().expect("no panic"), "early");
         let first = free_again(url);
         assert!(matches!(listen(url, settings("two")), Err(PeerError::Taken { .. })), "{url}");
@@ -381,7 +381,7 @@ fn an_absent_unit_is_waited_for_and_then_named() {
     }
 }
 
-/// Says a hello of another version over a bare connection.
+/// A hello frame of another version.
 fn other_version() -> Vec<u8> {
     let mut head = Vec::new();
     Hello { lowest: 7, highest: 9, ..Hello::of("from the future", 0) }.encode(&mut head);
@@ -396,7 +396,7 @@ fn other_version() -> Vec<u8> {
 }
 
 #[test]
-fn another_version_is_refused_with_a_word_at_both_ends() {
+fn another_version_is_refused_with_a_message_at_both_ends() {
     let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint")).expect("loopback");
     let address = endpoint.url().replace("tcp://", "");
     let mut stream = TcpStream::connect(&address).expect("listening");
@@ -412,7 +412,7 @@ fn another_version_is_refused_with_a_word_at_both_ends() {
     let words = String::from_utf8_lossy(&answer);
     assert!(words.contains("`endpoint` speaks versions 1 to 1, you 7 to 9"), "{words}");
 
-    // And the other way round: whom we connect to is of another version.
+    // The reverse: the listening end is of another version.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let url = format!("tcp://{}", listener.local_addr().expect("bound"));
     let answering = thread::spawn(move || {
@@ -428,7 +428,7 @@ fn another_version_is_refused_with_a_word_at_both_ends() {
 }
 
 #[test]
-fn garbage_silence_and_half_words_do_not_close_the_endpoint() {
+fn garbage_silence_and_truncated_hellos_do_not_close_the_endpoint() {
     let quick = Settings { hello_wait: Duration::from_millis(500), ..settings("endpoint") };
     let mut endpoint = listen("tcp://127.0.0.1:0", quick).expect("loopback");
     let address = endpoint.url().replace("tcp://", "");
@@ -452,12 +452,12 @@ fn garbage_silence_and_half_words_do_not_close_the_endpoint() {
 }
 
 #[test]
-fn garbage_behind_a_hello_ends_that_connection_alone() {
+fn garbage_behind_a_hello_ends_only_that_connection() {
     let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint")).expect("loopback");
     let address = endpoint.url().replace("tcp://", "");
     let mut stream = TcpStream::connect(&address).expect("listening");
     let mut head = Vec::new();
-    Hello::of("turncoat", 1 << 20).encode(&mut head);
+    Hello::of("sends garbage", 1 << 20).encode(&mut head);
     let hello = Header {
         version: 1,
         kind: Kind::Hello,
@@ -485,13 +485,13 @@ fn garbage_behind_a_hello_ends_that_connection_alone() {
 }
 
 #[test]
-fn a_peer_that_falls_silent_is_given_up() {
+fn a_silent_peer_is_considered_dead() {
     let impatient =
         Settings { silence_wait: SILENCE, heartbeat: Duration::from_millis(50), ..settings("impatient") };
     let (mut near, mut far, _endpoint) = pair_of("tcp://127.0.0.1:0", impatient.clone(), impatient);
     let mut received = Message::default();
-    // While both look after their connection, nothing is missed.
-    let tending = thread::spawn(move || {
+    // While both ends call `receive`, heartbeats keep the connection open.
+    let receiving = thread::spawn(move || {
         let until = Instant::now() + SILENCE.mul_f64(1.3);
         while Instant::now() < until {
             let idle = far.receive(&mut Message::default(), Duration::from_millis(20)).expect("alive");
@@ -503,7 +503,7 @@ fn a_peer_that_falls_silent_is_given_up() {
     while Instant::now() < until {
         assert_eq!(near.receive(&mut received, Duration::from_millis(20)).expect("alive"), Received::Idle);
     }
-    let far = tending.join().expect("no panic");
+    let far = receiving.join().expect("no panic");
     let error = loop {
         if let Err(error) = near.receive(&mut received, WAIT) {
             break error;
@@ -514,7 +514,7 @@ fn a_peer_that_falls_silent_is_given_up() {
 }
 
 #[test]
-fn an_end_that_only_listens_or_holds_is_no_silent_one() {
+fn an_end_that_only_receives_or_has_no_block_is_not_considered_dead() {
     let impatient = |pool| Settings {
         silence_wait: SILENCE,
         heartbeat: Duration::from_millis(50),
@@ -558,17 +558,17 @@ fn an_end_that_only_listens_or_holds_is_no_silent_one() {
 }
 
 #[test]
-fn a_name_in_shared_memory_is_the_users_own() {
+fn names_of_shm_urls_are_separate_for_each_user() {
     let [_, url, _] = urls();
     let name = url.replace("shm://", "");
-    // Another user's unit of that name, as far as this one's is concerned.
+    // Stands for another user's unit of that name.
     let other = std::os::unix::net::SocketAddr::from_abstract_name(format!("thalweg/{name}")).expect("short");
     let _other = std::os::unix::net::UnixListener::bind_addr(&other).expect("free");
     let (near, far, _endpoint) = pair(&url);
     assert_eq!((near.name(), far.name()), ("second", "first"));
 }
 
-/// Not a test of its own: the process that the next test kills.
+/// Not a test by itself: the process that the next test kills.
 #[test]
 fn child_that_is_killed() {
     let Ok(url) = std::env::var("THALWEG_TEST_PEER") else { return };
@@ -593,12 +593,12 @@ fn victim(url: &str) -> Child {
 }
 
 #[test]
-fn a_killed_process_is_noticed_and_its_blocks_come_back() {
+fn a_killed_process_is_reported_as_lost_and_its_blocks_come_back() {
     for url in urls().into_iter().skip(1) {
         let own = settings("survivor");
         let pool = own.pool.clone();
-        let mut endpoint = listen(&url, own).expect("a free place");
-        // Twice: the endpoint serves the next one, too.
+        let mut endpoint = listen(&url, own).expect("a free URL");
+        // Twice, since the endpoint must accept the next process, too.
         for _ in 0..2 {
             let mut child = victim(&endpoint.url());
             let mut peer = accept(&mut endpoint);
@@ -628,7 +628,7 @@ fn a_killed_process_is_noticed_and_its_blocks_come_back() {
 #[test]
 fn a_connector_makes_one_connection_after_another() {
     for url in urls() {
-        let mut endpoint = listen(&url, settings("endpoint")).expect("a free place");
+        let mut endpoint = listen(&url, settings("endpoint")).expect("a free URL");
         let mut connector = Connector::new(&endpoint.url(), settings("returning")).expect("a URL");
         for _ in 0..3 {
             let (mut near, mut far) = (None, None);

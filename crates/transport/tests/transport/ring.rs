@@ -1,4 +1,4 @@
-//! Datagrams through a packet ring on loopback; skipped by name where the privilege is missing.
+//! Datagrams through a packet ring on loopback; skipped without the privilege.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn settings(bind: &str) -> UdpReceiverSettings {
     }
 }
 
-/// A receiver behind a ring, or a word on why there is none.
+/// A receiver on a packet ring; `None` and a skip message without the privilege.
 fn open(settings: UdpReceiverSettings, blocks: usize) -> Option<UdpReceiver> {
     match UdpReceiver::open(settings, Pool::new(blocks, 256 << 10).expect("memory")) {
         Ok(receiver) => Some(receiver),
@@ -43,7 +43,7 @@ fn datagram(index: usize, length: usize) -> Vec<u8> {
     (0..length).map(|byte| (index * 31 + byte * 7) as u8).collect()
 }
 
-/// Everything that comes until nothing does.
+/// Copies of the datagrams that arrive until three receives in a row find none.
 fn receive_all(receiver: &mut UdpReceiver) -> Vec<Vec<u8>> {
     let (mut all, mut frames, mut idle) = (Vec::new(), Frames::default(), 0);
     while idle < 3 {
@@ -85,10 +85,10 @@ fn each_datagram_comes_once_and_whole() {
             assert_eq!(sender.send(part, WAIT).expect("loopback"), part.len());
             let wanted = received.len() + part.len();
             while receiver.waiting_bytes() == 0 {
-                assert!(std::time::Instant::now() < until, "the kernel hands nothing over");
+                assert!(std::time::Instant::now() < until, "the kernel passes no block on");
                 std::thread::yield_now();
             }
-            // All of it before the next: the slower a sender is, the more blocks of the ring it fills, a little each.
+            // Receive all of a part before the next: a slow sender would fill the ring with many nearly empty blocks.
             while received.len() < wanted {
                 assert!(std::time::Instant::now() < until, "{} of {wanted}", received.len());
                 frames.clear();
@@ -106,7 +106,7 @@ fn each_datagram_comes_once_and_whole() {
 }
 
 #[test]
-fn what_the_ring_has_no_room_for_is_counted() {
+fn packets_dropped_by_a_full_ring_are_counted() {
     let small = UdpReceiverSettings { receive_buffer_bytes: 2 << 20, ..settings("127.0.0.1:0") };
     let Some(mut receiver) = open(small, 40) else { return };
     let mut sender = sender_to(&receiver).without_segmentation();
@@ -125,7 +125,7 @@ fn what_the_ring_has_no_room_for_is_counted() {
 }
 
 #[test]
-fn what_is_too_long_or_has_no_block_has_its_reason() {
+fn datagrams_that_are_too_long_or_have_no_block_are_lost_with_a_reason() {
     let drop =
         UdpReceiverSettings { policy: FullPolicy::Drop, datagram_bytes: 1000, ..settings("127.0.0.1:0") };
     let Some(mut receiver) = open(drop, 1) else { return };
@@ -141,25 +141,29 @@ fn what_is_too_long_or_has_no_block_has_its_reason() {
             held.push(frames);
         }
     }
-    // What the kernel has of this is taken until nothing has room any more.
+    // Receive what the ring still has until the pool is empty.
     let until = std::time::Instant::now() + Duration::from_secs(60);
     loop {
         let mut frames = Frames::default();
         if receiver.receive(&mut frames, WAIT).expect("a ring") == Received::Full {
             break;
         }
-        assert!(std::time::Instant::now() < until, "{} batches are held, and there is room", held.len());
+        assert!(
+            std::time::Instant::now() < until,
+            "{} batches are held, and the pool is not empty",
+            held.len()
+        );
         held.push(frames);
     }
     assert!(receiver.counters().total_lost(LossReason::NoBlock, Unit::Datagrams) > 0);
     assert_closed(&receiver);
     held.clear();
     sender.send(&[&datagram[..]], WAIT).expect("loopback");
-    assert!(receive_all(&mut receiver).contains(&datagram.to_vec()), "it goes on");
+    assert!(receive_all(&mut receiver).contains(&datagram.to_vec()), "the receiver goes on");
 }
 
 #[test]
-fn datagrams_of_others_are_not_taken() {
+fn datagrams_to_another_address_are_passed_over() {
     let Some(mut receiver) = open(settings("127.0.0.2:0"), 4) else {
         return;
     };
@@ -179,7 +183,7 @@ fn datagrams_of_others_are_not_taken() {
 }
 
 #[test]
-fn what_is_abandoned_in_the_ring_is_lost_in_datagrams_and_bytes() {
+fn packets_abandoned_in_the_ring_are_lost_in_datagrams_and_bytes() {
     let Some(mut receiver) = open(settings("127.0.0.1:0"), 4) else { return };
     let mut sender = sender_to(&receiver);
     let sent: Vec<_> = (0..500).map(|index| datagram(index, 900)).collect();
@@ -187,7 +191,7 @@ fn what_is_abandoned_in_the_ring_is_lost_in_datagrams_and_bytes() {
     assert_eq!(sender.send(&slices, WAIT).expect("loopback"), 500);
     let abandoned =
         |receiver: &UdpReceiver, unit| receiver.counters().total_lost(LossReason::Abandoned, unit);
-    // The kernel passes its last block on when it is old enough, however busy the machine is.
+    // The kernel passes its last block on after a millisecond, or later on a busy machine.
     let limit = std::time::Instant::now() + Duration::from_secs(60);
     while abandoned(&receiver, Unit::Datagrams) < 500 && std::time::Instant::now() < limit {
         receiver.abandon().expect("a ring");
@@ -195,5 +199,5 @@ fn what_is_abandoned_in_the_ring_is_lost_in_datagrams_and_bytes() {
     let lost = (abandoned(&receiver, Unit::Datagrams), abandoned(&receiver, Unit::Bytes));
     assert_eq!((lost, receiver.waiting_bytes()), ((500, 450_000), 0));
     assert_closed(&receiver);
-    assert_eq!(receive_all(&mut receiver), Vec::<Vec<u8>>::new(), "it is gone");
+    assert_eq!(receive_all(&mut receiver), Vec::<Vec<u8>>::new(), "nothing is left");
 }

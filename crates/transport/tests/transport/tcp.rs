@@ -1,4 +1,4 @@
-//! Streams over real loopback sockets, cut anyhow.
+//! Streams over real loopback sockets, written in chunks of any length.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -24,7 +24,7 @@ fn units(count: usize) -> Vec<u8> {
     (0..count).flat_map(unit).collect()
 }
 
-/// Checks whole units from `next` on; returns how many bytes at the end are not whole.
+/// Checks whole units from number `next` on; returns the length of the incomplete unit at the end, bytes.
 fn check(mut bytes: &[u8], next: &mut usize) -> usize {
     while let [length, rest @ ..] = bytes
         && let Some(unit) = rest.get(..usize::from(*length))
@@ -38,7 +38,7 @@ fn check(mut bytes: &[u8], next: &mut usize) -> usize {
 }
 
 #[test]
-fn units_come_out_whole_however_the_stream_is_cut() {
+fn units_are_whole_however_the_stream_is_chunked() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
     let bytes = units(3000);
@@ -51,8 +51,8 @@ fn units_come_out_whole_however_the_stream_is_cut() {
             if rest.is_empty() {
                 break;
             }
-            let (piece, later) = rest.split_at(length.min(rest.len()));
-            stream.write_all(piece).expect("the receiver reads");
+            let (chunk, later) = rest.split_at(length.min(rest.len()));
+            stream.write_all(chunk).expect("the receiver reads");
             rest = later;
         }
     });
@@ -87,7 +87,7 @@ fn a_full_pool_slows_the_sender() {
     let (stream, _) = listener.accept().expect("a receiver");
     let mut sender = TcpSender::over(stream).expect("a socket");
     let (header, body) = ([1u8; 32], vec![2u8; 1 << 20]);
-    // Nobody reads: at some point the sender is asked to wait, and gives up when asked.
+    // The receiver does not read yet: the sender has to wait at some point, and gives up at the third question.
     let mut asked = 0;
     let whole = sender.send(&[&header, &body, &[], &vec![3; 64 << 20]], || {
         asked += 1;
@@ -96,7 +96,7 @@ fn a_full_pool_slows_the_sender() {
     assert!(!whole.expect("a socket"));
     assert!(sender.sent_bytes() > 0 && sender.sent_bytes() < 65 << 20);
     assert!((1 << 16..65 << 20).contains(&receiver.waiting_bytes()), "{}", receiver.waiting_bytes());
-    // Everything received stays on loan.
+    // The batches keep their blocks until they are dropped.
     let mut held = Vec::new();
     loop {
         let mut frames = Frames::default();
@@ -111,7 +111,7 @@ fn a_full_pool_slows_the_sender() {
 }
 
 #[test]
-fn a_port_where_nobody_listens_is_named() {
+fn a_port_that_nobody_listens_on_is_reported() {
     let address =
         TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback");
     match TcpReceiver::connect(&settings(address), Pool::new(1, 4096).expect("memory")) {
@@ -123,7 +123,7 @@ fn a_port_where_nobody_listens_is_named() {
 }
 
 #[test]
-fn many_boards_are_read_by_one_thread() {
+fn one_thread_reads_many_boards() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
     let mut boards: Vec<_> =
@@ -143,7 +143,7 @@ fn many_boards_are_read_by_one_thread() {
     for receiver in &mut receivers {
         assert_eq!(receiver.receive(&mut frames, Duration::ZERO).expect("a socket"), Received::Idle);
     }
-    assert!(start.elapsed() < Duration::from_secs(10), "nobody is waited for");
+    assert!(start.elapsed() < Duration::from_secs(10), "a receive with wait 0 does not wait");
     boards[7].write_all(b"seven").expect("read");
     drop(boards.remove(12));
     let (mut data, mut ended) = (Vec::new(), Vec::new());

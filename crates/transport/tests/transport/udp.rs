@@ -1,4 +1,4 @@
-//! Datagrams over real loopback sockets: exact bytes by every way of reading, and a count for everything else.
+//! Datagrams over real loopback sockets: every socket backend yields the exact bytes, and counts every loss.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn pair(settings: UdpReceiverSettings, blocks: usize) -> (UdpReceiver, UdpSender
     (receiver, sender)
 }
 
-/// Datagram `index` of `length` bytes, recognisable.
+/// Datagram `index` of `length` bytes; its content depends on both.
 fn datagram(index: usize, length: usize) -> Vec<u8> {
     (0..length).map(|byte| (index * 31 + byte * 7) as u8).collect()
 }
@@ -33,7 +33,7 @@ fn send_all(sender: &mut UdpSender, datagrams: &[Vec<u8>]) {
     assert_eq!(sender.send(&slices, WAIT).expect("loopback takes all"), slices.len());
 }
 
-/// Everything that comes until nothing does, as copies.
+/// Copies of the datagrams that arrive until a receive finds none.
 fn receive_all(receiver: &mut UdpReceiver) -> Vec<Vec<u8>> {
     let (mut all, mut frames) = (Vec::new(), Frames::default());
     loop {
@@ -57,7 +57,7 @@ fn assert_closed(counters: &Counters) {
 }
 
 #[test]
-fn every_way_of_reading_yields_the_bytes_sent_in_order() {
+fn every_socket_backend_yields_the_bytes_sent_in_order() {
     for backend in [Backend::Slots, Backend::Coalesced, Backend::Auto] {
         for segmenting in [true, false] {
             let (mut receiver, mut sender) = pair(settings(backend), 4);
@@ -83,7 +83,7 @@ fn every_way_of_reading_yields_the_bytes_sent_in_order() {
 }
 
 #[test]
-fn the_choice_follows_the_sender_and_loses_nothing() {
+fn the_read_mode_follows_the_sender_and_loses_nothing() {
     let (mut receiver, sender) = pair(settings(Backend::Auto), 8);
     let mut single = sender.without_segmentation();
     assert!(receiver.reads_coalesced());
@@ -94,8 +94,8 @@ fn the_choice_follows_the_sender_and_loses_nothing() {
     }
     assert!(!receiver.reads_coalesced(), "one datagram per message suits slots");
     let mut long = UdpSender::open(LOOPBACK, receiver.local_address().expect("bound")).expect("loopback");
-    // The first of these messages come while slots are in use: longer than a slot, and some of their datagrams straddle
-    // its end.
+    // The first of these messages arrive while slots are in use: they are longer than a slot, and some of their datagrams
+    // straddle its end.
     for round in 0..80 {
         let sent: Vec<_> = (0..640).map(|index| datagram(round + index, 1000)).collect();
         send_all(&mut long, &sent);
@@ -107,7 +107,7 @@ fn the_choice_follows_the_sender_and_loses_nothing() {
 }
 
 #[test]
-fn what_the_socket_drops_is_reported_in_band() {
+fn drops_of_the_socket_are_reported_with_later_datagrams() {
     let (mut receiver, sender) =
         pair(UdpReceiverSettings { receive_buffer_bytes: 64 << 10, ..settings(Backend::Slots) }, 4);
     let mut sender = sender.without_segmentation();
@@ -116,14 +116,18 @@ fn what_the_socket_drops_is_reported_in_band() {
     assert!(first < 2000);
     let dropped =
         receiver.drop_counters().iter().find(|(name, _)| *name == "socket_drops").map(|(_, count)| *count);
-    assert_eq!(dropped, Some(2000 - first), "the socket can be asked at the end");
+    assert_eq!(
+        dropped,
+        Some(2000 - first),
+        "the drop counter also has drops that no later datagram has reported"
+    );
     send_all(&mut sender, &[datagram(1, 10)]);
     let later = receive_all(&mut receiver).len() as u64;
     assert_eq!(first + later + receiver.socket_drops(), 2001);
 }
 
 #[test]
-fn a_datagram_that_is_too_long_costs_a_counter() {
+fn a_datagram_that_is_too_long_is_counted_as_lost() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         for segmenting in [true, false] {
             let (mut receiver, mut sender) =
@@ -172,27 +176,29 @@ fn datagrams_are_tagged_with_the_position_of_their_sender() {
 }
 
 #[test]
-fn an_unexpected_sender_is_counted_and_not_heard() {
+fn datagrams_of_an_unexpected_sender_are_counted_as_lost() {
     for backend in [Backend::Slots, Backend::Coalesced] {
-        let friend = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        let address = friend.local_addr().expect("bound");
+        let expected = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let address = expected.local_addr().expect("bound");
         let from = ExpectedSenders::of([SenderAddress { address: address.ip(), port: Some(address.port()) }]);
         let (mut receiver, mut unexpected) = pair(UdpReceiverSettings { from, ..settings(backend) }, 4);
-        let mut friend = UdpSender::over(friend, receiver.local_address().expect("bound")).expect("loopback");
+        let mut expected =
+            UdpSender::over(expected, receiver.local_address().expect("bound")).expect("loopback");
         for round in 0..5 {
             send_all(&mut unexpected, &vec![datagram(1, 700); 9]);
-            send_all(&mut friend, &[datagram(round, 300), datagram(round, 300)]);
+            send_all(&mut expected, &[datagram(round, 300), datagram(round, 300)]);
         }
-        let expected: Vec<_> =
+        let accepted: Vec<_> =
             (0..5).flat_map(|round| [datagram(round, 300), datagram(round, 300)]).collect();
-        assert_eq!(receive_all(&mut receiver), expected);
+        assert_eq!(receive_all(&mut receiver), accepted);
         assert_eq!(receiver.counters().total_lost(LossReason::UnexpectedSender, Unit::Datagrams), 45);
         assert_eq!(receiver.counters().total_lost(LossReason::UnexpectedSender, Unit::Bytes), 45 * 700);
         assert_closed(receiver.counters());
     }
 }
 
-/// Holds every block, then lets go.
+/// Sends 250 datagrams, receives while all blocks are held, then releases the blocks. Returns the receiver, how many datagrams were
+/// sent, and how many were received before the pool was empty.
 fn starve(policy: FullPolicy, backend: Backend) -> (UdpReceiver, usize, usize) {
     let (mut receiver, mut sender) = pair(UdpReceiverSettings { policy, ..settings(backend) }, 1);
     let sent: Vec<_> = (0..250).map(|index| datagram(index, 1024)).collect();
@@ -213,7 +219,7 @@ fn starve(policy: FullPolicy, backend: Backend) -> (UdpReceiver, usize, usize) {
 }
 
 #[test]
-fn a_full_pool_drops_with_a_count() {
+fn the_policy_drop_counts_datagrams_without_a_block() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         let (receiver, sent, before) = starve(FullPolicy::Drop, backend);
         assert_eq!(
@@ -229,7 +235,7 @@ fn a_full_pool_drops_with_a_count() {
 }
 
 #[test]
-fn a_full_pool_holds_without_loss() {
+fn the_policy_hold_loses_nothing_without_a_block() {
     for backend in [Backend::Slots, Backend::Coalesced] {
         let (mut receiver, sent, before) = starve(FullPolicy::Hold, backend);
         assert_eq!(receive_all(&mut receiver).len(), sent - before);
@@ -239,7 +245,7 @@ fn a_full_pool_holds_without_loss() {
 }
 
 #[test]
-fn idleness_ends_after_the_wait() {
+fn receive_returns_idle_after_the_wait() {
     let (mut receiver, _sender) = pair(settings(Backend::Auto), 2);
     let mut frames = Frames::default();
     let start = Instant::now();
@@ -249,13 +255,13 @@ fn idleness_ends_after_the_wait() {
 }
 
 #[test]
-fn nobody_at_the_other_end_is_no_failure() {
+fn a_refusal_of_the_other_end_is_counted_and_no_error() {
     let gone = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("loopback");
     let connect = Some(gone);
     let (mut receiver, _) = pair(UdpReceiverSettings { connect, ..settings(Backend::Auto) }, 2);
     for _ in 0..3 {
-        receiver.send_empty().expect("refusal is no failure");
-        assert_eq!(receiver.receive(&mut Frames::default(), WAIT).expect("nor here"), Received::Idle);
+        receiver.send_empty().expect("a refusal is no error");
+        assert_eq!(receiver.receive(&mut Frames::default(), WAIT).expect("no error"), Received::Idle);
     }
     assert!(receiver.drop_counters().iter().any(|(name, count)| *name == "socket_refused" && *count > 0));
     let mut sender = UdpSender::open(LOOPBACK, gone).expect("loopback");
@@ -266,7 +272,7 @@ fn nobody_at_the_other_end_is_no_failure() {
 }
 
 #[test]
-fn settings_that_cannot_work_are_refused_in_words() {
+fn invalid_settings_are_refused_with_advice() {
     let small = Pool::new(2, 4096).expect("memory");
     let Err(message) = UdpReceiver::open(settings(Backend::Auto), small.clone()) else { panic!("too small") };
     assert!(message.to_string().contains("`block_bytes` is 4096"), "{message}");

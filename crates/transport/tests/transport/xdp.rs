@@ -1,4 +1,4 @@
-//! Datagrams from an interface's queue, between two network namespaces; skipped by name without root.
+//! Datagrams from an interface's queue, between two network namespaces; skipped without root.
 
 use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,15 +14,15 @@ use thalweg_transport::{
 };
 
 const WAIT: Duration = Duration::from_millis(20);
-/// Until something has to have come, however busy the machine is.
+/// Time limit for an expected event on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A virtual cable: one end in the test's namespace, the other in one of its own.
+/// A virtual cable between the test's network namespace and another one.
 struct Cable {
     far: File,
 }
 
-/// Runs `ip`; what it printed, or what it said against it.
+/// Runs `ip`; returns its output, or its error text.
 fn ip(command: &str) -> Result<String, String> {
     let done = Command::new("ip").args(command.split_whitespace()).output();
     let done = done.map_err(|cause| format!("ip: {cause}"))?;
@@ -36,7 +36,7 @@ fn ip(command: &str) -> Result<String, String> {
 
 impl Cable {
     /// Moves the calling thread into a namespace with the end `near` (10.9.0.1, fd09::1); the other end is 10.9.0.2, fd09::2. `None`
-    /// behind a word where that is not allowed.
+    /// and a skip message if that is not allowed.
     fn lay(mtu: u32) -> Option<Cable> {
         let laid = Cable::try_lay(mtu);
         if let Err(why) = &laid {
@@ -69,12 +69,12 @@ impl Cable {
         Ok(cable)
     }
 
-    /// Does something in the namespace of the other end.
-    fn at_far_end<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+    /// Runs `action` in the namespace of the other end.
+    fn at_far_end<T: Send>(&self, action: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let inside = scope.spawn(|| {
                 setns(&self.far, CloneFlags::CLONE_NEWNET).expect("root");
-                what()
+                action()
             });
             inside.join().expect("a thread")
         })
@@ -100,7 +100,7 @@ fn try_open(settings: UdpReceiverSettings, blocks: usize) -> Result<UdpReceiver,
     UdpReceiver::open(settings, Pool::new(blocks, 256 << 10).expect("memory"))
 }
 
-/// A receiver, or a word on why there is none.
+/// A receiver; `None` and a skip message without the privilege.
 fn open(settings: UdpReceiverSettings, blocks: usize) -> Option<UdpReceiver> {
     match try_open(settings, blocks) {
         Ok(receiver) => Some(receiver),
@@ -116,7 +116,7 @@ fn datagram(index: usize, length: usize) -> Vec<u8> {
     (0..length).map(|byte| (index * 31 + byte * 7) as u8).collect()
 }
 
-/// Everything that comes until nothing does, and so many have come.
+/// Copies of the datagrams that arrive until there are `wanted` and three receives in a row find none.
 fn receive_all(receiver: &mut UdpReceiver, wanted: usize) -> Vec<Vec<u8>> {
     let (mut all, mut frames, mut idle, until) = (Vec::new(), Frames::default(), 0, Instant::now() + LONG);
     while idle < 3 || (all.len() < wanted && Instant::now() < until) {
@@ -144,7 +144,7 @@ fn assert_balance(receiver: &UdpReceiver) {
 }
 
 #[test]
-fn xdp_receives_each_datagram_once_and_whole_of_one_chunk_and_of_several() {
+fn xdp_receives_datagrams_of_one_and_of_several_chunks_once_and_whole() {
     let Some(cable) = Cable::lay(9000) else { return };
     for (bind, longest) in [("10.9.0.1:0", 8972), ("[fd09::1]:0", 8952), ("10.9.0.1:0", 1472)] {
         let Some(mut receiver) = open(settings(bind, longest), 200) else { return };
@@ -168,12 +168,12 @@ fn xdp_receives_each_datagram_once_and_whole_of_one_chunk_and_of_several() {
 }
 
 #[test]
-fn xdp_receives_what_the_program_leaves_to_the_kernel_through_the_socket() {
+fn xdp_receives_datagrams_that_the_program_leaves_to_the_kernel_through_the_socket() {
     let Some(cable) = Cable::lay(1500) else { return };
     let Some(mut receiver) = open(settings("10.9.0.1:0", 5000), 20) else { return };
     let to = receiver.local_address().expect("bound");
     let mut sender = cable.sender_to(to).without_segmentation();
-    // Fragments, one frame, too long and in fragments.
+    // Fragmented; in one frame; fragmented and too long.
     let sent = [datagram(1, 5000), datagram(2, 1000), datagram(3, 5001)];
     let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
     assert_eq!(sender.send(&slices, WAIT).expect("the cable"), 3);
@@ -188,7 +188,7 @@ fn xdp_receives_what_the_program_leaves_to_the_kernel_through_the_socket() {
 }
 
 #[test]
-fn xdp_receives_at_loopback_and_at_a_bridge_by_the_generic_program() {
+fn xdp_receives_at_loopback_and_at_a_bridge_with_the_generic_program() {
     let Some(cable) = Cable::lay(1500) else { return };
     let bridge = ip("link add bridge type bridge")
         .and_then(|_| ip("link set near master bridge"))
@@ -210,7 +210,7 @@ fn xdp_receives_at_loopback_and_at_a_bridge_by_the_generic_program() {
         };
         let sent: Vec<_> = (0..200).map(|index| datagram(index, 900)).collect();
         let slices: Vec<&[u8]> = sent.iter().map(Vec::as_slice).collect();
-        assert_eq!(sender.send(&slices, WAIT).expect("a way"), 200);
+        assert_eq!(sender.send(&slices, WAIT).expect("a route"), 200);
         assert_eq!(receive_all(&mut receiver, 200), sent, "{interface}");
         assert_eq!(kernel_count(&receiver, "xdp_by_socket"), 0, "{interface}");
         assert_balance(&receiver);
@@ -218,7 +218,7 @@ fn xdp_receives_at_loopback_and_at_a_bridge_by_the_generic_program() {
 }
 
 #[test]
-fn xdp_counts_what_the_queue_drops_while_the_reader_stands_still() {
+fn xdp_counts_frames_that_the_queue_drops_while_nobody_reads() {
     let Some(cable) = Cable::lay(9000) else { return };
     for length in [1000, 8000] {
         let small = UdpReceiverSettings { receive_buffer_bytes: 1 << 20, ..settings("10.9.0.1:0", length) };
@@ -228,7 +228,7 @@ fn xdp_counts_what_the_queue_drops_while_the_reader_stands_still() {
         for _ in 0..100 {
             assert_eq!(sender.send(&[&bytes[..]; 20], WAIT).expect("the cable"), 20);
         }
-        // The kernel's thread of the cable may still have some in its hands.
+        // The kernel's thread for the cable may not have delivered all frames yet.
         let (mut received, until) = (0, Instant::now() + LONG);
         while received + receiver.socket_drops() < 2000 && Instant::now() < until {
             received += receive_all(&mut receiver, 0).len() as u64;
@@ -238,7 +238,7 @@ fn xdp_counts_what_the_queue_drops_while_the_reader_stands_still() {
         assert_eq!(kernel_count(&receiver, "xdp_drops"), drops);
         assert_balance(&receiver);
         assert_eq!(sender.send(&[&bytes[..]], WAIT).expect("the cable"), 1);
-        assert_eq!(receive_all(&mut receiver, 1), std::slice::from_ref(&bytes), "it goes on");
+        assert_eq!(receive_all(&mut receiver, 1), std::slice::from_ref(&bytes), "the receiver goes on");
     }
 }
 
@@ -258,7 +258,7 @@ fn a_second_xdp_receiver_at_an_interface_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
-fn the_xdp_program_is_off_the_interface_after_a_drop_and_after_a_panic() {
+fn the_xdp_program_is_removed_from_the_interface_after_a_drop_and_after_a_panic() {
     let Some(cable) = Cable::lay(1500) else { return };
     let has_program = || ip("link show near").expect("an interface").contains("xdp");
     let Some(receiver) = open(settings("10.9.0.1:0", 1000), 4) else { return };
@@ -267,7 +267,7 @@ fn the_xdp_program_is_off_the_interface_after_a_drop_and_after_a_panic() {
     drop(receiver);
     assert!(!has_program(), "after a drop");
     let receiver = open(settings("10.9.0.1:0", 1000), 4).expect("as before");
-    // In this thread, which is in the namespace.
+    // The panic is in this thread, because only this one is in the namespace.
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
         let _held = receiver;
         std::panic::resume_unwind(Box::new("on purpose"));
@@ -282,7 +282,7 @@ fn the_xdp_program_is_off_the_interface_after_a_drop_and_after_a_panic() {
 }
 
 #[test]
-fn xdp_counts_what_has_no_block_and_what_is_abandoned() {
+fn xdp_counts_datagrams_without_a_block_and_abandoned_ones() {
     let Some(cable) = Cable::lay(9000) else { return };
     let drop = UdpReceiverSettings { policy: FullPolicy::Drop, ..settings("10.9.0.1:0", 8000) };
     let Some(mut receiver) = open(drop, 1) else { return };
@@ -310,24 +310,24 @@ fn xdp_counts_what_has_no_block_and_what_is_abandoned() {
 }
 
 #[test]
-fn xdp_without_privilege_says_which_one_it_needs() {
+fn xdp_without_privilege_names_the_capabilities_that_it_needs() {
     let opened = std::thread::spawn(|| {
-        // SAFETY: a call without pointers. Unlike the C library's function it changes this thread alone, which ends with the test.
+        // SAFETY: a call without pointers. Unlike the C library's function it changes only this thread, which ends with the test.
         let _refused_without_root = unsafe { libc::syscall(libc::SYS_setresuid, 65_534, 65_534, 65_534) };
         try_open(settings("127.0.0.1:0", 1000), 2).map(|receiver| receiver.description())
     });
     match opened.join().expect("a thread") {
         Err(error @ TransportError::Privilege { .. }) => {
-            let said = error.to_string();
-            assert!(said.contains("`backend = \"xdp\"` needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF"), "{said}");
-            assert!(said.contains("setcap cap_net_admin,cap_net_raw,cap_bpf+ep"), "{said}");
+            let text = error.to_string();
+            assert!(text.contains("`backend = \"xdp\"` needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF"), "{text}");
+            assert!(text.contains("setcap cap_net_admin,cap_net_raw,cap_bpf+ep"), "{text}");
         }
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn xdp_wants_the_address_of_one_interface() {
+fn xdp_refuses_the_unspecified_address() {
     let Err(refused) = try_open(settings("0.0.0.0:0", 1000), 2) else { panic!("any interface") };
     assert!(refused.to_string().contains("write the address of that interface"), "{refused}");
 }
