@@ -39,7 +39,10 @@ VAGUE = {
 VAGUE_WORD = re.compile(rf"(?<![a-z])({'|'.join(VAGUE)})(?![a-z])", re.IGNORECASE)
 VAGUE_PLACES = tuple(
     f"crates/{name}"
-    for name in ("analysis", "bench", "build", "data", "monitor", "order", "qualify", "readout", "record", "run", "thalweg", "transport")
+    for name in (
+        "analysis", "bench", "build", "data", "export", "monitor", "order",
+        "qualify", "readout", "record", "run", "thalweg", "transport",
+    )
 )
 # History keeps its words.
 RETIRED_PLACES = ("CHANGELOG.md", "tests/house_rules.py", "docs/decisions", "crates/data/src/ledger/vocabulary.rs")
@@ -80,6 +83,7 @@ FAMILIES_PLACES = {
     "crates/readout/src/register_control.rs": "the register protocol of SiTCP boards",
     "crates/readout/src/host/triggered": "the registers of emulated ones",
     "crates/run/src/emulate/mod.rs": "`thalweg emulate` serves boards with the control protocol of x27xx boards",
+    "crates/export/src/compass.rs": "writes files of CoMPASS",
     "crates/bench": "measures single families",
 }
 # The guide for contributors quotes code, each piece behind the paragraph that links to its file.

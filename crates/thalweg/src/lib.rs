@@ -13,6 +13,7 @@
 //! - [`analysis`]: channels, clocks, cuts, coincidence, spectra, pulses.
 //! - [`build`]: events by trigger number or time slice, on one machine or several.
 //! - [`record`]: run files: written, checked, repaired, replayed.
+//! - [`export`]: recorded runs in the formats of other programs.
 //! - [`monitor`]: the live page, its API, metrics and alarms.
 //! - [`qualify`]: what host, switch and disk can do.
 //! - [`run`]: a configuration becomes threads, and a run; the only room that wires.
@@ -112,6 +113,7 @@
 pub use thalweg_analysis as analysis;
 pub use thalweg_build as build;
 pub use thalweg_data as data;
+pub use thalweg_export as export;
 pub use thalweg_frontend as frontend;
 pub use thalweg_ipbus as ipbus;
 pub use thalweg_monitor as monitor;

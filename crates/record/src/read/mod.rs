@@ -49,7 +49,7 @@ pub use raw::{RawArrival, RawContent, raw_arrivals, raw_sources};
 pub use recover::{RecoverReport, RecoveredTable, recover};
 pub use replay::RawReplay;
 pub use series::SeriesReader;
-pub use table_bytes::TableBytes;
+pub use table_bytes::{TableBytes, TableStreamBytes};
 pub use table_reader::{BatchHead, ReadAt, TableReader};
 pub use verify::{LedgerReport, TableReport, VerifyReport, verify};
 pub use verify_coincidences::CoincidencesReport;

@@ -135,6 +135,33 @@ impl Part {
     }
 }
 
+/// The stream from its beginning on, for other readers of Arrow.
+#[derive(Debug)]
+pub struct TableStreamBytes {
+    bytes: TableBytes,
+    at: u64,
+}
+
+impl TableStreamBytes {
+    /// Opens a table as [`TableBytes::open`] does.
+    ///
+    /// # Errors
+    /// When one of its files cannot be read.
+    pub fn open(path: &Path) -> Result<TableStreamBytes, RecordError> {
+        Ok(TableStreamBytes { bytes: TableBytes::open(path)?, at: 0 })
+    }
+}
+
+impl io::Read for TableStreamBytes {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.bytes.length()?.saturating_sub(self.at);
+        let count = left.min(into.len() as u64) as usize;
+        self.bytes.read_at(&mut into[..count], self.at)?;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
 impl ReadAt for TableBytes {
     fn length(&self) -> io::Result<u64> {
         Ok(self.parts.last().map_or(0, |part| part.end))

@@ -1,5 +1,6 @@
 //! Command-line arguments. Help, completions and the man page are made from these definitions.
 
+mod exports;
 mod prediction;
 mod qualification;
 mod storage;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use exports::{Energies, Export};
 pub(crate) use prediction::{Predict, PublishedTest, TriggerProcess};
 pub(crate) use qualification::{
     Doctor, QualifiedDevice, Qualify, QualifyCommand, QualifyEmit, QualifyIncast, QualifyOutputs,
@@ -69,6 +71,11 @@ pub(crate) enum Command {
     /// Draw the spectra of a recording as SVG
     #[command(after_help = "Example:\n  thalweg plot runs/000007 --output spectra.svg")]
     Plot(Plot),
+    /// Write a recording in the format of other programs
+    #[command(
+        after_help = "Examples:\n  thalweg export runs/000007 --to parquet --out run7\n  thalweg export runs/000007 --to csv --table hits --energies kev --channel-names --out hits.csv\n  thalweg export runs/000007 --to mid --out run00007.mid.lz4\n  thalweg export runs/000007 --to compass --out run7.BIN\n  thalweg export runs/000007 --to root --out run7.root\n\nNothing is overwritten, and the export appears under its name only when it is whole.\nExit codes: 0 exported, 1 a damaged run, a full disk or an interruption, 2 what was asked for cannot be exported."
+    )]
+    Export(Export),
     /// Parameters and registers of a board of any family: read, set, all of them to a file and back
     #[command(
         after_help = "Examples:\n  thalweg board get dig2://192.168.1.11 /par/modelname /ch/0/par/chenable\n  thalweg board set rbcp://192.168.10.16 mode=suppressed\n  thalweg board dump ipbusudp-2.0://192.168.0.10:50001 --table crate.xml --output crate.toml\n  thalweg board load ipbusudp-2.0://192.168.0.10:50001 crate.toml --table crate.xml"

@@ -305,7 +305,7 @@ pub(super) fn inspected(report: &Inspection) -> String {
         let _ = writeln!(text, "  {:<20} {:>12} rows, {}B", table.file, table.rows, si(table.bytes as f64));
     }
     if let Some(closed) = report.ledger_closed {
-        let _ = writeln!(text, "  the ledger {}", if closed { "close" } else { "DOES NOT BALANCE" });
+        let _ = writeln!(text, "  the ledger {}", if closed { "balances" } else { "DOES NOT BALANCE" });
     }
     inspected_losses(report, &mut text);
     for note in &report.notes {

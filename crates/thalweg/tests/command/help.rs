@@ -7,9 +7,10 @@ use crate::process::thalweg;
 #[test]
 fn every_command_has_help_with_an_example() {
     let help = thalweg(&["--help"]).done().out;
-    for command in
-        ["demo", "run", "emulate", "replay", "verify", "recover", "inspect", "plot", "predict", "bench"]
-    {
+    for command in [
+        "demo", "run", "emulate", "replay", "verify", "recover", "inspect", "plot", "export", "predict",
+        "bench",
+    ] {
         assert!(help.contains(command), "{command}");
         let own = thalweg(&[command, "--help"]).done().out;
         assert!(own.contains("Example"), "{command} shows an example:\n{own}");

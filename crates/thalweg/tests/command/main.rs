@@ -16,6 +16,8 @@ mod detector;
 mod doctor;
 mod events;
 mod example_format;
+mod export;
+mod export_events;
 mod help;
 mod ipbus;
 mod losses;

@@ -42,6 +42,11 @@ fn a_run_goes_on_in_new_files_and_is_replayed_as_it_was() {
     );
     let inspected = thalweg(&["inspect", &run, "--json"]).done().json();
     assert!(inspected["hits"] == verified["hits"] && number(&inspected, "hits") >= 300_000, "{inspected:#}");
+    let exported =
+        thalweg(&["export", &run, "--to", "parquet", "--out", &folder.at("parquet"), "--json"]).done().json();
+    let tables = exported["tables"].as_array().expect("a list");
+    let hits: Vec<_> = tables.iter().filter(|table| table["file"] == "hits.arrows").collect();
+    assert!(hits.len() == 1 && hits[0]["rows"] == verified["hits"], "one table of all files: {exported:#}");
     let again = thalweg(&["replay", &run, "--directory", &folder.at("again"), "--json"]).done().json();
     let again = run_directory(&again);
     for table in ["hits", "extras", "waveforms"] {

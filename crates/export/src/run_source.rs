@@ -1,0 +1,128 @@
+//! The run that is exported: its record, its files, what it knows of its channels.
+//!
+//! ```text
+//!  RUN ──► run.json · channels.csv · *.arrows ──► RunSource { zero, sources, channels, files of tables }
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use thalweg_analysis::channels::{ChannelMap, ChannelSettings, SourceChannels, table};
+use thalweg_data::SourceId;
+use thalweg_record::{RemovedTables, RunDirectory, RunRecord, RunRecordState, Table};
+
+use crate::error::ExportError;
+
+/// A run that is read.
+#[derive(Debug)]
+pub(crate) struct RunSource {
+    /// Its record.
+    pub record: RunRecord,
+    /// Whether its record says that it has not ended: it is being written, or its program was killed.
+    pub is_written: bool,
+    // Held open, so that no table is removed meanwhile.
+    directory: RunDirectory,
+}
+
+/// One file of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableFile {
+    /// What it holds.
+    pub table: Table,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl TableFile {
+    /// Its name without the ending: `hits`, `events-builder0`.
+    pub fn name(&self) -> String {
+        self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+}
+
+impl RunSource {
+    /// Opens a run.
+    ///
+    /// # Errors
+    /// When there is none, or its record cannot be read, or it is being recovered.
+    pub fn open(path: &Path) -> Result<RunSource, ExportError> {
+        let directory = RunDirectory::open(path)?;
+        let record = RunRecord::read(&directory.run_record())?;
+        let is_written = record.state == RunRecordState::Running;
+        Ok(RunSource { record, is_written, directory })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The files of those `tables` that it has; `wanted` must be there.
+    ///
+    /// # Errors
+    /// When one that is wanted is not there, or cannot be listed.
+    pub fn files(&self, tables: &[Table], wanted: &[Table]) -> Result<Vec<TableFile>, ExportError> {
+        let failed = |cause| ExportError::io(self.path(), "listing files", cause);
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(self.path()).map_err(failed)? {
+            paths.push(entry.map_err(failed)?.path());
+        }
+        paths.sort();
+        let table_of = |path: &Path| Table::of_file_name(&path.file_name()?.to_string_lossy());
+        let chosen = if wanted.is_empty() { tables } else { wanted };
+        let mut files = Vec::new();
+        for table in chosen {
+            let own = paths.iter().filter(|path| table_of(path) == Some(*table));
+            files.extend(own.map(|path| TableFile { table: *table, path: path.clone() }));
+            if !wanted.is_empty() && files.last().is_none_or(|file| file.table != *table) {
+                RemovedTables::refuse(self.path(), *table)?;
+                return Err(self.refused(format!("the run has no table `{}`", table.word())));
+            }
+        }
+        Ok(files)
+    }
+
+    /// The file of another table that belongs to this one, such as `events-builder0` to `fragments-builder0`; `None` where it is not
+    /// there.
+    pub fn beside(&self, file: &TableFile, table: Table) -> Option<PathBuf> {
+        let name = file.path.file_name()?.to_string_lossy();
+        let rest = name.strip_prefix(file.table.word())?;
+        Some(file.path.with_file_name(format!("{}{rest}", table.word()))).filter(|path| path.exists())
+    }
+
+    /// What is known of the run's channels: what `[[channel]]` of its configuration says (`described`), and its `channels.csv`.
+    ///
+    /// # Errors
+    /// When the file cannot be used.
+    pub fn channels(&self, described: &[ChannelSettings]) -> Result<ChannelMap, ExportError> {
+        let path = self.directory.channels();
+        let rows = match fs::read_to_string(&path) {
+            Ok(text) => table::read(&path.display().to_string(), &text),
+            Err(_) => Ok(Vec::new()),
+        };
+        let refused = |error: thalweg_analysis::channels::ChannelError| self.refused(error.to_string());
+        // Older runs do not say whose channels are whose, and for names and energies nobody asks.
+        let all = SourceChannels { source: SourceId(0), name: "run".to_owned(), channels: 0..=u16::MAX };
+        ChannelMap::new(&[all], described, &rows.map_err(refused)?).map_err(refused)
+    }
+
+    /// The names of the sources, by number.
+    pub fn sources(&self) -> &[String] {
+        &self.record.sources
+    }
+
+    /// Seconds since 1970 at which the run's times are zero; 0 of a record that does not say.
+    pub fn zero_s(&self) -> i64 {
+        seconds_of(&self.record.started)
+    }
+
+    /// A refusal that names the run.
+    pub fn refused(&self, what: String) -> ExportError {
+        ExportError::Refused(format!("{}: {what}", self.path().display()))
+    }
+}
+
+/// Seconds since 1970 of a time in UTC as records write it; 0 of anything else.
+pub(crate) fn seconds_of(text: &str) -> i64 {
+    text.parse::<jiff::Timestamp>().map_or(0, |time| time.as_second())
+}

@@ -1,0 +1,112 @@
+"""Recordings, table by table, as pyarrow reads them.
+
+    open("runs/000042") ─► Recording ─┬─► table("hits")  ─► pyarrow.Table
+                                      └─► reader("hits") ─► pyarrow.RecordBatchReader, for data larger than memory
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from os import PathLike
+
+    import pyarrow
+
+
+LATER_PART = re.compile(r"(?P<table>.+)\.(?P<part>\d{4,})")
+"""The name of a table's later file, without its ending: `hits.0001`."""
+
+
+class Recording:
+    """A recorded run: its record, and its tables by name."""
+
+    def __init__(self, directory: Path, record: dict) -> None:
+        self.directory = directory
+        """Where it is."""
+        self.record = record
+        """What `run.json` says."""
+
+    @property
+    def number(self) -> int:
+        """Number of the run."""
+        return self.record["number"]
+
+    @property
+    def title(self) -> str:
+        """Title of the run."""
+        return self.record["title"]
+
+    @property
+    def started(self) -> str:
+        """Time 0 of all tables, UTC, as `2026-11-21T02:18:04.123Z`."""
+        return self.record["started"]
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the sources; a column `source` has their places in this list."""
+        return self.record["sources"]
+
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables: `hits`, `losses`; of several units also `events-UNIT`."""
+        return sorted(path.stem for path in self.directory.glob("*.arrows") if not LATER_PART.fullmatch(path.stem))
+
+    def files(self, table: str) -> list[Path]:
+        """The files of a table, in order: `hits.arrows`, and where it has several, `hits.0001.arrows` and so on.
+
+        Raises `KeyError` if the run has no such table.
+        """
+        if table not in self.tables:
+            raise KeyError(f"{self.directory} has no table {table!r}; it has {', '.join(self.tables)}")
+        found = [(LATER_PART.fullmatch(path.stem), path) for path in self.directory.glob(f"{table}.*.arrows")]
+        later = sorted((int(name["part"]), path) for name, path in found if name and name["table"] == table)
+        return [self.directory / f"{table}.arrows", *(path for _, path in later)]
+
+    def reader(self, table: str) -> pyarrow.RecordBatchReader:
+        """The batches of a table, one after the other. Close it, or use it in a `with` statement.
+
+        Raises `KeyError` if the run has no such table.
+        """
+        import pyarrow
+
+        # Read and not mapped: a map keeps the length that the file of a run in progress had.
+        first, *later = (pyarrow.ipc.open_stream(pyarrow.OSFile(str(file))) for file in self.files(table))
+        if not later:
+            return first
+
+        def batches() -> Iterator[pyarrow.RecordBatch]:
+            for reader in (first, *later):
+                with reader:
+                    yield from reader
+
+        return pyarrow.RecordBatchReader.from_batches(first.schema, batches())
+
+    def table(self, table: str) -> pyarrow.Table:
+        """All rows of a table.
+
+        Raises `KeyError` if the run has no such table.
+        """
+        with self.reader(table) as reader:
+            return reader.read_all()
+
+    def __repr__(self) -> str:
+        return f"<run {self.number} {self.title!r} of {self.started}: {', '.join(self.tables)}>"
+
+
+def open(run: str | PathLike[str]) -> Recording:  # noqa: A001
+    """Opens a recorded run by its directory; `runs/000042` finds `runs/000042-title`, too.
+
+    Raises `FileNotFoundError` if there is no such run, or several have the number.
+    """
+    path = Path(run)
+    if not path.is_dir() and path.name.isdigit():
+        found = [other for other in path.parent.glob(f"{path.name}-*") if other.is_dir()]
+        if len(found) > 1:
+            raise FileNotFoundError(f"several runs have this number: {', '.join(map(str, sorted(found)))}")
+        path = found[0] if found else path
+    return Recording(path, json.loads((path / "run.json").read_text(encoding="utf-8")))
