@@ -342,7 +342,7 @@ impl<C: RowGroup> RowGroupSink<C> {
         }
         // Those that have gone on in an earlier try, when the disk was full, are left.
         for file in self.files.iter_mut().filter(|file| file.part() == self.part.number) {
-            file.turn_over()?;
+            file.turn_over(&self.settings.files.directories)?;
         }
         let first_row = self.files.last().map_or(0, TableFile::rows);
         self.part = PartBegin { number: self.part.number + 1, first_mark: Some(begun), first_row };
@@ -437,8 +437,7 @@ impl<C: RowGroup> RowGroupSink<C> {
     /// Forces the directory to the disk once: without it a power cut takes the names of the files.
     fn name_files(&mut self) -> Result<(), RecordError> {
         if let (false, Some(file)) = (self.is_named, self.files.first()) {
-            let directories = file.path().ancestors().skip(1).filter(|path| !path.as_os_str().is_empty());
-            for directory in directories.take(2) {
+            for directory in file.directories() {
                 let synced = std::fs::File::open(directory).and_then(|opened| opened.sync_all());
                 synced.map_err(|cause| RecordError::io(directory, "forcing to the disk", cause))?;
             }

@@ -97,7 +97,7 @@ impl Settings {
                 return Err(format!("`{key} = {found}`: write {} to {}", allowed.start(), allowed.end()));
             }
         }
-        self.files.check()?;
+        self.files.check(&self.directory)?;
         self.check_free_bytes()?;
         match (0.0..=86_400.0).contains(&self.batch_age_s) {
             true => Ok(()),
@@ -254,7 +254,7 @@ pub enum Sync {
 
 /// `[record.files]`: a table goes on in a new file (`hits.0001.arrows`, `hits.0002.arrows`, …) at the first batch behind one of these. All
 /// tables of a writer do so at the same batch. Readers take the files for one table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileLimits {
     /// Bytes of one file.
@@ -266,6 +266,10 @@ pub struct FileLimits {
     /// Rows of one file: hits, events, or rows of another table.
     #[schemars(range(min = 1000))]
     pub most_rows: Option<u64>,
+    /// Directories on other disks in which the files lie in turn, after `[record] directory`: a disk that is not written can be read at
+    /// its full speed. Each gets a directory with the name of the run, and links in the run's own directory lead there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<PathBuf>,
 }
 
 impl FileLimits {
@@ -276,7 +280,21 @@ impl FileLimits {
     ///
     /// # Errors
     /// The key, what was found, and what to write.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self, directory: &Path) -> Result<(), String> {
+        let is_limited = self.most_bytes.is_some() || self.most_s.is_some() || self.most_rows.is_some();
+        if let (Some(other), false) = (self.directories.first(), is_limited) {
+            let other = other.display();
+            return Err(format!(
+                "`directories` in `[record.files]` names {other}, and no file ever ends; write most_bytes, most_s or most_rows, too"
+            ));
+        }
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        if let Some(same) = self.directories.iter().find(|other| absolute(other) == absolute(directory)) {
+            let same = same.display();
+            return Err(format!(
+                "`directories` in `[record.files]` names {same}, which is `[record] directory`; name others"
+            ));
+        }
         let counts = [
             ("most_bytes", self.most_bytes, FileLimits::LEAST_BYTES),
             ("most_rows", self.most_rows, FileLimits::LEAST_ROWS),

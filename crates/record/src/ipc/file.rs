@@ -130,14 +130,18 @@ impl TableFile {
         })
     }
 
-    /// Goes on in a new file beside the first: the next batch is the first there. Nothing is staged.
+    /// Goes on in a new file: the next batch is the first there. The files lie beside the first and in `directories`, in turn. Nothing is
+    /// staged.
     ///
     /// # Errors
     /// When that file exists, cannot be made, or the disk is full; the next batch then goes to the present file.
-    pub(crate) fn turn_over(&mut self) -> Result<(), RecordError> {
+    pub(crate) fn turn_over(&mut self, directories: &[PathBuf]) -> Result<(), RecordError> {
         let name = self.first.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let path = self.first.with_file_name(part_name(&name, self.part + 1));
-        let file = create_file(&path, &self.opening)?;
+        let beside = self.first.with_file_name(part_name(&name, self.part + 1));
+        let (file, path) = match elsewhere(&beside, directories, self.part + 1) {
+            None => (create_file(&beside, &self.opening)?, beside),
+            Some(path) => (create_linked(&path, &beside, &self.opening)?, path),
+        };
         system::begin_write_back(&self.file, self.write_back_from, self.file_bytes() - self.write_back_from);
         self.earlier_bytes += self.file_bytes();
         self.unforced.push(std::mem::replace(&mut self.path, path));
@@ -297,6 +301,14 @@ impl TableFile {
         &self.path
     }
 
+    /// The directories in which its first and its present file have their names, and those in which these directories have theirs.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &Path> {
+        let present = (self.path != self.first).then_some(&self.path);
+        let named = std::iter::once(&self.first).chain(present);
+        let directories = named.flat_map(|path| path.ancestors().skip(1).take(2));
+        directories.filter(|path| !path.as_os_str().is_empty())
+    }
+
     /// Bytes of the present file.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.end + END_OF_STREAM.len() as u64
@@ -335,6 +347,30 @@ fn create_file(path: &Path, opening: &[u8]) -> Result<File, RecordError> {
         // One without a schema, on a full disk, would be taken for a damaged table.
         let _still_there = std::fs::remove_file(path);
         failed("writing the schema")(cause)
+    })?;
+    Ok(file)
+}
+
+/// Where a part lies that does not lie beside the first: in the directory whose turn it is, under the name of the run.
+fn elsewhere(beside: &Path, directories: &[PathBuf], part: u32) -> Option<PathBuf> {
+    let turn = part as usize % (directories.len() + 1);
+    let directory = std::path::absolute(directories.get(turn.checked_sub(1)?)?).ok()?;
+    let run = std::path::absolute(beside).ok()?.parent()?.file_name()?.to_owned();
+    Some(directory.join(run).join(beside.file_name()?))
+}
+
+/// Makes a file that is an empty stream, and a link to it.
+fn create_linked(path: &Path, link: &Path, opening: &[u8]) -> Result<File, RecordError> {
+    let failed = |path: &Path, action, cause| RecordError::io(path, action, cause);
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)
+            .map_err(|cause| failed(directory, "making the directory", cause))?;
+    }
+    let file = create_file(path, opening)?;
+    std::os::unix::fs::symlink(path, link).map_err(|cause| {
+        // Nobody would find it.
+        let _still_there = std::fs::remove_file(path);
+        failed(link, "making a link to the next file", cause)
     })?;
     Ok(file)
 }

@@ -68,7 +68,7 @@ pub(super) fn remove_tables(run: &RunDirectory, why: &str, reserve: &Path) -> Re
     }
     let (mut gone, mut failed) = (Vec::new(), None);
     for (path, summary) in tables {
-        match fs::remove_file(&path) {
+        match remove_table_file(&path) {
             Ok(()) => gone.push(summary),
             Err(cause) => failed = failed.or(Some(RecordError::io(&path, "removing", cause))),
         }
@@ -121,12 +121,39 @@ fn recorded_tables(
     Ok(tables.into_iter().map(|(_, path, summary)| (path, summary)).collect())
 }
 
-/// Whether this is a file with the name of a table or of a part of one, which one, and its bytes. A link is none.
+/// Removes a table's file; of a part on another disk the file, its link, and its directory when nothing else is in it.
+fn remove_table_file(path: &Path) -> std::io::Result<()> {
+    if let Some(part) = part_elsewhere(path) {
+        match fs::remove_file(&part) {
+            Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(cause),
+            _ => {}
+        }
+        if let Some(directory) = part.parent() {
+            // Others may be in it.
+            let _still_used = fs::remove_dir(directory);
+        }
+    }
+    fs::remove_file(path)
+}
+
+/// The file to which a link of `[record.files] directories` leads: one of the same name, in a directory of the run's name.
+fn part_elsewhere(path: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(path).ok()?;
+    let run = |path: &Path| path.parent().and_then(Path::file_name).map(std::ffi::OsStr::to_owned);
+    let is_ours = first_part_of(path.file_name()?.to_str()?).is_some()
+        && target.is_absolute()
+        && target.file_name() == path.file_name()
+        && run(&target) == run(path);
+    is_ours.then_some(target)
+}
+
+/// Whether this is a file with the name of a table or of a part of one, which one, and its bytes. A link is none, but to a part elsewhere.
 pub(super) fn table_file(path: &Path) -> Option<(Table, u64)> {
     let name = path.file_name()?.to_str()?;
     let first = first_part_of(name).map(|(first, _)| first);
     let table = Table::of_file_name(first.as_deref().unwrap_or(name))?;
-    let data = path.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+    let file = part_elsewhere(path);
+    let data = file.as_deref().unwrap_or(path).symlink_metadata().ok().filter(fs::Metadata::is_file)?;
     Some((table, data.len()))
 }
 

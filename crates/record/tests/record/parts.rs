@@ -80,7 +80,8 @@ fn a_new_file_begins_by_time_and_by_bytes_as_well() {
         (FileLimits::default(), 1),
     ] {
         let folder = folder();
-        let run = write_run(folder.path(), &Settings { files, ..settings(Compression::None) }, HITS, 250);
+        let settings = Settings { files: files.clone(), ..settings(Compression::None) };
+        let run = write_run(folder.path(), &settings, HITS, 250);
         let record = RunRecord::read(&run.run_record()).expect("readable");
         let hits = record.tables.iter().find(|said| said.table == "hits").expect("there");
         assert_eq!((hits.rows, hits.files), (HITS as u64, expected), "{files:?}");
@@ -224,4 +225,58 @@ fn a_next_file_that_is_there_already_ends_the_recording_in_words() {
     assert!(place.ends_with("hits.0001.arrows") && message.contains("exists"), "{place}: {message}");
     let theirs = fs::read_to_string(folder.path().join("hits.0001.arrows")).expect("still there");
     assert_eq!(theirs, "somebody else's");
+}
+
+/// A run whose files lie on two disks in turn.
+fn run_on_two_disks(folder: &Path) -> (RunDirectory, PathBuf) {
+    let files = FileLimits { directories: vec![folder.join("second")], ..settings(Compression::None).files };
+    let run = write_run(&folder.join("runs"), &Settings { files, ..settings(Compression::None) }, HITS, 250);
+    let second = folder.join("second").join(run.path().file_name().expect("a run has a name"));
+    (run, second)
+}
+
+#[test]
+fn files_lie_on_two_disks_in_turn_and_are_one_table() {
+    let folder = folder();
+    let (run, second) = run_on_two_disks(folder.path());
+    for (number, is_second) in [(0, false), (1, true), (2, false), (3, true)] {
+        let path = part(run.path(), Table::Hits, number);
+        assert_eq!(path.is_symlink(), is_second, "{number}");
+        assert_eq!(second.join(path.file_name().expect("named")).is_file(), is_second, "{number}");
+    }
+    assert_eq!(hits_of(run.path()), (0..HITS).map(hit).collect::<Vec<_>>());
+    let report = verify(run.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
+    // A killed run is cut where its last file lies.
+    let mut record = RunRecord::read(&run.run_record()).expect("readable");
+    record.state = RunRecordState::Running;
+    record.tables.clear();
+    record.write(&run).expect("written");
+    let last = fs::OpenOptions::new().write(true).open(second.join("hits.0003.arrows")).expect("there");
+    last.set_len(last.metadata().expect("there").len() - 100).expect("cut");
+    let run = unlocked(run);
+    recover(run.path()).expect("recovered");
+    assert!(verify(run.path()).expect("a run").ok);
+    assert_eq!(hits_of(run.path()), (0..HITS - 500).map(hit).collect::<Vec<_>>());
+}
+
+#[test]
+fn retention_removes_files_on_both_disks_and_nothing_else_there() {
+    let folder = folder();
+    let (old, second) = run_on_two_disks(folder.path());
+    let old = unlocked(old);
+    let (_newest, _) = run_on_two_disks(folder.path());
+    // A link to somebody else's file is not followed.
+    let precious = folder.path().join("hits.0009.arrows");
+    fs::write(&precious, "somebody else's").expect("written");
+    std::os::unix::fs::symlink(&precious, old.path().join("hits.0009.arrows")).expect("linked");
+    let rules = Retention { most_runs: Some(1), ..Retention::default() };
+    let directory = folder.path().join("runs");
+    let settings = Settings { directory, retention: Some(rules), ..Settings::default() };
+    let mut old_runs = OldRuns::new(&settings).expect("asked for");
+    let retained = old_runs.check(std::time::Instant::now(), false).expect("the runs can be listed");
+    assert_eq!(retained.removed.len(), 1);
+    assert!(!second.exists() && !part(old.path(), Table::Hits, 1).is_symlink());
+    assert_eq!(fs::read_to_string(&precious).expect("there"), "somebody else's");
+    assert!(verify(old.path()).expect("a run").ok);
 }

@@ -10,9 +10,9 @@ use crate::process::{Folder, number, run_directory, thalweg};
 
 fn configuration(folder: &Folder, files: &str) -> String {
     let text = format!(
-        "[run]\n hits = 300000\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
+        "[run]\n hits = 100000\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
          [source.emulate]\nchannels = 8\nrate_hz = 40000\nwaveform_samples = 8\n[spectra]\nenabled = false\n[record]\n\
-         directory = \"{}\"\ntables = [\"hits\", \"extras\", \"waveforms\", \"raw\"]\nbatch_hits = 10000\n[record.files]\n{files}\n",
+         directory = \"{}\"\ntables = [\"hits\", \"extras\", \"waveforms\", \"raw\"]\nbatch_hits = 4000\n[record.files]\n{files}\n",
         folder.at("runs")
     );
     folder.file("run.toml", &text)
@@ -28,11 +28,11 @@ fn parts(run: &str, table: &str) -> Vec<PathBuf> {
 #[test]
 fn a_run_goes_on_in_new_files_and_is_replayed_as_it_was() {
     let folder = Folder::new();
-    let file = configuration(&folder, "most_rows = 50000");
+    let file = configuration(&folder, "most_rows = 20000");
     let report = thalweg(&["run", &file, "--json"]).done().json();
     let run = run_directory(&report);
     // The run ends behind the batch that reaches its number of hits.
-    assert!(parts(&run, "hits").len() >= 6, "300000 hits, 50000 a file");
+    assert!(parts(&run, "hits").len() >= 5, "100000 hits, 20000 a file");
     assert_eq!(parts(&run, "hits").len(), parts(&run, "waveforms").len());
     let verified = thalweg(&["verify", &run, "--json"]).done().json();
     assert_eq!(
@@ -41,12 +41,24 @@ fn a_run_goes_on_in_new_files_and_is_replayed_as_it_was() {
         "{verified:#}"
     );
     let inspected = thalweg(&["inspect", &run, "--json"]).done().json();
-    assert!(inspected["hits"] == verified["hits"] && number(&inspected, "hits") >= 300_000, "{inspected:#}");
-    let exported =
-        thalweg(&["export", &run, "--to", "parquet", "--out", &folder.at("parquet"), "--json"]).done().json();
+    assert!(inspected["hits"] == verified["hits"] && number(&inspected, "hits") >= 100_000, "{inspected:#}");
+    let exported = thalweg(&[
+        "export",
+        &run,
+        "--to",
+        "parquet",
+        "--table",
+        "hits",
+        "--out",
+        &folder.at("hits.parquet"),
+        "--json",
+    ]);
+    let exported = exported.done().json();
     let tables = exported["tables"].as_array().expect("a list");
-    let hits: Vec<_> = tables.iter().filter(|table| table["file"] == "hits.arrows").collect();
-    assert!(hits.len() == 1 && hits[0]["rows"] == verified["hits"], "one table of all files: {exported:#}");
+    assert!(
+        tables.len() == 1 && tables[0]["rows"] == verified["hits"],
+        "one table of all files: {exported:#}"
+    );
     let again = thalweg(&["replay", &run, "--directory", &folder.at("again"), "--json"]).done().json();
     let again = run_directory(&again);
     for table in ["hits", "extras", "waveforms"] {
@@ -66,6 +78,11 @@ fn limits_of_files_that_cannot_be_meant_are_refused_in_words() {
         ("most_rows = 3", "`most_rows = 3` in `[record.files]`: write 1000 or more"),
         ("most_bytes = 10", "`most_bytes = 10` in `[record.files]`: write 1000000 or more"),
         ("most_s = 0.1", "`most_s = 0.1` in `[record.files]`: write 1 second or more"),
+        ("directories = [\"/elsewhere\"]", "names /elsewhere, and no file ever ends"),
+        (
+            &format!("most_s = 10\ndirectories = [\"{}\"]", folder.at("runs")),
+            "which is `[record] directory`; name others",
+        ),
     ] {
         let refused = thalweg(&["run", &configuration(&folder, files)]);
         assert!(refused.code == Some(2) && refused.error.contains(words), "{}", refused.error);
