@@ -1,4 +1,4 @@
-//! A device of memory alone on a UDP and a TCP port of this machine, until it is interrupted.
+//! Serves an emulated device with plain memory on a UDP and a TCP port, until it is interrupted.
 //!
 //!     cargo run -p thalweg-ipbus --example device -- 127.0.0.1:50001
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 use thalweg_ipbus::device::{Buffers, Device, DeviceServer, Registers};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let place: SocketAddr = std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:50001").parse()?;
+    let listen: SocketAddr = std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:50001").parse()?;
     let device = Device::new(Registers::new(), Buffers { count: 16, bytes: 8000 });
-    let server = DeviceServer::new(device, Some(place), Some(place))?;
+    let server = DeviceServer::new(device, Some(listen), Some(listen))?;
     let address = server.udp_address().ok_or("no socket")?;
     writeln!(std::io::stdout(), "ipbusudp-2.0://{address} and ipbustcp-2.0://{address}")?;
     loop {

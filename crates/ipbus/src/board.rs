@@ -1,36 +1,36 @@
-//! A target with its address table: registers by name, under the table's own rules.
+//! A target with its address table: registers by name, checked against the table.
 //!
 //! ```text
-//!  Access, Access, … ─ name ─► Node: may it be read, written? does the value fit, the block? ─┐
-//!                    └ 0x1000 ─► whole words, without rules ──────────────────────────────────┴─► one dispatch ─► values
+//!  Access, Access, … ─ name ─► Node: check permission, value and block size ─┐
+//!                    └ 0x1000 ─► whole words, unchecked ─────────────────────┴─► one dispatch ─► values
 //! ```
-//! What the rules forbid is refused before anything is sent.
+//! An access that the table does not allow is refused before anything is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::client::{Client, DispatchError, Failure, Outcome, Queue, Value};
 use crate::table::{Mode, Node, Permission, Table, bits_in, number, value_in};
 
-/// A register that was not read or written.
+/// Why a register was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum BoardError {
-    /// There is none of this name.
+    /// The table has no node of this name.
     #[error("{0}")]
     NoNode(String),
-    /// The table forbids it.
+    /// The table does not allow the access.
     #[error("`{node}` {why}")]
     Denied {
-        /// The node.
+        /// The node's name.
         node: String,
-        /// What it is, and what can be done instead.
+        /// Why, and what can be done instead.
         why: String,
     },
-    /// The target has not done it.
+    /// The dispatch failed.
     #[error("`{node}`: {cause}")]
     Dispatch {
-        /// The node.
+        /// The name of the first node whose access was not done.
         node: String,
-        /// What happened.
+        /// The cause.
         cause: DispatchError,
     },
 }
@@ -41,14 +41,14 @@ pub struct Board {
     table: Table,
 }
 
-/// One thing to do with a register: by its name in the table, or by its address, which stands for whole words without rules.
+/// One access to a register: by its name in the table, or by its address, which gives whole words without checks.
 #[derive(Debug)]
 pub enum Access<'a> {
-    /// Gives its value: of a part of a word, its bits alone.
+    /// Gives the register's value: for a masked register, its bits only.
     Read(&'a str),
-    /// Of a part of a word the other bits stay.
+    /// Writes a value; the other bits of a masked register's word stay.
     Write(&'a str, u32),
-    /// It becomes `(old & keep) | set` in one step of the target; gives the old value. Of a part of a word the other bits stay.
+    /// Atomically sets the value to `(old & keep) | set` and gives the old value; the other bits of a masked register's word stay.
     ChangeBits {
         /// The register.
         register: &'a str,
@@ -57,29 +57,29 @@ pub enum Access<'a> {
         /// Bits that are set.
         set: u32,
     },
-    /// It becomes `old + addend`, modulo 2³², in one step of the target; gives the old value. Not of a part of a word.
+    /// Atomically sets the value to `old + addend`, modulo 2³², and gives the old value. A masked register refuses this.
     Add {
         /// The register.
         register: &'a str,
-        /// What is added.
+        /// The addend.
         addend: u32,
     },
     /// Reads words of a block from `offset` on, or of a port.
     ReadBlock {
         /// The block.
         register: &'a str,
-        /// Words of it before the first one.
+        /// Offset of the first word in the block, in words.
         offset: usize,
-        /// Where they land.
+        /// Receives the words.
         block: &'a mut [u32],
     },
     /// Writes words of a block from `offset` on, or of a port.
     WriteBlock {
         /// The block.
         register: &'a str,
-        /// Words of it before the first one.
+        /// Offset of the first word in the block, in words.
         offset: usize,
-        /// What is written.
+        /// The words to write.
         block: &'a [u32],
     },
 }
@@ -96,9 +96,9 @@ impl Access<'_> {
     }
 }
 
-/// Where a register lies, and what may be done.
+/// A register's address, and the accesses that it allows.
 #[derive(Clone, Copy)]
-struct Place<'t> {
+struct Register<'t> {
     name: &'t str,
     address: u32,
     mask: u32,
@@ -106,15 +106,21 @@ struct Place<'t> {
     permission: Permission,
 }
 
-impl<'t> Place<'t> {
-    /// What a name or an address stands for.
-    fn of(table: &'t Table, register: &'t str) -> Result<Place<'t>, BoardError> {
+impl<'t> Register<'t> {
+    /// The register that a name or an address stands for.
+    fn of(table: &'t Table, register: &'t str) -> Result<Register<'t>, BoardError> {
         if let Some(Node { name, address, mask, mode, permission, .. }) = table.node(register) {
-            return Ok(Place { name, address: *address, mask: *mask, mode: *mode, permission: *permission });
+            return Ok(Register {
+                name,
+                address: *address,
+                mask: *mask,
+                mode: *mode,
+                permission: *permission,
+            });
         }
         let address = number(register).ok_or_else(|| BoardError::NoNode(table.no_such(register)))?;
         let mode = Mode::Incremental { size: u32::MAX };
-        Ok(Place { name: register, address, mask: u32::MAX, mode, permission: Permission::ReadWrite })
+        Ok(Register { name: register, address, mask: u32::MAX, mode, permission: Permission::ReadWrite })
     }
 
     fn denied<T>(self, why: impl Into<String>) -> Result<T, BoardError> {
@@ -139,12 +145,12 @@ impl<'t> Place<'t> {
 
     fn check_word(self) -> Result<(), BoardError> {
         match self.mode {
-            Mode::Hierarchical => self.denied("is a group of nodes and no word; name one of them"),
+            Mode::Hierarchical => self.denied("is a group of nodes, not a register; name one of its nodes"),
             Mode::Single | Mode::Incremental { .. } | Mode::NonIncremental { .. } => Ok(()),
         }
     }
 
-    /// Whether a block of so many words from `offset` on is one of this node's.
+    /// Checks that this node has `words` words from `offset` on.
     fn check_block(self, offset: usize, words: usize) -> Result<(), BoardError> {
         self.check_word()?;
         let most = match self.mode {
@@ -153,25 +159,27 @@ impl<'t> Place<'t> {
             Mode::Single | Mode::Hierarchical => Some(1),
         };
         if self.is_masked() {
-            return self.denied("is a part of a word and no block");
+            return self.denied("is part of a word, not a block");
         }
         if offset > 0 && !matches!(self.mode, Mode::Incremental { .. }) {
-            return self.denied("is no block; there is nothing behind its first word");
+            return self.denied("is not a block; only offset 0 is allowed");
         }
         match most.filter(|most| offset + words > *most) {
-            Some(most) => self.denied(format!("has {most} word(s); {words} from {offset} on were asked for")),
+            Some(most) => {
+                self.denied(format!("has {most} word(s); {words} from offset {offset} on were requested"))
+            }
             None => Ok(()),
         }
     }
 
-    /// A value in its place of the word.
+    /// A value shifted to the bits of this register.
     fn bits_of(self, value: u32) -> Result<u32, BoardError> {
         let (mask, most) = (self.mask, self.value_of(u32::MAX));
-        let wide = || format!("has the bits {mask:#010x}: {value:#x} is more than {most:#x}, the most");
+        let wide = || format!("has the bits {mask:#010x}: {value:#x} exceeds its maximum {most:#x}");
         bits_in(mask, value).map_or_else(|| self.denied(wide()), Ok)
     }
 
-    /// Puts an access into the queue, if the table allows it; the value that comes of it, where one does.
+    /// Queues an access if the table allows it. Returns the value that it will give, if it gives one.
     fn queue<'a>(self, access: Access<'a>, queue: &mut Queue<'_, 'a>) -> Result<Option<Value>, BoardError> {
         if !matches!(access, Access::Write(..) | Access::WriteBlock { .. }) {
             self.check_reads()?;
@@ -185,7 +193,7 @@ impl<'t> Place<'t> {
             Access::Write(_, value) => {
                 let bits = self.bits_of(value)?;
                 if self.is_masked() {
-                    // The others are read with it.
+                    // The target reads the word to keep its other bits.
                     self.check_reads()?;
                     queue.change_bits(self.address, !self.mask, bits);
                 } else {
@@ -199,7 +207,7 @@ impl<'t> Place<'t> {
             }
             Access::Add { addend, .. } => {
                 if self.is_masked() {
-                    return self.denied("is a part of a word: a sum would run over into the bits above it");
+                    return self.denied("is part of a word: a sum could carry into the bits above it");
                 }
                 return Ok(Some(queue.add_to(self.address, addend)));
             }
@@ -238,24 +246,24 @@ impl Board {
         &mut self.client
     }
 
-    /// Does all of these, in their order, in one dispatch; gives for each the value that it gives, and 0 where it gives none. When one of them
-    /// is not allowed, nothing is sent.
+    /// Does all accesses, in their order, in one dispatch. Returns one value for each: 0 for an access that gives none. When one of them is
+    /// not allowed, nothing is sent.
     ///
     /// # Errors
-    /// When one is not allowed, or not everything is done.
+    /// When an access is not allowed, or was not done.
     pub fn perform(&mut self, accesses: Vec<Access<'_>>) -> Result<Vec<u32>, BoardError> {
         let Board { client, table } = self;
         let mut queue = client.queue();
         let mut asked = Vec::with_capacity(accesses.len());
         let names: Vec<String> = accesses.iter().map(|access| access.register().to_owned()).collect();
         for (access, name) in accesses.into_iter().zip(&names) {
-            let place = Place::of(table, name)?;
-            asked.push((place, place.queue(access, &mut queue)?));
+            let register = Register::of(table, name)?;
+            asked.push((register, register.queue(access, &mut queue)?));
         }
         match queue.dispatch() {
             Ok(done) => {
-                let value = |(place, value): (Place<'_>, Option<Value>)| {
-                    value.map_or(0, |value| place.value_of(done.word(value)))
+                let value = |(register, value): (Register<'_>, Option<Value>)| {
+                    value.map_or(0, |value| register.value_of(done.word(value)))
                 };
                 Ok(asked.into_iter().map(value).collect())
             }
@@ -271,51 +279,52 @@ impl Board {
         self.perform(vec![access]).map(|values| values.first().copied().unwrap_or_default())
     }
 
-    /// The value of a register.
+    /// Reads the value of a register.
     ///
     /// # Errors
-    /// When it may not be read, or does not come.
+    /// When the table does not allow it, or it was not read.
     pub fn read(&mut self, register: &str) -> Result<u32, BoardError> {
         self.one(Access::Read(register))
     }
 
-    /// Writes a register. Of a part of a word the other bits stay.
+    /// Writes a register. The other bits of a masked register's word stay.
     ///
     /// # Errors
-    /// When it may not be written, the value does not fit, or it is not done.
+    /// When the table does not allow it, the value does not fit, or it was not done.
     pub fn write(&mut self, register: &str, value: u32) -> Result<(), BoardError> {
         self.one(Access::Write(register, value)).map(drop)
     }
 
-    /// The values of registers, each as [`Board::read`] gives it, in one dispatch: registers of one word are parts of one reading. Behind
-    /// one that is refused the others are read in another dispatch, and none twice.
+    /// Reads registers in one dispatch, each as [`Board::read`] does. Masked registers of the same word share one read. When the target
+    /// refuses one, the registers after it are read in another dispatch; no word is read twice.
     pub fn read_all(&mut self, names: &[&str]) -> Vec<Result<u32, BoardError>> {
         let Board { client, table } = self;
-        let places: Vec<Result<Place<'_>, BoardError>> = names
+        let readable = |register: Register<'_>| register.check_reads().and(register.check_word());
+        let registers: Vec<Result<Register<'_>, BoardError>> = names
             .iter()
-            .map(|name| Place::of(table, name))
-            .map(|place| place.and_then(|place| place.check_reads().and(place.check_word()).map(|()| place)))
+            .map(|name| Register::of(table, name))
+            .map(|found| found.and_then(|register| readable(register).map(|()| register)))
             .collect();
-        let words = words_at(client, places.iter().flatten().map(|place| place.address).collect());
-        let value = |place: Place<'_>| match &words[&place.address] {
-            Ok(word) => Ok(place.value_of(*word)),
-            Err(cause) => Err(BoardError::Dispatch { node: place.name.to_owned(), cause: cause.clone() }),
+        let words = words_at(client, registers.iter().flatten().map(|register| register.address).collect());
+        let value = |register: Register<'_>| match &words[&register.address] {
+            Ok(word) => Ok(register.value_of(*word)),
+            Err(cause) => Err(BoardError::Dispatch { node: register.name.to_owned(), cause: cause.clone() }),
         };
-        places.into_iter().map(|place| place.and_then(value)).collect()
+        registers.into_iter().map(|register| register.and_then(value)).collect()
     }
 
-    /// A register becomes `(old & keep) | set` in one step of the target; gives the old value.
+    /// Atomically sets a register to `(old & keep) | set`. Returns the old value.
     ///
     /// # Errors
-    /// When it may not be read and written, `set` does not fit, or it is not done.
+    /// When the table does not allow it, `set` does not fit, or it was not done.
     pub fn change_bits(&mut self, register: &str, keep: u32, set: u32) -> Result<u32, BoardError> {
         self.one(Access::ChangeBits { register, keep, set })
     }
 
-    /// A register becomes `old + addend`, modulo 2³², in one step of the target; gives the old value.
+    /// Atomically sets a register to `old + addend`, modulo 2³². Returns the old value.
     ///
     /// # Errors
-    /// When it is a part of a word, may not be read and written, or it is not done.
+    /// When the register is part of a word, the table does not allow it, or it was not done.
     pub fn add(&mut self, register: &str, addend: u32) -> Result<u32, BoardError> {
         self.one(Access::Add { register, addend })
     }
@@ -323,7 +332,7 @@ impl Board {
     /// Reads words of a block from `offset` on, or of a port.
     ///
     /// # Errors
-    /// When they are not all of this node, may not be read, or do not come.
+    /// When the node has fewer words, the table does not allow it, or they were not read.
     pub fn read_block(&mut self, register: &str, offset: usize, block: &mut [u32]) -> Result<(), BoardError> {
         self.one(Access::ReadBlock { register, offset, block }).map(drop)
     }
@@ -331,13 +340,13 @@ impl Board {
     /// Writes words of a block from `offset` on, or of a port.
     ///
     /// # Errors
-    /// When they are not all of this node, may not be written, or it is not done.
+    /// When the node has fewer words, the table does not allow it, or it was not done.
     pub fn write_block(&mut self, register: &str, offset: usize, block: &[u32]) -> Result<(), BoardError> {
         self.one(Access::WriteBlock { register, offset, block }).map(drop)
     }
 }
 
-/// The words at some addresses, each read once.
+/// Reads the words at some addresses, each once.
 fn words_at(client: &mut Client, addresses: BTreeSet<u32>) -> BTreeMap<u32, Result<u32, DispatchError>> {
     let mut all = BTreeMap::new();
     let mut missing: Vec<u32> = addresses.into_iter().collect();
@@ -348,16 +357,16 @@ fn words_at(client: &mut Client, addresses: BTreeSet<u32>) -> BTreeMap<u32, Resu
             queue.read_block(*address, std::slice::from_mut(word));
         }
         let failed = queue.dispatch().err();
-        // Only one that refuses lets the others be read; where nobody answers, each would find that out anew.
+        // After a refused word the others are still readable. Without an answer, another dispatch would only wait for the timeout again.
         let refused = failed.as_ref().map(|cause| match cause.failure {
             Failure::Refused { job, .. } => Some(job),
             _ => None,
         });
         let mut left = Vec::new();
-        for (place, (address, word)) in missing.into_iter().zip(words).enumerate() {
-            let is_read = |cause: &DispatchError| cause.outcomes.get(place) == Some(&Outcome::Done);
+        for (index, (address, word)) in missing.into_iter().zip(words).enumerate() {
+            let is_read = |cause: &DispatchError| cause.outcomes.get(index) == Some(&Outcome::Done);
             match (&failed, refused.flatten()) {
-                (Some(cause), Some(job)) if job != place && !is_read(cause) => left.push(address),
+                (Some(cause), Some(job)) if job != index && !is_read(cause) => left.push(address),
                 (Some(cause), _) if !is_read(cause) => _ = all.insert(address, Err(cause.clone())),
                 _ => _ = all.insert(address, Ok(word)),
             }

@@ -1,11 +1,11 @@
-//! Whether a target does what IPbus 2.0 asks of firmware: for those who write it.
+//! Conformance check: whether a target follows IPbus 2.0. For firmware developers.
 //!
 //! ```text
 //!  RULES, in their order ─ datagrams ─► target
-//!  what came, and what did not ─► holds | fails, with what was seen | open, with what is missing
+//!  answers, or none ─► holds | fails, with the observation | open, with the reason
 //! ```
-//! Nobody else may use the target meanwhile. Registers are read; one is written only where its address was given for that. Source: IPbus
-//! 2.0 protocol, Frazier et al. 2013, and what firmware and the original's hub do.
+//! No other client may use the target during the check. Registers are read; only the one given for that purpose is written. Source: IPbus
+//! 2.0 protocol, Frazier et al. 2013, and the behaviour of the reference firmware and hub.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -17,61 +17,67 @@ use crate::wire::{
     status_request,
 };
 
-/// The longest packet that is asked for: what an Ethernet frame holds.
+/// The longest packet requested: the UDP payload of an Ethernet frame.
 const MOST_BYTES: usize = 1472;
-/// A status is asked for so often before the target counts as silent.
+/// Status requests before the target counts as silent.
 const STATUS_TRIES: usize = 5;
-/// Words of a transaction at most.
+/// Most words of one transaction.
 const MOST_WORDS: usize = 255;
 
-/// What came of a check.
+/// The result of checking one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It does.
+    /// The target follows the rule.
     Holds,
-    /// It does not; what was seen.
+    /// The target breaks the rule; what was observed.
     Fails(String),
-    /// It was not found out; why.
+    /// The rule could not be checked; why.
     Open(String),
 }
 
-/// One thing that firmware has to do.
+/// One rule for firmware, and the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// As a sentence.
+    /// The rule as a sentence.
     pub rule: &'static str,
     /// Whether it holds.
     pub verdict: Verdict,
 }
 
-/// A finding, or why there is none.
+/// `Ok` when a rule holds, else the verdict.
 type Found = Result<(), Verdict>;
 
 fn fails<T>(seen: impl Into<String>) -> Result<T, Verdict> {
     Err(Verdict::Fails(seen.into()))
 }
 
-/// A rule as a sentence, and what finds out whether it holds.
+/// A rule as a sentence, and the function that checks it.
 type Rule = (&'static str, fn(&mut Probe) -> Found);
 
 const RULES: [Rule; 13] = [
     ("a status request is answered with 64 bytes that name buffers and the next packet", status),
-    ("a packet without a number is answered, and moves no number", unnumbered),
-    ("a numbered packet is answered, and moves the number by one", numbered),
-    ("a packet out of turn is not answered, and moves no number", out_of_turn),
-    ("a packet that comes again is not done again", again),
-    ("a reply comes once more, byte for byte", reply_again),
+    ("an unnumbered packet is answered, and does not change the next expected packet id", unnumbered),
+    ("a numbered packet is answered, and advances the next expected packet id by one", numbered),
+    (
+        "a packet out of sequence is not answered, and does not change the next expected packet id",
+        out_of_turn,
+    ),
+    ("a repeated packet is not done again", again),
+    ("a resend request is answered with the same reply, byte for byte", reply_again),
     ("as many replies are kept as there are buffers", kept_replies),
-    ("a reply that there is not is not answered with another", no_reply),
+    ("a resend request for a packet that was never sent is not answered", no_reply),
     ("packets of either byte order are answered in their own", byte_orders),
     ("a packet as long as a buffer is answered in full", long_packet),
     ("a transaction of no words is answered with its header", no_words),
-    ("an operation that there is not ends the packet with code 1, behind what stands before it", bad_header),
-    ("changes give the word as it was: bits, and a sum modulo 2^32", changes),
+    (
+        "an unknown operation ends the packet with info code 1, after the replies to the transactions before it",
+        bad_header,
+    ),
+    ("changes of bits, and sums modulo 2^32, return the old word", changes),
 ];
 
-/// Holds a target against every rule. `register` is a word that may be overwritten; without it nothing is written. `wait` is how long an
-/// answer may take, and how long silence is listened to.
+/// Checks a target against every rule. `register` is a word that may be overwritten; without it nothing is written. `wait` is how long an
+/// answer may take, and how long the check waits before it concludes that there is none.
 ///
 /// # Errors
 /// When there is no socket.
@@ -85,7 +91,7 @@ pub fn conformance(target: SocketAddr, register: Option<u32>, wait: Duration) ->
     Ok(RULES.map(check).into())
 }
 
-/// A target that is asked without any of the help that a client gives.
+/// Raw access to a target, without the recovery that a client has.
 struct Probe {
     socket: UdpSocket,
     wait: Duration,
@@ -93,10 +99,10 @@ struct Probe {
 }
 
 impl Probe {
-    /// What comes first within the time; what came too late for an earlier question is not it.
+    /// Sends a packet and returns the first answer within the time. Late answers to earlier packets are discarded.
     fn ask(&mut self, packet: &[u8]) -> Result<Option<Vec<u8>>, Verdict> {
         while self.receive(Duration::ZERO)?.is_some() {}
-        // A refusal by the host comes as an error of a later call, and is silence.
+        // An ICMP error from the host is reported by a later call; it counts as silence.
         let _ = self.socket.send(packet);
         self.receive(self.wait)
     }
@@ -104,7 +110,7 @@ impl Probe {
     fn receive(&self, wait: Duration) -> Result<Option<Vec<u8>>, Verdict> {
         let mut bytes = vec![0; 1 << 16];
         match receive_within(&self.socket, &mut bytes, wait) {
-            Ok(came) => Ok(came.map(|(count, _)| {
+            Ok(received) => Ok(received.map(|(count, _)| {
                 bytes.truncate(count);
                 bytes
             })),
@@ -115,11 +121,10 @@ impl Probe {
     fn status(&mut self) -> Result<Status, Verdict> {
         for _ in 0..STATUS_TRIES {
             if let Some(bytes) = self.ask(&status_request())? {
-                return Status::check(&bytes)
-                    .or_else(|error| fails(format!("a status that is none: {error}")));
+                return Status::check(&bytes).or_else(|error| fails(format!("an invalid status: {error}")));
             }
         }
-        Err(Verdict::Open(format!("the target answers none of {STATUS_TRIES} status requests")))
+        Err(Verdict::Open(format!("the target answered none of {STATUS_TRIES} status requests")))
     }
 
     /// A packet that reads one word.
@@ -129,7 +134,7 @@ impl Probe {
         bytes
     }
 
-    /// Where is read.
+    /// The address to read from.
     fn address(&self) -> u32 {
         self.register.unwrap_or(0)
     }
@@ -139,17 +144,17 @@ impl Probe {
         self.register.ok_or_else(missing)
     }
 
-    /// Asks, and wants a control packet of the same number.
+    /// Sends a packet and expects a control packet with the same id.
     fn answered(&mut self, id: u16, packet: &[u8]) -> Result<Vec<u8>, Verdict> {
         let Some(reply) = self.ask(packet)? else { return fails(format!("no answer to packet {id}")) };
         match Packet::check(&reply).and_then(Packet::control) {
             Ok(control) if control.id == id => Ok(reply),
             Ok(control) => fails(format!("packet {id} is answered as packet {}", control.id)),
-            Err(error) => fails(format!("packet {id} is answered with what is no packet: {error}")),
+            Err(error) => fails(format!("the answer to packet {id} is invalid: {error}")),
         }
     }
 
-    /// Sends a numbered packet in turn; its number and the reply.
+    /// Sends a packet with the next expected id. Returns the id and the reply.
     fn in_turn(&mut self, write: impl FnOnce(&mut RequestPacket<'_>)) -> Result<(u16, Vec<u8>), Verdict> {
         let id = self.status()?.next_id;
         let mut bytes = Vec::new();
@@ -157,11 +162,11 @@ impl Probe {
         Ok((id, self.answered(id, &bytes)?))
     }
 
-    fn expect_next(&mut self, expected: u16, behind: &str) -> Found {
+    fn expect_next(&mut self, expected: u16, after: &str) -> Found {
         let next = self.status()?.next_id;
         match next == expected {
             true => Ok(()),
-            false => fails(format!("behind {behind} it expects packet {next}, not {expected}")),
+            false => fails(format!("after {after} it expects packet {next}, not {expected}")),
         }
     }
 }
@@ -174,7 +179,7 @@ fn control(bytes: &[u8]) -> Result<Control<'_>, Verdict> {
 fn first_words(bytes: &[u8]) -> Result<Vec<u32>, Verdict> {
     match Replies::of(control(bytes)?).next() {
         Some(Ok(reply)) if reply.header.info == Info::Success => {
-            Ok((0..reply.data.len()).filter_map(|place| reply.data.get(place)).collect())
+            Ok((0..reply.data.len()).filter_map(|index| reply.data.get(index)).collect())
         }
         Some(Ok(reply)) => fails(format!("the register answers: {}", reply.header.info)),
         Some(Err(error)) => fails(error.to_string()),
@@ -185,7 +190,7 @@ fn first_words(bytes: &[u8]) -> Result<Vec<u32>, Verdict> {
 fn status(probe: &mut Probe) -> Found {
     let status = probe.status()?;
     match (status.buffers, status.buffer_bytes) {
-        (0, _) => fails("it says that it has no buffers"),
+        (0, _) => fails("it reports that it has no buffers"),
         (_, bytes) if (bytes as usize) < 2 * WORD_BYTES => fails(format!("its buffers have {bytes} bytes")),
         _ => Ok(()),
     }
@@ -195,7 +200,7 @@ fn unnumbered(probe: &mut Probe) -> Found {
     let next = probe.status()?.next_id;
     let packet = probe.reading(0, ByteOrder::Big);
     probe.answered(0, &packet)?;
-    probe.expect_next(next, "a packet without a number")
+    probe.expect_next(next, "an unnumbered packet")
 }
 
 fn numbered(probe: &mut Probe) -> Found {
@@ -211,7 +216,7 @@ fn out_of_turn(probe: &mut Probe) -> Found {
     if probe.ask(&packet)?.is_some() {
         return fails(format!("packet {ahead} is answered while {next} is expected"));
     }
-    probe.expect_next(next, "a packet out of turn")
+    probe.expect_next(next, "a packet out of sequence")
 }
 
 fn again(probe: &mut Probe) -> Found {
@@ -220,15 +225,15 @@ fn again(probe: &mut Probe) -> Found {
     let id = probe.status()?.next_id;
     RequestPacket::begin(id, ByteOrder::Big, &mut packet).add(1, register, 1);
     let before = first_words(&probe.answered(id, &packet)?)?;
-    // Whether it answers is the matter of others.
+    // Other rules check the answer.
     let _ = probe.ask(&packet)?;
     let (_, reply) = probe.in_turn(|packet| packet.read(1, Operation::Read, register, 1))?;
     let (before, now) = (before.first().copied(), first_words(&reply)?.first().copied());
     match now == before.map(|word| word.wrapping_add(1)) {
         true => Ok(()),
-        false => {
-            fails(format!("1 was added to {before:x?} in a packet that came twice, and {now:x?} is there"))
-        }
+        false => fails(format!(
+            "1 was added to {before:x?} in a packet that was sent twice, and the result is {now:x?}"
+        )),
     }
 }
 
@@ -236,9 +241,9 @@ fn reply_again(probe: &mut Probe) -> Found {
     let address = probe.address();
     let (id, first) = probe.in_turn(|packet| packet.read(1, Operation::Read, address, 1))?;
     match probe.ask(&resend(id))? {
-        None => fails(format!("no answer when the reply to packet {id} is asked for again")),
+        None => fails(format!("no answer to the resend request for packet {id}")),
         Some(other) if other != first => fails(format!(
-            "the reply to packet {id} was {} bytes, and is {} others",
+            "the reply to packet {id} had {} bytes, and the resent one has {} different bytes",
             first.len(),
             other.len()
         )),
@@ -257,7 +262,7 @@ fn kept_replies(probe: &mut Probe) -> Found {
     }
     for (back, (id, first)) in kept.iter().rev().enumerate() {
         if probe.ask(&resend(*id))?.as_ref() != Some(first) {
-            return fails(format!("{buffers} buffers, and the {}. reply back is not given again", back + 1));
+            return fails(format!("of {buffers} buffers, reply {} from the latest is not resent", back + 1));
         }
     }
     Ok(())
@@ -267,7 +272,9 @@ fn no_reply(probe: &mut Probe) -> Found {
     let next = probe.status()?.next_id;
     match probe.ask(&resend(next))? {
         None => Ok(()),
-        Some(bytes) => fails(format!("{} bytes come for packet {next}, which was never sent", bytes.len())),
+        Some(bytes) => {
+            fails(format!("{} bytes are sent for packet {next}, which was never received", bytes.len()))
+        }
     }
 }
 
@@ -277,7 +284,7 @@ fn byte_orders(probe: &mut Probe) -> Found {
         let reply = probe.answered(0, &packet)?;
         let found = control(&reply)?.body.order();
         if found != order {
-            return fails(format!("a packet that is {order:?}-endian is answered {found:?}-endian"));
+            return fails(format!("a {order:?}-endian packet is answered in {found:?}-endian"));
         }
     }
     Ok(())
@@ -289,17 +296,17 @@ fn long_packet(probe: &mut Probe) -> Found {
     let mut left = bytes / WORD_BYTES - 1;
     let (mut request, mut words) = (Vec::new(), 0);
     let mut packet = RequestPacket::begin(0, ByteOrder::Big, &mut request);
-    // One word of each transaction of the reply is its header.
+    // Each transaction takes one word of the reply for its header.
     while left > 1 {
         let count = (left - 1).min(MOST_WORDS);
         packet.read(words as u16 & 0xFFF, Operation::ReadFifo, address, count);
         (left, words) = (left - 1 - count, words + count);
     }
     let reply = probe.answered(0, &request)?;
-    let came: usize = Replies::of(control(&reply)?).flatten().map(|reply| reply.data.len()).sum();
-    match came == words {
+    let read: usize = Replies::of(control(&reply)?).flatten().map(|reply| reply.data.len()).sum();
+    match read == words {
         true => Ok(()),
-        false => fails(format!("of {words} words, which a packet of {bytes} bytes holds, {came} came")),
+        false => fails(format!("a packet of {bytes} bytes holds {words} words, but the reply has {read}")),
     }
 }
 
@@ -326,10 +333,10 @@ fn bad_header(probe: &mut Probe) -> Found {
     let reply = probe.answered(0, &packet)?;
     let body = control(&reply)?.body;
     let codes: Vec<u32> =
-        (0..body.len()).filter_map(|place| body.get(place)).map(|word| word & 0xF).collect();
+        (0..body.len()).filter_map(|index| body.get(index)).map(|word| word & 0xF).collect();
     match codes[..] {
         [0, 1] => Ok(()),
-        _ => fails(format!("the transactions are answered with the codes {codes:x?}, not 0 and 1")),
+        _ => fails(format!("the transactions are answered with the info codes {codes:x?}, not 0 and 1")),
     }
 }
 
@@ -362,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_emulated_board_does_everything_that_is_asked_of_firmware() {
+    fn the_emulated_device_conforms_to_every_rule() {
         for buffers in [Buffers::default(), Buffers { count: 1, bytes: 64 }] {
             let device = Device::new(Registers::new(), buffers);
             let server = DeviceServer::new(device, Some(([127, 0, 0, 1], 0).into()), None).expect("a device");
@@ -375,9 +382,9 @@ mod tests {
         }
     }
 
-    /// Firmware that takes every packet for one without a number, and answers a request for a reply with nothing in it.
+    /// Firmware that treats every packet as unnumbered, and answers a resend request with an empty datagram.
     #[test]
-    fn firmware_that_goes_by_no_number_is_found() {
+    fn firmware_without_a_packet_sequence_fails_its_rules() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let target = socket.local_addr().expect("bound");
         let mut device = Device::new(Registers::new(), Buffers::default());
@@ -404,13 +411,14 @@ mod tests {
             }
         });
         let checks = conformance(target, Some(0x10), WAIT).expect("a socket");
-        let expected = [2, 3, 4, 5, 6, 7].map(|place: usize| RULES[place].0);
+        let expected = [2, 3, 4, 5, 6, 7].map(|rule: usize| RULES[rule].0);
         assert_eq!(failing(&checks), expected, "{checks:#?}");
     }
 
     #[test]
-    fn silence_is_no_failure_of_firmware() {
-        let closed = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a place");
+    fn a_silent_target_leaves_rules_open() {
+        let closed =
+            UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("an address");
         let checks = conformance(closed, Some(0), Duration::from_millis(1)).expect("a socket");
         assert!(matches!(checks[0].verdict, Verdict::Open(_)), "{:?}", checks[0]);
     }

@@ -1,11 +1,11 @@
-//! Datagrams in runs: those of one size cross into the kernel, and out of it, together.
+//! Runs of datagrams: several datagrams of one size are sent or received with one system call.
 //!
 //! ```text
 //!  packets ─► Outgoing: of one size, the last may be shorter ─ one message, UDP_SEGMENT ─► datagrams
-//!  datagrams ─ one message, UDP_GRO ─► Incoming ─► cut where each of them ends
+//!  datagrams ─ one message, UDP_GRO ─► Incoming ─► split into packets
 //! ```
-//! Most of what a datagram costs is its way through the kernel, and the waking of the thread that waits for it; a run costs both once.
-//! On the network they are datagrams like any others (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
+//! Most of a datagram's cost is its path through the kernel and the wake-up of the receiving thread; a run pays for both once.
+//! On the network, the datagrams of a run are ordinary ones (udp(7), `UDP_SEGMENT` and `UDP_GRO`).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
@@ -16,46 +16,46 @@ use nix::sys::socket::sockopt::UdpGroSegment;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage};
 use nix::sys::socket::{recvmsg, sendmsg, setsockopt};
 
-/// Most datagrams in one message: what every kernel takes that takes more than one.
+/// Most datagrams in one message: the smallest limit of any kernel that supports runs.
 const MOST_DATAGRAMS: usize = 64;
-/// Most bytes in one message: 65535 less the headers of IPv4 and UDP.
+/// Most bytes in one message: 65535 minus the IPv4 and UDP headers.
 const MOST_BYTES: usize = 65_507;
-/// Room for the longest message that comes, of one datagram or of a run.
+/// Size of a buffer for the longest message, of one datagram or of a run.
 pub(crate) const BUFFER_BYTES: usize = 65_536;
 
-/// Has the kernel give what has come in runs; one that cannot gives one datagram at a time.
+/// Lets the kernel deliver received datagrams in runs; a kernel without this feature delivers one at a time.
 pub(crate) fn coalesce(socket: &UdpSocket) {
     let _ = setsockopt(socket, UdpGroSegment, &true);
 }
 
-/// Datagrams that leave together.
+/// Collects datagrams to be sent in a run.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
-    /// Bytes of each but the last.
+    /// Bytes of each datagram except the last, which may be shorter.
     size: usize,
     count: usize,
-    /// The last is shorter: nothing can come behind it.
+    /// The last datagram is shorter, so the run cannot grow.
     is_closed: bool,
 }
 
 impl Outgoing {
-    /// How many wait.
+    /// How many datagrams wait to be sent.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// What waits is not sent.
+    /// Discards the waiting datagrams.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         (self.count, self.is_closed) = (0, false);
     }
 
-    /// A datagram waits for the next [`Outgoing::send`], with those before it or, where they cannot leave together, behind them. It is
-    /// copied: a run lies in one piece.
+    /// Adds a datagram to the run, which [`Outgoing::send`] sends. If it does not fit the run, the run is sent first. The datagram is
+    /// copied, because a run is contiguous in memory.
     ///
     /// # Errors
-    /// When those before it cannot be sent; they are lost then, as any datagram may be.
+    /// When the run before it cannot be sent; its datagrams are lost then.
     pub(crate) fn add(
         &mut self,
         packet: &[u8],
@@ -76,13 +76,13 @@ impl Outgoing {
         sent
     }
 
-    /// Sends everything that waits.
+    /// Sends the run.
     ///
     /// # Errors
-    /// When it cannot be sent; it is lost then, as any datagram may be.
+    /// When it cannot be sent; its datagrams are lost then.
     pub(crate) fn send(&mut self, socket: &UdpSocket, to: Option<SocketAddr>) -> io::Result<()> {
         let sent = match self.send_run(socket, to) {
-            // What an earlier datagram has met, a closed port, keeps these from being sent, and is said once.
+            // The kernel reports a closed port that an earlier datagram reached, once, instead of sending these.
             Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => self.send_run(socket, to),
             sent => sent,
         };
@@ -93,7 +93,7 @@ impl Outgoing {
     fn send_run(&self, socket: &UdpSocket, to: Option<SocketAddr>) -> io::Result<()> {
         if self.count > 1 {
             match self.send_together(socket, to) {
-                // Longer than the interface takes, or one that cannot compute their checksums: the kernel cuts no such run.
+                // The kernel does not split this run: it exceeds the MTU, or the interface has no checksum offload.
                 Err(
                     Errno::EINVAL | Errno::EIO | Errno::EMSGSIZE | Errno::ENOPROTOOPT | Errno::EOPNOTSUPP,
                 ) => {}
@@ -117,15 +117,16 @@ impl Outgoing {
     }
 }
 
-/// Datagrams that have come together.
+/// A received run of datagrams.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     buffer: Vec<u8>,
     control: Vec<u8>,
-    /// What has come and was not taken: bytes, and datagrams, of which one may be empty.
+    /// Bytes of the run that were not taken yet.
     left: std::ops::Range<usize>,
+    /// Datagrams that were not taken yet; one may be empty.
     datagrams: usize,
-    /// Bytes of each but the last.
+    /// Bytes of each datagram except the last, which may be shorter.
     size: usize,
 }
 
@@ -137,10 +138,10 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// Receives as many as have come in a run, and says from whom; what was not taken before is gone.
+    /// Receives a run and returns its sender. Datagrams of the previous run that were not taken are dropped.
     ///
     /// # Errors
-    /// What the socket says.
+    /// The error of the socket.
     pub(crate) fn receive(&mut self, socket: &UdpSocket) -> io::Result<SocketAddr> {
         self.datagrams = 0;
         let mut buffers = [IoSliceMut::new(&mut self.buffer)];
@@ -161,15 +162,15 @@ impl Incoming {
             |from: &SockaddrStorage| from.as_sockaddr_in6().map(|from| SocketAddrV6::from(*from).into());
         from.as_ref()
             .and_then(|from| from_v4(from).or_else(|| from_v6(from)))
-            .ok_or_else(|| io::Error::other("a datagram of no address"))
+            .ok_or_else(|| io::Error::other("a datagram without a sender address"))
     }
 
-    /// Whether some of them were not taken.
+    /// Whether datagrams are left to take.
     pub(crate) fn has_more(&self) -> bool {
         self.datagrams > 0
     }
 
-    /// The next of them.
+    /// The next datagram of the run.
     pub(crate) fn take(&mut self) -> Option<&mut [u8]> {
         self.datagrams = self.datagrams.checked_sub(1)?;
         let end = self.left.end.min(self.left.start + self.size);
@@ -191,28 +192,29 @@ mod tests {
         (one, other)
     }
 
-    /// Datagrams of these lengths, each filled with its number, as they come out.
+    /// Sends datagrams of these lengths, each filled with its number, and returns what is received.
     fn sent(lengths: &[usize], (from, to): (&UdpSocket, &UdpSocket)) -> Vec<Vec<u8>> {
-        let (mut outgoing, mut incoming, mut came) = (Outgoing::default(), Incoming::default(), Vec::new());
-        // Some at a time: the kernel has no room for all of them.
+        let (mut outgoing, mut incoming, mut received) =
+            (Outgoing::default(), Incoming::default(), Vec::new());
+        // In portions, because the socket buffer does not hold all of them.
         for (turn, lengths) in lengths.chunks(40).enumerate() {
             for (number, length) in lengths.iter().enumerate() {
                 let packet = vec![(turn * 40 + number) as u8; *length];
-                outgoing.add(&packet, from, None).expect("there is room");
+                outgoing.add(&packet, from, None).expect("the socket buffer has space");
             }
-            outgoing.send(from, None).expect("there is room");
-            while came.len() < turn * 40 + lengths.len() {
-                let sender = incoming.receive(to).expect("more is on its way");
+            outgoing.send(from, None).expect("the socket buffer has space");
+            while received.len() < turn * 40 + lengths.len() {
+                let sender = incoming.receive(to).expect("more datagrams follow");
                 assert_eq!(sender, from.local_addr().expect("bound"));
-                came.extend(std::iter::from_fn(|| incoming.take().map(|packet| packet.to_vec())));
+                received.extend(std::iter::from_fn(|| incoming.take().map(|packet| packet.to_vec())));
             }
         }
-        came
+        received
     }
 
     proptest! {
         #[test]
-        fn datagrams_arrive_one_by_one_as_they_left(
+        fn datagrams_are_received_as_they_were_sent(
             lengths in prop::collection::vec(prop_oneof![Just(1400_usize), Just(12), 1..2000_usize], 1..120),
             coalesced: bool,
         ) {
@@ -226,42 +228,42 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_of_one_size_come_in_a_run() {
+    fn datagrams_of_one_size_are_received_in_a_run() {
         let (from, to) = pair();
         coalesce(&to);
         let mut outgoing = Outgoing::default();
         for _ in 0..16 {
-            outgoing.add(&[7; 1400], &from, None).expect("there is room");
+            outgoing.add(&[7; 1400], &from, None).expect("the socket buffer has space");
         }
-        outgoing.send(&from, None).expect("there is room");
+        outgoing.send(&from, None).expect("the socket buffer has space");
         let mut incoming = Incoming::default();
-        incoming.receive(&to).expect("they are there");
+        incoming.receive(&to).expect("a run");
         let run = std::iter::from_fn(|| incoming.take().map(|packet| packet.len()));
         assert_eq!(run.collect::<Vec<_>>(), [1400; 16]);
     }
 
     #[test]
-    fn an_empty_datagram_is_one() {
+    fn an_empty_datagram_is_received() {
         let (from, to) = pair();
-        from.send(&[]).expect("there is room");
+        from.send(&[]).expect("the socket buffer has space");
         let mut incoming = Incoming::default();
-        incoming.receive(&to).expect("it is there");
+        incoming.receive(&to).expect("a datagram");
         assert_eq!(incoming.take(), Some(&mut [][..]));
         assert!(incoming.take().is_none() && !incoming.has_more());
     }
 
     #[test]
-    fn what_an_earlier_datagram_has_met_does_not_keep_a_run_from_leaving() {
+    fn a_run_is_sent_although_an_earlier_datagram_met_a_closed_port() {
         let (from, to) = pair();
-        let place = to.local_addr().expect("bound");
+        let address = to.local_addr().expect("bound");
         drop(to);
-        from.send(&[1]).expect("nobody knows yet");
-        let to = UdpSocket::bind(place).expect("it was free just now");
+        from.send(&[1]).expect("the closed port is not reported yet");
+        let to = UdpSocket::bind(address).expect("the port is free");
         let mut outgoing = Outgoing::default();
-        (0..3).for_each(|_| outgoing.add(&[2; 8], &from, None).expect("it waits"));
+        (0..3).for_each(|_| outgoing.add(&[2; 8], &from, None).expect("queued"));
         outgoing.send(&from, None).expect("the second try");
         let mut incoming = Incoming::default();
-        incoming.receive(&to).expect("they are there");
+        incoming.receive(&to).expect("a run");
         assert_eq!(incoming.take(), Some(&mut [2; 8][..]));
     }
 }

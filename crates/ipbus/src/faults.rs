@@ -1,4 +1,4 @@
-//! A bad network, from a seed: datagrams that are lost, doubled, delayed and so out of order.
+//! A bad network, driven by a seed: it loses, duplicates and delays datagrams, and so reorders them.
 //!
 //! ```text
 //!  a datagram ─► BadNetwork ─► 0, 1 or 2 copies, each at once or after a delay
@@ -6,20 +6,20 @@
 
 use std::time::Duration;
 
-/// What happens to datagrams, each in thousandths of them.
+/// Faults of a network; the rates are in thousandths of the datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Never arrive.
+    /// Datagrams that are lost.
     pub lost: u32,
-    /// Arrive twice.
+    /// Datagrams that arrive twice.
     pub doubled: u32,
-    /// Copies that arrive late, up to `most_delay`, behind others that were sent after them.
+    /// Datagrams that arrive late, by up to `most_delay`, possibly after later ones.
     pub delayed: u32,
     /// The longest delay.
     pub most_delay: Duration,
 }
 
-/// Steps of Knuth's MMIX generator: good enough for fates.
+/// Knuth's MMIX random number generator, which is good enough for choosing faults.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(pub(crate) u64);
 
@@ -37,7 +37,7 @@ impl Faults {
     }
 }
 
-/// A network that does this to datagrams.
+/// A network with these faults.
 #[derive(Clone, Debug)]
 pub(crate) struct BadNetwork {
     faults: Faults,
@@ -49,12 +49,12 @@ impl BadNetwork {
         BadNetwork { faults, chance: Chance(seed) }
     }
 
-    /// The copies of one datagram that arrive, and how late each does; `None` of one that comes at once.
+    /// The delay of each copy of a datagram that arrives; `None` for a copy without a delay.
     pub(crate) fn copies(&mut self) -> impl Iterator<Item = Option<Duration>> {
         let Faults { lost, doubled, delayed, most_delay } = self.faults;
         let copies = match self.chance.below(1000) {
-            fate if fate < lost => 0,
-            fate if fate < lost + doubled => 2,
+            draw if draw < lost => 0,
+            draw if draw < lost + doubled => 2,
             _ => 1,
         };
         (0..copies).map(move |_| {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_delay_that_no_datagram_has_is_no_fault() {
+    fn a_delay_without_delayed_datagrams_is_not_a_fault() {
         let most_delay = Duration::from_millis(1);
         assert!(Faults::default().is_none() && Faults { most_delay, ..Faults::default() }.is_none());
         assert!(!Faults { delayed: 1, most_delay, ..Faults::default() }.is_none());

@@ -1,20 +1,20 @@
-//! IPbus 2.0: the registers of boards over UDP, TCP and a hub.
+//! IPbus 2.0: access to the registers of boards over UDP, TCP and a hub.
 //!
-//! A target is a bus of 32-bit words, each at an address of its own. A client sends a packet of transactions, the target does them in their
-//! order and answers with one packet. The crate stands alone: it knows nothing of hits, runs or recordings.
+//! A target is a bus of 32-bit words, each at its own address. A client sends a packet of transactions; the target does them in order and
+//! answers with one packet. The crate stands alone: it knows nothing of hits, runs or recordings.
 //!
-//! - [`wire`]: packets, transactions, status, chunks of a hub: checked views and their emission.
-//! - [`uri`]: where a target is.
-//! - [`client`]: jobs into packets, values and outcomes out of replies.
-//! - `datagrams`: those of one size, in runs.
-//! - `sequence`: packets on their way to one target: what is lost is found and got back.
-//! - [`table`]: address tables and connection files of the original.
+//! - [`wire`]: packets, transactions, status, chunks of a hub: checked views and builders.
+//! - [`uri`]: the address of a target and the options of a connection.
+//! - [`client`]: queues operations, dispatches them in packets, returns values and outcomes.
+//! - `datagrams`: runs of datagrams in one system call.
+//! - `sequence`: packets in flight to one target, and recovery of lost ones.
+//! - [`table`]: address tables and connection files of the original software.
 //! - [`board`]: a target with its table: registers by name.
-//! - [`hub`]: clients that share targets.
-//! - [`scan`]: which addresses have a target.
-//! - [`conformance`]: whether firmware does what it has to.
-//! - [`device`]: what firmware does: sequence, replies that are kept, registers that behave.
-//! - [`faults`]: a bad network, for emulated boards.
+//! - [`hub`]: lets many clients share targets.
+//! - [`scan`]: finds targets in a range of addresses.
+//! - [`conformance`]: checks whether firmware follows the protocol.
+//! - [`device`]: an emulated device: packet sequence, kept replies, registers with behaviour.
+//! - [`faults`]: a bad network, for emulated devices.
 //!
 //! ```
 //! use thalweg_ipbus::client::Client;
@@ -23,9 +23,9 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let device = Device::new(Registers::new(), Buffers::default());
 //! let server = DeviceServer::new(device, Some("127.0.0.1:0".parse()?), None)?;
-//! let place = server.udp_address().ok_or("no socket")?;
+//! let address = server.udp_address().ok_or("no socket")?;
 //!
-//! let mut client = Client::open(&format!("ipbusudp-2.0://{place}"))?;
+//! let mut client = Client::open(&format!("ipbusudp-2.0://{address}"))?;
 //! let mut block = [0; 1000];
 //! let mut queue = client.queue();
 //! queue.write(0x10, 7);

@@ -1,9 +1,9 @@
-//! Which addresses have a target: each is asked for its status.
+//! Finds targets: asks each address for its status.
 //!
 //! ```text
-//!  addresses ─► a status request each, some at a time ─► answers for so long ─► once more to those that were silent ─► Found
+//!  addresses ─► a status request to each, in portions ─► wait for answers ─► ask the silent ones again ─► Found
 //! ```
-//! A status request disturbs no sequence of packets, and a target with clients answers it, too.
+//! A status request does not affect the packet sequence, so targets that other clients use can be scanned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use crate::wire::{STATUS_BYTES, Status, status_request};
 
-/// Requests before the answers are looked at, so that no buffer of the kernel runs over.
+/// Requests sent before answers are received, so that the socket buffer does not overflow.
 const AT_ONCE: usize = 64;
-/// How often each is asked: a datagram is lost easily where a network first has to find an address.
+/// How often each address is asked: the first datagram is easily lost while the network resolves the address.
 const ROUNDS: usize = 2;
 
-/// What answered.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Targets, by address.
+    /// Targets and their status, by address.
     pub targets: BTreeMap<SocketAddrV4, Status>,
-    /// Addresses that answered with what is no status of IPbus 2.0.
+    /// Addresses that answered with something other than an IPbus 2.0 status.
     pub others: BTreeSet<SocketAddrV4>,
-    /// Addresses that no request could be sent to, as those of a broadcast.
+    /// Addresses that no request could be sent to, such as broadcast addresses.
     pub unsent: BTreeSet<SocketAddrV4>,
 }
 
-/// Asks addresses, and waits so long for answers behind each of two rounds.
+/// Scans addresses in two rounds; waits for `wait` after each round.
 ///
 /// # Errors
 /// When there is no socket.
@@ -45,7 +45,7 @@ pub fn scan(addresses: &[SocketAddrV4], wait: Duration) -> io::Result<Found> {
     Ok(asked.found)
 }
 
-/// The next datagram within a time; none when it has passed. What an address has refused, and what a signal has cut short, is waited through.
+/// Receives the next datagram; `None` when `wait` passes first. Goes on waiting after signals and ICMP errors.
 pub(crate) fn receive_within(
     socket: &UdpSocket,
     bytes: &mut [u8],
@@ -54,13 +54,13 @@ pub(crate) fn receive_within(
     let end = Instant::now() + wait;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        // A time-out of nothing would be none.
+        // The system takes a read timeout of zero as none.
         socket.set_nonblocking(left.is_zero())?;
         if !left.is_zero() {
             socket.set_read_timeout(Some(left))?;
         }
         match socket.recv_from(bytes) {
-            Ok(came) => return Ok(Some(came)),
+            Ok(received) => return Ok(Some(received)),
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => return Ok(None),
                 ErrorKind::ConnectionRefused
@@ -90,7 +90,7 @@ impl Asked {
         }
     }
 
-    /// Takes answers for so long, or until all have answered.
+    /// Receives answers until `wait` passes or all addresses have answered.
     fn receive(&mut self, wait: Duration) -> io::Result<()> {
         let end = Instant::now() + wait;
         let mut bytes = [0; STATUS_BYTES + 1];
@@ -119,24 +119,24 @@ mod tests {
     use crate::device::{Buffers, Device, DeviceServer, Registers};
 
     #[test]
-    fn targets_are_distinguished_from_others_and_from_silence() {
-        let place = SocketAddr::from(([127, 0, 0, 1], 0));
+    fn scan_separates_targets_from_other_services_and_silent_addresses() {
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let start = || {
             let device = Device::new(Registers::new(), Buffers { count: 3, bytes: 400 });
-            DeviceServer::new(device, Some(place), None).expect("a device")
+            DeviceServer::new(device, Some(any_port), None).expect("a device")
         };
         let devices = [start(), start()];
         let v4 = |address: Option<SocketAddr>| match address {
             Some(SocketAddr::V4(address)) => address,
             other => panic!("{other:?}"),
         };
-        let other = UdpSocket::bind(place).expect("a socket");
+        let other = UdpSocket::bind(any_port).expect("a socket");
         let other_address = v4(other.local_addr().ok());
         let answering = std::thread::spawn(move || {
-            let (_, from) = other.recv_from(&mut [0; 64]).expect("it is asked");
+            let (_, from) = other.recv_from(&mut [0; 64]).expect("a request");
             other.send_to(b"who is there?", from).expect("sent");
         });
-        let closed = v4(UdpSocket::bind(place).and_then(|socket| socket.local_addr()).ok());
+        let closed = v4(UdpSocket::bind(any_port).and_then(|socket| socket.local_addr()).ok());
         let targets = [v4(devices[0].udp_address()), v4(devices[1].udp_address())];
         let found = scan(&[targets[0], closed, other_address, targets[1]], Duration::from_millis(300));
         let found = found.expect("a socket");

@@ -1,4 +1,4 @@
-//! Where a target is, and how it is spoken to.
+//! URIs: the address of a target, the transport, and options of the connection.
 //!
 //! ```text
 //!  ipbusudp-2.0://HOST:PORT                        datagrams
@@ -6,7 +6,7 @@
 //!  chtcp-2.0://HUB:PORT?target=HOST:PORT           through a hub
 //!    ?max_payload_size=BYTES  &reliable=auto|on|off  &timeout_ms=MS  &busy_poll=on|off
 //! ```
-//! The schemes, `target` and `max_payload_size` are those of the original; the other keys are ours.
+//! The schemes, `target` and `max_payload_size` are those of the original software; the other keys are thalweg's own.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -17,40 +17,40 @@ use url::Url;
 use crate::client::PacketLimits;
 use crate::wire::Target;
 
-/// Bytes of the longest packet, unless the URI says otherwise.
+/// Longest packet in bytes, unless the URI sets it.
 const PAYLOAD_BYTES: usize = 1400;
-/// Of a jumbo datagram, or of what a stream is trusted with.
+/// Largest allowed `max_payload_size` over a stream, in bytes.
 const MOST_PAYLOAD_BYTES: usize = 1 << 20;
-/// Of a datagram.
+/// Largest allowed `max_payload_size` over UDP, in bytes.
 const MOST_DATAGRAM_BYTES: usize = 65_507;
-/// Port of a hub.
+/// Default port of a hub.
 pub const HUB_PORT: u16 = 10_203;
 
-/// A URI that says nothing.
+/// An invalid URI.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{uri}`: {message}")]
 pub struct UriError {
-    /// As it was written.
+    /// The URI as written.
     pub uri: String,
     /// What is wrong, and what to write.
     pub message: String,
 }
 
-/// How packets travel.
+/// How packets are transported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// One in each datagram.
+    /// One packet per datagram.
     Udp,
-    /// Behind a length in a stream.
+    /// In a stream, each packet after its length.
     Tcp,
-    /// In chunks to a hub, which serves this target.
+    /// In a stream of chunks to a hub, which serves this target.
     Hub(Target),
 }
 
-/// Whether packets are numbered, so that what is lost comes back.
+/// Whether packets are numbered, so that lost ones are recovered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reliability {
-    /// As long as nobody else numbers packets on the target.
+    /// As long as no other client numbers packets on the target.
     #[default]
     Auto,
     /// Always.
@@ -59,22 +59,22 @@ pub enum Reliability {
     Off,
 }
 
-/// A target and how it is spoken to.
+/// A parsed URI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uri {
-    /// As it was written.
+    /// The URI as written.
     pub text: String,
-    /// Where packets go: the target, or its hub.
+    /// The address that packets are sent to: the target's, or its hub's.
     pub place: SocketAddr,
-    /// How.
+    /// How packets are transported.
     pub transport: Transport,
     /// The longest packets.
     pub limits: PacketLimits,
-    /// Of datagrams: whether what is lost comes back.
+    /// Over UDP: whether lost packets are recovered.
     pub reliability: Reliability,
-    /// So long a packet may take.
+    /// How long a packet may take, repeats included.
     pub timeout: Duration,
-    /// Looks for an answer all the time instead of sleeping: faster by a wake-up, for a whole core.
+    /// Spins for an answer instead of sleeping: saves a wake-up, but takes a whole core.
     pub busy_poll: bool,
 }
 
@@ -87,17 +87,17 @@ fn switch(key: &str, value: &str) -> Result<bool, String> {
 }
 
 fn resolved(host: &str, port: u16) -> Result<SocketAddr, String> {
-    let mut places =
-        (host, port).to_socket_addrs().map_err(|cause| format!("`{host}` has no address: {cause}"))?;
-    // Targets and hubs know IPv4 alone.
-    places.find(SocketAddr::is_ipv4).ok_or_else(|| format!("`{host}` has no IPv4 address"))
+    let mut addresses =
+        (host, port).to_socket_addrs().map_err(|cause| format!("`{host}` cannot be resolved: {cause}"))?;
+    // Targets and hubs support IPv4 only.
+    addresses.find(SocketAddr::is_ipv4).ok_or_else(|| format!("`{host}` has no IPv4 address"))
 }
 
 fn target(text: &str) -> Result<Target, String> {
     let wrong = || format!("`target` is `{text}`; write HOST:PORT, as in target=192.168.0.2:50001");
     let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
     match resolved(host, port.parse().map_err(|_| wrong())?)? {
-        SocketAddr::V4(place) => Ok(Target { address: *place.ip(), port: place.port() }),
+        SocketAddr::V4(address) => Ok(Target { address: *address.ip(), port: address.port() }),
         SocketAddr::V6(_) => Err(wrong()),
     }
 }
@@ -113,11 +113,11 @@ impl Uri {
             "chtcp-2.0" => Transport::Hub(Target { address: [0, 0, 0, 0].into(), port: 0 }),
             scheme @ ("ipbusudp-1.3" | "ipbustcp-1.3" | "chtcp-1.3") => {
                 return Err(format!(
-                    "`{scheme}` is IPbus 1.3, which is not spoken here; firmware of 2.0 has `-2.0` there"
+                    "`{scheme}` is IPbus 1.3, which is not supported; for firmware of IPbus 2.0 write `-2.0`"
                 ));
             }
             scheme => {
-                return Err(format!("`{scheme}` is none of ipbusudp-2.0, ipbustcp-2.0 and chtcp-2.0"));
+                return Err(format!("`{scheme}` is unknown; use ipbusudp-2.0, ipbustcp-2.0 or chtcp-2.0"));
             }
         };
         let host = url.host_str().ok_or("there is no host")?;
@@ -162,12 +162,12 @@ impl Uri {
                         Transport::Tcp => "max_payload_size, timeout_ms and busy_poll",
                         Transport::Hub(_) => "target, max_payload_size, timeout_ms and busy_poll",
                     };
-                    return Err(format!("`{other}` is no key of `{}`; there are {keys}", url.scheme()));
+                    return Err(format!("`{other}` is not a key of `{}`; there are {keys}", url.scheme()));
                 }
             }
         }
         if is_hub && !has_target {
-            return Err("a hub has to know the target: add ?target=HOST:PORT".to_owned());
+            return Err("a hub needs the target: add ?target=HOST:PORT".to_owned());
         }
         Ok(Uri { transport, ..uri })
     }
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_of_the_original_are_read() {
+    fn uris_of_the_original_are_parsed() {
         let uri: Uri = "ipbusudp-2.0://127.0.0.1:50001".parse().expect("a URI");
         assert_eq!(
             (uri.transport, uri.reliability, uri.timeout),
@@ -217,16 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused_with_what_to_write() {
+    fn an_invalid_uri_is_refused_with_what_to_write() {
         for (text, word) in [
             ("127.0.0.1:50001", "write ipbusudp-2.0://HOST:PORT"),
-            ("http://127.0.0.1:50001", "none of ipbusudp-2.0"),
+            ("http://127.0.0.1:50001", "use ipbusudp-2.0"),
             ("ipbusudp-1.3://127.0.0.1:50001", "IPbus 1.3"),
             ("ipbusudp-2.0://127.0.0.1", "no port"),
             ("chtcp-2.0://127.0.0.1", "add ?target=HOST:PORT"),
             ("chtcp-2.0://127.0.0.1?target=1.2.3.4", "write HOST:PORT"),
-            ("ipbusudp-2.0://127.0.0.1:1?target=1.2.3.4:5", "`target` is no key of"),
-            ("ipbustcp-2.0://127.0.0.1:1?reliable=on", "`reliable` is no key of"),
+            ("ipbusudp-2.0://127.0.0.1:1?target=1.2.3.4:5", "`target` is not a key of"),
+            ("ipbustcp-2.0://127.0.0.1:1?reliable=on", "`reliable` is not a key of"),
             ("ipbusudp-2.0://127.0.0.1:1?max_payload_size=9", "allowed is 64 to 65507"),
             ("ipbusudp-2.0://127.0.0.1:1?reliable=maybe", "`on` and `off`"),
             ("ipbusudp-2.0://127.0.0.1:1?timeout_ms=0", "allowed is 1 to 3600000"),

@@ -1,8 +1,8 @@
-//! One dispatch: jobs into packets, replies into landings and outcomes. No socket and no clock.
+//! One dispatch: packs jobs into packets, and delivers replies to the jobs. No socket and no clock.
 //!
 //! ```text
-//!  jobs ─ Packing ─► Sequence: packets on their way ─ transmit ─►
-//!                      ▲  ◄─ receive: by number, in turn, by transaction ─ deliver ─► landings, outcomes
+//!  jobs ─ Packing ─► Sequence: packets in flight ─ transmit ─►
+//!                      ▲  ◄─ receive: by packet id, in order, or by transaction id ─ deliver ─► landings, outcomes
 //! ```
 
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use super::session::Session;
 use crate::sequence::{Lost, Numbering};
 use crate::wire::{Control, HubCode, Info, Packet, Replies, Reply, Status, WORD_BYTES};
 
-/// Waking a thread takes some ten microseconds, or some tens on a virtual machine.
-const LONGEST_LOOK: Duration = Duration::from_micros(120);
+/// Longest time to spin for a reply. Waking a thread takes about ten microseconds, and several tens on a virtual machine.
+const LONGEST_SPIN: Duration = Duration::from_micros(120);
 
-/// A dispatch on its way.
+/// A dispatch in progress.
 #[derive(Debug)]
 pub(super) struct Exchange<'e, 'b> {
     session: &'e mut Session,
@@ -32,23 +32,22 @@ impl<'e, 'b> Exchange<'e, 'b> {
         Exchange { session, jobs, packing, failure: None }
     }
 
-    /// Whether nothing is on its way and nothing more will be sent.
+    /// Whether no packet is in flight and no more will be sent.
     pub(super) fn is_done(&self) -> bool {
         self.session.sequence.is_empty() && !self.wants_more()
     }
 
-    /// Whether there is more to be sent.
+    /// Whether jobs are left to send.
     fn wants_more(&self) -> bool {
         self.failure.is_none() && !self.packing.is_done(self.jobs)
     }
 
-    /// How many packets leave together, where more than one may: half of those that may be on their way, or the target would wait for us and we
-    /// for it in turn.
+    /// Most packets to send in one run: half the window, so that the target works on one half while the client sends the other.
     pub(super) fn run(&self) -> usize {
         self.session.sequence.window().div_ceil(2)
     }
 
-    /// The next packet to be sent; `None` before something has come or time has passed.
+    /// The next packet to send; `None` until a packet is received or a timeout passes.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<&[u8]> {
         if self.is_done() {
             return None;
@@ -56,7 +55,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
         if self.wants_more() {
             self.session.sequence.want(now);
         }
-        // Asked in two steps: what is lent once is lent until it has been sent.
+        // The question is separate from the call, because the borrow of a returned packet lasts to the end of this function.
         if self.session.sequence.has_to_repeat() {
             return self.session.sequence.transmit(now);
         }
@@ -64,8 +63,8 @@ impl<'e, 'b> Exchange<'e, 'b> {
             .then(|| self.begin(now))
     }
 
-    /// Whether the next packet may change what is still being read: without numbers that may have to be asked for again, and is to be as it
-    /// was before.
+    /// Whether the next packet may change words that are still being read. An unnumbered read may have to be repeated, and must then give
+    /// the words from before the change.
     fn is_read_first(&self) -> bool {
         let most = self.session.limits().request_bytes / WORD_BYTES;
         self.numbering() == Numbering::Unnumbered
@@ -76,19 +75,19 @@ impl<'e, 'b> Exchange<'e, 'b> {
     fn begin(&mut self, now: Instant) -> &[u8] {
         let limits = self.session.limits();
         let Session { sequence, transaction, .. } = &mut *self.session;
-        let (id, mut bytes, mut parts) = (sequence.next_id(), sequence.room(), Vec::new());
+        let (id, mut bytes, mut parts) = (sequence.next_id(), sequence.take_buffer(), Vec::new());
         self.packing.pack(self.jobs, (id, transaction), limits, (&mut bytes, &mut parts));
         let is_safe = !parts.iter().any(|part| self.jobs[part.job].operation.changes());
         sequence.begin(now, id, bytes, is_safe, parts)
     }
 
-    /// A packet has come.
+    /// Handles a received packet.
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
         match Packet::check(bytes) {
             Ok(Packet::Control(control)) => self.reply(control, now),
             Ok(Packet::Status(status)) => match Status::check(status) {
                 Ok(status) => self.status(&status, now),
-                Err(_) => self.stray("a status that is none"),
+                Err(_) => self.stray("an invalid status packet"),
             },
             Ok(Packet::Resend(_)) => self.stray("a resend packet"),
             Err(error) if self.numbering() == Numbering::InTurn => self.fail(Failure::Broken(error)),
@@ -117,43 +116,44 @@ impl<'e, 'b> Exchange<'e, 'b> {
 
     fn reply(&mut self, control: Control<'_>, now: Instant) {
         let sequence = &self.session.sequence;
-        let place = match sequence.numbering() {
+        let index = match sequence.numbering() {
             Numbering::InTurn => (!sequence.is_empty()).then_some(0),
-            Numbering::Numbered => sequence.place_of(|flight| flight.id == control.id),
+            Numbering::Numbered => sequence.position_of(|flight| flight.id == control.id),
             Numbering::Unnumbered => {
                 let first = Replies::of(control).next().and_then(Result::ok).map(|reply| reply.header.id);
-                sequence.place_of(|flight| flight.kept.first().map(|part| part.id) == first)
+                sequence.position_of(|flight| flight.kept.first().map(|part| part.id) == first)
             }
         };
-        let Some(place) = place else { return self.stray("a reply to nothing") };
-        if let Err(seen) = self.fits(&sequence.at(place).kept, control) {
+        let Some(index) = index else { return self.stray("a reply that matches no request") };
+        if let Err(seen) = self.fits(&sequence.at(index).kept, control) {
             return match sequence.numbering() {
                 Numbering::InTurn => self.fail(Failure::Mismatch(seen)),
                 Numbering::Numbered => {
-                    let seen = format!("the reply to packet {} is to another: {seen}", control.id);
+                    let seen =
+                        format!("the reply to packet {} belongs to another client: {seen}", control.id);
                     self.lose(Lost::Conflict { seen });
                 }
                 Numbering::Unnumbered => self.session.sequence.stray(),
             };
         }
-        let Some(flight) = self.session.sequence.take(place, now) else { return };
+        let Some(flight) = self.session.sequence.take(index, now) else { return };
         self.deliver(&flight.kept, control);
-        self.session.sequence.give_back(flight.bytes);
+        self.session.sequence.recycle(flight.bytes);
     }
 
-    /// Whether a reply is to these transactions: nothing has landed before all of it is known to be.
+    /// Checks that a reply is to these transactions. It is checked as a whole before any word is delivered.
     fn fits(&self, parts: &[Part], control: Control<'_>) -> Result<(), String> {
         let mut parts = parts.iter();
         for reply in Replies::of(control) {
             let Reply { header, .. } = reply.map_err(|error| error.to_string())?;
-            let part = parts.next().ok_or("it has more transactions than were asked for")?;
+            let part = parts.next().ok_or("it has more transactions than the request")?;
             let job = &self.jobs[part.job];
             let is_whole = header.info != Info::Success || header.words == part.words;
-            // What else the header of a transaction that was none says is not always true.
+            // In the reply to an unknown transaction, only the info code is reliable.
             let is_it =
                 header.info == Info::BadHeader || (header.id, header.operation) == (part.id, job.operation);
             if !is_it || !is_whole || header.words > part.words && header.info != Info::BadHeader {
-                return Err(format!("{header:?}, where {part:?} was asked for"));
+                return Err(format!("{header:?}, where {part:?} was requested"));
             }
             if header.info != Info::Success {
                 return Ok(());
@@ -191,7 +191,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
                 job.outcome = Outcome::Done;
             }
         }
-        // Behind a transaction that failed, none of this packet was done.
+        // The target skips the rest of a packet after a failed transaction.
         for part in parts {
             let job = &mut self.jobs[part.job];
             if job.outcome == Outcome::Pending {
@@ -200,22 +200,22 @@ impl<'e, 'b> Exchange<'e, 'b> {
         }
     }
 
-    /// So long the next datagram is worth looking for, before a thread sleeps: where answers come sooner than a sleeping thread is woken.
-    /// Not so of a stream, behind which a hub and its target may wait for the same processors.
-    pub(super) fn looks_for(&self) -> Option<Duration> {
+    /// How long to spin for the next datagram before the thread sleeps; `None` when replies take longer than a wake-up. Never for a stream,
+    /// because its hub and target may need the same cores.
+    pub(super) fn spin_time(&self) -> Option<Duration> {
         if self.numbering() == Numbering::InTurn {
             return None;
         }
         let usual = self.session.sequence.round_trip().map(|mean| 2 * mean);
-        usual.filter(|duration| *duration <= LONGEST_LOOK)
+        usual.filter(|duration| *duration <= LONGEST_SPIN)
     }
 
-    /// When something has to be done although nothing has come.
+    /// When [`Exchange::expire`] has to be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.session.sequence.deadline()
     }
 
-    /// Time has passed: what is missing is looked for, or given up.
+    /// Handles timeouts: lost packets are repeated or given up.
     pub(super) fn expire(&mut self, now: Instant) {
         if let Err(lost) = self.session.sequence.expire(now) {
             self.lose(lost);
@@ -237,12 +237,12 @@ impl<'e, 'b> Exchange<'e, 'b> {
         }
     }
 
-    /// Has what is on its way done once more, with what is left, unless it changes something: whether that was done nobody knows.
+    /// Repeats the packets in flight without packet ids. Returns `false` if that is unsafe, because some of them may change the target.
     fn fall_back(&mut self) -> bool {
         let flights = || self.session.sequence.flights();
         let first = flights().flat_map(|flight| &flight.kept).map(|part| part.job).min();
         let changed = |job: &Job<'_>| job.operation.changes() && job.done > 0;
-        // What is read anew would be what a later job has made of it.
+        // A repeated read would return what a later job has already changed.
         let is_changed = first.is_some_and(|first| self.jobs[first..].iter().any(changed));
         if self.failure.is_some() || is_changed || !flights().all(|flight| flight.is_safe) {
             return false;
@@ -257,9 +257,9 @@ impl<'e, 'b> Exchange<'e, 'b> {
         true
     }
 
-    /// The hub has no reply to the packet that is the next to be answered.
+    /// Handles an error code of the hub in place of the next reply.
     pub(super) fn refuse(&mut self, code: HubCode) {
-        // What it has not even sent was not done.
+        // A packet that the hub did not send was not done.
         let was_sent = !matches!(code, HubCode::WrongVersion | HubCode::NotAllowed);
         let refused = self.session.sequence.flights().next().filter(|_| !was_sent);
         for part in refused.into_iter().flat_map(|flight| &flight.kept) {
@@ -271,7 +271,7 @@ impl<'e, 'b> Exchange<'e, 'b> {
         self.fail(Failure::Hub(code));
     }
 
-    /// Nothing more is sent or waited for.
+    /// Ends the dispatch: nothing more is sent or waited for.
     pub(super) fn fail(&mut self, failure: Failure) {
         let replaces = self.failure.as_ref().is_none_or(Failure::is_of_target);
         if replaces {
@@ -286,16 +286,16 @@ impl<'e, 'b> Exchange<'e, 'b> {
         }
     }
 
-    /// What became of the dispatch.
+    /// The result of the dispatch.
     ///
     /// # Errors
-    /// When not everything was done.
+    /// When not all jobs were done.
     pub(super) fn end(self) -> Result<(), Failure> {
         let begun = self.packing.first_unpacked();
-        for (place, job) in self.jobs.iter_mut().enumerate() {
+        for (index, job) in self.jobs.iter_mut().enumerate() {
             if job.outcome == Outcome::Pending {
-                // Begun and not ended: some of it was done, and nothing more will be.
-                let is_in_part = place < begun && job.done > 0 && job.operation.changes();
+                // Part of the job was done, and the rest will not be.
+                let is_in_part = index < begun && job.done > 0 && job.operation.changes();
                 job.outcome = if is_in_part { Outcome::MayHaveHappened } else { Outcome::NotDone };
             }
         }

@@ -1,63 +1,65 @@
-//! Why a dispatch ended before its end.
+//! Why a dispatch failed.
 
 use std::time::Duration;
 
 use crate::wire::{HubCode, Info, Operation, WireError};
 
-/// Why not everything of a dispatch was done. What became of each job is reported beside it.
+/// Why a dispatch failed. [`DispatchError`](super::DispatchError) also has the outcome of each job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The target has not done a transaction to its end.
+    /// The target reported an error for a transaction.
     #[error("{operation:?} of {words} word(s) at {address:#010x}: {info} (after {done} word(s))")]
     Refused {
-        /// Which job.
+        /// Index of the job.
         job: usize,
-        /// What it was to do.
+        /// The job's operation.
         operation: Operation,
-        /// Where the transaction that failed begins.
+        /// First address of the failed transaction.
         address: u32,
-        /// Its words.
+        /// Words of the transaction.
         words: usize,
-        /// Words of it that were done.
+        /// Words that were done.
         done: usize,
-        /// What the target says.
+        /// The error that the target reported.
         info: Info,
     },
-    /// Nothing was heard.
-    #[error("no answer within {0:?}; is the target there, has it power, is the port right?")]
-    NoAnswer(Duration),
-    /// The target expects a number as after a reset: what was on its way is gone.
+    /// The target did not answer within the timeout.
     #[error(
-        "the target was reset: it expects packet 1, and {sent} was the last that was sent; it is asked anew at the next dispatch"
+        "no answer within {0:?}; check that the target is connected and powered, and that the port is right"
+    )]
+    NoAnswer(Duration),
+    /// The target was reset; the packets in flight are lost.
+    #[error(
+        "the target was reset: it expects an earlier packet than {sent}, the last one sent; the next dispatch asks for its status again"
     )]
     Restarted {
-        /// The last number that was sent.
+        /// The last packet id that was sent.
         sent: u16,
     },
-    /// Somebody else moves the numbers of this target.
+    /// Another client or a hub numbers packets on this target.
     #[error(
         "another client or a hub numbers packets on this target, too ({seen}); let one hub serve all clients, or set `reliable=off` in this URI"
     )]
     Conflict {
-        /// What showed it.
+        /// The evidence.
         seen: String,
     },
-    /// The stream holds what cannot be: it is of no further use.
-    #[error("the answer is none: {0}")]
+    /// The stream has invalid data; the connection is closed.
+    #[error("invalid answer: {0}")]
     Broken(WireError),
-    /// A reply that does not fit to what was asked, where replies come in their order.
-    #[error("a reply that does not belong to the packet that was sent: {0}")]
+    /// A reply in a stream that does not match its request; the connection is closed.
+    #[error("a reply that does not match the request: {0}")]
     Mismatch(String),
-    /// The connection or the socket is of no further use.
+    /// The connection or the socket failed.
     #[error("{0}")]
     Link(String),
-    /// The hub has no reply.
-    #[error("the hub says: {0}")]
+    /// The hub sent an error code in place of a reply.
+    #[error("the hub reports: {0}")]
     Hub(HubCode),
 }
 
 impl Failure {
-    /// Whether the connection can be used on: the target answered, and said no.
+    /// Whether the target itself reported the failure, so that the connection is still usable.
     pub fn is_of_target(&self) -> bool {
         matches!(self, Failure::Refused { .. })
     }

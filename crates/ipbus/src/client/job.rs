@@ -1,9 +1,9 @@
-//! What is to be done in one dispatch, and what became of it.
+//! Jobs: the operations of one dispatch, and their outcomes.
 //!
 //! ```text
-//!  read, write, read_block … ─► Job { operation, address, words, what is written, where it lands } ─► Outcome
+//!  read, write, read_block … ─► Job { operation, address, words, written, landing } ─► Outcome
 //! ```
-//! A job is one call of the user; on the wire it is as many transactions as it needs.
+//! A job is one call of the user; on the wire it is one or more transactions.
 
 use crate::wire::{Info, Operation};
 
@@ -12,12 +12,12 @@ use crate::wire::{Info, Operation};
 pub(super) enum Written<'b> {
     Nothing,
     Word(u32),
-    /// Of `ChangeBits`: what to keep, what to set.
+    /// For `ChangeBits`: the bits to keep, the bits to set.
     Bits(u32, u32),
     Block(&'b [u32]),
 }
 
-/// Where what is read lands.
+/// Where the words go that a job reads.
 #[derive(Debug)]
 pub(super) enum Landing<'b> {
     Nothing,
@@ -25,24 +25,24 @@ pub(super) enum Landing<'b> {
     Block(&'b mut [u32]),
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// It waits, or is on its way.
+    /// It waits to be sent, or is in flight.
     #[default]
     Pending,
-    /// It was done, and what it reads has landed.
+    /// It was done, and the words that it reads are there.
     Done,
-    /// The target says that it was done in part: so many words, and why no more.
+    /// The target reported an error; part of the job may have been done.
     Failed {
         /// Words that were done.
         words: usize,
-        /// What ended it.
+        /// The error that the target reported.
         info: Info,
     },
-    /// It was never sent, or the target says that it did not do it.
+    /// It was not done: it was never sent, it only reads, or the target skipped it.
     NotDone,
-    /// It was sent, and nobody knows whether it was done.
+    /// It was sent, and it is unknown whether it was done.
     MayHaveHappened,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Job<'b> {
     pub(super) words: usize,
     pub(super) written: Written<'b>,
     pub(super) landing: Landing<'b>,
-    /// Words that were done until now.
+    /// Words that were done so far.
     pub(super) done: usize,
     pub(super) outcome: Outcome,
 }
@@ -84,14 +84,14 @@ impl<'b> Job<'b> {
             Written::Word(_) | Written::Bits(..) => 1,
         };
         let landing = match operation {
-            // The word as it was.
+            // The old word.
             Operation::ChangeBits | Operation::Add => Landing::Word(0),
             _ => Landing::Nothing,
         };
         Job { operation, address, words, written, landing, done: 0, outcome: Outcome::Pending }
     }
 
-    /// Where the transaction goes that does its words from `offset` on.
+    /// The address of the transaction that starts at this offset, in words, of the job.
     pub(super) fn address_of(&self, offset: usize) -> u32 {
         match self.operation {
             Operation::Read | Operation::Write => self.address.wrapping_add(offset as u32),
@@ -99,7 +99,7 @@ impl<'b> Job<'b> {
         }
     }
 
-    /// The word that was read; `None` before it has come.
+    /// The word that was read; `None` until the job is done.
     pub(super) fn word(&self) -> Option<u32> {
         match (self.outcome, &self.landing) {
             (Outcome::Done, Landing::Word(word)) => Some(*word),

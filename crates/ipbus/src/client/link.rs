@@ -1,8 +1,8 @@
-//! Sockets under a client: packets out and in, and the wait between.
+//! The socket of a client: sends packets, waits, and receives packets.
 //!
 //! ```text
-//!  Link ─ Datagrams: one packet each, some in a run
-//!       └ Stream: behind a length, or in chunks of a hub; what is not whole waits
+//!  Link ─ Datagrams: one packet each, several in a run
+//!       └ Stream: packets after a length, or in chunks of a hub; an incomplete one waits in the buffer
 //! ```
 
 use std::io::{self, Read, Write};
@@ -15,43 +15,43 @@ use crate::datagrams::{Incoming, Outgoing, coalesce};
 use crate::uri::{Transport, Uri};
 use crate::wire::{HubCode, HubReplies, HubRequest, LENGTH_BYTES, Target, WireError, frame_bytes};
 
-/// A longer packet, one that writes a block, is sent at once: while it is on the wire the next is made.
+/// A longer packet, one that writes a block, is sent at once, so that the next is packed while it is on the wire.
 const SHORT_BYTES: usize = 256;
-/// Bytes that a stream's reply may have beyond the packet's own: lengths and headers of a hub.
+/// Most bytes around a packet in a stream: lengths and headers of a hub.
 const AROUND_BYTES: usize = 64;
-/// Bytes asked for in one read of a stream.
+/// Bytes requested in one read of a stream.
 const READ_BYTES: usize = 64 << 10;
 
-/// What a link gives.
-pub(super) enum Came<'l> {
+/// What [`Link::receive`] gives.
+pub(super) enum Received<'l> {
     /// A packet.
     Packet(&'l [u8]),
-    /// The hub has none, and says why.
+    /// An error code of the hub in place of a reply.
     Refused(HubCode),
-    /// What cannot be.
+    /// Invalid data in a stream.
     Broken(WireError),
-    /// Nothing within the time.
+    /// Nothing was received in time.
     Nothing,
 }
 
-/// How something is waited for.
+/// How long to wait for a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
-    /// Until then; without an end where there is none.
+pub(super) struct Wait {
+    /// When the wait ends; `None` waits without a limit.
     pub(super) until: Option<Instant>,
-    /// Until then it is looked for all the time, and every other thread let through; behind it the thread sleeps.
-    pub(super) looks_until: Option<Instant>,
+    /// The thread polls and yields until then, and sleeps afterwards.
+    pub(super) spins_until: Option<Instant>,
 }
 
-impl Patience {
-    /// Takes what there is.
+impl Wait {
+    /// Does not wait.
     #[cfg(feature = "tokio")]
-    pub(super) fn none() -> Patience {
-        Patience { until: Some(Instant::now()), looks_until: None }
+    pub(super) fn none() -> Wait {
+        Wait { until: Some(Instant::now()), spins_until: None }
     }
 }
 
-/// The way to a target.
+/// The connection to a target.
 pub(super) enum Link {
     Datagrams { socket: UdpSocket, outgoing: Outgoing, incoming: Incoming },
     Stream(Stream),
@@ -60,14 +60,14 @@ pub(super) enum Link {
 /// A TCP connection.
 pub(super) struct Stream {
     socket: TcpStream,
-    /// Of a hub, which target.
+    /// The target, when the stream leads to a hub.
     target: Option<Target>,
     most_bytes: usize,
     received: Vec<u8>,
-    /// How much of it was given away.
+    /// Bytes of `received` that were delivered.
     taken: usize,
     outgoing: Vec<u8>,
-    /// How much of that has gone.
+    /// Bytes of `outgoing` that were written.
     gone: usize,
 }
 
@@ -94,8 +94,8 @@ impl Link {
         Ok(Link::Stream(Stream { socket, target, most_bytes, received, taken: 0, outgoing, gone: 0 }))
     }
 
-    /// Sends a packet. A short one waits for those behind it until there are `run` of them, one over a stream in any case, and goes with them at
-    /// the next [`Link::receive`] that finds nothing.
+    /// Sends a packet. A short datagram waits until a run has `run` packets, or until [`Link::receive`] finds nothing; over a stream,
+    /// every packet waits for the latter.
     pub(super) fn send(&mut self, packet: &[u8], run: usize) -> io::Result<()> {
         match self {
             Link::Datagrams { socket, outgoing, .. } => {
@@ -107,15 +107,15 @@ impl Link {
         }
     }
 
-    /// Nobody waits for the answers to what waits to be sent: of datagrams, it is not.
+    /// Discards datagrams that wait to be sent, because their replies are not needed any more.
     pub(super) fn forget(&mut self) {
         if let Link::Datagrams { outgoing, .. } = self {
             outgoing.clear();
         }
     }
 
-    /// What comes next.
-    pub(super) fn receive(&mut self, patience: Patience) -> io::Result<Came<'_>> {
+    /// Sends what waits, and receives the next packet.
+    pub(super) fn receive(&mut self, wait: Wait) -> io::Result<Received<'_>> {
         match self {
             Link::Datagrams { socket, outgoing, incoming } => {
                 if !incoming.has_more() {
@@ -125,25 +125,25 @@ impl Link {
                     match incoming.receive(socket) {
                         Ok(_) => {}
                         Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
-                            if !wait(socket, PollFlags::IN, patience)? {
-                                return Ok(Came::Nothing);
+                            if !wait_ready(socket, PollFlags::IN, wait)? {
+                                return Ok(Received::Nothing);
                             }
                         }
-                        // The port is closed now; it may be open by the time of the next try.
+                        // The port is closed; it may be open at the next try.
                         Err(cause) if is_passing(&cause) => {}
                         Err(cause) => return Err(cause),
                     }
                 }
-                Ok(incoming.take().map_or(Came::Nothing, |packet| Came::Packet(packet)))
+                Ok(incoming.take().map_or(Received::Nothing, |packet| Received::Packet(packet)))
             }
-            Link::Stream(stream) => stream.receive(patience),
+            Link::Stream(stream) => stream.receive(wait),
         }
     }
 }
 
 #[cfg(feature = "tokio")]
 impl Link {
-    /// Whether the socket has taken all that was sent.
+    /// Whether the socket has accepted all that was sent.
     pub(super) fn is_flushed(&self) -> bool {
         match self {
             Link::Datagrams { .. } => true,
@@ -159,7 +159,7 @@ impl Stream {
     }
 }
 
-/// Of datagrams: no room, or what an earlier one met. They are lost, as any datagram may be.
+/// Treats a transient error on sending datagrams as their loss.
 fn as_lost(sent: io::Result<()>) -> io::Result<()> {
     match sent {
         Err(cause) if is_passing(&cause) => Ok(()),
@@ -167,20 +167,20 @@ fn as_lost(sent: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Of datagrams: what passes by itself.
+/// Whether an error on datagrams is transient: a full buffer (105 is `ENOBUFS`), a signal, or a closed port that an earlier one reached.
 fn is_passing(cause: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, Interrupted, WouldBlock};
     matches!(cause.kind(), WouldBlock | Interrupted | ConnectionRefused) || cause.raw_os_error() == Some(105)
 }
 
-/// Waits until the socket can be used; whether it can.
-fn wait(socket: &impl std::os::fd::AsFd, flags: PollFlags, patience: Patience) -> io::Result<bool> {
+/// Waits until the socket is ready. Returns `false` when the wait ended first.
+fn wait_ready(socket: &impl std::os::fd::AsFd, flags: PollFlags, wait: Wait) -> io::Result<bool> {
     let now = Instant::now();
-    let left = patience.until.map(|until| until.saturating_duration_since(now));
+    let left = wait.until.map(|until| until.saturating_duration_since(now));
     if left == Some(Duration::ZERO) {
         return Ok(false);
     }
-    if patience.looks_until.is_some_and(|until| now < until) {
+    if wait.spins_until.is_some_and(|until| now < until) {
         std::thread::yield_now();
         return Ok(true);
     }
@@ -206,7 +206,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what the socket takes; whether that is everything.
+    /// Writes as much as the socket accepts. Returns whether that is everything.
     fn flush(&mut self) -> io::Result<bool> {
         while self.gone < self.outgoing.len() {
             match self.socket.write(&self.outgoing[self.gone..]) {
@@ -221,7 +221,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// The next whole frame in what was received: where it begins and ends.
+    /// The range of the next complete frame in `received`.
     fn frame(&self) -> Result<Option<std::ops::Range<usize>>, WireError> {
         let Some(length) = self.received[self.taken..].first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let start = self.taken + LENGTH_BYTES;
@@ -229,10 +229,10 @@ impl Stream {
         Ok((end <= self.received.len()).then_some(start..end))
     }
 
-    fn receive(&mut self, patience: Patience) -> io::Result<Came<'_>> {
+    fn receive(&mut self, wait: Wait) -> io::Result<Received<'_>> {
         loop {
             match self.frame() {
-                Err(error) => return Ok(Came::Broken(error)),
+                Err(error) => return Ok(Received::Broken(error)),
                 Ok(Some(frame)) => {
                     self.taken = frame.end;
                     return Ok(self.packet_of(frame));
@@ -242,30 +242,30 @@ impl Stream {
             let flushed = self.flush()?;
             if !self.read()? {
                 let out = if flushed { PollFlags::empty() } else { PollFlags::OUT };
-                if !wait(&self.socket, PollFlags::IN | out, patience)? {
-                    return Ok(Came::Nothing);
+                if !wait_ready(&self.socket, PollFlags::IN | out, wait)? {
+                    return Ok(Received::Nothing);
                 }
             }
         }
     }
 
-    fn packet_of(&self, frame: std::ops::Range<usize>) -> Came<'_> {
+    fn packet_of(&self, frame: std::ops::Range<usize>) -> Received<'_> {
         let frame = &self.received[frame];
-        let Some(target) = self.target else { return Came::Packet(frame) };
-        // One packet was in each chunk, and so is one reply.
+        let Some(target) = self.target else { return Received::Packet(frame) };
+        // A chunk of this client has one packet, so the answer has one reply.
         match HubReplies::of(frame).next() {
             Some(Ok(reply)) if reply.target != target => {
-                let reason = "its reply is of another target";
-                Came::Broken(WireError::Chunk { bytes: frame.len(), reason })
+                let reason = "its reply is from another target";
+                Received::Broken(WireError::Chunk { bytes: frame.len(), reason })
             }
-            Some(Ok(reply)) if reply.code == HubCode::Fine => Came::Packet(reply.packet),
-            Some(Ok(reply)) => Came::Refused(reply.code),
-            Some(Err(error)) => Came::Broken(error),
-            None => Came::Broken(WireError::Chunk { bytes: 0, reason: "it has no reply" }),
+            Some(Ok(reply)) if reply.code == HubCode::Fine => Received::Packet(reply.packet),
+            Some(Ok(reply)) => Received::Refused(reply.code),
+            Some(Err(error)) => Received::Broken(error),
+            None => Received::Broken(WireError::Chunk { bytes: 0, reason: "it has no reply" }),
         }
     }
 
-    /// Reads what there is; whether there was something.
+    /// Reads what is available. Returns whether there was anything.
     fn read(&mut self) -> io::Result<bool> {
         if self.taken > 0 {
             self.received.drain(..self.taken);
@@ -276,9 +276,7 @@ impl Stream {
         let result = self.socket.read(&mut self.received[start..]);
         self.received.truncate(start + result.as_ref().map_or(0, |count| *count));
         match result {
-            Ok(0) => {
-                Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the other side has closed the connection"))
-            }
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the peer closed the connection")),
             Ok(_) => Ok(true),
             Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(cause) if cause.kind() == io::ErrorKind::Interrupted => Ok(true),

@@ -1,9 +1,9 @@
-//! A client: what is to be done is queued, and done when that is asked for.
+//! A client of one target: operations are queued, and a dispatch does them.
 //!
 //! ```text
 //!  Queue: read, write, change … ─► jobs ─ dispatch ─► Exchange ⇄ packets ─► values, outcomes
 //!                                                        ▲
-//!                                    Session: what is known of the target, from one dispatch to the next
+//!                                    Session: the state that stays from one dispatch to the next
 //! ```
 //! With the feature `tokio` a dispatch is also a future: `dispatch_async`, `open_async`.
 

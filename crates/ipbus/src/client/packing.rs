@@ -1,81 +1,82 @@
-//! Jobs into packets: each as full as the smaller of request and reply allows.
+//! Packs jobs into packets, each as full as the limits of request and reply allow.
 //!
 //! ```text
-//!  jobs ─► Packing { the next job, its next word } ─► packet: Parts of jobs, in their order
+//!  jobs ─► Packing { next job, its next word } ─► packet: Parts of jobs, in their order
 //! ```
 
 use super::job::{Job, Outcome, Written};
 use crate::wire::{ByteOrder, MOST_WORDS, Operation, RequestPacket, WORD_BYTES};
 
-/// A part of a block with fewer words than this is not worth a transaction of its own.
+/// A block is not split for a part with fewer words than this; the next packet takes it.
 const LEAST_PART: usize = 4;
 
-/// How long packets may be, header included.
+/// The longest packets, headers included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketLimits {
-    /// Of a request.
+    /// Longest request packet, in bytes.
     pub request_bytes: usize,
-    /// Of its reply.
+    /// Longest reply packet, in bytes.
     pub reply_bytes: usize,
 }
 
 impl PacketLimits {
-    /// The same for both; a header and one transaction that changes bits at least.
+    /// The same limit for both, but at least 32 bytes, so that any single transaction fits.
     pub fn both(bytes: usize) -> PacketLimits {
         let bytes = bytes.max(8 * WORD_BYTES);
         PacketLimits { request_bytes: bytes, reply_bytes: bytes }
     }
 }
 
-/// What one transaction does of a job.
+/// The part of a job that one transaction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
+    /// Index of the job.
     pub(super) job: usize,
-    /// The job's first word that it does.
+    /// Offset of its first word in the job.
     pub(super) offset: usize,
     pub(super) words: u8,
-    /// The number of the transaction.
+    /// The transaction id.
     pub(super) id: u16,
 }
 
-/// How far the jobs are packed.
+/// How far the jobs are packed: index of the next job, and offset of its next word.
 #[derive(Debug, Default)]
 pub(super) struct Packing {
     job: usize,
     offset: usize,
 }
 
-/// Words that are left of a packet.
-struct Room {
+/// Words that still fit into a packet.
+struct Capacity {
     request: usize,
     reply: usize,
 }
 
-impl Room {
-    /// How many words of a job fit, of those that are left of it; `None` where it is better to begin another packet.
+impl Capacity {
+    /// How many of the `left` words of a job fit; `None` when the job should go to the next packet.
     fn words_of(&self, operation: Operation, left: usize) -> Option<usize> {
         let request = self.request.checked_sub(1 + operation.request_words(0))?;
         let reply = self.reply.checked_sub(1)?;
-        let is_long = |grows: bool, room: usize| if grows { room } else { usize::MAX };
-        let in_request = is_long(operation.request_words(2) > operation.request_words(1), request);
-        let in_reply = is_long(operation.reply_words(1) > 0, reply);
+        let limit = |grows: bool, capacity: usize| if grows { capacity } else { usize::MAX };
+        let in_request = limit(operation.request_words(2) > operation.request_words(1), request);
+        let in_reply = limit(operation.reply_words(1) > 0, reply);
         let fits = left.min(MOST_WORDS).min(in_request).min(in_reply);
         (fits == left || fits >= LEAST_PART).then_some(fits)
     }
 }
 
 impl Packing {
-    /// Of the jobs that are not done, from the first on.
+    /// Starts with the first word that is not done.
     pub(super) fn of(jobs: &[Job<'_>]) -> Packing {
         let mut packing = Packing::default();
         packing.enter(jobs, 0);
         packing
     }
 
-    /// The next job is this one, or the first behind it that is not done, from its first word on that is not.
-    fn enter(&mut self, jobs: &[Job<'_>], place: usize) {
-        let left = jobs.iter().skip(place).position(|job| job.outcome == Outcome::Pending);
-        self.job = left.map_or(jobs.len(), |behind| place + behind);
+    /// Moves to the first pending job from `index` on, and there to the first word that is not done.
+    fn enter(&mut self, jobs: &[Job<'_>], index: usize) {
+        let left = jobs.iter().skip(index).position(|job| job.outcome == Outcome::Pending);
+        self.job = left.map_or(jobs.len(), |skipped| index + skipped);
         self.offset = jobs.get(self.job).map_or(0, |job| job.done);
     }
 
@@ -84,7 +85,7 @@ impl Packing {
         self.job == jobs.len()
     }
 
-    /// The jobs that are not packed to their end.
+    /// The jobs that are not completely packed.
     pub(super) fn left<'j, 'b>(
         &self,
         jobs: &'j [Job<'b>],
@@ -92,12 +93,12 @@ impl Packing {
         jobs[self.job..].iter()
     }
 
-    /// The jobs that no packet has begun.
+    /// Index of the first job of which no word is packed.
     pub(super) fn first_unpacked(&self) -> usize {
         self.job + usize::from(self.offset > 0)
     }
 
-    /// Appends a packet of this number behind what is in `bytes`, and its parts behind those in `parts`. `transaction` counts transactions.
+    /// Appends a packet with this id to `bytes`, and its parts to `parts`. `transaction` is the next transaction id.
     pub(super) fn pack(
         &mut self,
         jobs: &[Job<'_>],
@@ -105,19 +106,19 @@ impl Packing {
         limits: PacketLimits,
         (bytes, parts): (&mut Vec<u8>, &mut Vec<Part>),
     ) {
-        let mut room = Room {
+        let mut capacity = Capacity {
             request: limits.request_bytes / WORD_BYTES - 1,
             reply: limits.reply_bytes / WORD_BYTES - 1,
         };
         let mut packet = RequestPacket::begin(id, ByteOrder::NATIVE, bytes);
         while let Some(job) = jobs.get(self.job) {
-            let Some(words) = room.words_of(job.operation, job.words - self.offset) else { break };
+            let Some(words) = capacity.words_of(job.operation, job.words - self.offset) else { break };
             let part = Part { job: self.job, offset: self.offset, words: words as u8, id: *transaction };
             *transaction = (*transaction + 1) & 0xFFF;
             append(&mut packet, job, part);
             parts.push(part);
-            room.request -= 1 + job.operation.request_words(words);
-            room.reply -= 1 + job.operation.reply_words(words);
+            capacity.request -= 1 + job.operation.request_words(words);
+            capacity.reply -= 1 + job.operation.reply_words(words);
             self.offset += words;
             if self.offset == job.words {
                 self.enter(jobs, self.job + 1);
@@ -157,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_single_words_share_a_packet() {
+    fn single_words_share_packets() {
         let jobs: Vec<Job<'_>> =
             (0..200).map(|address| Job::reading(Operation::Read, address, Landing::Word(0))).collect();
         let packets = packed(&jobs, PacketLimits::both(1400));
-        // 350 words, of which the header is one, and two for each word that is read.
+        // 350 words: one for the packet header, two for each read.
         assert_eq!(packets.iter().map(|(_, parts)| parts.len()).collect::<Vec<_>>(), [174, 26]);
-        assert_eq!(packets[0].1[2].id, 0, "4096 transactions have a number");
+        assert_eq!(packets[0].1[2].id, 0, "transaction ids have 12 bits");
     }
 
     #[test]
@@ -200,12 +201,12 @@ mod tests {
             }
         }
         assert_eq!(words, [1000, 1, 600, 1, 0]);
-        // 1000 words that are written fill nearly three requests, 600 that are read nearly two replies: they share one packet.
+        // 1000 words to write fill almost three requests, 600 words to read almost two replies; they have one packet in common.
         assert_eq!(packets.len(), 4);
     }
 
     #[test]
-    fn packets_are_as_long_as_one_transaction_at_least() {
+    fn the_smallest_limits_fit_one_transaction() {
         let jobs = [Job::writing(Operation::ChangeBits, 0, Written::Bits(1, 2))];
         assert_eq!(packed(&jobs, PacketLimits::both(0)).len(), 1);
     }

@@ -1,8 +1,8 @@
-//! The client as it is used: queue what is to be done, dispatch it, look at what came.
+//! The client's interface: queue operations, dispatch them, read the values.
 //!
 //! ```text
-//!  Client::open(uri) ─► queue ─ read, write, read_block … ─► dispatch ─► Done: words, by the value that was given for each
-//!                                                              └► DispatchError: target, cause, what became of each
+//!  Client::open(uri) ─► queue ─ read, write, read_block … ─► dispatch ─► Done: the word of each Value
+//!                                                              └► DispatchError: target, failure, outcome of each job
 //! ```
 
 use std::io;
@@ -11,75 +11,75 @@ use std::time::{Duration, Instant};
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::job::{Job, Landing, Outcome, Written};
-use super::link::{Came, Link, Patience};
+use super::link::{Link, Received, Wait};
 use super::session::Session;
 use crate::sequence::{Numbering, PacketCounts};
 use crate::uri::{Reliability, Transport, Uri, UriError};
 use crate::wire::{Operation, Packet, Status, status_request};
 
-/// Between two times that the status is asked for.
+/// Interval between two status requests.
 const STATUS_WAIT: Duration = Duration::from_millis(50);
 
-/// A target that cannot be spoken to.
+/// Why a client cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The URI says nothing.
+    /// The URI is invalid.
     #[error(transparent)]
     Uri(#[from] UriError),
-    /// Nobody is there, or no socket.
-    #[error("{uri}: {cause}; is it there, and does it listen at this port?")]
+    /// The connection was refused, or there is no socket.
+    #[error("{uri}: {cause}; check that the target or hub is running and listens on this port")]
     Socket {
-        /// As it was written.
+        /// The URI as written.
         uri: String,
-        /// What the system says.
+        /// The error of the operating system.
         cause: io::Error,
     },
 }
 
-/// A word that comes with the dispatch; [`Done::word`] has it.
+/// Stands for the word that a queued operation gives; [`Done::word`] has the word after the dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value(usize);
 
 /// A client of one target.
 pub struct Client {
     uri: Uri,
-    /// `None` before it is needed, and after a stream has broken.
+    /// `None` until the first dispatch, and after a stream has failed.
     pub(super) link: Option<Link>,
     pub(super) session: Session,
-    /// A dispatch has begun and not ended: what of it is on its way is nobody's, if it never does.
+    /// A dispatch has begun and not ended. If its future is dropped, its packets are still in flight.
     is_dispatching: bool,
 }
 
-/// What is to be done, as it is put together.
+/// Operations to be done in one dispatch.
 pub struct Queue<'c, 'b> {
     pub(super) client: &'c mut Client,
     pub(super) jobs: Vec<Job<'b>>,
 }
 
-/// A dispatch of which everything was done.
+/// The words of a dispatch in which every job was done.
 #[derive(Clone, Debug)]
 pub struct Done(Vec<Option<u32>>);
 
 impl Done {
-    /// The word that was asked for: of a read, what was there; of a change, what was there before.
+    /// The word of an operation: what a read has read, or the word before a change.
     pub fn word(&self, value: Value) -> u32 {
         self.0.get(value.0).copied().flatten().unwrap_or_default()
     }
 }
 
-/// A dispatch of which not everything was done.
+/// A dispatch in which not every job was done.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{target}: {failure}{}", unfinished(.outcomes))]
 pub struct DispatchError {
     /// The target's URI.
     pub target: String,
-    /// What ended it.
+    /// Why it failed.
     pub failure: Failure,
-    /// What became of each of its jobs, in their order.
+    /// The outcome of each job, in the order in which they were queued.
     pub outcomes: Vec<Outcome>,
 }
 
-/// What a person has to know beside the cause: what may have happened all the same.
+/// How many jobs were not done or may have been done, as the end of an error message.
 fn unfinished(outcomes: &[Outcome]) -> String {
     let maybe = outcomes.iter().filter(|outcome| **outcome == Outcome::MayHaveHappened).count();
     let not = outcomes.iter().filter(|outcome| **outcome == Outcome::NotDone).count();
@@ -93,17 +93,17 @@ fn unfinished(outcomes: &[Outcome]) -> String {
 }
 
 impl Client {
-    /// A client of the target that a URI names. Of a stream the connection is made now.
+    /// A client of the target that a URI names. A TCP connection is made now.
     ///
     /// # Errors
-    /// When the URI says nothing, or nobody is there.
+    /// When the URI is invalid, or the connection fails.
     pub fn open(uri: &str) -> Result<Client, OpenError> {
         let mut client = Client::unconnected(uri)?;
         client.connect()?;
         Ok(client)
     }
 
-    /// A client that has spoken to nobody.
+    /// A client without a connection.
     pub(super) fn unconnected(uri: &str) -> Result<Client, OpenError> {
         let uri: Uri = uri.parse()?;
         let numbering = match (uri.transport, uri.reliability) {
@@ -111,7 +111,7 @@ impl Client {
             (Transport::Udp, Reliability::Off) => Numbering::Unnumbered,
             (Transport::Tcp | Transport::Hub(_), _) => Numbering::InTurn,
         };
-        // No two clients begin at the same number, as far as the clock can distinguish them.
+        // Each client begins at another transaction id, so that it does not take another client's reply for its own.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let first = (now.subsec_nanos() ^ std::process::id()) as u16;
         let mut session = Session::new(numbering, uri.limits, uri.timeout, first);
@@ -130,7 +130,7 @@ impl Client {
         OpenError::Socket { uri: self.uri.text.clone(), cause }
     }
 
-    /// Begins a dispatch.
+    /// Begins to queue operations for a dispatch.
     pub fn queue<'b>(&mut self) -> Queue<'_, 'b> {
         Queue { client: self, jobs: Vec::new() }
     }
@@ -138,7 +138,7 @@ impl Client {
     /// Reads one word.
     ///
     /// # Errors
-    /// When it does not come.
+    /// When it was not read.
     pub fn read(&mut self, address: u32) -> Result<u32, DispatchError> {
         let mut queue = self.queue();
         let value = queue.read(address);
@@ -148,21 +148,21 @@ impl Client {
     /// Writes one word.
     ///
     /// # Errors
-    /// When it is not done, or nobody knows whether it was.
+    /// When it was not done, or it is unknown whether it was.
     pub fn write(&mut self, address: u32, word: u32) -> Result<(), DispatchError> {
         let mut queue = self.queue();
         queue.write(address, word);
         queue.dispatch().map(drop)
     }
 
-    /// What the target says of itself.
+    /// Asks the target for its status.
     ///
     /// # Errors
-    /// When it says nothing, or a hub is between, which asks it itself.
+    /// When the target does not answer, or is behind a hub, which does not forward status requests.
     pub fn status(&mut self) -> Result<Status, Failure> {
         if let Transport::Hub(_) = self.uri.transport {
             return Err(Failure::Link(
-                "a hub passes no status on; ask the target by ipbusudp-2.0://".to_owned(),
+                "a hub does not forward status requests; ask the target through ipbusudp-2.0://".to_owned(),
             ));
         }
         self.connect().map_err(|error| Failure::Link(error.to_string()))?;
@@ -172,9 +172,9 @@ impl Client {
         while Instant::now() < end {
             link.send(&status_request(), 1).map_err(broken)?;
             let until = Some(end.min(Instant::now() + STATUS_WAIT));
-            let patience = Patience { until, looks_until: until.filter(|_| self.uri.busy_poll) };
-            // What comes of earlier packets is no answer.
-            while let Came::Packet(packet) = link.receive(patience).map_err(broken)? {
+            let wait = Wait { until, spins_until: until.filter(|_| self.uri.busy_poll) };
+            // Late replies to earlier packets are skipped.
+            while let Received::Packet(packet) = link.receive(wait).map_err(broken)? {
                 if let Ok(status) = Packet::check(packet).and_then(Packet::status) {
                     return Ok(status);
                 }
@@ -183,12 +183,12 @@ impl Client {
         Err(Failure::NoAnswer(self.uri.timeout))
     }
 
-    /// The target as its URI was written.
+    /// The URI of the target.
     pub fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// What was sent and heard.
+    /// Counts of packets sent and received.
     pub fn counts(&self) -> PacketCounts {
         self.session.sequence.counts()
     }
@@ -204,7 +204,7 @@ impl Client {
         result
     }
 
-    /// A dispatch begins. One that was dropped before its end has left packets on their way, whose replies are owed and nobody's.
+    /// Begins a dispatch. Replies to an earlier one whose future was dropped are not expected any more.
     pub(super) fn begin(&mut self) {
         if std::mem::replace(&mut self.is_dispatching, true) {
             self.session.sequence.give_up().for_each(drop);
@@ -212,7 +212,7 @@ impl Client {
         }
     }
 
-    /// A dispatch has ended.
+    /// Ends a dispatch.
     pub(super) fn finish(&mut self, result: &Result<(), Failure>) {
         self.is_dispatching = false;
         if result.as_ref().is_err_and(|failure| !failure.is_of_target()) {
@@ -220,7 +220,7 @@ impl Client {
         }
     }
 
-    /// A stream in which replies are owed is of no further use.
+    /// Closes a stream, whose outstanding replies would otherwise be taken for those of the next dispatch.
     fn leave_stream(&mut self) {
         if self.session.sequence.numbering() == Numbering::InTurn {
             self.link = None;
@@ -228,7 +228,7 @@ impl Client {
     }
 }
 
-/// None of these jobs is done, for there is no connection.
+/// Marks all jobs as not done, because there is no connection.
 pub(super) fn none_done(jobs: &mut [Job<'_>], error: Option<&OpenError>) -> Failure {
     jobs.iter_mut().for_each(|job| job.outcome = Outcome::NotDone);
     Failure::Link(error.map_or_else(|| "no connection".to_owned(), OpenError::to_string))
@@ -242,15 +242,15 @@ fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>, spins: bool) -> Result
             return exchange.end();
         }
         let until = exchange.deadline();
-        let looks_for = exchange.looks_for().map(|duration| Instant::now() + duration);
-        let patience = Patience { until, looks_until: if spins { until } else { looks_for } };
-        if !receive(link, &mut exchange, patience) {
+        let spins_until = exchange.spin_time().map(|duration| Instant::now() + duration);
+        let wait = Wait { until, spins_until: if spins { until } else { spins_until } };
+        if !receive(link, &mut exchange, wait) {
             exchange.expire(Instant::now());
         }
     }
 }
 
-/// Sends what may be on its way now.
+/// Sends as many packets as the window allows.
 pub(super) fn send(link: &mut Link, exchange: &mut Exchange<'_, '_>) {
     let (now, run) = (Instant::now(), exchange.run());
     while let Some(packet) = exchange.transmit(now) {
@@ -263,13 +263,13 @@ pub(super) fn send(link: &mut Link, exchange: &mut Exchange<'_, '_>) {
     }
 }
 
-/// Takes what comes next; whether something has come.
-pub(super) fn receive(link: &mut Link, exchange: &mut Exchange<'_, '_>, patience: Patience) -> bool {
-    match link.receive(patience) {
-        Ok(Came::Packet(packet)) => exchange.receive(packet, Instant::now()),
-        Ok(Came::Refused(code)) => exchange.refuse(code),
-        Ok(Came::Broken(error)) => exchange.fail(Failure::Broken(error)),
-        Ok(Came::Nothing) => return false,
+/// Receives the next packet. Returns `false` when there was none in time.
+pub(super) fn receive(link: &mut Link, exchange: &mut Exchange<'_, '_>, wait: Wait) -> bool {
+    match link.receive(wait) {
+        Ok(Received::Packet(packet)) => exchange.receive(packet, Instant::now()),
+        Ok(Received::Refused(code)) => exchange.refuse(code),
+        Ok(Received::Broken(error)) => exchange.fail(Failure::Broken(error)),
+        Ok(Received::Nothing) => return false,
         Err(cause) => exchange.fail(Failure::Link(cause.to_string())),
     }
     true
@@ -291,17 +291,17 @@ impl<'b> Queue<'_, 'b> {
         self.add(Job::writing(Operation::Write, address, Written::Word(word)))
     }
 
-    /// Reads words from an address on, into `block`.
+    /// Reads words from consecutive addresses into `block`.
     pub fn read_block(&mut self, address: u32, block: &'b mut [u32]) -> Value {
         self.add(Job::reading(Operation::Read, address, Landing::Block(block)))
     }
 
-    /// Writes words to an address and those behind it.
+    /// Writes words to consecutive addresses.
     pub fn write_block(&mut self, address: u32, block: &'b [u32]) -> Value {
         self.add(Job::writing(Operation::Write, address, Written::Block(block)))
     }
 
-    /// Reads words from one address, as of a FIFO, into `block`.
+    /// Reads words from one address, such as a FIFO, into `block`.
     pub fn read_fifo(&mut self, address: u32, block: &'b mut [u32]) -> Value {
         self.add(Job::reading(Operation::ReadFifo, address, Landing::Block(block)))
     }
@@ -311,31 +311,31 @@ impl<'b> Queue<'_, 'b> {
         self.add(Job::writing(Operation::WriteFifo, address, Written::Block(block)))
     }
 
-    /// A word becomes `(old & keep) | set`; the value is the old one.
+    /// Sets a word to `(old & keep) | set`; the value is the old word.
     pub fn change_bits(&mut self, address: u32, keep: u32, set: u32) -> Value {
         self.add(Job::writing(Operation::ChangeBits, address, Written::Bits(keep, set)))
     }
 
-    /// A word becomes `old + addend`, modulo 2³²; the value is the old one.
+    /// Sets a word to `old + addend`, modulo 2³²; the value is the old word.
     pub fn add_to(&mut self, address: u32, addend: u32) -> Value {
         self.add(Job::writing(Operation::Add, address, Written::Word(addend)))
     }
 
-    /// Reads words of the target's own address space, into `block`.
+    /// Reads words of the target's configuration address space into `block`.
     pub fn read_configuration(&mut self, address: u32, block: &'b mut [u32]) -> Value {
         self.add(Job::reading(Operation::ReadConfiguration, address, Landing::Block(block)))
     }
 
-    /// Has everything done.
+    /// Does all queued operations.
     ///
     /// # Errors
-    /// When not everything was, with the cause and what became of each.
+    /// When not all were done, with the cause and the outcome of each.
     pub fn dispatch(mut self) -> Result<Done, DispatchError> {
         let result = self.client.dispatch(&mut self.jobs);
         self.end(result)
     }
 
-    /// What came of it.
+    /// The words of a dispatch, or its error.
     pub(super) fn end(self, result: Result<(), Failure>) -> Result<Done, DispatchError> {
         match result {
             Ok(()) => Ok(Done(self.jobs.iter().map(Job::word).collect())),

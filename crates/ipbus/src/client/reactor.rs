@@ -1,7 +1,7 @@
-//! A client among the tasks of a Tokio runtime: it waits without keeping a thread.
+//! A client in a Tokio runtime: it waits without blocking a thread.
 //!
 //! ```text
-//!  Exchange ─ send, receive: what there is, at once ─► nothing? ─► the reactor: readable, or late ─► once more
+//!  Exchange ─ send, receive without waiting ─► nothing? ─► await the reactor: readable, or a timeout ─► again
 //! ```
 
 use std::io;
@@ -13,15 +13,15 @@ use tokio::net::{TcpStream, UdpSocket};
 use super::exchange::Exchange;
 use super::failure::Failure;
 use super::job::Job;
-use super::link::{Link, Patience};
+use super::link::{Link, Wait};
 use super::queue::{Client, DispatchError, Done, OpenError, Queue, none_done, receive, send};
 use crate::uri::Uri;
 
 impl Client {
-    /// [`Client::open`] within a runtime: a connection that is slow to come keeps no thread of it.
+    /// [`Client::open`] within a runtime: a slow connection does not block the runtime's threads.
     ///
     /// # Errors
-    /// When the URI says nothing, or nobody is there.
+    /// When the URI is invalid, or the connection fails.
     pub async fn open_async(uri: &str) -> Result<Client, OpenError> {
         let mut client = Client::unconnected(uri)?;
         client.connect_async().await?;
@@ -41,7 +41,7 @@ impl Client {
     /// [`Client::read`] within a runtime.
     ///
     /// # Errors
-    /// When it does not come.
+    /// When it was not read.
     pub async fn read_async(&mut self, address: u32) -> Result<u32, DispatchError> {
         let mut queue = self.queue();
         let value = queue.read(address);
@@ -51,7 +51,7 @@ impl Client {
     /// [`Client::write`] within a runtime.
     ///
     /// # Errors
-    /// When it is not done, or nobody knows whether it was.
+    /// When it was not done, or it is unknown whether it was.
     pub async fn write_async(&mut self, address: u32, word: u32) -> Result<(), DispatchError> {
         let mut queue = self.queue();
         queue.write(address, word);
@@ -70,14 +70,14 @@ impl Client {
 }
 
 impl Queue<'_, '_> {
-    /// [`Queue::dispatch`] within a runtime. `busy_poll` has no meaning here. A future that is dropped before its end leaves what it has sent to its
-    /// fate: it may have happened, and the client can be used on.
+    /// [`Queue::dispatch`] within a runtime. `busy_poll` has no effect here. If the future is dropped early, operations that were already
+    /// sent may still be done; the client stays usable.
     ///
     /// # Errors
-    /// When not everything was done, with the cause and what became of each.
+    /// When not all were done, with the cause and the outcome of each.
     ///
     /// # Panics
-    /// Outside of a Tokio runtime with time and sockets.
+    /// Outside a Tokio runtime with timers and I/O enabled.
     pub async fn dispatch_async(mut self) -> Result<Done, DispatchError> {
         let result = self.client.run(&mut self.jobs).await;
         self.end(result)
@@ -98,7 +98,7 @@ async fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>) -> Result<(), Fa
         if exchange.is_done() {
             return exchange.end();
         }
-        if receive(link, &mut exchange, Patience::none()) {
+        if receive(link, &mut exchange, Wait::none()) {
             continue;
         }
         let until = exchange.deadline();
@@ -110,7 +110,7 @@ async fn drive(link: &mut Link, mut exchange: Exchange<'_, '_>) -> Result<(), Fa
     }
 }
 
-/// A link's socket, as the reactor of this runtime looks at it.
+/// A link's socket, registered with the reactor of this runtime.
 enum Watched {
     Datagrams(UdpSocket),
     Stream(TcpStream),
@@ -124,7 +124,7 @@ impl Watched {
         })
     }
 
-    /// Waits until the socket can be read or, where something waits for it, written; `false` when it is `until` before.
+    /// Waits until the socket is readable or, when data waits to be sent, writable. Returns `false` when `until` passes first.
     async fn wait(&self, is_flushed: bool, until: Option<Instant>) -> io::Result<bool> {
         let interest = if is_flushed { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
         let ready = async {
@@ -141,7 +141,7 @@ impl Watched {
             },
         };
         ready?;
-        // It is looked at until there is nothing more: what comes from here on makes it ready again.
+        // Clears the readiness. The caller reads until nothing is left, and data that arrives later sets it again.
         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         let _ = match self {
             Watched::Datagrams(socket) => socket.try_io(interest, nothing),

@@ -1,7 +1,7 @@
-//! What a client knows of its target from one dispatch to the next.
+//! The state that a client keeps from one dispatch to the next.
 //!
 //! ```text
-//!  Session { Sequence: numbers, buffers, round trip · limits of packets · numbers of transactions }
+//!  Session { Sequence: packet ids, buffers, round trip · packet limits · next transaction id }
 //! ```
 
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::sequence::{Numbering, Sequence};
 /// The state of a client and its target.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Nothing is on its way between two dispatches.
+    /// No packets are in flight between two dispatches.
     pub(super) sequence: Sequence<Vec<Part>>,
     limits: PacketLimits,
-    /// Where somebody else numbers packets, too, it goes on without numbers.
+    /// Whether to continue with unnumbered packets when another client numbers packets on the target.
     pub(super) falls_back: bool,
-    /// The number of the next transaction.
+    /// The next transaction id.
     pub(super) transaction: u16,
 }
 
 impl Session {
-    /// `transaction` is the first transaction's number: another one in each client, so that none takes another's replies for its own.
+    /// `transaction` is the first transaction id. It should differ between clients, so that none takes another's replies for its own.
     pub(super) fn new(
         numbering: Numbering,
         limits: PacketLimits,
@@ -33,7 +33,7 @@ impl Session {
         Session { sequence, limits, falls_back: false, transaction: transaction & 0xFFF }
     }
 
-    /// How long packets may be: what the user wants, as far as the target's buffers allow.
+    /// The longest packets: the user's limits, reduced to the size of the target's buffers.
     pub(super) fn limits(&self) -> PacketLimits {
         let most = PacketLimits::both(self.sequence.buffer_bytes());
         PacketLimits {

@@ -1,7 +1,8 @@
-//! Clients and a device with a network between them that loses, doubles, delays and reorders, on one seed and a clock of its own.
+//! Simulation of clients, a device, and a network between them that loses, duplicates, delays and reorders datagrams. It runs from one seed
+//! and on a simulated clock.
 //!
 //! ```text
-//!  Exchange ─► Network: fates of datagrams by the seed ─► Device ─► Network ─► Exchange        a heap of arrivals, no thread
+//!  Exchange ─► Network: faults chosen by the seed ─► Device ─► Network ─► Exchange        a heap of arrivals, no threads
 //! ```
 
 use std::cmp::Reverse;
@@ -23,24 +24,24 @@ use crate::wire::{Info, Operation};
 const TIMEOUT: Duration = Duration::from_secs(30);
 const TRAVEL: Duration = Duration::from_micros(100);
 
-/// Faults in thousandths; what is delayed takes a thousand times as long at most.
+/// Faults in thousandths; a delay is at most a thousand times the travel time.
 fn faults(lost: u32, doubled: u32, delayed: u32) -> Faults {
     Faults { lost, doubled, delayed, most_delay: 1000 * TRAVEL }
 }
 
-/// Who gets a datagram: the device, or one of the clients.
+/// The receiver of a datagram: the device (with the index of the sending client), or a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum To {
     Device(usize),
     Client(usize),
 }
 
-/// A datagram on its way: when it arrives, a number that breaks ties, to whom.
+/// A datagram in flight: arrival time, a number that breaks ties, receiver, bytes.
 type Travelling = (Instant, u64, To, Vec<u8>);
 
 struct World {
     device: Device<Registers>,
-    /// The device answers nothing.
+    /// The device does not answer.
     is_dead: bool,
     network: BadNetwork,
     now: Instant,
@@ -71,14 +72,14 @@ impl World {
         }
     }
 
-    /// Lets datagrams travel and time pass until every dispatch has ended.
+    /// Runs until every dispatch has ended.
     fn run(&mut self, exchanges: &mut [Exchange<'_, '_>]) {
         let mut reply = Vec::new();
         while exchanges.iter().any(|exchange| !exchange.is_done()) {
-            for (place, exchange) in exchanges.iter_mut().enumerate() {
+            for (client, exchange) in exchanges.iter_mut().enumerate() {
                 while let Some(bytes) = exchange.transmit(self.now) {
                     let bytes = bytes.to_vec();
-                    self.send(To::Device(place), &bytes);
+                    self.send(To::Device(client), &bytes);
                 }
             }
             let due =
@@ -95,14 +96,14 @@ impl World {
                                 self.send(To::Client(from), &reply);
                             }
                         }
-                        To::Client(place) => exchanges[place].receive(&bytes, self.now),
+                        To::Client(client) => exchanges[client].receive(&bytes, self.now),
                     }
                 }
                 (_, Some(due)) => {
                     self.now = self.now.max(due);
                     exchanges.iter_mut().for_each(|exchange| exchange.expire(self.now));
                 }
-                (_, None) => panic!("nothing travels and nobody waits"),
+                (_, None) => panic!("no datagram is in flight and no timeout is set"),
             }
         }
     }
@@ -128,7 +129,7 @@ fn outcomes(jobs: &[Job<'_>], wanted: Outcome) -> u32 {
 }
 
 #[test]
-fn blocks_come_back_as_they_were_written() {
+fn blocks_are_read_as_they_were_written() {
     let mut world = World::new(1, Faults::default());
     let mut session = session(Numbering::Numbered);
     let written: Vec<u32> = (0..5000).map(|word| word * 3).collect();
@@ -146,11 +147,11 @@ fn blocks_come_back_as_they_were_written() {
     assert_eq!(read, written);
     let counts = session.sequence.counts();
     assert_eq!((counts.statuses, counts.requests_repeated + counts.replies_repeated), (1, 0), "{counts:?}");
-    assert_eq!(session.limits().request_bytes, 400, "those of the device");
+    assert_eq!(session.limits().request_bytes, 400, "limited by the device's buffers");
 }
 
 #[test]
-fn what_the_bus_refuses_is_reported_with_its_place_and_what_was_done() {
+fn a_bus_error_is_reported_with_its_address_and_the_words_done() {
     let mut world = World::new(1, Faults::default());
     let mut session = session(Numbering::Numbered);
     let block = [1, 2, 3, 4];
@@ -176,11 +177,11 @@ fn what_the_bus_refuses_is_reported_with_its_place_and_what_was_done() {
     );
     assert_eq!(world.device.bus_mut().memory(0x10), 5);
     let mut again = adds(1);
-    world.dispatch(&mut session, &mut again).expect("the target is none the worse");
+    world.dispatch(&mut session, &mut again).expect("the target still works");
 }
 
 #[test]
-fn a_dead_target_is_given_up_and_what_may_have_happened_is_reported() {
+fn a_dead_target_times_out_and_jobs_in_flight_may_have_happened() {
     let mut world = World::new(1, Faults::default());
     let mut session = session(Numbering::Numbered);
     world.is_dead = true;
@@ -193,7 +194,7 @@ fn a_dead_target_is_given_up_and_what_may_have_happened_is_reported() {
     let mut jobs = adds(200);
     jobs.push(Job::reading(Operation::Read, 0, Landing::Word(0)));
     assert_eq!(world.dispatch(&mut session, &mut jobs), Err(Failure::NoAnswer(TIMEOUT)));
-    assert_eq!(outcomes(&jobs, Outcome::MayHaveHappened), 4 * 33, "four packets were on their way");
+    assert_eq!(outcomes(&jobs, Outcome::MayHaveHappened), 4 * 33, "four packets were in flight");
     assert_eq!(jobs[200].outcome, Outcome::NotDone);
     world.is_dead = false;
     world.dispatch(&mut session, &mut adds(1)).expect("it is there again");
@@ -201,7 +202,7 @@ fn a_dead_target_is_given_up_and_what_may_have_happened_is_reported() {
 }
 
 #[test]
-fn a_target_that_was_reset_is_reported_and_used_on() {
+fn a_reset_is_reported_and_the_next_dispatch_succeeds() {
     let mut world = World::new(1, Faults::default());
     let mut session = session(Numbering::Numbered);
     world.dispatch(&mut session, &mut adds(300)).expect("it is there");
@@ -209,12 +210,12 @@ fn a_target_that_was_reset_is_reported_and_used_on() {
     let mut jobs = adds(3);
     let failure = world.dispatch(&mut session, &mut jobs).expect_err("it expects packet 1");
     assert!(matches!(failure, Failure::Restarted { .. }), "{failure}");
-    world.dispatch(&mut session, &mut adds(1)).expect("it is asked anew");
+    world.dispatch(&mut session, &mut adds(1)).expect("the next dispatch asks for the status");
     assert_eq!(world.device.bus_mut().memory(0x10), 301);
 }
 
 #[test]
-fn two_clients_that_number_packets_of_one_target_are_reported_each_other() {
+fn two_clients_that_number_packets_on_one_target_report_a_conflict() {
     let mut found = 0;
     for seed in 0..50 {
         let mut world = World::new(seed, Faults::default());
@@ -242,7 +243,7 @@ fn two_clients_that_number_packets_of_one_target_are_reported_each_other() {
 }
 
 #[test]
-fn who_falls_back_reads_on_in_the_same_dispatch_and_changes_nothing_twice() {
+fn after_a_fall_back_reads_complete_in_the_same_dispatch_and_no_change_is_done_twice() {
     let (mut fell_back, mut failed) = (0, 0);
     for seed in 0..50 {
         let mut world = World::new(seed, faults(20, 20, 20));
@@ -265,7 +266,7 @@ fn who_falls_back_reads_on_in_the_same_dispatch_and_changes_nothing_twice() {
         assert_eq!(
             (ends.next(), ends.next()),
             (Some(Ok(())), Some(Ok(()))),
-            "what is read is read, seed {seed}"
+            "both readers complete, seed {seed}"
         );
         failed += u32::from(ends.next().is_some_and(|end| end.is_err()));
         drop(ends);
@@ -283,14 +284,14 @@ fn who_falls_back_reads_on_in_the_same_dispatch_and_changes_nothing_twice() {
     assert!(fell_back > 10 && failed > 10, "{fell_back} {failed}");
 }
 
-/// A write that is done, behind a read that is lost: what the read gives is what was there before.
+/// A write must not be done before a lost read that precedes it: the repeated read gives the words from before the write.
 #[test]
-fn without_numbers_nothing_is_changed_before_it_has_been_read() {
+fn unnumbered_writes_wait_for_the_reads_before_them() {
     let mut read_again = 0;
     for seed in 0..200 {
         let mut world = World::new(seed, faults(100, 0, 0));
         let mut session = Session::new(Numbering::Unnumbered, PacketLimits::both(400), TIMEOUT, 100);
-        // Three packets of reads, of which the last has the beginning of what is written.
+        // Three packets of reads; the last one also has the start of the write.
         let (mut before, ones) = ([7; 300], [1; 300]);
         let mut jobs = [
             Job::reading(Operation::Read, 0x1000, Landing::Block(&mut before)),
@@ -305,13 +306,13 @@ fn without_numbers_nothing_is_changed_before_it_has_been_read() {
 }
 
 #[test]
-fn without_numbers_what_is_read_is_asked_again_and_what_changes_is_not() {
+fn unnumbered_reads_are_repeated_and_changes_are_not() {
     let mut world = World::new(3, faults(300, 0, 0));
     let mut session = Session::new(Numbering::Unnumbered, PacketLimits::both(400), TIMEOUT, 100);
     let mut read = vec![1; 3000];
     world
         .dispatch(&mut session, &mut [Job::reading(Operation::Read, 0x1000, Landing::Block(&mut read))])
-        .expect("it comes in the end");
+        .expect("all words are read");
     assert!(session.sequence.counts().requests_repeated > 5, "{:?}", session.sequence.counts());
     assert_eq!(read, [0; 3000]);
     let mut jobs = adds(2000);
@@ -324,7 +325,7 @@ fn without_numbers_what_is_read_is_asked_again_and_what_changes_is_not() {
     );
 }
 
-/// Whatever the network does, each change is done once, and each word that is read is the one that was there.
+/// Whatever the network does, each change is done once, and each read gives the current word.
 fn does_every_change_once(seed: u64, faults: Faults, count: usize) -> Result<(), TestCaseError> {
     let mut world = World::new(seed, faults);
     let mut session = session(Numbering::Numbered);
@@ -334,7 +335,7 @@ fn does_every_change_once(seed: u64, faults: Faults, count: usize) -> Result<(),
         jobs.push(Job::reading(Operation::Read, 0x10, Landing::Word(0)));
         prop_assert_eq!(world.dispatch(&mut session, &mut jobs), Ok(()));
         for job in &jobs[..count] {
-            prop_assert_eq!(job.word(), Some(expected), "the word as it was");
+            prop_assert_eq!(job.word(), Some(expected), "the word before the change");
             expected += 1;
         }
         prop_assert_eq!(jobs[count].word(), Some(expected));
@@ -344,7 +345,7 @@ fn does_every_change_once(seed: u64, faults: Faults, count: usize) -> Result<(),
 }
 
 #[test]
-fn statuses_that_come_late_and_together_are_no_reset() {
+fn a_burst_of_late_statuses_is_not_taken_for_a_reset() {
     does_every_change_once(16_526_471_711_979_707_605, faults(122, 94, 182), 429).expect("nothing was reset");
 }
 

@@ -1,4 +1,4 @@
-//! What every answer must satisfy, whatever was asked.
+//! Properties that every answer of a device must satisfy, whatever was asked.
 //!
 //! ```text
 //!  any bytes ─► Device ─► no answer, or a packet within its buffers
@@ -7,10 +7,10 @@
 use super::{Buffers, Device, Registers};
 use crate::wire::Packet;
 
-/// Answers arbitrary bytes, and holds the answer against what an answer can be: for fuzzing.
+/// Lets a device answer arbitrary bytes, and checks the answer: for fuzzing.
 ///
 /// # Panics
-/// When the device does, answers more than its buffers hold, or with what is no packet.
+/// When the device panics, or its answer is longer than its buffers or not a packet.
 pub fn check(bytes: &[u8]) {
     let buffers = Buffers { count: 2, bytes: 512 };
     let (mut device, mut reply) = (Device::new(Registers::new(), buffers), Vec::new());

@@ -1,13 +1,12 @@
-//! A device as firmware is: packets in, replies out, without a socket or a clock.
+//! An emulated device, which behaves like firmware. No socket and no clock.
 //!
 //! ```text
-//!  datagram ─► Device ─► numbered? in its turn? ─► transactions on the Bus ─► reply, kept for a resend
-//!                 │ status ─► what it has and expects
-//!                 └ resend ─► the reply that is kept, if it still is
-//!  registers ─► Registers: memory, and addresses that behave: counter, FIFO, self-clearing, read-only, refusing
+//!  datagram ─► Device ─► unnumbered, or the next expected id? ─► transactions on the Bus ─► reply, kept for a resend
+//!                 │ status ─► buffers and next expected packet id
+//!                 └ resend ─► the kept reply, if it is still there
+//!  registers ─► Registers: memory, and addresses with behaviour: counter, FIFO, self-clearing, read-only, refusing
 //! ```
-//! A numbered packet that is not the one expected gets no answer, nor does anything that cannot be: so a client that sends a request again never
-//! has it done twice.
+//! Invalid packets, and numbered packets other than the expected one, are not answered, so a repeated request is never done twice.
 
 #[cfg(any(test, feature = "harness"))]
 mod check;
@@ -28,33 +27,33 @@ use crate::wire::{
     WireError,
 };
 
-/// A bus access that was not done.
+/// Why a bus access failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BusFault {
-    /// It was refused.
+    /// A bus error.
     Error,
-    /// Nothing answered.
+    /// A bus timeout: nothing answered.
     Timeout,
 }
 
-/// What a device does its transactions on.
+/// The bus that a device does its transactions on.
 pub trait Bus {
-    /// A word.
+    /// Reads a word.
     ///
     /// # Errors
-    /// When the bus does not give it.
+    /// When the read fails.
     fn read(&mut self, address: u32) -> Result<u32, BusFault>;
 
-    /// Takes a word.
+    /// Writes a word.
     ///
     /// # Errors
-    /// When the bus does not take it.
+    /// When the write fails.
     fn write(&mut self, address: u32, word: u32) -> Result<(), BusFault>;
 
-    /// Words from an address on, as [`Bus::read`] gives them one by one.
+    /// Reads words from consecutive addresses, as [`Bus::read`] would one by one.
     ///
     /// # Errors
-    /// When the bus does not give one: how many it gave before.
+    /// When the read of a word fails; the number is that of the words before it.
     fn read_block(&mut self, address: u32, words: &mut [u32]) -> Result<(), (usize, BusFault)> {
         each(words, |index, word| {
             *word = self.read(address.wrapping_add(index))?;
@@ -62,34 +61,34 @@ pub trait Bus {
         })
     }
 
-    /// Takes words for an address and those behind it, as [`Bus::write`] takes them one by one.
+    /// Writes words to consecutive addresses, as [`Bus::write`] would one by one.
     ///
     /// # Errors
-    /// When the bus does not take one: how many it took before.
+    /// When the write of a word fails; the number is that of the words before it.
     fn write_block(&mut self, address: u32, words: &[u32]) -> Result<(), (usize, BusFault)> {
         each(words, |index, word| self.write(address.wrapping_add(index), *word))
     }
 
-    /// A word of the device's own address space; a device without one refuses.
+    /// Reads a word of the configuration address space. The default is a device without one.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the address does not exist.
     fn read_configuration(&mut self, address: u32) -> Result<u32, BusFault> {
         let _ = address;
         Err(BusFault::Error)
     }
 
-    /// Takes a word of that.
+    /// Writes a word of the configuration address space. The default is a device without one.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the address does not exist.
     fn write_configuration(&mut self, address: u32, word: u32) -> Result<(), BusFault> {
         let _ = (address, word);
         Err(BusFault::Error)
     }
 }
 
-/// Does one word after the other; how many were done before one was not.
+/// Does one word after another. On a fault, returns how many were done before it.
 fn each<T>(
     words: impl IntoIterator<Item = T>,
     mut one: impl FnMut(u32, T) -> Result<(), BusFault>,
@@ -100,40 +99,40 @@ fn each<T>(
     Ok(())
 }
 
-/// What a device has room for.
+/// The packet buffers of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffers {
-    /// Replies that it keeps, and packets that it takes before it has answered.
+    /// Number of replies that it keeps, and so of packets that may be in flight.
     pub count: u32,
-    /// Bytes of each: the longest packet, request and reply.
+    /// Size of each buffer in bytes: the longest request and the longest reply.
     pub bytes: u32,
 }
 
 impl Default for Buffers {
-    /// Those of the reference firmware.
+    /// The buffers of the reference firmware.
     fn default() -> Buffers {
         Buffers { count: 4, bytes: 2040 }
     }
 }
 
-/// What a device has done so far.
+/// Packet counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounts {
     /// Control packets that were done.
     pub done: u64,
-    /// Control packets out of their turn, which got no answer.
+    /// Control packets out of sequence, which were not answered.
     pub out_of_turn: u64,
-    /// Status packets that were answered.
+    /// Status requests that were answered.
     pub statuses: u64,
-    /// Replies that were sent once more.
+    /// Replies that were resent.
     pub resent: u64,
-    /// Replies that were asked for once more and are not kept.
+    /// Resend requests for replies that were not kept.
     pub forgotten: u64,
-    /// Datagrams that are no packets, or too long.
+    /// Datagrams that are invalid or too long.
     pub refused: u64,
 }
 
-/// Low nibbles of the event bytes in a status packet.
+/// Event codes: the low nibbles of the history bytes in a status packet.
 mod event {
     pub const RESET: u8 = 1;
     pub const CONTROL: u8 = 2;
@@ -156,14 +155,14 @@ pub struct Device<B> {
     counts: DeviceCounts,
 }
 
-/// Puts an entry behind the others, and the oldest away.
+/// Appends an entry and drops the oldest.
 fn shift<T: Copy, const N: usize>(entries: &mut [T; N], latest: T) {
     entries.rotate_left(1);
     entries[N - 1] = latest;
 }
 
 impl<B: Bus> Device<B> {
-    /// A device that was just switched on.
+    /// A device that was just powered on.
     pub fn new(bus: B, buffers: Buffers) -> Device<B> {
         let mut device = Device {
             bus,
@@ -179,7 +178,7 @@ impl<B: Bus> Device<B> {
         device
     }
 
-    /// Begins anew: replies, sequence and history are forgotten. The bus is another matter.
+    /// Clears kept replies, sequence and history, as a reset does. The bus keeps its state.
     pub fn reboot(&mut self) {
         self.next_id = 1;
         self.kept.clear();
@@ -187,17 +186,17 @@ impl<B: Bus> Device<B> {
         shift(&mut self.history, event::RESET);
     }
 
-    /// What it does its transactions on.
+    /// Its bus.
     pub fn bus_mut(&mut self) -> &mut B {
         &mut self.bus
     }
 
-    /// What it has done.
+    /// Its packet counters.
     pub fn counts(&self) -> DeviceCounts {
         self.counts
     }
 
-    /// Does what a packet asks, and puts the answer in the place of what is in `reply`. Returns whether there is one.
+    /// Handles a packet, and replaces the content of `reply` with the answer. Returns whether there is one.
     pub fn answer(&mut self, bytes: &[u8], reply: &mut Vec<u8>) -> bool {
         reply.clear();
         let packet = match bytes.len() <= self.buffers.bytes as usize {
@@ -227,7 +226,7 @@ impl<B: Bus> Device<B> {
         !reply.is_empty()
     }
 
-    /// What it says of itself.
+    /// The status that it reports.
     pub fn status(&self) -> Status {
         Status {
             buffer_bytes: self.buffers.bytes,
@@ -268,7 +267,7 @@ impl<B: Bus> Device<B> {
         shift(&mut self.sent, header);
         if control.id != 0 {
             self.next_id = Header::id_behind(control.id);
-            // The room of the oldest, once there are as many as it has buffers.
+            // When all buffers are in use, the buffer of the oldest reply is used again.
             let is_full = self.kept.len() == self.buffers.count.max(1) as usize;
             let oldest = if is_full { self.kept.pop_front() } else { None };
             let mut kept = oldest.map(|(_, kept)| kept).unwrap_or_default();
@@ -278,34 +277,34 @@ impl<B: Bus> Device<B> {
     }
 }
 
-/// Does one transaction; whether those behind it are to be done.
+/// Does one transaction. Returns whether the next one is to be done.
 fn transact(
     bus: &mut impl Bus,
     request: Result<Request<'_>, WireError>,
     most_bytes: usize,
     packet: &mut ReplyPacket<'_>,
 ) -> bool {
-    let room = (most_bytes / WORD_BYTES).saturating_sub(packet.byte_count() / WORD_BYTES);
+    let capacity = (most_bytes / WORD_BYTES).saturating_sub(packet.byte_count() / WORD_BYTES);
     let request = match request {
         Ok(request) => request,
-        Err(WireError::Transaction { header, .. } | WireError::Cut { header, .. }) if room > 0 => {
-            // Its own header, with what is wrong in place of the request's mark.
-            let place = packet.open();
-            packet.end_as(place, header & !0xF | u32::from(Info::BadHeader.code()));
+        Err(WireError::Transaction { header, .. } | WireError::Cut { header, .. }) if capacity > 0 => {
+            // The reply repeats the invalid header, with an error code in place of the request code.
+            let position = packet.open();
+            packet.end_as(position, header & !0xF | u32::from(Info::BadHeader.code()));
             return false;
         }
         Err(_) => return false,
     };
-    if room < 1 + request.operation.reply_words(request.words.into()) {
+    if capacity < 1 + request.operation.reply_words(request.words.into()) {
         return false;
     }
-    let place = packet.open();
+    let position = packet.open();
     let (done, info) = execute(bus, &request, packet);
-    packet.end(place, request.replied(done, info));
+    packet.end(position, request.replied(done, info));
     info == Info::Success
 }
 
-/// Does one request; how many of its words were done, and how it ended.
+/// Does one request. Returns how many of its words were done, and the result.
 fn execute(bus: &mut impl Bus, request: &Request<'_>, packet: &mut ReplyPacket<'_>) -> (u8, Info) {
     let (address, mut block) = (request.address, [0; MOST_WORDS]);
     let words = &mut block[..usize::from(request.words)];
@@ -328,7 +327,7 @@ fn execute(bus: &mut impl Bus, request: &Request<'_>, packet: &mut ReplyPacket<'
     }
 }
 
-/// Does one request word by word, all at one address.
+/// Does one request word by word, at one address.
 fn execute_each(
     bus: &mut impl Bus,
     request: &Request<'_>,

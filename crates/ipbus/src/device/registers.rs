@@ -1,8 +1,8 @@
-//! The registers of an emulated device: memory, and addresses that behave.
+//! The registers of an emulated device: memory, and addresses with special behaviour.
 //!
 //! ```text
-//!  address ─► a Behaviour there? ─► counter · FIFO · self-clearing · read-only · refusing
-//!                     └ none ─► memory, page by page as it is written
+//!  address ─► Behaviour? ─► counter · FIFO · self-clearing · read-only · refusing
+//!                 └ none ─► memory, allocated in pages when written
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,58 +13,58 @@ use crate::table::{Mode, Table, TableError, number};
 /// Words of a page of memory.
 const PAGE_WORDS: usize = 1 << 12;
 
-/// How some addresses behave.
+/// The behaviour of a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// Each read gives one more than the one before; a write sets what the next read gives.
+    /// Each read gives the count and increments it; a write sets it.
     Counter(u32),
-    /// What is written is read once, in its order. An empty one refuses to be read, a full one to be written.
+    /// Each written word is read once, in order. Reading an empty FIFO or writing a full one is a bus error.
     Fifo {
-        /// Words that wait.
+        /// The words in the FIFO.
         words: VecDeque<u32>,
-        /// Most of them.
+        /// Most words in the FIFO.
         depth: usize,
     },
-    /// Takes what is written and is read as 0: a command bit.
+    /// Accepts writes and reads as 0: a command bit.
     SelfClearing,
-    /// Gives a word, and refuses to be written.
+    /// Reads as this word; a write is a bus error.
     ReadOnly(u32),
-    /// Refuses everything.
+    /// Every access ends with this fault.
     Refusing(BusFault),
 }
 
-/// How a table says in `parameters="emulate=…"` that a node behaves, in words.
+/// The values of `emulate` in the parameters of a node, for messages.
 const BEHAVIOURS: &str = "counter, fifo, self_clearing, read_only, error and timeout";
-/// Words that an emulated FIFO holds, unless its node has a size.
+/// Depth of an emulated FIFO in words, unless its node has a size.
 const FIFO_WORDS: usize = 1 << 16;
 
-/// Memory with addresses that behave. Every other address is there and holds 0 until it is written.
+/// Memory in which some addresses have a behaviour. All other addresses exist, and hold 0 until they are written.
 #[derive(Clone, Debug, Default)]
 pub struct Registers {
     pages: BTreeMap<u32, Box<[u32]>>,
-    /// By the first address: the last, and how they behave.
+    /// By first address: the last address, and the behaviour.
     behaving: BTreeMap<u32, (u32, Behaviour)>,
     configuration: Vec<u32>,
 }
 
 impl Registers {
-    /// Memory alone.
+    /// Plain memory.
     pub fn new() -> Registers {
         Registers::default()
     }
 
-    /// Addresses `first` to `last` behave as one from here on, in place of what behaved there.
+    /// Gives the addresses `first` to `last` one common behaviour, which replaces any that overlaps.
     pub fn behave(&mut self, first: u32, last: u32, behaviour: Behaviour) {
         let overlaps = |start: &u32, (end, _): &mut (u32, Behaviour)| *start > last || *end < first;
         self.behaving.retain(overlaps);
         self.behaving.insert(first, (last, behaviour));
     }
 
-    /// Memory in which the nodes of a table behave as their `parameters` say (`emulate=counter`, and so on; `value=…` is what a counter
-    /// begins with and a read-only word is).
+    /// Memory in which the nodes of a table have the behaviour in their `parameters`: `emulate=counter`, and so on; `value=…` is the initial
+    /// count, or the word of a read-only register.
     ///
     /// # Errors
-    /// When one says what there is not.
+    /// When a parameter is invalid.
     pub fn of_table(table: &Table) -> Result<Registers, TableError> {
         let mut registers = Registers::new();
         for node in table.nodes() {
@@ -72,7 +72,9 @@ impl Registers {
             let failed = |message| TableError { file: node.file.to_path_buf(), line: node.line, message };
             let value = match node.parameters.get("value") {
                 None => 0,
-                Some(text) => number(text).ok_or_else(|| failed(format!("`value={text}` is no number")))?,
+                Some(text) => {
+                    number(text).ok_or_else(|| failed(format!("`value={text}` is not a 32-bit number")))?
+                }
             };
             let behaviour = match behaviour.as_str() {
                 "counter" => Behaviour::Counter(value),
@@ -87,36 +89,36 @@ impl Registers {
                 "read_only" => Behaviour::ReadOnly(value),
                 "error" => Behaviour::Refusing(BusFault::Error),
                 "timeout" => Behaviour::Refusing(BusFault::Timeout),
-                other => return Err(failed(format!("`emulate={other}`; there are {BEHAVIOURS}"))),
+                other => return Err(failed(format!("`emulate={other}` is unknown; there are {BEHAVIOURS}"))),
             };
             registers.behave(node.address, node.address.saturating_add(node.span().max(1) - 1), behaviour);
         }
         Ok(registers)
     }
 
-    /// The device's own address space.
+    /// Sets the words of the configuration address space.
     pub fn set_configuration(&mut self, words: Vec<u32>) {
         self.configuration = words;
     }
 
-    /// A word of memory, whatever behaves there.
+    /// A word of memory, regardless of behaviour.
     pub fn memory(&self, address: u32) -> u32 {
         let page = self.pages.get(&(address / PAGE_WORDS as u32));
         page.map_or(0, |page| page[address as usize % PAGE_WORDS])
     }
 
-    /// Sets a word of memory, whatever behaves there.
+    /// Sets a word of memory, regardless of behaviour.
     pub fn set_memory(&mut self, address: u32, word: u32) {
         let page =
             self.pages.entry(address / PAGE_WORDS as u32).or_insert_with(|| vec![0; PAGE_WORDS].into());
         page[address as usize % PAGE_WORDS] = word;
     }
 
-    /// Whether words from an address on are memory, all of them.
+    /// Whether all of these words are plain memory.
     fn is_memory(&self, address: u32, words: usize) -> bool {
         let last = address.checked_add(words.saturating_sub(1) as u32);
         last.is_some_and(|last| {
-            // No two that behave overlap: of those that begin up to there, the last ends last.
+            // Ranges with a behaviour do not overlap, so the last one to begin is also the last one to end.
             self.behaving.range(..=last).next_back().is_none_or(|(_, (end, _))| *end < address)
         })
     }
@@ -194,8 +196,7 @@ impl Bus for Registers {
     }
 
     fn write_configuration(&mut self, address: u32, word: u32) -> Result<(), BusFault> {
-        let place = self.configuration.get_mut(address as usize).ok_or(BusFault::Error)?;
-        *place = word;
+        *self.configuration.get_mut(address as usize).ok_or(BusFault::Error)? = word;
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
-//! A device on the network: a UDP socket, a TCP port, or both, in front of one bus.
+//! Serves an emulated device on a UDP port, a TCP port, or both.
 //!
 //! ```text
-//!  datagrams ──────────────┐
-//!  connections, a thread ──┴─► Device, one packet at a time ─► back to whoever asked
+//!  datagrams, one thread ───────────┐
+//!  connections, one thread for each ┴─► Device, one packet at a time ─► answer to the sender
 //! ```
 
 use std::io::{self, Read, Write};
@@ -17,22 +17,22 @@ use crate::datagrams::{BUFFER_BYTES, Incoming, Outgoing, coalesce};
 use crate::faults::{BadNetwork, Faults};
 use crate::wire::{LENGTH_BYTES, frame_bytes};
 
-/// Connections at the same time; more are closed at once.
+/// Most open connections; further ones are closed at once.
 const MOST_CONNECTIONS: usize = 64;
-/// How soon an end is seen.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often threads check whether the server ends.
+const POLL: Duration = Duration::from_millis(50);
 
-/// A device that cannot be reached.
+/// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("{place}: {cause}; choose another port, or end who has it")]
+#[error("{place}: {cause}; choose another port, or stop the process that uses it")]
 pub struct ServeError {
-    /// Where.
+    /// The address.
     pub place: SocketAddr,
-    /// What the system says.
+    /// The error of the operating system.
     pub cause: io::Error,
 }
 
-/// A device that is being served. Dropping it ends it.
+/// Serves a device in the background, until it is dropped.
 #[derive(Debug)]
 pub struct DeviceServer<B> {
     device: Arc<Mutex<Device<B>>>,
@@ -43,7 +43,7 @@ pub struct DeviceServer<B> {
 }
 
 fn lock<B>(device: &Mutex<Device<B>>) -> MutexGuard<'_, Device<B>> {
-    // A packet is done whole or the thread is gone: what is there is in order.
+    // A panic leaves the state of a device usable, so a poisoned lock is used as it is.
     device.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -51,7 +51,7 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
     /// Serves a device at a UDP address, a TCP address, or both; port 0 lets the system choose.
     ///
     /// # Errors
-    /// When an address cannot be had.
+    /// When an address cannot be listened on.
     pub fn new(
         device: Device<B>,
         udp: Option<SocketAddr>,
@@ -60,10 +60,10 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
         DeviceServer::on_bad_network(device, udp, tcp, (0, Faults::default()))
     }
 
-    /// The same, with datagrams lost, doubled and delayed on their way in and out, by a seed.
+    /// As [`new`](DeviceServer::new), with faults for the datagrams in both directions, chosen by a seed.
     ///
     /// # Errors
-    /// When an address cannot be had.
+    /// When an address cannot be listened on.
     pub fn on_bad_network(
         device: Device<B>,
         udp: Option<SocketAddr>,
@@ -80,7 +80,7 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
         if let Some(place) = udp {
             let failed = |cause| ServeError { place, cause };
             let socket = UdpSocket::bind(place).map_err(failed)?;
-            socket.set_read_timeout(Some(LOOK)).map_err(failed)?;
+            socket.set_read_timeout(Some(POLL)).map_err(failed)?;
             server.udp = Some(socket.local_addr().map_err(failed)?);
             let (device, ending) = (server.device.clone(), server.ending.clone());
             server
@@ -108,17 +108,17 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
         Ok(())
     }
 
-    /// Where its datagrams go.
+    /// Its UDP address.
     pub fn udp_address(&self) -> Option<SocketAddr> {
         self.udp
     }
 
-    /// Where it listens.
+    /// The TCP address on which it listens.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp
     }
 
-    /// The device between two packets.
+    /// The device; while the guard lives, no packet is handled.
     pub fn device(&self) -> MutexGuard<'_, Device<B>> {
         lock(&self.device)
     }
@@ -127,7 +127,7 @@ impl<B: Bus + Send + 'static> DeviceServer<B> {
 impl<B> Drop for DeviceServer<B> {
     fn drop(&mut self) {
         self.ending.store(true, Ordering::Release);
-        // A thread that has panicked has said so.
+        // The panic of a thread was already reported.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
@@ -136,9 +136,9 @@ fn datagrams<B: Bus>(socket: &UdpSocket, device: &Mutex<Device<B>>, ending: &Ato
     coalesce(socket);
     let (mut incoming, mut outgoing, mut reply) = (Incoming::default(), Outgoing::default(), Vec::new());
     while !ending.load(Ordering::Acquire) {
-        // What an earlier answer has met, a closed port for one, is no reason to end.
+        // An error may come from an earlier answer, such as a closed port; serving continues.
         let Ok(from) = incoming.receive(socket) else { continue };
-        // What was asked in a run is answered in one. What cannot be sent is lost, as any datagram may be.
+        // A run of requests gets a run of answers. An answer that cannot be sent counts as lost.
         while let Some(packet) = incoming.take() {
             if lock(device).answer(packet, &mut reply) {
                 let _ = outgoing.add(&reply, socket, Some(from));
@@ -148,10 +148,10 @@ fn datagrams<B: Bus>(socket: &UdpSocket, device: &Mutex<Device<B>>, ending: &Ato
     }
 }
 
-/// A datagram that is delayed: when it is due, the bytes, from or to whom, whether it is an answer.
+/// A delayed datagram: when it is due, its bytes, the client's address, whether it is an answer.
 type Delayed = (Instant, Vec<u8>, SocketAddr, bool);
 
-/// The same, through a bad network.
+/// As [`datagrams`], through a bad network.
 fn bad_datagrams<B: Bus>(
     socket: &UdpSocket,
     device: &Mutex<Device<B>>,
@@ -160,7 +160,7 @@ fn bad_datagrams<B: Bus>(
 ) {
     let (mut buffer, mut reply) = (vec![0; BUFFER_BYTES], Vec::new());
     let mut delayed: Vec<Delayed> = Vec::new();
-    // What is due at once: a datagram that came, or the answer to one.
+    // Datagrams that are due: received ones, and answers.
     let mut at_once: Vec<(Vec<u8>, SocketAddr, bool)> = Vec::new();
     let mut travel =
         |bytes: &[u8], who: SocketAddr, is_answer: bool, delayed: &mut Vec<Delayed>, at_once: &mut Vec<_>| {
@@ -178,15 +178,15 @@ fn bad_datagrams<B: Bus>(
         }
         while let Some((bytes, who, is_answer)) = at_once.pop() {
             if is_answer {
-                // Lost, as any datagram may be.
+                // An answer that cannot be sent counts as lost.
                 let _ = socket.send_to(&bytes, who);
             } else if lock(device).answer(&bytes, &mut reply) {
                 travel(&reply, who, true, &mut delayed, &mut at_once);
             }
         }
         let next = delayed.iter().map(|(due, ..)| due.saturating_duration_since(now)).min();
-        let _ = socket.set_read_timeout(Some(next.unwrap_or(LOOK).clamp(Duration::from_micros(10), LOOK)));
-        // What an earlier answer has met, a closed port for one, is no reason to end.
+        let _ = socket.set_read_timeout(Some(next.unwrap_or(POLL).clamp(Duration::from_micros(10), POLL)));
+        // An error may come from an earlier answer, such as a closed port; serving continues.
         if let Ok((count, from)) = socket.recv_from(&mut buffer) {
             travel(&buffer[..count], from, false, &mut delayed, &mut at_once);
         }
@@ -202,7 +202,7 @@ fn connections<B: Bus + Send + 'static>(
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !ending.load(Ordering::Acquire) {
         let Ok((stream, _)) = listener.accept() else {
-            std::thread::sleep(LOOK / 10);
+            std::thread::sleep(POLL / 10);
             continue;
         };
         threads.retain(|thread| !thread.is_finished());
@@ -212,7 +212,7 @@ fn connections<B: Bus + Send + 'static>(
         let (device, ending, count) = (device.clone(), ending.clone(), open.clone());
         count.fetch_add(1, Ordering::AcqRel);
         let work = move || {
-            // An end, a reset and what is none all close the connection, and no other.
+            // The end of the stream, a reset and invalid data close this connection only.
             let _ = serve(stream, &device, &ending);
             count.fetch_sub(1, Ordering::AcqRel);
         };
@@ -227,7 +227,7 @@ fn connections<B: Bus + Send + 'static>(
 fn serve<B: Bus>(mut stream: TcpStream, device: &Mutex<Device<B>>, ending: &AtomicBool) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(POLL))?;
     stream.set_write_timeout(Some(Duration::from_secs(10)))?;
     let most = lock(device).status().buffer_bytes as usize;
     let (mut length, mut packet, mut reply, mut framed) =

@@ -13,7 +13,7 @@ fn device() -> Device<Registers> {
     Device::new(registers, Buffers { count: 4, bytes: 1400 })
 }
 
-/// The answer as bytes; nothing where there is none.
+/// The answer; empty when there is none.
 fn answer(device: &mut Device<Registers>, asked: &[u8]) -> Vec<u8> {
     let mut reply = vec![0xFF; 7];
     device.answer(asked, &mut reply);
@@ -25,7 +25,7 @@ fn asks(device: &mut Device<Registers>, asked: &str, answered: &str) {
 }
 
 #[test]
-fn what_the_reference_device_answers_is_answered() {
+fn answers_are_those_of_the_reference_device() {
     let mut device = device();
     for (asked, answered) in [
         ("f0000020 1f010020 00100000 bebafeca", "f0000020 10010020"),
@@ -63,7 +63,7 @@ fn a_numbered_packet_is_done_once_and_its_reply_kept() {
         RequestPacket::begin(id, ByteOrder::Big, &mut bytes).read(0, Operation::Read, 0, 1);
         assert_eq!(answer(&mut device, &bytes).len(), 12);
     }
-    assert_eq!(answer(&mut device, &resend(2)), [0; 0], "four are kept, and this was the fifth last");
+    assert_eq!(answer(&mut device, &resend(2)), [0; 0], "four replies are kept, and this was the fifth last");
     let counts = DeviceCounts { done: 6, out_of_turn: 2, resent: 1, forgotten: 2, ..DeviceCounts::default() };
     assert_eq!(device.counts(), counts);
     device.reboot();
@@ -72,7 +72,7 @@ fn a_numbered_packet_is_done_once_and_its_reply_kept() {
 }
 
 #[test]
-fn the_status_says_what_is_expected_next_and_disturbs_nothing() {
+fn the_status_has_the_next_expected_packet_id_and_does_not_change_it() {
     let mut device = device();
     asks(&mut device, "f0010020 0f010020 00100000", "f0010020 00010020 00000000");
     let status = answer(&mut device, &status_request());
@@ -88,7 +88,7 @@ fn the_status_says_what_is_expected_next_and_disturbs_nothing() {
 }
 
 #[test]
-fn registers_behave() {
+fn registers_have_their_behaviour() {
     let mut device = device();
     let read = |device: &mut Device<Registers>, address: u32, words: usize| -> Vec<u32> {
         let mut bytes = Vec::new();
@@ -104,8 +104,8 @@ fn registers_behave() {
         u32::from_be_bytes(answer(device, &bytes)[4..].try_into().expect("a header alone"))
     };
     assert_eq!(read(&mut device, 0x10, 3), [0x2000_0320, 7, 8, 9]);
-    assert_eq!(write(&mut device, 0x20, &[1, 2, 3, 4]), 0x2000_0335, "three fitted");
-    assert_eq!(read(&mut device, 0x20, 5), [0x2000_0324, 1, 2, 3], "and three were there");
+    assert_eq!(write(&mut device, 0x20, &[1, 2, 3, 4]), 0x2000_0335, "the FIFO holds three words");
+    assert_eq!(read(&mut device, 0x20, 5), [0x2000_0324, 1, 2, 3], "three words are read");
     assert_eq!(write(&mut device, 0x30, &[9]), 0x2000_0130);
     assert_eq!(read(&mut device, 0x30, 1), [0x2000_0120, 0]);
     assert_eq!(read(&mut device, 0x4F, 1), [0x2000_0120, 0x1234_5678]);
@@ -113,7 +113,7 @@ fn registers_behave() {
 }
 
 #[test]
-fn a_block_ends_where_the_bus_does_and_what_stands_behind_it_is_not_done() {
+fn a_block_ends_at_a_bus_fault_and_later_transactions_are_not_done() {
     let mut device = device();
     let mut bytes = Vec::new();
     let mut packet = RequestPacket::begin(0, ByteOrder::Little, &mut bytes);
@@ -142,7 +142,7 @@ fn asks_bytes(device: &mut Device<Registers>, asked: &[u8], answered: &str) {
 
 #[test]
 fn an_error_that_does_not_fit_into_the_buffer_is_not_answered() {
-    // Reads that fill the answer to the last word of 512 bytes, and one that cannot be behind them.
+    // Reads that fill the answer of 512 bytes completely, and then an invalid transaction.
     check(&hex("f0000020 2f2e002f 2e200000 2f202020 f0000020 2f2e0020 2f2e0020 2f002020"));
     let mut bytes = Vec::new();
     let mut packet = RequestPacket::begin(0, ByteOrder::Big, &mut bytes);
@@ -160,9 +160,9 @@ proptest::proptest! {
     }
 }
 
-/// Blocks are copied where they are memory alone; words that behave, and the ends of pages, must not be seen in that.
+/// Blocks of plain memory are copied; registers with a behaviour and page boundaries must not change the result.
 #[test]
-fn blocks_are_what_their_words_are_one_by_one() {
+fn block_accesses_give_the_same_as_single_words() {
     struct Each(Registers);
     impl Bus for Each {
         fn read(&mut self, address: u32) -> Result<u32, BusFault> {

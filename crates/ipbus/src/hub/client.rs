@@ -1,8 +1,8 @@
-//! A client's connection: chunks in, replies in the order of their requests out. No socket.
+//! A client's connection: splits its bytes into chunks, and returns replies in the order of the requests. No socket.
 //!
 //! ```text
 //!  bytes ─► chunks ─► items, each a packet for a target
-//!  replies, in any order ─► Owed { chunk, chunk, … } ─ the first when it is whole ─► bytes
+//!  replies, in any order ─► Owed { chunk, chunk, … } ─ the first, when complete ─► bytes
 //! ```
 
 use std::collections::VecDeque;
@@ -11,28 +11,28 @@ use std::net::SocketAddr;
 use super::counts::ClientCounts;
 use crate::wire::{HubCode, HubReply, LENGTH_BYTES, Target, WireError, frame_bytes};
 
-/// Longest chunk that is taken: uHAL puts up to three packets in one.
+/// Longest accepted chunk, in bytes; uHAL puts up to three packets in one.
 pub(super) const MOST_CHUNK_BYTES: usize = 1 << 20;
-/// Packets of one client that wait for a reply; no more is read from it meanwhile.
+/// Most packets of one client without a reply; the hub reads no more from the client until there are fewer.
 const MOST_OWED: usize = 256;
-/// Bytes of replies that one client has not taken; no more is read from it meanwhile.
+/// Most bytes of replies that one client has not received; the hub reads no more from the client until there are fewer.
 const MOST_UNSENT_BYTES: usize = 4 << 20;
 
-/// A client: its place, and the how manieth it is there.
+/// Identifies a client: its slot in the router, and how many clients had that slot before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct ClientKey {
-    pub(super) place: u32,
-    pub(super) turn: u32,
+    pub(super) slot: u32,
+    pub(super) generation: u32,
 }
 
 impl ClientKey {
     #[cfg(test)]
-    pub(super) fn of_place(place: u32) -> ClientKey {
-        ClientKey { place, turn: 0 }
+    pub(super) fn of_slot(slot: u32) -> ClientKey {
+        ClientKey { slot, generation: 0 }
     }
 }
 
-/// Which reply of a client a packet brings.
+/// Identifies the reply that a packet of a client needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     pub(super) client: ClientKey,
@@ -40,7 +40,7 @@ pub(super) struct Ticket {
     item: u16,
 }
 
-/// The replies to one chunk.
+/// The replies to one chunk, until all are there.
 #[derive(Debug)]
 struct Owed {
     target: Target,
@@ -61,18 +61,18 @@ impl ClientSide {
         ClientSide { peer, chunks: Chunks::default(), replies: ReplyQueue::default() }
     }
 
-    /// Takes what has come.
+    /// Takes bytes that were received.
     pub(super) fn receive(&mut self, bytes: &[u8]) {
         self.replies.counts.bytes_received += bytes.len() as u64;
         self.chunks.receive(bytes);
     }
 }
 
-/// What came from a client, in chunks.
+/// Splits the bytes received from a client into chunks.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
     received: Vec<u8>,
-    /// How much of it was taken.
+    /// Bytes of `received` that were taken.
     taken: usize,
 }
 
@@ -85,16 +85,16 @@ impl Chunks {
         self.received.extend_from_slice(bytes);
     }
 
-    /// The next whole chunk, without its length; `None` until more has come. What was taken before is given up.
+    /// Takes the next complete chunk, without its length field; `None` until more bytes are received.
     ///
     /// # Errors
-    /// When the stream holds what is no length: it is of no further use.
+    /// When the stream has an invalid length: the rest of it is unusable.
     pub(super) fn take(&mut self) -> Result<Option<&[u8]>, WireError> {
         let Some(length) = self.received[self.taken..].first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let start = self.taken + LENGTH_BYTES;
         let end = start + frame_bytes(*length, MOST_CHUNK_BYTES)?;
         if end > self.received.len() {
-            // Room for the rest of it, and not for everything that has ever come.
+            // Frees the bytes of earlier chunks before the rest of this one is appended.
             self.received.drain(..self.taken);
             self.taken = 0;
             return Ok(None);
@@ -104,40 +104,40 @@ impl Chunks {
     }
 }
 
-/// What a client waits for, in the order in which it is sent.
+/// The replies that a client waits for, in the order in which they are sent to it.
 #[derive(Debug, Default)]
 pub(super) struct ReplyQueue {
     pub(super) counts: ClientCounts,
     owed: VecDeque<Owed>,
-    /// The number of the first of them.
+    /// Number of the first chunk in `owed`, counted from the start of the connection.
     first_owed: u64,
     packets_owed: usize,
-    /// The room of those that were sent.
+    /// Buffers of finished chunks, to be used again.
     spare: Vec<Owed>,
     unsent: Vec<u8>,
-    /// How much of it has gone.
+    /// Bytes of `unsent` that were written.
     gone: usize,
-    /// Bytes of replies that wait for others.
+    /// Bytes of replies that wait for earlier ones.
     kept_bytes: usize,
 }
 
 impl ReplyQueue {
-    /// Whether more is read from the client: it waits for few replies, and takes those that there are.
-    pub(super) fn has_room(&self) -> bool {
+    /// Whether the hub reads more from the client: not too many replies are outstanding or unsent.
+    pub(super) fn accepts_more(&self) -> bool {
         self.packets_owed < MOST_OWED && self.unsent.len() - self.gone + self.kept_bytes < MOST_UNSENT_BYTES
     }
 
-    /// Whether the client waits for nothing.
+    /// Whether no reply is outstanding or unsent.
     pub(super) fn is_empty(&self) -> bool {
         self.packets_owed == 0 && self.unsent.is_empty()
     }
 
-    /// Packets that the client waits for.
+    /// Number of packets without a reply.
     pub(super) fn owed(&self) -> usize {
         self.packets_owed
     }
 
-    /// A chunk of so many packets waits for its replies: the ticket of the first, and the others by [`Ticket::next`].
+    /// Adds a chunk with this number of packets. Returns the ticket of the first; [`Ticket::next`] gives those of the others.
     pub(super) fn owe(&mut self, client: ClientKey, target: Target, packets: usize) -> Ticket {
         let chunk = self.first_owed + self.owed.len() as u64;
         let mut replies = self.spare.pop().map_or(Vec::new(), |owed| owed.replies);
@@ -148,10 +148,10 @@ impl ReplyQueue {
         Ticket { client, chunk, item: 0 }
     }
 
-    /// A reply has come, or why there is none; replies go out when all before them have.
+    /// Takes the reply to a packet, or the error code in its place. Chunks of replies become sendable in the order of the requests.
     pub(super) fn reply(&mut self, ticket: Ticket, code: HubCode, packet: &[u8]) {
-        let place = ticket.chunk.wrapping_sub(self.first_owed) as usize;
-        let Some(owed) = self.owed.get_mut(place) else { return };
+        let index = ticket.chunk.wrapping_sub(self.first_owed) as usize;
+        let Some(owed) = self.owed.get_mut(index) else { return };
         let Some((kept_code, kept)) = owed.replies.get_mut(usize::from(ticket.item)) else { return };
         match code {
             HubCode::Fine => self.counts.answered += 1,
@@ -174,13 +174,13 @@ impl ReplyQueue {
         }
     }
 
-    /// What the client has to be sent.
+    /// Bytes to be sent to the client.
     pub(super) fn unsent(&self) -> &[u8] {
         &self.unsent[self.gone..]
     }
 
-    /// So much of that has gone.
-    pub(super) fn has_gone(&mut self, count: usize) {
+    /// Marks the first `count` of these bytes as sent.
+    pub(super) fn mark_sent(&mut self, count: usize) {
         self.gone += count;
         self.counts.bytes_sent += count as u64;
         if self.gone == self.unsent.len() {
@@ -191,7 +191,7 @@ impl ReplyQueue {
 }
 
 impl Ticket {
-    /// That of the packet behind.
+    /// The ticket of the next packet in the chunk.
     pub(super) fn next(self) -> Ticket {
         Ticket { item: self.item + 1, ..self }
     }

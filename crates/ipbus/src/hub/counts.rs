@@ -1,7 +1,7 @@
-//! What a hub has done, by client and by target.
+//! Counters of a hub, by client and by target.
 //!
 //! ```text
-//!  Hub ─ every quarter of a second ─► HubState ─► whoever shows it
+//!  Hub ─ every quarter of a second ─► HubState ─► page, metrics
 //! ```
 
 use std::net::IpAddr;
@@ -10,17 +10,17 @@ use std::time::Duration;
 use crate::sequence::PacketCounts;
 use crate::wire::{HubCode, Target};
 
-/// Upper edges of the latencies that are counted, in microseconds; one more is for everything beyond. They are those of the metric, whose
-/// bins have to be exact and a few.
+/// Upper edges of the latency bins, in microseconds; one more bin is for longer latencies. The bins of the metric are the same, so they
+/// must be few, and exact.
 pub const LATENCY_EDGES_US: [u64; 15] =
     [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
 
-/// How long targets took for their replies.
+/// Histogram of the time from a request to its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// Replies by time; the last is of those beyond the last edge.
+    /// Replies in each bin of [`LATENCY_EDGES_US`]; the last bin is for those beyond the last edge.
     pub counts: [u64; LATENCY_EDGES_US.len() + 1],
-    /// Sum of all times.
+    /// Sum of all latencies.
     pub sum: Duration,
 }
 
@@ -31,24 +31,24 @@ impl Latencies {
         self.sum += took;
     }
 
-    /// Replies that were counted.
+    /// Number of replies.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The edge that a fraction of the replies took no longer than (0.99: p99); `None` when there is none, or it is beyond the last edge.
+    /// The upper edge of the bin that has this quantile (0.99 for p99), in microseconds; `None` without replies or beyond the last edge.
     pub fn quantile_us(&self, fraction: f64) -> Option<u64> {
         let wanted = (fraction * self.count() as f64).ceil() as u64;
         let mut seen = 0;
-        let place = self.counts.iter().position(|count| {
+        let bin = self.counts.iter().position(|count| {
             seen += count;
             seen >= wanted.max(1)
         })?;
-        LATENCY_EDGES_US.get(place).copied()
+        LATENCY_EDGES_US.get(bin).copied()
     }
 }
 
-/// Replies that a hub could not give, by the code that it gave in their place.
+/// Packets that were answered with an error code, by code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
     by_code: [u64; 8],
@@ -61,7 +61,7 @@ impl Refusals {
         }
     }
 
-    /// Each code that was given, and how often.
+    /// Each code that occurred, and how often.
     pub fn iter(&self) -> impl Iterator<Item = (HubCode, u64)> + '_ {
         (1..)
             .zip(&self.by_code[1..])
@@ -69,26 +69,26 @@ impl Refusals {
             .map(|(code, count)| (HubCode::of_code(code), *count))
     }
 
-    /// All of them.
+    /// The sum over all codes.
     pub fn total(&self) -> u64 {
         self.by_code.iter().sum()
     }
 }
 
-/// What one client has asked and got.
+/// Counters of one client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCounts {
-    /// Packets that it sent: answered + refused + on their way + gone with its connection.
+    /// Packets that it sent: answered + refused + abandoned + still without a reply.
     pub asked: u64,
     /// Packets that a target answered.
     pub answered: u64,
-    /// Packets that got a code in place of a reply.
+    /// Packets that were answered with an error code.
     pub refused: Refusals,
-    /// Packets that it waited for when its connection ended.
+    /// Packets without a reply when the connection ended.
     pub abandoned: u64,
-    /// Bytes that came from it.
+    /// Bytes received from the client.
     pub bytes_received: u64,
-    /// Bytes that went to it.
+    /// Bytes sent to the client.
     pub bytes_sent: u64,
 }
 
@@ -103,59 +103,59 @@ impl ClientCounts {
     }
 }
 
-/// What happened to one target.
+/// Counters of one target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TargetCounts {
-    /// Packets out, and again.
+    /// Packets sent and repeated.
     pub packets: PacketCounts,
-    /// From the first sending of a packet to its reply.
+    /// Time from the first transmission of a packet to its reply.
     pub latencies: Latencies,
-    /// Packets that got a code in place of a reply.
+    /// Packets that were answered with an error code.
     pub refused: Refusals,
-    /// How often it was found to have been reset.
+    /// How often a reset of the target was detected.
     pub restarts: u64,
-    /// How often somebody else was found to number packets on it.
+    /// How often another client was detected that numbers packets on the target.
     pub conflicts: u64,
 }
 
-/// A target as it is now.
+/// The state of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetState {
-    /// Which.
+    /// Its address and port.
     pub target: Target,
-    /// What happened to it.
+    /// Its counters.
     pub counts: TargetCounts,
-    /// Packets on their way to it.
+    /// Packets in flight.
     pub in_flight: usize,
-    /// Packets that wait for a place.
+    /// Packets that wait to be sent.
     pub waiting: usize,
 }
 
-/// The clients of one address, those of today and those that have gone.
+/// The clients at one address, connected and disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientState {
-    /// Where they are; `None` of those beyond the first [`MOST_ADDRESSES`].
+    /// Their address; `None` for all addresses beyond the first [`MOST_ADDRESSES`].
     pub address: Option<IpAddr>,
-    /// Connections that are open.
+    /// Open connections.
     pub connections: usize,
-    /// What they have asked and got.
+    /// The sum of their counters.
     pub counts: ClientCounts,
 }
 
-/// Addresses whose clients are counted apart.
+/// Most addresses whose clients are counted separately.
 pub const MOST_ADDRESSES: usize = 256;
 
-/// A hub as it is now.
+/// The state of a hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HubState {
     /// Its clients, by address.
     pub clients: Vec<ClientState>,
     /// Its targets, by address and port.
     pub targets: Vec<TargetState>,
-    /// Connections that were closed because of what they sent.
+    /// Connections that were closed because they sent invalid data.
     pub broken: u64,
-    /// Connections that found no room.
+    /// Connections that were refused because the hub had as many clients as its options allow.
     pub turned_away: u64,
-    /// It reads no more, and ends when everything that it has read is answered.
+    /// The hub reads no more, and ends when everything that it has read is answered.
     pub is_ending: bool,
 }

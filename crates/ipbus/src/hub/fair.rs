@@ -1,11 +1,11 @@
-//! Whose packet goes next to a target: those who rarely ask before those who always do, and these in turn.
+//! A fair queue for the packets to a target: clients with few packets go first, the others take turns.
 //!
 //! ```text
-//!  client ─► its own queue ─┬─ had nothing waiting ─► fresh ─┐
-//!                           └─ had ─────────────────► steady ─┴─► the next: fresh first, one packet, then to the end of steady
+//!  client ─► its own queue ─┬─ was empty ──► fresh ──┐
+//!                           └─ was not ────► steady ─┴─► the next: fresh first, one packet, then to the end of steady
 //! ```
-//! So a single word never waits behind a block that another client reads. Source: FQ-CoDel (RFC 8290, section 4.2), with packets in
-//! place of bytes.
+//! A single word never waits for another client's whole block. Source: FQ-CoDel (RFC 8290, section 4.2), counting packets instead of
+//! bytes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -36,7 +36,7 @@ impl<T> FairQueue<T> {
         self.count += 1;
     }
 
-    /// Puts back what was on its way, before everything that waits.
+    /// Puts a packet that was in flight before all others.
     pub(super) fn push_front(&mut self, client: ClientKey, one: T) {
         let queue = self.waiting.entry(client).or_insert_with(|| {
             self.steady.push_front(client);
@@ -59,7 +59,7 @@ impl<T> FairQueue<T> {
             let Some(queue) = self.waiting.get_mut(&client) else { continue };
             let one = queue.pop_front();
             match one.is_some() {
-                // It keeps its place in the row although nothing waits now: who asks again at once is not fresh.
+                // The client stays in the rotation although its queue may be empty: if it asks again at once, it is not fresh.
                 true => self.steady.push_back(client),
                 false => drop(self.waiting.remove(&client)),
             }
@@ -71,7 +71,7 @@ impl<T> FairQueue<T> {
         None
     }
 
-    /// Everything that waits.
+    /// Removes all packets.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = T> {
         self.fresh.clear();
         self.steady.clear();
@@ -79,7 +79,7 @@ impl<T> FairQueue<T> {
         std::mem::take(&mut self.waiting).into_values().flatten()
     }
 
-    /// A client is gone, and what it waits for.
+    /// Removes the packets of a client that disconnected.
     pub(super) fn forget(&mut self, client: ClientKey) -> impl Iterator<Item = T> {
         let gone = self.waiting.remove(&client).unwrap_or_default();
         self.count -= gone.len();
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_rarely_asks_goes_first_and_the_others_in_turn() {
-        let keys: Vec<ClientKey> = (0..3).map(ClientKey::of_place).collect();
+    fn clients_with_few_packets_go_first_and_the_others_take_turns() {
+        let keys: Vec<ClientKey> = (0..3).map(ClientKey::of_slot).collect();
         let mut queue = FairQueue::default();
         for packet in 0..4 {
             queue.push(keys[0], (0, packet));
@@ -101,12 +101,12 @@ mod tests {
         }
         assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some((0, 0)), Some((1, 0)), Some((0, 1))));
         queue.push(keys[2], (2, 0));
-        assert_eq!((queue.pop(), queue.pop()), (Some((2, 0)), Some((1, 1))), "it had waited for nothing");
+        assert_eq!((queue.pop(), queue.pop()), (Some((2, 0)), Some((1, 1))), "its queue was empty");
         queue.push(keys[2], (2, 1));
         assert_eq!(
             (queue.pop(), queue.pop(), queue.pop()),
             (Some((0, 2)), Some((2, 1)), Some((1, 2))),
-            "now it is one of them"
+            "now it takes turns"
         );
         assert_eq!(queue.forget(keys[0]).collect::<Vec<_>>(), [(0, 3)]);
         queue.push_front(keys[1], (1, 9));

@@ -1,12 +1,12 @@
-//! A hub: any number of clients share any number of targets, and what is lost between it and them comes back.
+//! A hub: many clients share many targets, and packets lost between hub and targets are recovered.
 //!
 //! ```text
 //!  clients, TCP ─ server ─► client: chunks ─ rules ─► fair ─► target: one sequence ─ UDP ─► targets
 //!               ◄─────────  replies in the order of the requests  ◄────────────────────────
 //! ```
-//! It speaks the protocol of the original hub with the original clients and firmware. It numbers the packets of all clients in one sequence per
-//! target, so that clients need not, and it must be the only one that does. What it has not got back within its time is answered with
-//! a code in place of the reply.
+//! It uses the protocol of the original hub, so original clients and firmware work with it. It numbers the packets of all clients in one
+//! sequence per target, so that clients need not; nothing else may number packets on its targets. A packet without a reply within the
+//! timeout is answered with an error code.
 
 mod client;
 mod counts;

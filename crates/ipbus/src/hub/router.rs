@@ -1,8 +1,8 @@
-//! The hub without its sockets and its clock.
+//! The hub without its sockets and clock.
 //!
 //! ```text
 //!  bytes of clients ─► ClientSide ─ chunks, rules ─► TargetSide ─► datagrams
-//!  datagrams ─► TargetSide ─ replies ─► ClientSide, in the order of its requests ─► bytes
+//!  datagrams ─► TargetSide ─ replies ─► ClientSide, in the order of the requests ─► bytes
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,9 +15,9 @@ use super::rules::Rules;
 use super::target::TargetSide;
 use crate::wire::{HubCode, HubRequest, Packet, Requests, Target, WireError};
 
-/// Targets that are served at the same time.
+/// Most targets served at the same time.
 const MOST_TARGETS: usize = 1024;
-/// A target that nobody has asked for so long gives its place away.
+/// How long a target may be idle before it is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// All clients and all targets.
@@ -25,10 +25,11 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(super) struct Router {
     rules: Rules,
     timeout: Duration,
+    /// By slot: the generation, and the client if there is one.
     clients: Vec<(u32, Option<ClientSide>)>,
     targets: Vec<Option<TargetSide>>,
     by_target: HashMap<Target, usize>,
-    /// What those had that are gone, by address.
+    /// Counters of clients that disconnected, by address.
     gone: BTreeMap<Option<IpAddr>, ClientCounts>,
     pub(super) broken: u64,
     pub(super) turned_away: u64,
@@ -48,34 +49,34 @@ impl Router {
         }
     }
 
-    /// A client is there; its place.
+    /// Adds a client. Returns its slot.
     pub(super) fn open(&mut self, peer: SocketAddr) -> usize {
         let free = self.clients.iter().position(|(_, side)| side.is_none());
-        let place = free.unwrap_or_else(|| {
+        let slot = free.unwrap_or_else(|| {
             self.clients.push((0, None));
             self.clients.len() - 1
         });
-        self.clients[place].1 = Some(ClientSide::new(peer));
-        place
+        self.clients[slot].1 = Some(ClientSide::new(peer));
+        slot
     }
 
-    pub(super) fn client(&mut self, place: usize) -> Option<&mut ClientSide> {
-        self.clients.get_mut(place)?.1.as_mut()
+    pub(super) fn client(&mut self, slot: usize) -> Option<&mut ClientSide> {
+        self.clients.get_mut(slot)?.1.as_mut()
     }
 
     pub(super) fn clients(&self) -> impl Iterator<Item = &ClientSide> {
         self.clients.iter().filter_map(|(_, side)| side.as_ref())
     }
 
-    pub(super) fn target(&mut self, place: usize) -> Option<&mut TargetSide> {
-        self.targets.get_mut(place)?.as_mut()
+    pub(super) fn target(&mut self, slot: usize) -> Option<&mut TargetSide> {
+        self.targets.get_mut(slot)?.as_mut()
     }
 
-    /// A client is gone.
-    pub(super) fn close(&mut self, place: usize) {
-        let Some((turn, side)) = self.clients.get_mut(place) else { return };
-        let key = ClientKey { place: place as u32, turn: *turn };
-        *turn = turn.wrapping_add(1);
+    /// Removes a client that disconnected.
+    pub(super) fn close(&mut self, slot: usize) {
+        let Some((generation, side)) = self.clients.get_mut(slot) else { return };
+        let key = ClientKey { slot: slot as u32, generation: *generation };
+        *generation = generation.wrapping_add(1);
         let Some(side) = side.take() else { return };
         self.targets.iter_mut().flatten().for_each(|target| target.forget(key));
         let mut counts = side.replies.counts;
@@ -85,28 +86,28 @@ impl Router {
         self.gone.entry(address.filter(|_| is_known)).or_default().add(&counts);
     }
 
-    /// Takes the next chunk that a client has sent. Whether there was one; `touched` is given the target that has more to do.
+    /// Takes the next chunk that a client sent. Returns whether there was one; adds its target to `touched`.
     ///
     /// # Errors
-    /// When the client sends what is none: it is to be closed.
+    /// When the client sent invalid data: its connection is to be closed.
     pub(super) fn take_chunk(
         &mut self,
-        place: usize,
+        slot: usize,
         now: Instant,
         touched: &mut Vec<usize>,
     ) -> Result<bool, WireError> {
-        let Some((turn, Some(side))) = self.clients.get_mut(place) else { return Ok(false) };
-        if !side.replies.has_room() {
+        let Some((generation, Some(side))) = self.clients.get_mut(slot) else { return Ok(false) };
+        if !side.replies.accepts_more() {
             return Ok(false);
         }
-        let key = ClientKey { place: place as u32, turn: *turn };
+        let key = ClientKey { slot: slot as u32, generation: *generation };
         let Some(chunk) = side.chunks.take()? else { return Ok(false) };
         let request = HubRequest::check(chunk)?;
         let target = request.target;
         let mut ticket = side.replies.owe(key, target, request.items().count());
         let found = match self.rules.serves(target) {
             false => Err(HubCode::NotAllowed),
-            true => place_of(&mut self.targets, &mut self.by_target, target, self.timeout, now),
+            true => slot_of(&mut self.targets, &mut self.by_target, target, self.timeout, now),
         };
         let mut served = found.and_then(|at| self.targets[at].as_mut().ok_or(HubCode::HubTimeout));
         for packet in request.items() {
@@ -133,52 +134,52 @@ impl Router {
     }
 
     /// The next datagram for a target.
-    pub(super) fn transmit(&mut self, place: usize, now: Instant) -> Option<&[u8]> {
-        self.targets.get_mut(place)?.as_mut()?.transmit(now)
+    pub(super) fn transmit(&mut self, slot: usize, now: Instant) -> Option<&[u8]> {
+        self.targets.get_mut(slot)?.as_mut()?.transmit(now)
     }
 
-    /// A datagram of a target; `touched` is given the clients that it has something for.
-    pub(super) fn receive(&mut self, place: usize, bytes: &mut [u8], now: Instant, touched: &mut Vec<usize>) {
+    /// Handles a datagram from a target; adds the clients that it has replies for to `touched`.
+    pub(super) fn receive(&mut self, slot: usize, bytes: &mut [u8], now: Instant, touched: &mut Vec<usize>) {
         let Router { clients, targets, .. } = self;
-        if let Some(Some(target)) = targets.get_mut(place) {
+        if let Some(Some(target)) = targets.get_mut(slot) {
             target.receive(bytes, now, &mut |ticket, code, packet| {
-                hand(clients, ticket, code, packet, touched)
+                deliver(clients, ticket, code, packet, touched)
             });
         }
     }
 
-    /// When something has to be done although nothing has come.
+    /// When [`Router::expire`] has to be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.targets.iter().flatten().filter_map(TargetSide::deadline).min()
     }
 
-    /// Time has passed: `targets` is given those that have more to do, `touched` the clients that something is for.
+    /// Handles timeouts; adds targets that have packets to send to `due`, and clients that have replies to `touched`.
     pub(super) fn expire(&mut self, now: Instant, due: &mut Vec<usize>, touched: &mut Vec<usize>) {
         let Router { clients, targets, .. } = self;
-        for (place, target) in targets.iter_mut().enumerate() {
+        for (slot, target) in targets.iter_mut().enumerate() {
             let Some(target) = target else { continue };
             if target.deadline().is_some_and(|deadline| deadline <= now) {
-                target.expire(now, &mut |ticket, code, packet| hand(clients, ticket, code, packet, touched));
-                due.push(place);
+                target
+                    .expire(now, &mut |ticket, code, packet| deliver(clients, ticket, code, packet, touched));
+                due.push(slot);
             }
         }
     }
 
-    /// Gives up targets that nobody uses; their places.
+    /// Closes idle targets. Returns their slots.
     pub(super) fn sweep(&mut self, now: Instant) -> Vec<usize> {
         let idle =
             |target: &Option<TargetSide>| target.as_ref().is_some_and(|target| target.is_idle(now, IDLE));
-        let places: Vec<usize> =
-            (0..self.targets.len()).filter(|place| idle(&self.targets[*place])).collect();
-        for place in &places {
-            if let Some(target) = self.targets[*place].take() {
+        let slots: Vec<usize> = (0..self.targets.len()).filter(|slot| idle(&self.targets[*slot])).collect();
+        for slot in &slots {
+            if let Some(target) = self.targets[*slot].take() {
                 self.by_target.remove(&target.target);
             }
         }
-        places
+        slots
     }
 
-    /// Whether everything that was asked is answered.
+    /// Whether all requests are answered.
     pub(super) fn is_served(&self) -> bool {
         self.clients().all(|side| side.replies.is_empty())
     }
@@ -210,54 +211,54 @@ impl Router {
     }
 }
 
-/// A reply, or why there is none, for the client that waits for it, if it is still there.
-fn hand(
+/// Gives a reply or an error code to its client, if that is still connected.
+fn deliver(
     clients: &mut [(u32, Option<ClientSide>)],
     ticket: Ticket,
     code: HubCode,
     packet: &[u8],
     touched: &mut Vec<usize>,
 ) {
-    let place = ticket.client.place as usize;
-    if let Some((turn, Some(side))) = clients.get_mut(place)
-        && *turn == ticket.client.turn
+    let slot = ticket.client.slot as usize;
+    if let Some((generation, Some(side))) = clients.get_mut(slot)
+        && *generation == ticket.client.generation
     {
         side.replies.reply(ticket, code, packet);
-        touched.push(place);
+        touched.push(slot);
     }
 }
 
-/// Where a target is served, from now on if it was not.
-fn place_of(
+/// The slot of a target; opens the target if necessary.
+fn slot_of(
     targets: &mut Vec<Option<TargetSide>>,
     by_target: &mut HashMap<Target, usize>,
     target: Target,
     timeout: Duration,
     now: Instant,
 ) -> Result<usize, HubCode> {
-    if let Some(place) = by_target.get(&target) {
-        return Ok(*place);
+    if let Some(slot) = by_target.get(&target) {
+        return Ok(*slot);
     }
     let free = targets.iter().position(Option::is_none);
-    let place = match free {
-        Some(place) => place,
+    let slot = match free {
+        Some(slot) => slot,
         None if targets.len() < MOST_TARGETS => {
             targets.push(None);
             targets.len() - 1
         }
         None => return Err(HubCode::HubTimeout),
     };
-    targets[place] = Some(TargetSide::new(target, timeout, now));
-    by_target.insert(target, place);
-    Ok(place)
+    targets[slot] = Some(TargetSide::new(target, timeout, now));
+    by_target.insert(target, slot);
+    Ok(slot)
 }
 
-/// Whether a packet may be sent to its target, and whether it changes nothing there.
+/// Checks whether a packet may be sent to its target. Returns whether it only reads.
 fn judge(rules: &Rules, client: IpAddr, target: Target, packet: &[u8]) -> Result<bool, HubCode> {
     let control = Packet::check(packet).and_then(Packet::control).map_err(|_| HubCode::WrongVersion)?;
     let mut is_safe = true;
     for request in Requests::of(control) {
-        // The target says itself what it thinks of one that is none, and does nothing behind it.
+        // The target reports an invalid transaction itself, and does none after it.
         let Ok(request) = request else { break };
         is_safe &= !request.operation.changes();
         if !rules.rules.is_empty() && !rules.allows(client, target, &request) {

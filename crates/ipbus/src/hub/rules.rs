@@ -1,7 +1,7 @@
-//! Who may do what, on which target, at which addresses.
+//! Access rules: which clients may do what, on which targets, at which addresses.
 //!
 //! ```text
-//!  request ─► the first rule of its client, target and address decides; where none is, it is allowed
+//!  request ─► the first rule that matches client, target and address decides; without one, the request is allowed
 //! ```
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use crate::wire::{Operation, Request, Target};
 
-/// What is no address, network or target.
+/// An invalid address, network or target.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is {found}; write {wanted}")]
 pub struct PatternError {
@@ -19,7 +19,7 @@ pub struct PatternError {
     wanted: &'static str,
 }
 
-/// Addresses whose first bits are the same: `192.168.0.0/24`, `127.0.0.1`, `*`.
+/// An IPv4 network: `192.168.0.0/24`, `127.0.0.1`, `*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     first: Ipv4Addr,
@@ -27,15 +27,15 @@ pub struct Network {
 }
 
 impl Network {
-    /// Everybody.
+    /// All addresses.
     pub const ALL: Network = Network { first: Ipv4Addr::UNSPECIFIED, bits: 0 };
 
-    /// How many addresses it has.
+    /// Number of its addresses.
     pub fn count(self) -> usize {
         1 << (32 - self.bits)
     }
 
-    /// All of them, the lowest first.
+    /// Its addresses, the lowest first.
     pub fn addresses(self) -> impl Iterator<Item = Ipv4Addr> {
         let first = u32::from(self.first) & self.mask();
         (first..=first | !self.mask()).map(Ipv4Addr::from)
@@ -56,7 +56,7 @@ impl FromStr for Network {
     fn from_str(text: &str) -> Result<Network, PatternError> {
         let wrong = || PatternError {
             text: text.to_owned(),
-            found: "no address and no network",
+            found: "neither an address nor a network",
             wanted: "192.168.0.2, 192.168.0.0/24 or *",
         };
         if text == "*" {
@@ -68,7 +68,7 @@ impl FromStr for Network {
     }
 }
 
-/// Targets: a network, and one port or all.
+/// A set of targets: a network, and one port or all ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetPattern {
     network: Network,
@@ -76,15 +76,15 @@ pub struct TargetPattern {
 }
 
 impl TargetPattern {
-    /// Every target.
+    /// All targets.
     pub const ALL: TargetPattern = TargetPattern { network: Network::ALL, port: None };
 
-    /// The network, and the port where there is one.
+    /// The network, and the port if there is one.
     pub fn parts(self) -> (Network, Option<u16>) {
         (self.network, self.port)
     }
 
-    /// Whether a target is one of these.
+    /// Whether it includes a target.
     pub fn has(self, target: Target) -> bool {
         self.network.has(target.address) && self.port.is_none_or(|port| port == target.port)
     }
@@ -100,7 +100,7 @@ impl FromStr for TargetPattern {
             Some((network, port)) => {
                 let wrong = |_| PatternError {
                     text: text.to_owned(),
-                    found: "a target without a port behind its colon",
+                    found: "a target without a port after its colon",
                     wanted: "192.168.0.2:50001, 192.168.0.0/24 or *",
                 };
                 (network, Some(port.parse().map_err(wrong)?))
@@ -113,57 +113,57 @@ impl FromStr for TargetPattern {
 /// What a rule grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// Nothing.
+    /// No access.
     None,
-    /// What changes nothing.
+    /// Operations that change nothing.
     Read,
-    /// Everything.
+    /// All operations.
     Write,
 }
 
 /// A rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// For whom.
+    /// The clients that it applies to.
     pub clients: Network,
-    /// On which targets.
+    /// The targets that it applies to.
     pub targets: TargetPattern,
-    /// At which addresses of the bus.
+    /// The bus addresses that it applies to.
     pub addresses: RangeInclusive<u32>,
-    /// What they may.
+    /// The access that it grants.
     pub access: Access,
 }
 
 /// All rules of a hub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Targets that are served; all of them where this is empty.
+    /// Targets that the hub serves; all if empty.
     pub targets: Vec<TargetPattern>,
-    /// Decide in their order.
+    /// For each address the first matching rule decides.
     pub rules: Vec<Rule>,
 }
 
 impl Rules {
-    /// Whether a target is served.
+    /// Whether the hub serves a target.
     pub fn serves(&self, target: Target) -> bool {
         self.targets.is_empty() || self.targets.iter().any(|pattern| pattern.has(target))
     }
 
-    /// Whether a client may have this done, at all of its addresses.
+    /// Whether a client may make a request, at all addresses of the request.
     pub fn allows(&self, client: IpAddr, target: Target, request: &Request<'_>) -> bool {
         let wanted = if request.operation.changes() { Access::Write } else { Access::Read };
         let moves = matches!(request.operation, Operation::Read | Operation::Write);
         let more = if moves { u32::from(request.words.saturating_sub(1)) } else { 0 };
         let client = match client.to_canonical() {
             IpAddr::V4(address) => address,
-            // Only a rule for everybody is for these.
+            // Only rules for all clients apply to IPv6.
             IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
         };
         let rules: Vec<&Rule> =
             (self.rules.iter()).filter(|rule| rule.clients.has(client) && rule.targets.has(target)).collect();
         match request.address.checked_add(more) {
             Some(last) => allows(&rules, request.address..=last, wanted),
-            // It goes on at the other end of the bus.
+            // The addresses wrap around to 0.
             None => {
                 let last = request.address.wrapping_add(more);
                 allows(&rules, request.address..=u32::MAX, wanted) && allows(&rules, 0..=last, wanted)
@@ -172,7 +172,7 @@ impl Rules {
     }
 }
 
-/// What the first rule leaves of a range is for those behind it.
+/// Applies the first rule to its part of the range, and the other rules to the rest.
 fn allows(rules: &[&Rule], range: RangeInclusive<u32>, wanted: Access) -> bool {
     let Some((rule, rest)) = rules.split_first() else { return true };
     let (first, last) = (*range.start().max(rule.addresses.start()), *range.end().min(rule.addresses.end()));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_of_an_address_decides() {
+    fn the_first_rule_that_matches_an_address_decides() {
         let rules = Rules {
             targets: vec!["192.168.0.0/24:50001".parse().expect("a pattern")],
             rules: vec![
@@ -229,11 +229,11 @@ mod tests {
         assert!(may(&rules, here, Operation::Read, 0x200, 255));
         assert!(!may(&rules, here, Operation::Write, 0x2FF, 2));
         assert!(may(&rules, here, Operation::Write, 0x300, 2));
-        assert!(!may(&rules, here, Operation::Read, 0x1FF, 2), "hidden by the rule before");
+        assert!(!may(&rules, here, Operation::Read, 0x1FF, 2), "an earlier rule denies 0x1FF");
         assert!(may(&rules, here, Operation::WriteFifo, 0xFF, 100), "one address, however many words");
         assert!(
             may(&rules, here, Operation::Write, u32::MAX, 0xFF),
-            "it goes on at 0, and ends before the first"
+            "the range wraps to 0 and ends before the first rule"
         );
         assert!(!may(
             &Rules { rules: vec![rule("*", 5..=5, Access::Read)], ..Rules::default() },
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_what_to_write() {
+    fn an_invalid_pattern_is_refused_with_what_to_write() {
         for text in ["", "1.2.3", "1.2.3.4/33", "1.2.3.4:", "1.2.3.4:70000", "board"] {
             let error = text.parse::<TargetPattern>().expect_err(text);
             assert!(error.to_string().contains("192.168.0.2"), "{error}");

@@ -1,7 +1,7 @@
-//! The hub on the network: one thread, one epoll, a socket for each target and each client.
+//! The hub's sockets: one thread, one epoll instance, a socket for each target and each client.
 //!
 //! ```text
-//!  listener, clients, targets ─ ready ─► Router ─► datagrams and replies, as many as the sockets take
+//!  listener, clients, targets ─ ready ─► Router ─► datagrams and replies, as many as the sockets accept
 //! ```
 
 use std::collections::{HashMap, VecDeque};
@@ -22,40 +22,40 @@ use super::rules::Rules;
 use crate::datagrams::{Incoming, Outgoing, coalesce};
 use crate::device::ServeError;
 
-/// Between two times that the state is shown.
-const SHOWN: Duration = Duration::from_millis(250);
-/// Between two times that idle targets and stuck clients are looked for.
-const SWEPT: Duration = Duration::from_secs(10);
-/// A client that takes none of its replies for so long is closed.
+/// Interval between two updates of the published state.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval between two searches for idle targets and stuck clients.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a client may accept none of its replies before it is closed.
 const STUCK: Duration = Duration::from_secs(60);
-/// Replies of a client that waits for as many as `MANY` are held until so many bytes of them are there, or so much time has passed.
+/// Replies to a client that waits for at least `MANY` are collected up to this many bytes, and for at most this time.
 const HELD_BYTES: usize = 16 << 10;
 const HELD_FOR: Duration = Duration::from_micros(100);
-/// A client that waits for fewer replies than this is not reading a block, and gets each at once.
+/// A client that waits for fewer replies than this is not reading a block, and gets each reply at once.
 const MANY: usize = 8;
-/// Bytes that are read from a client at once.
+/// Most bytes in one read from a client.
 const READ_BYTES: usize = 64 << 10;
-/// Runs of datagrams that are read from one target before others have their turn.
+/// Most runs of datagrams that are received from one target before the others are served.
 const MOST_RUNS: usize = 16;
 const EVENTS: usize = 256;
 
-/// How a hub is run.
+/// Options of a hub.
 #[derive(Clone, Debug)]
 pub struct HubOptions {
-    /// Where clients come; 10203 is the usual port.
+    /// The address to listen on; 10203 is the usual port.
     pub listen: SocketAddr,
-    /// Who may do what.
+    /// The access rules.
     pub rules: Rules,
-    /// So long a packet may take, losses included. uHAL waits for a second.
+    /// How long a packet may take, repeats included. uHAL waits for one second.
     pub timeout: Duration,
-    /// Clients at the same time.
+    /// Most clients at the same time.
     pub most_clients: usize,
-    /// Looks for packets all the time instead of sleeping: faster by a wake-up, for a whole router.
+    /// Spins for packets instead of sleeping: saves a wake-up, but takes a whole core.
     pub busy_poll: bool,
 }
 
 impl HubOptions {
-    /// As a hub usually is, at an address.
+    /// The default options, for an address to listen on.
     pub fn at(listen: SocketAddr) -> HubOptions {
         HubOptions {
             listen,
@@ -71,7 +71,7 @@ const RUNS: u8 = 0;
 const ENDS: u8 = 1;
 const STOPS: u8 = 2;
 
-/// A hub that is running. Dropping it ends it at once; [`HubServer::end`] lets it finish first.
+/// A running hub. Dropping it stops it at once; [`HubServer::end`] lets it answer outstanding requests first.
 #[derive(Debug)]
 pub struct HubServer {
     address: SocketAddr,
@@ -89,7 +89,7 @@ struct Shared {
 impl Shared {
     fn go_to(&self, stage: u8) {
         self.stage.store(stage, Ordering::Release);
-        // It is not full: nobody writes more than a few times.
+        // The counter of the eventfd cannot overflow: there are only a few writes.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 }
@@ -98,7 +98,7 @@ impl HubServer {
     /// Starts a hub.
     ///
     /// # Errors
-    /// When its address cannot be had.
+    /// When its address cannot be listened on.
     pub fn start(options: HubOptions) -> Result<HubServer, ServeError> {
         let failed = |cause| ServeError { place: options.listen, cause };
         let listener = TcpListener::bind(options.listen).map_err(failed)?;
@@ -112,22 +112,22 @@ impl HubServer {
         Ok(HubServer { address, shared, thread: Some(thread.map_err(failed)?) })
     }
 
-    /// Where clients come.
+    /// The address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it has done, as of a quarter of a second ago at most.
+    /// Its state, at most a quarter of a second old.
     pub fn state(&self) -> HubState {
         self.view().state()
     }
 
-    /// Its state for others, as long as they want it.
+    /// A handle to its state, which stays valid after the hub has ended.
     pub fn view(&self) -> HubView {
         HubView(self.shared.clone())
     }
 
-    /// Takes no more requests, and ends when those that it has read are answered, or `within` has passed. What it has done.
+    /// Reads no more requests, and ends when those already read are answered, or `within` has passed. Returns the last state.
     pub fn end(mut self, within: Duration) -> HubState {
         self.shared.go_to(ENDS);
         let end = Instant::now() + within;
@@ -140,17 +140,17 @@ impl HubServer {
 
     fn stop(&mut self) {
         self.shared.go_to(STOPS);
-        // A thread that has panicked has said so.
+        // The panic of a thread was already reported.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }
 
-/// The state of a hub, for those who show it; of one that has ended, its last.
+/// A handle to the state of a hub; after the hub has ended, to its last state.
 #[derive(Clone, Debug)]
 pub struct HubView(Arc<Shared>);
 
 impl HubView {
-    /// What it has done, as of a quarter of a second ago at most.
+    /// Its state, at most a quarter of a second old.
     pub fn state(&self) -> HubState {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -162,7 +162,7 @@ impl Drop for HubServer {
     }
 }
 
-/// Whose an event is.
+/// The source of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Wake,
@@ -176,17 +176,17 @@ impl Whose {
         EventData::new_u64(match self {
             Whose::Wake => 0,
             Whose::Listener => 1,
-            Whose::Client(place) => 2 << 32 | place as u64,
-            Whose::Target(place) => 3 << 32 | place as u64,
+            Whose::Client(slot) => 2 << 32 | slot as u64,
+            Whose::Target(slot) => 3 << 32 | slot as u64,
         })
     }
 
     fn of(data: EventData) -> Whose {
-        let place = (data.u64() & u64::from(u32::MAX)) as usize;
+        let slot = (data.u64() & u64::from(u32::MAX)) as usize;
         match data.u64() >> 32 {
-            2 => Whose::Client(place),
-            3 => Whose::Target(place),
-            _ if place == 0 => Whose::Wake,
+            2 => Whose::Client(slot),
+            3 => Whose::Target(slot),
+            _ if slot == 0 => Whose::Wake,
             _ => Whose::Listener,
         }
     }
@@ -196,19 +196,19 @@ impl Whose {
 #[derive(Debug)]
 struct Connection {
     socket: TcpStream,
-    /// What is waited for.
+    /// The events that epoll reports.
     interest: EventFlags,
-    /// When it took something last, or had nothing to take.
+    /// When it last accepted bytes, or had none to accept.
     took: Instant,
-    /// It sends no more, and is closed when it has its replies.
+    /// The client sends no more; the connection is closed after the last reply.
     is_over: bool,
-    /// It takes nothing more for now.
+    /// The socket's send buffer is full.
     is_blocked: bool,
-    /// Its replies are held until then.
+    /// When its collected replies are sent.
     held_until: Option<Instant>,
 }
 
-/// What the thread has.
+/// The state of the hub's thread.
 struct Serving {
     epoll: OwnedFd,
     listener: Option<TcpListener>,
@@ -221,13 +221,13 @@ struct Serving {
     buffer: Vec<u8>,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Packets for a target leave in a run. Where only one target is at work, it would wait for the run and the hub for its answers, in turn.
+    /// Whether packets to a target are sent in runs. With only one active target, hub and target would wait for each other in turn.
     sends_runs: bool,
-    /// Targets that may have something to send.
+    /// Targets that may have packets to send.
     due: Vec<usize>,
-    /// Clients that something has changed for.
+    /// Clients to serve, because of an event or a reply.
     touched: Vec<usize>,
-    /// Clients whose replies are held, and until when; the oldest first.
+    /// Clients whose replies are collected, and until when; the oldest first.
     held: VecDeque<(usize, Instant)>,
     shown: Instant,
     swept: Instant,
@@ -268,7 +268,7 @@ impl Serving {
         loop {
             let stage = self.shared.stage.load(Ordering::Acquire);
             if stage != RUNS {
-                // Nobody comes any more, and nothing more is read: the sockets of clients say so when they are closed.
+                // From here on, no client is accepted and nothing more is read.
                 self.listener = None;
             }
             if stage == STOPS || stage == ENDS && self.router.is_served() {
@@ -278,7 +278,7 @@ impl Serving {
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => {
-                    // Only a descriptor that is none does this.
+                    // This happens only with an invalid descriptor.
                     debug_assert!(false, "{error}");
                     break;
                 }
@@ -296,10 +296,10 @@ impl Serving {
             }
             self.release(now);
             self.settle(now);
-            self.show(now);
+            self.publish(now);
         }
         let ended: Vec<usize> = self.connections.keys().copied().collect();
-        ended.into_iter().for_each(|place| self.router.close(place));
+        ended.into_iter().for_each(|slot| self.router.close(slot));
         *self.shared.state.lock().unwrap_or_else(PoisonError::into_inner) = self.router.state(true);
     }
 
@@ -309,11 +309,13 @@ impl Serving {
 
     fn timeout(&self) -> Option<Timespec> {
         let now = Instant::now();
-        let shown = self.has_changed.then_some(self.shown + SHOWN);
+        let shown = self.has_changed.then_some(self.shown + PUBLISH_INTERVAL);
         let held = self.held.front().map(|(_, until)| *until);
-        let until =
-            [self.router.deadline(), shown, held, Some(self.swept + SWEPT)].into_iter().flatten().min();
-        let left = until.map(|until| until.saturating_duration_since(now)).unwrap_or(SWEPT);
+        let until = [self.router.deadline(), shown, held, Some(self.swept + SWEEP_INTERVAL)]
+            .into_iter()
+            .flatten()
+            .min();
+        let left = until.map(|until| until.saturating_duration_since(now)).unwrap_or(SWEEP_INTERVAL);
         Timespec::try_from(if self.busy_poll { Duration::ZERO } else { left }).ok()
     }
 
@@ -323,23 +325,23 @@ impl Serving {
                 let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
             }
             Whose::Listener => self.accept(now),
-            Whose::Client(place) => {
+            Whose::Client(slot) => {
                 let is_there = match flags.contains(EventFlags::IN) {
-                    true => self.read(place),
-                    // It can neither be read from nor written to.
+                    true => self.read(slot),
+                    // The connection is closed in both directions.
                     false => !flags.intersects(EventFlags::HUP | EventFlags::ERR),
                 };
                 if !is_there {
-                    return self.close(place);
+                    return self.close(slot);
                 }
-                self.touched.push(place);
+                self.touched.push(slot);
             }
-            Whose::Target(place) => self.receive(place, now),
+            Whose::Target(slot) => self.receive(slot, now),
         }
     }
 
     fn accept(&mut self, now: Instant) {
-        // Every other connection waits for the next turn: what has come is served first.
+        // One connection per wake-up, so that other events are served in between.
         let Some(Ok((socket, peer))) = self.listener.as_ref().map(TcpListener::accept) else { return };
         if self.connections.len() >= self.most_clients {
             self.router.turned_away += 1;
@@ -349,11 +351,11 @@ impl Serving {
         if prepared.is_err() {
             return;
         }
-        let place = self.router.open(peer);
+        let slot = self.router.open(peer);
         let interest = EventFlags::IN;
-        match epoll::add(&self.epoll, &socket, Whose::Client(place).data(), interest) {
+        match epoll::add(&self.epoll, &socket, Whose::Client(slot).data(), interest) {
             Ok(()) => drop(self.connections.insert(
-                place,
+                slot,
                 Connection {
                     socket,
                     interest,
@@ -363,13 +365,13 @@ impl Serving {
                     held_until: None,
                 },
             )),
-            Err(_) => self.router.close(place),
+            Err(_) => self.router.close(slot),
         }
     }
 
-    /// Reads from a client; whether it is still there.
-    fn read(&mut self, place: usize) -> bool {
-        let (Some(connection), Some(side)) = (self.connections.get_mut(&place), self.router.client(place))
+    /// Reads from a client. Returns whether it is still connected.
+    fn read(&mut self, slot: usize) -> bool {
+        let (Some(connection), Some(side)) = (self.connections.get_mut(&slot), self.router.client(slot))
         else {
             return true;
         };
@@ -386,92 +388,91 @@ impl Serving {
         }
     }
 
-    fn close(&mut self, place: usize) {
-        if let Some(connection) = self.connections.remove(&place) {
+    fn close(&mut self, slot: usize) {
+        if let Some(connection) = self.connections.remove(&slot) {
             let _ = epoll::delete(&self.epoll, &connection.socket);
-            self.router.close(place);
+            self.router.close(slot);
         }
     }
 
-    fn receive(&mut self, place: usize, now: Instant) {
+    fn receive(&mut self, slot: usize, now: Instant) {
         for _ in 0..MOST_RUNS {
-            let Some(socket) = self.sockets.get(&place) else { return };
+            let Some(socket) = self.sockets.get(&slot) else { return };
             match self.incoming.receive(socket) {
                 Ok(_) => {}
-                // What an earlier packet met, a closed port for one, is a loss like any other.
+                // A closed port that an earlier packet reached counts as a lost packet.
                 Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {}
                 Err(_) => break,
             }
             while let Some(packet) = self.incoming.take() {
-                self.router.receive(place, packet, now, &mut self.touched);
+                self.router.receive(slot, packet, now, &mut self.touched);
             }
         }
-        self.due.push(place);
+        self.due.push(slot);
     }
 
-    /// Goes on until nobody has anything more to do: packets for targets, replies for clients, what these have asked meanwhile.
+    /// Sends packets to targets and replies to clients, and takes further requests, until nothing is left to do.
     fn settle(&mut self, now: Instant) {
         loop {
-            if let Some(place) = self.touched.pop() {
-                self.serve(place, now);
-            } else if let Some(place) = self.due.pop() {
-                self.transmit(place, now);
+            if let Some(slot) = self.touched.pop() {
+                self.serve(slot, now);
+            } else if let Some(slot) = self.due.pop() {
+                self.transmit(slot, now);
             } else {
                 return;
             }
         }
     }
 
-    /// Replies that have been held for long enough go.
+    /// Marks clients for service whose replies were collected for long enough.
     fn release(&mut self, now: Instant) {
-        while let Some((place, _)) = self.held.front().copied().filter(|(_, until)| *until <= now) {
+        while let Some((slot, _)) = self.held.front().copied().filter(|(_, until)| *until <= now) {
             self.held.pop_front();
-            self.touched.push(place);
+            self.touched.push(slot);
         }
     }
 
-    /// Writes a client's replies, and takes what it asks.
-    fn serve(&mut self, place: usize, now: Instant) {
-        if !self.write(place, now) {
-            return self.close(place);
+    /// Writes a client's replies, and takes its requests.
+    fn serve(&mut self, slot: usize, now: Instant) {
+        if !self.write(slot, now) {
+            return self.close(slot);
         }
         loop {
-            match self.router.take_chunk(place, now, &mut self.due) {
+            match self.router.take_chunk(slot, now, &mut self.due) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(_) => {
                     self.router.broken += 1;
-                    return self.close(place);
+                    return self.close(slot);
                 }
             }
         }
-        // Refusals need no target.
-        if !self.write(place, now) {
-            return self.close(place);
+        // Requests that were refused at once have their replies already.
+        if !self.write(slot, now) {
+            return self.close(slot);
         }
         let is_ending = self.is_ending();
-        let (Some(connection), Some(side)) = (self.connections.get_mut(&place), self.router.client(place))
+        let (Some(connection), Some(side)) = (self.connections.get_mut(&slot), self.router.client(slot))
         else {
             return;
         };
         if connection.is_over && side.replies.is_empty() {
-            return self.close(place);
+            return self.close(slot);
         }
         let mut interest = EventFlags::empty();
-        interest.set(EventFlags::IN, side.replies.has_room() && !is_ending && !connection.is_over);
+        interest.set(EventFlags::IN, side.replies.accepts_more() && !is_ending && !connection.is_over);
         interest.set(EventFlags::OUT, connection.is_blocked);
         if interest != connection.interest {
             connection.interest = interest;
-            if epoll::modify(&self.epoll, &connection.socket, Whose::Client(place).data(), interest).is_err()
-            {
-                self.close(place);
+            if epoll::modify(&self.epoll, &connection.socket, Whose::Client(slot).data(), interest).is_err() {
+                self.close(slot);
             }
         }
     }
 
-    /// Writes what a client takes, or waits for more replies of a block; whether the client is still there.
-    fn write(&mut self, place: usize, now: Instant) -> bool {
-        let (Some(connection), Some(side)) = (self.connections.get_mut(&place), self.router.client(place))
+    /// Writes replies to a client, or collects more of them. Returns whether the client is still connected.
+    fn write(&mut self, slot: usize, now: Instant) -> bool {
+        let (Some(connection), Some(side)) = (self.connections.get_mut(&slot), self.router.client(slot))
         else {
             return true;
         };
@@ -480,7 +481,7 @@ impl Serving {
             Some(until) if may_wait && now < until => return true,
             None if may_wait && !connection.is_blocked => {
                 connection.held_until = Some(now + HELD_FOR);
-                self.held.push_back((place, now + HELD_FOR));
+                self.held.push_back((slot, now + HELD_FOR));
                 return true;
             }
             _ => connection.held_until = None,
@@ -490,7 +491,7 @@ impl Serving {
             match connection.socket.write(side.replies.unsent()) {
                 Ok(0) => return false,
                 Ok(count) => {
-                    side.replies.has_gone(count);
+                    side.replies.mark_sent(count);
                     connection.took = now;
                 }
                 Err(cause) if cause.kind() == io::ErrorKind::WouldBlock => {
@@ -505,17 +506,17 @@ impl Serving {
         true
     }
 
-    fn transmit(&mut self, place: usize, now: Instant) {
-        if !self.sockets.contains_key(&place) {
-            match self.open(place) {
-                Ok(socket) => drop(self.sockets.insert(place, socket)),
-                // No socket: its packets are lost, until time has passed and they are refused.
+    fn transmit(&mut self, slot: usize, now: Instant) {
+        if !self.sockets.contains_key(&slot) {
+            match self.open(slot) {
+                Ok(socket) => drop(self.sockets.insert(slot, socket)),
+                // Without a socket its packets count as lost; they are refused after the timeout.
                 Err(_) => return,
             }
         }
-        let Some(socket) = self.sockets.get(&place) else { return };
-        // What cannot be sent is a loss like any other.
-        while let Some(packet) = self.router.transmit(place, now) {
+        let Some(socket) = self.sockets.get(&slot) else { return };
+        // A packet that cannot be sent counts as lost.
+        while let Some(packet) = self.router.transmit(slot, now) {
             let _ = self.outgoing.add(packet, socket, None);
             if !self.sends_runs {
                 let _ = self.outgoing.send(socket, None);
@@ -524,39 +525,39 @@ impl Serving {
         let _ = self.outgoing.send(socket, None);
     }
 
-    fn open(&mut self, place: usize) -> io::Result<UdpSocket> {
-        let target = self.router.target(place).ok_or(io::ErrorKind::NotFound)?.target;
+    fn open(&mut self, slot: usize) -> io::Result<UdpSocket> {
+        let target = self.router.target(slot).ok_or(io::ErrorKind::NotFound)?.target;
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.connect((target.address, target.port))?;
         socket.set_nonblocking(true)?;
         coalesce(&socket);
-        epoll::add(&self.epoll, socket.as_fd(), Whose::Target(place).data(), EventFlags::IN)?;
+        epoll::add(&self.epoll, socket.as_fd(), Whose::Target(slot).data(), EventFlags::IN)?;
         Ok(socket)
     }
 
-    /// What others see, and what has to be done now and then.
-    fn show(&mut self, now: Instant) {
-        if self.has_changed && now >= self.shown + SHOWN {
+    /// Publishes the state, and closes idle targets and stuck clients, each at its interval.
+    fn publish(&mut self, now: Instant) {
+        if self.has_changed && now >= self.shown + PUBLISH_INTERVAL {
             *self.shared.state.lock().unwrap_or_else(PoisonError::into_inner) =
                 self.router.state(self.is_ending());
             (self.shown, self.has_changed) = (now, false);
         }
-        if now >= self.swept + SWEPT {
+        if now >= self.swept + SWEEP_INTERVAL {
             self.swept = now;
-            for place in self.router.sweep(now) {
-                self.sockets.remove(&place);
+            for slot in self.router.sweep(now) {
+                self.sockets.remove(&slot);
             }
             let stuck = |connection: &Connection| {
                 connection.interest.contains(EventFlags::OUT) && now >= connection.took + STUCK
             };
             let stuck: Vec<usize> =
-                self.connections.iter().filter(|(_, one)| stuck(one)).map(|(place, _)| *place).collect();
-            stuck.into_iter().for_each(|place| self.close(place));
+                self.connections.iter().filter(|(_, one)| stuck(one)).map(|(slot, _)| *slot).collect();
+            stuck.into_iter().for_each(|slot| self.close(slot));
         }
     }
 }
 
-/// What passes by itself.
+/// Whether an error is transient.
 fn is_passing(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }

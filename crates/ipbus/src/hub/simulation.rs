@@ -1,8 +1,8 @@
-//! Clients, a hub and devices, with a network between hub and devices that loses, doubles, delays and reorders, on one seed and a clock of
-//! its own.
+//! Simulation of clients, a hub, devices, and a network between hub and devices that loses, duplicates, delays and reorders datagrams. It
+//! runs from one seed and on a simulated clock.
 //!
 //! ```text
-//!  scripts of clients ─► Router ─► Network: fates of datagrams by the seed ─► Devices ─► Network ─► Router ─► replies, checked
+//!  scripts of clients ─► Router ─► Network: faults chosen by the seed ─► Devices ─► Network ─► Router ─► replies, checked
 //! ```
 
 use std::cmp::Reverse;
@@ -26,12 +26,12 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const TRAVEL: Duration = Duration::from_micros(100);
 const COUNTER: u32 = 0x10;
 
-/// Faults in thousandths; what is delayed takes a thousand times as long at most.
+/// Faults in thousandths; a delay is at most a thousand times the travel time.
 fn faults(lost: u32, doubled: u32, delayed: u32) -> Faults {
     Faults { lost, doubled, delayed, most_delay: 1000 * TRAVEL }
 }
 
-/// A packet that a client has sent.
+/// A packet that a client sent.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     target: usize,
@@ -44,14 +44,14 @@ struct Asked {
 
 #[derive(Default)]
 struct Script {
-    place: usize,
+    slot: usize,
     waits: VecDeque<Asked>,
     left: u32,
     transaction: u16,
     codes: Vec<HubCode>,
 }
 
-/// A datagram on its way: when it arrives, a number that breaks ties, the target's place in the router, whether it comes from the target.
+/// A datagram in flight: arrival time, a number that breaks ties, the target's slot in the router, whether the target sent it, bytes.
 type Travelling = (Instant, u64, usize, bool, Vec<u8>);
 
 struct World {
@@ -64,17 +64,17 @@ struct World {
     now: Instant,
     number: u64,
     travelling: BinaryHeap<Reverse<Travelling>>,
-    /// Additions that were answered, and those that nobody knows of, by target.
+    /// By target: additions that were answered, and additions of unknown outcome.
     done: Vec<u32>,
     maybe: Vec<u32>,
 }
 
-fn target_of(place: usize) -> Target {
-    Target { address: Ipv4Addr::LOCALHOST, port: 50_000 + place as u16 }
+fn target_of(index: usize) -> Target {
+    Target { address: Ipv4Addr::LOCALHOST, port: 50_000 + index as u16 }
 }
 
-fn peer(place: usize) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1 + place as u8], 1))
+fn peer(index: usize) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1 + index as u8], 1))
 }
 
 impl World {
@@ -94,14 +94,14 @@ impl World {
             done: vec![0; targets],
             maybe: vec![0; targets],
         };
-        for place in 0..clients {
-            let place = world.router.open(peer(place));
-            world.scripts.push(Script { place, left: packets, ..Script::default() });
+        for client in 0..clients {
+            let slot = world.router.open(peer(client));
+            world.scripts.push(Script { slot, left: packets, ..Script::default() });
         }
         world
     }
 
-    /// A client sends a chunk of one to three packets, each of some additions, in either byte order, with whatever number.
+    /// A client sends a chunk of one to three packets, each with some additions, in either byte order and with any packet id.
     fn ask(&mut self, client: usize) {
         let target = self.chance.below(self.devices.len() as u32) as usize;
         let count = (1 + self.chance.below(3)).min(self.scripts[client].left);
@@ -125,20 +125,20 @@ impl World {
         let mut chunk = Vec::new();
         let packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
         HubRequest::append(target_of(target), &packets, &mut chunk).expect("whole packets");
-        let place = self.scripts[client].place;
-        self.router.client(place).expect("it is there").receive(&chunk);
+        let slot = self.scripts[client].slot;
+        self.router.client(slot).expect("it is there").receive(&chunk);
     }
 
-    fn send(&mut self, place: usize, from_target: bool, bytes: &[u8]) {
+    fn send(&mut self, slot: usize, from_target: bool, bytes: &[u8]) {
         let copies: Vec<_> = self.network.copies().collect();
         for delay in copies {
             self.number += 1;
             let at = self.now + delay.unwrap_or(TRAVEL);
-            self.travelling.push(Reverse((at, self.number, place, from_target, bytes.to_vec())));
+            self.travelling.push(Reverse((at, self.number, slot, from_target, bytes.to_vec())));
         }
     }
 
-    /// Everything that can be done now, as the server does it.
+    /// Does everything that can be done now, as the server does.
     fn settle(&mut self) {
         let mut due = Vec::new();
         for client in 0..self.scripts.len() {
@@ -147,23 +147,23 @@ impl World {
             }
             while self
                 .router
-                .take_chunk(self.scripts[client].place, self.now, &mut due)
+                .take_chunk(self.scripts[client].slot, self.now, &mut due)
                 .expect("chunks are whole")
             {}
             self.check_replies(client);
         }
-        for place in 0..self.devices.len() {
-            while let Some(bytes) = self.router.transmit(place, self.now).map(<[u8]>::to_vec) {
-                self.send(place, false, &bytes);
+        for slot in 0..self.devices.len() {
+            while let Some(bytes) = self.router.transmit(slot, self.now).map(<[u8]>::to_vec) {
+                self.send(slot, false, &bytes);
             }
         }
     }
 
     fn check_replies(&mut self, client: usize) {
-        let place = self.scripts[client].place;
-        let side = self.router.client(place).expect("it is there");
+        let slot = self.scripts[client].slot;
+        let side = self.router.client(slot).expect("it is there");
         let bytes = side.replies.unsent().to_vec();
-        side.replies.has_gone(bytes.len());
+        side.replies.mark_sent(bytes.len());
         let mut rest = bytes.as_slice();
         while let Some((length, behind)) = rest.split_first_chunk::<LENGTH_BYTES>() {
             let (chunk, behind) = behind.split_at(u32::from_be_bytes(*length) as usize);
@@ -182,7 +182,7 @@ impl World {
                 assert_eq!(
                     (control.id, control.body.order()),
                     (asked.id, asked.order),
-                    "as the client has it"
+                    "those of the request"
                 );
                 let ids: Vec<u16> =
                     Replies::of(control).map(|reply| reply.expect("whole").header.id).collect();
@@ -198,18 +198,18 @@ impl World {
         let arrival = self.travelling.peek().map(|Reverse((at, ..))| *at);
         match (arrival, self.router.deadline()) {
             (Some(at), due) if due.is_none_or(|due| at <= due) => {
-                let Some(Reverse((at, _, place, from_target, mut bytes))) = self.travelling.pop() else {
+                let Some(Reverse((at, _, slot, from_target, mut bytes))) = self.travelling.pop() else {
                     return;
                 };
                 self.now = self.now.max(at);
                 match from_target {
-                    true => self.router.receive(place, &mut bytes, self.now, &mut Vec::new()),
+                    true => self.router.receive(slot, &mut bytes, self.now, &mut Vec::new()),
                     false => {
-                        let target = self.router.target(place).expect("it is served").target;
+                        let target = self.router.target(slot).expect("it is served").target;
                         let device = usize::from(target.port - 50_000);
                         let mut reply = Vec::new();
                         if !self.dead[device] && self.devices[device].answer(&bytes, &mut reply) {
-                            self.send(place, true, &reply);
+                            self.send(slot, true, &reply);
                         }
                     }
                 }
@@ -226,7 +226,7 @@ impl World {
         self.scripts.iter().all(|script| script.left == 0 && script.waits.is_empty())
     }
 
-    /// Until everything that was asked is answered.
+    /// Runs until all requests are answered.
     fn run(&mut self) {
         for _ in 0..1_000_000 {
             self.step();
@@ -237,8 +237,8 @@ impl World {
         panic!("no end: {:?}", self.router.state(false));
     }
 
-    /// Each target, of which none was reset, has done every addition that was answered, and at most those besides that nobody knows of
-    /// because no reply came in time.
+    /// Checks that each target, of which none was reset, has done every answered addition, and beyond that at most those of unknown
+    /// outcome.
     fn check_additions(&mut self) {
         for device in 0..self.devices.len() {
             let (done, maybe) = (self.done[device], self.maybe[device]);
@@ -258,8 +258,8 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whatever the network does, each addition of each client is done once and answered in its place, or the client learns that nobody
-    /// knows. Nothing is given up in a network that loses less than a tenth of its datagrams and delays less than a tenth.
+    /// Whatever the network does, each addition is done once and answered in order, or its outcome is reported as unknown. No packet is
+    /// given up in a network that loses less than a tenth of its datagrams and delays less than a tenth.
     #[test]
     fn every_addition_of_every_client_is_done_once(
         seed: u64, lost in 0..200u32, doubled in 0..100u32, delayed in 0..200u32, clients in 1..6usize, targets in 1..4usize,
@@ -281,7 +281,7 @@ proptest! {
     }
 }
 
-/// In this network, which loses a sixth of its datagrams and delays another, one packet finds no way within its five seconds.
+/// This network loses a sixth of its datagrams and delays another sixth; one packet is not answered within its five seconds.
 #[test]
 fn a_packet_that_is_given_up_is_reported_to_its_client() {
     let mut world = World::new(15_764_844_667_380_945_740, faults(169, 63, 180), (1, 60), 2);
@@ -290,9 +290,9 @@ fn a_packet_that_is_given_up_is_reported_to_its_client() {
     assert!(world.scripts[0].codes.contains(&HubCode::NoReply) && world.maybe[0] > 0);
 }
 
-/// Once, one packet of these was given up in the midst of answers to others: time-outs had doubled until eight of them were the whole.
+/// Regression: a packet was given up although others were answered, because the doubled timeouts left only eight tries.
 #[test]
-fn a_packet_is_looked_for_often_enough_in_a_network_that_loses_a_third() {
+fn a_packet_is_retried_often_enough_in_a_network_that_loses_many() {
     let mut world = World::new(13_649_202_573_013_655_871, faults(172, 0, 149), (4, 60), 3);
     world.run();
     for device in 0..3 {
@@ -301,7 +301,7 @@ fn a_packet_is_looked_for_often_enough_in_a_network_that_loses_a_third() {
 }
 
 #[test]
-fn a_dead_target_harms_nobody_else() {
+fn a_dead_target_does_not_affect_other_targets() {
     let mut world = World::new(5, Faults::default(), (4, 200), 3);
     world.dead[1] = true;
     world.run();
@@ -311,14 +311,14 @@ fn a_dead_target_harms_nobody_else() {
         assert_eq!((world.there(device), world.maybe[device]), (world.done[device], 0));
     }
     let state = world.router.state(false);
-    let dead = state.targets.iter().find(|state| state.target == target_of(1)).expect("it was asked for");
+    let dead = state.targets.iter().find(|state| state.target == target_of(1)).expect("clients used it");
     let refused: Vec<_> = dead.counts.refused.iter().collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
-    assert_eq!(refused[0].0, HubCode::NoStatus, "it never said what it expects");
+    assert_eq!(refused[0].0, HubCode::NoStatus, "it never answered a status request");
 }
 
 #[test]
-fn a_target_that_was_reset_is_found_and_used_on() {
+fn a_reset_of_a_target_is_detected_and_the_target_stays_in_use() {
     let mut world = World::new(7, Faults::default(), (3, 400), 1);
     while world.done[0] < 100 {
         world.step();
@@ -327,19 +327,19 @@ fn a_target_that_was_reset_is_found_and_used_on() {
     world.run();
     let (there, done, maybe) = (world.there(0), world.done[0], world.maybe[0]);
     assert!((done..=done + maybe).contains(&there), "{there} there, {done} done, {maybe} perhaps");
-    // Four were on their way at most, of ten additions each.
+    // At most four packets were in flight, of ten additions each.
     assert!(done > 1000 && maybe <= 40, "{done} done, {maybe} perhaps");
     let state = world.router.state(false);
     assert_eq!((state.targets[0].counts.restarts, state.targets[0].counts.refused.total() > 0), (1, true));
 }
 
 #[test]
-fn who_else_numbers_packets_is_found_and_nothing_is_done_twice() {
+fn another_client_that_numbers_packets_is_detected_and_nothing_is_done_twice() {
     let mut world = World::new(9, Faults::default(), (2, 100), 1);
     while world.done[0] < 50 {
         world.step();
     }
-    // Somebody else, who asks the target itself.
+    // Another client uses the target directly.
     let (mut bytes, mut reply) = (Vec::new(), Vec::new());
     let id = world.devices[0].status().next_id;
     RequestPacket::begin(id, ByteOrder::Big, &mut bytes).read(0, Operation::Read, 0, 1);
@@ -351,7 +351,7 @@ fn who_else_numbers_packets_is_found_and_nothing_is_done_twice() {
 }
 
 #[test]
-fn what_is_none_or_not_allowed_is_refused_with_its_code() {
+fn invalid_and_forbidden_packets_are_refused_with_their_codes() {
     let mut router = Router::new(
         Rules {
             targets: vec!["127.0.0.1:50000".parse().expect("a target")],
@@ -374,7 +374,7 @@ fn what_is_none_or_not_allowed_is_refused_with_its_code() {
         assert_eq!(router.take_chunk(client, now, &mut due), Ok(true));
         let side = router.client(client).expect("it is there");
         let bytes = side.replies.unsent().to_vec();
-        side.replies.has_gone(bytes.len());
+        side.replies.mark_sent(bytes.len());
         bytes
             .get(LENGTH_BYTES..)
             .and_then(|chunk| HubReplies::of(chunk).next())
@@ -387,13 +387,13 @@ fn what_is_none_or_not_allowed_is_refused_with_its_code() {
     };
     assert_eq!(ask(&mut router, 50_001, &write(0)), Some(HubCode::NotAllowed), "no such target");
     assert_eq!(ask(&mut router, 50_000, &write(0xFF)), Some(HubCode::NotAllowed), "its second word");
-    assert_eq!(ask(&mut router, 50_000, &write(0x10)), None, "it is on its way");
+    assert_eq!(ask(&mut router, 50_000, &write(0x10)), None, "it is in flight");
     let old = [0x10, 0x00, 0x00, 0xF8];
     assert_eq!(ask(&mut router, 50_000, &old), None, "it waits for the one before");
     let counts = router.client(client).expect("it is there").replies.counts;
     assert_eq!((counts.asked, counts.refused.total()), (4, 3));
     router.client(client).expect("it is there").receive(&[0, 0, 0, 9]);
-    assert!(router.take_chunk(client, now, &mut due).is_err(), "no length");
+    assert!(router.take_chunk(client, now, &mut due).is_err(), "an invalid length");
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn a_single_word_does_not_wait_behind_a_block() {
     while world.scripts[1].codes.is_empty() {
         world.step();
     }
-    // Four packets are on their way, and it is the next.
+    // Four packets are in flight, and it is the next.
     assert!(world.now - before <= 5 * 2 * TRAVEL, "{:?}", world.now - before);
     assert!(world.scripts[0].waits.len() >= 4, "the block is still being read");
 }

@@ -1,8 +1,8 @@
-//! A target: packets of all clients in one sequence, in turn. No socket.
+//! A target: merges the packets of all clients into one sequence. No socket.
 //!
 //! ```text
 //!  packets of clients ─► FairQueue ─► Sequence ─► datagrams
-//!  datagrams ─► the packet that is answered, with the header that its client gave it
+//!  datagrams ─► matched to a packet ─► reply, with the header that the client used
 //! ```
 
 use std::time::{Duration, Instant};
@@ -13,27 +13,27 @@ use super::fair::FairQueue;
 use crate::sequence::{Flight, Lost, Numbering, Sequence};
 use crate::wire::{Control, HubCode, Info, Packet, Status, Target, TransactionHeader, WORD_BYTES, renumber};
 
-/// A target that nobody has used for so long is asked anew what it expects: others may have sent it something meanwhile.
+/// After this time without use, the next expected packet id is asked for again, because another client may have used the target.
 const TRUSTED: Duration = Duration::from_secs(5);
 
-/// A packet of a client.
+/// A packet of a client that waits to be sent.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) ticket: Ticket,
     pub(super) bytes: Vec<u8>,
-    /// It changes nothing.
+    /// It only reads.
     pub(super) is_safe: bool,
 }
 
-/// What is kept until the reply comes.
+/// What the hub keeps with a packet until its reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     ticket: Ticket,
-    /// The first word of the client's packet, as it was.
+    /// The header of the client's packet.
     header: [u8; WORD_BYTES],
 }
 
-/// Takes a reply, or the code of why there is none.
+/// Receives a reply, or the error code in its index.
 pub(super) type Answers<'a> = &'a mut dyn FnMut(Ticket, HubCode, &[u8]);
 
 /// One target.
@@ -57,18 +57,18 @@ impl TargetSide {
         }
     }
 
-    /// Takes a client's packet.
+    /// Queues a client's packet.
     pub(super) fn push(&mut self, ticket: Ticket, packet: &[u8], is_safe: bool, now: Instant) {
         if now.saturating_duration_since(self.last_used) > TRUSTED {
             self.sequence.distrust();
         }
         self.last_used = now;
-        let mut bytes = self.sequence.room();
+        let mut bytes = self.sequence.take_buffer();
         bytes.extend_from_slice(packet);
         self.queue.push(ticket.client, Waiting { ticket, bytes, is_safe });
     }
 
-    /// The next datagram to be sent; `None` before something has come or time has passed.
+    /// The next datagram to send; `None` until one is received or a timeout passes.
     pub(super) fn transmit(&mut self, now: Instant) -> Option<&[u8]> {
         if !self.queue.is_empty() {
             self.sequence.want(now);
@@ -84,12 +84,12 @@ impl TargetSide {
         Some(self.sequence.begin(now, id, bytes, is_safe, Sent { ticket, header }))
     }
 
-    /// A datagram has come.
+    /// Handles a received datagram.
     pub(super) fn receive(&mut self, bytes: &mut [u8], now: Instant, answers: Answers<'_>) {
         self.last_used = now;
         match Packet::check(bytes) {
-            Ok(Packet::Control(control)) => match self.place_of(control) {
-                Ok(Some(place)) => self.reply(place, bytes, now, answers),
+            Ok(Packet::Control(control)) => match self.position_of(control) {
+                Ok(Some(index)) => self.reply(index, bytes, now, answers),
                 Ok(None) => self.sequence.stray(),
                 Err(lost) => self.lose(lost, answers),
             },
@@ -104,49 +104,52 @@ impl TargetSide {
         }
     }
 
-    /// Which packet a reply is to.
-    fn place_of(&self, control: Control<'_>) -> Result<Option<usize>, Lost> {
-        let Some(place) = self.sequence.place_of(|flight| flight.id == control.id) else { return Ok(None) };
-        let asked = Packet::check(&self.sequence.at(place).bytes).and_then(Packet::control);
+    /// Index of the packet that a reply belongs to.
+    fn position_of(&self, control: Control<'_>) -> Result<Option<usize>, Lost> {
+        let Some(index) = self.sequence.position_of(|flight| flight.id == control.id) else {
+            return Ok(None);
+        };
+        let asked = Packet::check(&self.sequence.at(index).bytes).and_then(Packet::control);
         let Some(asked) = asked.ok().filter(|asked| asked.body.order() == control.body.order()) else {
             return Ok(None);
         };
         match is_reply_to(asked, control) {
-            true => Ok(Some(place)),
+            true => Ok(Some(index)),
             false => {
-                let seen = format!("the reply to packet {} is to another", control.id);
+                let seen = format!("the reply to packet {} belongs to another client", control.id);
                 Err(Lost::Conflict { seen })
             }
         }
     }
 
-    fn reply(&mut self, place: usize, bytes: &mut [u8], now: Instant, answers: Answers<'_>) {
-        let Some(Flight { bytes: room, kept, first_sent, .. }) = self.sequence.take(place, now) else {
+    fn reply(&mut self, index: usize, bytes: &mut [u8], now: Instant, answers: Answers<'_>) {
+        let Some(Flight { bytes: buffer, kept, first_sent, .. }) = self.sequence.take(index, now) else {
             return;
         };
         self.counts.latencies.add(now.saturating_duration_since(first_sent));
-        self.sequence.give_back(room);
+        self.sequence.recycle(buffer);
         bytes[..WORD_BYTES].copy_from_slice(&kept.header);
         answers(kept.ticket, HubCode::Fine, bytes);
     }
 
-    /// When something has to be done although nothing has come.
+    /// When [`TargetSide::expire`] has to be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.sequence.deadline()
     }
 
-    /// Time has passed.
+    /// Handles timeouts.
     pub(super) fn expire(&mut self, now: Instant, answers: Answers<'_>) {
         if let Err(lost) = self.sequence.expire(now) {
             self.lose(lost, answers);
         }
     }
 
-    /// What was on its way is lost. What changes nothing is sent again, and what waits goes on, unless nobody answers.
+    /// Handles the loss of all packets in flight. Packets that only read are queued again, unless the target does not answer at all; then
+    /// the waiting packets are refused, too.
     fn lose(&mut self, lost: Lost, answers: Answers<'_>) {
         let is_silent = lost == Lost::NoAnswer;
         let code = match lost {
-            // It has not even said what it expects.
+            // The target did not even answer the status request.
             Lost::NoAnswer if self.sequence.is_unknown() => HubCode::NoStatus,
             Lost::NoAnswer => HubCode::NoReply,
             Lost::Restarted { .. } => {
@@ -171,7 +174,7 @@ impl TargetSide {
                 }
             }
         }
-        // The oldest is to be the first again.
+        // In reverse, so that the oldest packet is the first again.
         for waiting in again.into_iter().rev() {
             self.queue.push_front(waiting.ticket.client, waiting);
         }
@@ -183,19 +186,19 @@ impl TargetSide {
         }
     }
 
-    /// A packet for it is refused before it is sent.
+    /// Counts a packet that was refused before it was queued.
     pub(super) fn refuse(&mut self, code: HubCode) {
         self.counts.refused.add(code);
     }
 
-    /// A client is gone: what it waits for is not sent. What is on its way comes back to nobody.
+    /// Drops the waiting packets of a client that disconnected. Replies to its packets in flight are discarded later.
     pub(super) fn forget(&mut self, client: ClientKey) {
         for waiting in self.queue.forget(client) {
-            self.sequence.give_back(waiting.bytes);
+            self.sequence.recycle(waiting.bytes);
         }
     }
 
-    /// Whether nobody waits for it, and nobody has for so long.
+    /// Whether it has no packets, and has had none for longer than `since`.
     pub(super) fn is_idle(&self, now: Instant, since: Duration) -> bool {
         self.sequence.is_empty()
             && self.queue.is_empty()
@@ -212,15 +215,15 @@ impl TargetSide {
     }
 }
 
-/// Whether a reply begins as the reply to a packet does: its first transaction has the number and the operation that were asked for.
+/// Whether the first transaction of a reply has the id and the operation of the request's first transaction.
 fn is_reply_to(asked: Control<'_>, reply: Control<'_>) -> bool {
     let header = |control: Control<'_>| control.body.get(0).map(TransactionHeader::of_word);
     match (header(asked), header(reply)) {
         (Some(Ok(asked)), Some(Ok(reply))) => {
-            // What else the header of a transaction that was none says is not always true.
+            // In the reply to an unknown transaction, only the info code is reliable.
             reply.info == Info::BadHeader || (asked.id, asked.operation) == (reply.id, reply.operation)
         }
-        // A request that is none, a reply that says so or says nothing.
+        // The request has no valid transaction, or the reply has none.
         _ => true,
     }
 }

@@ -1,23 +1,23 @@
-//! One packet on its way.
+//! One packet in flight.
 
 use std::time::Instant;
 
-/// What it needs.
+/// What has to be sent for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,
-    /// To be sent.
+    /// The request again.
     Request,
-    /// Its reply once more.
+    /// A resend packet, which asks for its reply again.
     Reply,
 }
 
-/// A packet on its way, with what its sender keeps for its reply.
+/// A packet in flight, with what its sender keeps until the reply.
 #[derive(Debug)]
 pub(crate) struct Flight<T> {
     pub(crate) id: u16,
     pub(crate) bytes: Vec<u8>,
-    /// It changes nothing.
+    /// It only reads, and so may be repeated.
     pub(crate) is_safe: bool,
     pub(crate) kept: T,
     pub(crate) first_sent: Instant,

@@ -1,14 +1,14 @@
-//! Packets on their way to one target, as many as it has room for: what is lost is found and got back. No socket and no clock.
+//! Packets in flight to one target, and recovery of lost ones. No socket and no clock.
 //!
 //! ```text
 //!  begin ─► Flights, the oldest first ─ transmit ─►
-//!                  ▲  ◄─ place_of, take: by number, in any order ─ a reply
-//!  time-out ─► status: what does it expect? ─► before that number: ask for the reply again
-//!                                            └ from it on:         send the request again
-//!                                            └ neither:            it was reset, or somebody else numbers packets
+//!                  ▲  ◄─ position_of, take: by packet id, in any order ─ a reply
+//!  timeout ─► status: next expected packet id ─► packets before that id: ask for the reply again
+//!                                              └ from that id on:        send the request again
+//!                                              └ neither fits:           the target was reset, or another client numbers packets
 //! ```
-//! A target does each number once, in their order, so that what is sent again is not done again. A client has one target and a
-//! hub many: `T` is what each of them keeps with a packet until its reply has come.
+//! A target does each packet id once and in order, so a repeated request is not done twice. `T` is what the client or the hub keeps with a
+//! packet until the reply.
 
 mod flight;
 mod round_trip;
@@ -23,57 +23,57 @@ use round_trip::RoundTrip;
 
 const STATUS_REQUEST: [u8; STATUS_BYTES] = status_request();
 
-/// Packets on their way at the same time, where the target does not say how many it takes.
+/// Most packets in flight over UDP; a target with fewer buffers has a smaller window.
 const WINDOW: usize = 16;
 
-/// The same over a stream, in whose buffers they wait.
+/// Most packets in flight over a stream, which buffers them.
 const STREAM_WINDOW: usize = 48;
 
-/// How replies find their packets, and whether lost ones come back.
+/// How replies are matched to packets, and whether lost packets are recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbering {
-    /// Each packet has a number, the target does each number once and keeps its reply.
+    /// By packet id: the target does each id once and keeps its reply, so lost packets are recovered.
     Numbered,
-    /// No packet has one, and what is lost is lost: UDP beside others that move the numbers.
+    /// By transaction id: UDP on a target where another client numbers packets. Lost packets that change something are not repeated.
     Unnumbered,
-    /// Replies come in the order of their packets, and none is lost: a stream.
+    /// In the order of the packets, and none is lost: a stream.
     InTurn,
 }
 
-/// What was sent to a target and heard of it, in packets.
+/// Counts of packets to and from a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts {
-    /// Packets that were sent for the first time.
+    /// Packets sent for the first time.
     pub sent: u64,
-    /// Packets that were sent again, because the target had not had them.
+    /// Packets sent again, because the target had not received them.
     pub requests_repeated: u64,
-    /// Replies that were asked for again.
+    /// Replies asked for again.
     pub replies_repeated: u64,
-    /// Status packets that were asked for.
+    /// Status requests sent.
     pub statuses: u64,
-    /// What came and belonged to nothing: late doubles, and what others have sent.
+    /// Received packets that match no request: late duplicates, and packets for others.
     pub strange: u64,
 }
 
-/// Why nothing that is on its way is waited for any longer.
+/// Why the packets in flight are given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// Nothing was heard for the whole time.
+    /// A packet was not answered within the timeout.
     NoAnswer,
-    /// The target expects a number as after a reset; `sent` was the last that it was sent.
+    /// The target was reset: it expects an earlier packet id; `sent` was the last id sent.
     Restarted { sent: u16 },
-    /// Somebody else moves the numbers.
+    /// Another client numbers packets on this target.
     Conflict { seen: String },
 }
 
-/// The target has been asked what it expects.
+/// A status request: to be sent when `sent` is `None`, else in flight.
 #[derive(Clone, Copy, Debug)]
 struct Probe {
     sent: Option<Instant>,
     first_sent: Instant,
 }
 
-/// Statuses in a row that expect a packet which was answered long ago.
+/// Consecutive statuses whose next expected packet id was answered long ago.
 #[derive(Clone, Copy, Debug)]
 struct Behind {
     since: Instant,
@@ -81,38 +81,38 @@ struct Behind {
 }
 
 impl Behind {
-    /// Whether they say that the target was reset. What the network has kept for long comes in bursts, so that a number of them alone
-    /// says nothing: none that is in step has come for a quarter of the whole time-out either.
+    /// Whether they show a reset. Delayed statuses arrive in bursts, so their count alone proves nothing: there must also have been no
+    /// current status for a quarter of the timeout.
     fn is_reset(self, now: Instant, whole: Duration) -> bool {
         self.statuses >= 3 && now.saturating_duration_since(self.since) >= whole / 4
     }
 }
 
-/// Steps from one number to another, 0 left out.
+/// Steps from one packet id to another, skipping 0.
 fn steps(from: u16, to: u16) -> u16 {
     if to >= from { to - from } else { (u16::MAX - from) + to }
 }
 
-/// What is on its way to one target, and what is known of it.
+/// The packets in flight to one target, and what is known of the target.
 #[derive(Debug)]
 pub(crate) struct Sequence<T> {
     numbering: Numbering,
-    /// The number of the next packet; unknown until the target has said it.
+    /// The id of the next packet; unknown until the target has reported it.
     next_id: Option<u16>,
-    /// Packets that may be on their way.
+    /// Most packets in flight.
     window: usize,
-    /// What the target's buffers hold, once it has said so.
+    /// Size of each of the target's buffers; `usize::MAX` until the target has reported it.
     buffer_bytes: usize,
     round_trip: RoundTrip,
-    /// So long a packet may take in all.
+    /// How long a packet may take, repeats included.
     timeout: Duration,
     flights: VecDeque<Flight<T>>,
-    /// Over a stream: packets are being added until the window is full.
+    /// Over a stream: packets are added until the window is full.
     is_filling: bool,
     probe: Option<Probe>,
     behind: Option<Behind>,
     resend: [u8; WORD_BYTES],
-    /// What earlier packets were written in, to be used again.
+    /// Buffers of earlier packets, to be used again.
     spare: Vec<Vec<u8>>,
     counts: PacketCounts,
 }
@@ -140,7 +140,7 @@ impl<T> Sequence<T> {
         self.numbering
     }
 
-    /// From now on packets have no numbers; none is on its way.
+    /// Sends unnumbered packets from now on; no packet may be in flight.
     pub(crate) fn stop_numbering(&mut self) {
         self.numbering = Numbering::Unnumbered;
     }
@@ -149,7 +149,7 @@ impl<T> Sequence<T> {
         self.timeout
     }
 
-    /// How long an answer takes, once that was measured.
+    /// The mean round trip, once it was measured.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.round_trip.mean()
     }
@@ -158,52 +158,52 @@ impl<T> Sequence<T> {
         self.counts
     }
 
-    /// Bytes that the target's buffers hold; as many as can be before it has said so.
+    /// Size of each of the target's buffers, in bytes; `usize::MAX` until the target has reported it.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.buffer_bytes
     }
 
-    /// Whether nothing is on its way.
+    /// Whether no packet is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.flights.is_empty()
     }
 
-    /// What is on its way, the oldest first.
+    /// The packets in flight, the oldest first.
     pub(crate) fn flights(&self) -> impl Iterator<Item = &Flight<T>> {
         self.flights.iter()
     }
 
-    /// Something has come that belongs to nothing.
+    /// Counts a received packet that matches no request.
     pub(crate) fn stray(&mut self) {
         self.counts.strange += 1;
     }
 
-    /// Whether the target has to be asked before anything is sent.
+    /// Whether the next expected packet id has to be asked for before anything is sent.
     pub(crate) fn is_unknown(&self) -> bool {
         self.numbering == Numbering::Numbered && self.next_id.is_none()
     }
 
-    /// What the target expects is asked before the next packet: others may have sent it something.
+    /// Asks for the next expected packet id before the next packet, because other clients may have used the target.
     pub(crate) fn distrust(&mut self) {
         if self.flights.is_empty() {
             self.next_id = None;
         }
     }
 
-    /// Packets wait to be sent: what has to be known for that is asked for.
+    /// Announces that packets wait to be sent: requests the status if the next expected packet id is unknown.
     pub(crate) fn want(&mut self, now: Instant) {
         if self.is_unknown() && self.probe.is_none() {
             self.probe = Some(Probe { sent: None, first_sent: now });
         }
     }
 
-    /// Whether [`Sequence::transmit`] has something.
+    /// Whether [`Sequence::transmit`] has something to send.
     pub(crate) fn has_to_repeat(&self) -> bool {
         self.probe.is_some_and(|probe| probe.sent.is_none())
             || self.flights.iter().any(|flight| flight.need != Need::Nothing)
     }
 
-    /// What has to be sent before any new packet: the status, and what was lost.
+    /// What has to be sent before any new packet: a status request, a lost request, or a resend packet.
     pub(crate) fn transmit(&mut self, now: Instant) -> Option<&[u8]> {
         if let Some(probe) = self.probe.as_mut().filter(|probe| probe.sent.is_none()) {
             probe.sent = Some(now);
@@ -221,12 +221,12 @@ impl<T> Sequence<T> {
         Some(&flight.bytes)
     }
 
-    /// Packets that may be on their way.
+    /// Most packets in flight.
     pub(crate) fn window(&self) -> usize {
         self.window
     }
 
-    /// Whether another packet may be on its way: the target has to keep the replies of all, from the oldest on.
+    /// Whether another packet may be sent: the target has to keep all replies from the oldest packet in flight on.
     pub(crate) fn may_begin(&self) -> bool {
         if self.is_unknown() {
             return false;
@@ -235,7 +235,7 @@ impl<T> Sequence<T> {
             (Some(oldest), Some(next)) if self.numbering == Numbering::Numbered => {
                 usize::from(steps(oldest.id, next)) < self.window
             }
-            // Over a stream many go in one write, and the next when half of their replies have come.
+            // Over a stream, one write takes many packets; the next write follows when half of their replies are there.
             _ if self.numbering == Numbering::InTurn => {
                 self.is_filling || self.flights.len() <= STREAM_WINDOW / 2
             }
@@ -243,7 +243,7 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// The number of the packet that begins now.
+    /// The id for a new packet; 0 when packets are unnumbered.
     pub(crate) fn next_id(&mut self) -> u16 {
         match self.numbering {
             Numbering::Numbered => {
@@ -255,20 +255,20 @@ impl<T> Sequence<T> {
         }
     }
 
-    /// Room to write a packet in.
-    pub(crate) fn room(&mut self) -> Vec<u8> {
+    /// An empty buffer to write a packet into.
+    pub(crate) fn take_buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// The room of a packet that is over.
-    pub(crate) fn give_back(&mut self, mut room: Vec<u8>) {
-        room.clear();
+    /// Keeps the buffer of a finished packet for later ones.
+    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
         if self.spare.len() < WINDOW {
-            self.spare.push(room);
+            self.spare.push(buffer);
         }
     }
 
-    /// A packet of this number is on its way; gives its bytes. `is_safe`: it changes nothing, and may be sent again whatever was lost.
+    /// Adds a packet to those in flight and returns its bytes. `is_safe`: it only reads, and may be sent again whatever was lost.
     pub(crate) fn begin(&mut self, now: Instant, id: u16, bytes: Vec<u8>, is_safe: bool, kept: T) -> &[u8] {
         self.counts.sent += 1;
         self.flights.push_back(Flight::new(now, id, bytes, is_safe, kept));
@@ -276,19 +276,19 @@ impl<T> Sequence<T> {
         self.flights.back().map_or(&[], |flight| &flight.bytes)
     }
 
-    /// Which packet satisfies this.
-    pub(crate) fn place_of(&self, is_it: impl Fn(&Flight<T>) -> bool) -> Option<usize> {
+    /// Index of the first packet in flight that satisfies a condition.
+    pub(crate) fn position_of(&self, is_it: impl Fn(&Flight<T>) -> bool) -> Option<usize> {
         self.flights.iter().position(is_it)
     }
 
-    /// The packet at a place.
-    pub(crate) fn at(&self, place: usize) -> &Flight<T> {
-        &self.flights[place]
+    /// The packet at an index.
+    pub(crate) fn at(&self, index: usize) -> &Flight<T> {
+        &self.flights[index]
     }
 
-    /// The packet at a place is answered.
-    pub(crate) fn take(&mut self, place: usize, now: Instant) -> Option<Flight<T>> {
-        let flight = self.flights.remove(place)?;
+    /// Removes the packet at an index, which was answered.
+    pub(crate) fn take(&mut self, index: usize, now: Instant) -> Option<Flight<T>> {
+        let flight = self.flights.remove(index)?;
         self.behind = None;
         self.is_filling = false;
         match flight.is_repeated {
@@ -298,10 +298,10 @@ impl<T> Sequence<T> {
         Some(flight)
     }
 
-    /// The target says what it has and expects. Whether that was asked for.
+    /// Receives a status. Returns whether it was asked for.
     ///
     /// # Errors
-    /// When it fits to nothing that is on its way.
+    /// When it does not fit the packets in flight.
     pub(crate) fn status(&mut self, status: &Status, now: Instant) -> Result<bool, Lost> {
         if self.probe.is_none() && self.behind.is_none() {
             return Ok(false);
@@ -326,12 +326,12 @@ impl<T> Sequence<T> {
         Ok(true)
     }
 
-    /// The target expects none of the packets that are on their way.
+    /// Handles a status that expects none of the packets in flight.
     fn out_of_step(&mut self, oldest: u16, expected: u16, now: Instant) -> Result<(), Lost> {
         let sent = self.flights.back().map_or(oldest, |latest| latest.id);
-        // What others have sent moves the number ahead; behind is what was true some time ago, and what is true after a reset.
+        // Packets of another client move the expected id ahead. An id behind is an old status, or the target was reset.
         if steps(oldest, expected) <= u16::MAX / 2 {
-            let seen = format!("it expects packet {expected}, and {oldest} to {sent} are on their way");
+            let seen = format!("it expects packet {expected} while {oldest} to {sent} are in flight");
             return Err(Lost::Conflict { seen });
         }
         let behind = self.behind.get_or_insert(Behind { since: now, statuses: 0 });
@@ -339,12 +339,12 @@ impl<T> Sequence<T> {
         if behind.is_reset(now, self.timeout) {
             return Err(Lost::Restarted { sent });
         }
-        // The next status is asked for when the network has had time to say otherwise.
+        // The next status request is a timeout away, so that a current status can still arrive.
         self.flights.iter_mut().for_each(|flight| flight.sent = now);
         Ok(())
     }
 
-    /// When something has to be done although nothing has come.
+    /// When [`Sequence::expire`] has to be called.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let timeout = self.round_trip.timeout();
         if let Some(probe) = self.probe {
@@ -361,10 +361,10 @@ impl<T> Sequence<T> {
         self.flights.iter().map(of_flight).min()
     }
 
-    /// Time has passed: what is missing is looked for.
+    /// Handles timeouts: decides what has to be asked for or sent again.
     ///
     /// # Errors
-    /// When it has been looked for long enough.
+    /// When a packet or a status request has exceeded its timeout.
     pub(crate) fn expire(&mut self, now: Instant) -> Result<(), Lost> {
         let (timeout, whole) = (self.round_trip.timeout(), self.timeout);
         let is_over = |first_sent: Instant| now.saturating_duration_since(first_sent) >= whole;
@@ -390,7 +390,7 @@ impl<T> Sequence<T> {
                     self.round_trip.pass();
                 }
             }
-            // Without numbers only what changes nothing is asked again: whether anything else was done nobody can tell.
+            // Unnumbered packets are repeated only if they just read: a change may already have been done.
             Numbering::Unnumbered => {
                 let mut any = false;
                 for flight in late {
@@ -407,7 +407,7 @@ impl<T> Sequence<T> {
         Ok(())
     }
 
-    /// Nothing that is on its way is waited for any longer, and where the target stands is not known any more.
+    /// Gives up all packets in flight; the next expected packet id is unknown afterwards.
     pub(crate) fn give_up(&mut self) -> impl Iterator<Item = Flight<T>> + '_ {
         (self.next_id, self.probe, self.behind) = (None, None, None);
         self.flights.drain(..)

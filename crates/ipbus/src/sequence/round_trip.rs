@@ -1,29 +1,30 @@
-//! How long an answer takes, measured, and after how long it is given up for lost.
+//! The measured round trip, and the retransmission timeout that follows from it.
 //!
 //! ```text
-//!  answers ─► mean and deviation ─► time-out = mean + 4 × deviation, within bounds; doubled for each one that passed, up to a bound
+//!  replies ─► mean and deviation ─► timeout = mean + 4 × deviation, within bounds; doubled after each timeout, up to a bound
 //! ```
-//! Source: RFC 6298, with bounds for networks of one building. What was sent twice is not measured, for nobody knows which of the two was
-//! answered (Karn). Doubling is for a network that is full; a network that loses is asked often enough that a packet is found before it is
-//! given up.
+//! Source: RFC 6298, with bounds for local networks. The round trip of a repeated packet is not measured, because the reply may be to
+//! either copy (Karn's algorithm). Doubling relieves a congested network; its bound leaves enough retries on a lossy one.
 
 use std::time::Duration;
 
-/// Before anything was measured.
+/// The timeout before the first measurement.
 const FIRST: Duration = Duration::from_millis(20);
-/// A busy machine wakes a thread this late without anything being lost.
+/// The shortest timeout: a busy machine may wake a thread this late although nothing is lost.
 const SHORTEST: Duration = Duration::from_millis(2);
-/// A packet is looked for at least as often before it is given up, whatever was measured, ...
-const LEAST_LOOKS: u32 = 8;
-/// ... and as often where answers come as quickly as that.
-const USUAL_LOOKS: u32 = 32;
+/// Least number of tries before a packet is given up, however long the round trip, ...
+const LEAST_TRIES: u32 = 8;
+/// ... and least number when the round trip is short enough for it.
+const USUAL_TRIES: u32 = 32;
 
 /// The round trip to one target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrip {
-    /// So long a packet may take in all.
+    /// How long a packet may take, repeats included.
     whole: Duration,
+    /// Mean and deviation.
     measured: Option<(Duration, Duration)>,
+    /// Timeouts since the last reply.
     passed: u32,
 }
 
@@ -32,7 +33,7 @@ impl RoundTrip {
         RoundTrip { whole, measured: None, passed: 0 }
     }
 
-    /// An answer took so long.
+    /// Adds the round trip of one reply.
     pub(super) fn measure(&mut self, took: Duration) {
         self.passed = 0;
         self.measured = Some(match self.measured {
@@ -41,26 +42,26 @@ impl RoundTrip {
         });
     }
 
-    /// What was measured, of late.
+    /// The moving average of the round trip.
     pub(super) fn mean(&self) -> Option<Duration> {
         self.measured.map(|(mean, _)| mean)
     }
 
-    /// Something has answered, whenever that was sent.
+    /// A reply arrived whose round trip is not measured.
     pub(super) fn answered(&mut self) {
         self.passed = 0;
     }
 
-    /// A time-out has passed.
+    /// A timeout has passed.
     pub(super) fn pass(&mut self) {
         self.passed += 1;
     }
 
-    /// After so long an answer is missing.
+    /// The retransmission timeout.
     pub(super) fn timeout(&self) -> Duration {
         let usual = self.measured.map_or(FIRST, |(mean, deviation)| mean + 4 * deviation);
-        let usual = usual.max(SHORTEST).min((self.whole / LEAST_LOOKS).max(SHORTEST));
-        usual.saturating_mul(1 << self.passed.min(8)).min(usual.max(self.whole / USUAL_LOOKS))
+        let usual = usual.max(SHORTEST).min((self.whole / LEAST_TRIES).max(SHORTEST));
+        usual.saturating_mul(1 << self.passed.min(8)).min(usual.max(self.whole / USUAL_TRIES))
     }
 }
 
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_out_follows_what_is_measured_and_backs_off() {
+    fn the_timeout_follows_the_measured_round_trip_and_backs_off() {
         let mut trip = RoundTrip::new(Duration::from_millis(800));
         assert_eq!(trip.timeout(), FIRST);
         (0..100).for_each(|_| trip.measure(Duration::from_micros(80)));

@@ -1,4 +1,4 @@
-//! Connection files: which targets there are, where, and by which tables.
+//! Connection files: names of targets, with their URIs and address tables.
 //!
 //! ```text
 //!  <connection id="board0" uri="…" address_table="file://board.xml"/> ─► Connection
@@ -10,30 +10,30 @@ use super::files::{Variables, environment, expanded};
 use super::read::{Document, parse};
 use super::{Table, TableError};
 
-/// A target of a connection file.
+/// A target in a connection file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// Its name.
     pub id: String,
-    /// Where it is.
+    /// Its URI.
     pub uri: String,
-    /// Its table's files.
+    /// The files of its address table.
     pub table: Vec<PathBuf>,
-    /// The file that it stands in.
+    /// The connection file that has it.
     pub file: PathBuf,
-    /// The line.
+    /// Its line in that file, from 1 on.
     pub line: u32,
 }
 
-/// The targets of one connection file or several.
+/// The targets of one or more connection files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connections(Vec<Connection>);
 
 impl Connections {
-    /// Reads a list of files, as in `file://a.xml;file://b.xml`, or one path.
+    /// Reads a list of files, such as `file://a.xml;file://b.xml`, or one path.
     ///
     /// # Errors
-    /// When one cannot be read, an entry lacks an attribute, or two of one name differ.
+    /// When a file cannot be read, an entry lacks an attribute, or two entries of one name differ.
     pub fn open(list: &str) -> Result<Connections, TableError> {
         Connections::with(list, &environment)
     }
@@ -64,7 +64,7 @@ impl Connections {
                         let (id, line) = (&fresh.id, other.line);
                         let before = other.file.display();
                         return Err(failed(format!(
-                            "`{id}` is another target at {before}:{line}; give one of them another id"
+                            "`{id}` names another target at {before}:{line}; give one of them another id"
                         )));
                     }
                     None => all.push(fresh),
@@ -74,7 +74,7 @@ impl Connections {
         Ok(Connections(all))
     }
 
-    /// All of them, in the order of the files.
+    /// All targets, in the order of the files.
     pub fn all(&self) -> &[Connection] {
         &self.0
     }
@@ -86,10 +86,10 @@ impl Connections {
 }
 
 impl Connection {
-    /// Its address table.
+    /// Reads its address table.
     ///
     /// # Errors
-    /// When a file of it is none.
+    /// When one of its files cannot be read or is invalid.
     pub fn open_table(&self) -> Result<Table, TableError> {
         Table::open_all(&self.table)
     }

@@ -1,12 +1,12 @@
-//! Address tables and connection files of the original, read unchanged.
+//! Address tables and connection files in the format of the original software.
 //!
 //! ```text
 //!  connections.xml ─► Connection { id, URI, table files }
-//!  board.xml ─ modules, each a file of its own ─► Table: Nodes by their full names, addresses added up
-//!                                                   └─► overlaps · what is odd
+//!  board.xml ─ modules, each in its own file ─► Table: Nodes by full name, with absolute addresses
+//!                                                   └─► overlaps · warnings
 //! ```
-//! File names may hold `$VAR`, `${VAR}`, `~` and `*`; these are put in here. No shell ever sees them: `$(…)` is refused, where the original runs it.
-//! Tables behind `http://` are refused by name.
+//! File names may contain `$VAR`, `${VAR}`, `~` and `*`, which are expanded without a shell: `$(…)` is refused, where the original runs the
+//! command. Tables at `http://` are refused.
 
 mod connections;
 mod files;
@@ -23,45 +23,45 @@ pub use connections::{Connection, Connections};
 pub use overlap::Overlap;
 pub use read::number;
 
-/// What is wrong in a file, where, and what to write.
+/// An error in a file, with its location.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: {message}", place(.file, .line))]
+#[error("{}: {message}", location(.file, .line))]
 pub struct TableError {
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1 on; 0 of the file as a whole.
+    /// The line, from 1 on; 0 for the file as a whole.
     pub line: u32,
-    /// What was found, and what is allowed.
+    /// What is wrong, and what is allowed.
     pub message: String,
 }
 
-fn place(file: &std::path::Path, line: &u32) -> String {
+fn location(file: &std::path::Path, line: &u32) -> String {
     match line {
         0 => file.display().to_string(),
         line => format!("{}:{line}", file.display()),
     }
 }
 
-/// How the words of a node are reached.
+/// How the words of a node are addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It has none of its own: it stands for those below it.
+    /// A group of nodes without a word of its own.
     Hierarchical,
     /// One word.
     Single,
-    /// Words at addresses that follow each other: so many.
+    /// A block: words at consecutive addresses.
     Incremental {
-        /// Words.
+        /// Number of words.
         size: u32,
     },
-    /// Words at one address, as of a FIFO: at most so many at a time, where that is said.
+    /// A port: words at one address, such as a FIFO.
     NonIncremental {
-        /// Words.
+        /// Most words in one access, if limited.
         size: Option<u32>,
     },
 }
 
-/// What may be done to a node.
+/// Which accesses a node allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permission {
     /// It can be read.
@@ -84,45 +84,45 @@ impl Permission {
     }
 }
 
-/// What is meant for firmware tools: a type, keys and values.
+/// The `fwinfo` of a node, for firmware tools: a type, and keys with values.
 pub type Firmware = (String, BTreeMap<String, String>);
 
 /// A named register, block, port or group of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The names of all above it and its own, joined by dots; empty of the root.
+    /// The full name: the names of its ancestors and its own, joined by dots; empty for the root.
     pub name: String,
-    /// Its address: the sum of its own and of those above it.
+    /// The absolute address: its own offset plus those of its ancestors.
     pub address: u32,
-    /// The bits that are its own.
+    /// Its bits in the word.
     pub mask: u32,
-    /// How its words are reached.
+    /// How its words are addressed.
     pub mode: Mode,
-    /// What may be done.
+    /// Which accesses it allows.
     pub permission: Permission,
-    /// Free text; of a module `inside[outside]`.
+    /// Free text; `inside[outside]` when a module and the node that includes it both have tags.
     pub tags: String,
-    /// Free text.
+    /// Free text, combined as the tags are.
     pub description: String,
-    /// The class that the original would make of it.
+    /// The class of the node in the original software.
     pub class: String,
     /// Keys and values.
     pub parameters: BTreeMap<String, String>,
-    /// What firmware tools make of it: a type, keys and values.
+    /// Data for firmware tools.
     pub firmware: Option<Firmware>,
-    /// The file that it stands in, and the line.
+    /// The file that defines it.
     pub file: Arc<PathBuf>,
-    /// The line.
+    /// Its line in that file, from 1 on.
     pub line: u32,
 }
 
 impl Node {
-    /// Whether it is a part of a word.
+    /// Whether it is only part of a word.
     pub const fn is_masked(&self) -> bool {
         self.mask != u32::MAX
     }
 
-    /// Words at addresses that follow each other.
+    /// Number of consecutive addresses that it takes.
     pub const fn span(&self) -> u32 {
         match self.mode {
             Mode::Hierarchical => 0,
@@ -131,23 +131,23 @@ impl Node {
         }
     }
 
-    /// Its value out of the word that it is a part of.
+    /// Its value in a word.
     pub const fn value_of(&self, word: u32) -> u32 {
         value_in(self.mask, word)
     }
 
-    /// Its bits of a word that has this value there; `None` of a value that does not fit.
+    /// A value shifted to its bits in the word; `None` when the value does not fit.
     pub const fn bits_of(&self, value: u32) -> Option<u32> {
         bits_in(self.mask, value)
     }
 }
 
-/// The value of those bits of a word that are in a mask.
+/// The value of the masked bits of a word.
 pub(crate) const fn value_in(mask: u32, word: u32) -> u32 {
     (word & mask) >> mask.trailing_zeros()
 }
 
-/// The bits of a word that has this value in a mask; `None` of a value that does not fit.
+/// A value shifted to the bits of a mask; `None` when the value does not fit.
 pub(crate) const fn bits_in(mask: u32, value: u32) -> Option<u32> {
     let bits = (value as u64) << mask.trailing_zeros();
     if bits & !(mask as u64) != 0 { None } else { Some(bits as u32) }
@@ -156,60 +156,60 @@ pub(crate) const fn bits_in(mask: u32, value: u32) -> Option<u32> {
 /// An address table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// In the order of their addresses within each level, those above before those below.
+    /// Parents before their children, and siblings in the order of their addresses.
     nodes: Vec<Node>,
     names: BTreeMap<String, usize>,
-    /// What is odd and no error.
+    /// See [`Table::warnings`].
     warnings: Vec<TableError>,
 }
 
 impl Table {
-    /// All nodes but the root.
+    /// All nodes except the root.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The node of this full name.
+    /// The node with this full name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.names.get(name).map(|index| &self.nodes[*index])
     }
 
-    /// What is odd and no error: a `size` without a meaning.
+    /// Findings that are not errors: a `size` without effect.
     pub fn warnings(&self) -> &[TableError] {
         &self.warnings
     }
 
-    /// Nodes whose words or bits are those of another node, too.
+    /// Pairs of nodes that share words or bits.
     pub fn overlaps(&self) -> Vec<Overlap<'_>> {
         overlap::find(&self.nodes)
     }
 
-    /// Full names that a pattern with `*`, `?` and `[…]` fits, in their order.
+    /// The nodes whose full names match a pattern with `*`, `?` and `[…]`, in the order of the table.
     ///
     /// # Errors
-    /// When it is none, in words.
+    /// When the pattern is invalid; the message says why.
     pub fn matching(&self, pattern: &str) -> Result<Vec<&Node>, String> {
         let pattern = glob::Pattern::new(pattern).map_err(|error| format!("`{pattern}`: {error}"))?;
         Ok(self.nodes.iter().filter(|node| pattern.matches(&node.name)).collect())
     }
 
-    /// Full names in which a regular expression finds something, in their order.
+    /// The nodes whose full names match a regular expression, in the order of the table.
     ///
     /// # Errors
-    /// When it is none, in words.
+    /// When the expression is invalid; the message says why.
     pub fn searched(&self, expression: &str) -> Result<Vec<&Node>, String> {
         let found = regex_lite::Regex::new(expression).map_err(|error| format!("`{expression}`: {error}"))?;
         Ok(self.nodes.iter().filter(|node| found.is_match(&node.name)).collect())
     }
 
-    /// Why there is no node of this name, with those that are near it.
+    /// The message for an unknown name, with up to five similar names.
     pub fn no_such(&self, name: &str) -> String {
         let last = name.rsplit('.').next().unwrap_or(name).to_lowercase();
         let near = self.nodes.iter().filter(|node| node.name.to_lowercase().contains(&last));
         let near: Vec<&str> = near.take(5).map(|node| node.name.as_str()).collect();
         match near.is_empty() {
             true => format!("there is no node `{name}`; this table has {} others", self.nodes.len()),
-            false => format!("there is no node `{name}`; near it are {}", near.join(", ")),
+            false => format!("there is no node `{name}`; similar names are {}", near.join(", ")),
         }
     }
 }

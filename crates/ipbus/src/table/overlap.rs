@@ -1,7 +1,7 @@
-//! Words and bits that two nodes have in common.
+//! Finds pairs of nodes that share words or bits.
 //!
 //! ```text
-//!  nodes by address ─► a sweep: those that begin before the others end ─► blocks and ports always, words where bits are shared
+//!  nodes by address ─► sweep: nodes that begin before another ends ─► blocks and ports always, words when masks overlap
 //! ```
 
 use super::{Mode, Node};
@@ -9,12 +9,12 @@ use super::{Mode, Node};
 /// Most pairs that are reported.
 const MOST_PAIRS: usize = 10_000;
 
-/// Two nodes that have a word or a bit in common.
+/// Two nodes that share a word or bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overlap<'t> {
-    /// The one that begins first.
+    /// The node with the lower address; of equal addresses, the longer one.
     pub first: &'t Node,
-    /// The other.
+    /// The other node.
     pub second: &'t Node,
 }
 
@@ -31,10 +31,10 @@ pub(super) fn find(nodes: &[Node]) -> Vec<Overlap<'_>> {
     let mut own: Vec<&Node> = nodes.iter().filter(|node| node.span() > 0).collect();
     own.sort_by_key(|node| (node.address, std::cmp::Reverse(node.span())));
     let mut found = Vec::new();
-    for (place, first) in own.iter().enumerate() {
+    for (index, first) in own.iter().enumerate() {
         let end = u64::from(first.address) + u64::from(first.span());
-        let behind = own[place + 1..].iter().take_while(|second| u64::from(second.address) < end);
-        for second in behind.filter(|second| overlap(first, second)) {
+        let candidates = own[index + 1..].iter().take_while(|second| u64::from(second.address) < end);
+        for second in candidates.filter(|second| overlap(first, second)) {
             found.push(Overlap { first, second });
             if found.len() == MOST_PAIRS {
                 return found;
@@ -44,10 +44,10 @@ pub(super) fn find(nodes: &[Node]) -> Vec<Overlap<'_>> {
     found
 }
 
-/// Of two that have an address in common.
+/// Whether two nodes that share an address overlap.
 fn overlap(first: &Node, second: &Node) -> bool {
     let is_part = |part: &Node, whole: &Node| {
-        // A part of a word below the word itself.
+        // A masked node is meant to share its parent's word.
         part.is_masked()
             && !whole.is_masked()
             && part.name.strip_prefix(&whole.name).is_some_and(|rest| rest.starts_with('.'))

@@ -1,7 +1,7 @@
-//! XML into nodes.
+//! Reads address tables from XML.
 //!
 //! ```text
-//!  file ─► text, bounded ─► elements ─► attributes, checked ─► Node ─ module? ─► another file, at this address ─► …
+//!  file ─► text, bounded ─► elements ─► checked attributes ─► Node ─ module? ─► another file, at this address ─► …
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use super::files::{Variables, environment, expanded};
 use super::{Firmware, Mode, Node, Permission, Table, TableError};
 
-/// Longest file.
+/// Longest file, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
-/// Most nodes of a table: far beyond any board, and no more than memory has room for.
+/// Most nodes of a table: far more than any board has, and few enough for memory.
 const MOST_NODES: usize = 1 << 20;
-/// Most levels, files that name each other included.
+/// Most levels of nodes, across modules.
 const MOST_LEVELS: usize = 64;
-/// What a node may say.
+/// The attributes of a node.
 const KEYS: [&str; 12] = [
     "id",
     "address",
@@ -32,10 +32,10 @@ const KEYS: [&str; 12] = [
     "parameters",
     "fwinfo",
 ];
-/// What the node that takes a module in leaves to that.
+/// Attributes that only the module's root may have, not the node that includes the module.
 const OF_MODULE: [&str; 4] = ["mode", "size", "mask", "permission"];
 
-/// A file's text.
+/// Reads the text of a file.
 pub(super) struct Document;
 
 impl Document {
@@ -49,7 +49,7 @@ impl Document {
     }
 }
 
-/// The elements of a file. Documents that declare entities are refused, so that none grows while it is read.
+/// Parses a file. Documents that declare entities are refused, so that none expands to an excessive size.
 pub(super) fn parse<'t>(file: &Path, text: &'t str) -> Result<roxmltree::Document<'t>, TableError> {
     roxmltree::Document::parse(text).map_err(|error| TableError {
         file: file.to_owned(),
@@ -63,7 +63,7 @@ struct Reader<'v> {
     table: Table,
 }
 
-/// Where nodes stand: the name and address of what is above, and the files that are being read.
+/// The parent of a node: its name, address and level, and the files that are being read.
 #[derive(Clone, Copy)]
 struct Above<'a> {
     name: &'a str,
@@ -72,7 +72,7 @@ struct Above<'a> {
     level: usize,
 }
 
-/// What the node says that takes a module in.
+/// Attributes of the node that includes a module.
 #[derive(Default)]
 struct Outside {
     tags: String,
@@ -82,13 +82,13 @@ struct Outside {
     firmware: Option<Firmware>,
 }
 
-/// One element and where it stands.
+/// One element and its file.
 struct Element<'d, 'i> {
     file: &'d Arc<PathBuf>,
     node: roxmltree::Node<'d, 'i>,
 }
 
-/// A number of 32 bits as tables and people write it: `0x1F` or `31`.
+/// Parses a 32-bit number, hexadecimal as `0x1F` or decimal as `31`.
 pub fn number(text: &str) -> Option<u32> {
     let trimmed = text.trim();
     match trimmed.strip_prefix("0x").or_else(|| trimmed.strip_prefix("0X")) {
@@ -112,7 +112,7 @@ impl Element<'_, '_> {
 
     fn number(&self, key: &str) -> Result<Option<u32>, TableError> {
         let Some(text) = self.node.attribute(key) else { return Ok(None) };
-        let wrong = || self.failed(format!("`{key}=\"{text}\"` is no number of 32 bits, as 0x1F or 31"));
+        let wrong = || self.failed(format!("`{key}=\"{text}\"` is not a 32-bit number such as 0x1F or 31"));
         number(text).map(Some).ok_or_else(wrong)
     }
 
@@ -122,18 +122,18 @@ impl Element<'_, '_> {
             Some("r" | "read") => Ok(Permission::Read),
             Some("w" | "write") => Ok(Permission::Write),
             Some(other) => Err(self.failed(format!(
-                "`permission=\"{other}\"`; allowed are r, w, rw, read, write and readwrite"
+                "`permission=\"{other}\"` is unknown; allowed are r, w, rw, read, write and readwrite"
             ))),
         }
     }
 
-    /// Keys and values, as `k=v;k=v`.
+    /// Parses keys and values, written as `k=v;k=v`.
     fn pairs(&self, key: &str, text: &str) -> Result<BTreeMap<String, String>, TableError> {
         let mut all = BTreeMap::new();
         for pair in text.split([';', '&']).map(str::trim).filter(|pair| !pair.is_empty()) {
             let (name, value) = pair
                 .split_once('=')
-                .ok_or_else(|| self.failed(format!("`{key}`: `{pair}` is no `key=value`")))?;
+                .ok_or_else(|| self.failed(format!("`{key}`: `{pair}` is not `key=value`")))?;
             all.insert(name.trim().to_owned(), value.trim().to_owned());
         }
         Ok(all)
@@ -145,7 +145,7 @@ impl Element<'_, '_> {
         Ok(Some((kind.trim().to_owned(), self.pairs("fwinfo", rest)?)))
     }
 
-    /// Whether every node below it is a part of its word.
+    /// Whether every child is a part of its word.
     fn has_masks_alone(&self) -> bool {
         let mut below = self.node.children().filter(|child| child.has_tag_name("node"));
         below.all(|child| child.has_attribute("mask"))
@@ -159,13 +159,15 @@ impl Element<'_, '_> {
         if let Some(other) = self.node.attributes().find(|attribute| !KEYS.contains(&attribute.name())) {
             let keys = KEYS.join(", ");
             return Err(
-                self.failed(format!("`{}` is no attribute of a node; there are {keys}", other.name()))
+                self.failed(format!("`{}` is not an attribute of a node; there are {keys}", other.name()))
             );
         }
         if self.node.has_attribute("module")
             && let Some(key) = OF_MODULE.iter().find(|key| self.node.has_attribute(**key))
         {
-            return Err(self.failed(format!("`{key}` beside `module`: the module's own root says it")));
+            return Err(
+                self.failed(format!("`{key}` is not allowed with `module`; set it in the module's root"))
+            );
         }
         Ok(())
     }
@@ -179,7 +181,7 @@ impl Element<'_, '_> {
                 let size = size.ok_or_else(|| self.failed("a block needs its `size`, in words"))?;
                 if size == 0 || u64::from(address) + u64::from(size) > 1 << 32 {
                     return Err(self.failed(format!(
-                        "{size} words from {address:#010x} on leave the address space of 32 bits"
+                        "{size} words from {address:#010x} on exceed the 32-bit address space"
                     )));
                 }
                 Mode::Incremental { size }
@@ -188,7 +190,7 @@ impl Element<'_, '_> {
             Some("hierarchical") => Mode::Hierarchical,
             Some(other) => {
                 return Err(self.failed(format!(
-                    "`mode=\"{other}\"`; allowed are single, incremental and non-incremental"
+                    "`mode=\"{other}\"` is unknown; allowed are single, incremental and non-incremental"
                 )));
             }
         };
@@ -196,18 +198,18 @@ impl Element<'_, '_> {
             mask.is_some() && (self.has_nodes() || self.node.has_attribute("mode") || size.is_some());
         if is_odd {
             return Err(
-                self.failed("a part of a word (`mask`) has no nodes below it, no `mode` and no `size`")
+                self.failed("a part of a word (`mask`) cannot have child nodes, a `mode` or a `size`")
             );
         }
         if matches!(mode, Mode::NonIncremental { .. }) && self.has_nodes() {
-            return Err(self.failed("a port (`mode=\"non-incremental\"`) has no nodes below it"));
+            return Err(self.failed("a port (`mode=\"non-incremental\"`) cannot have child nodes"));
         }
         Ok(mode)
     }
 }
 
 impl Reader<'_> {
-    /// Reads a file whose root stands where `above` says.
+    /// Reads a file; `above` is the parent of its root.
     fn file(
         &mut self,
         file: &Path,
@@ -221,7 +223,7 @@ impl Reader<'_> {
         let own = file.canonicalize().map_err(|cause| asked(format!("{}: {cause}", file.display())))?;
         if above.files.contains(&own) {
             return Err(asked(format!(
-                "{} takes itself in, by way of {} others",
+                "{} includes itself, through {} other files",
                 file.display(),
                 above.files.len() - 1
             )));
@@ -241,7 +243,7 @@ impl Reader<'_> {
         self.element(&root, &above, outside.map(|(_, outside)| outside), true)
     }
 
-    /// Reads an element and those below it. A root's own name is that of what takes it in.
+    /// Reads an element and its children. A root has the name of the node that includes it.
     fn element(
         &mut self,
         element: &Element<'_, '_>,
@@ -252,7 +254,7 @@ impl Reader<'_> {
         element.check_keys()?;
         if above.level == MOST_LEVELS || self.table.nodes.len() == MOST_NODES {
             return Err(
-                element.failed(format!("more than {MOST_LEVELS} levels or {MOST_NODES} nodes are not read"))
+                element.failed(format!("a table has at most {MOST_LEVELS} levels and {MOST_NODES} nodes"))
             );
         }
         let address = above.address.wrapping_add(element.number("address")?.unwrap_or_default());
@@ -279,7 +281,7 @@ impl Reader<'_> {
                 true => children.push(child),
                 false => {
                     return Err(child.failed(format!(
-                        "<{}> in an address table; there is <node> alone",
+                        "<{}> in an address table; only <node> is allowed",
                         child.node.tag_name().name()
                     )));
                 }
@@ -300,12 +302,16 @@ impl Reader<'_> {
         below: &Above<'_>,
     ) -> Result<(), TableError> {
         if element.has_nodes() {
-            return Err(element.failed("nodes below a `module` stand in its file"));
+            return Err(
+                element.failed("a node with `module` has no child nodes; write them in the module's file")
+            );
         }
         let folder = element.file.parent().unwrap_or(Path::new("."));
         let files = expanded(module, folder, self.variables).map_err(|message| element.failed(message))?;
         let [file] = &files[..] else {
-            return Err(element.failed(format!("`{module}` names {} files; a module is one", files.len())));
+            return Err(
+                element.failed(format!("`{module}` names {} files; a module is one file", files.len()))
+            );
         };
         let outside = Outside {
             tags: element.text("tags"),
@@ -321,13 +327,14 @@ impl Reader<'_> {
 fn named(element: &Element<'_, '_>, above: &str) -> Result<String, TableError> {
     let id = element.node.attribute("id").unwrap_or_default();
     if id.is_empty() || id.contains('.') || id.trim() != id {
-        return Err(element
-            .failed(format!("`id=\"{id}\"`: a node has a name without dots, and without blanks around it")));
+        return Err(element.failed(format!(
+            "`id=\"{id}\"`: a node needs a name without dots and without blanks around it"
+        )));
     }
     Ok(if above.is_empty() { id.to_owned() } else { format!("{above}.{id}") })
 }
 
-/// The texts of a module's root and of what takes it in.
+/// Combines the text of a module's root with that of the node that includes it.
 fn both(inside: String, outside: String) -> String {
     match (inside.is_empty(), outside.is_empty()) {
         (_, true) => inside,
@@ -344,7 +351,7 @@ fn node(
 ) -> Result<Node, TableError> {
     let mask = element.number("mask")?;
     if mask == Some(0) {
-        return Err(element.failed("`mask=\"0\"` leaves no bit"));
+        return Err(element.failed("`mask=\"0\"` has no bits"));
     }
     let outside = outside.unwrap_or_default();
     let mut parameters = element.pairs("parameters", &element.text("parameters"))?;
@@ -367,15 +374,15 @@ fn node(
 }
 
 impl Table {
-    /// Reads a table, and the modules that it takes in.
+    /// Reads a table and the modules that it includes.
     ///
     /// # Errors
-    /// When a file cannot be read or says what cannot be, with file and line.
+    /// When a file cannot be read or is invalid, with file and line.
     pub fn open(file: &Path) -> Result<Table, TableError> {
         Table::open_all(&[file.to_owned()])
     }
 
-    /// Reads the files of one table: their nodes stand beside each other.
+    /// Reads a table that consists of several files; the nodes of their roots are siblings.
     ///
     /// # Errors
     /// As [`Table::open`].

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::*;
 
-/// Files in a folder of their own.
+/// Files in a temporary folder.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -46,7 +46,7 @@ const LINK: &str = r#"<node address="0x4" tags="inside" parameters="lane=0;rate=
 </node>"#;
 
 #[test]
-fn names_addresses_masks_and_modules_are_those_of_the_original() {
+fn a_table_is_read_as_the_original_reads_it() {
     let files = Files::new(&[("board.xml", BOARD), ("link.xml", LINK)]);
     let table = files.table("board.xml").expect("a table");
     let names: Vec<&str> = table.nodes().iter().map(|node| node.name.as_str()).collect();
@@ -78,26 +78,29 @@ fn names_addresses_masks_and_modules_are_those_of_the_original() {
     let link = node("LINKS.L1");
     assert_eq!((link.tags.as_str(), link.class.as_str()), ("inside[outside]", "Link"));
     assert_eq!((link.parameters["lane"].as_str(), link.parameters["rate"].as_str()), ("1", "10"));
-    let (kind, keys) = node("LINKS").firmware.clone().expect("said");
+    let (kind, keys) = node("LINKS").firmware.clone().expect("fwinfo");
     assert_eq!((kind.as_str(), keys["width"].as_str()), ("endpoint", "0x10"));
     assert_eq!((link.line, node("CONTROL").line), (1, 2));
     assert_eq!(table.overlaps(), []);
 }
 
 #[test]
-fn nodes_are_found_by_pattern_and_expression_and_near_ones_named() {
+fn nodes_are_found_by_pattern_and_expression_and_similar_names_are_suggested() {
     let files = Files::new(&[("board.xml", BOARD), ("link.xml", LINK)]);
     let table = files.table("board.xml").expect("a table");
     let names = |found: Vec<&Node>| found.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     assert_eq!(names(table.matching("LINKS.L?.STATUS").expect("a pattern")).len(), 2);
     assert_eq!(names(table.searched("^CONTROL[.]E").expect("an expression")), ["CONTROL.ENABLE"]);
     assert!(table.matching("[").is_err() && table.searched("(").is_err());
-    assert_eq!(table.no_such("CONTROL.gain"), "there is no node `CONTROL.gain`; near it are CONTROL.GAIN");
+    assert_eq!(
+        table.no_such("CONTROL.gain"),
+        "there is no node `CONTROL.gain`; similar names are CONTROL.GAIN"
+    );
     assert_eq!(table.no_such("X"), "there is no node `X`; this table has 10 others");
 }
 
 #[test]
-fn what_two_nodes_have_in_common_is_reported() {
+fn overlaps_of_two_nodes_are_reported() {
     let text = r#"<node>
   <node id="A" address="0x10"/>
   <node id="B" address="0x10" mask="0x1"/>
@@ -106,7 +109,7 @@ fn what_two_nodes_have_in_common_is_reported() {
   <node id="E" address="0x3F"/>
   <node id="F" address="0x40"/>
 </node>"#;
-    let table = table(text).expect("overlaps are no error");
+    let table = table(text).expect("overlaps are not errors");
     let pairs: Vec<_> =
         table.overlaps().iter().map(|pair| (pair.first.name.clone(), pair.second.name.clone())).collect();
     let expected = [("A", "B"), ("C.LOW", "C.HIGH"), ("D", "E")].map(|(a, b)| (a.to_owned(), b.to_owned()));
@@ -116,50 +119,53 @@ fn what_two_nodes_have_in_common_is_reported() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_file_and_line() {
+fn an_invalid_table_is_refused_with_file_and_line() {
     for (text, word) in [
         ("<node>\n<node address=\"1\"/>\n</node>", "board.xml:2: `id=\"\"`"),
         ("<node><node id=\"a.b\"/></node>", "a name without dots"),
         (
             "<node><node id=\"A\" addres=\"1\"/></node>",
-            "`addres` is no attribute of a node; there are id, address",
+            "`addres` is not an attribute of a node; there are id, address",
         ),
-        ("<node><node id=\"A\" address=\"0x1G\"/></node>", "no number of 32 bits"),
+        ("<node><node id=\"A\" address=\"0x1G\"/></node>", "not a 32-bit number"),
         ("<node><node id=\"A\" mode=\"block\"/></node>", "a block needs its `size`"),
         (
             "<node><node id=\"A\" address=\"0xFFFFFFFF\" mode=\"block\" size=\"2\"/></node>",
-            "leave the address space",
+            "exceed the 32-bit address space",
         ),
         ("<node><node id=\"A\" mode=\"fast\"/></node>", "`mode=\"fast\"`"),
         ("<node><node id=\"A\" permission=\"x\"/></node>", "`permission=\"x\"`"),
         ("<node><node id=\"A\" mask=\"1\" mode=\"single\"/></node>", "a part of a word"),
-        ("<node><node id=\"A\" mask=\"0\"/></node>", "leaves no bit"),
-        ("<node><node id=\"A\" mode=\"port\"><node id=\"B\"/></node></node>", "has no nodes below it"),
+        ("<node><node id=\"A\" mask=\"0\"/></node>", "has no bits"),
+        ("<node><node id=\"A\" mode=\"port\"><node id=\"B\"/></node></node>", "cannot have child nodes"),
         ("<node><node id=\"A\"/><node id=\"A\"/></node>", "two nodes `A`"),
-        ("<node><node id=\"A\" module=\"file://b.xml\" mask=\"1\"/></node>", "`mask` beside `module`"),
-        ("<node><node id=\"A\" module=\"http://x/b.xml\"/></node>", "http:// are not fetched"),
+        (
+            "<node><node id=\"A\" module=\"file://b.xml\" mask=\"1\"/></node>",
+            "`mask` is not allowed with `module`",
+        ),
+        ("<node><node id=\"A\" module=\"http://x/b.xml\"/></node>", "not downloaded from http://"),
         ("<node><node id=\"A\" module=\"file://$(rm x).xml\"/></node>", "commands in file names are not run"),
         ("<node><node id=\"A\" module=\"file://b.xml\"/></node>", "b.xml"),
-        ("<node><node id=\"A\" parameters=\"b\"/></node>", "no `key=value`"),
+        ("<node><node id=\"A\" parameters=\"b\"/></node>", "not `key=value`"),
         ("<nodes/>", "begins with <node>; this is <nodes>"),
-        ("<node><register id=\"A\"/></node>", "there is <node> alone"),
+        ("<node><register id=\"A\"/></node>", "only <node> is allowed"),
         ("<node>\n<node id=\"A\">\n</node>", "board.xml:"),
         ("<!DOCTYPE n [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><node id=\"&b;\"/>", "board.xml:"),
     ] {
         let refused = table(text).expect_err(text).to_string();
         assert!(refused.contains(word), "{refused}");
     }
-    let missing = Table::open(Path::new("/no/such/table.xml")).expect_err("not there").to_string();
+    let missing = Table::open(Path::new("/no/such/table.xml")).expect_err("no file").to_string();
     assert!(missing.starts_with("/no/such/table.xml: "), "{missing}");
 }
 
 #[test]
-fn modules_that_take_each_other_in_are_refused() {
+fn modules_that_include_each_other_are_refused() {
     let of = |other: &str| format!("<node><node id=\"A\" module=\"file://{other}\"/></node>");
     let files = Files::new(&[("a.xml", &of("b.xml")), ("b.xml", &of("a.xml"))]);
-    let refused = files.table("a.xml").expect_err("a ring").to_string();
-    assert!(refused.contains("takes itself in"), "{refused}");
-    // Each takes the next in twice: 2⁷⁰ nodes, if nobody counted.
+    let refused = files.table("a.xml").expect_err("a cycle").to_string();
+    assert!(refused.contains("includes itself"), "{refused}");
+    // Each file includes the next one twice: 2⁷⁰ nodes without a limit.
     let twice = |next: usize| {
         format!(
             "<node><node id=\"A\" module=\"file://{next}.xml\"/><node id=\"B\" module=\"file://{next}.xml\"/></node>"
@@ -207,7 +213,7 @@ fn connection_files_name_targets_and_their_tables() {
     assert_eq!(connection.open_table().expect("a table").nodes().len(), 1);
     assert_eq!(connections.find("board0").expect("there").open_table().expect("a table").nodes().len(), 10);
     for (list, word) in [
-        (format!("file://{folder}/c.xml;file://{folder}/other.xml"), "`board0` is another target at"),
+        (format!("file://{folder}/c.xml;file://{folder}/other.xml"), "`board0` names another target at"),
         (format!("file://{folder}/short.xml"), "short.xml:2: a <connection> has no `address_table`"),
         (format!("file://{folder}/none.xml"), "none.xml: "),
     ] {

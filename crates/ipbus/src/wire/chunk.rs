@@ -1,28 +1,28 @@
-//! Packets in a TCP stream: behind a length, or in chunks for a hub.
+//! Packets in a TCP stream: each after its length, or in chunks to and from a hub.
 //!
 //! ```text
 //!  direct           bytes │ packet                                                        both ways
 //!  client to hub    bytes │ address, port, words, packet │ … of the same target
 //!  hub to client    bytes │ bytes, address, port, error, packet │ … in the order of the requests
 //! ```
-//! Lengths, addresses and ports are big-endian. A reply whose error is not 0 has no packet.
+//! Lengths, addresses and ports are big-endian. A reply with an error other than 0 has no packet.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use super::WireError;
 use super::words::WORD_BYTES;
 
-/// Bytes of a length in a stream.
+/// Size of the length field in a stream, in bytes.
 pub const LENGTH_BYTES: usize = 4;
-/// Bytes before the packet of an item, on the way to the hub.
+/// Bytes before the packet of an item to the hub.
 const REQUEST_HEADER: usize = 8;
-/// Bytes before the packet of an item, on the way back, without its length.
+/// Bytes before the packet of an item from the hub, without its length field.
 const REPLY_HEADER: usize = 8;
 
-/// A target as the hub knows it.
+/// The address of a target in requests to a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Target {
-    /// Its address.
+    /// Its IPv4 address.
     pub address: Ipv4Addr,
     /// Its UDP port.
     pub port: u16,
@@ -46,10 +46,10 @@ impl Target {
     }
 }
 
-/// How many bytes follow a length in a stream: a whole number of words, and one at least.
+/// How many bytes follow a length field in a stream: a whole number of words, at least one.
 ///
 /// # Errors
-/// When it is beyond `most`, or cannot be.
+/// When it is 0, not a whole number of words, or more than `most`.
 pub fn frame_bytes(length: [u8; LENGTH_BYTES], most: usize) -> Result<usize, WireError> {
     let found = u32::from_be_bytes(length) as usize;
     match found.is_multiple_of(WORD_BYTES) && (WORD_BYTES..=most).contains(&found) {
@@ -58,31 +58,31 @@ pub fn frame_bytes(length: [u8; LENGTH_BYTES], most: usize) -> Result<usize, Wir
     }
 }
 
-/// How a hub says that it has no reply.
+/// The error code that a hub sends with each reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HubCode {
-    /// There is one.
+    /// No error: the reply follows.
     Fine,
-    /// The target answered no control packet.
+    /// The target did not answer the control packet.
     NoReply,
-    /// The hub itself was too slow.
+    /// The hub itself timed out.
     HubTimeout,
-    /// The target answered no status request: most likely it is not there.
+    /// The target did not answer a status request: most likely it is not reachable.
     NoStatus,
-    /// The target gave no lost reply once more.
+    /// The target did not resend a lost reply.
     NoResend,
-    /// The target's status was none.
+    /// The target's status packet was invalid.
     BadStatus,
-    /// The packet was of another version than the target's.
+    /// The packet has another protocol version than the target.
     WrongVersion,
-    /// The hub serves no such target.
+    /// The hub does not serve this target, or its rules forbid the access.
     NotAllowed,
-    /// One that has no meaning.
+    /// A code without a meaning.
     Unassigned(u16),
 }
 
 impl HubCode {
-    /// Its number.
+    /// Its number on the wire.
     pub const fn code(self) -> u16 {
         match self {
             HubCode::Fine => 0,
@@ -117,22 +117,22 @@ impl std::fmt::Display for HubCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             HubCode::Fine => "no error",
-            HubCode::NoReply => "the target answers no control packet",
-            HubCode::HubTimeout => "the hub had no answer in time",
-            HubCode::NoStatus => "the target answers no status request: is it there, and has it power?",
-            HubCode::NoResend => "the target gives no lost reply once more",
-            HubCode::BadStatus => "the target's status packet is none",
+            HubCode::NoReply => "the target did not answer the control packet",
+            HubCode::HubTimeout => "the hub timed out",
+            HubCode::NoStatus => "the target did not answer a status request; is it connected and powered?",
+            HubCode::NoResend => "the target did not resend a lost reply",
+            HubCode::BadStatus => "the target sent an invalid status packet",
             HubCode::WrongVersion => "the target speaks another version of IPbus",
-            HubCode::NotAllowed => "the hub does not serve this target, or its rules forbid what was asked",
-            HubCode::Unassigned(code) => return write!(f, "hub error {code}, which has no meaning"),
+            HubCode::NotAllowed => "the hub does not serve this target, or its rules forbid the access",
+            HubCode::Unassigned(code) => return write!(f, "unassigned hub error {code}"),
         })
     }
 }
 
-/// A chunk on the way to a hub: packets for one target.
+/// A chunk from a client to a hub: packets for one target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HubRequest<'a> {
-    /// Where they go.
+    /// The target of all its packets.
     pub target: Target,
     items: &'a [u8],
 }
@@ -146,34 +146,34 @@ fn request_item(bytes: &[u8]) -> Option<(Target, &[u8], &[u8])> {
 }
 
 impl<'a> HubRequest<'a> {
-    /// What follows the length of a chunk.
+    /// Checks a chunk, given without its length field.
     ///
     /// # Errors
-    /// When it has no item, its items are not whole, or they are for several targets.
+    /// When it has no items, an item is incomplete, or the items are for several targets.
     pub fn check(bytes: &'a [u8]) -> Result<HubRequest<'a>, WireError> {
         let refused = |reason| WireError::Chunk { bytes: bytes.len(), reason };
         let (mut rest, mut first) = (bytes, None);
         while !rest.is_empty() {
             let item = request_item(rest);
-            let (target, _, behind) = item.ok_or(refused("an item of it is not whole"))?;
+            let (target, _, behind) = item.ok_or(refused("one of its items is incomplete"))?;
             if *first.get_or_insert(target) != target {
                 return Err(refused("its items are for several targets; a chunk is for one"));
             }
             rest = behind;
         }
-        let target = first.ok_or(refused("it has no item"))?;
+        let target = first.ok_or(refused("it has no items"))?;
         Ok(HubRequest { target, items: bytes })
     }
 
-    /// The packets in it.
+    /// Its packets.
     pub fn items(self) -> HubItems<'a> {
         HubItems { rest: self.items }
     }
 
-    /// Appends a whole chunk, its length first, of packets of whole words.
+    /// Appends a chunk of these packets to `bytes`, its length field first.
     ///
     /// # Errors
-    /// When a packet has more words than its length can say, or there is none.
+    /// When a packet is not a whole number of words, from 1 to 65535.
     pub fn append(target: Target, packets: &[&[u8]], bytes: &mut Vec<u8>) -> Result<(), WireError> {
         let length: usize = packets.iter().map(|packet| REQUEST_HEADER + packet.len()).sum();
         for packet in packets {
@@ -209,24 +209,24 @@ impl<'a> Iterator for HubItems<'a> {
     }
 }
 
-/// One reply on the way from a hub.
+/// One reply from a hub to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HubReply<'a> {
-    /// Whose.
+    /// The target that the request was for.
     pub target: Target,
-    /// Whether there is one.
+    /// Whether there is a reply, or why not.
     pub code: HubCode,
-    /// The packet; empty where there is none.
+    /// The reply packet; empty when there is none.
     pub packet: &'a [u8],
 }
 
 impl HubReply<'_> {
-    /// Bytes that it takes in a chunk.
+    /// Its size in a chunk, in bytes.
     const fn byte_count(self) -> usize {
         LENGTH_BYTES + REPLY_HEADER + self.packet.len()
     }
 
-    /// Appends a whole chunk, its length first.
+    /// Appends a chunk of these replies to `bytes`, its length field first.
     pub fn append<'a>(replies: impl Iterator<Item = HubReply<'a>> + Clone, bytes: &mut Vec<u8>) {
         let length: usize = replies.clone().map(|reply| reply.byte_count()).sum();
         bytes.extend((length as u32).to_be_bytes());
@@ -247,7 +247,7 @@ pub struct HubReplies<'a> {
 }
 
 impl<'a> HubReplies<'a> {
-    /// What follows the length of a chunk.
+    /// Reads a chunk, given without its length field.
     pub const fn of(bytes: &'a [u8]) -> HubReplies<'a> {
         HubReplies { rest: bytes, bytes: bytes.len() }
     }
@@ -265,14 +265,14 @@ impl<'a> HubReplies<'a> {
 impl<'a> Iterator for HubReplies<'a> {
     type Item = Result<HubReply<'a>, WireError>;
 
-    /// Behind one that is not whole, nothing can be distinguished from anything else.
+    /// Iteration ends at an incomplete reply, because the start of the next one is unknown.
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;
         }
         let found = self.reply();
         self.rest = found.map_or(&[], |(_, rest)| rest);
-        let cut = WireError::Chunk { bytes: self.bytes, reason: "a reply in it is not whole" };
+        let cut = WireError::Chunk { bytes: self.bytes, reason: "one of its replies is incomplete" };
         Some(found.map(|(reply, _)| reply).ok_or(cut))
     }
 }

@@ -1,13 +1,13 @@
-//! What IPbus 2.0 puts on the wire, as checked views and their emission.
+//! The wire format of IPbus 2.0: checked views of received bytes, and builders of packets.
 //!
 //! ```text
 //!  datagram ─────────────────┐
-//!  TCP: length, packet ──────┼─► Packet ─► Control ─► Requests · Replies      transactions, one behind the other
-//!  hub: chunk ─► items ──────┘         ├─► Status                             what the target expects and has
-//!                                      └─► Resend                             a reply that was lost, once more
+//!  TCP: length, packet ──────┼─► Packet ─► Control ─► Requests · Replies      transactions, one after the other
+//!  hub: chunk ─► items ──────┘         ├─► Status                             next expected packet id, buffers
+//!                                      └─► Resend                             asks for a lost reply again
 //! ```
-//! Everything is words of 32 bits. A control packet is in the byte order of whoever sent it, and its reply in the same; status and resend
-//! packets, lengths and the hub's headers are big-endian. No view panics, whatever the bytes are.
+//! All fields are 32-bit words. A control packet is in its sender's byte order, and its reply in the same one; status and resend packets,
+//! lengths and the hub's headers are big-endian. No view panics, whatever the bytes are.
 //!
 //! Source: "The IPbus Protocol, draft 6" (CERN, 2013) and what the reference client, hub and firmware send.
 
@@ -34,74 +34,72 @@ pub use status::{STATUS_BYTES, Status, status_request};
 pub use transaction::{Info, MOST_WORDS, Operation, TransactionHeader};
 pub use words::{ByteOrder, WORD_BYTES, Words};
 
-/// Most packets on their way to one target, whatever it says of its buffers.
+/// Most packets in flight to one target, however many buffers it reports.
 const MOST_BUFFERS: usize = 256;
 
-/// Bytes that are none of IPbus 2.0, or not what was expected of them.
+/// Why received bytes are not the IPbus 2.0 that was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Not a whole number of words, or not one word.
-    #[error("{found} bytes are no IPbus packet, which is one word of four bytes or more")]
+    /// The length is 0, or not a whole number of words.
+    #[error("{found} bytes are not an IPbus packet, which is one or more words of four bytes")]
     NotWords {
-        /// What came.
+        /// Received bytes.
         found: usize,
     },
-    /// No header of version 2, in either byte order.
+    /// The first word is not a version 2 header in either byte order.
     #[error(
-        "a packet that begins with {first:#010x} is none of IPbus 2.0, whose first byte or last of the first word is 0x20"
+        "a packet that begins with {first:#010x} is not IPbus 2.0, in which the first or the fourth byte is 0x20"
     )]
     Header {
         /// The first word, big-endian.
         first: u32,
     },
-    /// A packet of one kind where another was expected.
+    /// A packet of another kind than expected.
     #[error("a {found} packet where a {expected} packet was expected")]
     Kind {
-        /// What came.
+        /// The kind that was received.
         found: Kind,
-        /// What should have.
+        /// The kind that was expected.
         expected: Kind,
     },
-    /// A header of a transaction that no version 2 has.
+    /// A transaction header that version 2 does not allow here.
     #[error("transaction header {header:#010x}: {reason}")]
     Transaction {
-        /// The word.
+        /// The header.
         header: u32,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A transaction that promises more words than are left of its packet.
-    #[error(
-        "transaction header {header:#010x} promises {promised} words more, {found} are left of the packet"
-    )]
+    /// A transaction that is longer than the rest of its packet.
+    #[error("transaction header {header:#010x} announces {promised} more words, the packet has {found}")]
     Cut {
-        /// The word.
+        /// The header.
         header: u32,
         /// Words that should follow it.
         promised: usize,
-        /// Words that do.
+        /// Words that follow it.
         found: usize,
     },
-    /// A status packet that contradicts itself.
-    #[error("a status packet that expects {next:#010x} next, which is no header of a control packet")]
+    /// A status packet whose next expected header is not that of a numbered control packet.
+    #[error("a status packet that expects {next:#010x} next, which is not the header of a control packet")]
     Status {
-        /// The word.
+        /// The next expected header.
         next: u32,
     },
-    /// A length that cannot be that of a packet, or is beyond what is taken.
-    #[error("a length of {found} bytes; a multiple of 4 from {least} to {most} is taken")]
+    /// A length outside the accepted range, or not a whole number of words.
+    #[error("a length of {found} bytes; allowed is a multiple of 4 from {least} to {most}")]
     Length {
-        /// What was promised.
+        /// The length, in bytes.
         found: usize,
-        /// The shortest.
+        /// The shortest accepted length, in bytes.
         least: usize,
-        /// The longest.
+        /// The longest accepted length, in bytes.
         most: usize,
     },
-    /// A chunk of a hub whose items are not whole, or are for several targets.
+    /// A chunk to or from a hub that is incomplete or inconsistent.
     #[error("a chunk of {bytes} bytes: {reason}")]
     Chunk {
-        /// Its length.
+        /// Its length, in bytes.
         bytes: usize,
         /// What is wrong with it.
         reason: &'static str,

@@ -1,17 +1,17 @@
-//! Packets: the first word, and what follows it.
+//! Packets: a header word and a body.
 //!
 //! ```text
 //!   31 … 28   27 … 24   23 … 8      7 … 4             3 … 0
 //!   version   0         packet id   0xF (qualifier)   0 control · 1 status · 2 resend
 //! ```
-//! The qualifier tells the byte order of a control packet: bytes `20 hh ll F0` are big-endian, `F0 ll hh 20` little-endian.
+//! The qualifier shows the byte order of a control packet: `20 hh ll F0` is big-endian, `F0 ll hh 20` little-endian.
 
 use super::words::{ByteOrder, WORD_BYTES, Words};
 use super::{Status, WireError};
 
 const VERSION: u32 = 2 << 28;
 const QUALIFIER: u32 = 0xF0;
-/// The bits that every header has alike.
+/// The bits that are the same in every header.
 const FIXED: u32 = 0xFF00_00F0;
 
 /// What a packet is for.
@@ -19,9 +19,9 @@ const FIXED: u32 = 0xFF00_00F0;
 pub enum Kind {
     /// Transactions.
     Control,
-    /// What the target expects next, and what it has.
+    /// Asks for, or reports, the target's buffers and next expected packet id.
     Status,
-    /// Asks for a reply once more.
+    /// Asks for a reply again.
     Resend,
 }
 
@@ -38,9 +38,9 @@ impl std::fmt::Display for Kind {
 /// The first word of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its number: 0 of one that is in no sequence, else from 1 to 65535 and again from 1 on.
+    /// The packet id: 0 for an unnumbered packet; numbered packets count from 1 to 65535 and start again at 1.
     pub id: u16,
-    /// What it is for.
+    /// What the packet is for.
     pub kind: Kind,
 }
 
@@ -50,7 +50,7 @@ impl Header {
         Header { id, kind: Kind::Control }
     }
 
-    /// The word.
+    /// The header as a word.
     pub const fn word(self) -> u32 {
         let kind = match self.kind {
             Kind::Control => 0,
@@ -60,7 +60,7 @@ impl Header {
         VERSION | (self.id as u32) << 8 | QUALIFIER | kind
     }
 
-    /// The header that a word is; `None` of a word that is none.
+    /// The header in a word; `None` when the word is not a header.
     pub const fn of_word(word: u32) -> Option<Header> {
         if word & FIXED != VERSION | QUALIFIER {
             return None;
@@ -74,18 +74,18 @@ impl Header {
         Some(Header { id: (word >> 8) as u16, kind })
     }
 
-    /// The number behind this one: 0 is none.
+    /// The packet id that follows this one; 0 is skipped.
     pub const fn id_behind(id: u16) -> u16 {
         if id == u16::MAX { 1 } else { id + 1 }
     }
 }
 
-/// Transactions, in the byte order of their sender.
+/// A control packet: transactions, in the byte order of their sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control<'a> {
-    /// The packet's number.
+    /// The packet id.
     pub id: u16,
-    /// What follows the header, and its byte order.
+    /// The words after the header, and their byte order.
     pub body: Words<'a>,
 }
 
@@ -94,17 +94,17 @@ pub struct Control<'a> {
 pub enum Packet<'a> {
     /// Transactions: requests, or the replies to them.
     Control(Control<'a>),
-    /// A request for the target's status or, with its content, the answer: [`Status::check`].
+    /// A status request, or the status itself; [`Status::check`] reads it.
     Status(&'a [u8]),
-    /// Asks for the reply to the control packet of this number.
+    /// Asks for the reply to the control packet with this id.
     Resend(u16),
 }
 
 impl<'a> Packet<'a> {
-    /// The packet that some bytes are.
+    /// Reads a packet.
     ///
     /// # Errors
-    /// When they are no words, or begin with no header.
+    /// When the bytes are not whole words, or do not begin with a header.
     pub fn check(bytes: &'a [u8]) -> Result<Packet<'a>, WireError> {
         let Some(first) =
             bytes.first_chunk::<WORD_BYTES>().filter(|_| bytes.len().is_multiple_of(WORD_BYTES))
@@ -119,7 +119,7 @@ impl<'a> Packet<'a> {
                 let body = Words::new(&bytes[WORD_BYTES..], order);
                 Ok(Packet::Control(Control { id, body }))
             }
-            // These are big-endian whatever the target and the client are.
+            // Status and resend packets are big-endian, whatever the target and the client are.
             (_, ByteOrder::Little) => Err(foreign),
             (Header { kind: Kind::Status, .. }, ByteOrder::Big) => Ok(Packet::Status(bytes)),
             (Header { id, kind: Kind::Resend }, ByteOrder::Big) => Ok(Packet::Resend(id)),
@@ -138,7 +138,7 @@ impl<'a> Packet<'a> {
     /// The transactions of a control packet.
     ///
     /// # Errors
-    /// When it is another.
+    /// When it is another kind of packet.
     pub fn control(self) -> Result<Control<'a>, WireError> {
         match self {
             Packet::Control(control) => Ok(control),
@@ -146,10 +146,10 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What the target says of itself.
+    /// The status that the target reports.
     ///
     /// # Errors
-    /// When it is another packet, or says what cannot be.
+    /// When it is another kind of packet, or the status is invalid.
     pub fn status(self) -> Result<Status, WireError> {
         match self {
             Packet::Status(bytes) => Status::check(bytes),
@@ -158,12 +158,12 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Asks for the reply to the control packet of this number once more.
+/// A resend packet: asks again for the reply to the control packet with this id.
 pub const fn resend(id: u16) -> [u8; WORD_BYTES] {
     Header { id, kind: Kind::Resend }.word().to_be_bytes()
 }
 
-/// Puts another number into the header of a control packet, whose byte order stays. What is no control packet stays as it is.
+/// Sets the packet id of a control packet and keeps its byte order. Other packets stay as they are.
 pub fn renumber(packet: &mut [u8], id: u16) {
     if let Ok(Packet::Control(Control { body, .. })) = Packet::check(packet) {
         let order = body.order();

@@ -1,34 +1,34 @@
-//! Replies: what became of each transaction.
+//! Replies: the result of each transaction.
 //!
 //! ```text
 //!  ReplyPacket: done, data … ─► bytes of one packet
 //!  Control ─► Replies ─► Reply { operation, words, info, data }, until the end or the first that failed
 //! ```
-//! A target stops at the first transaction that fails: its header tells how many words were done, their data follow, and those behind it
-//! are neither done nor answered. What an error's header says of itself beside the info code is not always true.
+//! A target stops at the first transaction that fails. The reply header of that transaction states how many words were done, and their data
+//! follow; later transactions are neither done nor answered. In an error header, only the info code is reliable.
 
 use super::WireError;
 use super::packet::{Control, Header};
 use super::transaction::{Info, TransactionHeader};
 use super::words::{ByteOrder, WORD_BYTES, Words};
 
-/// What became of one transaction.
+/// The result of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Its header: number, operation, words that were done, how it ended.
+    /// Transaction id, operation, words done, result.
     pub header: TransactionHeader,
-    /// What was read; of those that change a word, that word as it was.
+    /// The words that were read; for `ChangeBits` and `Add`, the word before the change.
     pub data: Words<'a>,
 }
 
-/// The replies of a packet, one behind the other.
+/// The replies of a packet, in their order.
 #[derive(Clone, Debug)]
 pub struct Replies<'a> {
     rest: Words<'a>,
 }
 
 impl<'a> Replies<'a> {
-    /// Those of a control packet.
+    /// The replies of a control packet.
     pub const fn of(control: Control<'a>) -> Replies<'a> {
         Replies { rest: control.body }
     }
@@ -38,7 +38,7 @@ impl<'a> Replies<'a> {
         if header.info == Info::Request {
             return Err(WireError::Transaction {
                 header: first,
-                reason: "it is a request, where a reply should be",
+                reason: "it is a request where a reply was expected",
             });
         }
         let promised = header.operation.reply_words(header.words.into());
@@ -65,28 +65,28 @@ impl<'a> Iterator for Replies<'a> {
     }
 }
 
-/// A packet of replies as it is made.
+/// Builds a packet of replies.
 #[derive(Debug)]
 pub struct ReplyPacket<'v> {
     bytes: &'v mut Vec<u8>,
     order: ByteOrder,
-    /// Where the packet begins.
+    /// Index of the packet's first byte.
     start: usize,
 }
 
 impl<'v> ReplyPacket<'v> {
-    /// Begins the reply to a packet of this number, in its byte order, behind what is in `bytes`.
+    /// Appends the header of a reply to `bytes`, with the packet id and byte order of the request.
     pub fn begin(id: u16, order: ByteOrder, bytes: &'v mut Vec<u8>) -> ReplyPacket<'v> {
         let start = bytes.len();
         order.append(&[Header::control(id).word()], bytes);
         ReplyPacket { bytes, order, start }
     }
 
-    /// Begins the reply to a transaction, of which nothing is known yet; [`end`](ReplyPacket::end) takes its place.
+    /// Begins the reply to a transaction whose result is not known yet. Returns the position that [`end`](ReplyPacket::end) needs.
     pub fn open(&mut self) -> usize {
-        let place = self.bytes.len();
+        let position = self.bytes.len();
         self.order.append(&[0], self.bytes);
-        place
+        position
     }
 
     /// Appends a word that was read.
@@ -100,17 +100,17 @@ impl<'v> ReplyPacket<'v> {
         self.order.append(words, self.bytes);
     }
 
-    /// Says how the transaction that was opened at `place` ended.
-    pub fn end(&mut self, place: usize, header: TransactionHeader) {
-        self.end_as(place, header.word());
+    /// Sets the header of the transaction that was opened at this position.
+    pub fn end(&mut self, position: usize, header: TransactionHeader) {
+        self.end_as(position, header.word());
     }
 
-    /// Says it of one whose header is none, by the word that takes its place.
-    pub fn end_as(&mut self, place: usize, header: u32) {
-        self.bytes[place..place + WORD_BYTES].copy_from_slice(&self.order.bytes(header));
+    /// Sets that header as a raw word: for a transaction whose own header is invalid.
+    pub fn end_as(&mut self, position: usize, header: u32) {
+        self.bytes[position..position + WORD_BYTES].copy_from_slice(&self.order.bytes(header));
     }
 
-    /// Bytes of the packet until now.
+    /// Bytes of the packet so far.
     pub fn byte_count(&self) -> usize {
         self.bytes.len() - self.start
     }

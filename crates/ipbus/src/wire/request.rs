@@ -1,8 +1,8 @@
-//! Requests: what a client asks of the bus.
+//! Requests: the transactions that a client asks for.
 //!
 //! ```text
 //!  RequestPacket: read, write, change … ─► bytes of one packet
-//!  Control ─► Requests ─► Request { operation, address, words, data }, until the end or the first that cannot be
+//!  Control ─► Requests ─► Request { operation, address, words, data }, until the end or the first invalid one
 //! ```
 
 use super::WireError;
@@ -10,36 +10,36 @@ use super::packet::{Control, Header};
 use super::transaction::{Info, MOST_WORDS, Operation, TransactionHeader};
 use super::words::{ByteOrder, Words};
 
-/// One transaction that is asked for.
+/// One requested transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// The client's number of it.
+    /// The transaction id, which the client chose.
     pub id: u16,
-    /// What is to be done.
+    /// What to do.
     pub operation: Operation,
-    /// Where.
+    /// The first address on the bus.
     pub address: u32,
-    /// Words on the bus.
+    /// Words to read or write on the bus.
     pub words: u8,
-    /// What is written; of `ChangeBits` what to keep and what to set, of `Add` what to add.
+    /// The words to write; for `ChangeBits` the bits to keep and the bits to set, for `Add` the addend.
     pub data: Words<'a>,
 }
 
 impl Request<'_> {
-    /// The header of the reply to it.
+    /// The header of its reply.
     pub const fn replied(&self, words: u8, info: Info) -> TransactionHeader {
         TransactionHeader { id: self.id, words, operation: self.operation, info }
     }
 }
 
-/// The requests of a packet, one behind the other.
+/// The requests of a packet, in their order.
 #[derive(Clone, Debug)]
 pub struct Requests<'a> {
     rest: Words<'a>,
 }
 
 impl<'a> Requests<'a> {
-    /// Those of a control packet.
+    /// The requests of a control packet.
     pub const fn of(control: Control<'a>) -> Requests<'a> {
         Requests { rest: control.body }
     }
@@ -49,14 +49,14 @@ impl<'a> Requests<'a> {
         if header.info != Info::Request {
             return Err(WireError::Transaction {
                 header: first,
-                reason: "it is no request, whose last four bits are set",
+                reason: "it is not a request: its last four bits are not all set",
             });
         }
         let one = matches!(header.operation, Operation::ChangeBits | Operation::Add);
         if one && header.words != 1 {
             return Err(WireError::Transaction {
                 header: first,
-                reason: "it changes one word, and says otherwise",
+                reason: "the operation changes one word, but the word count is not 1",
             });
         }
         let promised = header.operation.request_words(header.words.into());
@@ -72,7 +72,7 @@ impl<'a> Requests<'a> {
 impl<'a> Iterator for Requests<'a> {
     type Item = Result<Request<'a>, WireError>;
 
-    /// Behind one that cannot be, nothing can be distinguished from anything else.
+    /// Iteration ends at an invalid request, because the start of the next one is unknown.
     fn next(&mut self) -> Option<Self::Item> {
         let first = self.rest.get(0)?;
         let request = self.request(first);
@@ -83,7 +83,7 @@ impl<'a> Iterator for Requests<'a> {
     }
 }
 
-/// A packet of requests as it is made, in this machine's byte order or another.
+/// Builds a packet of requests, in either byte order.
 #[derive(Debug)]
 pub struct RequestPacket<'v> {
     bytes: &'v mut Vec<u8>,
@@ -91,7 +91,7 @@ pub struct RequestPacket<'v> {
 }
 
 impl<'v> RequestPacket<'v> {
-    /// Begins a packet of this number behind what is in `bytes`.
+    /// Appends the header of a packet with this id to `bytes`.
     pub fn begin(id: u16, order: ByteOrder, bytes: &'v mut Vec<u8>) -> RequestPacket<'v> {
         order.append(&[Header::control(id).word()], bytes);
         RequestPacket { bytes, order }
@@ -103,24 +103,24 @@ impl<'v> RequestPacket<'v> {
         self.order.append(&[header.word(), address], self.bytes);
     }
 
-    /// Reads `words` words, at most [`MOST_WORDS`], by an operation that reads.
+    /// Adds a transaction that reads `words` words, at most [`MOST_WORDS`]; `operation` is one that reads.
     pub fn read(&mut self, id: u16, operation: Operation, address: u32, words: usize) {
         self.transaction(id, operation, words, address);
     }
 
-    /// Writes words, at most [`MOST_WORDS`], by an operation that writes.
+    /// Adds a transaction that writes words, at most [`MOST_WORDS`]; `operation` is one that writes.
     pub fn write(&mut self, id: u16, operation: Operation, address: u32, data: &[u32]) {
         self.transaction(id, operation, data.len(), address);
         self.order.append(data, self.bytes);
     }
 
-    /// A word becomes `(old & keep) | set`.
+    /// Adds a transaction that sets a word to `(old & keep) | set`.
     pub fn change_bits(&mut self, id: u16, address: u32, keep: u32, set: u32) {
         self.transaction(id, Operation::ChangeBits, 1, address);
         self.order.append(&[keep, set], self.bytes);
     }
 
-    /// A word becomes `old + addend`, modulo 2³².
+    /// Adds a transaction that sets a word to `old + addend`, modulo 2³².
     pub fn add(&mut self, id: u16, address: u32, addend: u32) {
         self.transaction(id, Operation::Add, 1, address);
         self.order.append(&[addend], self.bytes);

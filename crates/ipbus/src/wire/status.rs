@@ -1,37 +1,37 @@
-//! The status packet: what a target has, and which packet it expects next.
+//! The status packet: a target's buffers, and which packet it expects next.
 //!
 //! ```text
 //!  word   0           1        2         3                 4 … 7      8 … 11           12 … 15
 //!         0x200000F1  buffer   buffers   header expected   history    last received    last sent
 //!                     bytes              next              16 events  4 headers        4 headers
 //! ```
-//! A request is the same with zeros. It disturbs no sequence, and is always big-endian.
+//! A status request has the same length and zeros after the first word. It does not affect the packet sequence, and is always big-endian.
 
 use super::packet::{Header, Kind};
 use super::words::{ByteOrder, WORD_BYTES, Words};
 use super::{MOST_BUFFERS, WireError};
 
-/// Bytes of a request, and of the answer.
+/// Length of a status request and of a status, in bytes.
 pub const STATUS_BYTES: usize = 64;
 
-/// What a target says of itself.
+/// The status that a target reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Bytes of each of its buffers: the longest packet.
+    /// Size of each buffer in bytes: the longest packet.
     pub buffer_bytes: u32,
-    /// Buffers for replies: so many packets may be on their way.
+    /// Number of reply buffers: how many packets may be in flight.
     pub buffers: u32,
-    /// The number of the control packet that it takes next.
+    /// The next expected packet id.
     pub next_id: u16,
-    /// Its latest events, the oldest first, for people to look at.
+    /// Its latest events, the oldest first; for diagnosis only.
     pub history: [u8; 16],
-    /// The latest packet headers that it received.
+    /// The latest control packet headers that it received, the oldest first.
     pub received: [u32; 4],
-    /// The latest that it sent.
+    /// The latest control packet headers that it sent, the oldest first.
     pub sent: [u32; 4],
 }
 
-/// Asks for it.
+/// A status request.
 pub const fn status_request() -> [u8; STATUS_BYTES] {
     let mut bytes = [0; STATUS_BYTES];
     let header = Header { id: 0, kind: Kind::Status }.word().to_be_bytes();
@@ -44,10 +44,10 @@ pub const fn status_request() -> [u8; STATUS_BYTES] {
 }
 
 impl Status {
-    /// What an answer says. Only what a client goes by is held against what can be: buffers and the next header.
+    /// Reads a status. Of its content, only the next expected header is validated.
     ///
     /// # Errors
-    /// When it has another length, or says what cannot be.
+    /// When the length is wrong, or the next expected header is not that of a numbered control packet.
     pub fn check(bytes: &[u8]) -> Result<Status, WireError> {
         if bytes.len() != STATUS_BYTES {
             let (least, most) = (STATUS_BYTES, STATUS_BYTES);
@@ -71,12 +71,12 @@ impl Status {
         })
     }
 
-    /// How many packets may be on their way to it, whatever it says: at least one, and no more than anybody needs.
+    /// How many packets may be in flight to the target: the number of buffers, limited to a sensible range.
     pub fn packets_in_flight(&self) -> usize {
         (self.buffers as usize).clamp(1, MOST_BUFFERS)
     }
 
-    /// The answer.
+    /// The status as a packet.
     pub fn bytes(&self) -> [u8; STATUS_BYTES] {
         let mut bytes = status_request();
         let header = Header::control(self.next_id).word();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Bytes as they are written in groups of words.
+/// Bytes of a hex string; blanks between words are ignored.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two digits");
@@ -17,10 +17,10 @@ fn replies(bytes: &[u8]) -> Vec<Result<Reply<'_>, WireError>> {
     Replies::of(Packet::check(bytes).and_then(Packet::control).expect("a control packet")).collect()
 }
 
-/// Request and reply as captured; operation, address, what is written and what is read.
+/// Captured request and reply; operation, address, words written, words read.
 type Captured = (&'static str, &'static str, Operation, u32, &'static [u32], &'static [u32]);
 
-/// What the reference client sends for each operation, and what the reference device answers.
+/// What the reference client sends for each operation, and the reference device's reply.
 const CAPTURED: [Captured; 8] = [
     (
         "f0000020 1f010020 00100000 bebafeca",
@@ -89,8 +89,8 @@ const CAPTURED: [Captured; 8] = [
 ];
 
 #[test]
-fn captured_packets_are_read_and_made() {
-    for (number, (asked, answered, operation, address, sent, came)) in CAPTURED.into_iter().enumerate() {
+fn captured_packets_are_parsed_and_built() {
+    for (number, (asked, answered, operation, address, sent, read)) in CAPTURED.into_iter().enumerate() {
         let (asked, answered) = (hex(asked), hex(answered));
         let found = requests(&asked);
         let [Ok(request)] = &found[..] else { panic!("{found:?}") };
@@ -114,18 +114,18 @@ fn captured_packets_are_read_and_made() {
         let found = replies(&answered);
         let [Ok(reply)] = &found[..] else { panic!("{found:?}") };
         assert_eq!((reply.header.operation, reply.header.info), (operation, Info::Success));
-        assert_eq!(reply.data.iter().collect::<Vec<_>>(), came);
+        assert_eq!(reply.data.iter().collect::<Vec<_>>(), read);
         let mut bytes = Vec::new();
         let mut packet = ReplyPacket::begin(0, ByteOrder::Little, &mut bytes);
-        let place = packet.open();
-        came.iter().for_each(|word| packet.word(*word));
-        packet.end(place, request.replied(reply.header.words, Info::Success));
+        let position = packet.open();
+        read.iter().for_each(|word| packet.word(*word));
+        packet.end(position, request.replied(reply.header.words, Info::Success));
         assert_eq!(bytes, answered);
     }
 }
 
 #[test]
-fn several_transactions_of_a_packet_are_distinguished() {
+fn several_transactions_of_a_packet_are_parsed() {
     let asked = hex("f0000020 0f010820 00100000 0f010920 01100000 1f010a20 02100000 5a5a5a5a");
     let found: Vec<_> =
         requests(&asked).into_iter().map(|one| one.map(|one| (one.id, one.address))).collect();
@@ -140,7 +140,7 @@ fn several_transactions_of_a_packet_are_distinguished() {
 }
 
 #[test]
-fn either_byte_order_is_found_by_the_header() {
+fn the_header_shows_the_byte_order() {
     let asked = hex("200000f0 2000010f 00001000");
     let found = requests(&asked);
     assert!(matches!(found[..], [Ok(Request { address: 0x1000, operation: Operation::Read, words: 1, .. })]));
@@ -156,8 +156,8 @@ fn either_byte_order_is_found_by_the_header() {
 }
 
 #[test]
-fn an_error_ends_a_reply_whatever_its_header_says_of_itself() {
-    // What the reference device answers to an unknown operation, to an info code of 0, and to a read and an unknown operation.
+fn an_error_ends_a_reply_packet_whatever_else_its_header_has() {
+    // Replies of the reference device to an unknown operation, to an info code of 0, and to a read and an unknown operation.
     for (answered, infos) in [
         ("f0000020 01000120", &[Info::BadHeader][..]),
         ("f0000020 01010020", &[Info::BadHeader]),
@@ -169,7 +169,7 @@ fn an_error_ends_a_reply_whatever_its_header_says_of_itself() {
             replies(&answered).into_iter().map(|one| one.expect("a reply").header.info).collect();
         assert_eq!(found, infos);
     }
-    // Two of five words were read before the bus failed, and a reply that cannot be stands behind.
+    // Two of five words were read before the bus error; an invalid reply follows.
     let answered = hex("f0000020 04020720 01000000 02000000 ffffffff");
     let found = replies(&answered);
     let [Ok(reply)] = &found[..] else { panic!("{found:?}") };
@@ -178,21 +178,24 @@ fn an_error_ends_a_reply_whatever_its_header_says_of_itself() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_a_word() {
+fn invalid_packets_and_requests_are_refused_with_a_reason() {
     let refused = |text: &str| Packet::check(&hex(text)).expect_err("refused").to_string();
-    assert_eq!(refused("f00000"), "3 bytes are no IPbus packet, which is one word of four bytes or more");
-    assert!(refused("100000f0").starts_with("a packet that begins with 0x100000f0 is none of IPbus 2.0"));
+    assert_eq!(
+        refused("f00000"),
+        "3 bytes are not an IPbus packet, which is one or more words of four bytes"
+    );
+    assert!(refused("100000f0").starts_with("a packet that begins with 0x100000f0 is not IPbus 2.0"));
     assert!(refused("f1000020").contains("0xf1000020"), "a status packet is big-endian");
     let status =
         Packet::check(&hex("200000f1")).expect("status").control().expect_err("no control").to_string();
     assert_eq!(status, "a status packet where a control packet was expected");
     for (asked, word) in [
-        ("f0000020 8f010020 00100000", "there is no such operation"),
+        ("f0000020 8f010020 00100000", "its operation is unknown"),
         ("f0000020 0f010010 00100000", "its version is not 2"),
-        ("f0000020 00010020 00100000", "it is no request"),
-        ("f0000020 4f020520 00100000 0000ffff 34120000", "it changes one word"),
-        ("f0000020 1f030220 01100000 11111111", "promises 4 words more, 2 are left"),
-        ("f0000020 0f010020", "promises 1 words more, 0 are left"),
+        ("f0000020 00010020 00100000", "it is not a request"),
+        ("f0000020 4f020520 00100000 0000ffff 34120000", "the word count is not 1"),
+        ("f0000020 1f030220 01100000 11111111", "announces 4 more words, the packet has 2"),
+        ("f0000020 0f010020", "announces 1 more words, the packet has 0"),
     ] {
         let asked = hex(asked);
         let found = requests(&asked);
@@ -205,7 +208,7 @@ fn what_cannot_be_is_refused_with_a_word() {
 }
 
 #[test]
-fn the_captured_status_says_what_the_device_has() {
+fn the_captured_status_is_parsed_and_built() {
     let bytes = hex("200000f1 00061a80 00000005 200001f0 00000000 00000002 02020202 02020202
          200000f0 200000f0 200000f0 200000f0 20070160 20080100 20090100 200a0110");
     let status = Packet::check(&bytes).and_then(Packet::status).expect("a status");
@@ -216,17 +219,17 @@ fn the_captured_status_says_what_the_device_has() {
     assert_eq!(status_request()[..4], hex("200000f1"));
     assert_eq!(resend(2).to_vec(), hex("200002f2"));
     for buffers in [0, u32::MAX] {
-        let lie = Status { buffers, ..status };
-        assert!((1..=256).contains(&lie.packets_in_flight()), "a target that lies about its buffers");
+        let wrong = Status { buffers, ..status };
+        assert!((1..=256).contains(&wrong.packets_in_flight()), "a target reports {buffers} buffers");
     }
-    let mut none = bytes.clone();
-    none[12..16].copy_from_slice(&hex("200000f0"));
-    assert!(Status::check(&none).is_err(), "no packet that is in a sequence has the number 0");
+    let mut invalid = bytes.clone();
+    invalid[12..16].copy_from_slice(&hex("200000f0"));
+    assert!(Status::check(&invalid).is_err(), "a numbered packet never has the id 0");
     assert!(Status::check(&bytes[..60]).is_err());
 }
 
 #[test]
-fn captured_chunks_of_a_hub_are_read_and_made() {
+fn captured_chunks_of_a_hub_are_parsed_and_built() {
     let target = Target { address: [127, 0, 0, 1].into(), port: 60191 };
     let packet = hex("f0000020 1f010020 00100000 bebafeca");
     let chunk = hex("00000018 7f000001 eb1f0004 f0000020 1f010020 00100000 bebafeca");
@@ -253,13 +256,13 @@ fn captured_chunks_of_a_hub_are_read_and_made() {
 }
 
 #[test]
-fn chunks_that_cannot_be_are_refused_with_a_word() {
+fn invalid_chunks_are_refused_with_a_reason() {
     let item = "7f000001 eb200003 f0000020 0f010020 00100000";
     let other = "7f000002 eb200003 f0000020 0f010020 00100000";
     for (chunk, word) in [
-        (String::new(), "it has no item"),
-        ("7f000001 eb200004 f0000020".to_owned(), "not whole"),
-        ("7f000001 eb200000".to_owned(), "not whole"),
+        (String::new(), "it has no items"),
+        ("7f000001 eb200004 f0000020".to_owned(), "is incomplete"),
+        ("7f000001 eb200000".to_owned(), "is incomplete"),
         (item.to_owned() + other, "several targets"),
     ] {
         let refused = HubRequest::check(&hex(&chunk)).expect_err("refused").to_string();
@@ -282,7 +285,7 @@ fn operations() -> impl Strategy<Value = (Operation, u16, u32, Vec<u32>)> {
 
 proptest! {
     #[test]
-    fn headers_come_back(id: u16, kind in 0..3u8, transaction in 0..0x1000u16, words: u8, operation in 0..8usize, info in 0..16u8) {
+    fn headers_are_parsed_as_they_were_built(id: u16, kind in 0..3u8, transaction in 0..0x1000u16, words: u8, operation in 0..8usize, info in 0..16u8) {
         let kind = [Kind::Control, Kind::Status, Kind::Resend][usize::from(kind)];
         let header = Header { id, kind };
         prop_assert_eq!(Header::of_word(header.word()), Some(header));
@@ -292,9 +295,9 @@ proptest! {
         prop_assert_eq!(TransactionHeader::of_word(header.word()), Ok(header));
     }
 
-    /// What a client asks is what a device finds, in either byte order, and so are the sizes that packets are filled by.
+    /// The client packs by `request_words`, so the sizes must match, too.
     #[test]
-    fn requests_come_back(id: u16, big: bool, asked in prop::collection::vec(operations(), 0..20)) {
+    fn requests_are_parsed_as_they_were_built(id: u16, big: bool, asked in prop::collection::vec(operations(), 0..20)) {
         let order = if big { ByteOrder::Big } else { ByteOrder::Little };
         let mut bytes = Vec::new();
         let mut packet = RequestPacket::begin(id, order, &mut bytes);
@@ -334,13 +337,12 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_break_no_view(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         super::check(&bytes);
     }
 
-    /// Behind a header that is one, whatever follows.
     #[test]
-    fn arbitrary_words_behind_a_header_are_survived(words in prop::collection::vec(any::<u32>(), 0..80), big: bool) {
+    fn arbitrary_words_after_a_valid_header_break_no_view(words in prop::collection::vec(any::<u32>(), 0..80), big: bool) {
         let order = if big { ByteOrder::Big } else { ByteOrder::Little };
         let mut bytes = order.bytes(Header::control(7).word()).to_vec();
         order.append(&words, &mut bytes);
@@ -349,7 +351,7 @@ proptest! {
 }
 
 #[test]
-fn what_fuzzing_begins_with_is_whole_and_damaged_anywhere_harms_nothing() {
+fn fuzzing_seeds_are_valid_and_a_damaged_seed_breaks_no_view() {
     let seeds = seeds();
     assert_eq!(seeds.len(), 9);
     assert!(seeds[..7].iter().all(|seed| Packet::check(seed).is_ok()));

@@ -1,8 +1,8 @@
-//! Transactions: what is done to the bus, and how it ended.
+//! Transaction headers: an operation on the bus, and its result.
 //!
 //! ```text
 //!   31 … 28   27 … 16          15 … 8   7 … 4       3 … 0
-//!   version   transaction id   words    operation   0xF of a request, else how it ended
+//!   version   transaction id   words    operation   info: 0xF in a request, else the result
 //! ```
 
 use super::WireError;
@@ -10,32 +10,32 @@ use super::WireError;
 /// Most words of one transaction.
 pub const MOST_WORDS: usize = u8::MAX as usize;
 const VERSION: u32 = 2;
-/// Of the transaction's number.
+/// The bits of a transaction id.
 const ID: u32 = 0xFFF;
 
-/// What is done to the bus.
+/// An operation on the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// Words from an address on.
+    /// Reads words from consecutive addresses.
     Read,
-    /// Words to an address and those behind it.
+    /// Writes words to consecutive addresses.
     Write,
-    /// Words from one address, as of a FIFO.
+    /// Reads words from one address, such as a FIFO.
     ReadFifo,
-    /// Words to one address.
+    /// Writes words to one address.
     WriteFifo,
-    /// A word becomes `(old & and) | or`, and the old one is returned.
+    /// Sets a word to `(old & and) | or` and returns the old one.
     ChangeBits,
-    /// A word becomes `old + addend`, modulo 2³², and the old one is returned.
+    /// Sets a word to `old + addend`, modulo 2³², and returns the old one.
     Add,
-    /// Words of the target's own small address space.
+    /// Reads words from the target's configuration address space.
     ReadConfiguration,
-    /// Words to that.
+    /// Writes words to the target's configuration address space.
     WriteConfiguration,
 }
 
 impl Operation {
-    /// All there are, by their number.
+    /// All operations; the index is the number on the wire.
     pub const ALL: [Operation; 8] = [
         Operation::Read,
         Operation::Write,
@@ -47,7 +47,7 @@ impl Operation {
         Operation::WriteConfiguration,
     ];
 
-    /// Words that follow a request's header, for `words` words on the bus.
+    /// Words after the header of a request, for `words` words on the bus.
     pub const fn request_words(self, words: usize) -> usize {
         match self {
             Operation::Read | Operation::ReadFifo | Operation::ReadConfiguration => 1,
@@ -57,7 +57,7 @@ impl Operation {
         }
     }
 
-    /// Words that follow a reply's header, for `words` words on the bus.
+    /// Words after the header of a reply, for `words` words on the bus.
     pub const fn reply_words(self, words: usize) -> usize {
         match self {
             Operation::Write | Operation::WriteFifo | Operation::WriteConfiguration => 0,
@@ -65,7 +65,7 @@ impl Operation {
         }
     }
 
-    /// Whether to do it twice is another thing than to do it once: of a FIFO already reading it is.
+    /// Whether doing it twice has the same effect as doing it once. Reading a FIFO does not: it removes words.
     pub const fn is_idempotent(self) -> bool {
         matches!(
             self,
@@ -73,35 +73,35 @@ impl Operation {
         )
     }
 
-    /// Whether it may change the target.
+    /// Whether it may change the target's state.
     pub const fn changes(self) -> bool {
         !matches!(self, Operation::Read | Operation::ReadConfiguration)
     }
 }
 
-/// How a transaction ended.
+/// The info code of a transaction: its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Info {
-    /// As it should.
+    /// Everything was done.
     Success,
     /// The target does not know the version or the operation.
     BadHeader,
-    /// The bus refused to read.
+    /// A read ended with a bus error.
     ErrorOnRead,
-    /// The bus refused to write.
+    /// A write ended with a bus error.
     ErrorOnWrite,
-    /// Nothing on the bus answered to a read.
+    /// A read ended with a bus timeout.
     TimeoutOnRead,
-    /// Nothing on the bus answered to a write.
+    /// A write ended with a bus timeout.
     TimeoutOnWrite,
-    /// Not at all yet: it is a request.
+    /// The header is that of a request.
     Request,
-    /// One of those that have no meaning.
+    /// A code without a meaning.
     Unassigned(u8),
 }
 
 impl Info {
-    /// Its number.
+    /// Its number on the wire.
     pub const fn code(self) -> u8 {
         match self {
             Info::Success => 0,
@@ -134,13 +134,13 @@ impl std::fmt::Display for Info {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Info::Success => f.write_str("success"),
-            Info::BadHeader => f.write_str("the target does not know such a transaction"),
+            Info::BadHeader => f.write_str("the target does not support this transaction"),
             Info::ErrorOnRead => f.write_str("bus error on a read"),
             Info::ErrorOnWrite => f.write_str("bus error on a write"),
-            Info::TimeoutOnRead => f.write_str("nothing on the bus answered to a read"),
-            Info::TimeoutOnWrite => f.write_str("nothing on the bus answered to a write"),
+            Info::TimeoutOnRead => f.write_str("bus timeout on a read"),
+            Info::TimeoutOnWrite => f.write_str("bus timeout on a write"),
             Info::Request => f.write_str("a request"),
-            Info::Unassigned(code) => write!(f, "info code {code}, which has no meaning"),
+            Info::Unassigned(code) => write!(f, "unassigned info code {code}"),
         }
     }
 }
@@ -148,13 +148,13 @@ impl std::fmt::Display for Info {
 /// The first word of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionHeader {
-    /// The client's number of it, 12 bits; the reply repeats it.
+    /// The transaction id, 12 bits, which the client chooses and the reply repeats.
     pub id: u16,
-    /// Words on the bus; of a reply, so many were done.
+    /// Words on the bus: requested in a request, done in a reply.
     pub words: u8,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// How it ended.
+    /// The result; [`Info::Request`] in a request.
     pub info: Info,
 }
 
@@ -164,7 +164,7 @@ impl TransactionHeader {
         TransactionHeader { id, words, operation, info: Info::Request }
     }
 
-    /// The word.
+    /// The header as a word.
     pub const fn word(self) -> u32 {
         VERSION << 28
             | (self.id as u32 & ID) << 16
@@ -173,17 +173,17 @@ impl TransactionHeader {
             | self.info.code() as u32
     }
 
-    /// The header that a word is.
+    /// Reads a header.
     ///
     /// # Errors
-    /// When it is of another version, or of an operation that there is not.
+    /// When the version is not 2, or the operation is unknown.
     pub const fn of_word(word: u32) -> Result<TransactionHeader, WireError> {
         if word >> 28 != VERSION {
             return Err(WireError::Transaction { header: word, reason: "its version is not 2" });
         }
         let number = (word >> 4 & 0xF) as usize;
         if number >= Operation::ALL.len() {
-            return Err(WireError::Transaction { header: word, reason: "there is no such operation" });
+            return Err(WireError::Transaction { header: word, reason: "its operation is unknown" });
         }
         Ok(TransactionHeader {
             id: (word >> 16 & ID) as u16,

@@ -1,4 +1,4 @@
-//! Words of 32 bits in either byte order.
+//! 32-bit words in either byte order.
 //!
 //! ```text
 //!  bytes, ByteOrder ─► Words ─► get, iter, copy_to
@@ -7,7 +7,7 @@
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 4;
 
-/// Which byte of a word comes first.
+/// Which byte of a word is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteOrder {
     /// The least significant.
@@ -17,11 +17,11 @@ pub enum ByteOrder {
 }
 
 impl ByteOrder {
-    /// That of this machine: it needs no turning.
+    /// The byte order of this machine, which needs no swapping.
     pub const NATIVE: ByteOrder =
         if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 
-    /// The word that these bytes are.
+    /// The word in these bytes.
     #[inline]
     pub const fn word(self, bytes: [u8; WORD_BYTES]) -> u32 {
         match self {
@@ -30,7 +30,7 @@ impl ByteOrder {
         }
     }
 
-    /// The bytes that this word is.
+    /// The bytes of this word.
     #[inline]
     pub const fn bytes(self, word: u32) -> [u8; WORD_BYTES] {
         match self {
@@ -39,20 +39,20 @@ impl ByteOrder {
         }
     }
 
-    /// Appends words to bytes.
+    /// Appends words to `bytes`.
     pub fn append(self, words: &[u32], bytes: &mut Vec<u8>) {
         let start = bytes.len();
         bytes.resize(start + words.len() * WORD_BYTES, 0);
-        let places = bytes[start..].as_chunks_mut().0.iter_mut().zip(words);
-        // Chosen once and not word by word, so that either becomes a copy.
+        let slots = bytes[start..].as_chunks_mut().0.iter_mut().zip(words);
+        // The byte order is chosen once and not per word, so that the compiler makes each branch a bulk copy.
         match self {
-            ByteOrder::Little => places.for_each(|(place, word)| *place = word.to_le_bytes()),
-            ByteOrder::Big => places.for_each(|(place, word)| *place = word.to_be_bytes()),
+            ByteOrder::Little => slots.for_each(|(slot, word)| *slot = word.to_le_bytes()),
+            ByteOrder::Big => slots.for_each(|(slot, word)| *slot = word.to_be_bytes()),
         }
     }
 }
 
-/// Some words of a packet.
+/// A view of words in a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Words<'a> {
     bytes: &'a [[u8; WORD_BYTES]],
@@ -66,22 +66,22 @@ impl std::fmt::Debug for Words<'_> {
 }
 
 impl<'a> Words<'a> {
-    /// Whole words; bytes behind the last whole one are left out.
+    /// The whole words in `bytes`; an incomplete last word is left out.
     pub const fn new(bytes: &'a [u8], order: ByteOrder) -> Words<'a> {
         Words { bytes: bytes.as_chunks().0, order }
     }
 
-    /// None.
+    /// No words.
     pub const fn none() -> Words<'a> {
         Words { bytes: &[], order: ByteOrder::NATIVE }
     }
 
-    /// How many.
+    /// How many words there are.
     pub const fn len(self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no words.
     pub const fn is_empty(self) -> bool {
         self.bytes.is_empty()
     }
@@ -91,30 +91,30 @@ impl<'a> Words<'a> {
         self.order
     }
 
-    /// One of them.
+    /// The word at this index.
     #[inline]
     pub fn get(self, index: usize) -> Option<u32> {
         self.bytes.get(index).map(|bytes| self.order.word(*bytes))
     }
 
-    /// All of them, in their order.
+    /// All words, in their order.
     pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + 'a {
         self.bytes.iter().map(move |bytes| self.order.word(*bytes))
     }
 
-    /// The first `count` and the rest; `None` where there are fewer.
+    /// The first `count` words and the rest; `None` when there are fewer.
     pub fn split_at(self, count: usize) -> Option<(Words<'a>, Words<'a>)> {
         let (first, rest) = self.bytes.split_at_checked(count)?;
         Some((Words { bytes: first, ..self }, Words { bytes: rest, ..self }))
     }
 
-    /// Writes as many of them as there is room for; returns how many that are.
-    pub fn copy_to(self, room: &mut [u32]) -> usize {
-        let places = room.iter_mut().zip(self.bytes);
+    /// Copies as many words as fit into `output`; returns how many.
+    pub fn copy_to(self, output: &mut [u32]) -> usize {
+        let slots = output.iter_mut().zip(self.bytes);
         match self.order {
-            ByteOrder::Little => places.for_each(|(place, bytes)| *place = u32::from_le_bytes(*bytes)),
-            ByteOrder::Big => places.for_each(|(place, bytes)| *place = u32::from_be_bytes(*bytes)),
+            ByteOrder::Little => slots.for_each(|(slot, bytes)| *slot = u32::from_le_bytes(*bytes)),
+            ByteOrder::Big => slots.for_each(|(slot, bytes)| *slot = u32::from_be_bytes(*bytes)),
         }
-        room.len().min(self.len())
+        output.len().min(self.len())
     }
 }

@@ -1,4 +1,4 @@
-//! The hub on real sockets: clients share devices behind a bad network, beside clients that misbehave, and over its end.
+//! The hub on real sockets: devices behind a bad network, clients that misbehave, and the end of a hub.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ fn hub() -> HubServer {
 }
 
 fn through(hub: &HubServer, device: &DeviceServer<Registers>) -> Client {
-    let target = device.udp_address().expect("it has datagrams");
+    let target = device.udp_address().expect("a UDP address");
     Client::open(&format!("chtcp-2.0://{}?target={target}&timeout_ms=20000", hub.address()))
         .expect("the hub is there")
 }
@@ -75,7 +75,7 @@ fn clients_share_targets_on_a_bad_network_and_each_addition_is_done_once() {
 }
 
 #[test]
-fn a_block_of_a_megabyte_comes_through_beside_single_words() {
+fn a_block_of_a_megabyte_is_read_while_another_client_reads_single_words() {
     let (hub, device) = (hub(), device(Faults::default()));
     let written: Vec<u32> = (0..250_000).collect();
     std::thread::scope(|scope| {
@@ -100,38 +100,38 @@ fn a_block_of_a_megabyte_comes_through_beside_single_words() {
 }
 
 #[test]
-fn who_sends_rubbish_or_reads_nothing_harms_nobody() {
+fn clients_that_send_invalid_data_or_read_nothing_do_not_affect_others() {
     let (hub, device) = (hub(), device(Faults::default()));
-    let target = device.udp_address().expect("it has datagrams");
+    let target = device.udp_address().expect("a UDP address");
     let idle: Vec<TcpStream> =
         (0..200).map(|_| TcpStream::connect(hub.address()).expect("it listens")).collect();
-    for rubbish in
+    for invalid in
         [&b"\xFF\xFF\xFF\xFFgigabytes"[..], b"\0\0\0\x05abcde", b"\0\0\0\x08\x7f\0\0\x01\xc3\x51\0\x09"]
     {
         let mut stream = TcpStream::connect(hub.address()).expect("it listens");
-        stream.write_all(rubbish).expect("sent");
+        stream.write_all(invalid).expect("sent");
         assert_eq!(stream.read(&mut [0; 8]).unwrap_or(0), 0, "it is closed");
     }
-    // It asks for more than it takes, until nobody takes what it asks.
-    let mut deaf = TcpStream::connect(hub.address()).expect("it listens");
-    deaf.set_nonblocking(true).expect("a socket");
+    // This client reads no replies, and sends requests until the hub stops reading them.
+    let mut not_reading = TcpStream::connect(hub.address()).expect("it listens");
+    not_reading.set_nonblocking(true).expect("a socket");
     let (mut packet, mut chunk) = (Vec::new(), Vec::new());
     RequestPacket::begin(0, ByteOrder::Little, &mut packet).read(0, Operation::Read, 0x1000, 255);
-    let std::net::SocketAddr::V4(place) = target else { panic!("it is IPv4") };
-    HubRequest::append(Target { address: *place.ip(), port: place.port() }, &[&packet], &mut chunk)
+    let std::net::SocketAddr::V4(address) = target else { panic!("not IPv4") };
+    HubRequest::append(Target { address: *address.ip(), port: address.port() }, &[&packet], &mut chunk)
         .expect("whole");
     let mut asked = 0;
     loop {
-        match deaf.write(&chunk) {
+        match not_reading.write(&chunk) {
             Ok(count) => asked += count,
             Err(_) => {
-                // Full now: whether for good is seen when the others have been served.
+                // The socket is full; it may be for a moment only, so another client is served before the next try.
                 if asked > 8 << 20 {
                     break;
                 }
                 let mut client = through(&hub, &device);
                 client.write(COUNTER, 5).expect("done");
-                if deaf.write(&chunk).is_err() {
+                if not_reading.write(&chunk).is_err() {
                     break;
                 }
             }
@@ -139,13 +139,13 @@ fn who_sends_rubbish_or_reads_nothing_harms_nobody() {
     }
     let mut client = through(&hub, &device);
     assert_eq!(client.read(COUNTER).expect("done"), 5);
-    drop((idle, deaf));
+    drop((idle, not_reading));
     let state = hub.end(Duration::from_secs(5));
     assert_eq!((state.broken, state.turned_away), (3, 0));
 }
 
 #[test]
-fn a_hub_that_ends_answers_what_it_has_read_and_a_new_one_goes_on() {
+fn a_hub_that_ends_answers_what_it_has_read_and_a_new_hub_takes_over() {
     let (first, device) = (hub(), device(Faults::default()));
     let address = first.address();
     let mut client = through(&first, &device);
@@ -177,7 +177,7 @@ fn a_hub_that_ends_answers_what_it_has_read_and_a_new_one_goes_on() {
 }
 
 #[test]
-fn what_is_not_served_is_said_by_its_code() {
+fn a_target_that_is_not_served_is_refused_with_a_code() {
     let device = device(Faults::default());
     let rules = Rules { targets: vec!["10.0.0.0/8".parse().expect("a network")], rules: Vec::new() };
     let hub = HubServer::start(HubOptions { rules, ..options() }).expect("it runs");
@@ -198,7 +198,7 @@ fn what_is_not_served_is_said_by_its_code() {
     let mut length = [0; LENGTH_BYTES];
     stream.read_exact(&mut length).expect("a length");
     let mut bytes = vec![0; u32::from_be_bytes(length) as usize];
-    stream.read_exact(&mut bytes).expect("as long as it says");
+    stream.read_exact(&mut bytes).expect("a whole chunk");
     let codes: Vec<_> = HubReplies::of(&bytes).map(|reply| reply.expect("whole").code).collect();
     assert_eq!(codes, [HubCode::NotAllowed; 2]);
 }

@@ -1,4 +1,4 @@
-//! The client against the emulated device, over UDP and TCP, on loopback.
+//! The client with the emulated device over UDP and TCP on loopback.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ fn clients(server: &DeviceServer<Registers>, keys: &str) -> [Client; 2] {
 }
 
 #[test]
-fn words_blocks_and_changes_are_done_over_either_transport() {
+fn words_blocks_and_changes_work_over_both_transports() {
     let server = served(Buffers::default());
     for (round, mut client) in clients(&server, "").into_iter().enumerate() {
         let base = 0x1000 * (round as u32 + 1);
@@ -53,7 +53,7 @@ fn words_blocks_and_changes_are_done_over_either_transport() {
 }
 
 #[test]
-fn what_the_bus_refuses_says_where_and_what_became_of_the_rest() {
+fn a_bus_fault_is_reported_with_its_address_and_the_outcome_of_each_job() {
     let server = served(Buffers::default());
     for mut client in clients(&server, "") {
         let mut queue = client.queue();
@@ -66,11 +66,11 @@ fn what_the_bus_refuses_says_where_and_what_became_of_the_rest() {
         let text = error.to_string();
         assert!(
             text.contains("0x00000bad")
-                && text.contains("nothing on the bus answered")
+                && text.contains("bus timeout")
                 && text.contains("1 of 3 were not done"),
             "{text}"
         );
-        assert_eq!(client.read(0x100).expect("none the worse"), 1);
+        assert_eq!(client.read(0x100).expect("the client still works"), 1);
     }
 }
 
@@ -78,11 +78,11 @@ fn what_the_bus_refuses_says_where_and_what_became_of_the_rest() {
 fn a_target_that_is_not_there_is_named() {
     let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
     let mut client = Client::open(&format!("ipbusudp-2.0://{free}?timeout_ms=50")).expect("a socket");
-    let error = client.read(0).expect_err("nobody is there");
+    let error = client.read(0).expect_err("nothing answers");
     assert!(matches!(error.failure, Failure::NoAnswer(_)), "{error}");
     assert!(error.to_string().starts_with(&format!("ipbusudp-2.0://{free}")), "{error}");
     let refused = Client::open(&format!("ipbustcp-2.0://{free}")).err().expect("nobody listens").to_string();
-    assert!(refused.contains("is it there"), "{refused}");
+    assert!(refused.contains("is running and listens on this port"), "{refused}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn eight_clients_over_tcp_change_one_counter_exactly() {
 }
 
 #[test]
-fn two_clients_that_number_packets_are_reported_each_other_and_go_on_without() {
+fn two_clients_that_number_packets_report_a_conflict_and_continue_unnumbered() {
     let server = served(Buffers::default());
     let uri = format!("ipbusudp-2.0://{}?timeout_ms=5000", server.udp_address().expect("served"));
     let (conflict, running) = (AtomicBool::new(false), AtomicBool::new(true));

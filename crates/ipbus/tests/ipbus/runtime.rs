@@ -1,4 +1,4 @@
-//! Clients among the tasks of a runtime of one thread: none keeps the others waiting.
+//! Clients in a single-threaded Tokio runtime: none blocks the others.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn dispatches_of_one_thread_wait_beside_each_other() {
+fn dispatches_in_one_thread_wait_concurrently() {
     let server = served(Buffers::default());
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
-    let place = silent.local_addr().expect("bound");
+    let address = silent.local_addr().expect("bound");
     let uris = [
         format!("ipbusudp-2.0://{}", server.udp_address().expect("served")),
         format!("ipbustcp-2.0://{}", server.tcp_address().expect("served")),
     ];
     block_on(async {
-        let of_nobody = tokio::spawn(async move {
-            let mut client = Client::open_async(&format!("ipbusudp-2.0://{place}?timeout_ms=60000"))
+        let unanswered = tokio::spawn(async move {
+            let mut client = Client::open_async(&format!("ipbusudp-2.0://{address}?timeout_ms=60000"))
                 .await
                 .expect("a socket");
             client.read_async(0).await
@@ -52,13 +52,13 @@ fn dispatches_of_one_thread_wait_beside_each_other() {
         for task in tasks {
             task.await.expect("no panic");
         }
-        assert!(!of_nobody.is_finished(), "it waits for a minute, and kept nobody");
-        of_nobody.abort();
+        assert!(!unanswered.is_finished(), "it waits for a minute without blocking the others");
+        unanswered.abort();
     });
 }
 
 #[test]
-fn a_dispatch_that_is_dropped_leaves_a_client_that_works() {
+fn a_client_works_after_a_dispatch_is_dropped() {
     let server = served(Buffers::default());
     for uri in [
         format!("ipbusudp-2.0://{}", server.udp_address().expect("served")),
@@ -70,7 +70,7 @@ fn a_dispatch_that_is_dropped_leaves_a_client_that_works() {
             for round in 0..20 {
                 let mut queue = client.queue();
                 queue.read_block(0x1_0000, &mut block);
-                // Dropped before the first answer, or in the midst of them.
+                // Dropped before the first answer, or between two.
                 let dropped =
                     tokio::time::timeout(Duration::from_micros(50 * round), queue.dispatch_async()).await;
                 if let Ok(done) = dropped {
@@ -84,7 +84,7 @@ fn a_dispatch_that_is_dropped_leaves_a_client_that_works() {
 }
 
 #[test]
-fn a_target_that_is_not_there_is_given_up_after_its_time() {
+fn a_silent_target_times_out() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let uri = format!("ipbusudp-2.0://{}?timeout_ms=50", silent.local_addr().expect("bound"));
     block_on(async {
@@ -93,6 +93,6 @@ fn a_target_that_is_not_there_is_given_up_after_its_time() {
         assert!(matches!(error.failure, Failure::NoAnswer(_)), "{error}");
         let refused =
             Client::open_async("ipbustcp-2.0://127.0.0.1:1").await.err().expect("nobody listens").to_string();
-        assert!(refused.contains("is it there"), "{refused}");
+        assert!(refused.contains("is running and listens on this port"), "{refused}");
     });
 }

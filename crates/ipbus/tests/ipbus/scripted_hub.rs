@@ -1,4 +1,4 @@
-//! The client through what a hub says, word by word: a listener that passes chunks on to an emulated device.
+//! The client with a scripted hub: a listener that forwards chunks to an emulated device.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -10,7 +10,7 @@ use thalweg_ipbus::wire::{HubCode, HubReply, HubRequest, LENGTH_BYTES, frame_byt
 /// Serves one connection after another; the first `refusals` packets are answered with an error.
 fn hub(mut refusals: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let place = listener.local_addr().expect("bound");
+    let address = listener.local_addr().expect("bound");
     std::thread::spawn(move || {
         let mut device = Device::new(Registers::new(), Buffers { count: 4, bytes: 2040 });
         for stream in listener.incoming() {
@@ -39,7 +39,7 @@ fn hub(mut refusals: usize) -> SocketAddr {
             }
         }
     });
-    place
+    address
 }
 
 #[test]
@@ -54,12 +54,12 @@ fn a_target_behind_a_hub_is_read_and_written() {
     queue.read_block(0x1000, &mut block);
     assert_eq!(queue.dispatch().expect("done").word(old), 1);
     assert_eq!((block[1], &block[2..]), (6, &written[2..]));
-    let refused = client.status().expect_err("the hub asks it itself").to_string();
+    let refused = client.status().expect_err("a hub forwards no status request").to_string();
     assert!(refused.contains("ipbusudp-2.0://"), "{refused}");
 }
 
 #[test]
-fn what_a_hub_cannot_do_is_said_in_its_words_and_the_next_dispatch_connects_again() {
+fn an_error_code_of_the_hub_is_reported_and_the_next_dispatch_connects_again() {
     let uri = format!("chtcp-2.0://{}?target=127.0.0.1:50001", hub(1));
     let mut client = Client::open(&uri).expect("it is there");
     let error = {
@@ -71,7 +71,7 @@ fn what_a_hub_cannot_do_is_said_in_its_words_and_the_next_dispatch_connects_agai
         (&error.failure, &error.outcomes[..]),
         (&Failure::Hub(HubCode::NoStatus), &[Outcome::MayHaveHappened][..])
     );
-    assert!(error.to_string().contains("has it power"), "{error}");
-    client.write(0x10, 2).expect("it is there now");
+    assert!(error.to_string().contains("connected and powered"), "{error}");
+    client.write(0x10, 2).expect("the hub answers now");
     assert_eq!(client.read(0x10).expect("done"), 2);
 }

@@ -68,8 +68,8 @@ fn a_register_is_changed_in_one_step_and_says_what_it_was() {
     assert_eq!(change("0x10", &["--clear", "0xF"]), json!(0x2F2));
     assert_eq!(board.words("CONTROL", &[]), json!([0x2F0]));
     for (register, more, word) in [
-        ("CONTROL.GAIN", ["--add", "1"], "a sum would run over into the bits above it"),
-        ("CONTROL.GAIN", ["--set", "0x100"], "0x100 is more than 0xff"),
+        ("CONTROL.GAIN", ["--add", "1"], "a sum could carry into the bits above it"),
+        ("CONTROL.GAIN", ["--set", "0x100"], "0x100 exceeds its maximum 0xff"),
         ("TICKS", ["--set", "1"], "`TICKS` is read-only"),
     ] {
         let ended = board.ipbus("rmw", &[&[register], &more[..]].concat());
@@ -94,7 +94,11 @@ fn a_block_goes_to_a_file_and_comes_back_from_it() {
     for (more, code, word) in [
         (&["MEMORY", "--from", &written][..], 2, "7 bytes are no whole words, 3 are left"),
         (&["0x1000", "--to", &read], 2, "say --words"),
-        (&["MEMORY", "--to", &read, "--words", "257"], 1, "has 256 word(s); 257 from 0 on were asked for"),
+        (
+            &["MEMORY", "--to", &read, "--words", "257"],
+            1,
+            "has 256 word(s); 257 from offset 0 on were requested",
+        ),
         (&["MEMORY"], 2, "--from"),
         (&["MEMORY", "--to", "/no/such/folder"], 1, "/no/such/folder"),
     ] {
@@ -122,7 +126,7 @@ fn a_dump_has_every_word_that_can_be_read_and_says_which_did_not_come() {
     let rest = [("TICKS", json!(7)), ("BROKEN", Value::Null)];
     assert_eq!(values(&all.json()), expected(&[&control[..], &rest].concat()));
     let broken = all.json()[4]["error"].as_str().unwrap_or_default().to_owned();
-    assert!(broken.contains("nothing on the bus answered to a read"), "{broken}");
+    assert!(broken.contains("bus timeout on a read"), "{broken}");
     let none = board.ipbus("dump", &["MEM*"]);
     assert!(none.code == Some(2) && none.error.contains("no register to be read"), "{none:#?}");
 }
@@ -202,7 +206,7 @@ fn what_went_over_the_network_is_decoded_packet_by_packet() {
         "reply 7, 50.0 µs after its request",
         "    read TICKS (0x00000020) = 0x00000007",
         "    write CONTROL (0x00000010) done",
-        "    read BROKEN (0x00000030): nothing on the bus answered to a read, after 0 word(s)",
+        "    read BROKEN (0x00000030): bus timeout on a read, after 0 word(s)",
         "resend 7",
         "damaged 9",
         "6 packets of IPbus: 2 requests, 2 replies, 0 statuses, 1 resends, 1 damaged; 1 other datagrams",
@@ -259,7 +263,7 @@ fn what_went_through_streams_is_decoded_in_its_order() {
         "10.0.0.1:4000 > 10.0.0.3:10203 for 10.0.0.5:50001  request 0\n    read TICKS",
         "10.0.0.3:10203 > 10.0.0.1:4000 for 10.0.0.5:50001  reply 0, 50.0 µs after its request\n    read TICKS (0x00000020) = 0x00000001",
         "reply 0, 100.0 µs after its request\n    read TICKS (0x00000020) = 0x00000002",
-        "refused 0, 100.0 µs after its request\n    the target answers no control packet",
+        "refused 0, 100.0 µs after its request\n    the target did not answer the control packet",
         "7 packets of IPbus: 4 requests, 2 replies, 0 statuses, 0 resends, 0 damaged; 0 other datagrams; 1 replies that a hub did not \
          have; 13 bytes of streams are no IPbus",
     ] {
@@ -287,9 +291,9 @@ fn what_cannot_be_done_is_said_before_or_by_whom() {
     let board = board();
     for (what, register, code, word) in [
         ("write", "TICKS=1", 1, "`TICKS` is read-only"),
-        ("write", "CONTROL.GAIN=0x100", 1, "has the bits 0x00000ff0: 0x100 is more than 0xff, the most"),
+        ("write", "CONTROL.GAIN=0x100", 1, "has the bits 0x00000ff0: 0x100 exceeds its maximum 0xff"),
         ("read", "CONTROL.GAINS", 1, "there is no node `CONTROL.GAINS`"),
-        ("read", "BROKEN", 1, "nothing on the bus answered to a read"),
+        ("read", "BROKEN", 1, "bus timeout on a read"),
         ("write", "CONTROL", 2, "write REGISTER=VALUE"),
     ] {
         let ended = board.ipbus(what, &[register]);
@@ -330,7 +334,7 @@ fn tables_are_checked_with_file_and_line() {
     }
     let checked = thalweg(&["ipbus", "check", &bad]);
     assert!(
-        checked.code == Some(1) && checked.out.contains("bad.xml:2: `adress` is no attribute of a node"),
+        checked.code == Some(1) && checked.out.contains("bad.xml:2: `adress` is not an attribute of a node"),
         "{checked:#?}"
     );
 }
@@ -353,8 +357,7 @@ fn a_hub_serves_what_its_rules_allow_and_says_what_it_has_done() {
     assert_eq!((&read[0]["words"], &read[1]["words"]), (&json!([0xCAFE]), &json!([0])));
     let ended = thalweg(&["ipbus", "write", &uri, "0x1000=1"]);
     assert!(
-        ended.code == Some(1)
-            && ended.error.contains("its rules forbid what was asked; 1 of 1 were not done"),
+        ended.code == Some(1) && ended.error.contains("its rules forbid the access; 1 of 1 were not done"),
         "{ended:#?}"
     );
     // The page has it a quarter of a second later.
@@ -398,7 +401,11 @@ fn what_a_hub_cannot_be_asked_is_said_with_file_and_place() {
             "[[rule]]\naccess = \"read\"\n[[rule]]\naccess = \"read\"\naddresses = \"9..=5\"",
             "rule 2: `9..=5` are no addresses",
         ),
-        ("--rules", "targets = [\"board\"]", "`board` is no address and no network; write 192.168.0.2"),
+        (
+            "--rules",
+            "targets = [\"board\"]",
+            "`board` is neither an address nor a network; write 192.168.0.2",
+        ),
         ("--rules", "target = []", "unknown field `target`"),
         ("--allow", "10.0.0.1 # a board\n10.0.0.1:x\n", "line 2: `10.0.0.1:x` is a target without a port"),
         ("--allow", "# nobody\n", "it has no target"),
@@ -427,7 +434,7 @@ fn a_board_is_measured_and_gives_back_what_was_written() {
     assert_eq!(validated["words"].as_u64(), Some(dispatches * 20 * 5 * 2), "each is written and read");
     assert_eq!(validated["words_that_came_back_other"], 0);
     let ended = board.ipbus("perf", &["--register", "BROKEN", "--seconds", "0.1"]);
-    assert!(ended.code == Some(1) && ended.error.contains("nothing on the bus answered"), "{ended:#?}");
+    assert!(ended.code == Some(1) && ended.error.contains("bus timeout"), "{ended:#?}");
     let ended = board.ipbus("perf", &["--register", "NOBODY"]);
     assert!(ended.code == Some(2) && ended.error.contains("there is no node `NOBODY`"), "{ended:#?}");
 }
