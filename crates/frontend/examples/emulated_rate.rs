@@ -1,7 +1,8 @@
-//! How fast an emulated board works out its data, on one core: live physics and prepared data, beside a plain copy.
+//! Measures how fast an emulated board computes its data on one core: simulated physics and prepared data, compared
+//! with a plain copy.
 //!
 //! ```text
-//!  Board::produce, u64::MAX ─► hits per second        copy of as many bytes ─► hits per second, the baseline
+//!  Board::produce, u64::MAX ─► hits per second        copy of the same bytes ─► hits per second, the baseline
 //! ```
 //! `cargo run --release --example emulated_rate`
 
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ratios.push(bytes_rate / copy(out.bytes()));
         }
         let (rate, ratio) = (median(&mut rates) / 1e6, median(&mut ratios));
-        println!("{name:28} {rate:8.1} M hits/s, {ratio:.3} of a copy; made in {made:.1?}");
+        println!("{name:28} {rate:8.1} M hits/s, {ratio:.3} of a copy; created in {made:.1?}");
     }
     Ok(())
 }

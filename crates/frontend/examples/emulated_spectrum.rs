@@ -1,4 +1,5 @@
-//! What an emulated board measures, to look at: energy spectrum and time differences as CSV, pulse shape as PPM.
+//! Writes the data of an emulated board for inspection: energy spectrum and time differences as CSV, pulse shape as
+//! PPM.
 //!
 //! ```text
 //!  Settings ─► Board ─► truth ─► spectrum.csv, times.csv, shape.ppm

@@ -1,15 +1,15 @@
-//! Hits in frames that came and in those that did not, as their sender says, in the counters of the wire.
+//! Counts hits in received and lost frames at the wire, by the record of their sender.
 //!
 //! ```text
-//!  frames that came, frames that did not ─ SentRecord ─► hits, out or lost
-//!                                              └ what it does not remember any more: uncounted, for good
+//!  received frames, lost frames ─ SentRecord ─► hits, out or lost
+//!                                  └ what the record no longer has: uncounted
 //! ```
 
 use std::ops::Range;
 
 use thalweg_data::{Counters, LossReason, Noted, SentRecord, Unit};
 
-/// Enters the hits of frames that came, or were lost for a reason; returns whether the sender knows them.
+/// Counts the hits of frames that were received, or lost for a reason; returns whether the record has them.
 #[inline]
 pub(crate) fn enter_hits(
     record: &SentRecord,
@@ -29,7 +29,7 @@ pub(crate) fn enter_hits(
     true
 }
 
-/// Nobody knows any more how many hits were in so many frames.
+/// Notes frames whose number of hits is no longer known.
 #[cold]
 pub(crate) fn give_up(record: &SentRecord, frames: u64, wire: &mut Counters) {
     wire.noted(Noted::Uncounted, Unit::Frames, frames);

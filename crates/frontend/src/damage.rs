@@ -1,13 +1,13 @@
 //! Damages inputs, for short fuzzing without a fuzzer's own mutations.
 //!
 //! ```text
-//!  seed, another seed ─► bytes set, flipped, cut, doubled, mixed ─► an input for a check
+//!  seed, another seed ─► bytes set, flipped, cut, duplicated, mixed ─► an input for a check
 //! ```
 
 use rand::{Rng, RngExt};
 use rand_pcg::Pcg64;
 
-/// One to eight damages: bytes set, bits flipped, ranges cut, doubled, or taken from another seed.
+/// Applies one to eight damages: bytes set, bits flipped, ranges cut, duplicated, or taken from another seed.
 pub fn damage(random: &mut Pcg64, input: &mut Vec<u8>, other: &[u8]) {
     for _ in 0..random.random_range(1..=8) {
         if input.is_empty() {

@@ -1,23 +1,23 @@
-//! What is said when a board cannot be emulated as its settings ask for.
+//! The error of invalid settings of an emulated board.
 //!
 //! ```text
 //!  Settings ─ check, key by key ─► board
 //!                 └─► SettingsError: key, what was found, what is allowed
 //! ```
 
-/// A setting that no emulated board can have.
+/// An invalid setting of an emulated board.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("emulated board: `{key}` is {found}; allowed is {allowed}")]
 pub struct SettingsError {
     /// The key, as in the configuration.
     pub key: &'static str,
-    /// What was found.
+    /// The value in the configuration.
     pub found: String,
     /// What to write instead.
     pub allowed: String,
 }
 
-/// Whether the value of a key is fine; if not, what is wrong with it.
+/// Checks the value of a key, which is valid if `fine`.
 ///
 /// # Errors
 /// When it is not.

@@ -1,9 +1,9 @@
-//! Every family of front ends, a line each: whatever else is known of a family stands in its folder.
+//! The list of all families of front ends; everything else about a family is in its folder.
 
 use crate::format::Format;
 use crate::{abcd, compass, digitizer2, example, fragment, generic, sitcp};
 
-/// The families, in the order in which they are listed to people.
+/// The families, in the order in which they are displayed.
 pub static FORMATS: &[&Format] = &[
     &digitizer2::FORMAT,
     &generic::FORMAT,

@@ -5,9 +5,9 @@
 //!                  │          │                   │          │
 //!                 (counted)   in         out · overhead · lost · held
 //! ```
-//! Every stream format counts the same things: the bytes that came in, those that are carried because their unit has not
-//! ended, those that the receiver gave up, and those of a unit that was unfinished when the source ended. A format whose units
-//! are frames implements [`FindUnits`] alone; [`StreamUnpack`] is its framing.
+//! All stream formats count the same: incoming bytes, those carried because their unit is incomplete, those given up by
+//! the receiver, and those of an incomplete unit at the end of the source. A format whose units are frames implements
+//! only [`FindUnits`]; [`StreamUnpack`] is its framing.
 
 mod assembly;
 mod board_counters;
@@ -19,27 +19,28 @@ pub(crate) use board_counters::BoardCounters;
 
 /// One contiguous chunk of a stream, and whether bytes were given up just before it.
 pub struct Chunk<'a> {
-    /// Where the bytes lie.
+    /// The slice of the bytes.
     pub slice: Slice,
     /// The bytes.
     pub bytes: &'a [u8],
-    /// The right to read them.
+    /// The batch whose leases keep the bytes.
     pub received: &'a Frames,
-    /// Why what was carried is gone, when it is: the chunk begins in the middle of something.
+    /// The reason why the carried bytes are gone, if they are: the chunk then starts in the middle of a unit.
     pub interrupted: Option<LossReason>,
-    /// The stream ends behind the chunk, which was searched before and carried as a whole.
+    /// The stream ends behind the chunk, all of which was carried by an earlier call.
     pub last: bool,
 }
 
-/// How a format finds its units in a stream.
+/// Finds the units of a format in a stream.
 pub trait FindUnits: Send {
-    /// Passes on the units found in `chunk`, counts what is lost, and returns the number of bytes at its end that wait for more.
+    /// Passes on the units found in `chunk`, counts losses, and returns the number of bytes at its end that need more
+    /// bytes.
     fn find_units(&mut self, chunk: &Chunk<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize;
 
-    /// The next chunk is the beginning of a stream.
+    /// The next chunk is the start of a stream.
     fn begin_anew(&mut self) {}
 
-    /// How often the board has said that it was started.
+    /// How often the board has reported a start.
     fn starts(&self) -> u32 {
         0
     }
@@ -54,7 +55,7 @@ pub struct StreamUnpack<C> {
 }
 
 impl<C> StreamUnpack<C> {
-    /// What finds the units.
+    /// The format's part of the framing.
     pub(crate) fn finder(&self) -> &C {
         &self.finder
     }
@@ -99,9 +100,9 @@ impl<C: FindUnits> Framing for StreamUnpack<C> {
     }
 }
 
-/// The first position in the last bytes of a stream from which whole units follow each other to its very end: as good a confirmation
-/// as further headers are in mid-stream. `unit` returns the length of the whole unit at the start of some bytes, `begins` whether the
-/// first unit may begin there. Every position is read once, whatever the bytes are.
+/// The first position in the last bytes of a stream from which whole units follow each other exactly to its end, which
+/// confirms them like further headers do inside the stream. `unit` returns the length of the whole unit at the start of
+/// some bytes, `begins` whether the first unit may start there. Every position is read at most once.
 #[cold]
 pub fn first_of_chain_to_end(
     bytes: &[u8],
@@ -117,20 +118,20 @@ pub fn first_of_chain_to_end(
     (0..bytes.len()).find(|at| reaches_end[*at] && begins(&bytes[*at..]))
 }
 
-/// Counters of a stream framing, with what it carries.
+/// Counters of a stream framing, with the carried bytes.
 #[derive(Debug, Default)]
 pub struct StreamCounts {
     /// Datagrams (receive calls), bytes and frames of the framing.
     pub counters: Counters,
-    /// What sequence numbers say; without any, what was found.
+    /// Counters of the sequence numbers; without these, of the found units.
     pub wire: Counters,
     held: usize,
-    /// Nothing was whole yet behind a gap of the recording that is read.
+    /// No whole unit was found yet behind a gap of the recording that is read.
     behind_gap: bool,
 }
 
 impl StreamCounts {
-    /// [`StreamCounts::chunks`] of a framing whose units are frames.
+    /// [`StreamCounts::chunks`] for a framing whose units are frames.
     pub fn unpack(
         &mut self,
         received: &Frames,
@@ -141,8 +142,8 @@ impl StreamCounts {
         self.chunks(received, |chunk, counts| find(chunk, units, counts))
     }
 
-    /// Counts a batch in, gives each contiguous chunk to `find`, and keeps the counts of what is left over. `find` returns the
-    /// number of bytes at the end of its chunk that wait for more.
+    /// Counts a batch, calls `find` for each contiguous chunk, and counts the bytes left over. `find` returns the
+    /// number of bytes at the end of its chunk that need more bytes.
     pub fn chunks(
         &mut self,
         received: &Frames,
@@ -154,8 +155,8 @@ impl StreamCounts {
         }
     }
 
-    /// Behind a gap of a recording, until something is whole again: what the framing finds to be missing or out of step there
-    /// is what the recording has lost, and neither the board's doing nor the way's.
+    /// Behind a gap of a recording, until the first whole unit, what the framing finds to be missing or out of sequence
+    /// was lost by the recording, not by the board or the network.
     #[cold]
     fn chunks_behind_gap(
         &mut self,
@@ -186,7 +187,7 @@ impl StreamCounts {
             }
             let chunk = Chunk { slice, bytes: received.bytes(slice), received, interrupted, last: false };
             let left_over = find(&chunk, self);
-            // Only the end of a batch can be carried; a receiver that publishes one chunk per batch never comes here.
+            // Only the end of a batch can be carried; a receiver that publishes one chunk per batch does not get here.
             self.lose(LossReason::Unfinished, left_over);
             (interrupted, slice) = ((left_over > 0).then_some(LossReason::TooLarge), *next);
         }
@@ -215,33 +216,33 @@ impl StreamCounts {
         (given_up > 0 || received.interrupted).then_some(reason)
     }
 
-    /// Counts frames that were found, whatever becomes of them.
+    /// Counts frames that were found, before their result is known.
     #[inline]
     pub fn begin_frames(&mut self, frames: u64) {
         self.counters.input(Unit::Frames, frames);
     }
 
-    /// A frame that has begun is none. Its bytes are counted apart.
+    /// Counts a frame that turned out to be invalid. Its bytes are counted separately.
     pub fn lose_frame(&mut self, reason: LossReason) {
         self.begin_frames(1);
         self.counters.lost(reason, Unit::Frames, 1);
     }
 
-    /// A fragment that has begun is none, and nobody can say of which trigger it was. Its bytes are counted apart.
+    /// Counts a fragment that turned out to be invalid, and whose trigger is unknown. Its bytes are counted separately.
     pub fn lose_fragment(&mut self, reason: LossReason) {
         self.counters.input(Unit::Fragments, 1);
         self.counters.noted(Noted::CutOff, Unit::Fragments, 1);
         self.counters.lost(reason, Unit::Fragments, 1);
     }
 
-    /// Bytes that belong to no unit.
+    /// Counts bytes that belong to no unit.
     pub fn lose(&mut self, reason: LossReason, bytes: usize) {
         if bytes > 0 {
             self.counters.lost(reason, Unit::Bytes, bytes as u64);
         }
     }
 
-    /// Passes a run of `frames` whole units on as one slice.
+    /// Passes on `frames` consecutive whole units as one slice.
     pub fn pass_on(&mut self, chunk: &Chunk<'_>, part: Slice, frames: u64, units: &mut Frames) {
         units.slices.push(part);
         units.leases.add_for(part, &chunk.received.leases);
@@ -256,8 +257,8 @@ impl StreamCounts {
         self.counters.set_held(Unit::Bytes, bytes as u64);
     }
 
-    /// The source has ended: `find` is given the held bytes once more, now that nothing follows. Bytes that are still left over are
-    /// lost. Returns the reason, if any are.
+    /// Ends the source: calls `find` once more with the held bytes. Bytes that are still left over are lost. Returns
+    /// the reason, if there are any.
     pub fn finish(
         &mut self,
         carried: &Frames,
@@ -283,7 +284,7 @@ impl StreamCounts {
     }
 }
 
-/// What was lost since `before` because bytes did not continue those before them was lost by the recording that is read.
+/// Losses since `before` that follow from a gap in the bytes are counted as losses of the recording that is read.
 pub(crate) fn explain_by_recording(counters: &mut Counters, before: &Counters) {
     for reason in LossReason::known().filter(|reason| reason.description().echoes) {
         for unit in [Unit::Datagrams, Unit::Bytes, Unit::Frames, Unit::Fragments] {

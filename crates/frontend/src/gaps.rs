@@ -1,56 +1,56 @@
-//! What is missing, by sequence numbers, with a window in which packets may still come out of order.
+//! Finds missing packets by sequence numbers, with a window in which packets may be out of order.
 //!
 //! ```text
 //!         counted ◄─┐      window of groups     ┌─ the latest
 //!   … lost   seen   │ seen  ·  seen  seen  ·  seen │
-//!                   └ a hole is counted lost when it leaves the window
+//!                   └ a gap is counted as lost when it leaves the window
 //! ```
-//! A group is one packet where the counter counts packets on and on, and one frame of packets where it counts inside
-//! frames. The latest group moves the window; a jump beyond the largest gap does not, unless the next packet follows
-//! it: then the counter was restarted, and counting starts anew. One damaged number so costs one packet and no more.
+//! A group is one packet if the counter counts all packets, and one frame of packets if it counts inside frames. The
+//! latest group moves the window. A jump beyond the largest gap does not, unless the next packet follows it: then the
+//! counter was restarted, and counting starts again. So one damaged number costs only one packet.
 
 use std::ops::Range;
 
-/// How a counter counts; one for all parts of a source.
+/// Properties of a counter, for all parts of a source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counting {
     /// Bits of the number that orders the groups.
     pub bits: u32,
-    /// Packets of a group.
+    /// Packets per group.
     pub group_packets: u32,
-    /// Groups in the window.
+    /// Number of groups in the window.
     pub window: i64,
-    /// Most groups that the counter may jump without confirmation.
+    /// Largest jump of the counter, in groups, without confirmation.
     pub largest_gap: i64,
-    /// A group of which nothing was seen is lost, rather than never sent.
+    /// Whether a group without packets is lost; otherwise it was never sent.
     pub every_group: bool,
 }
 
-/// Who is given what is found to be lost for good.
+/// Receives packets that are finally lost.
 pub(crate) trait Missing {
-    /// So many packets are missing from groups in a row.
+    /// Adds packets that are missing from consecutive groups.
     fn add(&mut self, groups: Range<i64>, packets: u64);
 }
 
-/// How many they are, whichever.
+/// Counts them.
 impl Missing for u64 {
     fn add(&mut self, _: Range<i64>, packets: u64) {
         *self += packets;
     }
 }
 
-/// What became of a packet.
+/// The result for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// Take it.
+    /// It is new.
     New,
-    /// It was here before.
+    /// It was received before.
     Duplicate,
-    /// Its number has left the window: it was counted as lost, or seen, before.
+    /// Its number has left the window, in which it was counted as lost or seen.
     Late,
-    /// Far ahead of all others; put aside until the next one confirms the jump.
+    /// It is far ahead of all others, and is not taken unless the next one confirms the jump.
     Unconfirmed,
-    /// A number inside the frame beyond the frame's packets.
+    /// Its index in the frame is beyond the packets of a frame.
     Impossible,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct Track {
     latest: i64,
     /// The first group of the window.
     oldest: i64,
-    /// A jump that waits for confirmation.
+    /// A jump that is not confirmed yet.
     jump: Option<u64>,
 }
 
 impl Track {
-    /// The state of a counter that is known to begin at 0.
+    /// The state of a counter that starts at 0.
     pub fn from_zero() -> Track {
         Track { started: true, latest_value: u64::MAX, latest: -1, oldest: 0, jump: None }
     }
@@ -81,17 +81,17 @@ impl Track {
 }
 
 impl Counting {
-    /// A number for each packet: a window of so many, and so many missing at most without confirmation.
+    /// A counter that numbers every packet, with a window and a largest gap in packets.
     pub fn packets(bits: u32, window: i64, largest_gap: i64) -> Counting {
         Counting { bits, group_packets: 1, window, largest_gap, every_group: true }
     }
 
-    /// Words of memory of one group's bits.
+    /// 64-bit words of one group's bits.
     fn group_words(&self) -> usize {
         (self.group_packets as usize).div_ceil(64)
     }
 
-    /// Words of memory of one part's window.
+    /// 64-bit words of one part's window.
     pub fn words(&self) -> usize {
         self.window as usize * self.group_words()
     }
@@ -108,7 +108,7 @@ impl Counting {
         &mut seen[index * words..(index + 1) * words]
     }
 
-    /// Takes a packet in. `missing` grows by the packets that are found lost for good. `seen` is the part's window.
+    /// Takes a packet. Adds packets that are finally lost to `missing`. `seen` is the part's window.
     pub fn arrive(
         &self,
         track: &mut Track,
@@ -128,7 +128,7 @@ impl Counting {
         let far = distance > self.largest_gap;
         let behind = distance < 0 && track.latest + distance < track.oldest;
         if far || behind {
-            // Not the same group again: several packets of one late frame are no restart.
+            // The same group does not confirm: several packets of one late frame are not a restart.
             if track.jump.is_none_or(|jump| self.distance(jump, value) != 1) {
                 track.jump = Some(value);
                 return if far { Arrival::Unconfirmed } else { Arrival::Late };
@@ -152,7 +152,7 @@ impl Counting {
         Arrival::New
     }
 
-    /// What came before the first packet is not asked for.
+    /// Packets before the first one do not count as missing.
     fn start(&self, track: &mut Track, value: u64) {
         track.latest_value = value;
         track.oldest = track.latest;
@@ -172,7 +172,7 @@ impl Counting {
         (track.oldest, track.latest) = (oldest, to);
     }
 
-    /// A group leaves the window.
+    /// Removes a group from the window.
     fn retire(&self, group: i64, seen: &mut [u64], missing: &mut impl Missing) {
         let slot = self.slot(group, seen);
         let there: u32 = slot.iter().map(|word| word.count_ones()).sum();
@@ -182,7 +182,7 @@ impl Counting {
         }
     }
 
-    /// Everything leaves the window.
+    /// Removes all groups from the window.
     pub fn flush(&self, track: &mut Track, seen: &mut [u64], missing: &mut impl Missing) {
         if !track.started {
             return;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_counts_when_it_leaves_the_window_and_not_if_it_is_filled() {
+    fn a_gap_is_counted_when_it_leaves_the_window_unless_it_is_filled() {
         let mut run = Run::new(PACKETS);
         run.all([0xFFFE, 0xFFFF, 1, 2, 3]);
         assert_eq!(run.3, 0);
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_gap_counts_whole() {
+    fn all_packets_of_a_long_gap_are_counted() {
         let mut run = Run::new(PACKETS);
         run.all([10, 500]);
         assert_eq!(run.finish(), 489);
     }
 
     #[test]
-    fn one_damaged_number_costs_one_packet_and_a_restart_is_believed() {
+    fn one_damaged_number_costs_one_packet_and_a_confirmed_restart_none() {
         let mut run = Run::new(PACKETS);
         assert_eq!(run.all([10, 30_000, 11]), [Arrival::New, Arrival::Unconfirmed, Arrival::New]);
         assert_eq!(run.all([50_000, 50_001, 50_002]), [Arrival::Late, Arrival::New, Arrival::New]);
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_copy_of_the_stream_is_never_a_restart() {
+    fn a_second_copy_of_the_stream_is_not_a_restart() {
         let mut run = Run::new(PACKETS);
         run.all(0..100);
         for number in 100..200 {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_lack_packets_or_are_lost_whole() {
+    fn missing_packets_and_lost_frames_are_counted() {
         let frames =
             Counting { bits: 64, group_packets: 100, window: 2, largest_gap: 1000, every_group: true };
         for (every_group, lost) in [(true, 1 + 100 + 99), (false, 1 + 99)] {
@@ -281,9 +281,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is left out, doubled or moved within the window: seen + lost = sent.
+        /// Packets are left out, duplicated or moved within the window: seen + lost = sent.
         #[test]
-        fn seen_and_lost_are_sent(
+        fn seen_and_lost_packets_are_those_sent(
             fates in proptest::collection::vec((0..10u8, 0..6u64), 2..500),
             start in any::<u64>(),
             bits in 12..=64u32,
@@ -296,7 +296,7 @@ mod tests {
             for (index, (fate, delay)) in fates.iter().enumerate() {
                 let index = index as u64;
                 let ends = index == 0 || index == last;
-                // The first is first and the last is last, so that what was sent is known to the counter.
+                // The first and the last packet stay in position, so that the counter shows what was sent.
                 match fate {
                     _ if ends => sent.push((index * 8 + 6 * u64::from(index == last), index)),
                     0 => {}
@@ -316,7 +316,7 @@ mod tests {
         }
 
         #[test]
-        fn any_numbers_at_all(values in proptest::collection::vec((any::<u64>(), 0..70u32), 0..200), bits in 1..=64u32) {
+        fn arbitrary_numbers_only_count(values in proptest::collection::vec((any::<u64>(), 0..70u32), 0..200), bits in 1..=64u32) {
             let window = 1i64.max((1i64 << (bits - 1).min(10)) / 2).min(5);
             let largest_gap = (1i64 << (bits - 1).min(30)) - 1;
             let counting = Counting { bits, group_packets: 65, window, largest_gap, every_group: true };

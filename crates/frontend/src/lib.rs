@@ -1,5 +1,5 @@
-//! Front ends: what one family of boards sends, as the rest of the system reads it. No socket, no clock: bytes and time go in; units,
-//! hits, fragments and bytes come out.
+//! Front ends: the data formats of families of boards, and their emulation. No socket, no clock: bytes and time go in;
+//! units, hits, fragments and bytes come out.
 //!
 //! ```text
 //!                     framing                    decoder
@@ -12,14 +12,17 @@
 //!
 //! # What a front end is
 //!
-//! A front end is one folder with one [`Format`](format::Format), its entry in [`FORMATS`]. The entry names the family in the
-//! configuration (`format = "digitizer2"`), reads the settings of a source, and makes from them what the data path calls:
+//! A front end is one folder with one [`Format`](format::Format), its entry in [`FORMATS`]. The entry names the family
+//! in the configuration (`format = "digitizer2"`), reads the settings of a source, and creates the parts of the data
+//! path from them:
 //!
-//! - A *framing* ([`Framing`](thalweg_data::Framing)) finds whole units in datagrams or in a stream, and what is missing between them.
-//!   It runs in one thread per link and sees everything in order.
-//! - A *decoder* ([`Decode`](thalweg_data::Decode)) turns units into hits. Several decoders may take the units of one source in turn. Families
-//!   of triggered boards have none: their framing finds fragments, and the event builder reads no more of them than trigger and source.
-//! - An *emulated board* sends what the real one sends, at a given rate and with known truth, so that a run needs no hardware.
+//! - A *framing* ([`Framing`](thalweg_data::Framing)) finds whole units in datagrams or in a stream, and the gaps
+//!   between them. It runs in one thread per link and gets all data in order.
+//! - A *decoder* ([`Decode`](thalweg_data::Decode)) decodes units to hits. Several decoders may take the units of one
+//!   source in turn. Families of triggered boards have none: their framing finds fragments, of which the event builder
+//!   reads only trigger and source.
+//! - An *emulated board* sends the data of a real one, at a given rate and with known truth, so that a run needs no
+//!   hardware.
 //!
 //! ```
 //! use thalweg_frontend::FORMATS;
@@ -39,7 +42,7 @@
 //!    [`FragmentFormat`](format::FragmentFormat) for triggered boards. Most families implement less: `numbered` and `unit_decode` serve
 //!    boards that number their datagrams and send hits of one size, `framing` serves streams.
 //! 4. `emulate`: the board.
-//! 5. `check` and `seeds`: what the family is fuzzed with. `check` in this crate runs a front end as the host does.
+//! 5. `check` and `seeds`: the fuzz targets of the family. `check` in this crate runs a front end as the host does.
 //! 6. `tests`: golden bytes, each loss by its reason, and the board from end to end.
 //!
 //! # Modules
@@ -52,7 +55,8 @@
 //! Sources of hits:
 //!
 //! - [`digitizer2`]: CAEN x27xx boards: hits, waveforms, scope events, their control protocol.
-//! - [`generic`]: boards without a decoder of their own, whose headers the configuration describes; of fragments, too.
+//! - [`generic`]: boards without a decoder of their own, whose headers the configuration describes; also with
+//!   fragments.
 //! - [`compass`]: files of CAEN's CoMPASS.
 //! - [`abcd`]: files of ABCD.
 //! - [`example`](mod@example): the documented example, which `CONTRIBUTING.md` walks through.
@@ -64,18 +68,18 @@
 //!
 //! What several families use to read:
 //!
-//! - `framing`: finds units in a stream and counts them; puts together fragments that come in several datagrams.
+//! - `framing`: finds units in a stream and counts them; assembles fragments that consist of several datagrams.
 //! - `numbered`: the framing of boards that send hits in numbered datagrams.
 //! - `gaps`: losses found by sequence numbers.
-//! - `asked`: hits that came and hits that did not, as the sender reports them.
+//! - `asked`: counts hits in received and lost frames by the record of their sender.
 //! - `unit_decode`: the decoder of units that hold hits of one size.
-//! - [`time_origin`]: where the times of a source begin.
+//! - [`time_origin`]: the origin of the times of a source.
 //!
 //! What several families use to emulate:
 //!
 //! - [`self_triggered`]: the interface of an emulated self-triggered board to its host.
 //! - [`trigger`]: when emulated triggered boards are triggered, and which triggers are refused.
-//! - [`emulated_settings`]: why a board cannot be emulated with its settings.
+//! - [`emulated_settings`]: the error of invalid settings of an emulated board.
 //!
 //! Tests and fuzzing, behind the feature `harness`:
 //!

@@ -4,8 +4,9 @@
 //!  datagram ─ NumberedHits ─► its number ─► gaps ─► unit: the datagram ─ UnitHits ─► hits
 //!       └ wrong_constant, bad_length, …      └ datagram_gap, duplicate_datagram, late
 //! ```
-//! A format says which datagrams are its own, what number they have and which hits; what else is asked of its settings is here. A sender that
-//! can be asked says how many hits were in what did not come: its n-th datagram, from 0 on, is the n-th of its record, and a frame.
+//! A format defines which datagrams are its own, their numbers and their hits; the rest of the interface is here. If
+//! the sender has a record, it gives the number of hits in lost datagrams: its n-th datagram, from 0 on, is the n-th of
+//! its record, and a frame.
 
 use std::fmt;
 use std::ops::Range;
@@ -18,26 +19,26 @@ use crate::format::{FramingInput, HitFormat, HitFraming, several};
 use crate::gaps::{Arrival, Counting, Missing, Track};
 use crate::unit_decode::{HitMapping, UnitDecode, UnitHits};
 
-/// Numbers between the latest and one that is given up: so far may a network swap datagrams.
+/// Window in numbers: how far a network may reorder datagrams.
 const WINDOW: i64 = 64;
-/// A jump over more numbers needs a second datagram that follows it.
+/// Largest gap without confirmation by a second datagram.
 const LARGEST_GAP: i64 = 1 << 20;
 
-/// The settings of a source whose boards send their hits in numbered datagrams: all that is to be said of such a format.
+/// The settings of a source whose boards send their hits in numbered datagrams: all that such a format defines.
 pub(crate) trait NumberedHits: UnitHits + fmt::Debug + Sync + 'static {
-    /// Bits of the number, from 22 on.
+    /// Bits of the number, at least 22.
     const BITS: u32;
 
     /// The number of a datagram.
     ///
     /// # Errors
-    /// Why it is none of the board's.
+    /// The reason why it is not of the board.
     fn number(&self, datagram: &[u8]) -> Result<u64, LossReason>;
 
-    /// What the board's counts and channels are in the experiment.
+    /// The mapping of the board's counts and channels to those of the experiment.
     ///
     /// # Errors
-    /// Which key cannot be used, and what can.
+    /// The key that cannot be used, and what is allowed.
     fn mapping(&self) -> Result<HitMapping, String>;
 }
 
@@ -68,7 +69,7 @@ impl<S: NumberedHits> HitFormat for S {
     }
 }
 
-/// The framing of one board's datagrams: each is a unit.
+/// The framing of one board's datagrams, each of which is a unit.
 #[derive(Debug)]
 pub(crate) struct NumberedUnpack<N> {
     source: SourceId,
@@ -80,7 +81,7 @@ pub(crate) struct NumberedUnpack<N> {
     wire: Wire,
 }
 
-/// What sequence numbers say, and the sender where it can be asked.
+/// Counters of the sequence numbers, and of the sender's record if it has one.
 #[derive(Debug)]
 struct Wire {
     counters: Counters,
@@ -88,7 +89,7 @@ struct Wire {
 }
 
 impl<N: NumberedHits> NumberedUnpack<N> {
-    /// A framing; of a sender that is asked, whose numbers begin at 0, also of what it sent before anything came.
+    /// Creates a framing; with a record, whose numbers start at 0, losses before the first datagram count, too.
     pub fn new(source: SourceId, format: N, asked: Option<&Arc<SentRecord>>) -> NumberedUnpack<N> {
         let counting = Counting::packets(N::BITS, WINDOW, LARGEST_GAP);
         NumberedUnpack {
@@ -107,7 +108,7 @@ impl<N: NumberedHits> NumberedUnpack<N> {
         let NumberedUnpack { counting, track, seen, wire, .. } = self;
         match counting.arrive(track, seen, number, 0, wire) {
             Arrival::New => {
-                // Behind a restart its number would not lie in the record; a sender that is asked begins once.
+                // After a restart, its number would not match the record; a sender with a record starts only once.
                 wire.came(number);
                 Ok(())
             }
@@ -199,7 +200,7 @@ mod tests {
     use crate::check;
     use crate::unit_decode::BoardHit;
 
-    /// A datagram is its number and so many hits of no bytes.
+    /// A datagram with its number and the number of its hits, which have no bytes.
     #[derive(Clone, Debug)]
     struct Plain;
 
@@ -225,9 +226,10 @@ mod tests {
     }
 
     proptest! {
-        /// Of a sender that is asked: what came, what is missing and what it sent behind the last that came is what it sent.
+        /// With a record, what was received, what is missing, and what was sent behind the last datagram add up to what
+        /// was sent.
         #[test]
-        fn hits_that_came_and_hits_that_did_not_are_those_that_were_sent(
+        fn received_and_lost_hits_are_those_sent(
             sent in proptest::collection::vec((0..5usize, any::<bool>(), any::<bool>()), 1..300),
         ) {
             let record = Arc::new(SentRecord::new(0.0));
@@ -244,7 +246,7 @@ mod tests {
             let decode = UnitDecode::new(SourceId(0), Plain, Plain.mapping().expect("one channel"));
             let outcome = check::hits_of_datagrams(unpack, decode, arriving.iter().map(Vec::as_slice));
             outcome.assert_closed();
-            let counts = record.slot().expect("nothing is forgotten");
+            let counts = record.slot().expect("the record is complete");
             prop_assert_eq!(counts.hits + counts.hits_behind, total);
             prop_assert_eq!(counts.datagrams + counts.datagrams_behind, sent.len() as u64);
             let missing = outcome.lost(LossReason::FrameGap, Unit::Hits);

@@ -1,15 +1,15 @@
-//! The decoder of formats whose units hold hits of one size and no more than a hit says.
+//! The decoder of formats whose units consist of hits of one size without extras.
 //!
 //! ```text
 //!  unit ─ UnitHits ─► BoardHit: ticks, channel, energy ─ HitMapping ─► Hit: picoseconds, channel of the experiment
 //!                                                            └ bad_channel, time_range
 //! ```
-//! A format says where its hits lie; [`UnitDecode`] is then its decoder. One with waveforms, or so fast that dividing times counts, writes
-//! its own.
+//! A format defines the layout of its hits; [`UnitDecode`] is then its decoder. A format with waveforms, or one so fast
+//! that dividing times matters, has its own.
 
 use thalweg_data::{Counters, Decode, Flags, Frames, Hit, Hits, LossReason, SourceId, Tick, Unit};
 
-/// A hit as a board says it.
+/// A hit as the board sends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BoardHit {
     /// Counts of the board's clock.
@@ -18,12 +18,12 @@ pub(crate) struct BoardHit {
     pub channel: u16,
     /// Charge or pulse height.
     pub energy: u16,
-    /// What is absent, and what else is known.
+    /// Absent fields and other properties.
     pub flags: Flags,
 }
 
 impl BoardHit {
-    /// The hit at this time of the experiment.
+    /// The hit at this time.
     pub fn at(&self, time_ps: i64) -> Hit {
         let flags = self.flags.with(Flags::NO_ENERGY_SHORT);
         Hit { time_ps, channel: self.channel, energy: self.energy, energy_short: 0, flags }
@@ -35,11 +35,11 @@ pub(crate) trait UnitHits: Clone + Send {
     /// Bytes of a hit.
     const HIT_BYTES: usize;
 
-    /// The hits of a unit. What else is in it is its header.
+    /// The hits of a unit. The rest of it is its header.
     fn hits<'u>(&self, unit: &'u [u8]) -> impl Iterator<Item = BoardHit> + 'u;
 }
 
-/// What a board's counts and channels are in the experiment.
+/// Maps a board's counts and channels to those of the experiment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HitMapping {
     tick: Tick,
@@ -49,10 +49,11 @@ pub(crate) struct HitMapping {
 }
 
 impl HitMapping {
-    /// Counts of `tick_ps`, behind `time_offset_ps`; so many channels, the board's channel 0 being the experiment's `first_channel`.
+    /// Maps counts of `tick_ps` after `time_offset_ps`, and `channels` channels, of which channel 0 becomes
+    /// `first_channel`.
     ///
     /// # Errors
-    /// Which key cannot be used, and what can.
+    /// The key that cannot be used, and what is allowed.
     pub fn new(
         tick_ps: f64,
         time_offset_ps: i64,
@@ -61,13 +62,13 @@ impl HitMapping {
         let tick = Tick::from_ps_f64(tick_ps).map_err(|error| format!("`tick_ps`: {error}"))?;
         if channels == 0 || first_channel.checked_add(channels - 1).is_none() {
             return Err(format!(
-                "`channels = {channels}` from `first_channel = {first_channel}`: write 1 or more that end at or below channel 65535"
+                "`channels = {channels}` from `first_channel = {first_channel}`: write 1 or more, to end at or below channel 65535"
             ));
         }
         Ok(HitMapping { tick, time_offset_ps, channels, first_channel })
     }
 
-    /// The first channel of the experiment, and how many.
+    /// The first of the experiment's channels, and their number.
     pub fn channels(&self) -> (u16, u16) {
         (self.first_channel, self.channels)
     }
@@ -92,7 +93,7 @@ pub(crate) struct UnitDecode<R> {
 }
 
 impl<R: UnitHits> UnitDecode<R> {
-    /// A decoder of the units of `source`.
+    /// Creates a decoder of the units of `source`.
     pub fn new(source: SourceId, format: R, mapping: HitMapping) -> UnitDecode<R> {
         UnitDecode { format, source, mapping, counters: Counters::default() }
     }

@@ -1,39 +1,39 @@
-//! Why time order refuses a batch: for mistakes of the code that feeds it, never for the data.
+//! Why time order refuses a batch: mistakes of the calling code, never of the data.
 
 use thalweg_data::{Mark, SourceId};
 
-/// A batch that was not taken.
+/// Why a batch was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
-    /// A source that was not announced.
-    #[error("a batch of {source_id} came to time order, which was made for {sources} sources")]
+    /// The batch's source is not one of those that time order was created for.
+    #[error("time order received a batch of {source_id}, but was created for {sources} sources")]
     UnknownSource {
-        /// The source named in the batch.
+        /// The source of the batch.
         source_id: SourceId,
-        /// How many were announced.
+        /// Number of sources that time order was created for.
         sources: usize,
     },
-    /// A batch older than the one before it; a replay could not repeat what follows.
+    /// The batch is older than the one before it, so a replay could not reproduce the order.
     #[error(
-        "a batch of {source_id} marked {} ns came to time order behind one of {before_source} marked {} ns; \
-         feed batches in the order of their marks, then of their sources",
+        "time order received a batch of {source_id} with mark {} ns after one of {before_source} with mark {} ns; \
+         push batches in the order of their marks, then of their sources",
         mark.0,
         before.0
     )]
     MarkWentBack {
-        /// The source named in the batch.
+        /// The source of the batch.
         source_id: SourceId,
-        /// Its mark.
+        /// The mark of the batch.
         mark: Mark,
         /// The source of the batch before it.
         before_source: SourceId,
-        /// That batch's mark.
+        /// The mark of the batch before it.
         before: Mark,
     },
-    /// A batch of a source after its batch with `header.end`.
-    #[error("a batch of {source_id} came to time order after the source had ended")]
+    /// The source has already sent its last batch.
+    #[error("time order received a batch of {source_id} after the last one of that source")]
     AfterEnd {
-        /// The source named in the batch.
+        /// The source of the batch.
         source_id: SourceId,
     },
 }

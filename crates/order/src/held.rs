@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  source ─ queue of runs ─┬─ [----head====|====]   hits, extras, slices, leases
-//!                          └─ [=========]           sorted each; neighbours may overlap
+//!                          └─ [=========]           each sorted; neighbours may overlap
 //! ```
-//! An incoming batch becomes a run by exchange of vectors, without copying. Small ones are gathered in the run
-//! before them, so that a slow source does not hold one large buffer per hit.
+//! An incoming batch becomes a run by exchange of vectors, without copying. A small batch is appended to the run
+//! before it, so that a slow source does not hold one large buffer per hit.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use thalweg_data::{Hits, Leases, Slice};
 use crate::merge::gallop_back;
 use crate::repair::Repair;
 
-/// Rows of extras with what they refer to; some of a batch's or of a run's.
+/// Some rows of extras of a batch or run, with the slices and leases to which they refer.
 #[derive(Clone, Copy)]
 pub(crate) struct ExtraRows<'a> {
     pub rows: &'a [Extra],
@@ -35,7 +35,7 @@ impl ExtraRows<'_> {
         }
     }
 
-    /// Copies one chain; a chain that does not lie in the list becomes an empty one.
+    /// Copies one chain; a chain outside the list becomes an empty one.
     fn append_chain(
         &self,
         first: u32,
@@ -60,24 +60,24 @@ impl ExtraRows<'_> {
     }
 }
 
-/// Hits of one source, sorted by time, of which the first may have been passed on.
+/// Hits of one source, sorted by time; those before `head` have been passed on.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     content: Hits,
     head: usize,
     extras_head: usize,
-    /// No hit of this run or of any behind it in the queue is earlier.
+    /// No hit of this run, or of a later run of the queue, is earlier.
     floor_ps: i64,
 }
 
 impl Run {
-    /// The hits that are still here.
+    /// The hits that have not been passed on.
     #[inline]
     pub(crate) fn hits(&self) -> &[Hit] {
         &self.content.hits[self.head..]
     }
 
-    /// The next `count` rows of extras, or as many as are still here.
+    /// The next `count` rows of extras, or as many as remain.
     pub(crate) fn extra_rows(&self, count: usize) -> ExtraRows<'_> {
         let rows = &self.content.extras[self.extras_head..];
         ExtraRows {
@@ -87,7 +87,7 @@ impl Run {
         }
     }
 
-    /// Rows that belong to the first `hits` hits.
+    /// Number of rows of extras that belong to the first `hits` hits.
     #[inline]
     pub(crate) fn extras_of(&self, hits: usize) -> usize {
         if self.content.extras.is_empty() { 0 } else { count_extras(&self.hits()[..hits]) }
@@ -97,15 +97,15 @@ impl Run {
         self.floor_ps
     }
 
-    /// Takes the next hits and extras away.
+    /// Removes the next hits and extras.
     pub(crate) fn advance(&mut self, hits: usize, extras: usize) {
         self.head += hits;
         self.extras_head += extras;
     }
 
-    fn has_room_for(&self, hits: usize) -> bool {
-        let room = self.content.hits.capacity() - self.content.hits.len();
-        hits <= room && hits <= self.content.hits.capacity() / SMALL_PART
+    fn has_capacity_for(&self, hits: usize) -> bool {
+        let free = self.content.hits.capacity() - self.content.hits.len();
+        hits <= free && hits <= self.content.hits.capacity() / SMALL_FRACTION
     }
 
     fn append(&mut self, hits: &[Hit], extras: ExtraRows<'_>) {
@@ -113,7 +113,7 @@ impl Run {
         extras.append_to(&mut self.content.extras, &mut self.content.slices, &mut self.content.leases);
     }
 
-    /// Appends sorted hits of which the first is at `first_ps`, and puts those it overlaps in order.
+    /// Appends sorted hits whose first time is `first_ps`, and repairs the order where they overlap the run.
     fn append_in_order(
         &mut self,
         hits: &[Hit],
@@ -135,7 +135,7 @@ impl Run {
     }
 }
 
-/// Repairs hits and extras by the same rule, so that they stay together.
+/// Repairs the order of hits and of their extras by the same rule, so that they stay paired.
 #[derive(Debug, Default)]
 pub(crate) struct RepairBoth {
     hits: Repair<Hit>,
@@ -151,8 +151,8 @@ impl RepairBoth {
     }
 }
 
-/// A batch of at most this part of a run's capacity is copied into it rather than kept as a run.
-const SMALL_PART: usize = 4;
+/// A batch of at most one in so many hits of a run's capacity is copied into that run instead of becoming its own.
+const SMALL_FRACTION: usize = 4;
 
 /// The first `count` rows of a batch.
 pub(crate) fn extra_rows(batch: &Hits, count: usize) -> ExtraRows<'_> {
@@ -163,36 +163,36 @@ pub(crate) fn extra_rows(batch: &Hits, count: usize) -> ExtraRows<'_> {
     }
 }
 
-/// Bytes of so many hits and rows of extras, each with a chain or two.
+/// Bytes of so many hits and rows of extras, with two slices for each row.
 fn bytes_of(hits: usize, extras: usize) -> u64 {
     (hits * size_of::<Hit>() + extras * (size_of::<Extra>() + 2 * size_of::<Slice>())) as u64
 }
 
-/// Bytes that a batch adds to what is held.
+/// Bytes of pending hits and extras that a batch adds.
 pub(crate) fn batch_bytes(batch: &Hits) -> u64 {
     bytes_of(batch.hits.len(), batch.extras.len())
 }
 
-/// How many hits own a row of the extras.
+/// Number of hits that have a row of extras.
 pub(crate) fn count_extras(hits: &[Hit]) -> usize {
     hits.iter().map(|hit| usize::from(hit.flags.0 >> 15)).sum()
 }
 
-/// Runs that are empty and wait for their next use.
+/// Empty runs for reuse.
 #[derive(Debug, Default)]
-pub(crate) struct Stock {
-    empty: Vec<Run>,
+pub(crate) struct FreeRuns {
+    runs: Vec<Run>,
 }
 
-impl Stock {
-    /// An empty run; a new one has room for `capacity` hits.
+impl FreeRuns {
+    /// An empty run; a new one has capacity for `capacity` hits.
     fn take(&mut self, capacity: usize) -> Run {
-        self.empty.pop().unwrap_or_else(|| Run { content: Hits::with_capacity(capacity), ..Run::default() })
+        self.runs.pop().unwrap_or_else(|| Run { content: Hits::with_capacity(capacity), ..Run::default() })
     }
 
     fn give_back(&mut self, mut run: Run) {
         run.clear();
-        self.empty.push(run);
+        self.runs.push(run);
     }
 }
 
@@ -209,18 +209,18 @@ impl Queue {
         &self.runs
     }
 
-    /// One run, to take hits away from.
+    /// One run, to remove hits from.
     pub(crate) fn run_mut(&mut self, index: usize) -> &mut Run {
         &mut self.runs[index]
     }
 
-    /// Hits that are here.
+    /// Number of pending hits.
     pub(crate) fn count(&self) -> u64 {
         self.runs.iter().map(|run| run.hits().len() as u64).sum()
     }
 
-    /// Bytes of the hits and extras that are here. Of lengths, not of capacities, so that a replay counts the same; the
-    /// vectors behind them are a quarter full at least.
+    /// Bytes of the pending hits and extras. Lengths count, not capacities, so that a replay gives the same number; the
+    /// vectors are at least a quarter full.
     pub(crate) fn bytes(&self) -> u64 {
         self.runs
             .iter()
@@ -228,22 +228,22 @@ impl Queue {
             .sum()
     }
 
-    /// Takes in the hits of a sorted batch from `head` on, with their extras. The batch keeps an empty buffer.
+    /// Adds the hits of a sorted batch from `head` on, with their extras. The batch may get an empty buffer in exchange.
     pub(crate) fn push(
         &mut self,
         batch: &mut Hits,
         (head, extras_head): (usize, usize),
         repair: &mut RepairBoth,
-        stock: &mut Stock,
+        free_runs: &mut FreeRuns,
     ) {
         let Some(first) = batch.hits.get(head).map(|hit| hit.time_ps) else { return };
         let fresh = batch.hits.len() - head;
-        if let Some(run) = self.runs.back_mut().filter(|run| run.has_room_for(fresh)) {
+        if let Some(run) = self.runs.back_mut().filter(|run| run.has_capacity_for(fresh)) {
             let rows = &batch.extras[extras_head..];
             let extras = ExtraRows { rows, slices: &batch.slices, leases: &batch.leases };
             run.append_in_order(&batch.hits[head..], extras, first, repair);
         } else {
-            let mut run = stock.take(batch.hits.capacity());
+            let mut run = free_runs.take(batch.hits.capacity());
             std::mem::swap(&mut run.content.hits, &mut batch.hits);
             std::mem::swap(&mut run.content.extras, &mut batch.extras);
             std::mem::swap(&mut run.content.slices, &mut batch.slices);
@@ -257,13 +257,13 @@ impl Queue {
         }
     }
 
-    /// Takes in a copy of some hits of a batch, if there are any.
+    /// Adds a copy of some hits of a batch.
     pub(crate) fn push_copy(
         &mut self,
         hits: &[Hit],
         extras: ExtraRows<'_>,
         capacity: usize,
-        stock: &mut Stock,
+        free_runs: &mut FreeRuns,
     ) {
         if hits.is_empty() {
             return;
@@ -273,14 +273,14 @@ impl Queue {
             .back()
             .is_none_or(|run| run.content.hits.capacity() - run.content.hits.len() < hits.len())
         {
-            let run = stock.take(capacity);
+            let run = free_runs.take(capacity);
             self.runs.push_back(run);
         }
-        let run = self.runs.back_mut().expect("one was there or has just been added");
+        let run = self.runs.back_mut().expect("the queue has a run or has just got one");
         run.append(hits, extras);
     }
 
-    /// Appends the next `count` hits of a run to `out`, with their extras, and takes them away.
+    /// Moves the next `count` hits of a run to the end of `out`, with their extras. Returns how many there were.
     pub(crate) fn move_out(&mut self, index: usize, count: usize, out: &mut Hits) -> u32 {
         let run = &mut self.runs[index];
         let count = count.min(run.hits().len());
@@ -291,16 +291,16 @@ impl Queue {
         count as u32
     }
 
-    /// Gives back the runs at the front that are empty.
-    pub(crate) fn drop_empty(&mut self, stock: &mut Stock) {
+    /// Recycles the empty runs at the front.
+    pub(crate) fn drop_empty(&mut self, free_runs: &mut FreeRuns) {
         while self.runs.front().is_some_and(|run| run.hits().is_empty()) {
             if let Some(run) = self.runs.pop_front() {
-                stock.give_back(run);
+                free_runs.give_back(run);
             }
         }
     }
 
-    /// The last hit's time of the second run, when more runs follow: as far as a merge needs to look at once.
+    /// The time of the second run's last hit, if more runs follow: a window does not need to reach further.
     pub(crate) fn near_end_ps(&self) -> Option<i64> {
         let second = self.runs.get(1).filter(|_| self.runs.len() > 2)?;
         second.hits().last().map(|hit| hit.time_ps)

@@ -1,18 +1,18 @@
-//! The hits of many boards in one time order: pure, without a clock, deterministic.
+//! Merges the hits of many boards into one time order: pure, without a clock, deterministic.
 //!
 //! ```text
-//!  batches of single sources ─► TimeOrder ─► batches of all, by (time, source, sequence)
-//!         repair (where found) ─► window (a cut in time) ─► tree ─► merge (the hot loop)
+//!  batches of single sources ─► TimeOrder ─► batches of all sources, by (time, source, sequence)
+//!         repair (where disordered) ─► window (by time) ─► tree ─► merge (the hot loop)
 //! ```
-//! [`TimeOrder`] is the stage, [`Settings`] its configuration.
+//! [`TimeOrder`] is the stage; [`Settings`] configures it.
 //!
-//! - `repair`: repairs disorder inside a batch, only where it is.
-//! - `held`: sorted runs of hits that wait.
-//! - `window`: chooses what is merged at a time.
+//! - `repair`: sorts a batch, only where it is disordered.
+//! - `held`: the pending hits of each source, in sorted runs.
+//! - `window`: which hits are merged together.
 //! - `tree`: merges many sorted runs into one.
 //! - `merge`: merges two sorted runs into one: the hot loop.
-//! - [`time_order`]: the stage, made of these: [`TimeOrder`].
-//! - [`settings`]: the configuration of the stage.
+//! - [`time_order`]: the stage made of all of these: [`TimeOrder`].
+//! - [`settings`]: the `[order]` table of the configuration.
 //! - `error`: why a batch is refused: [`OrderError`].
 
 mod error;

@@ -1,55 +1,55 @@
-//! Merges two sorted runs into one: the loop in which time order spends its time.
+//! Merges two sorted runs into one: the loop in which time order spends most of its time.
 //!
 //! ```text
 //!  left   |= prefix =|........ overlap ........|          copied whole: prefix, suffix
 //!  right             |........ overlap ........|= suffix =|
 //!                     chain 0 | chain 1 | chain 2 | chain 3      four merges at once
 //! ```
-//! Which run gives the next hit cannot be predicted, so there is no branch on it. What remains is a chain
-//! per output, pointer → load → compare → pointer, of about eight cycles in which a core does little. So the
-//! overlap is split beforehand into four parts of equal output, each with its exact place in both runs, and
-//! one loop advances four independent chains.
+//! A processor cannot predict which run has the next hit, so the loop has no branch on it. Then each output costs a
+//! chain of dependent operations (pointer → load → compare → pointer) of about eight cycles, during which a core is
+//! mostly idle. So the overlap is first divided into four parts of equal output, each with its exact start in both
+//! runs, and one loop advances four independent chains.
 
 use std::hint::select_unpredictable;
 use std::mem::MaybeUninit;
 
 use thalweg_data::hit::Timed;
 
-/// Merges that run side by side. Four chains use the registers of x86-64 and aarch64 without spilling.
+/// Number of interleaved merges. Four chains use the registers of x86-64 and aarch64 without spilling.
 const CHAINS: usize = 4;
-/// Below this overlap, finding where the chains begin costs more than they save.
+/// Below this overlap, finding the starts of the chains costs more than they save.
 const SMALLEST_SPLIT: usize = 128;
 /// A run this many times longer than the other is copied in stretches, one per element of the shorter.
 const STRETCH_RATIO: usize = 16;
 
-/// Merges two runs that are sorted by time; of equal times the left comes first. Fills `out`, whose length is
-/// the sum of both.
+/// Merges two runs that are sorted by time into `out`, whose length is the sum of both. Of equal times, those of `left`
+/// come first.
 ///
-/// If a run is not sorted, `out` is still filled with elements of both, in no defined order.
+/// If the runs are not sorted, `out` is filled with elements of them in an unspecified order.
 ///
 /// # Panics
 /// When `out` has another length.
 pub(crate) fn merge_pair<T: Timed>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) {
-    assert!(out.len() == left.len() + right.len(), "the room for a merge is that of both runs");
+    assert!(out.len() == left.len() + right.len(), "the output of a merge must be as long as both runs");
     let (Some(left_last), Some(right_last)) = (left.last(), right.last()) else {
         let (head, tail) = out.split_at_mut(left.len());
         copy(left, head);
         copy(right, tail);
         return;
     };
-    // What comes before the other run begins.
+    // Elements before the first of the other run.
     let (left_prefix, right_prefix) = if left[0].time_ps() <= right[0].time_ps() {
         (gallop(left, |each| each.time_ps() <= right[0].time_ps()), 0)
     } else {
         (0, gallop(right, |each| each.time_ps() < left[0].time_ps()))
     };
-    // What comes behind the other run's end.
+    // Elements behind the last of the other run.
     let (left_end, right_end) = if left_last.time_ps() <= right_last.time_ps() {
         (left.len(), right.len() - gallop_back(right, |each| each.time_ps() >= left_last.time_ps()))
     } else {
         (left.len() - gallop_back(left, |each| each.time_ps() > right_last.time_ps()), right.len())
     };
-    // Of runs that do not overlap, the prefix and the suffix may be the same elements.
+    // If the runs do not overlap, the prefix and the suffix of one run can be the same elements.
     let (left_end, right_end) = (left_end.max(left_prefix), right_end.max(right_prefix));
     let (head, rest) = out.split_at_mut(left_prefix + right_prefix);
     copy(&left[..left_prefix], head);
@@ -74,14 +74,14 @@ fn merge_overlap<T: Timed>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) 
     }
 }
 
-/// Copies the long run in stretches: up to each element of the short one, as `before` says.
+/// Copies the long run in stretches: for each element of the short run, first those for which `before` holds.
 fn merge_stretches<T: Timed>(
     mut long: &[T],
     short: &[T],
     before: impl Fn(i64, i64) -> bool,
     out: &mut [MaybeUninit<T>],
 ) {
-    // One load per cache line, independent of each other: searching would wait for one line after the other.
+    // Load every cache line once: these loads are independent, whereas a search would wait for one line after the other.
     let lines = long.iter().step_by((64 / size_of::<T>()).max(1));
     std::hint::black_box(lines.fold(0, |all, each| all ^ each.time_ps()));
     let mut filled = 0;
@@ -96,7 +96,7 @@ fn merge_stretches<T: Timed>(
     copy(long, &mut out[filled..]);
 }
 
-/// One of the merges that run side by side: its positions in both runs.
+/// One of the interleaved merges: its positions in both runs.
 #[derive(Clone, Copy)]
 struct Chain<T> {
     left: *const T,
@@ -104,13 +104,13 @@ struct Chain<T> {
 }
 
 impl<T: Timed> Chain<T> {
-    /// Writes the earlier of the two next elements, without a branch on which it is.
+    /// Writes the earlier of the two next elements, without a branch on the comparison.
     ///
     /// # Safety
     /// `left` and `right` must be readable and `out` writable.
     #[inline(always)]
     unsafe fn step(&mut self, out: *mut T) {
-        // SAFETY: the caller's promise; each pointer then moves by at most one element, to the end of its run at most.
+        // SAFETY: guaranteed by the caller; each pointer then moves by at most one element, at most to the end of its run.
         unsafe {
             let take_right = (*self.right).time_ps() < (*self.left).time_ps();
             let from = select_unpredictable(take_right, self.right, self.left);
@@ -121,7 +121,7 @@ impl<T: Timed> Chain<T> {
     }
 }
 
-/// Merges with `N` chains, each of which writes an equal part of the output; the last one also what is left over.
+/// Merges with `N` chains, each of which writes an equal part of the output; the last one also writes the remainder.
 fn merge_chains<T: Timed, const N: usize>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) {
     let part = out.len() / N;
     let (left_end, right_end) = (left.as_ptr_range().end, right.as_ptr_range().end);
@@ -134,18 +134,18 @@ fn merge_chains<T: Timed, const N: usize>(left: &[T], right: &[T], out: &mut [Ma
     let out_start = out.as_mut_ptr().cast::<T>();
     let mut filled = 0;
     while filled < part {
-        // No chain can use up a run in fewer steps than the run has elements left. Runs end in the last chain
-        // only, so there are a few rounds, each half as long as the one before.
+        // A chain cannot reach the end of a run in fewer steps than the run has elements left. Only the last chain
+        // reaches the ends, so a few rounds suffice, each half as long as the one before.
         let safe = chains.iter().map(|chain| left_until(chain).min(right_until(chain))).min().unwrap_or(0);
         let round_end = filled + safe.min(part - filled);
         if round_end == filled {
             break;
         }
-        for place in filled..round_end {
+        for position in filled..round_end {
             for (index, chain) in chains.iter_mut().enumerate() {
-                // SAFETY: both runs have an element behind the chain's place for every step of this round, and one step
-                // uses one of them; `place` is below `part`, and `out` has room for `N` parts.
-                unsafe { chain.step(out_start.add(index * part + place)) };
+                // SAFETY: both runs have an element behind the chain's pointer for every step of this round, and one step
+                // uses one of them; `position` is below `part`, and `out` is at least `N` parts long.
+                unsafe { chain.step(out_start.add(index * part + position)) };
             }
         }
         filled = round_end;
@@ -158,20 +158,20 @@ fn merge_chains<T: Timed, const N: usize>(left: &[T], right: &[T], out: &mut [Ma
     }
 }
 
-/// Fills `out` from the beginnings of two runs, with every check: for the few elements behind the last round.
+/// Fills `out` from the starts of two runs, with all bounds checks: for the few elements behind the last round.
 fn merge_checked<T: Timed>(left: &[T], right: &[T], out: &mut [MaybeUninit<T>]) {
     let (mut from_left, mut from_right) = (left.iter().peekable(), right.iter().peekable());
-    for place in out {
+    for slot in out {
         let next = match (from_left.peek(), from_right.peek()) {
             (Some(left), Some(right)) if right.time_ps() < left.time_ps() => from_right.next(),
             (Some(_), _) => from_left.next(),
             (None, _) => from_right.next(),
         };
-        place.write(*next.expect("two runs have as many elements as their merge"));
+        slot.write(*next.expect("two runs have as many elements as their merge"));
     }
 }
 
-/// How many of the first `count` elements of the merge come from the left run.
+/// Number of elements of the left run among the first `count` elements of the merge.
 fn co_rank<T: Timed>(count: usize, left: &[T], right: &[T]) -> usize {
     let mut low = count.saturating_sub(right.len());
     let mut high = count.min(left.len());
@@ -184,7 +184,7 @@ fn co_rank<T: Timed>(count: usize, left: &[T], right: &[T]) -> usize {
     low
 }
 
-/// Length of the beginning of `run` where `inside` holds; quick when it is short.
+/// Length of the prefix of `run` where `inside` holds; quick if it is short.
 pub(crate) fn gallop<T>(run: &[T], inside: impl Fn(&T) -> bool) -> usize {
     let mut reach = 1;
     while reach <= run.len() && inside(&run[reach - 1]) {
@@ -194,7 +194,7 @@ pub(crate) fn gallop<T>(run: &[T], inside: impl Fn(&T) -> bool) -> usize {
     known + run[known..reach.min(run.len())].partition_point(inside)
 }
 
-/// Length of the end of `run` where `inside` holds; quick when it is short.
+/// Length of the suffix of `run` where `inside` holds; quick if it is short.
 pub(crate) fn gallop_back<T>(run: &[T], inside: impl Fn(&T) -> bool) -> usize {
     let mut reach = 1;
     while reach <= run.len() && inside(&run[run.len() - reach]) {
@@ -204,10 +204,9 @@ pub(crate) fn gallop_back<T>(run: &[T], inside: impl Fn(&T) -> bool) -> usize {
     run.len() - unknown - run[unknown..known].partition_point(|each| !inside(each))
 }
 
-/// Copies a run into room of the same length.
+/// Copies a run to the start of `to`.
 pub(crate) fn copy<T: Copy>(from: &[T], to: &mut [MaybeUninit<T>]) {
     let to = &mut to[..from.len()];
-    // SAFETY: both are of the same length, which has just been checked, and a shared and an exclusive borrow
-    // cannot overlap.
+    // SAFETY: both have the same length, by the line above, and a shared and an exclusive borrow cannot overlap.
     unsafe { to.as_mut_ptr().cast::<T>().copy_from_nonoverlapping(from.as_ptr(), from.len()) };
 }

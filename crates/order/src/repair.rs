@@ -1,14 +1,14 @@
-//! Disorder inside a batch, found in one pass and repaired only where it is.
+//! Sorts a batch that is nearly sorted: finds disorder in one pass, and repairs it only where it is.
 //!
 //! ```text
 //!  1 2 3 | 7 5 6 8 7 9        found: 5 comes after 7
-//!        | 7 8 9  ·  5 6 7    split without a branch: what is not earlier than all before it, and the stragglers
-//!  1 2 3 | 5 6 7 7 8 9        merged, once the few stragglers are in order among themselves
+//!        | 7 8 9  ·  5 6 7    split without a branch: kept hits, and stragglers, which are earlier than one before them
+//!  1 2 3 | 5 6 7 7 8 9        merged, after the few stragglers have been sorted
 //! ```
-//! Boards interleave their channels: some hits come a little late, and whether the next one does cannot be
-//! predicted. A batch that is disordered throughout is cut into its ascending runs, and those are merged. All of it is
-//! stable: of equal times the one that came first stays first, which keeps extras with their hits. (A straggler comes
-//! after every kept hit of its own time, since a later one was already there before it.)
+//! Boards interleave their channels: some hits are a little late, and a processor cannot predict which. A batch that is
+//! disordered throughout is divided into its ascending runs, which are merged. All steps are stable: equal times keep
+//! their order, so that extras stay with their hits. (A straggler follows every kept hit of its own time, because a
+//! later hit was already before it.)
 
 use std::ops::Range;
 
@@ -17,18 +17,18 @@ use thalweg_data::hit::Timed;
 use crate::merge::gallop_back;
 use crate::tree::Merger;
 
-/// Ascending runs are made at least this long before they are merged; fewer elements are sorted by insertion.
+/// Shorter ascending runs are extended to this length by insertion sort before they are merged.
 const SHORTEST_RUN: usize = 24;
-/// Neighbours compared without a branch.
+/// Number of neighbours compared without a branch.
 const PASS: usize = 256;
 
-/// Repairs disorder; owns the memory to do it in.
+/// Sorts batches; owns the memory for it.
 #[derive(Debug)]
 pub(crate) struct Repair<T> {
     merger: Merger<T>,
     runs: Vec<Range<usize>>,
     sorted: Vec<T>,
-    /// Buffers for stragglers and for the stragglers among them.
+    /// Buffers for stragglers, one for each depth of recursion.
     spare: Vec<Vec<T>>,
 }
 
@@ -39,7 +39,7 @@ impl<T> Default for Repair<T> {
 }
 
 impl<T: Timed> Repair<T> {
-    /// Sorts `batch` by time, stably. Returns whether there was anything to do.
+    /// Sorts `batch` by time, stably. Returns whether it was disordered.
     pub(crate) fn repair(&mut self, batch: &mut [T]) -> bool {
         let Some(first) = first_disorder(batch) else { return false };
         if batch.len() <= SHORTEST_RUN {
@@ -84,7 +84,7 @@ impl<T: Timed> Repair<T> {
     }
 }
 
-/// The first element that is earlier than the one before it.
+/// Index of the first element that is earlier than the one before it.
 pub(crate) fn first_disorder<T: Timed>(run: &[T]) -> Option<usize> {
     let mut start = 0;
     while start + 1 < run.len() {
@@ -93,16 +93,16 @@ pub(crate) fn first_disorder<T: Timed>(run: &[T]) -> Option<usize> {
             pass.windows(2).fold(false, |found, pair| found | (pair[1].time_ps() < pair[0].time_ps()));
         if disordered {
             let at = pass.windows(2).position(|pair| pair[1].time_ps() < pair[0].time_ps());
-            return at.map(|place| start + place + 1);
+            return at.map(|index| start + index + 1);
         }
         start += PASS;
     }
     None
 }
 
-/// Moves what is not earlier than anything before it to the front and copies the rest to `stragglers`; both keep
-/// their order. The first `first` elements are known to be sorted. Returns how many were kept; behind them `batch`
-/// holds nothing of value.
+/// Moves the elements that are not earlier than one before them to the front, and copies the rest to `stragglers`; both
+/// keep their order. The first `first` elements must be sorted. Returns how many were kept; the content of `batch`
+/// behind them is unspecified.
 fn split<T: Timed>(batch: &mut [T], first: usize, stragglers: &mut Vec<T>) -> usize {
     stragglers.clear();
     stragglers.extend_from_slice(&batch[first..]);
@@ -122,16 +122,16 @@ fn split<T: Timed>(batch: &mut [T], first: usize, stragglers: &mut Vec<T>) -> us
     kept
 }
 
-/// Moves every element from `first` on back to its place among those before it, which are sorted.
+/// Sorts by insertion; the elements before `first` must be sorted.
 fn insert_from<T: Timed>(run: &mut [T], first: usize) {
     for index in first..run.len() {
         let moved = run[index];
-        let mut place = index;
-        while place > 0 && run[place - 1].time_ps() > moved.time_ps() {
-            run[place] = run[place - 1];
-            place -= 1;
+        let mut position = index;
+        while position > 0 && run[position - 1].time_ps() > moved.time_ps() {
+            run[position] = run[position - 1];
+            position -= 1;
         }
-        run[place] = moved;
+        run[position] = moved;
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     fn numbered(times: Vec<i64>) -> Vec<Hit> {
-        let hit = |(place, time_ps)| Hit { time_ps, energy: place as u16, ..Hit::default() };
+        let hit = |(index, time_ps)| Hit { time_ps, energy: index as u16, ..Hit::default() };
         times.into_iter().enumerate().map(hit).collect()
     }
 
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn the_first_disorder_is_found_at_the_edge_of_a_pass() {
-        for place in [1, PASS - 1, PASS, PASS + 1, 3 * PASS] {
+        for index in [1, PASS - 1, PASS, PASS + 1, 3 * PASS] {
             let mut hits = numbered((0..4 * PASS as i64).collect());
-            hits[place].time_ps = -1;
-            assert_eq!(first_disorder(&hits), Some(place));
+            hits[index].time_ps = -1;
+            assert_eq!(first_disorder(&hits), Some(index));
         }
         assert_eq!(first_disorder(&numbered(vec![3, 3, 4])), None);
     }

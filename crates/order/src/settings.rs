@@ -1,12 +1,12 @@
-//! The configuration of time order: `[order]`.
+//! Settings of time order: the `[order]` table of the configuration.
 //!
 //! ```text
 //!  [order]
-//!  stall_ms = 500           a silent source is waited for this long
+//!  stall_ms = 500           wait this long for a silent source
 //!  late = "keep"            or "drop"
 //!  memory_bytes = 268435456
 //!  full = "pass_over"       or "drop", when the memory is used up
-//!  disorder_ps = 0          how far back inside a source a hit may lie
+//!  disorder_ps = 0          by how much a hit may be earlier than the latest of its source
 //! ```
 
 use schemars::JsonSchema;
@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// A source from which no hit in time has come for so many milliseconds is passed over: the others are no
-    /// longer held back for it. It joins again with its next hit in time.
+    /// Time in milliseconds after which a source without new hits is passed over: the other sources no longer wait for
+    /// it. A hit that arrives in time makes it live again.
     pub stall_ms: u64,
-    /// What becomes of hits whose place in the order has passed.
+    /// What happens to hits that arrive after later ones have been passed on.
     pub late: Late,
-    /// Most memory for hits that wait for other sources, in bytes.
+    /// Limit of the memory for hits that wait for other sources, in bytes.
     pub memory_bytes: u64,
-    /// What happens when that memory is used up.
+    /// What happens when this memory is used up.
     pub full: Full,
-    /// How far before the latest hit of its source a hit may still lie, in picoseconds. With 0 the sources are
-    /// taken to be sorted; what disorder there is, is repaired as far as the order has not moved on.
-    /// A source may state its own.
+    /// By how many picoseconds a hit may be earlier than the latest hit of its source. 0 means that sources are
+    /// sorted; disorder is still repaired among hits that have not been passed on.
+    /// A source can have its own value.
     pub disorder_ps: u64,
 }
 
@@ -43,25 +43,25 @@ impl Default for Settings {
     }
 }
 
-/// What is done with late hits. They are counted either way.
+/// What happens to late hits. They are counted in both cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Late {
-    /// They come out with the next hits, flagged [`LATE`](thalweg_data::Flags::LATE): the only ones that may
-    /// stand out of order.
+    /// They are passed on with the next hits, flagged [`LATE`](thalweg_data::Flags::LATE). Only these hits can be out of
+    /// order.
     #[default]
     Keep,
     /// They are lost for the reason [`Late`](thalweg_data::LossReason::Late).
     Drop,
 }
 
-/// What happens when the memory is used up. Holding the input back would not help: batches are taken in the order of their arrival, so the
-/// batch that would move the order on would wait behind the one that is held back.
+/// What happens when the memory is used up. Back-pressure is no option: batches are taken in the order of their arrival,
+/// so a waiting batch would block the batch of another source that the order needs to advance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Full {
-    /// The slowest source is passed over, as if it had been silent for too long, and the next slowest, until hits
-    /// come out.
+    /// The slowest source is passed over, as if it had been silent for too long, then the next slowest, until hits
+    /// can be passed on.
     #[default]
     PassOver,
     /// The hits of the incoming batch are lost for the reason [`OverBudget`](thalweg_data::LossReason::OverBudget).
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_of_the_configuration() {
+    fn policies_are_read_from_the_configuration() {
         let settings: Settings =
             serde_json::from_str(r#"{ "late": "drop", "full": "pass_over" }"#).expect("valid");
         assert_eq!(settings, Settings { late: Late::Drop, ..Settings::default() });

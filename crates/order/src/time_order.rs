@@ -1,20 +1,20 @@
-//! Time order: batches of single sources in, batches of all sources in one order out.
+//! Time order: takes batches of single sources, and returns batches of all sources in one order.
 //!
 //! ```text
 //!  source 0 ─ batch ─┐                        ┌─ window ─ merge ─┐
 //!  source 1 ─ batch ─┼─ push ─ repair ─ held ─┤                  ├─ pull ─► batch, shares
 //!  source 2 ─ batch ─┘        │               └─ late ───────────┘
-//!       marks ──► watermarks ─┴─► released: every hit before it is here
+//!       marks ──► watermarks ─┴─► released: all earlier hits have arrived
 //! ```
-//! A state machine without a clock. Everything is decided in [`TimeOrder::push`], from the batches alone: the same
-//! batches, each followed by [`TimeOrder::pull`] until it gives no more, come out the same to the last bit.
+//! This is a state machine without a clock. [`TimeOrder::push`] decides everything, from the batches alone: the same
+//! batches, each followed by [`TimeOrder::pull`] until it returns `false`, give the same output to the last bit.
 //!
-//! The order moves on to the lowest *watermark*: the latest hit of a source less its disorder. A source that has
-//! ended, or has brought no hit in time for [`Settings::stall_ms`], is not waited for. A hit before what
-//! has been *released* is late. So is everything from a board that restarted its clock, until it has caught up: its
-//! hits are counted and kept or dropped like any late ones, and the others do not wait for it. A damaged time far in
-//! the future does not make everything behind it late: a step of more than ten seconds moves a watermark only
-//! when the source's next batch goes on from there.
+//! The order advances to the lowest *watermark*: the time of the latest hit of a source minus its disorder. It does not
+//! wait for a source that has ended, or that has sent no hit in time for [`Settings::stall_ms`]. A hit before the
+//! *released* time is late. So are all hits of a board that has restarted its clock, until it has caught up: they are
+//! counted and kept or dropped like other late hits, and the other sources do not wait for that board. A damaged time
+//! far in the future does not make all following hits late: a step of more than ten seconds moves a watermark only if
+//! the next batch of the source confirms it.
 
 use std::collections::VecDeque;
 
@@ -22,40 +22,40 @@ use thalweg_data::hit::{Extra, Hit, Signal, Statistics};
 use thalweg_data::{Counters, Hits, LossReason, Mark, Noted, SnapshotNumber, SourceId, Unit};
 
 use crate::error::OrderError;
-use crate::held::{Queue, RepairBoth, Stock, batch_bytes, count_extras, extra_rows, flag_late};
+use crate::held::{FreeRuns, Queue, RepairBoth, batch_bytes, count_extras, extra_rows, flag_late};
 use crate::settings::{Full, Late, Settings};
 use crate::tree::Merger;
-use crate::window::{Cut, Window, first_ps};
+use crate::window::{NextWindow, Window, first_ps};
 
-/// Hits merged at a time: with the runs they come from and a scratch buffer, half of a second-level cache of 1 MiB.
+/// Most hits of one merge: with their runs and a scratch buffer, they use half of a second-level cache of 1 MiB.
 const WINDOW_HITS: usize = 8192;
-/// A batch with less room than this is passed on rather than filled by a window that is hardly worth it.
+/// An output batch with less free capacity than this is passed on: a smaller window is not worth its cost.
 const SMALLEST_WINDOW: usize = 512;
-/// Hits that are ready are passed on after this time at the latest.
+/// The order advances after this time at the latest.
 const LONGEST_WAIT_NS: u64 = 20_000_000;
 
-/// A source that steps on by more than this is believed when its next batch confirms it.
+/// A step of a source's time by more than this must be confirmed by its next batch.
 const LARGEST_STEP_PS: i64 = 10_000_000_000_000;
 
-/// Whether a batch was taken.
+/// Whether time order has taken a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Pushed {
-    /// It was taken; the caller holds an empty batch to fill again. Its counters may be read with
-    /// [`TimeOrder::counters`] before the next [`TimeOrder::pull`].
+    /// The batch was taken and is now empty. [`TimeOrder::counters`] includes it, before the next [`TimeOrder::pull`].
     Taken,
-    /// The memory is used up and the batch was not touched. Pull until nothing is left, then push it again.
+    /// The memory is used up and the batch is unchanged. Pull until nothing is left, then push it again.
     Full,
 }
 
-/// How the order treats a source.
+/// Whether the order waits for a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The order waits for it.
+    /// The order waits for the source.
     Live,
-    /// It has been silent, or was the slowest when memory was used up; the order goes on without it until it sends a hit in time.
+    /// The source was silent for too long, or was the slowest when memory was used up; the order does not wait for it
+    /// until it sends a hit in time.
     PassedOver,
-    /// Nothing follows from it.
+    /// The source has sent its last batch.
     Ended,
 }
 
@@ -63,15 +63,15 @@ pub enum Standing {
 struct SourceState {
     standing: Standing,
     disorder_ps: u64,
-    /// The latest time that is believed.
+    /// The latest time, without unconfirmed steps.
     latest_ps: Option<i64>,
-    /// A time beyond a step that is still to be confirmed.
+    /// The time after a step that is not confirmed yet.
     beyond_step_ps: Option<i64>,
-    /// When it last brought a hit in time.
-    spoke: Option<Mark>,
+    /// The mark of its last batch with a hit in time.
+    last_in_time: Option<Mark>,
     times_passed_over: u64,
-    /// Hits in the output batch being filled.
-    share: u32,
+    /// Number of its hits in the output batch that is being filled.
+    output_hits: u32,
     counters: Counters,
     held_bytes: u64,
 }
@@ -82,8 +82,8 @@ impl SourceState {
         self.latest_ps.map_or(i64::MIN, |latest| latest.saturating_sub(reach))
     }
 
-    /// Moves `latest_ps` on to the last of some sorted hits, or to the last before a step too large to be believed.
-    fn see(&mut self, hits: &[Hit]) {
+    /// Advances `latest_ps` to the last of some sorted hits, or to the last one before an unconfirmed step.
+    fn advance_latest(&mut self, hits: &[Hit]) {
         let (Some(first), Some(last)) = (hits.first(), hits.last()) else { return };
         let expected_ps = self.beyond_step_ps.take().map(|beyond| beyond.saturating_sub(LARGEST_STEP_PS));
         let confirmed = expected_ps.is_some_and(|expected| first.time_ps >= expected);
@@ -108,7 +108,7 @@ impl SourceState {
     }
 }
 
-/// Puts the hits of several sources into one order: by time, then source, then sequence.
+/// Merges the hits of several sources into one order: by time, then source, then sequence within the source.
 ///
 /// ```
 /// use thalweg_data::{Hit, Hits, SourceId};
@@ -135,11 +135,11 @@ pub struct TimeOrder {
     settings: Settings,
     batch_hits: usize,
     sources: Vec<SourceState>,
-    /// By source: the hits that wait.
+    /// By source: pending hits.
     held: Vec<Queue>,
-    /// By source: late hits that go out with the next batch.
+    /// By source: late hits for the next output batch.
     late: Vec<Queue>,
-    stock: Stock,
+    free_runs: FreeRuns,
     repair: RepairBoth,
     window: Window,
     hit_merger: Merger<Hit>,
@@ -149,27 +149,27 @@ pub struct TimeOrder {
     statistics: Vec<Statistics>,
     signals: Vec<(SourceId, Signal)>,
     markers: VecDeque<(SourceId, Mark, SnapshotNumber)>,
-    /// Every hit before it is here, and may go out.
+    /// All hits before this time have arrived and can be passed on.
     released_ps: i64,
     released_at: Mark,
     moved_by: (SourceId, Mark),
     pushed_since: usize,
     due: bool,
-    end_given: bool,
+    end_passed: bool,
     newest: Option<(Mark, SourceId)>,
 }
 
 impl TimeOrder {
-    /// Time order for the sources numbered from 0 to before `sources`, into batches of at most `batch_hits`.
+    /// Creates time order for the sources `0..sources`, with output batches of at most `batch_hits` hits.
     pub fn new(settings: &Settings, sources: usize, batch_hits: usize) -> TimeOrder {
         let source = || SourceState {
             standing: Standing::Live,
             disorder_ps: settings.disorder_ps,
             latest_ps: None,
             beyond_step_ps: None,
-            spoke: None,
+            last_in_time: None,
             times_passed_over: 0,
-            share: 0,
+            output_hits: 0,
             counters: Counters::default(),
             held_bytes: 0,
         };
@@ -179,7 +179,7 @@ impl TimeOrder {
             sources: (0..sources).map(|_| source()).collect(),
             held: (0..sources).map(|_| Queue::default()).collect(),
             late: (0..sources).map(|_| Queue::default()).collect(),
-            stock: Stock::default(),
+            free_runs: FreeRuns::default(),
             repair: RepairBoth::default(),
             window: Window::default(),
             hit_merger: Merger::default(),
@@ -194,30 +194,31 @@ impl TimeOrder {
             moved_by: (SourceId(0), Mark(0)),
             pushed_since: 0,
             due: false,
-            end_given: false,
+            end_passed: false,
             newest: None,
         }
     }
 
-    /// States how far back inside one source a hit may lie, instead of [`Settings::disorder_ps`].
+    /// Sets by how many picoseconds a hit of this source may be earlier than its latest, instead of
+    /// [`Settings::disorder_ps`].
     ///
     /// # Panics
-    /// When the source was not announced.
+    /// When the source is unknown.
     pub fn set_disorder_ps(&mut self, source: SourceId, disorder_ps: u64) {
         self.sources[source.index()].disorder_ps = disorder_ps;
     }
 
-    /// Takes in one batch of one source, in the order of the marks, then of the sources. The batch comes back
-    /// empty, with a buffer of the same kind to be filled again.
+    /// Takes one batch of one source, in the order of the marks, then of the sources. The batch comes back empty, with
+    /// a buffer of similar size.
     ///
     /// # Errors
-    /// When the caller has broken the order of the marks, or names a source that is unknown or has ended. The batch
-    /// is not touched.
+    /// When the batch is not in the order of the marks, or its source is unknown or has ended. The batch is
+    /// unchanged.
     pub fn push(&mut self, batch: &mut Hits) -> Result<Pushed, OrderError> {
         let header = batch.header;
         self.check(header.source, header.mark)?;
         let fits = self.fits(batch);
-        if !fits && self.make_room() {
+        if !fits && self.release_for_memory() {
             return Ok(Pushed::Full);
         }
         self.newest = Some((header.mark, header.source));
@@ -225,7 +226,7 @@ impl TimeOrder {
         self.statistics.append(&mut batch.statistics);
         self.signals.append(&mut batch.signals);
         let source = &mut self.sources[header.source.index()];
-        source.spoke.get_or_insert(header.mark);
+        source.last_in_time.get_or_insert(header.mark);
         source.counters.input(Unit::Hits, batch.hits.len() as u64);
         if !batch.hits.is_empty() {
             self.take_in(batch, fits);
@@ -260,9 +261,9 @@ impl TimeOrder {
         batch.hits.is_empty() || self.held_bytes() + batch_bytes(batch) <= self.settings.memory_bytes
     }
 
-    /// The memory is used up: whether there is something to pull first, perhaps because sources were passed over
-    /// just now. When not, what is held cannot be the reason, or the policy is to drop.
-    fn make_room(&mut self) -> bool {
+    /// Called when the memory is used up: returns whether hits can be pulled to free some, for which it may pass over
+    /// sources. If not, nothing is held, or the policy is to drop the batch.
+    fn release_for_memory(&mut self) -> bool {
         if self.due && self.has_ready() {
             return true;
         }
@@ -288,7 +289,7 @@ impl TimeOrder {
         self.held.iter().any(ready) || self.late.iter().any(|queue| first_ps(queue).is_some())
     }
 
-    /// Sorts a batch that is not empty, and splits off what is late.
+    /// Sorts a batch that is not empty, and separates late hits.
     fn take_in(&mut self, batch: &mut Hits, fits: bool) {
         let (id, mark) = (batch.header.source, batch.header.mark);
         debug_assert_eq!(count_extras(&batch.hits), batch.extras.len(), "every extra belongs to a hit");
@@ -296,9 +297,9 @@ impl TimeOrder {
         let source = &mut self.sources[id.index()];
         let late = batch.hits.partition_point(|hit| hit.time_ps < self.released_ps);
         if late < batch.hits.len() {
-            source.spoke = Some(mark);
+            source.last_in_time = Some(mark);
             source.standing = Standing::Live;
-            source.see(&batch.hits[late..]);
+            source.advance_latest(&batch.hits[late..]);
         }
         if !fits {
             source.counters.lost(LossReason::OverBudget, Unit::Hits, batch.hits.len() as u64);
@@ -311,24 +312,29 @@ impl TimeOrder {
                 source.counters.noted(Noted::Late, Unit::Hits, late as u64);
                 flag_late(&mut batch.hits[..late]);
                 let rows = extra_rows(batch, late_extras);
-                self.late[id.index()].push_copy(&batch.hits[..late], rows, self.batch_hits, &mut self.stock);
+                self.late[id.index()].push_copy(
+                    &batch.hits[..late],
+                    rows,
+                    self.batch_hits,
+                    &mut self.free_runs,
+                );
             }
         }
-        self.held[id.index()].push(batch, (late, late_extras), &mut self.repair, &mut self.stock);
+        self.held[id.index()].push(batch, (late, late_extras), &mut self.repair, &mut self.free_runs);
     }
 
     fn pass_over_silent(&mut self, now: Mark) {
-        let patience_ns = self.settings.stall_ms.saturating_mul(1_000_000);
+        let stall_ns = self.settings.stall_ms.saturating_mul(1_000_000);
         for source in self.sources.iter_mut().filter(|source| source.standing == Standing::Live) {
-            let spoke = *source.spoke.get_or_insert(now);
-            if now.since_ns(spoke) > patience_ns {
+            let last_in_time = *source.last_in_time.get_or_insert(now);
+            if now.since_ns(last_in_time) > stall_ns {
                 source.pass_over();
             }
         }
     }
 
-    /// The time before which every hit is here: the lowest watermark; when no source is waited for, the end of what has
-    /// been seen; when all have ended, the end of time.
+    /// The time before which all hits have arrived: the lowest watermark of the live sources; without live sources, the
+    /// time behind the latest hit; after the end of all sources, the largest time.
     fn frontier_ps(&self) -> i64 {
         let live = self.sources.iter().filter(|source| source.standing == Standing::Live);
         live.map(SourceState::watermark_ps).min().unwrap_or_else(|| {
@@ -344,7 +350,7 @@ impl TimeOrder {
         self.sources.iter().all(|source| source.standing == Standing::Ended)
     }
 
-    /// Lets the order move on when that is worth a batch, or has waited long enough.
+    /// Advances the order if there is enough for a batch, or if the last advance was long ago.
     fn release(&mut self, source: SourceId, mark: Mark, at_once: bool) {
         let worthwhile = self.pushed_since >= self.batch_hits / 2;
         if worthwhile || at_once || mark.since_ns(self.released_at) >= LONGEST_WAIT_NS {
@@ -356,11 +362,11 @@ impl TimeOrder {
         }
     }
 
-    /// Fills `out` with what comes next in the order. Returns whether there is something to pass on; call until
-    /// there is not, after every push.
+    /// Fills `out` with the next hits of the order. Returns whether `out` is to be passed on. Call it after every push
+    /// until it returns `false`.
     ///
-    /// A batch with `header.snapshot` holds nothing else: what its source's hits went through before it and after it is on
-    /// either side. One with `header.end` is the last. Hits flagged [`LATE`](thalweg_data::Flags::LATE) are out of
+    /// A batch with `header.snapshot` is a marker without hits; it divides what was pushed before it from what was pushed
+    /// after it. A batch with `header.end` is the last. Hits flagged [`LATE`](thalweg_data::Flags::LATE) are out of
     /// order; all others are in order within the batch and from batch to batch.
     pub fn pull(&mut self, out: &mut Hits) -> bool {
         out.clear();
@@ -377,36 +383,36 @@ impl TimeOrder {
         out.hits.reserve(self.batch_hits);
         self.emit_late(out);
         self.emit_windows(out);
-        self.settle(out);
+        self.count_output(out);
         if !out.is_empty() {
             return true;
         }
         self.due = false;
         let ended = self.all_ended();
-        out.header.end = ended && !std::mem::replace(&mut self.end_given, ended);
+        out.header.end = ended && !std::mem::replace(&mut self.end_passed, ended);
         out.header.end
     }
 
     fn emit_late(&mut self, out: &mut Hits) {
         for (queue, source) in self.late.iter_mut().zip(&mut self.sources) {
             for index in 0..queue.runs().len() {
-                let room = self.batch_hits - out.hits.len();
-                source.share += queue.move_out(index, room, out);
+                let free = self.batch_hits - out.hits.len();
+                source.output_hits += queue.move_out(index, free, out);
             }
-            queue.drop_empty(&mut self.stock);
+            queue.drop_empty(&mut self.free_runs);
         }
     }
 
     fn emit_windows(&mut self, out: &mut Hits) {
         while out.hits.is_empty() || out.hits.len() + SMALLEST_WINDOW <= self.batch_hits {
-            let room = self.batch_hits - out.hits.len();
-            match self.window.cut(&self.held, self.released_ps, room.min(WINDOW_HITS)) {
-                Cut::Nothing => break,
-                Cut::Merge => self.emit_merge(out),
-                Cut::Ties(time_ps) => self.emit_ties(time_ps, room, out),
+            let free = self.batch_hits - out.hits.len();
+            match self.window.choose(&self.held, self.released_ps, free.min(WINDOW_HITS)) {
+                NextWindow::Empty => break,
+                NextWindow::Merge => self.emit_merge(out),
+                NextWindow::Ties(time_ps) => self.emit_ties(time_ps, free, out),
             }
             for queue in &mut self.held {
-                queue.drop_empty(&mut self.stock);
+                queue.drop_empty(&mut self.free_runs);
             }
         }
     }
@@ -428,7 +434,7 @@ impl TimeOrder {
             run.extra_rows(extras).append_to(&mut self.staged_extras, &mut out.slices, &mut out.leases);
             self.staged_bounds.push(self.staged_extras.len());
             run.advance(part.length, extras);
-            self.sources[part.source].share += part.length as u32;
+            self.sources[part.source].output_hits += part.length as u32;
         }
         if !self.staged_extras.is_empty() {
             let (bounds, staged) = (&self.staged_bounds, &self.staged_extras);
@@ -437,21 +443,21 @@ impl TimeOrder {
         }
     }
 
-    /// Moves out hits of one time, as many as there is room for: source by source, each as they came.
-    fn emit_ties(&mut self, time_ps: i64, room: usize, out: &mut Hits) {
-        let full = out.hits.len() + room;
+    /// Moves at most `free` hits of one time to `out`: source by source, each in the order of arrival.
+    fn emit_ties(&mut self, time_ps: i64, free: usize, out: &mut Hits) {
+        let full = out.hits.len() + free;
         for (queue, source) in self.held.iter_mut().zip(&mut self.sources) {
             for index in 0..queue.runs().len() {
                 let ties = queue.runs()[index].hits().partition_point(|hit| hit.time_ps <= time_ps);
-                source.share += queue.move_out(index, ties.min(full - out.hits.len()), out);
+                source.output_hits += queue.move_out(index, ties.min(full - out.hits.len()), out);
             }
         }
     }
 
-    /// Enters the shares of the batch, by source, and updates what is held.
-    fn settle(&mut self, out: &mut Hits) {
+    /// Counts the hits of the output batch by source, and those that remain here.
+    fn count_output(&mut self, out: &mut Hits) {
         for index in 0..self.sources.len() {
-            let hits = std::mem::take(&mut self.sources[index].share);
+            let hits = std::mem::take(&mut self.sources[index].output_hits);
             if hits > 0 {
                 out.shares.push(thalweg_data::batch::Share { source: SourceId(index as u16), hits });
                 self.sources[index].counters.output(Unit::Hits, u64::from(hits));
@@ -466,43 +472,43 @@ impl TimeOrder {
         source.held_bytes = queues.iter().map(|queue| queue.bytes()).sum();
     }
 
-    /// The counters of one source's hits: in = out + lost + held at any time between calls; late hits that were kept, flagged
-    /// [`LATE`](thalweg_data::Flags::LATE), are noted. For the counters of a snapshot,
-    /// read it after the push that brought the marker and before the next pull.
+    /// Counters of one source's hits. Between calls, in = out + lost + held always holds; late hits that were kept,
+    /// flagged [`LATE`](thalweg_data::Flags::LATE), are noted. For a snapshot, read the counters after the push of the
+    /// marker and before the next pull.
     ///
     /// # Panics
-    /// When the source was not announced.
+    /// When the source is unknown.
     pub fn counters(&self, source: SourceId) -> &Counters {
         &self.sources[source.index()].counters
     }
 
-    /// Whether a source is waited for.
+    /// Whether the order waits for a source.
     ///
     /// # Panics
-    /// When the source was not announced.
+    /// When the source is unknown.
     pub fn standing(&self, source: SourceId) -> Standing {
         self.sources[source.index()].standing
     }
 
-    /// How often a source was passed over, since the start.
+    /// How often a source was passed over since the start.
     ///
     /// # Panics
-    /// When the source was not announced.
+    /// When the source is unknown.
     pub fn times_passed_over(&self, source: SourceId) -> u64 {
         self.sources[source.index()].times_passed_over
     }
 
-    /// Bytes of the hits that wait, with their extras.
+    /// Bytes of the pending hits, with their extras.
     pub fn held_bytes(&self) -> u64 {
         self.sources.iter().map(|source| source.held_bytes).sum()
     }
 
-    /// The mark of the newest batch taken: the time that has passed, for the stages behind.
+    /// The mark of the newest batch: the current time for the stages behind.
     pub fn mark(&self) -> Mark {
         self.newest.map_or(Mark(0), |(mark, _)| mark)
     }
 
-    /// Every hit before this time has been passed on or is ready; a hit that comes in before it is late.
+    /// All hits before this time have been passed on or can be; an incoming hit before it is late.
     pub fn released_ps(&self) -> i64 {
         self.released_ps
     }

@@ -1,13 +1,13 @@
-//! Merges many sorted runs into one: a tree of merges over neighbours.
+//! Merges many sorted runs into one, by a tree of pairwise merges of neighbours.
 //!
 //! ```text
-//!  runs, in the order of their ties      A   B   C   D     E (long)
-//!  split where half the elements lie      \ /     \ /     /
+//!  runs, first in ties first             A   B   C   D     E (long)
+//!  split at half of the elements          \ /     \ /     /
 //!                                         AB       CD    /
 //!                                           \     /     /
 //!                                             ABCD ── ABCDE
 //! ```
-//! A run of many elements joins near the root, so that it is copied once or twice instead of at every level.
+//! A long run is merged near the root, so that it is copied once or twice instead of at every level.
 //! Results alternate between the output and one scratch buffer; with the caller's windows both stay in the
 //! second-level cache.
 
@@ -17,11 +17,11 @@ use thalweg_data::hit::Timed;
 
 use crate::merge::{copy, merge_pair};
 
-/// Merges runs; owns the memory to do it in, which grows to the largest merge and stays.
+/// Merges runs; owns the memory for it, which grows to the largest merge and is kept.
 #[derive(Debug)]
 pub(crate) struct Merger<T> {
     scratch: Vec<MaybeUninit<T>>,
-    /// Where each run begins in the concatenation of all, and where the last ends.
+    /// The start of each run in the concatenation of all, and the end of the last.
     bounds: Vec<usize>,
 }
 
@@ -32,7 +32,7 @@ impl<T> Default for Merger<T> {
 }
 
 impl<T: Timed> Merger<T> {
-    /// Appends the merge of `count` sorted runs to `out`. Of equal times those of the earlier run come first.
+    /// Appends the merge of `count` sorted runs to `out`. Of equal times, those of the earlier run come first.
     pub(crate) fn merge<'a>(&mut self, count: usize, run: impl Fn(usize) -> &'a [T], out: &mut Vec<T>)
     where
         T: 'a,
@@ -65,7 +65,7 @@ struct Nodes<'n, F> {
 }
 
 impl<F> Nodes<'_, F> {
-    /// Fills `here` with the merge of the runs from `first` to before `until`. `other` is as long, and is used up.
+    /// Fills `here` with the merge of the runs `first..until`. `other` is scratch memory of the same length.
     fn merge<'a, T: Timed + 'a>(
         &self,
         first: usize,
@@ -88,7 +88,7 @@ impl<F> Nodes<'_, F> {
         merge_pair(left, right, here);
     }
 
-    /// The merge of a part of the runs: the run itself when it is one, else in `there`.
+    /// The merge of the runs `first..until`: the run itself if it is only one, else written to `there`.
     fn child<'b, 'a: 'b, T: Timed + 'a>(
         &self,
         first: usize,
@@ -107,7 +107,7 @@ impl<F> Nodes<'_, F> {
         unsafe { std::slice::from_raw_parts(there.as_ptr().cast::<T>(), there.len()) }
     }
 
-    /// Where to split: next to the run in which half of the elements are reached.
+    /// Index at which to split `first..until`: the run boundary that is nearest to half of the elements.
     fn middle(&self, first: usize, until: usize) -> usize {
         let half = (self.bounds[first] + self.bounds[until]) / 2;
         let above = first + self.bounds[first..=until].partition_point(|bound| *bound <= half);
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs whose hits carry the number of their run and their place in it.
+    /// Runs whose hits contain the number of their run and their index in it.
     fn runs() -> impl Strategy<Value = Vec<Vec<Hit>>> {
         let run = prop_oneof![
             prop::collection::vec(-50i64..50, 0..40),
@@ -136,10 +136,10 @@ mod tests {
         prop::collection::vec(run, 0..9).prop_map(|times| {
             let numbered = times.into_iter().enumerate().map(|(run, mut times)| {
                 times.sort_unstable();
-                let hit = |(place, time_ps)| Hit {
+                let hit = |(index, time_ps)| Hit {
                     time_ps,
                     channel: run as u16,
-                    energy: place as u16,
+                    energy: index as u16,
                     ..Hit::default()
                 };
                 times.into_iter().enumerate().map(hit).collect()
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn unsorted_runs_are_no_danger(times in prop::collection::vec(any::<i8>(), 0..900), split in 0usize..900) {
+        fn merging_unsorted_runs_is_memory_safe(times in prop::collection::vec(any::<i8>(), 0..900), split in 0usize..900) {
             let hits: Vec<Hit> =
                 times.iter().map(|time| Hit { time_ps: i64::from(*time), ..Hit::default() }).collect();
             let (left, right) = hits.split_at(split.min(hits.len()));

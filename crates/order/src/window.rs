@@ -1,12 +1,12 @@
-//! Chooses what is merged at a time: all hits before one moment, about as many as the second-level cache holds.
+//! Chooses which hits are merged together: all hits before one time, about as many as fit in the second-level cache.
 //!
 //! ```text
 //!  source 0   [====|=====·······
-//!  source 1   [=|=======|====···      │ cut: every hit before it, of every source, no other
+//!  source 1   [=|=======|====···      │ end of the window: all hits of all sources before it
 //!  source 2   [==========|====··
 //! ```
-//! The cut is a time, so that hits of equal times stay together. It is found by rank: the run with the most hits
-//! gives the time of the hit at which it would have contributed its part. Rates and bursts do not matter.
+//! A window ends at a time, so that hits of equal times stay in one window. The end is found by rank: the run with the
+//! most hits is taken in proportion, and the time of its next hit is the end. Rates and bursts do not matter.
 
 use thalweg_data::Hit;
 
@@ -24,24 +24,24 @@ pub(crate) struct Part {
     pub length: usize,
 }
 
-/// What to do next.
+/// What the next window is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// Nothing is left before the time up to which the order is known.
-    Nothing,
+pub(crate) enum NextWindow {
+    /// No hit is before the time up to which the order is known.
+    Empty,
     /// Merge the parts.
     Merge,
-    /// There are so many hits at this one moment that no cut comes before them. They need no merging: source by
-    /// source, as they came.
+    /// So many hits have this one time that no window ends before them. They need no merge: they are passed on source
+    /// by source, in the order of arrival.
     Ties(i64),
 }
 
-/// Finds windows; keeps the list of parts.
+/// Finds windows; owns the list of parts.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     parts: Vec<Part>,
-    /// Hits that each source gave to the window before, and their sum: what the next one is expected to hold. It only
-    /// saves looking at hits that are not in the cache; it decides nothing.
+    /// Hits of each source in the previous window, and their sum: the estimate for the next one. It only decides which
+    /// hits are read first, which saves cache misses; it does not change the result.
     expected: Vec<usize>,
     expected_total: usize,
 }
@@ -53,31 +53,33 @@ impl Window {
     }
 
     /// Chooses the next window: at most `limit` hits, all before `released_ps`.
-    pub(crate) fn cut(&mut self, queues: &[Queue], released_ps: i64, limit: usize) -> Cut {
+    pub(crate) fn choose(&mut self, queues: &[Queue], released_ps: i64, limit: usize) -> NextWindow {
         self.expected.resize(queues.len(), 0);
         let target = limit / 8 * 7;
-        let mut cut_ps = self.expected_cut_ps(queues, target).min(released_ps);
-        let mut total = self.gather(queues, cut_ps, target);
-        if total < limit / 4 && cut_ps < released_ps {
+        let mut end_ps = self.expected_end_ps(queues, target).min(released_ps);
+        let mut total = self.gather(queues, end_ps, target);
+        if total < limit / 4 && end_ps < released_ps {
             let near_end = queues.iter().filter_map(|queue| queue.near_end_ps()).min();
-            cut_ps = released_ps.min(near_end.unwrap_or(i64::MAX));
-            total = self.gather(queues, cut_ps, target);
+            end_ps = released_ps.min(near_end.unwrap_or(i64::MAX));
+            total = self.gather(queues, end_ps, target);
         }
         while total > limit {
             let Some(largest) = self.parts.iter().max_by_key(|part| part.length) else { break };
-            // A little less than its part, so that the neighbours' chance does not ask for another turn.
+            // The target is a little below the limit, so that fluctuations of the other runs rarely need another turn.
             let rank = largest.length * target / total;
-            cut_ps = hits_of(queues, largest)[rank].time_ps;
-            total = self.shorten(queues, cut_ps);
+            end_ps = hits_of(queues, largest)[rank].time_ps;
+            total = self.shorten(queues, end_ps);
         }
         if total > 0 {
             self.parts.retain(|part| part.length > 0);
             self.expect(total);
-            return Cut::Merge;
+            return NextWindow::Merge;
         }
         let first = queues.iter().filter_map(first_ps).min();
-        // Behind the end of time there is nothing to wait for, and a hit there (a damaged one) is passed on, too.
-        first.filter(|first| *first < released_ps || released_ps == i64::MAX).map_or(Cut::Nothing, Cut::Ties)
+        // When everything is released, a (damaged) hit at the largest time is passed on, too.
+        first
+            .filter(|first| *first < released_ps || released_ps == i64::MAX)
+            .map_or(NextWindow::Empty, NextWindow::Ties)
     }
 
     fn expect(&mut self, total: usize) {
@@ -92,22 +94,22 @@ impl Window {
         self.expected[source] * target / self.expected_total.max(1)
     }
 
-    /// Where the source that gave most to the window before will have given its part of this one.
-    fn expected_cut_ps(&self, queues: &[Queue], target: usize) -> i64 {
+    /// The time at which the source with the most hits in the previous window reaches its estimate for this one.
+    fn expected_end_ps(&self, queues: &[Queue], target: usize) -> i64 {
         let most = (0..queues.len()).max_by_key(|source| self.expected[*source]).unwrap_or(0);
         let Some(run) = queues.get(most).and_then(|queue| queue.runs().front()) else { return i64::MIN };
         let rank = self.expected_of(most, target);
         run.hits().get(rank).or(run.hits().last()).map_or(i64::MIN, |hit| hit.time_ps)
     }
 
-    fn gather(&mut self, queues: &[Queue], cut_ps: i64, target: usize) -> usize {
+    fn gather(&mut self, queues: &[Queue], end_ps: i64, target: usize) -> usize {
         self.parts.clear();
         let mut total = 0;
         for (source, queue) in queues.iter().enumerate() {
             let mut expected = self.expected_of(source, target);
-            let reaching = queue.runs().iter().take_while(|run| run.floor_ps() < cut_ps).enumerate();
+            let reaching = queue.runs().iter().take_while(|run| run.floor_ps() < end_ps).enumerate();
             for (run, held) in reaching {
-                let length = locate(held.hits(), expected, cut_ps);
+                let length = locate(held.hits(), expected, end_ps);
                 expected = expected.saturating_sub(length);
                 if length > 0 {
                     self.parts.push(Part { source, run, length });
@@ -118,24 +120,24 @@ impl Window {
         total
     }
 
-    fn shorten(&mut self, queues: &[Queue], cut_ps: i64) -> usize {
+    fn shorten(&mut self, queues: &[Queue], end_ps: i64) -> usize {
         let mut total = 0;
         for part in &mut self.parts {
-            part.length = hits_of(queues, part).partition_point(|hit| hit.time_ps < cut_ps);
+            part.length = hits_of(queues, part).partition_point(|hit| hit.time_ps < end_ps);
             total += part.length;
         }
         total
     }
 }
 
-/// How many hits of a run come before a time, looking near the expected place first.
-fn locate(hits: &[Hit], expected: usize, cut_ps: i64) -> usize {
+/// Number of hits of a run before a time; searches near the expected index first.
+fn locate(hits: &[Hit], expected: usize, end_ps: i64) -> usize {
     let (below, above) = hits.split_at(expected.min(hits.len()));
-    let too_far = gallop_back(below, |hit| hit.time_ps >= cut_ps);
+    let too_far = gallop_back(below, |hit| hit.time_ps >= end_ps);
     if too_far > 0 {
         return below.len() - too_far;
     }
-    below.len() + gallop(above, |hit| hit.time_ps < cut_ps)
+    below.len() + gallop(above, |hit| hit.time_ps < end_ps)
 }
 
 fn hits_of<'q>(queues: &'q [Queue], part: &Part) -> &'q [Hit] {

@@ -1,4 +1,4 @@
-//! Hits out of ABCD records.
+//! Decodes ABCD records to hits.
 //!
 //! ```text
 //!  16 bytes ─► Hit { time = ticks × tick, channel, energy = q_long, energy_short = q_short }
@@ -17,9 +17,9 @@ pub struct AbcdDecode {
     source: SourceId,
     tick: Tick,
     clock: Clock,
-    /// Counts up to here can be multiplied without leaving 64 bits.
+    /// Largest count that can be multiplied by the tick within 64 bits.
     most_ticks: u64,
-    /// The origin is not the board's.
+    /// The origin is not that of the board.
     rebased: bool,
     origin: SharedOrigin,
     channels: u16,
@@ -30,7 +30,7 @@ pub struct AbcdDecode {
 }
 
 impl AbcdDecode {
-    /// A decoder of the units of `source`.
+    /// Creates a decoder of the units of `source`.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -53,7 +53,7 @@ impl AbcdDecode {
         })
     }
 
-    /// The same behind `unpack`, which has seen first what this one, and others beside it, decode.
+    /// The same, with the time origin of `unpack`, which sees first what this and other decoders decode.
     pub fn behind(self, unpack: &AbcdUnpack) -> AbcdDecode {
         AbcdDecode { origin: unpack.origin(), ..self }
     }
@@ -61,7 +61,7 @@ impl AbcdDecode {
     fn records(&mut self, bytes: &[u8], hits: &mut Hits) {
         let (records, rest) = bytes.as_chunks::<{ Record::BYTES }>();
         let before = hits.hits.len();
-        // Ones in any of the times: where these fit, each of them does.
+        // The bits that are set in any of the times: if these fit, all times fit.
         let ones = match self.clock {
             _ if self.rebased => u64::MAX,
             Clock::Dyadic { numerator, shift } => {
@@ -89,7 +89,8 @@ impl AbcdDecode {
         self.count(records.len() as u64, (made, beyond), rest.len() as u64);
     }
 
-    /// Hits of those records whose time 64 bits of picoseconds can say; returns how many of our channels' others there are.
+    /// Decodes the records whose time fits in 64 bits of picoseconds; returns how many others of the source's channels
+    /// there are.
     #[cold]
     fn hits_in_range(&self, records: &[[u8; Record::BYTES]], hits: &mut Hits) -> u64 {
         let mut beyond = 0;
@@ -102,7 +103,7 @@ impl AbcdDecode {
         beyond
     }
 
-    /// The exact time of a count behind the origin; `None` beyond what 64 bits of picoseconds say.
+    /// The exact time of a count from the origin; `None` beyond 64 bits of picoseconds.
     fn time_ps(&self, ticks: u64) -> Option<i64> {
         let ticks = i128::from(ticks) - self.origin.count(|| i128::from(ticks));
         self.tick.time_ps(ticks, self.time_offset_ps)
@@ -113,7 +114,7 @@ impl AbcdDecode {
         let record = Record(bytes);
         Hit {
             time_ps,
-            // Does not overflow where the channel is one of the source's; others are left out.
+            // This does not overflow for channels of the source; others are left out.
             channel: self.first_channel.wrapping_add(u16::from(record.channel())),
             energy: record.q_long(),
             energy_short: record.q_short(),
@@ -121,7 +122,7 @@ impl AbcdDecode {
         }
     }
 
-    /// Hits of all records, whatever their times; returns which bits are set in any of these.
+    /// Decodes all records, whatever their times; returns the bits that are set in any of the times.
     #[inline(always)]
     fn hits(&self, records: &[[u8; Record::BYTES]], to_ps: impl Fn(u64) -> i64, hits: &mut Hits) -> u64 {
         let mut ones = 0;
@@ -192,7 +193,8 @@ impl Decode for AbcdDecode {
     }
 }
 
-/// Ticks into picoseconds. The usual tick, 2 ns / 1024, has a power of two below the line: no division.
+/// Converts ticks to picoseconds. The usual tick, 2 ns / 1024, has a power of two as denominator, so that no division
+/// is needed.
 #[derive(Clone, Copy, Debug)]
 enum Clock {
     Dyadic { numerator: u64, shift: u32 },

@@ -1,13 +1,13 @@
-//! Writes ABCD event files: the other half of [`wire`](super::wire), for tests and prepared data.
+//! Writes ABCD event files: the inverse of [`wire`](super::wire), for tests and prepared data.
 //!
 //! ```text
 //!  Event ─► sixteen bytes
 //! ```
 
-/// The contents of one record.
+/// The content of one record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Time, ticks.
+    /// Time in ticks.
     pub time: u64,
     /// Charge in the short gate.
     pub q_short: u16,
@@ -17,7 +17,7 @@ pub struct Event {
     pub baseline: u16,
     /// Channel.
     pub channel: u8,
-    /// Events of the same waveform.
+    /// Number of events of the same waveform.
     pub group_counter: u8,
 }
 

@@ -1,4 +1,4 @@
-//! The family as the rest of the system knows it.
+//! The entry of the family in `FORMATS`.
 
 use super::{AbcdDecode, AbcdUnpack, Settings};
 use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
@@ -11,7 +11,7 @@ pub static FORMAT: Format = Format {
     ..Format::of_hits::<Settings>("abcd", "ABCD `.ade` event files.")
 };
 
-// Ticks are of the time stamps only.
+// The ticks are only those of time stamps.
 impl HitFormat for Settings {
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         let unpack = AbcdUnpack::new(input.source, self).map_err(|error| error.to_string())?;

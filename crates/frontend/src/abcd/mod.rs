@@ -3,10 +3,11 @@
 //! ```text
 //!  file bytes ─► AbcdUnpack ─► runs of whole records ─► AbcdDecode ─► hits
 //! ```
-//! [`wire`] is the view of a record, [`emit`] its inverse. Files are not promised to be in time order; `order`
-//! repairs that. A hit has no field for the baseline: it is kept as an extra where `keep_baseline` says so, and in the
-//! raw recording in any case. The group counter is in the raw recording only. A time has 64 bits of counts of 2 ps and more, over
-//! a year: ABCD has extended the board's counter, and nothing wraps here. What picoseconds cannot say is lost as `time_range`.
+//! [`wire`] is the view of a record, [`emit`] its inverse. Files need not be in time order; `order` repairs that. A hit
+//! has no field for the baseline: it is kept as an extra if `keep_baseline` is set, and in the raw recording in any
+//! case. The group counter is only in the raw recording. A time has 64 bits of counts of 2 ps and more, over a year:
+//! ABCD has extended the board's counter, and nothing wraps here. Times beyond the range of picoseconds are lost as
+//! `time_range`.
 
 #[cfg(any(test, feature = "harness"))]
 mod check;

@@ -1,4 +1,4 @@
-//! Small files: where fuzzing starts from.
+//! Small files from which fuzzing starts.
 //!
 //! ```text
 //!  emit ─► seeds ─► a fuzzer's mutations ─► check

@@ -1,4 +1,4 @@
-//! What an ABCD source's table in the configuration says.
+//! Settings of an ABCD source.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,22 +11,22 @@ use crate::time_origin::TimeOrigin;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Length of one count of the time, picoseconds: the file does not say. 1.953125 (2 ns / 1024) for a DT5730,
-    /// 3.90625 (4 ns / 1024) for a DT5725.
+    /// Length of one count of the time in picoseconds, which the file does not contain: 1.953125 (2 ns / 1024) for a
+    /// DT5730, 3.90625 (4 ns / 1024) for a DT5725.
     pub tick_ps: f64,
     /// Number of channels; a record with a higher channel is lost as `bad_channel`.
     #[serde(default = "all_channels")]
     pub channels: u16,
-    /// Channel of the experiment that channel 0 becomes.
+    /// The experiment's channel for channel 0 of this source.
     #[serde(default)]
     pub first_channel: u16,
-    /// Keep the baseline, which has no place in a hit, as the `number` of an extra of 40 bytes for each hit.
+    /// Keep the baseline, which a hit cannot hold, as the `number` of an extra of 40 bytes for each hit.
     #[serde(default)]
     pub keep_baseline: bool,
-    /// Added to every time of this source, picoseconds.
+    /// Added to every time of this source, in picoseconds.
     #[serde(default)]
     pub time_offset_ps: i64,
-    /// What is time 0.
+    /// The time that becomes 0.
     #[serde(default)]
     pub time_origin: TimeOrigin,
 }
@@ -38,23 +38,23 @@ fn all_channels() -> u16 {
 /// Settings that cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingsError {
-    /// No usable tick.
+    /// An invalid tick.
     #[error("`tick_ps`: {0}")]
     Tick(#[from] TickError),
-    /// Beyond the format's or the experiment's channels.
+    /// More channels than the format or the experiment has.
     #[error(
-        "`channels = {channels}` from `first_channel = {first_channel}`: write 1 to 256 channels that end at or below channel 65535"
+        "`channels = {channels}` from `first_channel = {first_channel}`: write 1 to 256 channels, to end at or below channel 65535"
     )]
     Channels {
-        /// What was written.
+        /// The configured number.
         channels: u16,
-        /// Where they start.
+        /// The first of them.
         first_channel: u16,
     },
 }
 
 impl Settings {
-    /// Settings for a tick, everything else as by default.
+    /// Settings with this tick; all others are defaults.
     pub fn with_tick_ps(tick_ps: f64) -> Settings {
         Settings {
             tick_ps,
@@ -66,10 +66,10 @@ impl Settings {
         }
     }
 
-    /// The exact tick, if all settings can be used.
+    /// Checks the settings, and returns the exact tick.
     ///
     /// # Errors
-    /// Says which value cannot be used, and what would.
+    /// The value that cannot be used, and what to write instead.
     pub fn validate(&self) -> Result<Tick, SettingsError> {
         let Settings { channels, first_channel, .. } = *self;
         let possible =
@@ -80,7 +80,7 @@ impl Settings {
         Ok(Tick::from_ps_f64(self.tick_ps)?)
     }
 
-    /// Channels of the experiment that this source takes, from `first_channel` on.
+    /// Number of the experiment's channels that this source has, from `first_channel` on.
     pub fn channel_count(&self) -> usize {
         usize::from(self.channels)
     }

@@ -1,4 +1,4 @@
-//! Round trips, damage, and the balance equations of the ledger for ABCD files.
+//! Round trips, damage, and the balance of the ledger for ABCD files.
 
 use proptest::prelude::*;
 use thalweg_data::{LossReason, SourceId, Tick, Unit};
@@ -9,8 +9,8 @@ use crate::check::{HitsOutcome, hits_of_stream};
 use crate::time_origin::TimeOrigin;
 
 fn read(settings: &Settings, bytes: &[u8], chunk_sizes: &[usize]) -> HitsOutcome {
-    let unpack = AbcdUnpack::new(SourceId(0), settings).expect("possible settings");
-    let decode = AbcdDecode::new(SourceId(0), settings).expect("possible settings");
+    let unpack = AbcdUnpack::new(SourceId(0), settings).expect("valid settings");
+    let decode = AbcdDecode::new(SourceId(0), settings).expect("valid settings");
     let outcome = hits_of_stream(unpack, decode, bytes, chunk_sizes);
     outcome.assert_closed();
     outcome
@@ -23,7 +23,7 @@ fn file(events: &[Event]) -> Vec<u8> {
 }
 
 #[test]
-fn a_cut_file_and_a_channel_too_high_are_counted() {
+fn a_cut_file_and_a_channel_out_of_range_are_counted() {
     let mut bytes =
         file(&[Event { channel: 3, ..Event::default() }, Event { channel: 8, ..Event::default() }]);
     bytes.extend([0; 5]);
@@ -50,11 +50,11 @@ fn baselines_are_kept_on_request() {
     assert_eq!(outcome.extras.iter().map(|extra| extra.number).collect::<Vec<_>>(), [1, 2]);
 }
 
-/// Nanoseconds since 1970, in counts of 1 ns: 8 million times what 64 bits of picoseconds say.
+/// Nanoseconds since 1970, in counts of 1 ns: 8 million times the range of 64 bits of picoseconds.
 const UNIX_NS: u64 = 1_700_000_000_000_000_000;
 
 #[test]
-fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
+fn times_beyond_64_bits_of_picoseconds_are_counted_as_time_range() {
     let times = [5, UNIX_NS, i64::MAX as u64 / 1000, i64::MAX as u64 / 1000 + 1];
     let events = times.map(|time| Event { time, baseline: (time % 7) as u16, ..Event::default() });
     for keep_baseline in [false, true] {
@@ -65,13 +65,13 @@ fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
         assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Frames), 2);
         assert_eq!(outcome.extras.len(), if keep_baseline { 2 } else { 0 });
     }
-    // An offset may be what leaves the range.
+    // The offset alone can exceed the range.
     let settings = Settings { time_offset_ps: i64::MAX - 4999, ..Settings::with_tick_ps(1000.0) };
     assert_eq!(read(&settings, &file(&events[..1]), &[16]).lost(LossReason::TimeRange, Unit::Frames), 1);
 }
 
 #[test]
-fn clocks_since_1970_begin_at_the_first_hit_on_request() {
+fn clocks_since_1970_start_at_the_first_hit_on_request() {
     let events = [UNIX_NS, UNIX_NS + 7, UNIX_NS - 3].map(|time| Event { time, ..Event::default() });
     let settings =
         Settings { time_origin: TimeOrigin::FirstHit, time_offset_ps: 20, ..Settings::with_tick_ps(1000.0) };
@@ -95,7 +95,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(
+    fn written_files_are_read_back(
         events in proptest::collection::vec(event(), 0..200),
         size in 1..300usize,
         tick_ps in prop_oneof![Just(1.953125), Just(3.90625), Just(2000.0), Just(0.1)],
@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_costs_counters_only(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
+    fn arbitrary_bytes_only_count(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
         super::check::check(&bytes);
     }
 }

@@ -1,9 +1,9 @@
-//! Whole records out of an ABCD event file.
+//! Finds whole records in an ABCD event file.
 //!
 //! ```text
-//!  bytes ─► one slice of n × 16 bytes ─► the rest of less than 16 waits for its end
+//!  bytes ─► one slice of n × 16 bytes ─► the rest of less than 16 is carried
 //! ```
-//! The format has no mark at a record: behind the end of a file inside a record, nothing can find the next one.
+//! The format has no mark at a record: if a file ends inside a record, the records of the next file cannot be found.
 //! That shows as channels beyond the configured number, which the decoder counts.
 
 use thalweg_data::{Frames, SourceId};
@@ -23,7 +23,7 @@ pub struct WholeRecords {
 }
 
 impl AbcdUnpack {
-    /// A framing of one stream.
+    /// Creates a framing of one stream.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -46,7 +46,7 @@ impl FindUnits for WholeRecords {
             if let Some(first) = chunk.bytes.first_chunk() {
                 self.origin.see(|| i128::from(Record(first).time()));
             }
-            let part = chunk.slice.part(0, whole).expect("less than all").tagged(0);
+            let part = chunk.slice.part(0, whole).expect("whole records are inside the chunk").tagged(0);
             let records = (whole / Record::BYTES) as u64;
             counts.begin_frames(records);
             counts.pass_on(chunk, part, records, units);

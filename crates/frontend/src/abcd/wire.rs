@@ -1,4 +1,4 @@
-//! An ABCD event file as it lies on disk: records of sixteen bytes, little-endian, nothing else.
+//! The ABCD event file: records of sixteen bytes, little-endian, nothing else.
 //!
 //! ```text
 //!  | time | q_short | q_long | baseline | channel | group counter |
@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-/// One event, a view of its sixteen bytes. Every combination of bytes is an event: the format has neither a mark nor a
+/// A view of one event in sixteen bytes. Every combination of bytes is an event: the format has neither a mark nor a
 /// checksum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a>(pub &'a [u8; Record::BYTES]);
@@ -23,7 +23,7 @@ impl Record<'_> {
         u16::from_le_bytes([self.0[at], self.0[at + 1]])
     }
 
-    /// Time in the ticks that the analysis in the digitizer's host used.
+    /// Time in ticks, as defined by the analysis on the digitizer's host.
     #[inline(always)]
     pub fn time(&self) -> u64 {
         u64::from_le_bytes(*self.0.first_chunk().expect("a record has sixteen bytes"))
@@ -53,7 +53,7 @@ impl Record<'_> {
         self.0[14]
     }
 
-    /// Counts events that were found in the same waveform.
+    /// Number of events found in the same waveform.
     #[inline(always)]
     pub fn group_counter(&self) -> u8 {
         self.0[15]

@@ -1,4 +1,4 @@
-//! What a run of triggered boards adds up to.
+//! The outcome of a run of triggered boards.
 //!
 //! ```text
 //!  fragments of a splitter ─► FragmentsOutcome { fragments and their bytes, snapshot }
@@ -14,10 +14,10 @@ use super::ledger::{self, Counted};
 pub struct FragmentsOutcome {
     /// The fragments, each with a copy of its bytes.
     pub fragments: Vec<(Fragment, Vec<u8>)>,
-    /// How often a splitter wanted to carry a whole block, and the receiver gave the bytes up.
+    /// How often a splitter left over a whole block, so that the receiver gave the bytes up.
     pub given_up: u64,
-    /// The ledger. Each board is the source that its fragments name. The link has the source of its board, or the one behind its
-    /// last board when it has several.
+    /// The ledger. Each board is a source of its own. The link is counted as the source of its board, or as the one
+    /// behind its last board if it has several.
     pub snapshot: LedgerSnapshot,
 }
 
@@ -25,13 +25,13 @@ impl FragmentsOutcome {
     /// The splitter's counters of the link.
     ///
     /// # Panics
-    /// Before the run was closed.
+    /// Before the end of the run.
     pub fn link(&self) -> &Counters {
         let received = self.snapshot.slots.iter().find(|slot| slot.stage == Stage::Receive);
-        self.unpacked(received.expect("the run was closed").source)
+        self.unpacked(received.expect("the run has ended").source)
     }
 
-    /// The counters in which the fragments of this source are counted.
+    /// The counters of this source's fragments.
     ///
     /// # Panics
     /// When there is no such source.
@@ -39,7 +39,7 @@ impl FragmentsOutcome {
         &self.snapshot.slot(Stage::Unpack, source).expect("a board of the run").counters
     }
 
-    /// What a board's own numbers say was sent.
+    /// The counters of what a board sent, by its own numbers.
     ///
     /// # Panics
     /// When its format does not count.
@@ -47,7 +47,7 @@ impl FragmentsOutcome {
         &self.snapshot.slot(Stage::Wire, source).expect("a board that counts").counters
     }
 
-    /// Everything lost for one reason, over all counters.
+    /// Everything lost for one reason, in all counters.
     pub fn lost(&self, reason: LossReason, unit: Unit) -> u64 {
         self.snapshot.slots.iter().map(|slot| slot.counters.total_lost(reason, unit)).sum()
     }
@@ -57,7 +57,7 @@ impl FragmentsOutcome {
         self.fragments.iter().map(|(fragment, _)| fragment.trigger).collect()
     }
 
-    /// Checks that the ledger balances and agrees with the fragments that came out.
+    /// Checks that the ledger balances and agrees with the fragments.
     ///
     /// # Panics
     /// When it does not.
@@ -74,7 +74,7 @@ impl FragmentsOutcome {
         let bytes: usize = self.fragments.iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(self.link().total_output(Unit::Bytes), bytes as u64);
         for (fragment, bytes) in &self.fragments {
-            assert_eq!(fragment.bytes as usize, bytes.len(), "a fragment says how long it is");
+            assert_eq!(fragment.bytes as usize, bytes.len(), "the length of a fragment is that of its bytes");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a run of a source of hits adds up to.
+//! The outcome of a run of a source of hits.
 //!
 //! ```text
 //!  units of a framing ─► Decode ─► HitsOutcome { hits, extras, samples, …, snapshot }
@@ -18,9 +18,9 @@ use super::ledger::{self, Counted};
 pub struct HitsOutcome {
     /// The hits, in the order of decoding.
     pub hits: Vec<Hit>,
-    /// Their extras. Slices are not valid behind the run.
+    /// Their extras. Their slices are not valid after the run.
     pub extras: Vec<Extra>,
-    /// The samples of each extra; empty where it has none.
+    /// The samples of each extra; empty if it has none.
     pub samples: Vec<Samples>,
     /// The bytes of each extra's samples, as received.
     pub sample_bytes: Vec<Vec<u8>>,
@@ -28,31 +28,31 @@ pub struct HitsOutcome {
     pub words: Vec<Vec<u8>>,
     /// The bytes of each slice of a unit.
     pub units: Vec<Vec<u8>>,
-    /// The board's own counters.
+    /// The counters that the board reports.
     pub statistics: Vec<Statistics>,
-    /// What the board said about the run.
+    /// The signals of the board about the run.
     pub signals: Vec<Signal>,
-    /// How often a framing wanted to carry a whole block, and the receiver gave the bytes up.
+    /// How often a framing left over a whole block, so that the receiver gave the bytes up.
     pub given_up: u64,
-    /// Receive, unpack, decode and wire of source 0.
+    /// Counters of receive, unpack, decode and wire of source 0.
     pub snapshot: LedgerSnapshot,
 }
 
 impl HitsOutcome {
-    /// One stage's counters.
+    /// The counters of one stage.
     ///
     /// # Panics
-    /// When the run had no such stage.
+    /// When the run has no such stage.
     pub fn counters(&self, stage: Stage) -> &Counters {
         &self.snapshot.slot(stage, SourceId(0)).expect("the run has this stage").counters
     }
 
-    /// Everything lost for one reason, over all stages.
+    /// Everything lost for one reason, in all stages.
     pub fn lost(&self, reason: LossReason, unit: Unit) -> u64 {
         self.snapshot.slots.iter().map(|slot| slot.counters.total_lost(reason, unit)).sum()
     }
 
-    /// Checks that the ledger balances and agrees with the hits that came out.
+    /// Checks that the ledger balances and agrees with the hits.
     ///
     /// # Panics
     /// When it does not.
@@ -67,12 +67,12 @@ impl HitsOutcome {
         let times = with_extra.map(|hit| hit.time_ps);
         assert!(
             times.eq(self.extras.iter().map(|extra| extra.time_ps)),
-            "the k-th hit with an extra owns row k"
+            "row k belongs to the k-th hit with an extra"
         );
     }
 }
 
-/// A decoder, and what it has made of the units so far.
+/// A decoder, and the hits that it has decoded so far.
 pub struct DecodedHits {
     decode: Box<dyn Decode>,
     hits: Hits,
@@ -88,7 +88,7 @@ impl DecodedHits {
 impl Collect for DecodedHits {
     type Units = Frames;
     type Outcome = HitsOutcome;
-    /// Some batches come within the millisecond for which a framing waits for a late datagram.
+    /// Short enough for some batches within the millisecond for which a framing waits for a late datagram.
     const MARK_STEP_NS: u64 = 100_000;
 
     fn collect(&mut self, units: &Frames) {

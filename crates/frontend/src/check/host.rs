@@ -1,4 +1,4 @@
-//! The host's half of a run that is checked: it receives into the blocks of a pool and calls the framing batch by batch.
+//! The host of a checked run: it receives into the blocks of a pool and calls the framing for each batch.
 //!
 //! ```text
 //!  datagram_from ─► a block, a slice each ─┐
@@ -20,48 +20,49 @@ use super::fragments::FragmentsOutcome;
 use super::hits::DecodedHits;
 use super::ledger::{self, Counted};
 
-/// Enough for units of a megabyte in small datagrams, and for the fragments that a splitter may hold with the settings used here.
+/// Enough for units of a megabyte in small datagrams, and for the fragments that a splitter holds with the settings of
+/// the checks.
 pub(super) const BLOCKS: usize = 64;
-/// Bytes of a block: what a stream's unit must fit into.
+/// Bytes of a block, which a unit of a stream must fit.
 pub const BLOCK_BYTES: usize = 64 << 10;
-/// Blocks that a stream may use at once: the one that is received into, and those of the batch before.
+/// Most blocks that a stream may use at once: the current one, and those of the batch before.
 const BLOCKS_OF_A_STREAM: usize = 4;
-/// A stream takes a new block when the old one has fewer bytes left.
+/// A stream takes a new block if the current one has fewer bytes left.
 const SMALLEST_TAIL: usize = 256;
-/// Datagrams of a receive call.
+/// Datagrams per receive call.
 const PER_BATCH: usize = 5;
 
 thread_local! {
-    /// One pool per thread: a process can name a limited number, and a fuzzer calls without end.
-    static POOL: RefCell<Pool> = RefCell::new(Pool::new(BLOCKS, BLOCK_BYTES).expect("the sizes are possible"));
+    /// One pool per thread, since the number of pools of a process is limited, and a fuzzer calls endlessly.
+    static POOL: RefCell<Pool> = RefCell::new(Pool::new(BLOCKS, BLOCK_BYTES).expect("the sizes are valid"));
 }
 
-/// What becomes of the units that a framing finds, up to the outcome of the run.
+/// Collects the units that a framing finds, up to the outcome of the run.
 pub trait Collect {
-    /// What the framing finds.
+    /// The units of the framing.
     type Units: Framed;
-    /// What a run adds up to.
+    /// The outcome of a run.
     type Outcome;
-    /// Time between two receive calls.
+    /// Time between two receive calls, in nanoseconds.
     const MARK_STEP_NS: u64;
 
-    /// Copies out what is to be known of a batch.
+    /// Copies the content of a batch.
     fn collect(&mut self, units: &Self::Units);
 
-    /// What the run's stages count.
+    /// The counters of the run's stages.
     fn counted(&self) -> Counted<'_>;
 
-    /// Takes the ledger as it stands, and how often a unit was given up because no block can hold it.
+    /// Sets the current ledger, and how often a unit was given up because it did not fit a block.
     fn close(&mut self, snapshot: LedgerSnapshot, given_up: u64);
 
-    /// The outcome as of the last [`Collect::close`].
+    /// The outcome at the last [`Collect::close`].
     fn outcome(&self) -> &Self::Outcome;
 
     /// The outcome.
     fn into_outcome(self) -> Self::Outcome;
 }
 
-/// A framing in the hands of a host.
+/// A host with its framing.
 #[derive(Debug)]
 pub struct Host<F: Framing + ?Sized, C> {
     framing: Box<F>,
@@ -74,21 +75,21 @@ pub struct Host<F: Framing + ?Sized, C> {
     per_batch: usize,
     connections: u32,
     given_up: u64,
-    /// Nothing was received since the framing was asked to finish.
+    /// Nothing was received since the framing was finished.
     finished: bool,
-    /// When the last batch came; the next comes [`Collect::MARK_STEP_NS`] later.
+    /// The arrival of the last batch; the next arrives [`Collect::MARK_STEP_NS`] later.
     pub mark: Mark,
 }
 
 impl<F: Framing<Output = Frames> + ?Sized> Host<F, DecodedHits> {
-    /// A host of source 0, whose units are decoded. Nothing has come yet.
+    /// Creates a host of source 0, whose units are decoded.
     pub fn of_hits(framing: Box<F>, decode: Box<dyn Decode>) -> Host<F, DecodedHits> {
         Host::new(SourceId(0), framing, DecodedHits::new(decode))
     }
 }
 
 impl<F: Framing<Output = Fragments>> Host<F, FragmentsOutcome> {
-    /// A host of triggered boards, the first of which is `first_source`. Nothing has come yet.
+    /// Creates a host of triggered boards, the first of which is `first_source`.
     pub fn of_fragments(first_source: SourceId, splitter: F) -> Host<F, FragmentsOutcome> {
         Host::new(first_source, Box::new(splitter), FragmentsOutcome::default())
     }
@@ -112,7 +113,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         }
     }
 
-    /// Receives so many datagrams at a time.
+    /// Sets the number of datagrams per receive call.
     pub fn in_batches_of(self, per_batch: usize) -> Host<F, C> {
         Host { per_batch, ..self }
     }
@@ -122,7 +123,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         &self.framing
     }
 
-    /// Gives the framing what was received, which may be nothing; returns how many bytes at its end wait for more.
+    /// Passes the received data, if any, to the framing; returns the number of bytes left over.
     pub fn step(&mut self) -> usize {
         self.mark.0 += C::MARK_STEP_NS;
         self.received.header.mark = self.mark;
@@ -132,7 +133,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
             self.receive.output(unit, count);
         }
         self.finished = false;
-        // The units of a batch keep its blocks until the next one, as those do that wait for a decoder.
+        // The units of a batch keep its blocks until the next one, like units that wait for a decoder.
         self.units.clear();
         let left_over = self.framing.frame(&self.received, &mut self.units);
         self.collect.collect(&self.units);
@@ -140,7 +141,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         left_over
     }
 
-    /// Receives one datagram; a few make a batch.
+    /// Receives one datagram; several make a batch.
     ///
     /// # Panics
     /// When the datagram is longer than a block, or the framing holds more blocks than it may.
@@ -148,7 +149,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         self.datagram_from(0, datagram);
     }
 
-    /// Receives one datagram from the sender of this index.
+    /// Receives one datagram from the sender with this index.
     ///
     /// # Panics
     /// As [`Host::datagram`].
@@ -165,7 +166,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         }
     }
 
-    /// Receives datagrams, behind a batch without any.
+    /// Receives datagrams, after an empty batch.
     ///
     /// # Panics
     /// As [`Host::datagram`].
@@ -174,11 +175,11 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         datagrams.into_iter().for_each(|datagram| self.datagram(datagram));
     }
 
-    /// Receives all that a connection gives, in chunks of the given sizes over and over, each a receive call. The connection then
-    /// ends; another call opens it again.
+    /// Receives all bytes of a connection in chunks of the given sizes, used in turn; each is a receive call. Then the
+    /// connection ends; another call opens a new one.
     ///
     /// # Panics
-    /// When the framing asks to carry more than it was given, or holds blocks.
+    /// When the framing leaves over more than it was given, or holds blocks.
     pub fn connection(&mut self, bytes: &[u8], chunk_sizes: &[usize]) {
         if self.connections > 0 {
             self.framing.begin_anew();
@@ -195,7 +196,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
                     self.given_up += 1;
                     continue;
                 }
-                Room::NoBlock => panic!("the run holds no block beyond its batches"),
+                Room::NoBlock => panic!("the framing holds blocks beyond its batches"),
             };
             let length = sizes.next().unwrap_or(usize::MAX).max(1).min(rest.len()).min(tail.len());
             let (chunk, behind) = rest.split_at(length);
@@ -204,7 +205,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
             buffer.publish(length, &mut self.received);
             let given = self.received.slices[0].length as usize;
             let left_over = self.step();
-            assert!(left_over <= given, "no more is carried than was given");
+            assert!(left_over <= given, "the framing left over more than it was given");
             buffer.carry(left_over);
             let used = pool.block_count() - pool.free_count();
             assert!(used <= BLOCKS_OF_A_STREAM, "a stream uses {used} blocks");
@@ -213,7 +214,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         self.end();
     }
 
-    /// The source has ended behind what was received last.
+    /// The source ends behind the data received last.
     fn end(&mut self) {
         self.units.clear();
         self.framing.finish(&self.received, &mut self.units);
@@ -222,7 +223,7 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
         self.finished = true;
     }
 
-    /// The outcome as it stands: what is open is held.
+    /// The current outcome: open units are held.
     pub fn outcome(&mut self) -> &C::Outcome {
         let Host { framing, collect, first_source, receive, .. } = self;
         let snapshot = ledger::snapshot(*first_source, receive, &**framing, collect.counted());

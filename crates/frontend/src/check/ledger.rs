@@ -1,4 +1,4 @@
-//! The ledger of a run that is checked.
+//! The ledger of a checked run.
 //!
 //! ```text
 //!  one board:       source first             wire · receive · unpack (· decode)
@@ -9,21 +9,21 @@
 use thalweg_data::ledger::CounterSnapshot;
 use thalweg_data::{Counters, Framing, LedgerSnapshot, SourceId, Stage, Unit};
 
-/// Units of a receive call.
+/// Units of receive calls.
 const RECEIVED: [Unit; 2] = [Unit::Datagrams, Unit::Bytes];
 
-/// What the stages of a run count: its framing finds frames, which are decoded, or fragments.
+/// The counters of a run, whose framing finds frames for a decoder, or fragments.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
-    /// The unit that the framing finds.
+    /// The unit found by the framing.
     pub found: Unit,
-    /// The units whose sequence numbers the framing follows.
+    /// The units of the sequence numbers that the framing follows.
     pub wire: &'static [Unit],
-    /// The decoder's counters, where there is one.
+    /// The counters of the decoder, if there is one.
     pub decode: Option<&'a Counters>,
 }
 
-/// Puts together the counters of a run whose first board is `first_source`.
+/// Assembles the counters of a run whose first board is `first_source`.
 pub(super) fn snapshot<F: Framing + ?Sized>(
     first_source: SourceId,
     receive: &Counters,
@@ -37,7 +37,7 @@ pub(super) fn snapshot<F: Framing + ?Sized>(
         counters: counters.clone(),
     };
     let (first, boards) = (first_source.index(), framing.board_counters());
-    // A link to one board is that board's source and has no board counters.
+    // A link to one board has the source of that board and no board counters.
     let link = first + boards.len();
     let with_found = [Unit::Datagrams, Unit::Bytes, counted.found];
     let link_units = if boards.is_empty() { &with_found[..] } else { &RECEIVED };
@@ -54,13 +54,13 @@ pub(super) fn snapshot<F: Framing + ?Sized>(
     if let Some(counters) = counted.decode {
         slots.push(slot(Stage::Decode, first, &[Unit::Bytes, Unit::Frames, Unit::Hits], counters));
     }
-    // Slots are looked up by source and stage.
+    // Slots must be sorted by source and stage.
     slots.sort_by_key(|slot| (slot.source, slot.stage));
     let sources = slots.iter().map(|slot| slot.source.index() + 1).max().unwrap_or(0);
     LedgerSnapshot::of(vec!["checked".to_owned(); sources], slots)
 }
 
-/// Panics when the ledger does not balance.
+/// Panics if the ledger does not balance.
 pub(super) fn assert_balanced(snapshot: &LedgerSnapshot) {
     let discrepancies = snapshot.discrepancies();
     assert!(discrepancies.is_empty(), "the ledger does not balance: {discrepancies:?}");

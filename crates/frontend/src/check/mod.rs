@@ -5,8 +5,8 @@
 //!                       ├► Host: blocks of a pool ─► framing ──┤                              ├► assert_closed
 //!  joined ─► datagrams ─┘                                      └───────────► FragmentsOutcome ┘
 //! ```
-//! Not part of the data path: it copies everything out. Families add only what is theirs: the settings that the first byte of a
-//! fuzzed input chooses, and the seeds.
+//! This is not part of the data path: it copies all data. Families add their own settings, chosen by the first byte of
+//! a fuzzer's input, and their seeds.
 
 mod fragments;
 mod hits;
@@ -24,7 +24,8 @@ pub use hits::{DecodedHits, HitsOutcome};
 pub use host::{BLOCK_BYTES, Collect, Host};
 pub use joined::{joined, split};
 
-/// Feeds `bytes` as a stream, in chunks of the given sizes over and over, each a receive call, and decodes what is found.
+/// Reads `bytes` as a stream, in chunks of the given sizes, used in turn; each is a receive call. Decodes the found
+/// units.
 ///
 /// # Panics
 /// As [`Host::connection`].
@@ -39,7 +40,7 @@ pub fn hits_of_stream(
     host.finish()
 }
 
-/// Feeds datagrams and decodes what is found.
+/// Reads datagrams, and decodes the found units.
 ///
 /// # Panics
 /// As [`Host::datagram`].
@@ -53,7 +54,8 @@ pub fn hits_of_datagrams<'a>(
     host.finish()
 }
 
-/// Feeds `bytes` as a stream, in chunks of the given sizes over and over, to a splitter whose first board is source 0.
+/// Reads `bytes` as a stream, in chunks of the given sizes, used in turn, with a splitter whose first board is source
+/// 0.
 ///
 /// # Panics
 /// As [`Host::connection`].
@@ -67,7 +69,7 @@ pub fn fragments_of_stream(
     host.finish()
 }
 
-/// Feeds datagrams to a splitter whose first board is source 0.
+/// Reads datagrams with a splitter whose first board is source 0.
 ///
 /// # Panics
 /// As [`Host::datagram`].
@@ -80,12 +82,12 @@ pub fn fragments_of_datagrams<'a>(
     host.finish()
 }
 
-/// What an emulated board sends in its first `run_ms`, and the hits in it.
+/// The datagrams that an emulated board sends in its first `run_ms`, and their hits.
 ///
 /// # Panics
-/// When there can be no such board.
+/// When the settings cannot be used.
 pub fn sent(settings: &dyn SelfTriggeredSettings, run_ms: u64) -> (Vec<Vec<u8>>, Vec<Hit>) {
-    let mut board = settings.board().expect("the settings are possible");
+    let mut board = settings.board().expect("the settings are valid");
     let (mut out, mut datagrams, mut hits) = (Outgoing::new(BLOCK_BYTES), Vec::new(), Vec::new());
     board.record_truth(true);
     board.arm().and_then(|()| board.start(0)).expect("it was idle");
@@ -98,7 +100,7 @@ pub fn sent(settings: &dyn SelfTriggeredSettings, run_ms: u64) -> (Vec<Vec<u8>>,
     (datagrams, hits)
 }
 
-/// What a source with these settings makes of datagrams.
+/// The outcome of datagrams that a source with these settings receives.
 ///
 /// # Panics
 /// When the settings cannot be used, or the front end panics.
@@ -111,7 +113,7 @@ pub fn received<'a>(format: &dyn HitFormat, datagrams: impl IntoIterator<Item = 
         blocks: host::BLOCKS,
         block_bytes: BLOCK_BYTES,
     };
-    let (framing, mut decoders) = format.framing(input, 1).expect("the settings are possible");
+    let (framing, mut decoders) = format.framing(input, 1).expect("the settings are valid");
     let mut host = Host::of_hits(framing, decoders.remove(0));
     host.datagrams(datagrams);
     host.finish()

@@ -1,8 +1,8 @@
-//! Hits out of CoMPASS records.
+//! Decodes CoMPASS records to hits.
 //!
 //! ```text
 //!  record ─► Hit { time, channel, energies, flags }
-//!      └──► Extra { raw flags, probe code, samples and calibrated energy in place }
+//!      └──► Extra { raw flags, probe code, samples and calibrated energy as slices }
 //! ```
 
 use thalweg_data::hit::Layout;
@@ -17,7 +17,7 @@ const SATURATED: u32 = event::SATURATING | event::INPUT_SATURATING;
 const FAKE_FOR_A_REASON: u32 = event::FAKE_CLOCK | event::FAKE_TEMPERATURE | event::FAKE_SHUTDOWN;
 const SAID_BY_FLAGS: u32 = LOST | SATURATED | event::PILE_UP | event::FINE_TIME | event::FAKE;
 
-/// The vocabulary's word for the event flags, with [`Flags::EXTRA`] where the vocabulary has none.
+/// The hit flags of event flags, with [`Flags::EXTRA`] if some event flags have no hit flag.
 #[inline]
 pub fn flags(raw: u32) -> Flags {
     let when = |mask: u32, flag: Flags| if raw & mask != 0 { flag } else { Flags::NONE };
@@ -41,7 +41,7 @@ pub struct CompassDecode {
 }
 
 impl CompassDecode {
-    /// A decoder of the units of `source`.
+    /// Creates a decoder of the units of `source`.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -88,7 +88,7 @@ impl CompassDecode {
         }
     }
 
-    /// Counts a slice of `length` bytes: `records` hits in `used` of them, and what broke off behind them.
+    /// Counts a slice of `length` bytes: `records` hits in `used` of them, and the incomplete rest.
     fn close(&mut self, records: u64, used: u64, reason: LossReason, length: u64) {
         let rest = length - used;
         let broken = u64::from(rest > 0);
@@ -104,7 +104,7 @@ impl CompassDecode {
         }
     }
 
-    /// Makes a hit; `None` when its time with the source's offset is beyond what 64 bits of picoseconds say.
+    /// Makes a hit; `None` if its time with the source's offset is beyond 64 bits of picoseconds.
     #[inline]
     fn hit(&self, record: Record<'_>, at: usize, slice: Slice, hits: &mut Hits) -> Option<()> {
         let (energy, energy_short) = (record.energy(), record.energy_short());
@@ -134,7 +134,7 @@ impl CompassDecode {
             extra.raw_flags = raw_flags;
             extra.number = record.probe().map_or(0, u32::from);
             let mut chain = |range: std::ops::Range<usize>| {
-                let part = slice.part(at + range.start, range.len()).expect("a field lies inside its record");
+                let part = slice.part(at + range.start, range.len()).expect("a field is inside its record");
                 hits.slices.push(part.tagged(0));
                 (hits.slices.len() as u32 - 1, 1)
             };

@@ -1,4 +1,4 @@
-//! Writes CoMPASS list files: the other half of [`wire`](super::wire), for tests and prepared data.
+//! Writes CoMPASS list files: the inverse of [`wire`](super::wire), for tests and prepared data.
 //!
 //! ```text
 //!  Event ─► record ─► bytes      header ─► bytes
@@ -6,14 +6,14 @@
 
 use super::wire::Fields;
 
-/// What one record says. Fields that the file does not have are not written.
+/// The content of one record. Fields that the file does not have are not written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Event {
     /// Board number.
     pub board: u16,
     /// Channel of the board.
     pub channel: u16,
-    /// Time, picoseconds.
+    /// Time in picoseconds.
     pub time_ps: u64,
     /// Energy in ADC channels.
     pub energy: u16,
@@ -23,7 +23,7 @@ pub struct Event {
     pub energy_short: u16,
     /// Event flags.
     pub flags: u32,
-    /// The probe that the samples belong to.
+    /// The probe of the samples.
     pub probe: u8,
     /// The waveform.
     pub samples: Vec<u16>,

@@ -1,4 +1,4 @@
-//! The family as the rest of the system knows it.
+//! The entry of the family in `FORMATS`.
 
 use super::{CompassDecode, CompassUnpack, Settings};
 use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
@@ -11,7 +11,7 @@ pub static FORMAT: Format = Format {
     ..Format::of_hits::<Settings>("compass", "CoMPASS list-mode `.BIN` files.")
 };
 
-// A record has its samples, but not how fast they were taken.
+// A record has samples, but not their sampling rate.
 impl HitFormat for Settings {
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         let unpack = CompassUnpack::new(input.source, self).map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@
 //!  file bytes ─► CompassUnpack ─► runs of whole records ─► CompassDecode ─► hits · extras
 //! ```
 //! [`wire`] is the checked view of a record in all sixteen combinations of fields, [`emit`] its inverse.
-//! Files are not promised to be in time order; `order` repairs that. A time has 64 bits of picoseconds, 213 days: CoMPASS has
+//! Files need not be in time order; `order` repairs that. A time has 64 bits of picoseconds, 213 days: CoMPASS has
 //! extended the board's counter, and nothing wraps here. The second half of that range is lost as `time_range`.
 
 #[cfg(any(test, feature = "harness"))]

@@ -1,4 +1,4 @@
-//! Small files: where fuzzing starts from.
+//! Small files from which fuzzing starts.
 //!
 //! ```text
 //!  emit ─► seeds ─► a fuzzer's mutations ─► check
@@ -23,7 +23,7 @@ pub fn files() -> Vec<Vec<u8>> {
     (0..16u8)
         .map(|bits| {
             let fields = wire::Fields::from_bits(u32::from(bits));
-            // Every other file has no header, and its fields in the choice.
+            // Every other file has no header; its first byte then chooses the fields.
             let mut input = vec![bits | (bits % 2) << 4 | (bits & 2) << 4];
             if bits % 2 == 0 {
                 emit::header(fields, &mut input);

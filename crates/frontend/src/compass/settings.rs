@@ -1,4 +1,4 @@
-//! What a CoMPASS source's table in the configuration says.
+//! Settings of a CoMPASS source.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,18 +9,18 @@ use super::wire::{Fields, Limits};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// The header word of the run's first file, such as `0xCAED`, for files that have none: continuation files read
-    /// alone, and files of CoMPASS 1.x (`0xCAE5`). A header in the file itself wins.
+    /// The header word of the run's first file, such as `0xCAED`, for files without one: continuation files that are
+    /// read alone, and files of CoMPASS 1.x (`0xCAE5`). A header in the file has precedence.
     pub header: Option<u16>,
     /// Number of boards; a record with a higher board number is damaged.
     pub boards: u16,
-    /// Channels per board: channel of the experiment = first_channel + board × channels_per_board + channel.
+    /// Channels per board; the experiment's channel is first_channel + board × channels_per_board + channel.
     pub channels_per_board: u16,
-    /// Channel of the experiment that board 0, channel 0 becomes.
+    /// The experiment's channel for channel 0 of board 0.
     pub first_channel: u16,
-    /// Longest waveform, in samples; a record that promises more is damaged.
+    /// Longest waveform in samples; a record with more is damaged.
     pub samples_limit: u32,
-    /// Added to every time of this source, picoseconds.
+    /// Added to every time of this source, in picoseconds.
     pub time_offset_ps: i64,
 }
 
@@ -40,26 +40,26 @@ impl Default for Settings {
 /// Settings that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// Not the header of a CoMPASS file.
+    /// The word is not the header of a CoMPASS file.
     #[error(
-        "`header = {found:#06X}` is no CoMPASS header: write one of 0xCAE0 to 0xCAEF, as the first file begins"
+        "`header = {found:#06X}` is not a CoMPASS header: write the first word of the first file, 0xCAE0 to 0xCAEF"
     )]
     Header {
-        /// What was written.
+        /// The configured word.
         found: u16,
     },
-    /// The channels of all boards do not fit the experiment's.
+    /// The channels of all boards exceed those of the experiment.
     #[error(
         "`boards` × `channels_per_board` + `first_channel` is {found}, and must be `first_channel` + 1 to 65536: lower one of them"
     )]
     Channels {
-        /// What they come to.
+        /// The resulting number.
         found: u64,
     },
     /// Longer than any digitizer's memory.
     #[error("`samples_limit = {found}` is more than {}: no board records that long", Settings::MOST_SAMPLES)]
     Samples {
-        /// What was written.
+        /// The configured number.
         found: u32,
     },
 }
@@ -68,10 +68,10 @@ impl Settings {
     /// Highest `samples_limit`: 64 MiB of samples, beyond the memory of every board.
     pub const MOST_SAMPLES: u32 = 32 << 20;
 
-    /// Whether the settings can be used.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Says which value cannot, and what would.
+    /// The value that cannot be used, and what to write instead.
     pub fn validate(&self) -> Result<(), SettingsError> {
         if let Some(found) = self.header
             && Fields::from_header(found).is_none()
@@ -89,20 +89,20 @@ impl Settings {
         Ok(())
     }
 
-    /// Channels of the experiment that this source takes, from `first_channel` on.
+    /// Number of the experiment's channels that this source has, from `first_channel` on.
     pub fn channel_count(&self) -> usize {
         usize::from(self.boards) * usize::from(self.channels_per_board)
     }
 
-    /// The fields of files without a header, if they were given.
+    /// The fields of files without a header, if configured.
     pub fn fields(&self) -> Option<Fields> {
         self.header.and_then(Fields::from_header)
     }
 
-    /// What a record may say and be believed.
+    /// The limits of plausible records.
     pub fn limits(&self) -> Limits {
         Limits {
-            // No board number may look like a header.
+            // A board number must not look like a header.
             boards: self.boards.min(Fields::from_bits(0).header()),
             channels_per_board: self.channels_per_board,
             samples: self.samples_limit,

@@ -1,4 +1,4 @@
-//! Round trips, damage, and the balance equations of the ledger for CoMPASS files.
+//! Round trips, damage, and the balance of the ledger for CoMPASS files.
 
 use proptest::prelude::*;
 use thalweg_data::hit::Layout;
@@ -10,8 +10,8 @@ use super::{CompassDecode, CompassUnpack, Settings, SettingsError};
 use crate::check::{HitsOutcome, hits_of_stream};
 
 fn read(settings: &Settings, bytes: &[u8], chunk_sizes: &[usize]) -> HitsOutcome {
-    let unpack = CompassUnpack::new(SourceId(0), settings).expect("possible settings");
-    let decode = CompassDecode::new(SourceId(0), settings).expect("possible settings");
+    let unpack = CompassUnpack::new(SourceId(0), settings).expect("valid settings");
+    let decode = CompassDecode::new(SourceId(0), settings).expect("valid settings");
     let outcome = hits_of_stream(unpack, decode, bytes, chunk_sizes);
     outcome.assert_closed();
     outcome
@@ -55,7 +55,7 @@ fn the_worked_example() {
 }
 
 #[test]
-fn flags_have_their_words() {
+fn event_flags_are_mapped_to_hit_flags() {
     use super::flags;
     assert_eq!(flags(0x4060), Flags::FINE_TIME | Flags::TRIGGER_LOST);
     assert_eq!(flags(0x8480), Flags::PILE_UP | Flags::SATURATION);
@@ -66,7 +66,7 @@ fn flags_have_their_words() {
 }
 
 #[test]
-fn continuation_files_are_read_with_the_given_header_or_behind_the_first() {
+fn continuation_files_are_read_with_the_configured_header_or_after_the_first() {
     let all = file(ENERGIES, &events(40, 0));
     let settings = Settings { header: Some(0xCAE5), ..Settings::default() };
     assert_eq!(read(&settings, &all[2..], &[33]).hits.len(), 40);
@@ -75,13 +75,13 @@ fn continuation_files_are_read_with_the_given_header_or_behind_the_first() {
     let outcome = read(&Settings::default(), &twice, &[31, 5]);
     assert_eq!(outcome.hits.len(), 80);
     assert_eq!(outcome.snapshot.losses(), []);
-    // Without either nothing can be said.
+    // Without a header and without the setting, nothing can be read.
     let refused = read(&Settings::default(), &all[2..], &[33]);
     assert_eq!((refused.hits.len(), refused.lost(LossReason::WrongConstant, Unit::Bytes)), (0, 800));
 }
 
 #[test]
-fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
+fn times_beyond_64_bits_of_picoseconds_are_counted_as_time_range() {
     let mut bytes = vec![0xE5, 0xCA];
     let last = i64::MAX as u64;
     for time_ps in [last - 7, last, last + 1, u64::MAX, 12] {
@@ -98,21 +98,21 @@ fn times_beyond_64_bits_of_picoseconds_are_lost_by_their_name() {
             assert_eq!(outcome.hits.iter().map(|hit| hit.time_ps).collect::<Vec<_>>(), found);
             assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Frames), 5 - found.len() as u64);
             assert_eq!(outcome.lost(LossReason::TimeRange, Unit::Bytes), 20 * (5 - found.len() as u64));
-            // The record is whole and the stream in step.
+            // The record is whole, and the records behind it are found.
             assert_eq!(outcome.snapshot.losses().len(), 2, "{:?}", outcome.snapshot.losses());
         }
     }
 }
 
 #[test]
-fn a_cut_file_loses_its_last_record_only() {
+fn a_cut_file_loses_only_its_last_record() {
     let all = file(ENERGIES, &events(10, 0));
     let outcome = read(&Settings::default(), &all[..all.len() - 3], &[64]);
     assert_eq!((outcome.hits.len(), outcome.lost(LossReason::Unfinished, Unit::Bytes)), (9, 17));
 }
 
 #[test]
-fn damage_costs_the_records_it_lies_in() {
+fn damage_costs_only_the_damaged_records() {
     for chunk_sizes in [&[4096][..], &[1], &[19, 3]] {
         let mut all = file(ENERGIES.with(Fields::WAVEFORM), &events(30, 20));
         let record = 25 + 40;
@@ -128,11 +128,11 @@ fn damage_costs_the_records_it_lies_in() {
 }
 
 #[test]
-fn the_last_record_of_a_file_needs_no_other_behind_it() {
+fn the_last_record_of_a_file_needs_no_confirmation() {
     for (samples, at, reason) in [
         (0, 1, LossReason::BadChannel),
         (20, 1, LossReason::BadChannel),
-        // A sample count that is too large, and one that is possible and goes beyond the end.
+        // A sample count that is too large, and a valid one that goes beyond the end.
         (20, 24, LossReason::BadSamples),
         (20, 22, LossReason::BadSamples),
     ] {
@@ -152,7 +152,7 @@ fn the_last_record_of_a_file_needs_no_other_behind_it() {
 }
 
 #[test]
-fn a_record_larger_than_a_block_is_counted_and_passed_over() {
+fn a_record_larger_than_a_block_is_counted_and_skipped() {
     let fields = ENERGIES.with(Fields::WAVEFORM);
     let mut all = file(fields, &events(3, 10));
     emit::record(fields, &Event { samples: vec![0xFFFF; 40_000], ..Event::default() }, &mut all);
@@ -163,7 +163,7 @@ fn a_record_larger_than_a_block_is_counted_and_passed_over() {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_with_a_word() {
+fn the_error_of_invalid_settings_says_what_to_write() {
     let header = Settings { header: Some(0x1234), ..Settings::default() };
     assert!(matches!(header.validate(), Err(SettingsError::Header { .. })));
     let channels = Settings { boards: 2000, ..Settings::default() };
@@ -190,7 +190,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(bits in 0..16u32, events in proptest::collection::vec(event(), 0..40), size in 1..300usize) {
+    fn written_files_are_read_back(bits in 0..16u32, events in proptest::collection::vec(event(), 0..40), size in 1..300usize) {
         let fields = Fields::from_bits(bits);
         let settings = Settings { first_channel: 100, channels_per_board: 16, ..Settings::default() };
         let outcome = read(&settings, &file(fields, &events), &[size, 7]);
@@ -221,12 +221,12 @@ proptest! {
     }
 
     #[test]
-    fn garbage_costs_counters_only(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
+    fn arbitrary_bytes_only_count(bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
         super::check::check(&bytes);
     }
 
     #[test]
-    fn mutated_files_close(bits in 0..16u8, count in 0..60u64, damages in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8), cut in 0..200usize) {
+    fn the_ledger_of_damaged_files_balances(bits in 0..16u8, count in 0..60u64, damages in proptest::collection::vec((any::<u16>(), any::<u8>()), 1..8), cut in 0..200usize) {
         let mut bytes = vec![bits];
         bytes.extend(file(Fields::from_bits(u32::from(bits)), &events(count, 12)));
         for (position, value) in damages {

@@ -1,14 +1,14 @@
-//! Whole records out of a CoMPASS list file.
+//! Finds whole records in a CoMPASS list file.
 //!
 //! ```text
 //!  bytes ─► header? ─► record · record · … ─► one slice per run of whole records
 //!                │ damage
-//!                └─► search: byte by byte, until three records in a row can be believed
+//!                └─► search: byte by byte, until three records in a row are plausible
 //! ```
-//! Files of one run are read as one stream. The header stands at its start; where a later file repeats it, it is
-//! skipped. The format has no mark at a record and no checksum, so damage shows only where a field is beyond its
-//! limit; what lies between there and the next credible position is counted as `resynchronised`. A credible position is
-//! where a record has as many samples as the last whole one, and two more records follow or the stream ends with a whole one.
+//! Files of one run are read as one stream. The header is at its start; if a later file repeats it, it is skipped. The
+//! format has neither a mark at a record nor a checksum, so damage shows only as a field beyond its limit; bytes
+//! between there and the next plausible position are counted as `resynchronised`. A position is plausible if its record
+//! has as many samples as the last whole one, and two more records follow or the stream ends with a whole one.
 
 use thalweg_data::{Frames, LossReason, SourceId, Unit};
 
@@ -16,10 +16,10 @@ use super::settings::{Settings, SettingsError};
 use super::wire::{Fields, Limits, Look, Record, RecordLayout};
 use crate::framing::{Chunk, FindUnits, StreamCounts, StreamUnpack, first_of_chain_to_end};
 
-/// Records in a row that end a search.
+/// Number of records in a row that end a search.
 const CONFIRMATIONS: usize = 3;
 
-/// Bits of a unit's tag: the fields in the low four, the number of records above them.
+/// Bits of a unit's tag: the fields in the low four, the number of records in the others.
 pub(super) mod tag {
     use super::Fields;
 
@@ -36,11 +36,11 @@ pub(super) mod tag {
     }
 }
 
-/// Finds whole records; each unit is a slice of one or more records, its tag says which fields they have.
+/// Finds whole records; each unit is a slice of one or more records, and its tag contains their fields.
 pub type CompassUnpack = StreamUnpack<RecordFinder>;
 
 impl CompassUnpack {
-    /// A framing of one stream.
+    /// Creates a framing of one stream.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -53,31 +53,31 @@ impl CompassUnpack {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
-    /// Nothing was read yet.
+    /// Nothing has been read.
     Start,
-    /// At a record.
+    /// At the start of a record.
     InStep(RecordLayout),
-    /// Somewhere behind a damage.
+    /// Behind damage.
     Searching(RecordLayout),
-    /// No header, and none given: nothing can be read.
+    /// There is no header, in the file or the settings: nothing can be read.
     Refused,
 }
 
-/// Finds records by their lengths, and searches for the next ones behind a damage.
+/// Finds records by their lengths, and searches for the next ones behind damage.
 #[derive(Debug)]
 pub struct RecordFinder {
     limits: Limits,
     given: Option<Fields>,
     state: State,
-    /// Samples of the last whole record: waveforms of a run are mostly of one length.
+    /// Samples of the last whole record: most waveforms of a run have the same length.
     last_samples: Option<u32>,
 }
 
-/// The result of a search; positions count from the start of the bytes searched.
+/// The result of a search; positions count from the start of the searched bytes.
 enum Search {
-    /// Here are records.
+    /// Records start here.
     Found(usize),
-    /// From here on it could be; more bytes are needed.
+    /// Records may start here; more bytes are needed.
     Open(usize),
 }
 
@@ -116,7 +116,7 @@ impl FindUnits for RecordFinder {
                     let (whole, end) = self.run(layout, chunk, at, units, counts);
                     at += whole;
                     match end {
-                        // Without samples a record's length says nothing that could be wrong.
+                        // Without samples, the length of a record is fixed and cannot be wrong.
                         RunEnd::Short
                             if chunk.last
                                 && layout.fields.has(Fields::WAVEFORM)
@@ -148,7 +148,7 @@ impl FindUnits for RecordFinder {
 }
 
 impl RecordFinder {
-    /// Reads the first word of a stream; returns how many bytes of it are done with.
+    /// Reads the first word of a stream; returns how many of its bytes are used.
     fn begin(&mut self, word: u16, counts: &mut StreamCounts) -> usize {
         if let Some(fields) = Fields::from_header(word) {
             counts.counters.overhead(Unit::Bytes, Fields::HEADER_BYTES as u64);
@@ -162,7 +162,7 @@ impl RecordFinder {
         0
     }
 
-    /// Passes on the run of whole records that starts at `start`; returns its bytes and what ended it.
+    /// Passes on the run of whole records at `start`; returns its bytes and what ended it.
     fn run(
         &mut self,
         layout: RecordLayout,
@@ -189,7 +189,7 @@ impl RecordFinder {
         };
         counts.begin_frames(u64::from(records));
         if records > 0 {
-            let part = chunk.slice.part(start, at).expect("a run lies inside its chunk");
+            let part = chunk.slice.part(start, at).expect("a run is inside its chunk");
             let part = part.tagged(tag::new(layout.fields, records));
             counts.pass_on(chunk, part, u64::from(records), units);
         }
@@ -210,7 +210,7 @@ impl RecordFinder {
         Search::Open(bytes.len())
     }
 
-    /// Whether the record here, as far as it is there, has as many samples as the last whole one.
+    /// Whether the record here, as far as it has been received, has as many samples as the last whole one.
     fn is_like_the_last(&self, bytes: &[u8], layout: RecordLayout) -> bool {
         let first = self.last_samples.map_or(self.limits, |samples| Limits { samples, ..self.limits });
         match Record::look(bytes, layout, &first) {
@@ -220,7 +220,7 @@ impl RecordFinder {
         }
     }
 
-    /// Where whole records begin that follow each other to the end of the stream.
+    /// Position from which whole records follow each other to the end of the stream.
     fn chain_to_end(&self, bytes: &[u8], layout: RecordLayout) -> Option<usize> {
         let whole = |bytes: &[u8]| match Record::look(bytes, layout, &self.limits) {
             Look::Record(record) => Some(record.bytes().len()),
@@ -229,7 +229,7 @@ impl RecordFinder {
         first_of_chain_to_end(bytes, whole, |bytes| self.is_like_the_last(bytes, layout))
     }
 
-    /// Whether records follow each other here; `None` when that cannot be said yet.
+    /// Whether records follow each other at the start of `bytes`; `None` if more bytes are needed.
     fn confirm(&self, mut bytes: &[u8], layout: RecordLayout) -> Option<bool> {
         if !self.is_like_the_last(bytes, layout) {
             return Some(false);
@@ -246,17 +246,17 @@ impl RecordFinder {
 }
 
 enum RunEnd {
-    /// A record is not whole yet.
+    /// A record is not complete yet.
     Short,
-    /// The header again: the next file of the run.
+    /// The header is repeated: the next file of the run.
     Header,
     /// A field beyond its limit.
     Damage(LossReason),
-    /// A slice can name no more records.
+    /// The slice has the most records that its tag can count.
     Full,
 }
 
-/// Whether the header of the same run stands here, whose word no believable board number has.
+/// Whether the header of the same run is here; no valid board number has the same value.
 fn is_header(bytes: &[u8], layout: RecordLayout) -> bool {
     bytes.first_chunk().is_some_and(|word| u16::from_le_bytes(*word) == layout.fields.header())
 }

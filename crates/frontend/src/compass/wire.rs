@@ -1,4 +1,4 @@
-//! The CoMPASS list file as it lies on disk: which fields, where, and a checked view of one record.
+//! The CoMPASS list file: its fields, and a checked view of one record.
 //!
 //! ```text
 //!  u16 0xCAE0|fields, then records, little-endian, packed:
@@ -8,7 +8,7 @@
 
 use thalweg_data::LossReason;
 
-/// Which optional fields the records of a file have: the low four bits of its header.
+/// The optional fields of a file's records: the low four bits of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields(u8);
 
@@ -30,12 +30,12 @@ impl Fields {
         Fields((bits & 0xF) as u8)
     }
 
-    /// The fields that a header word announces, or `None` when it is no header.
+    /// The fields of a header word, or `None` if it is not a header.
     pub const fn from_header(word: u16) -> Option<Fields> {
         if word & 0xFFF0 == Self::MARK { Some(Fields((word & 0xF) as u8)) } else { None }
     }
 
-    /// The header word that announces these fields.
+    /// The header word for these fields.
     pub const fn header(self) -> u16 {
         Self::MARK | self.0 as u16
     }
@@ -45,22 +45,22 @@ impl Fields {
         self.0 as u32
     }
 
-    /// Whether all of `other` are there.
+    /// Whether all fields of `other` are included.
     pub const fn has(self, other: Fields) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both.
+    /// The fields of both.
     #[must_use]
     pub const fn with(self, other: Fields) -> Fields {
         Fields(self.0 | other.0)
     }
 }
 
-/// The offsets of a record's fields, for one choice of fields.
+/// The offsets of the fields in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordLayout {
-    /// The choice.
+    /// The fields.
     pub fields: Fields,
     calibrated_at: usize,
     short_at: usize,
@@ -88,25 +88,25 @@ impl RecordLayout {
     }
 }
 
-/// What a record may say and still be believed. A damaged file is recognised, and found again, by these.
+/// Limits of plausible records, by which damage is recognised, and the next record found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Board numbers lie below this.
+    /// Board numbers are below this.
     pub boards: u16,
-    /// Channel numbers of a board lie below this.
+    /// Channel numbers of a board are below this.
     pub channels_per_board: u16,
     /// Waveforms have at most this many samples.
     pub samples: u32,
 }
 
-/// What lies at the start of some bytes.
+/// What the first bytes are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Look<'a> {
     /// A whole record.
     Record(Record<'a>),
-    /// The beginning of a record; more bytes are needed.
+    /// The start of a record; more bytes are needed.
     Short,
-    /// No record: a field is beyond its limit.
+    /// Not a record: a field is beyond its limit.
     Implausible(LossReason),
 }
 
@@ -118,7 +118,7 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Looks for a record at the start of `bytes`.
+    /// Reads a record at the start of `bytes`.
     #[inline]
     pub fn look(bytes: &'a [u8], layout: RecordLayout, limits: &Limits) -> Look<'a> {
         let Some(fixed) = bytes.get(..layout.fixed_bytes) else { return Look::Short };
@@ -138,7 +138,7 @@ impl<'a> Record<'a> {
 
     #[inline]
     fn field<const N: usize>(&self, at: usize) -> [u8; N] {
-        *self.bytes[at..].first_chunk().expect("a record holds its fixed fields")
+        *self.bytes[at..].first_chunk().expect("a record contains its fixed fields")
     }
 
     /// All bytes of the record.
@@ -159,31 +159,31 @@ impl<'a> Record<'a> {
         u16::from_le_bytes(self.field(2))
     }
 
-    /// Time, picoseconds.
+    /// Time in picoseconds.
     #[inline]
     pub fn time_ps(&self) -> u64 {
         u64::from_le_bytes(self.field(TIME_AT))
     }
 
-    /// Energy in ADC channels, where the file has it.
+    /// Energy in ADC channels, if the file has it.
     #[inline]
     pub fn energy(&self) -> Option<u16> {
         self.layout.fields.has(Fields::ENERGY).then(|| u16::from_le_bytes(self.field(ENERGY_AT)))
     }
 
-    /// Calibrated energy, where the file has it.
+    /// Calibrated energy, if the file has it.
     pub fn calibrated(&self) -> Option<f64> {
         self.calibrated_range().map(|range| f64::from_le_bytes(self.field(range.start)))
     }
 
-    /// Where the calibrated energy lies in the record.
+    /// Range of the calibrated energy in the record.
     #[inline]
     pub fn calibrated_range(&self) -> Option<std::ops::Range<usize>> {
         let start = self.layout.calibrated_at;
         self.layout.fields.has(Fields::CALIBRATED).then_some(start..start + 8)
     }
 
-    /// Energy of the short gate, where the file has it.
+    /// Energy of the short gate, if the file has it.
     #[inline]
     pub fn energy_short(&self) -> Option<u16> {
         self.layout
@@ -198,13 +198,13 @@ impl<'a> Record<'a> {
         u32::from_le_bytes(self.field(self.layout.flags_at))
     }
 
-    /// Which probe the samples are of, where the file has waveforms.
+    /// The probe of the samples, if the file has waveforms.
     #[inline]
     pub fn probe(&self) -> Option<u8> {
         self.layout.fields.has(Fields::WAVEFORM).then(|| self.bytes[self.layout.flags_at + 4])
     }
 
-    /// Number of samples; 0 where the file has none.
+    /// Number of samples; 0 if the file has none.
     #[inline]
     pub fn sample_count(&self) -> u32 {
         if self.layout.fields.has(Fields::WAVEFORM) {
@@ -214,18 +214,18 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Where the samples lie in the record: little-endian, 16 bits each.
+    /// Range of the samples in the record: little-endian, 16 bits each.
     #[inline]
     pub fn samples_range(&self) -> std::ops::Range<usize> {
         self.layout.fixed_bytes..self.bytes.len()
     }
 }
 
-/// Event flags of a record, as public readers of the format name them.
+/// Event flags of a record, with the names of public readers of the format.
 pub mod event {
     /// Dead time before this event.
     pub const DEAD_TIME: u32 = 0x1;
-    /// Made by the board as a marker.
+    /// A marker made by the board.
     pub const FAKE: u32 = 0x8;
     /// The board's memory was full before this event.
     pub const MEMORY_FULL: u32 = 0x10;
@@ -243,7 +243,7 @@ pub mod event {
     pub const PILE_UP: u32 = 0x8000;
     /// Marker: the clock lost its lock.
     pub const FAKE_CLOCK: u32 = 0x8_0000;
-    /// Marker: too hot.
+    /// Marker: overheated.
     pub const FAKE_TEMPERATURE: u32 = 0x10_0000;
     /// Marker: the ADC was shut down.
     pub const FAKE_SHUTDOWN: u32 = 0x20_0000;

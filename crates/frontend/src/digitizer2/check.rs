@@ -1,9 +1,9 @@
-//! What every input must satisfy: nothing panics or hangs, and the ledger balances to the byte.
+//! Fuzz targets of the family: invariants of every input.
 //!
 //! ```text
 //!  any bytes ─► datagrams, or chunks of a stream ─► unpack ─► decode ─► HitsOutcome { hits, snapshot }   assert_closed
 //! ```
-//! Tests and fuzz targets drive the same functions.
+//! Tests and fuzz targets call the same functions.
 
 use thalweg_data::SourceId;
 
@@ -14,7 +14,7 @@ use super::{Decoder, Firmware, Settings, emit, emulate, seeds};
 use crate::check::{BLOCK_BYTES, HitsOutcome, Host, hits_of_stream, split};
 use crate::format::FuzzTarget;
 
-/// Fuzz targets of the family's parsers.
+/// Fuzz targets of the family.
 pub(super) static FUZZ: &[FuzzTarget] = &[
     FuzzTarget { name: "digitizer2_udp", seeds: seeds::datagrams, check: |bytes| drop(udp_stream(bytes)) },
     FuzzTarget { name: "digitizer2_tcp", seeds: seeds::packets, check: |bytes| drop(tcp_stream(bytes)) },
@@ -23,9 +23,9 @@ pub(super) static FUZZ: &[FuzzTarget] = &[
 ];
 
 const SOURCE: SourceId = SourceId(0);
-/// Largest event that [`udp_path`] takes.
+/// Largest event that [`udp_path`] accepts, in bytes.
 pub const LARGEST_UNIT_BYTES: u64 = 1 << 20;
-/// Longest datagram of [`udp_stream`] without its footer, bytes: a block holds many of them.
+/// Longest datagram of [`udp_stream`] without its footer, in bytes: a block contains many of them.
 const LONGEST_DATAGRAM: usize = 2047;
 
 /// Receives `datagrams`, `per_batch` at a time, and decodes them.
@@ -43,7 +43,7 @@ pub fn udp_path<'d>(
     host.finish()
 }
 
-/// Receives a stream in chunks of the given sizes and decodes it. `blob` says that there are no packet headers.
+/// Receives a stream in chunks of the given sizes and decodes it. With `blob`, there are no packet headers.
 ///
 /// # Panics
 /// As [`hits_of_stream`], or when a unit is carried that fills a block.
@@ -57,7 +57,7 @@ pub fn stream_path(decoder: Decoder, stream: &[u8], chunk_sizes: &[usize], blob:
     outcome
 }
 
-/// A decoder chosen by one byte of input.
+/// A decoder chosen by one byte of the input.
 fn decoder_of(choice: u8) -> Decoder {
     let firmware = match choice & 7 {
         0 | 5 | 6 | 7 => Firmware::Psd,
@@ -77,9 +77,10 @@ fn decoder_of(choice: u8) -> Decoder {
     Decoder::new(SOURCE, &settings).expect("all of these are valid")
 }
 
-/// Reads any bytes as joined datagrams: the first byte chooses the firmware; the first byte of each datagram says how it is sent. Its bit 0
-/// has the footer made as a board would, with aligned and last from bits 1 and 2; bit 3 leaves one datagram id out, bit 4 lets the
-/// datagram overtake the one before. Every balance equation must hold; the outcome is returned for more.
+/// Reads any bytes as joined datagrams: the first byte chooses the firmware, and the first byte of each datagram how it
+/// is sent. Its bit 0 adds a correct footer, with aligned and last from bits 1 and 2; bit 3 skips a datagram id, and
+/// bit 4 sends the datagram before the one before it. Every balance equation must hold; the outcome is returned for
+/// further checks.
 ///
 /// # Panics
 /// When a balance equation does not hold.
@@ -110,7 +111,7 @@ pub fn udp_stream(input: &[u8]) -> HitsOutcome {
     outcome
 }
 
-/// Reads any bytes as a TCP stream: the first byte chooses the firmware, the second how long its chunks are.
+/// Reads any bytes as a TCP stream: the first byte chooses the firmware, the second the length of its chunks.
 ///
 /// # Panics
 /// When a balance equation does not hold.
@@ -121,8 +122,8 @@ pub fn tcp_stream(input: &[u8]) -> HitsOutcome {
     outcome
 }
 
-/// Reads any bytes as a blob. The first byte chooses the firmware; if its bit 7 is set, the bytes are the content of an aggregate
-/// with a fitting header.
+/// Reads any bytes as a blob. The first byte chooses the firmware; if its bit 7 is set, the bytes become the content of
+/// an aggregate with a correct header.
 ///
 /// # Panics
 /// When a balance equation does not hold.
@@ -145,7 +146,7 @@ pub fn aggregate(input: &[u8]) -> HitsOutcome {
 /// Sends arbitrary bytes to a board's control service, in two chunks, and reads them as a board's reply.
 ///
 /// # Panics
-/// When one of them does, or an answer of the service is none.
+/// When one of them panics, or an answer of the service is invalid.
 pub fn control(input: &[u8]) {
     let mut server = Server::new(&emulate::Settings { channels: 2, ..emulate::Settings::default() }, 1);
     let mut session = Session::default();

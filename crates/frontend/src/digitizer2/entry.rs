@@ -1,4 +1,4 @@
-//! The family's entry: its interface to the rest of the system.
+//! The entry of the family in `FORMATS`.
 
 use thalweg_data::{Frames, Framing, Unit};
 
@@ -16,7 +16,7 @@ pub static FORMAT: Format = Format {
 impl HitFormat for Settings {
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String> {
         let FramingInput { source, block_bytes, .. } = input;
-        // A recording of such a board is read again as it was read first.
+        // A recording of such a board is read like the original data.
         let (is_file, is_armed) = (input.scheme == "file", is_armed(input.scheme));
         let decoder = match is_armed {
             true => Decoder::of_armed_board(source, self),
@@ -48,7 +48,7 @@ impl HitFormat for Settings {
     }
 
     fn ns_per_sample(&self) -> Option<f64> {
-        // Its clock counts samples.
+        // The board's clock counts samples.
         Some(self.tick_ps() / 1000.0)
     }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boards_whose_clock_counts_samples_tell_how_far_these_are_apart() {
+    fn the_time_between_samples_is_known_if_the_clock_counts_samples() {
         let of = |tick_ps| Settings { tick_ps: Some(tick_ps), ..Settings::default() }.ns_per_sample();
         assert_eq!((of(8000.0), of(2000.0)), (Some(8.0), Some(2.0)));
         assert_eq!(crate::compass::Settings::default().ns_per_sample(), None);

@@ -1,4 +1,4 @@
-//! Small datagrams, streams, events and requests: where fuzzing starts from.
+//! Small datagrams, streams, events and requests from which fuzzing starts.
 //!
 //! ```text
 //!  emit ─► seeds ─► a fuzzer's mutations ─► check
@@ -45,10 +45,10 @@ fn board_events() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Firmware of the board and sizes, as `digitizer2::check` reads them from the first byte.
+/// Firmware and sizes, as `digitizer2::check` reads them from the first byte.
 const CHOICES: [u8; 5] = [0, 1, 2, 4, 0x28];
 
-/// Joined datagrams with true footers, for `digitizer2::check::udp_stream`.
+/// Joined datagrams with correct footers, for `digitizer2::check::udp_stream`.
 pub fn datagrams() -> Vec<Vec<u8>> {
     let input = |choice: u8| {
         let halves = |event: Vec<u8>| {

@@ -1,8 +1,8 @@
-//! What the configuration says about an x27xx board, checked.
+//! Settings of an x27xx board, checked.
 //!
 //! ```text
 //!  [[source]] format = "digitizer2", tick_ps = 8000, channels = 64, firmware = "psd" ─► Settings ─► Plan
-//!                                  a board that was asked: BoardFacts ─ completed_by ─┘
+//!                                  properties that a board reports: BoardFacts ─ completed_by ─┘
 //! ```
 
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use thalweg_data::{Tick, tick::TickError};
 use super::wire::CHANNELS;
 use crate::format::BoardFacts;
 
-/// What runs in the board, and so how the words behind a hit are to be read.
+/// Firmware of the board, which determines how the words behind a hit are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Firmware {
@@ -30,7 +30,7 @@ pub enum Firmware {
 }
 
 impl Firmware {
-    /// The word in the configuration.
+    /// Its name in the configuration.
     pub fn word(self) -> &'static str {
         match self {
             Firmware::Psd => "psd",
@@ -41,13 +41,13 @@ impl Firmware {
         }
     }
 
-    /// The firmware of this word.
+    /// The firmware with this name.
     pub fn of_word(word: &str) -> Option<Firmware> {
         let all = [Firmware::Psd, Firmware::Pha, Firmware::OpenDpp, Firmware::Zle, Firmware::Scope];
         all.into_iter().find(|firmware| firmware.word() == word)
     }
 
-    /// The firmware behind an endpoint of the control protocol.
+    /// The firmware of an endpoint of the control protocol.
     pub fn of_endpoint(name: &str) -> Option<Firmware> {
         Some(match name {
             "dpppsd" => Firmware::Psd,
@@ -64,15 +64,16 @@ impl Firmware {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Sampling period in picoseconds: 8000 for the 2740 and 2745 (125 MS/s), 2000 for the 2730 (500 MS/s). The data do not
-    /// tell it; a board behind dig2:// does, and emulate:// too: leave it out there. Elsewhere 8000 without it.
+    /// Sampling period in picoseconds: 8000 for the 2740 and 2745 (125 MS/s), 2000 for the 2730 (500 MS/s). The data do
+    /// not contain it. Boards behind dig2:// and emulate:// report it: leave it out for them. Elsewhere, the default is
+    /// 8000.
     pub tick_ps: Option<f64>,
-    /// Channels of the board, 1 to 128. A hit of a channel beyond is counted as lost. A board behind dig2:// tells it, and
-    /// emulate:// too; elsewhere 64 without it.
+    /// Channels of the board, 1 to 128. Hits of higher channels are counted as lost. Boards behind dig2:// and
+    /// emulate:// report it. Elsewhere, the default is 64.
     pub channels: Option<u16>,
-    /// Number of the board's channel 0 in the experiment.
+    /// The experiment's channel for channel 0 of the board.
     pub first_channel: u16,
-    /// Firmware of the board. A board behind dig2:// tells it, and emulate:// too; elsewhere psd without it.
+    /// Firmware of the board. Boards behind dig2:// and emulate:// report it. Elsewhere, the default is psd.
     pub firmware: Option<Firmware>,
     /// Added to every time of this board, in picoseconds.
     pub time_offset_ps: i64,
@@ -81,10 +82,10 @@ pub struct Settings {
 /// Settings that cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingsError {
-    /// No sampling period.
+    /// An invalid sampling period.
     #[error("tick_ps: {0}")]
     Tick(#[from] TickError),
-    /// No such board.
+    /// No board has this number of channels.
     #[error("channels = {0}: a board of this family has 1 to {CHANNELS} channels")]
     Channels(u16),
     /// Channel numbers of the experiment have 16 bits.
@@ -93,26 +94,26 @@ pub enum SettingsError {
         u16::MAX
     )]
     FirstChannel {
-        /// What was given.
+        /// The configured first channel.
         first_channel: u16,
         /// Channels of the board.
         channels: u16,
     },
-    /// The configuration says otherwise than the board.
+    /// The configuration contradicts the board.
     #[error(
-        "{key} = {configured}, but {board} says {reported}: take `{key}` out, or connect the board that was meant"
+        "{key} = {configured}, but {board} reports {reported}: remove `{key}`, or connect the intended board"
     )]
     Contradiction {
         /// The key.
         key: &'static str,
-        /// What the configuration says.
+        /// The configured value.
         configured: String,
         /// The board's name.
         board: String,
-        /// What the board says.
+        /// The value that the board reports.
         reported: String,
     },
-    /// So large that times would leave the 64 bits.
+    /// So large that times would exceed 64 bits.
     #[error("time_offset_ps = {0}: give at most 1e18 in either direction (eleven days)")]
     TimeOffset(i64),
 }
@@ -124,34 +125,34 @@ pub struct Plan {
     pub tick: Tick,
     /// Channels of the board, 1 to 128.
     pub channels: u16,
-    /// Number of the board's channel 0 in the experiment.
+    /// The experiment's channel for channel 0 of the board.
     pub first_channel: u16,
     /// Firmware of the board.
     pub firmware: Firmware,
-    /// Added to every time, picoseconds.
+    /// Added to every time, in picoseconds.
     pub time_offset_ps: i64,
 }
 
 impl Settings {
-    /// The sampling period in picoseconds, 8000 where it is not stated.
+    /// The sampling period in picoseconds, 8000 by default.
     pub fn tick_ps(&self) -> f64 {
         self.tick_ps.unwrap_or(8000.0)
     }
 
-    /// Channels of the board, 64 where they are not stated.
+    /// Channels of the board, 64 by default.
     pub fn channels(&self) -> u16 {
         self.channels.unwrap_or(64)
     }
 
-    /// These settings, with what the board says where they say nothing.
+    /// These settings, completed by the properties that the board reports.
     ///
     /// # Errors
-    /// When both say something and it is not the same: with both values.
+    /// When the board contradicts a setting: with both values.
     pub fn completed_by(&self, board: &BoardFacts) -> Result<Settings, SettingsError> {
         let contradiction = |key, configured: String, reported: String| {
             Err(SettingsError::Contradiction { key, configured, board: board.name(), reported })
         };
-        // Written by hand, a period that is no whole number has few digits. What is not a number is not the same as any.
+        // A period written by hand may be rounded to a few digits. Comparisons with NaN are false.
         let is_reported = |tick_ps: f64| (tick_ps / board.tick_ps - 1.0).abs() <= 1e-6;
         if let Some(tick_ps) = self.tick_ps.filter(|tick_ps| !is_reported(*tick_ps)) {
             let reported = format!("{} ({} MS/s)", board.tick_ps, board.sampling_mhz);
@@ -174,10 +175,10 @@ impl Settings {
         })
     }
 
-    /// Checks everything.
+    /// Checks all settings.
     ///
     /// # Errors
-    /// When a value cannot be used; the message says which are allowed.
+    /// The value that cannot be used, and what is allowed.
     pub fn resolve(&self) -> Result<Plan, SettingsError> {
         let tick = Tick::from_ps_f64(self.tick_ps())?;
         let (first_channel, channels) = (self.first_channel, self.channels());
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_board_says_what_the_configuration_does_not_and_a_contradiction_is_refused_with_both_values() {
+    fn the_board_completes_the_configuration_and_a_contradiction_is_refused_with_both_values() {
         let board = BoardFacts {
             model: "VX2730".to_owned(),
             serial: "17".to_owned(),
@@ -231,7 +232,7 @@ mod tests {
         let same = Settings { tick_ps: Some(2000.0), channels: Some(32), ..Settings::default() };
         assert!(same.completed_by(&board).is_ok());
         let refused = |settings: Settings, words: [&str; 4]| {
-            let message = settings.completed_by(&board).expect_err("it says otherwise").to_string();
+            let message = settings.completed_by(&board).expect_err("contradiction").to_string();
             words.iter().for_each(|word| assert!(message.contains(word), "{word} in {message}"));
         };
         let usual = Settings::default;

@@ -1,4 +1,4 @@
-//! Emitted streams decode to what was emitted; damaged ones to what is left, with every byte accounted for.
+//! Emitted streams are decoded to the input; damaged ones to the rest, with every byte counted.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::wire::WaveInfo;
 use super::{Decoder, Settings};
 use crate::check::HitsOutcome;
 
-/// SplitMix64: one number decides a whole stream.
+/// SplitMix64: one seed determines a whole stream.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
     }
 }
 
-/// A stream of events and what it must decode to.
+/// A stream of events and the expected output.
 #[derive(Default)]
 struct Stream {
     events: Vec<Vec<u8>>,
@@ -150,7 +150,7 @@ impl Stream {
     fn any(seed: u64, start: i64) -> Stream {
         let mut random = Random(seed);
         let mut stream = Stream::new(start);
-        // A first hit of two words says where in the 2^48 counts the board is.
+        // A first hit of two words gives the board's time in the 2^48 counts.
         let mut out = Vec::new();
         let aggregate = emit::begin_aggregate(&mut out, 0xFF_FFFE, false, false);
         stream.aggregates = 0xFF_FFFF;
@@ -189,7 +189,7 @@ fn decoder() -> Decoder {
     Decoder::new(SourceId(0), &Settings::default()).expect("valid")
 }
 
-/// The events in buffers of one to four events, each cut into datagrams.
+/// The events in buffers of one to four events, divided into datagrams.
 fn datagrams(stream: &Stream, words: usize, random: &mut Random) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut rest = stream.events.as_slice();
@@ -208,7 +208,7 @@ fn datagrams(stream: &Stream, words: usize, random: &mut Random) -> Vec<Vec<u8>>
     all
 }
 
-/// What a bad network does, in percent of the datagrams.
+/// Faults of a bad network, in percent of the datagrams.
 #[derive(Default)]
 struct BadNetwork {
     drop: u64,
@@ -216,7 +216,7 @@ struct BadNetwork {
     reorder: u64,
 }
 
-/// What came through a bad network.
+/// The datagrams that arrive over a bad network.
 #[derive(Default)]
 struct Arrived {
     datagrams: Vec<Vec<u8>>,
@@ -225,7 +225,7 @@ struct Arrived {
 }
 
 impl BadNetwork {
-    /// Drops datagrams, doubles them, or lets one to three others overtake them.
+    /// Drops datagrams, duplicates them, or lets one to three others overtake them.
     fn pass(&self, sent: &[Vec<u8>], random: &mut Random) -> Arrived {
         let mut arrived = Arrived::default();
         let mut overtaken: Option<(Vec<Vec<u8>>, u64)> = None;
@@ -238,7 +238,7 @@ impl BadNetwork {
             }
             arrived.duplicated += u64::from(double);
             let copies = vec![datagram.clone(); 1 + usize::from(double)];
-            // Where a sequence begins, its first datagram says.
+            // The first datagram defines the start of the sequence.
             if reorder && overtaken.is_none() && index > 0 {
                 overtaken = Some((copies, 1 + random.below(3)));
                 continue;
@@ -256,7 +256,7 @@ impl BadNetwork {
     }
 }
 
-/// The events as packets cut anywhere.
+/// The events as packets divided at any byte.
 fn packets(stream: &Stream, random: &mut Random) -> Vec<u8> {
     let mut out = Vec::new();
     emit::clear_marker(&mut out);
@@ -283,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn udp_gives_back_what_was_emitted(seed: u64, words in 1usize..1100, per_batch in 1usize..40, wrap: bool) {
+    fn emitted_datagrams_are_decoded_to_the_input(seed: u64, words in 1usize..1100, per_batch in 1usize..40, wrap: bool) {
         let start = if wrap { (1i64 << 48) - 500_000 } else { 5000 };
         let stream = Stream::any(seed, start);
         let datagrams = datagrams(&stream, words.max(if seed & 3 == 0 { 1 } else { 40 }), &mut Random(seed));
@@ -291,7 +291,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_network_doubles_and_swaps_is_put_back(seed: u64, words in 1usize..300, per_batch in 1usize..40) {
+    fn duplicated_and_reordered_datagrams_are_put_in_order(seed: u64, words in 1usize..300, per_batch in 1usize..40) {
         let stream = Stream::any(seed, 5000);
         let sent = datagrams(&stream, words.max(if seed & 3 == 0 { 1 } else { 40 }), &mut Random(seed));
         let arrived = BadNetwork { duplicate: 20, reorder: 30, drop: 0 }.pass(&sent, &mut Random(!seed));
@@ -306,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_network_drops_is_missing_and_no_more(seed: u64, drop in 0u64..60, per_batch in 1usize..40) {
+    fn only_dropped_datagrams_are_missing(seed: u64, drop in 0u64..60, per_batch in 1usize..40) {
         let sent = simple_datagrams(300);
         let arrived = BadNetwork { drop, duplicate: 10, reorder: 20 }.pass(&sent, &mut Random(seed));
         let outcome = check::udp_path(decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
@@ -314,7 +314,7 @@ proptest! {
         let kept: Vec<i64> = (0..300).filter(|index| !arrived.dropped.contains(index)).map(|index| index as i64).collect();
         let times: Vec<i64> = outcome.hits.iter().map(|hit| hit.time_ps / 8000).collect();
         assert_eq!(&times, &kept);
-        // What is missing behind the last one nobody can know.
+        // Datagrams missing behind the last received one cannot be detected.
         let missing = kept.last().map_or(0, |last| last + 1 - kept.len() as i64) as u64;
         let found = |stage, reason| lost(&outcome, stage, reason, Unit::Datagrams);
         assert_eq!(found(Stage::Wire, LossReason::DatagramGap), missing);
@@ -328,18 +328,18 @@ proptest! {
         let arrived = BadNetwork { drop: 5, duplicate: 10, reorder: 20 }.pass(&sent, &mut Random(seed));
         let outcome = check::udp_path(decoder(), arrived.datagrams.iter().map(Vec::as_slice), per_batch);
         outcome.assert_closed();
-        assert!(outcome.hits.is_sorted_by(|one, next| one.time_ps < next.time_ps), "none twice, none out of order");
+        assert!(outcome.hits.is_sorted_by(|one, next| one.time_ps < next.time_ps), "no duplicates, all in order");
         let refused = lost(&outcome, Stage::Unpack, LossReason::BadHash, Unit::Datagrams)
             + lost(&outcome, Stage::Unpack, LossReason::Late, Unit::Datagrams)
             + lost(&outcome, Stage::Unpack, LossReason::DuplicateDatagram, Unit::Datagrams);
         assert_eq!(outcome.hits.len() as u64 + refused, arrived.datagrams.len() as u64);
         let kept = sent.len() - arrived.dropped.len();
-        // Where a buffer's end is missing, one ahead of it may be taken for one with a damaged buffer id.
+        // If the end of a buffer is missing, a datagram ahead of it may seem to have a damaged buffer id.
         assert!(kept - outcome.hits.len() <= 3 + kept / 50, "{} of {kept}", outcome.hits.len());
     }
 
     #[test]
-    fn tcp_gives_back_what_was_emitted(seed: u64, chunk_size in 1usize..3000, wrap: bool) {
+    fn emitted_packets_are_decoded_to_the_input(seed: u64, chunk_size in 1usize..3000, wrap: bool) {
         let start = if wrap { (1i64 << 32) - 500_000 } else { 5000 };
         let stream = Stream::any(seed, start);
         let bytes = packets(&stream, &mut Random(seed ^ 1));
@@ -427,14 +427,14 @@ fn a_gap_inside_a_buffer_is_counted_exactly() {
     let outcome = run(&all);
     assert_eq!(lost(&outcome, Stage::Wire, LossReason::DatagramGap, Unit::Datagrams), 317);
     assert_eq!(lost(&outcome, Stage::Wire, LossReason::FrameGap, Unit::Frames), 317);
-    // Every datagram holds whole events, so that nothing but the missing ones is lost.
+    // Every datagram contains whole events, so that only the missing ones are lost.
     assert_eq!(outcome.hits.len(), 1000 - 317);
     assert_eq!(lost(&outcome, Stage::Unpack, LossReason::Resynchronised, Unit::Bytes), 0);
 }
 
 #[test]
-fn an_event_cut_by_a_gap_is_lost_and_those_around_it_are_kept() {
-    // Three events of 24 bytes per two datagrams of 40 and 32 bytes: the second event lies in both.
+fn only_an_event_cut_by_a_gap_is_lost() {
+    // Three events of 24 bytes per two datagrams of 40 and 32 bytes: the second event is in both.
     let mut all = Vec::new();
     for group in 0..10u32 {
         let data: Vec<u8> = (0..3)
@@ -460,8 +460,8 @@ fn an_event_cut_by_a_gap_is_lost_and_those_around_it_are_kept() {
         }
     }
     all.remove(6); // the first event of group 3 and the head of its second
-    // The tail of the second event of group 5, and its third; what follows up to the next aligned datagram is not known to
-    // start on a boundary.
+    // The end of the second event of group 5, and its third; the data up to the next aligned datagram may not start on
+    // a boundary.
     all.remove(10);
     let outcome = run(&all);
     assert_eq!(outcome.hits.len(), 30 - 3 - 2 - 3);
@@ -470,9 +470,9 @@ fn an_event_cut_by_a_gap_is_lost_and_those_around_it_are_kept() {
 }
 
 #[test]
-fn missed_buffers_are_counted_at_least() {
+fn missed_buffers_count_as_at_least_one_datagram() {
     let all = simple_buffers(10, 4);
-    // The end of buffer 2, all of 3 and 4, the first of 5.
+    // The end of buffer 2, all of 3 and 4, and the first datagram of 5.
     let left: Vec<_> = all
         .iter()
         .enumerate()
@@ -489,7 +489,7 @@ fn missed_buffers_are_counted_at_least() {
 fn repeated_and_late_datagrams_are_distinguished() {
     let mut all = simple_datagrams(20);
     all.insert(5, all[3].clone());
-    // Overtaken by one, and by more than are waited for.
+    // Overtaken by one, and by more than the window has.
     all.swap(10, 11);
     let late = all.remove(7);
     all.insert(18, late);
@@ -497,11 +497,11 @@ fn repeated_and_late_datagrams_are_distinguished() {
     let refused = |reason| lost(&outcome, Stage::Unpack, reason, Unit::Datagrams);
     assert_eq!(refused(LossReason::DuplicateDatagram), 1);
     assert_eq!(refused(LossReason::Late), 1);
-    assert_eq!(lost(&outcome, Stage::Wire, LossReason::DatagramGap, Unit::Datagrams), 0, "it has come");
+    assert_eq!(lost(&outcome, Stage::Wire, LossReason::DatagramGap, Unit::Datagrams), 0, "it has arrived");
 }
 
 #[test]
-fn a_damaged_datagram_is_refused_and_no_gap() {
+fn a_damaged_datagram_is_refused_without_a_gap() {
     let mut all = simple_datagrams(20);
     all[7][15] ^= 4;
     let mut wrong_buffer = simple_datagrams(20)[9].clone();
@@ -523,7 +523,7 @@ fn clear_idle_and_wrap_lose_nothing() {
     };
     let mut all = vec![empty(0, 0)];
     all.extend(simple_buffers(3, 2));
-    // Idle, then the same buffer goes on; idle, then a new one begins; then a clear.
+    // Idle, then the same buffer continues; idle, then a new one starts; then a clear.
     all.extend([empty(3, 0), empty(3, 1), empty(4, 0), empty(0, 0)]);
     all.extend(simple_buffers(2, 3));
     let outcome = run(&all);
@@ -545,7 +545,7 @@ fn clear_idle_and_wrap_lose_nothing() {
 }
 
 #[test]
-fn a_board_that_began_anew_unseen_is_taken_up() {
+fn a_board_that_restarted_unnoticed_is_followed() {
     let mut all = simple_buffers(3, 30);
     all.extend(simple_datagrams(60).drain(5..));
     let outcome = run(&all);
@@ -553,7 +553,7 @@ fn a_board_that_began_anew_unseen_is_taken_up() {
 }
 
 #[test]
-fn a_unit_that_outgrows_its_block_is_left_out_alone() {
+fn only_a_unit_that_exceeds_its_block_is_left_out() {
     let mut large = Vec::new();
     let start = emit::begin_aggregate(&mut large, 0, false, false);
     (0..6000).for_each(|_| emit::hit(&mut large, &HitFields::default()));
@@ -588,7 +588,7 @@ fn a_unit_that_outgrows_its_block_is_left_out_alone() {
 }
 
 #[test]
-fn a_run_begins_and_its_signals_arrive() {
+fn a_run_starts_and_its_signals_arrive() {
     let mut blob = Vec::new();
     emit::start(&mut blob, &StartFields { channel_mask: 5, ..StartFields::default() });
     emit::stop(&mut blob, &StopFields { timestamp: 9, dead_time: 1 });

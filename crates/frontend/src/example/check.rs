@@ -1,10 +1,10 @@
-//! What every input must satisfy, and where fuzzing starts from.
+//! Fuzz target of the family.
 
 use super::{emulate, settings::Settings};
 use crate::check::{joined, received, sent, split};
 use crate::format::FuzzTarget;
 
-/// What the family's parsers are tried with.
+/// Fuzz targets of the family.
 pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget {
     name: "example",
     seeds: || vec![joined(sent(&emulate::Settings::default(), 20).0.iter().map(Vec::as_slice))],

@@ -1,4 +1,4 @@
-//! A board that behaves: hits at random times, in the channels and energies of no detector in particular.
+//! An emulated board: hits at random times, with random channels and energies.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -18,7 +18,7 @@ use crate::unit_decode::BoardHit;
 pub struct Settings {
     /// Number of the board, in its datagrams.
     pub board: u16,
-    /// Channels, 1 to 1024.
+    /// Number of channels, 1 to 1024.
     pub channels: u16,
     /// Hits per second of all channels together, above 0 and at most 1e7.
     pub rate_hz: f64,
@@ -56,12 +56,12 @@ impl SelfTriggeredSettings for Settings {
 }
 
 impl Settings {
-    /// What the board measures in a run.
+    /// The hits of a run.
     fn hits(&self) -> impl Iterator<Item = BoardHit> + use<> {
         let Settings { channels, rate_hz, seed, .. } = *self;
         let (mut random, mut time_ns) = (Pcg64Mcg::seed_from_u64(seed), 0.0);
         std::iter::repeat_with(move || {
-            // Intervals between random events are distributed exponentially.
+            // Intervals between random events have an exponential distribution.
             time_ns -= (1.0 - random.random::<f64>()).ln() / rate_hz * 1e9;
             let (channel, energy) = (random.random_range(0..channels), random.random_range(0..4096));
             BoardHit { ticks: time_ns as u64, channel, energy, ..BoardHit::default() }

@@ -1,4 +1,4 @@
-//! The family as the rest of the system knows it.
+//! The entry of the family in `FORMATS`.
 
 use thalweg_data::{BoardId, LossReason};
 

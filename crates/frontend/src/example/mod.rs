@@ -1,10 +1,11 @@
-//! The documented example of a front end, complete and no larger than it must be: boards that send hits in numbered datagrams.
+//! The documented example of a front end, complete and minimal: boards that send hits in numbered datagrams.
 //!
 //! ```text
 //!  datagram ─ wire ─► number ─► unit ─ wire ─► hits        entry: framing, decoder
 //!  settings of a board ─ emulate ─► hits ─ wire ─► datagram
 //! ```
-//! No hardware speaks it. `CONTRIBUTING.md` walks through these files; the [bytes](../../../../docs/formats/example.md) have a page.
+//! No hardware sends it. `CONTRIBUTING.md` explains these files; the [bytes](../../../../docs/formats/example.md) have
+//! a page.
 
 #[cfg(any(test, feature = "harness"))]
 mod check;

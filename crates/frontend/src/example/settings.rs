@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Number of the board, as its datagrams say it.
+    /// Number of the board in its datagrams.
     pub board: u16,
-    /// Length of one count of the board's clock, picoseconds.
+    /// Length of one count of the board's clock in picoseconds.
     pub tick_ps: f64,
-    /// Channels of the board. A hit of a channel beyond is counted as lost.
+    /// Number of channels of the board. Hits of higher channels are counted as lost.
     pub channels: u16,
-    /// Number of the board's channel 0 in the experiment.
+    /// The experiment's channel for channel 0 of the board.
     pub first_channel: u16,
     /// Added to every time of this board, in picoseconds.
     pub time_offset_ps: i64,

@@ -1,4 +1,4 @@
-//! Bytes, losses, and a board from end to end.
+//! Tests of bytes, losses, and the emulated board.
 
 use thalweg_data::{BoardId, LossReason, Unit};
 
@@ -18,7 +18,7 @@ fn datagram(board: u16, number: u32, channel: u16) -> Vec<u8> {
 }
 
 #[test]
-fn a_datagram_has_the_bytes_of_its_description() {
+fn a_datagram_has_the_documented_bytes() {
     let bytes = b"THEX\x00\x03\x00\x01\x00\x00\x00\x05\x00\x00\x00\x00\x00\x00\x01\x02\x00\x09\x00\x07";
     assert_eq!(datagram(3, 5, 9), bytes);
     let outcome = received(&Settings { board: 3, first_channel: 100, ..Settings::default() }, [&bytes[..]]);
@@ -47,7 +47,7 @@ fn every_loss_is_counted_by_its_reason() {
 }
 
 #[test]
-fn what_an_emulated_board_measures_is_what_is_decoded() {
+fn the_hits_of_an_emulated_board_are_decoded() {
     let (datagrams, hits) = sent(&emulate::Settings::default(), 50);
     let outcome = received(&Settings::default(), datagrams.iter().map(Vec::as_slice));
     outcome.assert_closed();

@@ -1,4 +1,4 @@
-//! A datagram, big-endian: what it means, and how it is written.
+//! Datagrams of the example, big-endian: reads and writes them.
 //!
 //! ```text
 //!  | "THEX" | board | hits | number |   then for each hit   | time | channel | energy |
@@ -12,10 +12,10 @@ use crate::unit_decode::BoardHit;
 const MAGIC: [u8; 4] = *b"THEX";
 const HEADER_BYTES: usize = 12;
 pub(super) const HIT_BYTES: usize = 12;
-/// As many as fit an Ethernet frame.
+/// Number of hits that fit an Ethernet frame.
 pub(super) const HITS_PER_DATAGRAM: usize = 121;
 
-/// A datagram that was checked: nothing that is read from it can panic.
+/// A checked datagram: reading it cannot panic.
 pub(super) struct Datagram<'a> {
     pub board: BoardId,
     pub number: u32,
@@ -23,7 +23,7 @@ pub(super) struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram, or says why it is none.
+    /// Reads a datagram, or returns the reason why it is refused.
     pub fn read(bytes: &'a [u8]) -> Result<Datagram<'a>, LossReason> {
         let (header, hits) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(LossReason::BadLength)?;
         let [m0, m1, m2, m3, b0, b1, h0, h1, n0, n1, n2, n3] = *header;

@@ -1,4 +1,4 @@
-//! What is asked of the settings of emulated triggered boards, and of the boards.
+//! The interface of the settings of emulated triggered boards, and of the boards.
 
 use std::any::Any;
 use std::fmt;
@@ -10,18 +10,18 @@ use crate::trigger::Hosted;
 
 /// The settings of the boards behind an `emulate://` URL of a triggered source.
 pub trait EmulatedBoards: Any + fmt::Debug + Send + Sync {
-    /// A copy of them.
+    /// Returns a copy.
     fn boxed(&self) -> Box<dyn EmulatedBoards>;
 
-    /// What these boards add to the number of each trigger.
+    /// The offset that these boards add to the number of each trigger.
     fn number_offset(&self) -> u64 {
         0
     }
 
-    /// Whether there can be such boards.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// In words: which key, what was found, what is allowed.
+    /// The key, the value, and what is allowed.
     fn check(&self) -> Result<(), String>;
 }
 
@@ -31,31 +31,31 @@ impl Clone for Box<dyn EmulatedBoards> {
     }
 }
 
-/// How many emulated boards there are, and how they are reached.
+/// Number of emulated boards, and their connections.
 #[derive(Clone, Copy, Debug)]
 pub struct EmulatedShape {
-    /// Links.
+    /// Number of links.
     pub links: usize,
-    /// Boards behind each.
+    /// Number of boards behind each link.
     pub boards_per_link: u16,
-    /// Whether they send a stream, where the URL says it.
+    /// Whether they send a stream, if the URL says so.
     pub is_stream: Option<bool>,
 }
 
 impl EmulatedShape {
-    /// Boards of all links together.
+    /// Number of boards of all links together.
     pub fn boards(&self) -> usize {
         self.links * usize::from(self.boards_per_link)
     }
 }
 
-/// Emulated boards of one source, made once per kind and shared from there.
+/// Emulated boards of one source, created once and shared by its links.
 pub trait EmulatedLinks {
     /// The boards behind one link, and their registers.
     fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>);
 }
 
-/// The settings of a family's own emulated boards: its defaults where there are none.
+/// The settings of a family's own emulated boards, or their defaults.
 pub(crate) fn own_emulated<S: EmulatedBoards + Clone + Default>(
     emulated: Option<&dyn EmulatedBoards>,
 ) -> Result<S, String> {

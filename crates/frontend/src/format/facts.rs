@@ -1,8 +1,8 @@
-//! What a board says of itself when it is asked.
+//! Properties that a board reports.
 
 use serde::{Deserialize, Serialize};
 
-/// What a board is, as it says itself when it is asked.
+/// Properties that a board reports when it is queried.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BoardFacts {
@@ -10,18 +10,18 @@ pub struct BoardFacts {
     pub model: String,
     /// Serial number; empty if the board does not report one.
     pub serial: String,
-    /// Firmware in the family's word, where it is a known one.
+    /// Firmware, as the family names it, if it is known.
     pub firmware: Option<String>,
-    /// Sampling rate in MHz: one count of its clock is one sampling period.
+    /// Sampling rate in MHz: one count of the board's clock is one sampling period.
     pub sampling_mhz: f64,
-    /// Length of that count in picoseconds.
+    /// Length of one count in picoseconds.
     pub tick_ps: f64,
-    /// Channels.
+    /// Number of channels.
     pub channels: u16,
 }
 
 impl BoardFacts {
-    /// The board in words, for messages.
+    /// The name of the board for messages.
     pub fn name(&self) -> String {
         match (self.model.as_str(), self.serial.as_str()) {
             ("", "") => "the board".to_owned(),

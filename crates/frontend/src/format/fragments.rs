@@ -1,4 +1,4 @@
-//! What is asked of the settings of a source that gives fragments.
+//! The interface of the settings of a source of fragments.
 
 use std::fmt;
 
@@ -6,88 +6,88 @@ use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId, Tick};
 
 use super::emulated::{EmulatedBoards, EmulatedLinks, EmulatedShape};
 
-/// What is known of the clock behind the times in fragments.
+/// Knowledge of the clock behind the times in fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoardClock {
-    /// One of its counts takes so long.
+    /// The length of one count.
     Tick(Tick),
-    /// It goes on over the run, and the configuration does not say how long a count is.
+    /// The time is continuous over the run, but the configuration does not give the length of a count.
     Unstated,
-    /// No time in fragments goes on over the run.
+    /// No time in fragments is continuous over the run.
     None,
 }
 
 /// The settings of a source of triggered boards.
 pub trait FragmentFormat: fmt::Debug + Send + Sync {
-    /// A copy of them.
+    /// Returns a copy.
     fn boxed(&self) -> Box<dyn FragmentFormat>;
 
-    /// Boards behind a link.
+    /// Number of boards behind a link.
     fn boards_per_link(&self) -> u16;
 
-    /// Which boards behind a link there are, counted from the first, where some are left out; empty where none is.
+    /// Numbers of the existing boards behind a link, counted from the first, if some are left out; otherwise empty.
     fn offsets(&self) -> Vec<u16> {
         Vec::new()
     }
 
-    /// Whether its boards are numbered by the addresses that send: the URL names each.
+    /// Whether boards are numbered by their sender addresses, which the URL lists.
     fn is_named_by_sender(&self) -> bool {
         false
     }
 
-    /// Bytes of the longest unit that was asked for; 0 where the default stands, which is a bound and no expectation.
+    /// Longest unit in bytes, if configured; 0 for the default, which is only a limit.
     fn longest_unit(&self) -> usize;
 
     /// The settings of one link of a range: its boards follow those of the link before.
     ///
     /// # Errors
-    /// When they would have numbers that there are not.
+    /// When the numbers of its boards are out of range.
     fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String>;
 
-    /// Whether there can be such a source whose first board is `first_source`.
+    /// Checks the settings of a source whose first board is `first_source`.
     ///
     /// # Errors
-    /// What cannot be, and what can.
+    /// The value that cannot be used, and what is allowed.
     fn check(&self, first_source: SourceId) -> Result<(), String>;
 
-    /// Whether the boards count the blocks that they send.
+    /// Whether the boards count their sent blocks.
     fn counts_frames(&self) -> bool {
         false
     }
 
-    /// Bits of the trigger number, where the format says how many.
+    /// Bits of the trigger number, if the format defines them.
     fn trigger_bits(&self) -> Option<u32> {
         None
     }
 
-    /// What is known of the boards' clock: for time slices.
+    /// The boards' clock, for time slices.
     fn clock(&self) -> BoardClock;
 
-    /// Whether the times in the headers of fragments go on over more than the jitter of their arrival.
+    /// Whether the times in the headers of fragments are continuous over more than the jitter of their arrival.
     fn has_lasting_time(&self) -> bool;
 
-    /// The framing of a link whose first board is `first_source`.
+    /// Creates the framing of a link whose first board is `first_source`.
     ///
     /// # Errors
-    /// What does not fit together, in words.
+    /// The settings that exclude each other.
     fn framing(
         &self,
         first_source: SourceId,
         is_stream: bool,
     ) -> Result<Box<dyn Framing<Output = Fragments>>, String>;
 
-    /// Whether each board has registers, which are read and written over RBCP.
+    /// Whether each board has registers that can be accessed over RBCP.
     fn has_registers(&self) -> bool {
         false
     }
 
-    /// Whether emulated boards of it have a stream each, or send datagrams.
+    /// Whether emulated boards send a stream each, or datagrams.
     fn emulates_streams(&self, emulated: Option<&dyn EmulatedBoards>) -> bool;
 
-    /// The boards at the other end of its links, emulated.
+    /// Creates the emulated boards of its links.
     ///
     /// # Errors
-    /// When settings do not fit together, or there are no emulated boards of this format.
+    /// When settings exclude each other, or the format has no emulated boards.
     fn emulated(
         &self,
         emulated: Option<&dyn EmulatedBoards>,
@@ -101,7 +101,7 @@ impl Clone for Box<dyn FragmentFormat> {
     }
 }
 
-/// The number of the first board of a link, the first link's being `first_board`.
+/// The number of the first board of a link; that of the first link is `first_board`.
 pub(crate) fn first_board_of_link(
     first_board: BoardId,
     link: LinkId,
@@ -110,5 +110,5 @@ pub(crate) fn first_board_of_link(
     let first = usize::from(first_board.0) + link.index() * usize::from(boards_per_link);
     u16::try_from(first)
         .map(BoardId)
-        .map_err(|_| format!("the boards of {link} begin at number {first}; at most 65535 is possible"))
+        .map_err(|_| format!("the boards of {link} start at number {first}; at most 65535 is possible"))
 }

@@ -1,4 +1,4 @@
-//! What is asked of the settings of a source that gives hits.
+//! The interface of the settings of a source of hits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,36 +7,36 @@ use thalweg_data::{Decode, Frames, Framing, SentRecord, SourceId, Unit};
 
 use super::BoardFacts;
 
-/// The framing of one source, and its decoders.
+/// The framing of one source, with its decoders.
 pub type HitFraming = (Box<dyn Framing<Output = Frames>>, Vec<Box<dyn Decode>>);
 
-/// What a source is, for the framing behind it.
+/// Properties of a source that its framing needs.
 #[derive(Clone, Copy, Debug)]
 pub struct FramingInput<'a> {
-    /// Its number.
+    /// The number of the source.
     pub source: SourceId,
-    /// Whether it gives a stream, or datagrams.
+    /// Whether it gives a stream or datagrams.
     pub is_stream: bool,
     /// The scheme of its URL.
     pub scheme: &'a str,
-    /// What its sender writes down, where that can be asked.
+    /// The record of its sender, if that is in this process.
     pub asked: Option<&'a Arc<SentRecord>>,
-    /// Blocks of its pool.
+    /// Number of blocks of its pool.
     pub blocks: usize,
-    /// Bytes of each.
+    /// Bytes of each block.
     pub block_bytes: usize,
 }
 
 impl FramingInput<'_> {
-    /// A unit in the making holds its blocks: it may take a quarter of them.
+    /// Limit of a unit in bytes: an incomplete unit holds its blocks, of which it may take a quarter.
     pub fn largest_unit_bytes(&self) -> u64 {
         (self.block_bytes * self.blocks / 4) as u64
     }
 }
 
-/// Copies of settings behind the trait.
+/// Copies settings behind the trait.
 pub trait BoxedHitFormat {
-    /// A copy.
+    /// Returns a copy.
     fn boxed(&self) -> Box<dyn HitFormat>;
 }
 
@@ -48,45 +48,47 @@ impl<S: HitFormat + Clone + 'static> BoxedHitFormat for S {
 
 /// The settings of a source of self-triggered boards.
 pub trait HitFormat: BoxedHitFormat + fmt::Debug + Send + Sync {
-    /// The framing of such a source, and so many decoders behind it, which take its units in turn and share what they know of its clock.
+    /// Creates the framing of a source, and `decoders` decoders, which take its units in turn and share their knowledge
+    /// of its clock.
     ///
     /// # Errors
-    /// What the front end says of settings that do not fit together.
+    /// The settings that exclude each other.
     fn framing(&self, input: FramingInput<'_>, decoders: usize) -> Result<HitFraming, String>;
 
-    /// Whether it is for streams, of sources that do not say by themselves whether they give one.
+    /// Whether it needs a stream, for sources that do not define by themselves whether they give one.
     fn wants_stream(&self) -> bool {
         true
     }
 
-    /// What the format's sequence numbers count, and what of it is known by asking the sender; empty when it has none.
+    /// Units that the format's sequence numbers count, and those that the record of the sender counts; empty if there
+    /// are none.
     fn wire_units(&self, _is_stream: bool, _is_asked: bool) -> &'static [Unit] {
         &[]
     }
 
-    /// How far apart samples of a waveform are, nanoseconds, as the board takes them; `None` where neither the format nor the
-    /// configuration tells.
+    /// Time between samples of a waveform in nanoseconds, as the board takes them; `None` if neither the format nor the
+    /// configuration defines it.
     fn ns_per_sample(&self) -> Option<f64> {
         None
     }
 
-    /// The first channel of the experiment that this source has, and how many; for pictures and pages.
+    /// The first of the experiment's channels that this source has, and their number, for display.
     fn channels(&self) -> (u16, u16);
 
-    /// Whether a key has been given a value already, so that nobody is advised to set it.
+    /// Whether a key is configured already, so that no advice suggests it.
     fn has_set(&self, _key: &str) -> bool {
         false
     }
 
-    /// Whether its boards say of themselves what the configuration leaves open.
+    /// Whether its boards report what the configuration does not define.
     fn takes_facts(&self) -> bool {
         false
     }
 
-    /// Fills in what a board says of itself.
+    /// Completes the settings by the properties that a board reports.
     ///
     /// # Errors
-    /// Where the board contradicts the configuration: with both values.
+    /// When the board contradicts the configuration: both values.
     fn complete(&mut self, _facts: &BoardFacts) -> Result<(), String> {
         Ok(())
     }
@@ -98,7 +100,7 @@ impl Clone for Box<dyn HitFormat> {
     }
 }
 
-/// So many decoders that are alike.
+/// Returns `count` copies of a decoder.
 pub(crate) fn several<D: Decode + Clone + 'static>(decoder: &D, count: usize) -> Vec<Box<dyn Decode>> {
     (0..count).map(|_| Box::new(decoder.clone()) as Box<dyn Decode>).collect()
 }

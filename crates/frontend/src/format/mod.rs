@@ -1,13 +1,14 @@
-//! What a family of front ends is to the rest of the system: one entry, and the settings of a source that it reads.
+//! The interface of a family of front ends to the rest of the system: one entry, and the settings of a source that it
+//! reads.
 //!
 //! ```text
 //!  FORMATS ─ word ─► Format ─ read ─► FormatSettings ┬ Hits(dyn HitFormat) ──────────► framing, decoders
 //!                      │                             └ Triggered(dyn FragmentFormat) ─► framing
-//!                      └ read_emulated ─► EmulateSettings ┬ SelfTriggered(dyn SelfTriggeredSettings) ─► a board that behaves
-//!                                                         └ Triggered(dyn EmulatedBoards) ───────────► boards that do
+//!                      └ read_emulated ─► EmulateSettings ┬ SelfTriggered(dyn SelfTriggeredSettings) ─► an emulated board
+//!                                                         └ Triggered(dyn EmulatedBoards) ───────────► emulated boards
 //! ```
-//! Whoever holds settings asks them, and does not look which family they are of. They are asked before a run starts; what they return
-//! is called once per batch.
+//! The rest of the system uses settings through these traits, regardless of their family, and only before a run starts;
+//! the objects that they create are called once per batch.
 
 mod emulated;
 mod facts;
@@ -36,15 +37,15 @@ pub use self_triggered::{HitCounter, SelfTriggeredSettings};
 
 /// One family of front ends, as the configuration, the tests and the fuzzers know it.
 pub struct Format {
-    /// The word in the configuration.
+    /// The name in the configuration.
     pub word: &'static str,
-    /// What the family is, in one sentence: a description in the schema.
+    /// What the family is, in one sentence, for the schema.
     pub about: &'static str,
-    /// The page that describes its bytes, from the root of the repository, where they are of our own making.
+    /// The page that describes its bytes, from the root of the repository, if the format is our own.
     pub document: Option<&'static str>,
-    /// What the names of its files end with, in lower case, where that says which family they are of.
+    /// The extension of its files in lower case, if that identifies the family.
     pub file_extension: Option<&'static str>,
-    /// What its parsers are tried with.
+    /// The fuzz targets of its parsers.
     #[cfg(any(test, feature = "harness"))]
     pub fuzz: &'static [FuzzTarget],
     pub(crate) schema: fn(&mut SchemaGenerator) -> Schema,
@@ -52,47 +53,47 @@ pub struct Format {
     pub(crate) emulated: Option<EmulatedEntry>,
 }
 
-/// A parser that arbitrary bytes are given to.
+/// A parser that is called with arbitrary bytes.
 #[cfg(any(test, feature = "harness"))]
 pub struct FuzzTarget {
-    /// Its name, as that of the file in `fuzz/fuzz_targets`.
+    /// Its name, which is also that of the file in `fuzz/fuzz_targets`.
     pub name: &'static str,
-    /// Where fuzzing starts from.
+    /// The inputs from which fuzzing starts.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Reads bytes as the host would, and panics when the ledger does not balance.
+    /// Reads bytes as a host does, and panics if the ledger does not balance.
     pub check: fn(&[u8]),
 }
 
 #[cfg(any(test, feature = "harness"))]
 impl FuzzTarget {
-    /// Those of all families.
+    /// The targets of all families.
     pub fn all() -> impl Iterator<Item = &'static FuzzTarget> {
         FORMATS.iter().flat_map(|format| format.fuzz)
     }
 
-    /// Gives bytes to the parser of this name.
+    /// Calls the parser of this name.
     ///
     /// # Panics
     /// When there is none, or the ledger does not balance.
     pub fn try_bytes(name: &str, bytes: &[u8]) {
-        let target = FuzzTarget::all().find(|target| target.name == name).expect("a family lists it");
+        let target = FuzzTarget::all().find(|target| target.name == name).expect("a family has this target");
         (target.check)(bytes);
     }
 }
 
-/// How the table `[source.emulate]` of a family is read.
+/// Reads the table `[source.emulate]` of a family.
 pub(crate) struct EmulatedEntry {
     schema: fn(&mut SchemaGenerator) -> Schema,
     read: fn(ValueDeserializer<'_>) -> Result<EmulateSettings, toml::de::Error>,
     default: fn() -> EmulateSettings,
 }
 
-/// The settings of one source: what its boards give decides which path it takes.
+/// The settings of one source; the kind of its data determines its path.
 #[derive(Clone, Debug)]
 pub enum FormatSettings {
-    /// Self-triggered: decoded, ordered.
+    /// Self-triggered: its hits are decoded and ordered.
     Hits(Box<dyn HitFormat>),
-    /// Triggered: built.
+    /// Triggered: its fragments are built into events.
     Triggered(Box<dyn FragmentFormat>),
 }
 
@@ -144,7 +145,7 @@ impl Format {
         Format::of(word, about, S::json_schema, read)
     }
 
-    /// A family whose sources give hits or fragments, as `read` finds in their settings.
+    /// A family whose sources give hits or fragments, depending on their settings.
     pub(crate) const fn of_either<S: JsonSchema>(
         word: &'static str,
         about: &'static str,
@@ -153,7 +154,7 @@ impl Format {
         Format::of(word, about, S::json_schema, read)
     }
 
-    /// The family with emulated triggered boards that these settings describe.
+    /// Adds emulated triggered boards with these settings.
     pub(crate) const fn with_emulated<S>(self) -> Format
     where
         S: EmulatedBoards + DeserializeOwned + JsonSchema + Default + 'static,
@@ -167,7 +168,7 @@ impl Format {
         }
     }
 
-    /// The family with an emulated self-triggered board that these settings describe.
+    /// Adds an emulated self-triggered board with these settings.
     pub(crate) const fn with_self_triggered<S>(self) -> Format
     where
         S: SelfTriggeredSettings + DeserializeOwned + JsonSchema + Default + 'static,
@@ -182,12 +183,12 @@ impl Format {
         }
     }
 
-    /// The family of this word.
+    /// The family with this name in the configuration.
     pub fn named(word: &str) -> Option<&'static Format> {
         FORMATS.iter().copied().find(|format| format.word == word)
     }
 
-    /// The keys that a source of this family has beside the run's and the endpoint's.
+    /// The keys of a source that belong to this family.
     pub fn keys(&self) -> Vec<String> {
         properties(&(self.schema)(&mut SchemaGenerator::default()))
     }
@@ -197,20 +198,20 @@ impl Format {
         (self.schema)(generator)
     }
 
-    /// The schema of `[source.emulate]`, where there are emulated boards.
+    /// The schema of `[source.emulate]`, if there are emulated boards.
     pub fn emulate_schema(&self, generator: &mut SchemaGenerator) -> Option<Schema> {
         self.emulated.as_ref().map(|emulated| (emulated.schema)(generator))
     }
 
-    /// The settings of one source, from the keys that are the family's.
+    /// Reads the settings of one source from the keys of the family.
     ///
     /// # Errors
-    /// When a key is unknown, is missing, or has another type: with its position in the text.
+    /// When a key is unknown, missing, or of another type: with its position in the text.
     pub fn read(&self, value: ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error> {
         (self.read)(value)
     }
 
-    /// The boards behind a source, from its table `[source.emulate]`; `None` where no board of the family is emulated.
+    /// Reads the boards behind a source from its table `[source.emulate]`; `None` if the family has no emulated boards.
     ///
     /// # Errors
     /// As for [`Format::read`].
@@ -221,14 +222,14 @@ impl Format {
         self.emulated.as_ref().map(|emulated| (emulated.read)(value))
     }
 
-    /// The boards behind a source that says nothing of them; `None` where no board of the family is emulated.
+    /// The emulated boards of a source without this table; `None` if the family has no emulated boards.
     pub fn default_emulated(&self) -> Option<EmulateSettings> {
         self.emulated.as_ref().map(|emulated| (emulated.default)())
     }
 }
 
 impl FormatSettings {
-    /// The first channel of the experiment that this source has, and how many; for pictures and pages. A triggered board
+    /// The first of the experiment's channels that this source has, and their number, for display. A triggered board
     /// has none.
     pub fn channels(&self) -> (u16, u16) {
         match self {
@@ -238,7 +239,7 @@ impl FormatSettings {
     }
 }
 
-/// The keys that a settings struct reads.
+/// The keys of a settings struct.
 pub fn keys_of<T: JsonSchema>() -> Vec<String> {
     properties(&SchemaGenerator::default().into_root_schema_for::<T>())
 }
@@ -278,7 +279,7 @@ impl<'de> Deserialize<'de> for &'static Format {
     }
 }
 
-/// Reads a word as serde reads an enumeration, and refuses in the same words.
+/// Reads a name as serde reads an enumeration, with the same error.
 struct WordVisitor;
 
 impl<'de> Visitor<'de> for WordVisitor {
@@ -307,7 +308,7 @@ impl JsonSchema for Format {
         let words = FORMATS.iter().map(|format| {
             serde_json::json!({ "description": format.about, "type": "string", "const": format.word })
         });
-        json_schema!({ "description": "What a board or file speaks.", "oneOf": words.collect::<Vec<Value>>() })
+        json_schema!({ "description": "The format of a board or file.", "oneOf": words.collect::<Vec<Value>>() })
     }
 }
 
@@ -318,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_format_has_a_word_of_its_own() {
+    fn every_format_has_a_unique_name() {
         for format in FORMATS {
             assert!(Format::named(format.word).is_some_and(|named| std::ptr::eq(named, *format)), "{format}");
             assert!(!format.about.is_empty() && !format.keys().is_empty(), "{format}");
@@ -342,7 +343,7 @@ mod tests {
             assert!(!seeds().is_empty(), "{name}");
             let path = format!("fuzz_targets/{name}.rs");
             let text = std::fs::read_to_string(fuzz.join(&path)).expect(&path);
-            assert!(text.contains(&format!("(\"{name}\", bytes)")), "{path} tries another target");
+            assert!(text.contains(&format!("(\"{name}\", bytes)")), "{path} calls another target");
             assert!(
                 manifest.contains(&format!("path = \"{path}\"")),
                 "fuzz/Cargo.toml has no [[bin]] of {name}"

@@ -1,4 +1,4 @@
-//! Which headers are ours: the same for datagrams and streams.
+//! Decides which headers are accepted, for datagrams and streams alike.
 //!
 //! ```text
 //!  Header ─► board known? ─► run? ─► length? ─► checksum? ─► index of the board
@@ -10,13 +10,13 @@ use thalweg_data::{BoardId, LossReason, Mark, Refused, SourceId};
 use super::settings::{Checksum, Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK, VERSION, checksum};
 
-/// What a header must say.
+/// Conditions for a header.
 #[derive(Clone, Debug)]
 pub(super) struct Admission {
     first_source: SourceId,
     first_board: BoardId,
     boards: u16,
-    /// Of boards of which some are left out: the index of each, or [`LEFT_OUT`]. Else empty.
+    /// If boards are left out: the index of each board, or [`LEFT_OUT`]; otherwise empty.
     indices: Vec<u16>,
     longest_fragment_bytes: u32,
     checksum: Checksum,
@@ -37,7 +37,7 @@ impl Admission {
         })
     }
 
-    /// Index of the board, when all that the header says is possible.
+    /// Returns the index of the board if the header meets all conditions.
     #[inline]
     pub fn admit(&self, header: &Header) -> Result<u16, LossReason> {
         let index = header.board.offset_from(self.first_board);
@@ -58,7 +58,7 @@ impl Admission {
         Ok(index)
     }
 
-    /// Whether `unit`, header and payload, may be believed as a whole.
+    /// Checks the payload of `unit`, which has a header and its payload.
     #[inline]
     pub fn verify(&self, header: &Header, unit: &[u8]) -> Result<(), LossReason> {
         let fine = match (self.checksum, header.checksum) {
@@ -69,14 +69,14 @@ impl Admission {
         if fine { Ok(()) } else { Err(LossReason::BadHash) }
     }
 
-    /// Whether a refused unit is one of a board that is left out on request.
+    /// Whether a refused unit is of a board that is left out by configuration.
     #[cold]
     pub fn is_left_out(&self, unit: &[u8]) -> bool {
         let offset = Header::read(unit).ok().map(|header| header.board.offset_from(self.first_board));
         offset.is_some_and(|offset| self.indices.get(usize::from(offset)) == Some(&LEFT_OUT))
     }
 
-    /// A refused unit as it is kept: whose it says it is, and what would have been taken instead.
+    /// Describes a refused unit: its source by its header, and what was expected instead.
     #[cold]
     pub fn refused(&self, reason: LossReason, mark: Mark, unit: &[u8]) -> Refused {
         let header = Header::read(unit).ok();
@@ -94,7 +94,7 @@ impl Admission {
         let payload = unit.len().saturating_sub(HEADER_BYTES);
         match (reason, header) {
             (LossReason::WrongConstant, _) => {
-                format!("{MARK:04x} {VERSION:02x}, which every header begins with")
+                format!("{MARK:04x} {VERSION:02x}, with which every header starts")
             }
             (LossReason::UnknownSource, Some(header)) => {
                 let last = u32::from(self.first_board.0) + u32::from(self.boards) - 1;
@@ -108,26 +108,27 @@ impl Admission {
             }
             (LossReason::BadHash, Some(header)) => match (header.checksum, checksum(unit)) {
                 (Some(sent), Some(right)) => format!("the checksum {right:08x}; this has {sent:08x}"),
-                _ => "a checksum, which `checksum = \"required\"` asks for; this has none".to_owned(),
+                _ => "a checksum, which `checksum = \"required\"` demands; this has none".to_owned(),
             },
-            (LossReason::BadHash, None) => "a right header check in bytes 38 and 39".to_owned(),
-            (LossReason::BadLength, Some(header)) if header.pieces == 1 => {
-                format!("{} bytes behind the header, as it says; there are {payload}", header.length)
+            (LossReason::BadHash, None) => "a correct header check in bytes 38 and 39".to_owned(),
+            (LossReason::BadLength, Some(header)) if header.parts == 1 => {
+                format!("{} bytes behind the header, by its length; there are {payload}", header.length)
             }
             (LossReason::BadLength, Some(header)) => {
                 format!("datagrams of {} bytes together; this one has {payload}", header.length)
             }
             (LossReason::BadLength, None) => format!("a header of {HEADER_BYTES} bytes"),
             (LossReason::DuplicateDatagram, Some(header)) => {
-                format!("any but datagram {} of {}, which has come", header.piece, header.pieces)
+                format!(
+                    "a datagram other than {} of {}, which was already received",
+                    header.part, header.parts
+                )
             }
             (LossReason::BadFraming, Some(header)) => {
-                format!("one datagram, or as many as the others say; this says {}", header.pieces)
+                format!("one datagram, or the number in the other datagrams; this has {}", header.parts)
             }
-            (LossReason::BadFraming, None) => {
-                "flags that are known, and a piece of those there are".to_owned()
-            }
-            _ => "a header as docs/formats/fragment.md has it".to_owned(),
+            (LossReason::BadFraming, None) => "known flags, and a `part` below `parts`".to_owned(),
+            _ => "a header by docs/formats/fragment.md".to_owned(),
         }
     }
 
@@ -138,7 +139,7 @@ impl Admission {
 
     #[inline]
     pub fn source(&self, index: u16) -> SourceId {
-        // Checked at the start: the last board's source has 16 bits.
+        // The settings ensure that the source of the last board has 16 bits.
         self.first_source.plus(index)
     }
 }

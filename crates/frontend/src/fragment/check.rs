@@ -1,7 +1,7 @@
-//! What the family's parsers are fuzzed with.
+//! Fuzz targets of the family.
 //!
 //! ```text
-//!  any bytes ─► settings by the first ─► chunks of a stream, or datagrams ─► splitter ─► the ledger balances
+//!  any bytes ─► settings chosen by the first byte ─► chunks of a stream, or datagrams ─► splitter ─► the ledger balances
 //! ```
 
 use thalweg_data::SourceId;
@@ -10,10 +10,10 @@ use super::{Checksum, Settings, Splitter, StreamSplitter, seeds};
 use crate::check::{fragments_of_datagrams, fragments_of_stream, split};
 use crate::format::FuzzTarget;
 
-/// Fuzz targets of the family's parsers.
+/// Fuzz targets of the family.
 pub(super) static FUZZ: &[FuzzTarget] = &[FuzzTarget { name: "fragment", seeds: seeds::fragments, check }];
 
-/// Settings that the first byte of a fuzzed input chooses: boards, checksum, run, length.
+/// Settings chosen by the first byte of a fuzzer's input: boards, checksum, run, length.
 fn checked_settings(choice: u8) -> Settings {
     Settings {
         tick_ps: None,
@@ -29,17 +29,17 @@ fn checked_settings(choice: u8) -> Settings {
     }
 }
 
-/// Reads arbitrary bytes as the host would, as a stream or as joined datagrams, and panics when the ledger does not balance. The
-/// first byte chooses.
+/// Reads arbitrary bytes as a host does, as a stream or as joined datagrams; panics if the ledger does not balance. The
+/// first byte chooses the settings.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let settings = checked_settings(*choice);
     let outcome = if choice & 1 == 1 {
-        let splitter = StreamSplitter::new(SourceId(0), &settings).expect("the settings are possible");
+        let splitter = StreamSplitter::new(SourceId(0), &settings).expect("the settings are valid");
         let chunk_sizes = if choice & 0x80 == 0 { [4096, 17] } else { [3, 1] };
         fragments_of_stream(splitter, bytes, &chunk_sizes)
     } else {
-        let splitter = Splitter::new(SourceId(0), &settings).expect("the settings are possible");
+        let splitter = Splitter::new(SourceId(0), &settings).expect("the settings are valid");
         fragments_of_datagrams(splitter, split(bytes))
     };
     outcome.assert_closed();

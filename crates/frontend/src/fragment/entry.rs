@@ -1,4 +1,4 @@
-//! The family as the rest of the system knows it.
+//! The entry of the family in `FORMATS`.
 
 use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId, Tick};
 
@@ -43,7 +43,7 @@ impl FragmentFormat for Settings {
 
     fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
         if !self.without.is_empty() {
-            // There is one link, as was checked: its boards stand where they do.
+            // By the check above there is one link, so its boards need no selection.
             return Ok(self.boxed());
         }
         let first_board = first_board_of_link(BoardId(self.first_board), link, boards_per_link)?;
@@ -84,12 +84,12 @@ impl FragmentFormat for Settings {
         shape: EmulatedShape,
     ) -> Result<Box<dyn EmulatedLinks>, String> {
         let mut board = own_emulated::<emulate::Settings>(emulated)?;
-        // A URL that says how they arrive says it for both ends.
+        // If the URL says whether there is a stream, this holds for both ends.
         board.stream = shape.is_stream.unwrap_or(board.stream);
-        // Where boards are left out there is one link, and the numbers of the others stay.
+        // If boards are left out, there is one link, and the other boards keep their numbers.
         let count = u16::try_from(shape.boards() + self.without.len()).ok();
         let count = count.filter(|count| self.first_board.checked_add(*count).is_some());
-        let count = count.ok_or("`boards` leave the numbers below 65536")?;
+        let count = count.ok_or("the numbers of `boards` exceed 65535")?;
         let first = BoardId(self.first_board);
         let mut boards = emulate::boards(first, count, &board).map_err(|error| error.to_string())?;
         boards.retain(|board| !self.without.contains(&board.number().0));

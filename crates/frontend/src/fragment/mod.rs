@@ -5,9 +5,9 @@
 //!  stream ────► StreamSplitter ─┴─► Fragments ─► build
 //!  Trigger ───► emulate::Board ─► emit ─► datagrams · stream
 //! ```
-//! [`wire`] is the header byte by byte and its checked view, [`emit`] its inverse. A fragment is passed on with the header of
-//! its first datagram; the headers of the others have then done their work and are left out. Trigger number and time have 64 bits each:
-//! at a count of 1 ns and a trigger per count that is 584 years, so neither wraps.
+//! [`wire`] is the header byte by byte and its checked view, [`emit`] its inverse. A fragment is passed on with the
+//! header of its first datagram; the headers of the others are left out. Trigger number and time have 64 bits each: at
+//! a count of 1 ns and a trigger per count that is 584 years, so neither wraps.
 
 mod admission;
 #[cfg(any(test, feature = "harness"))]

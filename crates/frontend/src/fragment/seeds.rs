@@ -1,4 +1,4 @@
-//! Small datagrams and streams: where fuzzing starts from.
+//! Small datagrams and streams from which fuzzing starts.
 //!
 //! ```text
 //!  boards ─► seeds ─► a fuzzer's mutations ─► check
@@ -27,8 +27,7 @@ pub fn fragments() -> Vec<Vec<u8>> {
         };
         let first = if choice & 4 == 0 { 0 } else { 700 };
         let count = if choice & 2 == 0 { 1 } else { 5 };
-        let mut boards =
-            emulate::boards(BoardId(first), count, &settings).expect("the settings are possible");
+        let mut boards = emulate::boards(BoardId(first), count, &settings).expect("the settings are valid");
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
         for number in 0..4 {
             let trigger = Trigger { number, time_ns: 1000 * number };

@@ -1,4 +1,4 @@
-//! What the table of a source of fragments in the configuration says.
+//! Settings of a source of fragments.
 //!
 //! ```text
 //!  [[source]] format = "fragment" ─► Settings ─ check ─► Splitter · StreamSplitter
@@ -8,16 +8,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thalweg_data::SourceId;
 
-/// What to do about the optional checksum over the payload.
+/// How the optional checksum over the payload is treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Checksum {
-    /// Checked where the board sends one.
+    /// It is checked if the board sends one.
     #[default]
     IfSent,
-    /// Checked; a fragment without one is refused.
+    /// It is checked; a fragment without one is refused.
     Required,
-    /// Never looked at.
+    /// It is never checked.
     Ignored,
 }
 
@@ -25,24 +25,25 @@ pub enum Checksum {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Boards that send to this link.
+    /// Number of boards that send to this link.
     pub boards: u16,
-    /// Number of the first board, as it sends it; the others follow.
+    /// Number of the first board in its headers; the other boards have the next numbers.
     pub first_board: u16,
-    /// Of several boards that send to one port: numbers of those that are left out, because they are dead. Events are complete
-    /// without them, and what they send is counted as filtered.
+    /// If several boards send to one port: numbers of boards that are left out because they are dead. Events are
+    /// complete without them, and data that they send are counted as filtered.
     pub without: Vec<u16>,
-    /// What to do about the checksum over the payload.
+    /// How the checksum over the payload is treated.
     pub checksum: Checksum,
-    /// Longest payload of a fragment, bytes; a header that promises more is refused.
+    /// Longest payload of a fragment in bytes; a header with a larger length is refused.
     pub longest_fragment_bytes: u32,
-    /// The run's number, as the boards send it; fragments of another run are refused. Without it any is taken.
+    /// Run number in the headers; fragments of other runs are refused. Without it, every run is accepted.
     pub run: Option<u32>,
     /// Length of one count of the boards' clock in picoseconds: for time slices.
     pub tick_ps: Option<u64>,
-    /// Of fragments in several datagrams: how many of one board may be incomplete at a time. The oldest gives way.
+    /// For fragments in several datagrams: most incomplete fragments of one board. When it is exceeded, the oldest is
+    /// given up.
     pub open_fragments: u8,
-    /// Of fragments in several datagrams: how long the rest is waited for, milliseconds.
+    /// For fragments in several datagrams: how long to wait for the remaining datagrams, in milliseconds.
     pub reassembly_ms: u32,
 }
 
@@ -68,24 +69,24 @@ impl Default for Settings {
 pub struct SettingsError {
     /// The key, as in the configuration.
     pub key: &'static str,
-    /// What was found.
+    /// The value in the configuration.
     pub found: u64,
     /// What to write instead.
     pub allowed: String,
 }
 
 impl Settings {
-    /// Highest `longest_fragment_bytes`: a block of the pool can hold no more.
+    /// Highest `longest_fragment_bytes`: the limit of a block of the pool.
     pub const MOST_BYTES: u32 = 1 << 29;
     /// Most boards of one link.
     pub const MOST_BOARDS: u16 = 4096;
 
-    /// Boards that are there: all but those that are left out.
+    /// Number of boards that are not left out.
     pub fn boards_there(&self) -> u16 {
         self.boards.saturating_sub(self.without.len() as u16)
     }
 
-    /// Which they are, counted from the first.
+    /// Their numbers, counted from that of the first board.
     pub fn offsets(&self) -> impl Iterator<Item = u16> + '_ {
         (0..self.boards).filter(|offset| !self.without.contains(&self.first_board.wrapping_add(*offset)))
     }
@@ -104,13 +105,13 @@ impl Settings {
         }
         match self.without.first() {
             Some(first) if self.boards_there() == 0 => {
-                refused(*first, "to leave one board at least; or leave out the source".to_owned())
+                refused(*first, "at least one board that is not left out; or remove the source".to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// Says whether there can be such a source whose first board is `first_source`.
+    /// Checks the settings of a source whose first board is `first_source`.
     ///
     /// # Errors
     /// The first key whose value cannot be used.

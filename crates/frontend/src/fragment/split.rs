@@ -1,12 +1,12 @@
-//! Fragments out of datagrams.
+//! Finds fragments in datagrams.
 //!
 //! ```text
-//!  datagram ─► header believed? ─► ours? ─► one of one ──► Fragment, Slice
+//!  datagram ─► header valid?  ─► ours? ─► one of one ──► Fragment, Slice
 //!                 │                  │  └─► one of several ─► assembly ─► Fragment, a slice per datagram
 //!                 └ wrong_constant   └ unknown_source · wrong_run · too_large
 //!                   bad_hash · bad_length · bad_framing
 //! ```
-//! A fragment in one datagram costs its header's five words and no more: no copy, no allocation, no atomic.
+//! A fragment in one datagram costs five words of its header: no copy, no allocation, no atomic operation.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header};
 use crate::framing::{Assembly, BoardCounters, Part, UnitKey};
 
-/// Finds fragments in the datagrams of one board or several.
+/// Finds fragments in the datagrams of one or several boards.
 #[derive(Debug)]
 pub struct Splitter {
     admission: Admission,
@@ -35,11 +35,11 @@ struct Admitted {
     /// The index of its board.
     index: u16,
     header: Header,
-    /// Its fragment, if it were whole.
+    /// Its fragment, if it has only this datagram.
     fragment: Fragment,
 }
 
-/// What a batch passed on in single datagrams, added up before it is counted.
+/// Counts of a batch's fragments in single datagrams, added up before they are counted.
 #[derive(Default)]
 struct Passed {
     datagrams: u64,
@@ -47,7 +47,7 @@ struct Passed {
 }
 
 impl Splitter {
-    /// A splitter of a link whose first board is `first_source`.
+    /// Creates a splitter of a link whose first board is `first_source`.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -66,12 +66,12 @@ impl Splitter {
         })
     }
 
-    /// From here on only fragments of this run are taken; of any, with `None`.
+    /// From now on, accepts only fragments of this run; with `None`, of any run.
     pub fn expect_run(&mut self, run: Option<u32>) {
         self.admission.run = run;
     }
 
-    /// One datagram. Returns whether it was passed on as it is.
+    /// Reads one datagram. Returns whether it was passed on as a whole.
     #[inline]
     fn datagram(
         &mut self,
@@ -89,7 +89,7 @@ impl Splitter {
             source: self.admission.source(index),
             slices: 1,
         };
-        if header.pieces > 1 {
+        if header.parts > 1 {
             return self.part(Admitted { index, header, fragment }, slice, bytes, received, fragments);
         }
         self.boards.begin(index, header.trigger, &mut self.link);
@@ -118,7 +118,7 @@ impl Splitter {
         self.refused.keep(reason, || self.admission.refused(reason, mark, bytes));
     }
 
-    /// One datagram of a fragment that has several.
+    /// Reads one datagram of a fragment that has several.
     #[inline(never)]
     fn part(
         &mut self,
@@ -133,8 +133,8 @@ impl Splitter {
         let part = Part {
             board: index,
             key: UnitKey { trigger: header.trigger, run: header.run, ticks: header.ticks },
-            index: header.piece.into(),
-            count: header.pieces.into(),
+            index: header.part.into(),
+            count: header.parts.into(),
             header_bytes: HEADER_BYTES,
             length: Some(header.length),
             ticks: header.ticks,
@@ -166,7 +166,7 @@ impl Framing for Splitter {
         for slice in &received.slices {
             let lease = match reading {
                 Some(lease) if lease.block() == slice.block => lease,
-                _ => received.leases.find(slice.block).expect("a slice travels with its lease"),
+                _ => received.leases.find(slice.block).expect("a slice has its lease in the batch"),
             };
             reading = Some(lease);
             let bytes = lease.bytes(*slice);

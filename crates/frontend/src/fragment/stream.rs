@@ -1,12 +1,12 @@
-//! Fragments out of a stream: header, payload, header, payload.
+//! Finds fragments in a stream: header, payload, header, payload.
 //!
 //! ```text
-//!  | header | payload | header | payload | he…      ─► Fragment, Slice; the head of the next is carried
-//!           damage ─► search, byte by byte, for the next header with a right check
+//!  | header | payload | header | payload | he…      ─► Fragment, Slice; the start of the next is carried
+//!           damage ─► search, byte by byte, for the next header with a correct check
 //! ```
-//! A length is followed only behind a right header check. A fragment that is not ours, or whose payload is damaged, is so
-//! left out as a whole, and the next one is found without a search. The first byte of a damage is counted under what is
-//! wrong with it, the rest up to the next header as `resynchronised`.
+//! A length is used only if the header check is correct. A fragment that is not ours, or whose payload is damaged, is
+//! so left out as a whole, and the next one is found without a search. The first byte of damaged data is counted by
+//! what is wrong with it, the rest up to the next header as `resynchronised`.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::settings::{Settings, SettingsError};
 use super::wire::{HEADER_BYTES, Header, MARK};
 use crate::framing::{BoardCounters, Chunk, StreamCounts};
 
-/// Finds fragments in the stream of one board or several.
+/// Finds fragments in the stream of one or several boards.
 #[derive(Debug)]
 pub struct StreamSplitter {
     counts: StreamCounts,
@@ -36,7 +36,7 @@ struct FragmentFinder {
 }
 
 impl StreamSplitter {
-    /// A splitter of a link whose first board is `first_source`.
+    /// Creates a splitter of a link whose first board is `first_source`.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -50,7 +50,7 @@ impl StreamSplitter {
         Ok(StreamSplitter { counts: StreamCounts::default(), finder })
     }
 
-    /// From here on only fragments of this run are taken; of any, with `None`.
+    /// From now on, accepts only fragments of this run; with `None`, of any run.
     pub fn expect_run(&mut self, run: Option<u32>) {
         self.finder.admission.run = run;
     }
@@ -85,14 +85,14 @@ impl Framing for StreamSplitter {
         self.finder.boards.several()
     }
 
-    /// Places where the stream was damaged, and fragments that were refused.
+    /// The first damages of the stream, and refused fragments.
     fn first_refused(&self) -> &[Refused] {
         self.finder.refused.kept()
     }
 }
 
 impl FragmentFinder {
-    /// Returns the number of bytes left over.
+    /// Finds fragments in a chunk of a stream; returns the number of bytes left over.
     fn find_fragments(
         &mut self,
         chunk: &Chunk<'_>,
@@ -157,11 +157,11 @@ impl FragmentFinder {
         self.refused.keep(reason, || self.admission.refused(reason, mark, unit));
     }
 
-    /// A header whose length can be followed.
+    /// Reads a header whose length can be trusted.
     #[inline]
     fn head(&self, bytes: &[u8]) -> Result<Header, LossReason> {
         let header = Header::read(bytes)?;
-        if header.pieces != 1 {
+        if header.parts != 1 {
             return Err(LossReason::BadFraming);
         }
         if header.length > self.admission.longest_fragment_bytes() {
@@ -194,7 +194,7 @@ impl FragmentFinder {
     }
 }
 
-/// How many bytes to skip until a header can be believed, or could be once more bytes have come.
+/// Number of bytes to skip to the next valid header, or to one that may become valid with more bytes.
 fn search(bytes: &[u8]) -> usize {
     let mark = MARK.to_be_bytes();
     let possible = |at: &usize| {

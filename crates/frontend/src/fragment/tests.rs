@@ -37,7 +37,7 @@ fn lost(outcome: &FragmentsOutcome, reason: LossReason) -> (u64, u64) {
     (outcome.link().total_lost(reason, Unit::Datagrams), outcome.link().total_lost(reason, Unit::Bytes))
 }
 
-/// A fragment, byte by byte as in the table of `wire`.
+/// A fragment, byte by byte, by the table of `wire`.
 const GOLDEN: &str = "7457 01 01 0003 00 01  00000007 00000005  0000000000000010  00000000000000a0 483551ed 0000 efc4 68656c6c6f";
 
 fn golden() -> Vec<u8> {
@@ -72,7 +72,7 @@ fn bad_datagrams_are_refused_by_reason() {
     version[2] = 2;
     let mut check = golden();
     check[20] ^= 1;
-    let none = Header { pieces: 0, ..header(3, 1) }.to_bytes().to_vec();
+    let none = Header { parts: 0, ..header(3, 1) }.to_bytes().to_vec();
     for (datagram, reason, of_board) in [
         (golden()[..39].to_vec(), LossReason::BadLength, 0),
         (Vec::new(), LossReason::BadLength, 0),
@@ -101,7 +101,7 @@ fn bad_datagrams_are_refused_by_reason() {
 }
 
 #[test]
-fn the_first_refused_are_kept() {
+fn the_first_refused_fragments_are_kept() {
     let mut run = splitter(&Settings::default());
     let mut feed = |datagrams: &[Vec<u8>]| {
         let mut received = thalweg_data::Frames::default();
@@ -124,7 +124,7 @@ fn the_first_refused_are_kept() {
 }
 
 #[test]
-fn boards_that_are_left_out_are_filtered_and_the_others_move_up() {
+fn boards_left_out_are_filtered_and_the_others_get_consecutive_sources() {
     let settings = Settings { boards: 4, without: vec![1, 2], ..Settings::default() };
     let of = |board| cut(&header(board, 1), b"hello", 1472, false).remove(0);
     let outcome = split_all(&settings, &[of(0), of(1), of(3), of(4)]);
@@ -133,10 +133,10 @@ fn boards_that_are_left_out_are_filtered_and_the_others_move_up() {
     assert_eq!(outcome.link().total_filtered(Unit::Datagrams), 1);
     assert_eq!(lost(&outcome, LossReason::UnknownSource), (1, 45));
     for (without, word) in
-        [(vec![4], "0 to 3"), (vec![1, 1], "once"), (vec![0, 1, 2, 3], "one board at least")]
+        [(vec![4], "0 to 3"), (vec![1, 1], "once"), (vec![0, 1, 2, 3], "at least one board")]
     {
         let error =
-            Settings { without, ..settings.clone() }.check(thalweg_data::SourceId(0)).expect_err("cannot be");
+            Settings { without, ..settings.clone() }.check(thalweg_data::SourceId(0)).expect_err("invalid");
         assert!(error.to_string().contains(word), "{error}");
     }
 }
@@ -151,7 +151,7 @@ fn a_run_can_be_expected_later() {
 }
 
 #[test]
-fn pieces_come_together_in_any_order() {
+fn parts_are_assembled_in_any_order() {
     let payload: Vec<u8> = (0..250u8).collect();
     let mut datagrams = cut(&header(0, 5), &payload, HEADER_BYTES + 100, true);
     assert_eq!(datagrams.len(), 3);
@@ -160,18 +160,18 @@ fn pieces_come_together_in_any_order() {
     let (fragment, bytes) = &outcome.fragments[0];
     assert_eq!((fragment.slices, fragment.bytes, fragment.trigger), (3, 290, 5));
     assert_eq!(bytes[HEADER_BYTES..], payload);
-    assert_eq!(Header::read(bytes).map(|header| (header.piece, header.pieces)), Ok((0, 3)));
+    assert_eq!(Header::read(bytes).map(|header| (header.part, header.parts)), Ok((0, 3)));
     assert_eq!(outcome.link().total_overhead(Unit::Bytes), 80);
     assert_eq!(outcome.link().total_output(Unit::Datagrams), 3);
 }
 
 #[test]
-fn what_stays_incomplete_is_given_up_in_time_or_for_newer_ones() {
-    let piece = |trigger| cut(&header(0, trigger), &[1; 150], HEADER_BYTES + 100, false).remove(0);
+fn incomplete_fragments_are_given_up_in_time_or_for_newer_ones() {
+    let part = |trigger| cut(&header(0, trigger), &[1; 150], HEADER_BYTES + 100, false).remove(0);
     let settings = Settings { open_fragments: 2, reassembly_ms: 50, ..Settings::default() };
     let mut host = Host::of_fragments(SourceId(0), splitter(&settings));
     for trigger in 0..3 {
-        host.datagram(&piece(trigger));
+        host.datagram(&part(trigger));
     }
     host.step();
     let outcome = host.outcome();
@@ -187,10 +187,10 @@ fn what_stays_incomplete_is_given_up_in_time_or_for_newer_ones() {
 }
 
 #[test]
-fn pieces_that_contradict_each_other_are_refused() {
+fn parts_that_contradict_each_other_are_refused() {
     let first = || cut(&header(0, 1), &[1; 250], HEADER_BYTES + 100, false);
     let other = |header: Header, payload: &[u8]| [header.to_bytes().to_vec(), payload.to_vec()].concat();
-    let with = |piece, pieces, length| Header { piece, pieces, length, ..header(0, 1) };
+    let with = |part, parts, length| Header { part, parts, length, ..header(0, 1) };
     for (second, reason) in [
         (first()[0].clone(), LossReason::DuplicateDatagram),
         (other(with(1, 4, 250), &[1; 100]), LossReason::BadFraming),
@@ -204,18 +204,18 @@ fn pieces_that_contradict_each_other_are_refused() {
         assert_eq!(lost(&outcome, reason), (1, length), "{reason}");
         assert_eq!(outcome.fragments.len(), 1, "{reason}");
     }
-    // All pieces there, and yet too short.
+    // All parts are received, but the payload is too short.
     let short = [other(with(0, 2, 250), &[1; 100]), other(with(1, 2, 250), &[1; 100])];
     let outcome = split_all(&Settings::default(), &short);
     assert_eq!(lost(&outcome, LossReason::BadLength), (2, 280));
-    // A datagram of a fragment that is whole already.
+    // A datagram of a fragment that is already complete.
     let whole = [first(), first()].concat();
     let outcome = split_all(&Settings::default(), &whole);
     assert_eq!(lost(&outcome, LossReason::DuplicateDatagram), (3, 370));
 }
 
 #[test]
-fn a_damaged_stream_is_found_again() {
+fn a_stream_resumes_behind_damage() {
     let fragment = |trigger: u64| {
         let mut bytes = Vec::new();
         emit::stream(&header(0, trigger), &[trigger as u8; 60], true, &mut bytes);
@@ -225,9 +225,9 @@ fn a_damaged_stream_is_found_again() {
     bytes[300] ^= 1; // the header of fragment 3
     bytes[550] ^= 1; // the payload of fragment 5
     bytes.splice(700..700, [0x74, 0x57, 0x01, 0x00]); // something between 6 and 7
-    for pieces in [&[7][..], &[4096], &[100, 1]] {
+    for chunk_sizes in [&[7][..], &[4096], &[100, 1]] {
         let splitter = StreamSplitter::new(SourceId(0), &Settings::default()).expect("possible");
-        let outcome = fragments_of_stream(splitter, &bytes, pieces);
+        let outcome = fragments_of_stream(splitter, &bytes, chunk_sizes);
         outcome.assert_closed();
         let found: Vec<u64> = outcome.fragments.iter().map(|(fragment, _)| fragment.trigger).collect();
         assert_eq!(found, [0, 1, 2, 4, 6, 7, 8, 9]);
@@ -239,11 +239,11 @@ fn a_damaged_stream_is_found_again() {
 }
 
 #[test]
-fn a_stream_carries_no_pieces_and_nothing_too_large() {
+fn a_stream_refuses_parts_and_fragments_that_are_too_large() {
     let settings = Settings { longest_fragment_bytes: 100, ..Settings::default() };
     for (bad, reason) in [
-        (Header { pieces: 2, length: 5, ..header(0, 1) }, LossReason::BadFraming),
-        (Header { pieces: 1, length: 101, ..header(0, 1) }, LossReason::TooLarge),
+        (Header { parts: 2, length: 5, ..header(0, 1) }, LossReason::BadFraming),
+        (Header { parts: 1, length: 101, ..header(0, 1) }, LossReason::TooLarge),
     ] {
         let splitter = StreamSplitter::new(SourceId(0), &settings).expect("possible");
         let bytes = [bad.to_bytes().to_vec(), cut(&header(0, 2), b"next", 1472, false).concat()].concat();
@@ -253,16 +253,16 @@ fn a_stream_carries_no_pieces_and_nothing_too_large() {
         assert_eq!(outcome.fragments.len(), 1);
     }
     // A header alone, and then the end.
-    let splitter = StreamSplitter::new(SourceId(0), &settings).expect("possible");
+    let splitter = StreamSplitter::new(SourceId(0), &settings).expect("valid");
     let outcome = fragments_of_stream(splitter, &golden()[..43], &[4096]);
     outcome.assert_closed();
     assert_eq!(outcome.link().total_lost(LossReason::UnknownSource, Unit::Bytes), 0);
     assert_eq!(outcome.link().total_lost(LossReason::Unfinished, Unit::Bytes), 43);
 }
 
-/// Rubbish of every kind for a long time: what the splitter holds stays within what the pool of the check has.
+/// Many kinds of garbage for a long time: the splitter holds no more than the pool of the check has.
 #[test]
-fn endless_rubbish_takes_no_memory() {
+fn endless_garbage_takes_no_memory() {
     let settings = Settings { boards: 8, open_fragments: 2, reassembly_ms: 10, ..Settings::default() };
     let mut host = Host::of_fragments(SourceId(0), splitter(&settings));
     let mut random = Pcg64::seed_from_u64(5);
@@ -270,9 +270,8 @@ fn endless_rubbish_takes_no_memory() {
         let mut datagram = vec![0; random.random_range(0..200)];
         random.fill_bytes(&mut datagram);
         if random.random_bool(0.7) {
-            let pieces = random.random_range(1..=128);
-            let bad =
-                Header { piece: pieces - 1, pieces, length: 900, ..header(trigger as u16 % 9, trigger) };
+            let parts = random.random_range(1..=128);
+            let bad = Header { part: parts - 1, parts, length: 900, ..header(trigger as u16 % 9, trigger) };
             datagram.splice(0..0, bad.to_bytes());
         }
         host.datagram(&datagram);
@@ -286,7 +285,7 @@ fn endless_rubbish_takes_no_memory() {
 }
 
 #[test]
-fn impossible_settings_are_named_by_their_key() {
+fn the_error_of_invalid_settings_names_the_key() {
     let key =
         |settings: Settings| Splitter::new(SourceId(10), &settings).map(drop).map_err(|error| error.key);
     let usual = Settings::default;
@@ -305,7 +304,7 @@ fn impossible_settings_are_named_by_their_key() {
 }
 
 #[test]
-fn impossible_boards_are_named_by_their_key() {
+fn the_error_of_invalid_boards_names_the_key() {
     let key = |settings: emulate::Settings| {
         emulate::Board::new(BoardId(0), &settings).map(drop).map_err(|error| error.key)
     };
@@ -325,7 +324,7 @@ fn impossible_boards_are_named_by_their_key() {
     assert_eq!(key(emulate::Settings { prepared_kib: 0, ..usual() }), Err("prepared_kib"));
 }
 
-/// Boards that a program triggers, through either splitter, and every byte looked at.
+/// Boards are triggered by a program, through either splitter, and every byte is checked.
 #[test]
 fn emulated_boards_are_received_whole_and_checked_by_their_content() {
     let program = trigger::Settings { rate_hz: 2000.0, triggers: Some(50), ..trigger::Settings::default() };
@@ -376,7 +375,7 @@ fn emulated_boards_are_received_whole_and_checked_by_their_content() {
 }
 
 #[test]
-fn the_random_fraction_is_kept() {
+fn content_has_the_configured_random_fraction() {
     let settings = emulate::Settings { random_share: 0.7, ..emulate::Settings::default() };
     let content = emulate::Content::new(&settings).expect("possible");
     let zeros: usize =
@@ -396,7 +395,7 @@ fn an_answer_is_appended() {
     assert_eq!((header.run, header.trigger, header.ticks, header.board), (9, 4, 5, board.number()));
 }
 
-/// What happens to one datagram on its way.
+/// What happens to one datagram on the network.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrives,
@@ -411,18 +410,18 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 
 proptest! {
     #[test]
-    fn headers_come_back(
-        board: u16, piece in 0..128u8, more in 0..128u8, run: u32, length: u32, trigger: u64, ticks: u64,
+    fn written_headers_are_read_back(
+        board: u16, part in 0..128u8, more in 0..128u8, run: u32, length: u32, trigger: u64, ticks: u64,
         checksum: Option<u32>, status: u16,
     ) {
-        let pieces = piece.saturating_add(more).saturating_add(1).min(128);
-        let header = Header { board: BoardId(board), piece, pieces, run, length, trigger, ticks, checksum, status };
+        let parts = part.saturating_add(more).saturating_add(1).min(128);
+        let header = Header { board: BoardId(board), part, parts, run, length, trigger, ticks, checksum, status };
         prop_assert_eq!(Header::read(&header.to_bytes()), Ok(header));
     }
 
-    /// The ledger counts every datagram, and what comes out is what went in.
+    /// The ledger counts every datagram, and the output is the input.
     #[test]
-    fn shuffled_doubled_and_dropped_pieces_are_counted(
+    fn shuffled_doubled_and_dropped_parts_are_counted(
         sizes in prop::collection::vec(0..1000usize, 1..12), payload_bytes in 64..400usize, with_checksum: bool,
         fates in fates(), swaps in prop::collection::vec((0..64usize, 0..64usize), 0..20),
     ) {
@@ -433,7 +432,7 @@ proptest! {
         for (trigger, size) in sizes.iter().enumerate() {
             let payload: Vec<u8> = (0..*size).map(|index| (index * 7 + trigger) as u8).collect();
             let datagrams = cut(&header(trigger as u16 % 2, trigger as u64), &payload, HEADER_BYTES + payload_bytes, with_checksum);
-            let (mut whole, pieces) = (true, datagrams.len());
+            let (mut whole, parts) = (true, datagrams.len());
             for datagram in datagrams {
                 let copies = match fates.next().expect("endless") {
                     Fate::Arrives => 1,
@@ -441,33 +440,33 @@ proptest! {
                     Fate::Dropped => 0,
                 };
                 whole &= copies > 0;
-                arriving.extend(std::iter::repeat_n((pieces, datagram), copies));
+                arriving.extend(std::iter::repeat_n((parts, datagram), copies));
             }
-            sent.push((payload, whole, pieces));
+            sent.push((payload, whole, parts));
         }
         if !arriving.is_empty() {
             let count = arriving.len();
             swaps.iter().for_each(|(one, other)| arriving.swap(one % count, other % count));
         }
-        let singles = arriving.iter().filter(|(pieces, _)| *pieces == 1).count();
+        let singles = arriving.iter().filter(|(parts, _)| *parts == 1).count();
         let list: Vec<Vec<u8>> = arriving.into_iter().map(|(_, datagram)| datagram).collect();
         let outcome = split_all(&settings, &list);
-        let whole = sent.iter().filter(|(_, whole, pieces)| *whole && *pieces > 1).count();
-        // Doubled fragments in one datagram are for the builder to see.
+        let whole = sent.iter().filter(|(_, whole, parts)| *whole && *parts > 1).count();
+        // Duplicate fragments in one datagram are detected by the builder.
         prop_assert_eq!(outcome.fragments.len(), singles + whole);
         for (fragment, bytes) in &outcome.fragments {
-            let (payload, whole, pieces) = &sent[fragment.trigger as usize];
+            let (payload, whole, parts) = &sent[fragment.trigger as usize];
             prop_assert!(*whole);
             prop_assert_eq!(&bytes[HEADER_BYTES..], &payload[..]);
-            prop_assert_eq!(usize::from(fragment.slices), *pieces);
+            prop_assert_eq!(usize::from(fragment.slices), *parts);
         }
         prop_assert_eq!(outcome.link().total_input(Unit::Datagrams), list.len() as u64);
         prop_assert_eq!(outcome.link().held(Unit::Bytes), 0);
     }
 
-    /// A fragment of which one datagram has come is found, whatever becomes of it; one of which none has come is missing.
+    /// A fragment with at least one received datagram is found; a fragment without any is missing.
     #[test]
-    fn boards_that_are_asked_say_which_fragments_did_not_come(
+    fn records_of_boards_show_which_fragments_did_not_arrive(
         sizes in prop::collection::vec(0..1000usize, 1..40), payload_bytes in 64..400usize, fates in fates(),
     ) {
         let settings = Settings { boards: 2, open_fragments: 16, ..Settings::default() };
@@ -495,7 +494,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_in_any_pieces_gives_the_same(sizes in prop::collection::vec(0..3000usize, 1..20), cuts in prop::collection::vec(1..5000usize, 1..5)) {
+    fn any_chunks_of_a_stream_give_the_same_fragments(sizes in prop::collection::vec(0..3000usize, 1..20), cuts in prop::collection::vec(1..5000usize, 1..5)) {
         let mut bytes = Vec::new();
         for (trigger, size) in sizes.iter().enumerate() {
             emit::stream(&header(0, trigger as u64), &vec![trigger as u8; *size], trigger % 2 == 0, &mut bytes);
@@ -509,7 +508,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_survived(input in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn arbitrary_bytes_only_count(input in prop::collection::vec(any::<u8>(), 0..600)) {
         super::check::check(&input);
     }
 }

@@ -4,50 +4,50 @@
 //!  byte  bytes  field          (all numbers big-endian)
 //!     0      2  mark           0x7457
 //!     2      1  version        1
-//!     3      1  flags          bit 0: the checksum is there; all others 0
+//!     3      1  flags          bit 0: there is a checksum; all others 0
 //!     4      2  board          the board's number
-//!     6      1  piece          which datagram of the fragment, from 0
-//!     7      1  pieces         how many datagrams the fragment has, 1 to 128; in a stream 1
+//!     6      1  part           which datagram of the fragment, from 0
+//!     7      1  parts          how many datagrams the fragment has, 1 to 128; in a stream 1
 //!     8      4  run            number of the run
 //!    12      4  length         payload bytes of the whole fragment
 //!    16      8  trigger        number of the trigger
 //!    24      8  ticks          the board's time of the trigger, in counts of its clock
 //!    32      4  checksum       CRC-32C of bytes 0 to 31 and of the payload behind the header; 0 without its flag
-//!    36      2  status         the board's own word
+//!    36      2  status         defined by the board
 //!    38      2  header check   such that the Internet checksum (RFC 1071) of the 40 bytes is right
 //!    40         payload
 //! ```
-//! The header check is what a board's logic can do in a few adders, and makes a length safe to follow; it is always there.
-//! The CRC covers the payload, too, and costs more than everything else together.
+//! A board's logic needs only a few adders for the header check, which makes it safe to use a length; it is always
+//! there. The CRC covers the payload, too, and costs more than everything else together.
 
 use thalweg_data::checksum::Crc32c;
 use thalweg_data::{BoardId, LossReason};
 
 /// First two bytes of a header.
 pub const MARK: u16 = 0x7457;
-/// The version described here.
+/// The version of this format.
 pub const VERSION: u8 = 1;
-/// Flag: the checksum is there.
+/// Flag: there is a checksum.
 pub const FLAG_CHECKSUM: u8 = 1;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 40;
 /// Bytes of the header that the checksum covers.
 const CHECKSUM_COVERS: usize = 32;
-/// Most datagrams that a fragment may have.
-pub const MOST_PIECES: usize = 128;
+/// Most datagrams of a fragment.
+pub const MOST_PARTS: usize = 128;
 
 /// The first three bytes of a header.
 const CONSTANT: u64 = (MARK as u64) << 8 | VERSION as u64;
 
-/// What a header says.
+/// The content of a header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The board's number.
     pub board: BoardId,
-    /// Which datagram of the fragment, from 0.
-    pub piece: u8,
-    /// How many datagrams the fragment has.
-    pub pieces: u8,
+    /// Index of the datagram in the fragment, from 0.
+    pub part: u8,
+    /// Number of datagrams of the fragment.
+    pub parts: u8,
     /// Number of the run.
     pub run: u32,
     /// Payload bytes of the whole fragment.
@@ -56,18 +56,18 @@ pub struct Header {
     pub trigger: u64,
     /// The board's time of the trigger, in counts of its clock.
     pub ticks: u64,
-    /// CRC-32C of the first 32 bytes of the header and of the payload behind it, where the board sends one.
+    /// CRC-32C of the first 32 bytes of the header and of the payload behind it, if the board sends one.
     pub checksum: Option<u32>,
-    /// The board's own word.
+    /// Status, defined by the board.
     pub status: u16,
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`, and believes it when its check is right.
+    /// Reads the header at the start of `bytes`.
     ///
     /// # Errors
-    /// `bad_length` where there is less than a header, `wrong_constant` with another mark or version, `bad_hash` where the
-    /// check is wrong, `bad_framing` with a flag that is not known or pieces that cannot be.
+    /// `bad_length` if there are fewer bytes than a header, `wrong_constant` with another mark or version, `bad_hash`
+    /// if the header check is wrong, `bad_framing` with an unknown flag or invalid parts.
     #[inline]
     pub fn read(bytes: &[u8]) -> Result<Header, LossReason> {
         let Some(bytes) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(LossReason::BadLength) };
@@ -82,15 +82,15 @@ impl Header {
         if internet_sum(words) != 0xFFFF {
             return Err(LossReason::BadHash);
         }
-        let (flags, piece, pieces) = ((words[0] >> 32) as u8, (words[0] >> 8) as u8, words[0] as u8);
+        let (flags, part, parts) = ((words[0] >> 32) as u8, (words[0] >> 8) as u8, words[0] as u8);
         let known = flags & !FLAG_CHECKSUM == 0;
-        if !known || piece >= pieces || usize::from(pieces) > MOST_PIECES {
+        if !known || part >= parts || usize::from(parts) > MOST_PARTS {
             return Err(LossReason::BadFraming);
         }
         Ok(Header {
             board: BoardId((words[0] >> 16) as u16),
-            piece,
-            pieces,
+            part,
+            parts,
             run: (words[1] >> 32) as u32,
             length: words[1] as u32,
             trigger: words[2],
@@ -100,7 +100,7 @@ impl Header {
         })
     }
 
-    /// The bytes of the header, with its check. The checksum is written as it stands here.
+    /// The bytes of the header, with its check. The checksum is written as given.
     #[inline]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let flags = u64::from(self.checksum.is_some()) * u64::from(FLAG_CHECKSUM);
@@ -108,8 +108,8 @@ impl Header {
             CONSTANT << 40
                 | flags << 32
                 | u64::from(self.board.0) << 16
-                | u64::from(self.piece) << 8
-                | u64::from(self.pieces),
+                | u64::from(self.part) << 8
+                | u64::from(self.parts),
             u64::from(self.run) << 32 | u64::from(self.length),
             self.trigger,
             self.ticks,
@@ -123,13 +123,13 @@ impl Header {
         bytes
     }
 
-    /// Whether the payload of `unit`, which begins with this header, is what was checksummed; true without a checksum.
+    /// Whether the payload of `unit`, which starts with this header, matches the checksum; true without a checksum.
     pub fn matches(&self, unit: &[u8]) -> bool {
         self.checksum.is_none_or(|sent| checksum(unit) == Some(sent))
     }
 }
 
-/// The CRC-32C of a header and the payload behind it; `None` where there is less than a header.
+/// The CRC-32C of a header and the payload behind it; `None` if there are fewer bytes than a header.
 pub fn checksum(unit: &[u8]) -> Option<u32> {
     let (header, payload) = unit.split_first_chunk::<HEADER_BYTES>()?;
     let mut covered = Crc32c::new();
@@ -156,9 +156,9 @@ fn internet_sum(words: [u64; 5]) -> u16 {
 mod tests {
     use super::*;
 
-    /// Worked by hand from the table.
+    /// Calculated by hand from the table.
     const GOLDEN: [u8; HEADER_BYTES] = [
-        0x74, 0x57, 0x01, 0x00, 0x01, 0x08, 0x02, 0x05, // mark, version, flags, board 264, piece 2 of 5
+        0x74, 0x57, 0x01, 0x00, 0x01, 0x08, 0x02, 0x05, // mark, version, flags, board 264, part 2 of 5
         0x00, 0x00, 0x00, 0x2A, 0x00, 0x00, 0x9C, 0x40, // run 42, 40000 bytes
         0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x07, // trigger 2^32 + 7
         0x00, 0x00, 0x00, 0x00, 0x3B, 0x9A, 0xCA, 0x00, // 10^9 ticks
@@ -168,8 +168,8 @@ mod tests {
     fn header() -> Header {
         Header {
             board: BoardId(264),
-            piece: 2,
-            pieces: 5,
+            part: 2,
+            parts: 5,
             run: 42,
             length: 40_000,
             trigger: (1 << 32) + 7,
@@ -180,17 +180,17 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_as_in_the_table() {
+    fn a_header_is_written_and_read_by_the_table() {
         assert_eq!(header().to_bytes(), GOLDEN);
         assert_eq!(Header::read(&GOLDEN), Ok(header()));
-        // The check by its definition: all 16-bit words, carries added in again, give 0xFFFF.
+        // By its definition, the sum of all 16-bit words, with carries added in again, is 0xFFFF.
         let words = GOLDEN.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
         let sum: u32 = words.sum();
         assert_eq!((sum & 0xFFFF) + (sum >> 16), 0xFFFF);
     }
 
     #[test]
-    fn every_flipped_bit_is_seen() {
+    fn every_flipped_bit_is_detected() {
         for bit in 0..8 * HEADER_BYTES {
             let mut bytes = GOLDEN;
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -200,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn impossible_headers_are_refused_by_reason() {
+    fn invalid_headers_are_refused_by_reason() {
         assert_eq!(Header::read(&GOLDEN[..39]), Err(LossReason::BadLength));
-        for (piece, pieces) in [(0, 0), (5, 5), (0, 129)] {
-            let bytes = Header { piece, pieces, ..header() }.to_bytes();
-            assert_eq!(Header::read(&bytes), Err(LossReason::BadFraming), "{piece} of {pieces}");
+        for (part, parts) in [(0, 0), (5, 5), (0, 129)] {
+            let bytes = Header { part, parts, ..header() }.to_bytes();
+            assert_eq!(Header::read(&bytes), Err(LossReason::BadFraming), "{part} of {parts}");
         }
-        // A flag of the future, with a right check: 0x02 more in byte 3, 0x02 less in the check.
+        // An unknown flag with a correct check: 0x02 more in byte 3, 0x02 less in the check.
         let mut bytes = GOLDEN;
         (bytes[3], bytes[39]) = (0x02, 0x9C);
         assert_eq!(Header::read(&bytes), Err(LossReason::BadFraming));

@@ -1,25 +1,25 @@
-//! Fragments that come in several datagrams, until they are whole.
+//! Assembles fragments that consist of several datagrams.
 //!
 //! ```text
 //!  part 2 of 3 ─┐
-//!  part 0 of 3 ─┼─► slot { key, which parts } ── all there ──► what is kept of each datagram, in the order of the parts
+//!  part 0 of 3 ─┼─► slot { key, which parts } ── complete ──► the kept bytes of each datagram, in the order of the parts
 //!  part 1 of 3 ─┘        │ too old, or a newer fragment needs the slot
 //!                        └──► unfinished
 //! ```
-//! Each board has a few slots, so that one board's losses cost no other board anything. A slot remembers what it finished
-//! for as long as it would have waited, so that a doubled datagram is known as one. Blocks are held while a fragment is
-//! open: at most those of `boards × open_fragments` fragments, each for the waiting time.
+//! Each board has a few slots, so that losses of one board do not affect others. A slot remembers its finished fragment
+//! for the waiting time, so that duplicate datagrams are recognised. Blocks are held while a fragment is open: at most
+//! those of `boards × open_fragments` fragments, each for the waiting time.
 
 use thalweg_data::{Counters, Fragment, Fragments, Frames, Leases, LossReason, Mark, Slice, Unit};
 
 use super::BoardCounters;
 
-/// What all parts of one fragment have in common.
+/// The common fields of all parts of a fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnitKey {
     pub trigger: u64,
     pub run: u32,
-    /// The board's time, of a format whose parts all carry the same; else 0.
+    /// The board's time, if it is the same in all parts of the format; otherwise 0.
     pub ticks: u64,
 }
 
@@ -29,15 +29,15 @@ pub(crate) struct Part {
     /// The index of its board.
     pub board: u16,
     pub key: UnitKey,
-    /// Which of them, from 0.
+    /// Index of the part, from 0.
     pub index: u16,
-    /// How many there are: at most [`Assembly::MOST_PARTS`].
+    /// Number of parts: at most [`Assembly::MOST_PARTS`].
     pub count: u16,
-    /// Where its payload begins.
+    /// Length of its header.
     pub header_bytes: usize,
-    /// Payload bytes of all parts together, where the header says so.
+    /// Payload bytes of all parts together, if the header contains it.
     pub length: Option<u32>,
-    /// The board's time; that of the first part is the fragment's.
+    /// The board's time; that of the first part becomes the fragment's.
     pub ticks: u64,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct Assembly {
     slots: Vec<Slot>,
     slots_per_board: usize,
     wait_ns: u64,
-    /// The first part of a fragment keeps its header, too.
+    /// Whether the first part of a fragment keeps its header.
     keeps_header: bool,
-    /// The slots in use, in the order in which they were opened.
+    /// The slots in use, in the order of opening.
     open: Vec<u32>,
     opened: u64,
 }
@@ -62,7 +62,7 @@ enum State {
     Open,
 }
 
-/// One fragment, in part.
+/// One fragment that is being assembled.
 #[derive(Debug, Default)]
 struct Slot {
     state: State,
@@ -71,15 +71,15 @@ struct Slot {
     length: Option<u32>,
     ticks: u64,
     first: Mark,
-    /// Which slot was opened before which.
+    /// Sequence number of its opening.
     opened: u64,
     /// One bit per part.
     seen: u128,
-    /// Bytes of its datagrams, headers and all.
+    /// Bytes of its datagrams, with headers.
     bytes: u64,
-    /// Those behind the headers.
+    /// Bytes of its datagrams, without headers.
     payload_bytes: u64,
-    /// What is kept of each part, in their order; for those not seen yet another stands in.
+    /// The kept bytes of each part, in order; a placeholder for parts not received yet.
     slices: Vec<Slice>,
     leases: Leases,
 }
@@ -94,7 +94,7 @@ impl Assembly {
     /// Most datagrams of a fragment.
     pub const MOST_PARTS: usize = 128;
 
-    /// Slots for so many boards; what is incomplete waits for `wait_ms`.
+    /// Creates slots for the boards; an incomplete fragment waits for `wait_ms`.
     pub fn new(boards: u16, slots_per_board: u8, wait_ms: u32, keeps_header: bool) -> Assembly {
         let slots = usize::from(boards) * usize::from(slots_per_board);
         Assembly {
@@ -107,7 +107,7 @@ impl Assembly {
         }
     }
 
-    /// Takes one datagram of a fragment that has several; returns the slot when that is whole now.
+    /// Adds one datagram of a fragment that has several; returns the slot if it is now complete.
     pub fn add(
         &mut self,
         part: &Part,
@@ -165,7 +165,7 @@ impl Assembly {
         })
     }
 
-    /// Opens a slot for a new fragment: one that is free, else the one that was opened first, finished ones before others.
+    /// Opens a slot for a new fragment: a free one, otherwise the oldest finished one, otherwise the oldest open one.
     fn begin(
         &mut self,
         part: &Part,
@@ -174,7 +174,7 @@ impl Assembly {
         (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> usize {
         let age = |number: &usize| (self.slots[*number].state, self.slots[*number].opened);
-        let number = self.board_slots(part.board).min_by_key(age).expect("a board has a slot, at least");
+        let number = self.board_slots(part.board).min_by_key(age).expect("a board has at least one slot");
         if self.slots[number].state == State::Open {
             self.give_up(number, LossReason::Unfinished, link, boards);
         }
@@ -196,7 +196,7 @@ impl Assembly {
         slot.leases.clear();
     }
 
-    /// Passes a whole fragment on, as `fragment` but for its time, bytes and slices. Its length is checked here.
+    /// Checks the length of a complete fragment, and passes it on as `fragment`, with its own time, bytes and slices.
     pub fn pass_on(
         &mut self,
         number: usize,
@@ -243,7 +243,7 @@ impl Assembly {
         self.close(number, State::Free);
     }
 
-    /// Gives up what was opened too long before `mark`; with no mark, everything.
+    /// Gives up fragments that were opened too long before `mark`, or all without a mark.
     pub fn expire(&mut self, mark: Option<Mark>, (link, boards): (&mut Counters, &mut BoardCounters)) {
         while let Some(oldest) = self.open.first().map(|number| *number as usize) {
             if mark.is_some_and(|mark| mark.since_ns(self.slots[oldest].first) < self.wait_ns) {
@@ -253,7 +253,7 @@ impl Assembly {
         }
     }
 
-    /// Counts what is held, from the slots.
+    /// Counts the held data of the open slots.
     pub fn count_held(&self, link: &mut Counters) {
         let open = || self.open.iter().map(|number| &self.slots[*number as usize]);
         link.set_held(Unit::Datagrams, open().map(Slot::parts_seen).sum());

@@ -1,7 +1,7 @@
-//! The fragments of each board behind a link: counted, and reported to boards that can be asked.
+//! Counts the fragments of each board behind a link, and enters them in the records of the boards.
 //!
 //! ```text
-//!  fragment of board i ─► its own counters, or those of the link to it alone
+//!  fragment of board i ─► its own counters, or those of the link if it has one board
 //!                     └─► the record of what an emulated board has sent
 //! ```
 
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use thalweg_data::{Counters, FragmentRecord, Unit};
 
-/// The fragments of each board, where a link has several.
+/// The fragments of each board, if a link has several.
 #[derive(Debug)]
 pub(crate) struct BoardCounters {
     several: Vec<Counters>,
-    /// What the boards write down, by their index; of boards that cannot be asked none.
+    /// The records of the boards, by index; empty if they have none.
     asked: Vec<Arc<FragmentRecord>>,
 }
 
@@ -23,12 +23,12 @@ impl BoardCounters {
         BoardCounters { several: vec![Counters::default(); several], asked: Vec::new() }
     }
 
-    /// The boards can be asked what they have answered.
+    /// Sets the records of the boards' answers.
     pub fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
         self.asked = records;
     }
 
-    /// A fragment of this trigger has come from the board, whatever becomes of it. Returns the counters that count it.
+    /// Counts a fragment of this trigger from the board, before its result is known. Returns the counters for it.
     #[inline]
     pub fn begin<'a>(&'a mut self, index: u16, trigger: u64, link: &'a mut Counters) -> &'a mut Counters {
         if let Some(record) = self.asked.get(usize::from(index)) {
@@ -39,7 +39,7 @@ impl BoardCounters {
         counters
     }
 
-    /// The counters that count a board's fragments: its own, or that of the link to it alone.
+    /// The counters of a board's fragments: its own, or those of the link if it has one board.
     #[inline]
     pub fn of<'a>(&'a mut self, index: u16, link: &'a mut Counters) -> &'a mut Counters {
         self.several.get_mut(usize::from(index)).unwrap_or(link)

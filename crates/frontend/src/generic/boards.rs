@@ -1,4 +1,4 @@
-//! Which boards a source of packets has, checked: for packets that become fragments.
+//! The boards of a source whose packets become fragments, checked.
 //!
 //! ```text
 //!  [source.fragments] + trigger, timestamp, sequence ─► Boards: numbering · trigger number · time · packets of a fragment
@@ -12,8 +12,8 @@ use super::time::Counter;
 use crate::framing::Assembly;
 use crate::time_origin::TimeOrigin;
 
-/// A board's time in its packets wraps no sooner than this, picoseconds, where it can be extended over its wraps: packets are held up
-/// for less on their way.
+/// Shortest period in picoseconds after which a board's time may wrap so that it can still be extended over its wraps:
+/// packets are delayed by less on their way.
 const SHORTEST_LASTING_WRAP_PS: i128 = 1_000_000_000_000;
 
 /// How packets become fragments of boards.
@@ -22,9 +22,10 @@ pub(super) struct Boards {
     pub(super) count: u16,
     pub(super) numbering: Numbering,
     pub(super) trigger: Number,
-    /// Where the time stands, and by which rule it is extended; without one where it wraps too soon.
+    /// The time field, and the counter that extends it over its wraps; no counter if it wraps too soon.
     pub(super) time: Option<(Number, Option<Counter>)>,
-    /// Where the position of a packet in its fragment stands, and how many packets that has; of fragments of several.
+    /// The field with a packet's position in its fragment, and the number of packets of a fragment; only if it has
+    /// several.
     pub(super) parts: Option<(Number, u16)>,
     pub(super) keeps_header: bool,
     pub(super) open_fragments: u8,
@@ -36,13 +37,13 @@ fn bad<T>(key: &'static str, message: impl Into<String>) -> Result<T, SettingsEr
 }
 
 impl Boards {
-    /// The boards of a description.
+    /// Reads the boards of a description.
     ///
     /// # Errors
-    /// Says which key cannot be used, and what would do.
+    /// The key that cannot be used, and what to write instead.
     pub fn of(settings: &Settings) -> Result<Boards, SettingsError> {
         let Some(fragments) = &settings.fragments else {
-            return bad("fragments", "is missing: a table [source.fragments] says which boards there are");
+            return bad("fragments", "is missing: a table [source.fragments] lists the boards");
         };
         let layout = Layout::of(settings)?;
         let Some(trigger) = layout.trigger else {
@@ -57,7 +58,7 @@ impl Boards {
         if settings.stream && packets.is_some_and(|count| count > 1) {
             return bad(
                 "sequence.packets_per_frame",
-                "is of datagrams: write the length of whole fragments of a stream in `length`",
+                "is for datagrams only: in a stream, give the length of whole fragments in `length`",
             );
         }
         let parts = match (packets, layout.sequence.and_then(|sequence| sequence.index)) {
@@ -86,14 +87,17 @@ impl Boards {
     }
 }
 
-/// What of [source.fragments] cannot be, and what does not go with it.
+/// Checks [source.fragments] by itself, and against the keys that it excludes.
 fn check(fragments: &PacketFragments, settings: &Settings) -> Result<(), SettingsError> {
     let PacketFragments { boards, open_fragments, reassembly_ms, .. } = *fragments;
     if settings.hits.is_some() {
-        return bad("fragments", "and `hits` are two ways for one packet: take one of the tables out");
+        return bad("fragments", "and `hits` exclude each other: remove one of the tables");
     }
     if settings.time_origin == TimeOrigin::FirstHit {
-        return bad("time_origin", "is of hits; boards whose events are built share one zero: take it out");
+        return bad(
+            "time_origin",
+            "is for hits only; boards whose events are built share one origin: remove it",
+        );
     }
     if !(1..=Layout::MOST_PARTS).contains(&usize::from(boards)) {
         return bad("fragments.boards", format!("is {boards}; write 1 to {}", Layout::MOST_PARTS));

@@ -1,7 +1,7 @@
-//! What every description and every input must satisfy.
+//! Fuzzing of the family: invariants of every description and every input.
 //!
 //! ```text
-//!  any bytes ─► a description by the first ─► stream or joined datagrams ─► unpack ─► decode ─► the ledger balances
+//!  any bytes ─► a description chosen by the first byte ─► stream or joined datagrams ─► unpack ─► decode ─► the ledger balances
 //!  any text ──► a description, if it is one ─► the same
 //! ```
 
@@ -17,7 +17,7 @@ use crate::check::{Host, fragments_of_stream, hits_of_datagrams, hits_of_stream,
 use crate::format::FuzzTarget;
 use crate::time_origin::TimeOrigin;
 
-/// Fuzz targets of the family's parsers.
+/// Fuzz targets of the family.
 pub(super) static FUZZ: &[FuzzTarget] = &[
     FuzzTarget { name: "generic", seeds: seeds::packets, check },
     FuzzTarget {
@@ -27,14 +27,14 @@ pub(super) static FUZZ: &[FuzzTarget] = &[
     },
 ];
 
-/// Reads arbitrary bytes as the host would, as a stream or as joined datagrams, and panics when the ledger does not balance. The
-/// first byte chooses.
+/// Reads arbitrary bytes as a host does, as a stream or as joined datagrams; panics if the ledger does not balance. The
+/// first byte chooses the description.
 pub fn check(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let settings = checked_description(*choice);
     check_fragments(&settings, bytes);
-    let unpack = GenericUnpack::new(SourceId(0), &settings).expect("the description is possible");
-    let decode = GenericDecode::new(SourceId(0), &settings).expect("the description is possible");
+    let unpack = GenericUnpack::new(SourceId(0), &settings).expect("the description is valid");
+    let decode = GenericDecode::new(SourceId(0), &settings).expect("the description is valid");
     let outcome = if settings.stream {
         let chunk_sizes = if choice & 2 == 0 { [4096, 17] } else { [3, 1] };
         hits_of_stream(unpack, decode, bytes, &chunk_sizes)
@@ -44,7 +44,7 @@ pub fn check(input: &[u8]) {
     outcome.assert_closed();
 }
 
-/// The same bytes of triggered boards: of several that are named by header or sender, and of one.
+/// Reads the same bytes as those of triggered boards: of several that are named by header or sender, and of one.
 fn check_fragments(settings: &Settings, bytes: &[u8]) {
     for (boards, named_by) in [(3, NamedBy::Header), (2, NamedBy::Sender), (1, NamedBy::Connection)] {
         let fragments = PacketFragments {
@@ -61,7 +61,7 @@ fn check_fragments(settings: &Settings, bytes: &[u8]) {
             fragments: Some(fragments),
             ..settings.clone()
         };
-        // Several packets of a stream are not put together.
+        // A fragment in several packets is not supported in a stream.
         let Ok(splitter) = GenericSplitter::new(SourceId(0), &triggered) else { continue };
         if triggered.stream {
             fragments_of_stream(splitter, bytes, &[4096, 17]).assert_closed();
@@ -75,13 +75,13 @@ fn check_fragments(settings: &Settings, bytes: &[u8]) {
     }
 }
 
-/// Compiles any description that `parse` can read out of arbitrary text: for fuzzing.
+/// For fuzzing: compiles any description that `parse` reads from arbitrary text.
 pub fn check_description(input: &[u8], parse: impl Fn(&str) -> Option<Settings>) {
     if let Some(settings) = std::str::from_utf8(input).ok().and_then(parse)
         && let Ok(unpack) = GenericUnpack::new(SourceId(0), &settings)
         && let Ok(decode) = GenericDecode::new(SourceId(0), &settings)
     {
-        // Read something with it, too: the text itself.
+        // Read some input with it, too: the text itself.
         let outcome = match settings.stream {
             true => hits_of_stream(unpack, decode, input, &[100]),
             false => hits_of_datagrams(unpack, decode, input.chunks(100)),
@@ -90,7 +90,7 @@ pub fn check_description(input: &[u8], parse: impl Fn(&str) -> Option<Settings>)
     }
 }
 
-/// A description that uses every role; the bits of `choice` switch stream, scope, marks and hits.
+/// A description with every role; the bits of `choice` switch stream, scope, constants and hits.
 pub(crate) fn checked_description(choice: u8) -> Settings {
     let bit = |index: u8| choice >> index & 1 == 1;
     let field =

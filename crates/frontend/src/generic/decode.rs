@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  packet ─► header: overhead · payload: used
-//!      └──► Hit { time, channel of the part }  Extra { trigger, run, status, payload in place }
+//!      └──► Hit { time, channel of the part }  Extra { trigger, run, status, payload as a slice }
 //! ```
 
 use thalweg_data::{Counters, Decode, Extra, Flags, Frames, Hit, Hits, LossReason, Slice, SourceId, Unit};
@@ -13,7 +13,7 @@ use super::settings::{Settings, SettingsError};
 use super::time::ClockCounters;
 use super::unpack::GenericUnpack;
 
-/// Counts packets, and makes a hit of each where the description asks for it.
+/// Counts packets, and makes a hit of each if the description asks for it.
 ///
 /// A hit's energies are absent. Its extra holds the trigger number in `info`, the status in `raw_flags`, the run in
 /// `number`, and the payload as user words.
@@ -21,13 +21,13 @@ use super::unpack::GenericUnpack;
 pub struct GenericDecode {
     source: SourceId,
     layout: Layout,
-    /// Where packets become hits.
+    /// For packets that become hits.
     clock_counters: Option<ClockCounters>,
     counters: Counters,
 }
 
 impl GenericDecode {
-    /// A decoder of the units of `source`.
+    /// Creates a decoder of the units of `source`.
     ///
     /// # Errors
     /// When the description cannot be used.
@@ -42,7 +42,7 @@ impl GenericDecode {
         })
     }
 
-    /// The same behind `unpack`, which has seen first what this one, and others beside it, decode.
+    /// The same, with the counter starts of `unpack`, which sees first what this and other decoders decode.
     pub fn behind(mut self, unpack: &GenericUnpack) -> GenericDecode {
         self.clock_counters = self.layout.counters(unpack.starts());
         self
@@ -97,8 +97,9 @@ impl GenericDecode {
             flags: Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA,
         };
         let read = |number: Option<Number>| number.map_or(0, |number| number.read(bytes));
-        let payload =
-            slice.part(head.payload_at, head.total - head.payload_at).expect("the payload is inside");
+        let payload = slice
+            .part(head.payload_at, head.total - head.payload_at)
+            .expect("the payload is inside the packet");
         let mut extra = Extra::of(&hit, self.source);
         extra.info = read(self.layout.trigger);
         extra.raw_flags = read(self.layout.status) as u32;

@@ -1,4 +1,4 @@
-//! Writes packets as a description has them: the other half of the reader, for tests and prepared data.
+//! Writes packets of a description: the inverse of the reader, for tests and prepared data.
 //!
 //! ```text
 //!  Settings ─► Encoder     [(name, value)] + payload ─► packet
@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::number::Number;
 use super::settings::{Settings, SettingsError};
 
-/// Makes packets that fit a description. Constants, type and lengths come from the description.
+/// Writes packets of a description, which gives constants, type and lengths.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     settings: Settings,
@@ -16,7 +16,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for a description.
+    /// Creates an encoder of a description.
     ///
     /// # Errors
     /// When the description cannot be used.
@@ -24,7 +24,7 @@ impl Encoder {
         Ok(Encoder { settings: settings.clone(), layout: Layout::of(settings)? })
     }
 
-    /// Appends a packet whose fields have `values`, with `payload` behind its header.
+    /// Appends a packet whose fields have `values`, followed by `payload`.
     ///
     /// # Errors
     /// When a field is not described.

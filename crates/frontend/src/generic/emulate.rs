@@ -3,7 +3,7 @@
 //! ```text
 //!  Trigger { number, time_ns } ─► header: trigger, time, board, sequence, constants, lengths + Content::payload ─► packets
 //! ```
-//! What is sent is known from board, trigger and seed alone, so that a receiver can be held against it.
+//! The packets depend on board, trigger and seed alone, so that a test can compare what a receiver gets with them.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::emulated_settings::{SettingsError, check};
 use crate::fragment::emulate::{Content, Settings as ContentSettings};
 use crate::trigger::{Answer, Hosted, Trigger};
 
-/// Longest payload of a packet, bytes: with its header it fits a datagram over IPv4.
+/// Longest payload of a packet in bytes: with its header, it fits a datagram over IPv4.
 const MOST_PAYLOAD_BYTES: u32 = 61_000;
 
 /// Settings of emulated boards of a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Payload bytes of a packet; the most, where `shortest_payload_bytes` is given.
+    /// Payload bytes of a packet, or the maximum if `shortest_payload_bytes` is given.
     pub payload_bytes: u32,
-    /// With it sizes are at random between this and `payload_bytes`, all alike probable.
+    /// Makes sizes random, uniformly between this and `payload_bytes`.
     pub shortest_payload_bytes: Option<u32>,
     /// The same seed gives the same content.
     pub seed: u64,
@@ -42,7 +42,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether there can be such boards.
+    /// Checks the settings.
     ///
     /// # Errors
     /// The first key whose value cannot be used.
@@ -74,7 +74,7 @@ pub struct Board {
     packets_sent: u64,
 }
 
-/// What the boards of one source have in common.
+/// Common properties of the boards of one source.
 #[derive(Debug)]
 struct Form {
     layout: Layout,
@@ -83,10 +83,10 @@ struct Form {
     content: Content,
 }
 
-/// So many boards of a description.
+/// Creates `count` boards of a description.
 ///
 /// # Errors
-/// When the description cannot be used, or no board can be like that.
+/// When the description or the settings of the boards cannot be used.
 pub(super) fn boards(
     count: usize,
     description: &Description,
@@ -143,7 +143,7 @@ impl Answer for Board {
 impl Hosted for Board {}
 
 impl Board {
-    /// What stands in the fields of the part.
+    /// The value of the fields of `part`.
     fn part(&self) -> u64 {
         match self.form.boards.numbering {
             Numbering::Header { first_board, .. } => first_board.wrapping_add(u64::from(self.board)),
@@ -152,7 +152,7 @@ impl Board {
     }
 }
 
-/// The bits that a number can have.
+/// The bits that a field can represent.
 fn low_bits(number: Number) -> u64 {
     u64::MAX >> (64 - number.bits())
 }

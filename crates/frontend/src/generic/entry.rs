@@ -1,4 +1,4 @@
-//! The family as the rest of the system knows it.
+//! The entry of the family in `FORMATS`.
 
 use serde::Deserialize;
 use thalweg_data::{Fragments, Framing, LinkId, SourceId, Unit};
@@ -23,7 +23,7 @@ pub static FORMAT: Format = Format {
         .with_emulated::<emulate::Settings>()
 };
 
-/// With a table [source.fragments] the boards are triggered.
+/// Boards with a table [source.fragments] are triggered.
 fn read(value: ValueDeserializer<'_>) -> Result<FormatSettings, toml::de::Error> {
     let settings = Settings::deserialize(value)?;
     Ok(match settings.fragments {
@@ -64,7 +64,7 @@ impl Settings {
             return Ok(());
         }
         let (found, write) = if is_stream { ("a stream", true) } else { ("datagrams", false) };
-        Err(format!("the URL gives {found}; write `stream = {write}`, or change the URL"))
+        Err(format!("the URL gives {found}: write `stream = {write}`, or change the URL"))
     }
 }
 

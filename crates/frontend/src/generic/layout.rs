@@ -1,7 +1,7 @@
-//! A description, checked and compiled: reads a header without looking at a name, and without an allocation.
+//! A description, checked and compiled so that headers are read without lookups by name and without allocation.
 //!
 //! ```text
-//!  Settings ─► Layout        header bytes ─► Layout::head ─► Head { total, payload, part } or why not
+//!  Settings ─► Layout        header bytes ─► Layout::head ─► Head { total, payload, part } or the reason for a loss
 //! ```
 
 use thalweg_data::{LossReason, Mark, Tick};
@@ -12,7 +12,7 @@ use super::time::{ClockCounters, Counter, Starts};
 use crate::gaps::Counting;
 use crate::time_origin::TimeOrigin;
 
-/// A usable description.
+/// A valid description.
 #[derive(Clone, Debug)]
 pub struct Layout {
     pub(super) stream: bool,
@@ -36,7 +36,7 @@ pub struct Layout {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SequenceLayout {
-    /// The number that orders groups: the counter itself, or the trigger.
+    /// The number of the group: the counter itself, or the trigger.
     pub group: Number,
     /// The index inside a group.
     pub index: Option<Number>,
@@ -58,7 +58,7 @@ pub(super) struct HitLayout {
     pub time_offset_ps: i64,
 }
 
-/// What a header says of its packet.
+/// The content of a packet's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Bytes of the packet with its header.
@@ -67,11 +67,11 @@ pub struct Head {
     pub payload_at: usize,
     /// The part of the source.
     pub part: u64,
-    /// The packet is known and to be left out.
+    /// The packet is to be left out, by `accept.ignore`.
     pub ignored: bool,
 }
 
-/// Names are looked up once.
+/// Looks up fields by name, once.
 struct Names<'a>(&'a Settings);
 
 impl Names<'_> {
@@ -95,9 +95,9 @@ fn bad<T>(key: &'static str, message: impl Into<String>) -> Result<T, SettingsEr
 }
 
 impl Layout {
-    /// Most parts of a source.
+    /// Most parts that a source can have.
     pub const MOST_PARTS: usize = 1024;
-    /// Most memory for the windows of all parts, bytes.
+    /// Most memory for the windows of all parts, in bytes.
     const MOST_WINDOW_BYTES: usize = 64 << 20;
     /// Most packets that one jump of a counter may add to the loss.
     const LARGEST_LOSS: u64 = 1 << 32;
@@ -106,7 +106,7 @@ impl Layout {
     /// Checks a description and compiles it.
     ///
     /// # Errors
-    /// Says which key cannot be used, and what would do.
+    /// The key that cannot be used, and what to write instead.
     pub fn of(settings: &Settings) -> Result<Layout, SettingsError> {
         let names = Names(settings);
         let header_bytes = header_bytes(settings, &names)?;
@@ -129,7 +129,7 @@ impl Layout {
             settings.check.iter().map(|check| Ok((names.number("check", &check.field)?, check.equals)));
         let payload = settings.payload.as_ref().map(|payload| {
             if payload.unit_bytes == 0 {
-                return bad("payload.unit_bytes", "is 0: write the bytes of one count");
+                return bad("payload.unit_bytes", "is 0: write the number of bytes of one count");
             }
             Ok((names.number("payload.offset_field", &payload.offset_field)?, payload.unit_bytes))
         });
@@ -155,11 +155,11 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Reads the header at the start of `bytes`, which hold at least `header_bytes`. `datagram` is the length of the
-    /// datagram, where there is one.
+    /// Reads the header at the start of `bytes`, which must contain at least `header_bytes`. `datagram` is the length
+    /// of the datagram, if there is one.
     ///
     /// # Errors
-    /// Why this is no packet of ours.
+    /// The reason why this is no packet of the source.
     #[inline]
     pub fn head(&self, bytes: &[u8], datagram: Option<usize>) -> Result<Head, LossReason> {
         let Some(header) = bytes.get(..self.header_bytes) else { return Err(LossReason::BadLength) };
@@ -196,7 +196,7 @@ impl Layout {
         Ok(Head { total, payload_at, part, ignored })
     }
 
-    /// How long a packet must be, for people.
+    /// Describes the expected length of a packet, for messages.
     #[cold]
     pub(super) fn expected_length(&self) -> String {
         let (header, most) = (self.header_bytes, self.length_limit);
@@ -205,30 +205,30 @@ impl Layout {
             LengthLayout::Payload(bytes) => format!("a header of {header} bytes and a payload of {bytes}"),
             LengthLayout::Field { .. } => {
                 format!(
-                    "a header of {header} bytes, and as many behind it as its length says, at most {most} in all"
+                    "a header of {header} bytes, then as many as its length field says, at most {most} in all"
                 )
             }
         }
     }
 
-    /// Whether a header can be distinguished from other bytes at all.
+    /// The counter of the timestamp.
     fn counter(&self) -> Option<Counter> {
         self.timestamp.map(|(number, tick)| Counter::new(number.bits(), tick))
     }
 
-    /// Where the counters of the parts begin; of none where packets make no hits.
+    /// Storage for the counter starts of the parts; empty if packets make no hits.
     pub(super) fn starts(&self) -> Starts {
         let parts = if self.hits.is_some() { self.part_limit } else { 0 };
         Starts::new(parts, self.time_origin)
     }
 
-    /// The counters of the parts that begin there; `None` where packets make no hits.
+    /// The counters of the parts with these starts; `None` if packets make no hits.
     pub(super) fn counters(&self, starts: Starts) -> Option<ClockCounters> {
         let (counter, hits) = (self.counter()?, self.hits?);
         Some(ClockCounters::new(counter, self.part_limit, starts, hits.time_offset_ps))
     }
 
-    /// A packet of a part was seen; the first of each says where its counter begins.
+    /// Called for each packet: the first one of a part sets the start of its counter.
     pub(super) fn see_time(&self, starts: &Starts, part: u32, bytes: &[u8], mark: Mark) {
         if let (Some((number, _)), Some(counter), Some(_)) = (self.timestamp, self.counter(), self.hits) {
             starts.see(part, number.read(bytes), counter, mark);
@@ -239,7 +239,7 @@ impl Layout {
         self.accept.is_some() || !self.constants.is_empty()
     }
 
-    /// Makes the header that has these values, for the encoder.
+    /// Writes the constants into a header, for the encoder.
     pub(super) fn write_marks(&self, header: &mut [u8]) {
         if let Some((number, values, _)) = &self.accept
             && let Some(first) = values.first()
@@ -249,7 +249,7 @@ impl Layout {
         self.constants.iter().for_each(|(number, value)| number.write(*value, header));
     }
 
-    /// Writes the number of a part into the fields that name it, the last field being the lowest.
+    /// Writes the number of a part into the fields of `part`; the last field has the lowest bits.
     pub(super) fn write_part(&self, mut part: u64, packet: &mut [u8]) {
         for number in self.parts.iter().rev() {
             number.write(part, packet);
@@ -269,13 +269,13 @@ impl Layout {
     }
 }
 
-/// A length on the wire in bytes; beyond memory is no length.
+/// Converts a length on the wire to bytes; refuses what exceeds memory.
 fn times(count: u64, unit_bytes: usize) -> Result<usize, LossReason> {
     let bytes = count.checked_mul(unit_bytes as u64).ok_or(LossReason::BadLength)?;
     usize::try_from(bytes).map_err(|_| LossReason::BadLength)
 }
 
-/// Bytes that every header has: as stated, or as far as its fields go.
+/// Bytes of every header: as configured, or up to the end of the last field.
 fn header_bytes(settings: &Settings, names: &Names) -> Result<usize, SettingsError> {
     let mut furthest = 0;
     for name in settings.field.keys() {
@@ -314,7 +314,7 @@ fn length(settings: &Settings, names: &Names) -> Result<LengthLayout, SettingsEr
     };
     let Length { unit_bytes, includes_header, limit_bytes, .. } = *length;
     if unit_bytes == 0 {
-        return bad("length.unit_bytes", "is 0: write the bytes of one count");
+        return bad("length.unit_bytes", "is 0: write the number of bytes of one count");
     }
     if !(1..=Layout::LONGEST_PACKET).contains(&limit_bytes) {
         return bad("length.limit_bytes", format!("is {limit_bytes}; write 1 to {}", Layout::LONGEST_PACKET));
@@ -325,7 +325,7 @@ fn length(settings: &Settings, names: &Names) -> Result<LengthLayout, SettingsEr
             Ok(LengthLayout::Field { number, unit_bytes, includes_header })
         }
         (None, Some(bytes)) if bytes < limit_bytes => Ok(LengthLayout::Payload(bytes)),
-        (None, Some(_)) => bad("length.payload_bytes", "is beyond `limit_bytes`: raise that"),
+        (None, Some(_)) => bad("length.payload_bytes", "is beyond `limit_bytes`: raise `limit_bytes`"),
         _ => bad("length", "needs either `field` or `payload_bytes`"),
     }
 }
@@ -355,7 +355,7 @@ fn sequence(
     };
     let bits = group.bits();
     if bits < 2 {
-        return bad("sequence", "its counter has one bit, which shows no gap: check `mask`");
+        return bad("sequence", "has a counter of one bit, which cannot show gaps: check `mask`");
     }
     let half = 1u64 << (bits - 1);
     let largest_gap = sequence.largest_gap.unwrap_or(65_536.min(half - 1));

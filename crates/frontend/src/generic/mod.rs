@@ -1,13 +1,14 @@
-//! Boards without a decoder of their own: packets over UDP or in a stream, whose headers the configuration describes.
+//! Boards without a decoder of their own: packets in datagrams or in a stream, whose headers the configuration
+//! describes.
 //!
 //! ```text
 //!  description (TOML) ─► Settings ─► Layout, compiled once
 //!                                      │
-//!  datagrams · stream ─► GenericUnpack ┴► packets ─► GenericDecode ─► counts, and a hit per packet on request
+//!  datagrams · stream ─► GenericUnpack ┴► packets ─► GenericDecode ─► counters, and a hit per packet on request
 //!                              └ gaps, duplicates, unexpected senders, wrong constants, bad lengths
 //! ```
-//! A lab's own board so gets loss accounting and raw recording without code. What is *not* here: hits inside the
-//! payload; that needs a decoder.
+//! This gives a lab's own board loss accounting and raw recording without any code. Hits *inside* the payload are not
+//! supported: they need a decoder.
 //!
 //! The description of RECBE boards, as TOML:
 //! ```toml

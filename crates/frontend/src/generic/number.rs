@@ -1,4 +1,4 @@
-//! One number out of a header, as described: compiled once, read without a branch on names.
+//! Reads one number of a header: compiled once, without lookups by name.
 //!
 //! ```text
 //!  bytes[offset ..][.. width] ─► byte and word order ─► & mask ─► >> shift ─► u64
@@ -6,29 +6,29 @@
 
 use super::settings::{ByteOrder, Field};
 
-/// A field, checked and ready to read.
+/// A field, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
     offset: usize,
     width: usize,
     big: bool,
-    /// The bytes of each 16-bit word lie the other way round than its words.
+    /// The byte order within each 16-bit word differs from the order of the words.
     swapped: bool,
     mask: u64,
     shift: u32,
 }
 
-/// 16-bit words with their bytes exchanged.
+/// Exchanges the bytes of each 16-bit word.
 fn swap_pairs(value: u64) -> u64 {
     const LOW: u64 = 0x00FF_00FF_00FF_00FF;
     (value & LOW) << 8 | (value >> 8) & LOW
 }
 
 impl Number {
-    /// Largest offset of a field's end: headers are not longer.
+    /// Largest offset of the end of a field, which limits the length of headers.
     pub const FURTHEST: usize = 4096;
 
-    /// The field, if it can be read; else what is wrong with it.
+    /// Checks a field; the error says what is wrong with it.
     pub fn of(field: &Field, default: ByteOrder) -> Result<Number, String> {
         let Field { offset, width, byte_order, word_order, mask, shift } = *field;
         if !(1..=8).contains(&width) {
@@ -52,7 +52,7 @@ impl Number {
             return Err(format!("`mask = {mask:#x}` has bits beyond its {width} bytes"));
         }
         if shift >= 64 || mask >> shift == 0 {
-            return Err(format!("nothing is left of `mask = {mask:#x}` behind `shift = {shift}`"));
+            return Err(format!("`shift = {shift}` shifts out all bits of `mask = {mask:#x}`"));
         }
         let big = words == ByteOrder::Big;
         Ok(Number { offset, width, big, swapped: words != bytes, mask, shift })
@@ -63,12 +63,12 @@ impl Number {
         self.offset + self.width
     }
 
-    /// Bits that the value can have.
+    /// Bits of the largest value.
     pub fn bits(&self) -> u32 {
         64 - (self.mask >> self.shift).leading_zeros()
     }
 
-    /// The value.
+    /// Reads the value.
     ///
     /// # Panics
     /// When `header` is shorter than [`Number::end`].
@@ -86,7 +86,7 @@ impl Number {
         (value & self.mask) >> self.shift
     }
 
-    /// Writes a value where [`Number::read`] finds it; other bits stay as they are. Bits beyond the field are dropped.
+    /// Writes a value where [`Number::read`] reads it; other bits are unchanged. Bits beyond the field are dropped.
     ///
     /// # Panics
     /// When `header` is shorter than [`Number::end`].
@@ -115,12 +115,12 @@ mod tests {
     }
 
     fn read(width: usize, bytes: ByteOrder, words: ByteOrder) -> u64 {
-        let number = Number::of(&field(width, bytes, words), ByteOrder::Big).expect("possible");
+        let number = Number::of(&field(width, bytes, words), ByteOrder::Big).expect("valid");
         number.read(&[0xFF, 1, 2, 3, 4, 5, 6, 7, 8])
     }
 
     #[test]
-    fn bytes_and_words_in_either_order() {
+    fn fields_are_read_in_every_byte_and_word_order() {
         use ByteOrder::{Big, Little};
         assert_eq!(read(6, Little, Little), 0x0605_0403_0201);
         assert_eq!(read(6, Big, Big), 0x0102_0304_0506);
@@ -131,19 +131,19 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn invalid_fields_are_refused() {
         use ByteOrder::{Big, Little};
-        let message = |field| Number::of(&field, Big).expect_err("not possible");
+        let message = |field| Number::of(&field, Big).expect_err("invalid");
         assert!(message(field(9, Big, Big)).contains("1 to 8"));
         assert!(message(field(3, Big, Little)).contains("odd"));
         assert!(message(Field { mask: Some(0x100), ..field(1, Big, Big) }).contains("beyond"));
-        assert!(message(Field { shift: 8, ..field(1, Big, Big) }).contains("nothing is left"));
+        assert!(message(Field { shift: 8, ..field(1, Big, Big) }).contains("shifts out all bits"));
         assert!(message(Field { offset: usize::MAX, ..field(1, Big, Big) }).contains("beyond"));
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn a_written_value_is_read_back(
             width in 1..=8usize,
             big in any::<(bool, bool)>(),
             value in any::<u64>(),

@@ -1,4 +1,4 @@
-//! Which part of a source, or which of its boards, sent a packet.
+//! Finds which part of a source, or which of its boards, sent a packet.
 //!
 //! ```text
 //!  fields of the header ─┬─ as they appear ───────────────► 0, 1, 2 …    parts of a source of hits
@@ -9,24 +9,24 @@
 
 use thalweg_data::LossReason;
 
-/// How a packet's part is found.
+/// How the part of a packet is found.
 #[derive(Clone, Debug)]
 pub(super) enum Numbering {
-    /// In the order in which their values appear.
+    /// In the order of first appearance of their values.
     Appearance(Appearance),
-    /// By the number in the header, counted from that of the first board.
+    /// By the number in the header, minus that of the first board.
     Header { first_board: u64, boards: u64 },
-    /// By the position of the sender among those that the URL names.
+    /// By the position of the sender's address in the URL.
     Sender { boards: u32 },
     /// All packets are of one board.
     Connection,
 }
 
 impl Numbering {
-    /// The number of the part that sent a packet with these fields in its header, from this sender.
+    /// Returns the number of the part that sent a packet with this value in its header, from this sender.
     ///
     /// # Errors
-    /// Why it is none of ours.
+    /// The reason why the packet is of no part.
     #[inline]
     pub fn part(&mut self, header_value: u64, sender: u32) -> Result<u32, LossReason> {
         match self {
@@ -41,7 +41,7 @@ impl Numbering {
         }
     }
 
-    /// Values of the parts that were seen, by their numbers; none where the configuration numbers them.
+    /// Values of the seen parts, by number; empty if the configuration numbers them.
     pub fn seen(&self) -> &[u64] {
         match self {
             Numbering::Appearance(seen) => &seen.values,
@@ -50,11 +50,11 @@ impl Numbering {
     }
 }
 
-/// Parts numbered as they appear. All memory is taken at the start.
+/// Numbers parts in the order of first appearance. All memory is allocated at the start.
 #[derive(Clone, Debug)]
 pub(super) struct Appearance {
     limit: usize,
-    /// Values of the parts seen, by number.
+    /// Values of the seen parts, by number.
     values: Vec<u64>,
     /// `(value, number)`, by value.
     sorted: Vec<(u64, u32)>,
@@ -62,7 +62,7 @@ pub(super) struct Appearance {
 }
 
 impl Appearance {
-    /// At most `limit` parts.
+    /// Numbers at most `limit` parts.
     pub fn new(limit: usize) -> Appearance {
         Appearance {
             limit,
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_numbered_as_they_appear_up_to_the_limit() {
+    fn parts_are_numbered_by_first_appearance_up_to_the_limit() {
         let mut numbering = Numbering::Appearance(Appearance::new(2));
         let parts = [7, 3, 7, 3, 9, 7].map(|value| numbering.part(value, 0).ok());
         assert_eq!(parts, [Some(0), Some(1), Some(0), Some(1), None, Some(0)]);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn boards_are_numbered_by_what_the_configuration_says() {
+    fn boards_are_numbered_by_header_sender_or_connection() {
         let mut header = Numbering::Header { first_board: 10, boards: 3 };
         let parts = [9, 10, 12, 13, u64::MAX].map(|value| header.part(value, 0));
         let unknown = Err(LossReason::UnknownSource);

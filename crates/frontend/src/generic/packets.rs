@@ -1,7 +1,7 @@
-//! Packets by their description, and what is missing between them: of parts of a source, or of boards.
+//! Finds the packets of a description, and the gaps between them, for the parts of a source or for boards.
 //!
 //! ```text
-//!  header believed? ─► whose? ─► sequence ─► taken
+//!  header valid? ─► which part? ─► sequence ─► taken
 //!      │                 │           └ duplicate_datagram · late · resynchronised · gaps
 //!      │                 └ unexpected_sender · unknown_source
 //!      └ wrong_constant · bad_length
@@ -15,7 +15,7 @@ use super::time::Starts;
 use crate::framing::{Chunk, StreamCounts, first_of_chain_to_end};
 use crate::gaps::{Arrival, Track};
 
-/// Headers in a row that end a search in a stream.
+/// Number of headers in a row that end a search in a stream.
 const CONFIRMATIONS: usize = 2;
 
 /// Why a packet is not passed on.
@@ -25,7 +25,7 @@ pub(super) enum Refusal {
     Lost(LossReason),
 }
 
-/// A packet that is taken.
+/// An accepted packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub head: Head,
@@ -33,20 +33,20 @@ pub(super) struct Taken {
     pub part: u32,
 }
 
-/// What is done with a packet that was found in a stream: its head, and where it lies.
+/// Called with each packet that is found in a stream: its head and its slice.
 pub(super) type Found<'f> = &'f mut dyn FnMut(&mut Packets, &Chunk<'_>, &mut StreamCounts, (Head, Slice));
 
-/// The parts of the source and their counters. All memory is taken at the start.
+/// The parts of the source and their counters. All memory is allocated at the start.
 #[derive(Debug)]
 pub(super) struct Packets {
     pub layout: Layout,
     pub numbering: Numbering,
-    /// As what a missing packet is counted.
+    /// Units and reasons by which a missing packet is counted.
     gap: &'static [(Unit, LossReason)],
     tracks: Vec<Track>,
-    /// The windows of all parts, one behind the other.
+    /// The windows of all parts, one after the other.
     seen: Vec<u64>,
-    /// Where the time counters of the parts begin, for the decoders.
+    /// Starts of the time counters of the parts, for the decoders.
     pub starts: Starts,
 }
 
@@ -64,7 +64,8 @@ impl Packets {
         }
     }
 
-    /// Takes a datagram from the sender of this position. `wire` are the counters of the parts, or one set for all.
+    /// Reads a datagram from the sender at this position of the URL. `wire` contains the counters of each part, or one
+    /// set for all.
     pub fn datagram(
         &mut self,
         bytes: &[u8],
@@ -80,7 +81,7 @@ impl Packets {
         Ok(Taken { head, part })
     }
 
-    /// Takes a packet with a believed header into the counts of its part; returns the part's number.
+    /// Counts a packet with a valid header at its part; returns the number of the part.
     pub fn take(
         &mut self,
         head: Head,
@@ -125,7 +126,7 @@ impl Packets {
         }
     }
 
-    /// The source has ended: what is missing in the windows will not come.
+    /// Ends the source: packets that are missing in the windows are lost.
     pub fn finish(&mut self, wire: &mut [Counters]) {
         let Some(sequence) = self.layout.sequence else { return };
         let words = sequence.counting.words();
@@ -136,12 +137,12 @@ impl Packets {
         }
     }
 
-    /// What comes next does not continue what came before; behind [`Packets::finish`].
+    /// Forgets the sequence of the last packets, since the next ones do not continue it; follows [`Packets::finish`].
     pub fn begin_anew(&mut self) {
         self.tracks.fill(Track::default());
     }
 
-    /// Finds packets in a chunk of a stream, and gives each to `found`; returns the number of bytes left over.
+    /// Finds packets in a chunk of a stream and calls `found` for each; returns the number of bytes left over.
     pub fn find(
         &mut self,
         chunk: &Chunk<'_>,
@@ -190,28 +191,28 @@ impl Packets {
         }
     }
 
-    /// Where packets begin inside the last one of a stream, whose length goes beyond the end: then it is the length that is
-    /// damaged. `None` when there are none, and the packet was cut off.
+    /// Position of the packets inside the last packet of a stream whose length goes beyond the end: if they exist, the
+    /// length is damaged. `None` if the last packet was cut off.
     #[cold]
     fn swallowed(&self, bytes: &[u8], last: bool) -> Option<usize> {
         let is_looked_for = last && self.layout.has_marks();
         is_looked_for.then(|| self.chain_to_end(&bytes[1..]).map(|at| at + 1))?
     }
 
-    /// Where whole packets begin that follow each other to the end of the stream.
+    /// Position from which whole packets follow each other to the end of the stream.
     fn chain_to_end(&self, bytes: &[u8]) -> Option<usize> {
         let whole = |bytes: &[u8]| self.layout.head(bytes, None).ok().map(|head| head.total);
         first_of_chain_to_end(bytes, whole, |_| true)
     }
 
-    /// Bytes to skip, and whether a header was found there; when not, the bytes from there wait for more. At the end of the
-    /// stream a packet that ends there needs no other to confirm it.
+    /// Returns the number of bytes to skip, and whether a header was found behind them; if not, the bytes behind them
+    /// wait for more. At the end of the stream, a packet that ends exactly there needs no confirmation.
     fn search(&self, bytes: &[u8], last: bool) -> (usize, bool) {
         if last && let Some(skipped) = self.chain_to_end(bytes) {
             return (skipped, true);
         }
         if !self.layout.has_marks() {
-            // Nothing distinguishes a header from payload: the first position with a possible length is as good as any.
+            // Nothing distinguishes a header from payload, so the first position with a possible length is taken.
             let possible = |at: &usize| self.layout.head(&bytes[*at..], None).is_ok();
             let last = (bytes.len() + 1).saturating_sub(self.layout.header_bytes);
             return (0..last).find(possible).map_or((last, false), |at| (at, true));
@@ -226,7 +227,7 @@ impl Packets {
         (bytes.len(), false)
     }
 
-    /// Whether packets follow each other here; `None` when that cannot be said yet.
+    /// Whether packets follow each other at the start of `bytes`; `None` if more bytes are needed.
     fn confirm(&self, mut bytes: &[u8]) -> Option<bool> {
         for _ in 0..CONFIRMATIONS {
             if bytes.len() < self.layout.header_bytes {
@@ -241,7 +242,7 @@ impl Packets {
     }
 }
 
-/// The counters of a part's wire: its own, or those of all.
+/// The wire counters of a part: its own, or those of all.
 #[inline]
 pub(super) fn wire_of(wire: &mut [Counters], part: u32) -> &mut Counters {
     let index = if wire.len() == 1 { 0 } else { part as usize };
@@ -249,7 +250,7 @@ pub(super) fn wire_of(wire: &mut [Counters], part: u32) -> &mut Counters {
 }
 
 impl StreamCounts {
-    /// A packet of a stream is not passed on.
+    /// Counts a packet of a stream that is not passed on.
     pub(super) fn refuse_packet(&mut self, refusal: Refusal, bytes: usize) {
         match refusal {
             Refusal::Ignored => {
@@ -263,7 +264,7 @@ impl StreamCounts {
         }
     }
 
-    /// A datagram is not passed on.
+    /// Counts a datagram that is not passed on.
     pub(super) fn refuse_datagram(&mut self, refusal: Refusal, bytes: usize) {
         for (unit, count) in [(Unit::Datagrams, 1), (Unit::Bytes, bytes as u64)] {
             match refusal {

@@ -1,4 +1,4 @@
-//! Small packets and descriptions: where fuzzing starts from.
+//! Small packets and descriptions from which fuzzing starts.
 //!
 //! ```text
 //!  Encoder ─► seeds ─► a fuzzer's mutations ─► check
@@ -13,7 +13,7 @@ use crate::check::joined;
 pub fn packets() -> Vec<Vec<u8>> {
     let input = |choice: u8| {
         let encoder =
-            emit::Encoder::new(&checked_description(choice)).expect("the checked description is possible");
+            emit::Encoder::new(&checked_description(choice)).expect("the checked description is valid");
         let mut packets = Vec::new();
         for index in (0..20u64).filter(|index| index % 7 != 5) {
             let values =
@@ -31,7 +31,7 @@ pub fn packets() -> Vec<Vec<u8>> {
     [0x00, 0x01, 0x14, 0x15, 0x98, 0x99, 0xFC, 0xFD, 0xD3, 0xB1].map(input).to_vec()
 }
 
-/// The keys of a generic source alone, out of an example's `[[source]]`: as the front end reads them.
+/// The format's own keys of an example's `[[source]]`, as the front end reads them.
 pub fn description(example: &str) -> String {
     let of_the_run = ["[[source]]", "name ", "format ", "url "];
     let lines = example.lines().filter(|line| !of_the_run.iter().any(|key| line.starts_with(key)));

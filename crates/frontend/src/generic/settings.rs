@@ -1,13 +1,13 @@
-//! What the description of a generic source says: the header's fields by name, then the roles they play.
+//! Settings of a generic source: the fields of the header by name, then their roles.
 //!
 //! ```text
 //!  [source.field]                              the header, as the board's manual tabulates it
 //!  buffer_number = { offset = 6, width = 2 }
 //!
-//!  [source.sequence]                           what thalweg does with it
+//!  [source.sequence]                           how thalweg uses it
 //!  field = "buffer_number"
 //! ```
-//! A field without a role may be described, too: it is kept in the raw bytes.
+//! A field may also be described without a role: it is kept in the raw bytes.
 
 use std::collections::BTreeMap;
 
@@ -20,43 +20,44 @@ use crate::time_origin::TimeOrigin;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Byte order of all fields that do not state their own.
+    /// Byte order of all fields that do not set their own.
     pub byte_order: ByteOrder,
-    /// The packets follow each other in a TCP stream or file, instead of each filling a datagram. Needs `length`.
+    /// The packets follow each other in a TCP stream or file; otherwise each fills a datagram. Needs `length`.
     #[serde(default)]
     pub stream: bool,
-    /// Bytes of the header. Where the payload starts, unless `payload` says otherwise; needed without `payload`.
+    /// Length of the header in bytes. The payload starts behind it, unless `payload` is given; required without
+    /// `payload`.
     pub header_bytes: Option<usize>,
     /// The header's fields, by name.
     pub field: BTreeMap<String, Field>,
-    /// The field whose value decides whether a packet is ours, as a packet type.
+    /// The field, such as a packet type, whose value selects the packets to read.
     pub accept: Option<Accept>,
-    /// Constants that every packet has; a packet with another is counted as `wrong_constant`.
+    /// Constants of every packet; a packet with another value is counted as `wrong_constant`.
     #[serde(default)]
     pub check: Vec<Check>,
-    /// The fields that together name the part of the source (module, device) that sent the packet. Without any, the
-    /// source has one part: its sender.
+    /// The fields that together name the part of the source (module, device) that sent the packet. Without them, the
+    /// whole source is one part.
     pub part: Option<Parts>,
-    /// The counter that shows what is missing.
+    /// The counter that shows missing packets.
     pub sequence: Option<Sequence>,
     /// The field that numbers triggers, frames or events.
     pub trigger: Option<Role>,
     /// The time of the packet.
     pub timestamp: Option<Timestamp>,
-    /// What is time 0.
+    /// The time that becomes 0.
     #[serde(default)]
     pub time_origin: TimeOrigin,
-    /// How long a packet is. Without it, as long as its datagram.
+    /// The length of a packet. Without it, a packet is as long as its datagram.
     pub length: Option<Length>,
-    /// Where the payload starts, when not behind `header_bytes`.
+    /// Where the payload starts, if not behind `header_bytes`.
     pub payload: Option<Payload>,
-    /// The field with the run's number.
+    /// The field with the run number.
     pub run: Option<Role>,
     /// The field with status bits.
     pub status: Option<Role>,
-    /// Hits to make of the packets.
+    /// Makes hits of the packets.
     pub hits: Option<PacketHits>,
-    /// Fragments to make of the packets: the boards are triggered, and events are built of what they send.
+    /// Makes fragments of the packets: the boards are triggered, and events are built from their fragments.
     pub fragments: Option<PacketFragments>,
 }
 
@@ -70,26 +71,26 @@ pub enum ByteOrder {
     Big,
 }
 
-/// Where a number lies in the header. Its value is `(bytes & mask) >> shift`.
+/// Position of a number in the header. Its value is `(bytes & mask) >> shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// First byte, from the start of the packet.
+    /// Offset of the first byte, from the start of the packet.
     pub offset: usize,
-    /// Bytes, 1 to 8.
+    /// Length in bytes, 1 to 8.
     pub width: usize,
-    /// Order of the bytes, when not the description's.
+    /// Order of the bytes, if it differs from that of the description.
     pub byte_order: Option<ByteOrder>,
-    /// Order of the 16-bit words, when not that of the bytes; `width` is then even.
+    /// Order of the 16-bit words, if it differs from that of the bytes; `width` must then be even.
     pub word_order: Option<ByteOrder>,
-    /// The bits that count; without it, all.
+    /// The bits to use; all by default.
     pub mask: Option<u64>,
-    /// Places to shift right behind the mask.
+    /// Bits to shift right after the mask is applied.
     #[serde(default)]
     pub shift: u32,
 }
 
-/// A field in a role that needs nothing else.
+/// A role that needs only a field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Role {
@@ -97,7 +98,7 @@ pub struct Role {
     pub field: String,
 }
 
-/// Which packets are ours.
+/// Selects the packets to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Accept {
@@ -105,7 +106,7 @@ pub struct Accept {
     pub field: String,
     /// Values of packets to read; others are counted as `wrong_constant`.
     pub values: Vec<u64>,
-    /// Values of packets that are known and left out, as replies to commands; counted as filtered.
+    /// Values of known packets that are left out, such as replies to commands; counted as filtered.
     #[serde(default)]
     pub ignore: Vec<u64>,
 }
@@ -120,13 +121,13 @@ pub struct Check {
     pub equals: u64,
 }
 
-/// What distinguishes the parts of a source.
+/// The fields that distinguish the parts of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parts {
-    /// Names of the fields: at most 64 bits together.
+    /// Names of the fields: together at most 64 bits.
     pub fields: Vec<String>,
-    /// Most parts that are kept apart, 1 to 1024. Packets of further ones are counted as `unexpected_sender`.
+    /// Most parts to distinguish, 1 to 1024. Packets of further parts are counted as `unexpected_sender`.
     #[serde(default = "default_parts")]
     pub limit: usize,
 }
@@ -135,7 +136,7 @@ fn default_parts() -> usize {
     64
 }
 
-/// A counter that shows what is missing, of each part of the source.
+/// A counter that shows missing packets of each part of the source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Sequence {
@@ -144,18 +145,17 @@ pub struct Sequence {
     /// What it counts.
     #[serde(default)]
     pub scope: Scope,
-    /// With `scope = "frame"`: packets of each frame.
+    /// With `scope = "frame"`: number of packets of each frame.
     pub packets_per_frame: Option<u32>,
-    /// With `scope = "frame"`: whether trigger numbers follow each other without holes, so that a number never seen is
-    /// a frame lost whole.
+    /// With `scope = "frame"`: whether trigger numbers have no holes, so that a number without packets is a lost frame.
     #[serde(default = "yes")]
     pub every_trigger: bool,
-    /// How far a packet may come behind later ones and still count as there: in packets, or in frames with
-    /// `scope = "frame"`. A gap is counted when it leaves this window. 1 to 4096.
+    /// How far a packet may be behind later ones and still be accepted: in packets, or in frames with `scope =
+    /// "frame"`. A gap is counted when it leaves this window. 1 to 4096.
     #[serde(default = "default_window")]
     pub window: usize,
-    /// Jumps beyond this (in packets or frames) are believed when the next packet confirms them, and then start the
-    /// count anew. At most half of what the counter can count; the default is that or 65536.
+    /// Jumps beyond this (in packets or frames) must be confirmed by the next packet, and then restart the count. At
+    /// most half of the counter's range; the default is that or 65536.
     pub largest_gap: Option<u64>,
 }
 
@@ -171,10 +171,10 @@ fn default_window() -> usize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Packets of the part, on and on; it wraps at the end of its bits.
+    /// All packets of the part; it wraps at the end of its bits.
     #[default]
     Source,
-    /// Packets of one frame, from 0; frames are distinguished by the trigger number.
+    /// The packets of one frame, from 0; the trigger number distinguishes frames.
     Frame,
 }
 
@@ -182,27 +182,27 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamp {
-    /// Name of the field. Its counter may begin anywhere; it is extended over its wraps by the times of arrival.
+    /// Name of the field. Its counter may start at any value; it is extended over its wraps by the times of arrival.
     pub field: String,
-    /// Length of one count, picoseconds.
+    /// Length of one count in picoseconds.
     pub tick_ps: f64,
 }
 
-/// How long a packet is: by a field, or fixed.
+/// The length of a packet: from a field, or fixed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Length {
     /// Name of the field.
     pub field: Option<String>,
-    /// Bytes that one count of the field stands for.
+    /// Bytes per count of the field.
     #[serde(default = "one")]
     pub unit_bytes: usize,
-    /// Whether the field counts the header, too.
+    /// Whether the length of the field includes the header.
     #[serde(default)]
     pub includes_header: bool,
-    /// Instead of a field: bytes of every payload.
+    /// Fixed length of every payload in bytes, instead of a field.
     pub payload_bytes: Option<usize>,
-    /// Longest packet with its header; a longer one is counted as `bad_length`.
+    /// Longest packet in bytes, with its header; a longer one is counted as `bad_length`.
     #[serde(default = "default_limit")]
     pub limit_bytes: usize,
     /// Datagrams may be longer than their packet; the rest is padding.
@@ -219,7 +219,7 @@ fn default_limit() -> usize {
 }
 
 impl Length {
-    /// Longest packet unless configured, bytes.
+    /// Default of the longest packet in bytes.
     pub const LIMIT_BYTES: usize = 65_536;
 }
 
@@ -229,23 +229,23 @@ impl Length {
 pub struct Payload {
     /// Name of the field with the header's length.
     pub offset_field: String,
-    /// Bytes that one count of the field stands for.
+    /// Bytes per count of the field.
     #[serde(default = "one")]
     pub unit_bytes: usize,
 }
 
-/// Hits made of packets, so that a stream without a decoder of its own can be ordered and shown.
+/// Makes hits of packets, so that a stream without a decoder of its own can be ordered and shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PacketHits {
     /// What becomes a hit.
     pub per: HitsPer,
-    /// Name of the field with the channel; without it, the first of the `part`'s fields, or channel 0.
+    /// Name of the field with the channel; without it, the first field of `part`, or channel 0.
     pub channel: Option<String>,
-    /// Number of channels; a packet with a higher one makes no hit and is lost as `bad_channel`.
+    /// Number of channels; a packet with a higher channel makes no hit and is lost as `bad_channel`.
     #[serde(default = "default_channels")]
     pub channels: u16,
-    /// Channel of the experiment that channel 0 becomes.
+    /// The experiment's channel for channel 0 of this source.
     #[serde(default)]
     pub first_channel: u16,
     /// Added to every time of this source, picoseconds.
@@ -265,36 +265,38 @@ fn default_channels() -> u16 {
     256
 }
 
-/// What says which board sent a packet.
+/// Identifies the board that sent a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NamedBy {
-    /// The number in the `part`'s fields; any other than the configured ones is refused.
+    /// The number in the fields of `part`; other numbers than the configured ones are refused.
     Header,
-    /// The address that sent it: boards stand in the URL in the order of their numbers, as in
+    /// The address of the sender: the URL lists the boards in the order of their numbers, as in
     /// `udp://0.0.0.0:5000?from=10.0.1.{1..200}`.
     Sender,
-    /// The port or connection: all that comes is of one board.
+    /// The port or connection: one board sends all its data.
     #[default]
     Connection,
 }
 
-/// Fragments made of packets, so that triggered boards without a decoder of their own are built into events. Needs `trigger`; with a
-/// `sequence` of `scope = "frame"` the packets of a frame become one fragment, else each packet is one.
+/// Makes fragments of packets, so that events are built from triggered boards without a decoder of their own. Needs
+/// `trigger`; with a `sequence` of `scope = "frame"` the packets of a frame become one fragment, otherwise each packet
+/// is one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PacketFragments {
-    /// Boards behind one address or connection.
+    /// Number of boards behind one address or connection.
     pub boards: u16,
-    /// What says which board sent a packet.
+    /// Identifies the board that sent a packet.
     pub named_by: NamedBy,
-    /// With `named_by = "header"`: number of the first board, as it sends it; the others follow.
+    /// With `named_by = "header"`: number of the first board in its packets; the other boards have the next numbers.
     pub first_board: u64,
-    /// Whether a fragment is recorded with the header of its (first) packet, or is the payload alone.
+    /// Whether a fragment is recorded with the header of its (first) packet, or as payload alone.
     pub keep_header: bool,
-    /// Of fragments in several packets: how many of one board may be incomplete at a time. The oldest gives way.
+    /// For fragments in several packets: most incomplete fragments of one board. When it is exceeded, the oldest is
+    /// given up.
     pub open_fragments: u8,
-    /// Of fragments in several packets: how long the rest is waited for, milliseconds.
+    /// For fragments in several packets: how long to wait for the remaining packets, in milliseconds.
     pub reassembly_ms: u32,
 }
 
@@ -314,16 +316,16 @@ impl Default for PacketFragments {
 /// A description that cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingsError {
-    /// A role names a field that is not described.
+    /// A role uses a field that is not described.
     #[error(
-        "`{role}` names the field `{name}`, which is not under [source.field]: describe it there, or use one of {known}"
+        "`{role}` uses the field `{name}`, which is not under [source.field]: describe it there, or use one of {known}"
     )]
     NoSuchField {
-        /// The role's key.
+        /// The key of the role.
         role: &'static str,
-        /// The name it gave.
+        /// The name of the field that it uses.
         name: String,
-        /// Those that are described.
+        /// The fields that are described.
         known: String,
     },
     /// A field that cannot be read.
@@ -331,26 +333,26 @@ pub enum SettingsError {
     Field {
         /// The field.
         name: String,
-        /// What is wrong, and what would do.
+        /// What is wrong, and what to write instead.
         message: String,
     },
-    /// Settings that do not go together, or a number out of range.
+    /// Keys that exclude each other, or a value out of range.
     #[error("`{key}`: {message}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What is wrong, and what would do.
+        /// What is wrong, and what to write instead.
         message: String,
     },
 }
 
 impl Settings {
-    /// Channels of the experiment that this source takes; 0 when it makes no hits.
+    /// Number of the experiment's channels that this source has; 0 if it makes no hits.
     pub fn channel_count(&self) -> usize {
         self.hits.as_ref().map_or(0, |hits| usize::from(hits.channels))
     }
 
-    /// Where its channels start.
+    /// The first of its channels.
     pub fn first_channel(&self) -> u16 {
         self.hits.as_ref().map_or(0, |hits| hits.first_channel)
     }

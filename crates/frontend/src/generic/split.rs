@@ -1,11 +1,12 @@
-//! Fragments out of packets whose headers the configuration describes.
+//! Finds fragments in packets whose headers the configuration describes.
 //!
 //! ```text
-//!  packet ─► Packets: whose? missing? ─┬─ one of one ─────► Fragment { trigger, ticks, source }, Slice
+//!  packet ─► Packets: board, gaps ────┬─ one of one ─────► Fragment { trigger, ticks, source }, Slice
 //!                                      └─ one of several ─► assembly ─► Fragment, a slice per packet
 //! ```
-//! Trigger number, time and board are read where the packet is found; nothing is copied. A packet is passed on header and all, or its
-//! payload alone. What the boards' own counters say was sent stands in the counters of the wire, board by board.
+//! Trigger number, time and board are read where the packet is found; nothing is copied. A packet is passed on with its
+//! header, or as payload alone. The losses that the boards' own counters show are in the counters of the wire, for each
+//! board.
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use super::settings::{Settings, SettingsError};
 use super::time::BoardTicks;
 use crate::framing::{Assembly, BoardCounters, Chunk, Part, StreamCounts, UnitKey};
 
-/// What a packet that is missing is missing as.
+/// How a missing packet is counted.
 const GAP: &[(Unit, LossReason)] = &[(Unit::Frames, LossReason::FrameGap)];
 
 /// Finds the fragments of the boards behind one link.
@@ -44,18 +45,18 @@ struct Rule {
     first_source: SourceId,
     is_stream: bool,
     trigger: Number,
-    /// Where the time stands, and what extends it over its wraps.
+    /// The time field, and its extension over wraps.
     time: Option<(Number, Option<BoardTicks>)>,
     parts: Option<(Number, u16)>,
     keeps_header: bool,
     assembly: Assembly,
 }
 
-/// What is counted of the boards.
+/// Counters of the boards.
 #[derive(Debug)]
 struct BoardCounts {
     boards: BoardCounters,
-    /// One set per board; none of boards that do not count their packets.
+    /// One set per board; empty if boards do not count their packets.
     wire: Vec<Counters>,
     refused: FirstRefused,
 }
@@ -70,10 +71,10 @@ struct Packet<'a> {
 }
 
 impl GenericSplitter {
-    /// A splitter of a link whose first board is `first_source`.
+    /// Creates a splitter for a link whose first board is `first_source`.
     ///
     /// # Errors
-    /// When the description cannot be used, or does not say what fragments need.
+    /// When the description cannot be used, or lacks keys that fragments need.
     pub fn new(first_source: SourceId, settings: &Settings) -> Result<GenericSplitter, SettingsError> {
         let (boards, layout) = (Boards::of(settings)?, Layout::of(settings)?);
         if usize::from(first_source.0) + usize::from(boards.count) > 1 << 16 {
@@ -153,7 +154,7 @@ impl Framing for GenericSplitter {
                 let GenericSplitter { stream, packets, searching, rule, counts } = self;
                 stream.chunks(received, |chunk, stream| {
                     if chunk.interrupted == Some(LossReason::RecordingDamaged) {
-                        // What of it is missing is seen by the trigger numbers on both sides.
+                        // The trigger numbers before and behind the gap show what is missing.
                         packets.begin_anew();
                     }
                     *searching |= chunk.interrupted.is_some();
@@ -209,7 +210,7 @@ impl Framing for GenericSplitter {
 }
 
 impl Rule {
-    /// A packet of a board: passed on as a fragment, or put to the others of its fragment.
+    /// Passes on a packet of a board as a fragment, or adds it to the others of its fragment.
     #[inline]
     fn take(
         &mut self,
@@ -256,7 +257,7 @@ impl Rule {
         }
         let slices = u16::from(kept.length > 0);
         fragments.fragments.push(Fragment { bytes: kept.length, slices, ..fragment });
-        // Receive calls of a stream were counted as they came.
+        // For a stream, receive calls were counted on arrival.
         stream.counters.output(Unit::Datagrams, u64::from(!self.is_stream));
         stream.counters.output(Unit::Bytes, u64::from(kept.length));
         stream.counters.overhead(Unit::Bytes, left_out as u64);
@@ -296,7 +297,7 @@ impl Rule {
 }
 
 impl BoardCounts {
-    /// Keeps what was refused for people to look at, if it is one of the first.
+    /// Keeps the first refused packets for display.
     #[cold]
     fn keep(&mut self, refusal: Refusal, layout: &Layout, mark: Mark, unit: &[u8]) {
         let Refusal::Lost(reason) = refusal else { return };
@@ -311,14 +312,14 @@ impl BoardCounts {
                 (LossReason::UnknownSource, Some(head)) => {
                     format!("a board of [source.fragments]; this is board {}", head.part)
                 }
-                (LossReason::DuplicateDatagram, _) => "a packet that has not come before".to_owned(),
+                (LossReason::DuplicateDatagram, _) => "a packet that was not received before".to_owned(),
                 (LossReason::Late, _) => "a packet within `sequence.window` of the latest".to_owned(),
                 (LossReason::Resynchronised, _) => {
                     "a number within `sequence.largest_gap` of the latest, or one that the next packet follows"
                         .to_owned()
                 }
                 (LossReason::BadFraming, _) => "a position below `sequence.packets_per_frame`".to_owned(),
-                _ => "a packet as the description has it".to_owned(),
+                _ => "a packet that fits the description".to_owned(),
             };
             Refused { trigger, ..Refused::new(reason, mark, unit, expected) }
         });

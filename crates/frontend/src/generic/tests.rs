@@ -1,4 +1,4 @@
-//! The shipped descriptions against the worked bytes of their formats, damage, and the balance equations of the ledger.
+//! The shipped descriptions with worked bytes of their formats, damage, and the balance of the ledger.
 
 use proptest::prelude::*;
 use thalweg_data::{Flags, LossReason, SourceId, Stage, Unit};
@@ -20,7 +20,7 @@ fn settings(text: &str) -> Settings {
 }
 
 #[test]
-fn the_examples_hold_nothing_but_a_source() {
+fn the_examples_contain_only_a_source() {
     let examples = [
         (include_str!("../../descriptions/slsdetector.toml"), &SLSDETECTOR),
         (include_str!("../../descriptions/mcpd.toml"), &MCPD),
@@ -69,7 +69,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 fn refusal(text: &str) -> String {
     match toml::from_str::<Settings>(text) {
-        Ok(settings) => GenericUnpack::new(SourceId(0), &settings).expect_err("not possible").to_string(),
+        Ok(settings) => GenericUnpack::new(SourceId(0), &settings).expect_err("invalid").to_string(),
         Err(error) => error.to_string(),
     }
 }
@@ -90,7 +90,7 @@ fn slsdetector_worked_bytes() {
     assert_eq!(outcome.extras[0].info, 123_456);
     assert_eq!(outcome.words[0], vec![0x5A; 8192]);
     assert_eq!(outcome.counters(Stage::Decode).total_output(Unit::Bytes), 8192);
-    // One packet of 128 came, and the frame was the only one.
+    // Only one of 128 packets arrived, and the frame was the only one.
     assert_eq!(outcome.lost(LossReason::DatagramGap, Unit::Datagrams), 127);
     // Module 2 in row 1, column 0.
     let mut units = thalweg_data::Frames::default();
@@ -105,7 +105,7 @@ fn slsdetector_worked_bytes() {
 }
 
 #[test]
-fn slsdetector_refuses_what_is_not_its_own() {
+fn slsdetector_refuses_other_packets() {
     let settings = settings(&SLSDETECTOR);
     let encoder = Encoder::new(&settings).expect("possible");
     let packet = |values: &[(&str, u64)], payload: usize| {
@@ -171,7 +171,7 @@ fn mcpd_gaps_per_device_across_the_wrap() {
 }
 
 #[test]
-fn parts_beyond_the_limit_are_of_unexpected_senders() {
+fn parts_beyond_the_limit_are_unexpected_senders() {
     let settings = settings(&MCPD.replace("fields = [\"device\"]", "fields = [\"device\"]\nlimit = 1"));
     let outcome = datagrams(&settings, &[bytes(MCPD_PACKET), bytes(MDLL_PACKET)]);
     assert_eq!(outcome.lost(LossReason::UnexpectedSender, Unit::Datagrams), 1);
@@ -214,8 +214,8 @@ const TIMED: &str = "byte_order = \"big\"\nheader_bytes = 5\n[field]\npart = { o
     time = { offset = 1, width = 4 }\n[part]\nfields = [\"part\"]\n[timestamp]\nfield = \"time\"\ntick_ps = 1000.0\n";
 
 #[test]
-fn a_counter_past_half_its_range_at_the_start_runs_on_over_its_wrap() {
-    // Two parts whose counters stand elsewhere; a batch is 0.1 ms later than the one before, a tick is 1 ns.
+fn a_counter_that_starts_past_half_its_range_is_extended_over_its_wrap() {
+    // Two parts with different counters; each batch is 0.1 ms later than the one before, and a tick is 1 ns.
     let settings = with_hits(TIMED);
     let steps = 100;
     for start in [0u32, 1 << 30, 3 << 30, u32::MAX - 1000] {
@@ -227,7 +227,7 @@ fn a_counter_past_half_its_range_at_the_start_runs_on_over_its_wrap() {
             (0..steps).map(|step| (i64::from(start) + i64::from(step) * 20_000) * 1000).collect();
         assert_eq!(times, expected, "from {start}");
     }
-    // Both may start on different sides of their wrap.
+    // The two parts may start on different sides of a wrap.
     let packets: Vec<_> = (0..steps)
         .flat_map(|step| [timed(0, (u32::MAX - 50).wrapping_add(step)), timed(1, (1 << 31) + step)])
         .collect();
@@ -237,7 +237,7 @@ fn a_counter_past_half_its_range_at_the_start_runs_on_over_its_wrap() {
 }
 
 #[test]
-fn times_since_1970_are_lost_or_begin_at_the_first_hit() {
+fn times_since_1970_are_out_of_range_unless_the_first_hit_is_the_origin() {
     let wide = TIMED.replace("width = 4", "width = 8").replace("header_bytes = 5", "header_bytes = 9");
     let packet = |time: u64| [&[0][..], &time.to_be_bytes()].concat();
     let since_1970 = 1_700_000_000_000_000_000;
@@ -249,7 +249,7 @@ fn times_since_1970_are_lost_or_begin_at_the_first_hit() {
 }
 
 #[test]
-fn recbe_stream_is_found_again_behind_damage() {
+fn recbe_stream_resumes_behind_damage() {
     let settings = with_hits(&RECBE);
     for chunk_sizes in [&[1000][..], &[1], &[13, 2]] {
         let mut damaged = recbe_blocks();
@@ -257,7 +257,7 @@ fn recbe_stream_is_found_again_behind_damage() {
         let outcome = stream(&settings, &damaged, chunk_sizes);
         assert_eq!(outcome.hits.len(), 25, "chunks of {chunk_sizes:?}");
         assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 57);
-        // A block that is missing shows as a number that is missing.
+        // A missing block shows as a missing number.
         let mut missing = recbe_blocks();
         missing.drain(16..28 + 8);
         let outcome = stream(&settings, &missing, chunk_sizes);
@@ -266,10 +266,10 @@ fn recbe_stream_is_found_again_behind_damage() {
 }
 
 #[test]
-fn the_last_packet_of_a_stream_needs_no_other_behind_it() {
+fn the_last_packet_of_a_stream_needs_no_confirmation() {
     let settings = with_hits(&RECBE);
     for chunk_sizes in [&[4096][..], &[1], &[29, 3]] {
-        // Damage in the last but one: its type, its length beyond the end, and a byte too many.
+        // Damage in the last packet but one: its type, a length beyond the end, and an extra byte.
         type Damage = fn(&mut Vec<u8>);
         let damages: [(Damage, LossReason); 3] = [
             (|bytes| bytes[10 * 20] = 0x77, LossReason::WrongConstant),
@@ -286,7 +286,7 @@ fn the_last_packet_of_a_stream_needs_no_other_behind_it() {
             let outcome = stream(&settings, &all, chunk_sizes);
             let last = outcome.extras.last().map(|extra| extra.info);
             assert_eq!(last, Some(11), "chunks of {chunk_sizes:?}, {reason}");
-            // A byte too many costs nothing but itself.
+            // An extra byte costs only itself.
             let packets = if all.len() > bytes_before { 12 } else { 11 };
             assert_eq!((outcome.hits.len(), outcome.lost(reason, Unit::Frames)), (packets, 1), "{reason}");
             assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Bytes), 0);
@@ -306,7 +306,7 @@ fn a_length_beyond_the_limit_does_not_stall_a_stream() {
 }
 
 #[test]
-fn a_description_that_cannot_be_used_says_what_would_do() {
+fn the_error_of_an_invalid_description_says_what_to_write() {
     let wrong = |from: &str, to: &str| refusal(&MCPD.replace(from, to));
     let unknown = wrong("field = \"buffer_number\"", "field = \"bufer_number\"");
     assert!(unknown.contains("`bufer_number`") && unknown.contains("`buffer_number`"), "{unknown}");
@@ -329,24 +329,24 @@ fn a_description_that_cannot_be_used_says_what_would_do() {
 }
 
 #[test]
-fn without_roles_packets_are_passed_on_as_they_are() {
+fn packets_of_a_description_without_roles_are_passed_on_unchanged() {
     let settings = settings("byte_order = \"big\"\nheader_bytes = 0\n[field]\n");
     let outcome = datagrams(&settings, &[vec![1, 2, 3], vec![], vec![4]]);
     assert_eq!(outcome.units, [vec![1, 2, 3], vec![], vec![4]]);
     assert_eq!(outcome.snapshot.losses(), []);
 }
 
-/// Bits of a time that picoseconds can say.
+/// Bits of a time that fit in picoseconds.
 const IN_RANGE: u64 = 0x3FFF_FFFF_FFFF;
 
 proptest! {
     #[test]
-    fn garbage_costs_counters_only(choice in any::<u8>(), bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
+    fn arbitrary_bytes_only_count(choice in any::<u8>(), bytes in proptest::collection::vec(any::<u8>(), 0..3000)) {
         super::check::check(&[vec![choice], bytes].concat());
     }
 
     #[test]
-    fn damaged_streams_close(
+    fn the_ledger_of_a_damaged_stream_balances(
         damages in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..8),
         cut in 0..100usize,
         size in 1..200usize,
@@ -361,7 +361,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_datagrams_close(
+    fn the_ledger_of_damaged_datagrams_balances(
         damages in proptest::collection::vec((0..40usize, 0..60usize, any::<u8>()), 0..40),
     ) {
         let mut all: Vec<_> = (0..40).map(|_| bytes(MCPD_PACKET)).collect();
@@ -376,7 +376,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn written_packets_are_read_back(
         packets in proptest::collection::vec((0..256u64, any::<u64>(), proptest::collection::vec(any::<u16>(), 0..50)), 0..50),
     ) {
         let description = MCPD.replace("[sequence]\nfield = \"buffer_number\"\n", "").replace("fields = [\"device\"]", "fields = [\"device\"]\nlimit = 256");

@@ -1,13 +1,13 @@
-//! The counter of a packet into picoseconds: extended over its wraps, and refused where 64 bits cannot say it.
+//! Converts the counter of a packet to picoseconds: extends it over its wraps, and refuses times beyond 64 bits.
 //!
 //! ```text
 //!  first packet of a part ─ framing ─► Starts { count near the arrival } ═shared═► decoders
 //!  packet ─► count nearest to (last count of its part + time since) ─► − origin ─► × tick ─► + offset ─► time_ps │ time_range
 //! ```
-//! A counter runs freely: it need not be 0 when the run starts, and its first value may be anywhere before a wrap. It is taken as
-//! sent, or as many wraps later as bring it closest to its arrival; from then on each count is the one nearest to where the part's
-//! counter must be by the arrival marks. So it never jumps by a wrap while a part is silent for less than half of one, or its
-//! clock and ours differ by less than that.
+//! A counter runs freely: its first value of a run may be anywhere before a wrap. The first count is taken as sent, or
+//! as many wraps later as bring it closest to its arrival; each later count is the one nearest to the value that the
+//! part's counter must have by the arrival marks. So a count is never wrong by a wrap while a part is silent for less
+//! than half a wrap, or its clock differs from ours by less than that.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,28 +15,28 @@ use thalweg_data::{Mark, Tick};
 
 use crate::time_origin::{SharedOrigin, TimeOrigin};
 
-/// Where the counters of a source's parts stood when their first packets came; shared by the framing and the decoders.
+/// The counters of a source's parts at the arrival of their first packets; shared by the framing and the decoders.
 #[derive(Clone, Debug)]
 pub(super) struct Starts {
     parts: Arc<[OnceLock<Seen>]>,
     origin: SharedOrigin,
 }
 
-/// A count, extended, and when it arrived.
+/// An extended count, and its arrival.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     count: i128,
     mark: Mark,
 }
 
-/// The rule of one counter.
+/// Properties of one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Counter {
     wrap: i128,
     tick: Tick,
 }
 
-/// The counters of all parts, as one decoder has seen them.
+/// The counters of all parts, as seen by one decoder.
 #[derive(Clone, Debug)]
 pub(super) struct ClockCounters {
     counter: Counter,
@@ -51,7 +51,7 @@ impl Starts {
         Starts { parts, origin: SharedOrigin::of(origin) }
     }
 
-    /// The first packet of a part. Later ones change nothing.
+    /// Called for each packet; only the first one of a part has an effect.
     pub fn see(&self, part: u32, sent: u64, counter: Counter, mark: Mark) {
         self.start(part as usize, sent, counter, mark);
     }
@@ -75,13 +75,13 @@ impl Counter {
         self.tick
     }
 
-    /// How long it counts until it begins anew, picoseconds.
+    /// Time until the counter wraps, in picoseconds.
     pub fn wrap_ps(self) -> i128 {
         let (numerator, denominator) = self.tick.parts();
         self.wrap * i128::from(numerator) / i128::from(denominator)
     }
 
-    /// The count with these bits that is nearest to where the counter must be at `mark`, by what was seen before.
+    /// The count with these bits that is nearest to the expected value at `mark`, from the last one seen.
     fn behind(self, before: Seen, sent: u64, mark: Mark) -> i128 {
         self.nearest(sent, before.count + self.counts(mark.since_ns(before.mark)))
     }
@@ -96,12 +96,12 @@ impl Counter {
         sent + (expected - sent + self.wrap / 2).div_euclid(self.wrap) * self.wrap
     }
 
-    /// The first count of a part: never before the start of time.
+    /// The first count of a part: as sent, or later.
     fn first(self, sent: u64, arrival: Mark) -> i128 {
         self.nearest(sent, self.counts(arrival.0)).max(i128::from(sent))
     }
 
-    /// Picoseconds of a count; `None` beyond what 64 bits say.
+    /// Converts a count to picoseconds; `None` beyond 64 bits.
     fn ps(self, count: i128, offset_ps: i64) -> Option<i64> {
         self.tick.time_ps(count, offset_ps)
     }
@@ -112,7 +112,7 @@ impl ClockCounters {
         ClockCounters { counter, offset_ps, starts, last: vec![None; parts] }
     }
 
-    /// Picoseconds of what a part's counter said in a packet that arrived at `mark`; `None` beyond what 64 bits say.
+    /// The time in picoseconds of a part's counter in a packet that arrived at `mark`; `None` beyond 64 bits.
     pub fn time_ps(&mut self, part: u32, sent: u64, mark: Mark) -> Option<i64> {
         let ClockCounters { counter, offset_ps, starts, last } = self;
         let part = part as usize;
@@ -126,7 +126,7 @@ impl ClockCounters {
     }
 }
 
-/// The counters of the boards of one link, extended over their wraps where they stand in fragments.
+/// The counters of the boards of one link, extended over their wraps, for fragments.
 #[derive(Clone, Debug)]
 pub(super) struct BoardTicks {
     counter: Counter,
@@ -138,7 +138,7 @@ impl BoardTicks {
         BoardTicks { counter, last: vec![None; usize::from(boards)] }
     }
 
-    /// What a board's counter said in a packet that arrived at `mark`, with the wraps before it.
+    /// The count of a board in a packet that arrived at `mark`, including the wraps before it.
     #[inline]
     pub fn extend(&mut self, board: u32, sent: u64, mark: Mark) -> u64 {
         let last = &mut self.last[board as usize];
@@ -147,11 +147,11 @@ impl BoardTicks {
             None => self.counter.first(sent, mark),
         };
         *last = Some(Seen { count, mark });
-        // A counter of 64 bits wraps as its extension does.
+        // A counter of 64 bits wraps like its extension.
         count as u64
     }
 
-    /// The next packets are the beginning of a stream: counters may have begun anew.
+    /// The next packets are the start of a new stream, in which counters may have been reset.
     pub fn begin_anew(&mut self) {
         self.last.fill(None);
     }
@@ -170,19 +170,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_count_is_near_its_arrival_and_never_before_the_start() {
+    fn the_first_count_is_near_its_arrival_and_never_below_the_sent_one() {
         let at = |sent, ms: u64| {
             let mut counters = counters(10, TICK_PS, TimeOrigin::Board);
             counters.time_ps(0, sent, Mark(ms * 1_000_000)).map(|ps| ps / TICK_PS as i64)
         };
         assert_eq!(at(5, 0), Some(5));
-        assert_eq!(at(1000, 0), Some(1000), "never before the start");
+        assert_eq!(at(1000, 0), Some(1000), "never below the sent count");
         assert_eq!(at(5, 1), Some(1024 + 5));
         assert_eq!(at(1000, 102), Some(99 * 1024 + 1000));
     }
 
     #[test]
-    fn long_times_are_as_sent_and_refused_where_picoseconds_cannot_say_them() {
+    fn long_times_are_kept_and_refused_beyond_the_range_of_picoseconds() {
         let time = |sent, origin| counters(64, 100_000, origin).time_ps(0, sent, Mark(7));
         assert_eq!(time(123_456_789, TimeOrigin::Board), Some(12_345_678_900_000));
         assert_eq!(time(i64::MAX as u64 / 100_000, TimeOrigin::Board), Some(i64::MAX / 100_000 * 100_000));
@@ -199,12 +199,12 @@ mod tests {
             steps in prop::collection::vec((0..100u64, 0..20u64, any::<bool>()), 1..300),
         ) {
             let mask = (1u128 << bits) - 1;
-            // Steps and delays of a tenth of a wrap, so that there are many wraps, and packets of the past.
+            // Steps and delays of up to a tenth of a wrap, so that there are many wraps and some old packets.
             let unit = ((mask + 1) / 1000).max(1);
             let tick = Tick::from_ps(TICK_PS).expect("not zero");
             let counter = Counter::new(bits, tick);
             let starts = Starts::new(1, TimeOrigin::FirstHit);
-            // Two decoders take turns as they like.
+            // Two decoders take turns at random.
             let mut lanes = [
                 ClockCounters::new(counter, 1, starts.clone(), 0),
                 ClockCounters::new(counter, 1, starts.clone(), 0),

@@ -1,17 +1,17 @@
-//! Packets out of datagrams or a stream, and what is missing between them.
+//! Finds packets in datagrams or a stream, and the gaps between them.
 //!
 //! ```text
-//!  datagram ─► header believed? ─► part of the source ─► sequence ─► unit: the packet, header and all
+//!  datagram ─► header valid?  ─► part of the source ─► sequence ─► unit: the packet, header and all
 //!                  │                    │                   │
 //!                  └ wrong_constant     └ unexpected_sender          └ duplicate_datagram · late · gaps
 //!                    bad_length
 //! ```
-//! The unit keeps its header: whoever decodes or builds with it needs the trigger number. The tag of a unit is the
+//! The unit keeps its header, since decoders and the event builder need the trigger number. The tag of a unit is the
 //! number of its part in the order of first appearance.
 //!
-//! Gaps stand in the counters of the wire, and are counted when they leave the reorder window. A packet that was
-//! received and refused is counted where it was refused, and its number is missing on the wire, too: the two counters
-//! tell the same story from their two ends.
+//! Gaps are counted at the wire, when they leave the reorder window. A packet that was received and refused is counted
+//! where it was refused, and its number is also missing at the wire: the two counters describe the same loss from both
+//! ends.
 
 use thalweg_data::{Counters, Frames, Framing, LossReason, Slice, SourceId, Unit};
 
@@ -22,11 +22,11 @@ use super::settings::{Settings, SettingsError};
 use super::time::Starts;
 use crate::framing::{Chunk, StreamCounts};
 
-/// What a packet that is missing is missing as.
+/// How a missing packet is counted.
 const FRAMES: (Unit, LossReason) = (Unit::Frames, LossReason::FrameGap);
 const DATAGRAMS: (Unit, LossReason) = (Unit::Datagrams, LossReason::DatagramGap);
 
-/// Finds packets by their description.
+/// Finds the packets of a description.
 #[derive(Debug)]
 pub struct GenericUnpack {
     counts: StreamCounts,
@@ -35,7 +35,8 @@ pub struct GenericUnpack {
 }
 
 impl GenericUnpack {
-    /// A framing of one source's packets. `source` is accepted for symmetry with its decoder; the units say their own.
+    /// Creates a framing of one source's packets. `source` is accepted for symmetry with the decoder; the units name
+    /// their own.
     ///
     /// # Errors
     /// When the description cannot be used.
@@ -49,7 +50,7 @@ impl GenericUnpack {
         Ok(GenericUnpack { counts: StreamCounts::default(), packets, searching: false })
     }
 
-    /// Parts of the source that were seen, by the value of their fields, in order of appearance.
+    /// Values of the seen parts, in order of first appearance.
     pub fn parts(&self) -> &[u64] {
         self.packets.numbering.seen()
     }
@@ -128,7 +129,7 @@ impl Framing for GenericUnpack {
     }
 }
 
-/// Passes a packet of a stream on, header and all.
+/// Passes on a packet of a stream with its header.
 fn pass_on(
     packets: &mut Packets,
     chunk: &Chunk<'_>,

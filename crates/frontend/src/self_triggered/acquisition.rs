@@ -1,14 +1,14 @@
-//! Where an emulated board stands between its arming and the end of its run.
+//! The state of an emulated board from arming to the end of its run.
 //!
 //! ```text
 //!  idle ─ arm ─► armed ─ start ─► running ─ stop, or duration over ─► armed ─ disarm ─► idle
 //! ```
-//! It knows the host's time and how long the run lasts; what is measured meanwhile is the board's own.
+//! It keeps the host's time and the duration of the run; the board itself determines what is measured.
 
-/// Board time beyond 104 days cannot be expressed in picoseconds.
+/// Limit of a run, since board time beyond 104 days cannot be expressed in picoseconds.
 pub const LONGEST_RUN_NS: u64 = 9_000_000_000_000_000;
 
-/// What the board is doing.
+/// The state of the board.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// Waits to be armed.
@@ -21,7 +21,7 @@ pub enum State {
 }
 
 impl State {
-    /// The word for it.
+    /// Its name.
     pub fn word(self) -> &'static str {
         match self {
             State::Idle => "idle",
@@ -35,15 +35,15 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the board is {} and cannot take `{command}`; {advice}", state.word())]
 pub struct BoardError {
-    /// The state of the board at the time.
+    /// The state of the board at that time.
     pub state: State,
-    /// The command that was given.
+    /// The command that was refused.
     pub command: &'static str,
     /// What to do.
     pub advice: &'static str,
 }
 
-/// State and times of a board's run, in the host's nanoseconds.
+/// State and times of a board's run, in nanoseconds of the host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acquisition {
     state: State,
@@ -53,7 +53,7 @@ pub struct Acquisition {
 }
 
 impl Acquisition {
-    /// What the board is doing.
+    /// The state of the board.
     pub fn state(&self) -> State {
         self.state
     }
@@ -70,10 +70,10 @@ impl Acquisition {
         Ok(())
     }
 
-    /// Starts a run at `now_ns` that ends by itself after `duration_s`, where that is given.
+    /// Starts a run at `now_ns`, which ends by itself after `duration_s`, if given.
     ///
     /// # Errors
-    /// When the board is not armed, or runs already.
+    /// When the board is not armed, or is running.
     pub fn start(&mut self, now_ns: u64, duration_s: Option<f64>) -> Result<(), BoardError> {
         match self.state {
             State::Idle => return Err(self.refusal("start", "arm it first")),
@@ -87,18 +87,18 @@ impl Acquisition {
         Ok(())
     }
 
-    /// Ends the run at `now_ns`, or where it is when that lies before: what was measured until then is still sent.
+    /// Ends the run at `now_ns`, or at its own end if that is earlier; data measured until then are still sent.
     pub fn stop(&mut self, now_ns: u64) {
         self.end_ns = self.end_ns.min(now_ns.max(self.started_ns));
         self.is_stopped = true;
     }
 
-    /// Nothing runs any more, and nothing is armed.
+    /// Ends the run and disarms the board.
     pub fn reset(&mut self) {
         self.state = State::Idle;
     }
 
-    /// The host's time up to which the run goes at `now_ns`.
+    /// The host's time up to which the run has data at `now_ns`.
     pub fn until_ns(&self, now_ns: u64) -> u64 {
         now_ns.min(self.end_ns)
     }
@@ -113,7 +113,7 @@ impl Acquisition {
         self.is_stopped
     }
 
-    /// Leaves the run when it is over at `now_ns`; returns whether it is.
+    /// Leaves the run if it is over at `now_ns`; returns whether it is.
     pub fn leave(&mut self, now_ns: u64) -> bool {
         let is_over = now_ns >= self.end_ns;
         if is_over {

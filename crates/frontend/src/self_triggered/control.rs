@@ -1,4 +1,4 @@
-//! The control port of an emulated board, as its family's protocol has it.
+//! The control port of an emulated board, with the protocol of its family.
 //!
 //! ```text
 //!  client ─ bytes ─► ControlSession ─► BoardCommand ─► perform (the host's: its board) ─► done or refused ─► bytes
@@ -10,7 +10,7 @@ use crate::format::SelfTriggeredSettings;
 /// A command from a client to the board.
 #[derive(Clone, Debug)]
 pub enum BoardCommand {
-    /// Get ready; as this other board, where clients have set something since the last time.
+    /// Arm; with new settings of the board, if clients have changed them since the last time.
     Arm(Option<Box<dyn SelfTriggeredSettings>>),
     /// Become idle.
     Disarm,
@@ -18,17 +18,17 @@ pub enum BoardCommand {
     Start,
     /// Stop the run.
     Stop,
-    /// Void what is held.
+    /// Discard pending data.
     Clear,
-    /// As after power-on.
+    /// Return to the state after power-on.
     Reset,
 }
 
 impl BoardCommand {
-    /// Performs it on a board, which is the one that is to be armed.
+    /// Performs the command on a board, which is the one to be armed.
     ///
     /// # Errors
-    /// When the board's state does not allow it.
+    /// When the state of the board does not allow it.
     pub fn perform(&self, board: &mut dyn SelfTriggeredBoard, now_ns: u64) -> Result<(), BoardError> {
         match self {
             BoardCommand::Arm(_) => board.arm()?,
@@ -42,23 +42,24 @@ impl BoardCommand {
     }
 }
 
-/// What the host does with a command: `Ok` when done, else the text of the refusal.
+/// Performs a command on the host's board: `Ok` when done, otherwise the reason of the refusal.
 pub type Perform<'a> = dyn FnMut(&BoardCommand) -> Result<(), String> + 'a;
 
 /// One board's control service; its connections share it.
 pub trait ControlService: Send + Sync {
-    /// One more connection.
+    /// Opens one more connection.
     fn session(&self) -> Box<dyn ControlSession>;
 
-    /// An empty datagram has come from this port of the client: the board knows now where to stream. 0 when nobody listens.
+    /// The client has sent an empty datagram from this port, to which the board then streams. 0 means that nobody
+    /// listens.
     fn udp_client(&self, port: u16);
 }
 
 /// One control connection.
 pub trait ControlSession: Send {
-    /// Takes what was received and appends the replies to `out`.
+    /// Reads received bytes, and appends the replies to `out`.
     ///
     /// # Errors
-    /// When the connection is to be closed; what stands in `out` should still be sent.
+    /// When the connection is to be closed; the content of `out` should still be sent.
     fn receive(&mut self, bytes: &[u8], perform: &mut Perform<'_>, out: &mut Vec<u8>) -> Result<(), String>;
 }

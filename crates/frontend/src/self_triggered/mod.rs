@@ -1,12 +1,12 @@
-//! What an emulated self-triggered board is to its host, whatever family it is of.
+//! The interface of an emulated self-triggered board to its host, for all families.
 //!
 //! ```text
 //!  host ─ arm, start, stop ─► SelfTriggeredBoard ─ produce(now) ─► Outgoing: datagrams or packets
 //!    ▲                             └─► truth, Totals, SentRecord
-//!    └─ BoardCommand ◄─ ControlSession ◄─ bytes of a client, where the family's boards have a control port
+//!    └─ BoardCommand ◄─ ControlSession ◄─ bytes of a client, if the family has a control port
 //! ```
-//! The host owns sockets and time. It passes commands on, calls [`SelfTriggeredBoard::produce`] with its `now`, and sends what it gets. The
-//! same settings, commands and times give the same bytes.
+//! The host owns sockets and time. It passes commands on, calls [`SelfTriggeredBoard::produce`] with its `now`, and
+//! sends the result. The same settings, commands and times give the same bytes.
 
 mod acquisition;
 mod control;
@@ -22,12 +22,12 @@ pub use control::{BoardCommand, ControlService, ControlSession, Perform};
 pub(crate) use numbered_board::NumberedBoard;
 pub use outgoing::{Outgoing, Run};
 
-/// What a board has sent since it was made or reset; the other side of the receiver's snapshot.
+/// Counts of what a board has sent since it was created or reset, to compare with the receiver's snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Hits in what was sent; of a scope event one per channel.
+    /// Hits that were sent; a scope event has one per channel.
     pub hits: u64,
-    /// Aggregates of hits or statistics, where the format has some.
+    /// Aggregates of hits or statistics, if the format has them.
     pub aggregates: u64,
     /// Scope events.
     pub scope_events: u64,
@@ -35,20 +35,20 @@ pub struct Totals {
     pub statistics_records: u64,
     /// Start and stop events.
     pub special_events: u64,
-    /// Datagrams (UDP) or packets (TCP), those without data included.
+    /// Datagrams (UDP) or packets (TCP), including those without data.
     pub datagrams: u64,
     /// Datagrams or packets without data: idle and clear markers.
     pub empty_datagrams: u64,
-    /// Bytes handed out, footers and packet headers included.
+    /// Bytes, including footers and packet headers.
     pub bytes: u64,
-    /// Hits that a clear or reset threw away before they were sent.
+    /// Hits that a clear or reset discarded before they were sent.
     pub hits_cleared: u64,
-    /// Hits that were not taken because the board was inhibited; not among `hits`.
+    /// Hits that were not taken because the board was inhibited; not included in `hits`.
     pub hits_inhibited: u64,
 }
 
 impl Totals {
-    /// What this board has sent, and the one that it has replaced.
+    /// Sum of this board and the one that it has replaced.
     pub fn plus(self, other: Totals) -> Totals {
         Totals {
             hits: self.hits + other.hits,
@@ -67,54 +67,55 @@ impl Totals {
 
 /// An emulated self-triggered board, without a socket or a clock.
 pub trait SelfTriggeredBoard: Send {
-    /// What it is doing.
+    /// The state of the board.
     fn state(&self) -> State;
 
     /// Returns the totals of what the board has sent so far.
     fn totals(&self) -> Totals;
 
-    /// Makes the board ready to start; voids what it held.
+    /// Makes the board ready to start, and discards pending data.
     ///
     /// # Errors
-    /// While it runs.
+    /// While the board is running.
     fn arm(&mut self) -> Result<(), BoardError>;
 
-    /// Starts the acquisition: board time 0 is `now_ns` of the host.
+    /// Starts the acquisition: `now_ns` of the host is board time 0.
     ///
     /// # Errors
-    /// When the board is not armed, or runs already.
+    /// When the board is not armed, or is running.
     fn start(&mut self, now_ns: u64) -> Result<(), BoardError>;
 
-    /// Stops the acquisition at `now_ns`; what was measured until then is still sent. Without effect when nothing runs.
+    /// Stops the acquisition at `now_ns`; data measured until then are still sent. Without a run, this has no effect.
     fn stop(&mut self, now_ns: u64);
 
-    /// Closes or opens the veto input: while it is closed, pulses are not taken, and are counted. What was taken before is sent.
+    /// Closes or opens the veto input: while it is closed, pulses are counted but not taken. Hits taken before are
+    /// sent.
     fn inhibit(&mut self, inhibited: bool);
 
-    /// Appends to `out` what is due until `now_ns` (any monotonic clock of the host; `u64::MAX` for as fast as it
-    /// goes, without idle markers), and says whether more is due than fitted: then send, clear, and call again.
+    /// Appends to `out` the data that are due until `now_ns` (any monotonic clock of the host; `u64::MAX` for as fast
+    /// as possible, without idle markers). Returns whether more is due than fitted: then send, clear, and call again.
     fn produce(&mut self, now_ns: u64, out: &mut Outgoing) -> bool;
 
-    /// Writes down from now on what the board sends, so that its receiver can ask what it has missed.
+    /// Keeps a record of the sent data from now on, so that the receiver can find out what it has missed.
     fn keep_record(&mut self, record: Arc<SentRecord>);
 
-    /// Keeps what a perfect reader would record, from now on; take it regularly, it grows.
+    /// Keeps the hits that a perfect reader would record from now on; take them regularly, since they accumulate.
     fn record_truth(&mut self, wanted: bool);
 
-    /// Moves the truth of what was sent since the last call to the end of `into`: with the board's own channel numbers, in the order in
-    /// which it was sent.
+    /// Appends the truth of the data sent since the last call to `into`: with the board's own channel numbers, in the
+    /// order of sending.
     fn take_truth(&mut self, into: &mut Vec<Hit>);
 
-    /// A client has opened the data connection. As the commands that follow, for boards with a control port.
+    /// A client has opened the data connection. This and the next commands are for boards with a control port.
     fn connected(&mut self) {}
 
-    /// Voids what the board holds; a run goes on.
+    /// Discards pending data; a run continues.
     fn clear(&mut self) {}
 
-    /// Ends a run at once, voids what the board holds, makes it idle.
+    /// Ends a run at once, discards pending data, and makes the board idle.
     fn reset(&mut self) {}
 
-    /// Makes the board idle; a run ends at `now_ns` with what was measured until then.
+    /// Makes the board idle; a run ends at `now_ns` with the data measured until then.
     fn disarm(&mut self, now_ns: u64) {
         self.stop(now_ns);
     }

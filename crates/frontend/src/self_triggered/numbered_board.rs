@@ -3,7 +3,7 @@
 //! ```text
 //!  hits of a run, bytes of a datagram ─► NumberedBoard ─ produce(now) ─► datagrams, full or 5 ms old
 //! ```
-//! A family says what its board measures and how that is written; state, veto, truth and what is counted are here.
+//! A family provides the measured hits and their encoding; state, veto, truth and counts are here.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use thalweg_data::{Hit, SentRecord};
 use super::{Acquisition, BoardError, Outgoing, SelfTriggeredBoard, State, Totals};
 use crate::unit_decode::BoardHit;
 
-/// A datagram that is not full is sent at this age of its first hit.
+/// Age of its first hit at which an incomplete datagram is sent.
 const FLUSH_PS: u64 = 5_000_000_000;
 
-/// The hits of one run, none earlier than the one before.
+/// The hits of one run, in time order.
 type RunHits = Box<dyn Iterator<Item = BoardHit> + Send>;
-/// Appends the datagram of a number with these hits.
+/// Appends the datagram with this number and these hits.
 type Emit = Box<dyn Fn(u64, &[BoardHit], &mut Vec<u8>) + Send>;
 
-/// A board around what it measures.
+/// A board that sends the hits of a given source.
 pub(crate) struct NumberedBoard {
-    /// Length of a count of its clock.
+    /// Length of a count of its clock in picoseconds.
     tick_ps: u64,
     hits_per_datagram: usize,
-    /// What it measures in a run that begins now.
+    /// Creates the hits of a new run.
     run: Box<dyn Fn() -> RunHits + Send>,
     emit: Emit,
     acquisition: Acquisition,
     inhibited: bool,
-    /// What is not due yet.
+    /// Hits that are not due yet.
     coming: Peekable<RunHits>,
-    /// In the datagram that is being filled.
+    /// Hits of the datagram that is being filled.
     waiting: Vec<BoardHit>,
     number: u64,
     totals: Totals,
@@ -42,8 +42,8 @@ pub(crate) struct NumberedBoard {
 }
 
 impl NumberedBoard {
-    /// The board, idle. `run` gives the hits of a run, none earlier than the one before; `emit` appends the datagram of a number, which
-    /// is 0 when the board is armed.
+    /// Creates the board, idle. `run` gives the hits of a run in time order; `emit` appends the datagram of a number,
+    /// which starts at 0 when the board is armed.
     pub fn new<H>(
         tick_ps: u64,
         hits_per_datagram: usize,
@@ -90,7 +90,7 @@ impl NumberedBoard {
         self.waiting.clear();
     }
 
-    /// Whether more is due than fitted.
+    /// Appends due hits; returns whether more is due than fitted.
     fn hits_until(&mut self, until_ps: u64, out: &mut Outgoing) -> bool {
         let until_ticks = until_ps / self.tick_ps;
         while !out.is_full() {
@@ -120,7 +120,7 @@ impl SelfTriggeredBoard for NumberedBoard {
         self.acquisition.arm()?;
         self.waiting.clear();
         self.number = 0;
-        // Numbers begin anew: who has followed them until now cannot be answered any more.
+        // Numbers restart, so the record of earlier ones no longer applies.
         if let Some(record) = self.record.as_ref().filter(|record| record.frames() > 0) {
             record.give_up();
         }
@@ -174,7 +174,7 @@ impl SelfTriggeredBoard for NumberedBoard {
 mod tests {
     use super::*;
 
-    /// A hit each millisecond; a datagram is its number and how many hits it has.
+    /// A hit each millisecond; a datagram consists of its number and the number of its hits.
     fn board() -> NumberedBoard {
         let run = || (0..).map(|ms| BoardHit { ticks: 1000 * ms, ..BoardHit::default() });
         let emit = |number: u64, hits: &[BoardHit], to: &mut Vec<u8>| {
@@ -190,11 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn hits_go_out_when_a_datagram_is_full_or_old_or_the_run_ends() {
+    fn hits_are_sent_when_a_datagram_is_full_or_old_or_the_run_ends() {
         let mut board = board();
         board.arm().and_then(|()| board.start(0)).expect("it is idle");
         assert_eq!(sent(&mut board, 2), [[0u8; 2]; 0]);
-        assert_eq!(sent(&mut board, 4), [[0, 4]], "four are enough");
+        assert_eq!(sent(&mut board, 4), [[0, 4]], "four fill a datagram");
         assert_eq!(sent(&mut board, 6), [[0u8; 2]; 0]);
         board.inhibit(true);
         assert_eq!(sent(&mut board, 9), [[1, 3]], "the first is five milliseconds old");
@@ -204,6 +204,6 @@ mod tests {
         assert_eq!(sent(&mut board, 20), [[2, 2]], "hits of 10 and 11 ms");
         assert_eq!(board.state(), State::Armed);
         board.arm().and_then(|()| board.start(0)).expect("it was stopped");
-        assert_eq!(sent(&mut board, 3), [[0, 4]], "numbers and hits begin anew");
+        assert_eq!(sent(&mut board, 3), [[0, 4]], "numbers and hits restart");
     }
 }

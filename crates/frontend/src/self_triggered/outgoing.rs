@@ -1,12 +1,12 @@
-//! What a board hands to its host for sending.
+//! Data that a board gives to its host for sending.
 //!
 //! ```text
 //!  SelfTriggeredBoard::produce ─► bytes   | datagram | datagram | datagram | short one |
 //!                             └─► lengths |   8972   |   8972   |   8972   |    412    | ─► runs of equal length (GSO, writev)
 //! ```
-//! One arena, reused: the host sends, clears, and asks again.
+//! One buffer is reused: the host sends, clears, and calls again.
 
-/// Complete datagrams (UDP) or packets (TCP), one behind the other.
+/// Complete datagrams (UDP) or packets (TCP), one after the other.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     pub(crate) bytes: Vec<u8>,
@@ -14,22 +14,22 @@ pub struct Outgoing {
     limit: usize,
 }
 
-/// Neighbouring datagrams of one length: what one segmented send can take.
+/// Consecutive datagrams of equal length, for one segmented send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run<'a> {
-    /// The datagrams, one behind the other.
+    /// The datagrams, one after the other.
     pub bytes: &'a [u8],
     /// Length of each.
     pub datagram_bytes: usize,
 }
 
 impl Outgoing {
-    /// An arena that is full when it holds `limit_bytes`; the last datagram or buffer put in may go beyond.
+    /// Creates a buffer that is full when it holds `limit_bytes`; the last datagram may exceed this.
     pub fn new(limit_bytes: usize) -> Outgoing {
         Outgoing { bytes: Vec::with_capacity(limit_bytes), lengths: Vec::new(), limit: limit_bytes.max(1) }
     }
 
-    /// Everything, in order: what a stream socket sends.
+    /// All bytes in order, for a stream socket.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -63,28 +63,28 @@ impl Outgoing {
         })
     }
 
-    /// Nothing to send.
+    /// Whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// Enough to send.
+    /// Whether there is enough to send.
     pub fn is_full(&self) -> bool {
         self.bytes.len() >= self.limit
     }
 
-    /// Room until full, bytes.
+    /// Number of bytes until full.
     pub fn remaining(&self) -> usize {
         self.limit.saturating_sub(self.bytes.len())
     }
 
-    /// Forgets what was sent; keeps the memory.
+    /// Removes the content; keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.lengths.clear();
     }
 
-    /// Notes that what was appended to the bytes since the last call is one datagram or packet; gives its length.
+    /// Ends a datagram or packet, which has the bytes appended since the last call; returns its length.
     pub(crate) fn end_datagram(&mut self, start: usize) -> u64 {
         let length = self.bytes.len() - start;
         self.lengths.push(length as u32);

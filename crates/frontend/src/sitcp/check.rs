@@ -1,7 +1,7 @@
-//! What the family's parsers are fuzzed with.
+//! Fuzz targets of the family.
 //!
 //! ```text
-//!  any bytes ─► profile by the first ─► two connections, in chunks ─► splitter ─► the ledger balances
+//!  any bytes ─► profile chosen by the first byte ─► two connections, in chunks ─► splitter ─► the ledger balances
 //!  any bytes ─► a board's register port, and a client that waits for an answer
 //! ```
 
@@ -14,18 +14,18 @@ use super::split::Splitter;
 use crate::check::Host;
 use crate::format::FuzzTarget;
 
-/// Fuzz targets of the family's parsers.
+/// Fuzz targets of the family.
 pub(super) static FUZZ: &[FuzzTarget] = &[
     FuzzTarget { name: "sitcp", seeds: seeds::streams, check: check_stream },
     FuzzTarget { name: "sitcp_registers", seeds: seeds::requests, check: check_registers },
 ];
 
-/// The profile that the first byte of a fuzzer's input chooses.
+/// The profile chosen by the first byte of a fuzzer's input.
 pub fn profile_of(choice: u8) -> Profile {
     [Profile::Recbe, Profile::Belle2, Profile::AdcSitcp, Profile::StrTdc][usize::from(choice & 3)]
 }
 
-/// Reads arbitrary bytes as the stream of a board, in chunks and twice, and panics when the ledger does not balance.
+/// Reads arbitrary bytes as the stream of a board, in chunks and twice; panics if the ledger does not balance.
 pub fn check_stream(input: &[u8]) {
     let Some((choice, bytes)) = input.split_first() else { return };
     let profile = profile_of(*choice);
@@ -34,7 +34,7 @@ pub fn check_stream(input: &[u8]) {
     let boards = if one || choice & 8 == 0 { 1 } else { 5 };
     let settings = Settings { profile, boards, named_by, first_board: 7, ..Settings::default() };
     let chunk_sizes: &[usize] = [&[4096, 17][..], &[3, 1]][usize::from(choice >> 4 & 1)];
-    let splitter = Splitter::new(SourceId(1), &settings).expect("the settings are possible");
+    let splitter = Splitter::new(SourceId(1), &settings).expect("the settings are valid");
     let mut host = Host::of_fragments(SourceId(1), splitter);
     host.connection(bytes, chunk_sizes);
     host.connection(bytes, chunk_sizes);
@@ -44,7 +44,7 @@ pub fn check_stream(input: &[u8]) {
 /// Sends arbitrary bytes to an emulated board's register port and to a client that waits for an answer.
 ///
 /// # Panics
-/// When one of them does, or an answer of the board is none.
+/// When one of them panics, or an answer of the board is invalid.
 pub fn check_registers(input: &[u8]) {
     let mut registers = Registers::recbe(7, Faults::default());
     let mut answers = Vec::new();
@@ -54,7 +54,7 @@ pub fn check_registers(input: &[u8]) {
     }
     let mut client = Client::new(rbcp::Settings::default());
     let begun = client.begin(Operation::Read { address: 5, length: 1 }, 0);
-    begun.expect("nothing is under way");
+    begun.expect("no operation is active");
     client.transmit(0);
     client.receive(input);
     answers.iter().for_each(|answer| client.receive(&answer.datagram));

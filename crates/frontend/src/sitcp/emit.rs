@@ -1,9 +1,9 @@
-//! The encoders: what a board writes, block by block.
+//! The encoders: write what a board sends, block by block.
 //!
 //! ```text
 //!  fields · body ─► the bytes of one block
 //! ```
-//! Inverse of [`super::wire`], for emulated boards and tests.
+//! They are the inverse of [`super::wire`], for emulated boards and tests.
 
 use thalweg_data::BoardId;
 
@@ -11,12 +11,12 @@ use super::wire::recbe::{self, Mode};
 use super::wire::str_tdc::{Kind, Word};
 use super::wire::{adc_sitcp as adc, str_tdc};
 
-/// The fields of a header of RECBE or Belle II.
+/// The header fields of RECBE or Belle II.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockFields {
     /// How the body is written.
     pub mode: Mode,
-    /// The board's number; RECBE has 8 bits of it.
+    /// The board's number; RECBE sends 8 bits of it.
     pub board: BoardId,
     /// RECBE: the board's count of blocks.
     pub sent_number: u16,
@@ -49,7 +49,7 @@ impl BlockFields {
     /// Appends a RECBE block.
     ///
     /// # Panics
-    /// When the body is longer than its length field can say.
+    /// When the body is longer than its length field allows.
     pub fn recbe(&self, body: &[u8], out: &mut Vec<u8>) {
         out.extend(self.recbe_header(short(body.len())));
         out.extend(body);
@@ -66,22 +66,23 @@ impl BlockFields {
 }
 
 fn short(length: usize) -> u16 {
-    u16::try_from(length).expect("a body's length has 16 bits")
+    u16::try_from(length).expect("the length of a body has 16 bits")
 }
 
 /// Appends one channel's record to a suppressed body.
 ///
 /// # Panics
-/// When the times are more than a record can hold, which is 124.
+/// When there are more than the 124 times that a record can hold.
 pub fn channel_record(channel: u8, over_threshold: u16, adc_sum: u16, times: &[u16], body: &mut Vec<u8>) {
-    let length = u8::try_from(recbe::RECORD_BYTES + 2 * times.len()).expect("a record's length has 8 bits");
+    let length =
+        u8::try_from(recbe::RECORD_BYTES + 2 * times.len()).expect("the length of a record has 8 bits");
     body.extend([channel, length]);
     body.extend(over_threshold.to_be_bytes());
     body.extend(adc_sum.to_be_bytes());
     times.iter().for_each(|time| body.extend(time.to_be_bytes()));
 }
 
-/// Fills a suppressed body up to a multiple of four bytes.
+/// Pads a suppressed body to a multiple of four bytes.
 pub fn pad(body: &mut Vec<u8>) {
     if !body.len().is_multiple_of(4) {
         body.extend(recbe::PAD);
@@ -104,9 +105,9 @@ pub fn adc_sitcp_header(user: u32, trigger: u32, body_bytes: u32) -> [u8; adc::H
 /// Appends an ADC-SiTCP event.
 ///
 /// # Panics
-/// When the body is longer than its length field can say.
+/// When the body is longer than its length field allows.
 pub fn adc_sitcp(user: u32, trigger: u32, body: &[u8], out: &mut Vec<u8>) {
-    let length = u32::try_from(body.len()).expect("a body's length has 32 bits");
+    let length = u32::try_from(body.len()).expect("the length of a body has 32 bits");
     out.extend(adc_sitcp_header(user, trigger, length));
     out.extend(body);
 }
@@ -130,11 +131,11 @@ pub fn high_resolution_edge(kind: Kind, channel: u8, over_threshold: u32, time: 
 /// The two delimiters of a heartbeat frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameEnd {
-    /// What is wrong with the frame, see [`str_tdc::flag`].
+    /// Error bits of the frame, see [`str_tdc::flag`].
     pub flags: u16,
-    /// The clock's offset.
+    /// The offset of the clock.
     pub clock_offset: i16,
-    /// The frame's number, 24 bits.
+    /// The number of the frame, 24 bits.
     pub number: u32,
     /// The user's register.
     pub user_register: u16,
@@ -145,7 +146,7 @@ pub struct FrameEnd {
 }
 
 impl FrameEnd {
-    /// The bytes of both.
+    /// The bytes of both delimiters.
     pub fn bytes(&self) -> [u8; str_tdc::DELIMITER_BYTES] {
         let first = word(Kind::Delimiter1)
             | u64::from(self.flags) << 40

@@ -1,4 +1,4 @@
-//! The family as the rest of the system knows it.
+//! The entry of the family in `FORMATS`.
 
 use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId};
 
@@ -69,7 +69,8 @@ impl FragmentFormat for Settings {
         is_stream: bool,
     ) -> Result<Box<dyn Framing<Output = Fragments>>, String> {
         if !is_stream {
-            let words = "SiTCP boards send a stream; write tcp://HOST:24, and their numbers as a range";
+            let words =
+                "SiTCP boards send a stream: write tcp://HOST:24, with the numbers of the boards as a range";
             return Err(words.to_owned());
         }
         Ok(Box::new(Splitter::new(first_source, self).map_err(|error| error.to_string())?))
@@ -88,12 +89,12 @@ impl FragmentFormat for Settings {
         emulated: Option<&dyn EmulatedBoards>,
         shape: EmulatedShape,
     ) -> Result<Box<dyn EmulatedLinks>, String> {
-        // The format says what the boards send; that it is said twice is no reason for two answers.
+        // The format's profile is also that of the emulated boards.
         let board = emulate::Settings { profile: self.profile, ..own_emulated(emulated)? };
         let first = Board::new(BoardId(self.first_board), &board).map_err(|error| error.to_string())?;
         let has_registers = matches!(self.profile, Profile::Recbe | Profile::Belle2);
         let registers = has_registers.then(|| {
-            // They begin as the board does, so that setting one of them changes that alone.
+            // The registers start with the board's settings, so that a write changes nothing else.
             let mut registers = Registers::recbe(self.first_board as u8, Default::default());
             let mode = match board.mode {
                 Mode::Raw => recbe::MODE_RAW,
@@ -122,7 +123,7 @@ impl EmulatedBoards for emulate::Settings {
     }
 }
 
-/// Emulated boards like the first one, link by link.
+/// Emulated boards like the first one, for each link.
 struct Links {
     first: Board,
     first_board: BoardId,

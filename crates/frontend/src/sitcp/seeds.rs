@@ -1,4 +1,4 @@
-//! Small streams and requests: where fuzzing starts from.
+//! Small streams and requests from which fuzzing starts.
 //!
 //! ```text
 //!  Board ─► seeds ─► a fuzzer's mutations ─► check
@@ -10,7 +10,7 @@ use thalweg_data::BoardId;
 use super::{check, emulate};
 use crate::trigger::{Answer, Trigger};
 
-/// Streams of emulated SiTCP boards: every profile, named by header and connection, whole and with a damage.
+/// Streams of emulated SiTCP boards: every profile, boards named by header and by connection, whole and damaged.
 pub fn streams() -> Vec<Vec<u8>> {
     let input = |choice: u8| {
         let profile = check::profile_of(choice);
@@ -18,7 +18,7 @@ pub fn streams() -> Vec<Vec<u8>> {
         let faults = emulate::Faults { empty_every: 4, twelve_every: 3, ..Default::default() };
         let (window, hits) = (3, Some(3.0));
         let settings = emulate::Settings { profile, mode, window, hits, faults, ..Default::default() };
-        let mut board = emulate::Board::new(BoardId(7), &settings).expect("the settings are possible");
+        let mut board = emulate::Board::new(BoardId(7), &settings).expect("the settings are valid");
         let (mut input, mut ends) = (vec![choice], Vec::new());
         for number in 0..8 {
             board.answer(Trigger { number, time_ns: number * 1000 }, &mut input, &mut ends);
@@ -32,7 +32,7 @@ pub fn streams() -> Vec<Vec<u8>> {
     (0..32).map(input).collect()
 }
 
-/// Requests to a SiTCP board's registers: reads, writes, beyond the map.
+/// Requests to the registers of a SiTCP board: reads, writes, addresses beyond the map.
 pub fn requests() -> Vec<Vec<u8>> {
     use super::rbcp::wire::{Command, Request};
     let request =

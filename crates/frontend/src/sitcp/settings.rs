@@ -1,4 +1,4 @@
-//! What the table of a SiTCP source in the configuration says.
+//! Settings of a SiTCP source.
 //!
 //! ```text
 //!  [[source]] format = "sitcp" ─► Settings ─ validate ─► Splitter
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::wire::{adc_sitcp, recbe, str_tdc};
 
-/// What the board's logic writes into its stream.
+/// The format of the board's stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// RECBE: board in byte 1, sent number in bytes 2 and 3.
+    /// RECBE: board in byte 1, block counter in bytes 2 and 3.
     #[default]
     Recbe,
     /// Belle II drift chamber: board in bytes 2 and 3.
@@ -24,14 +24,14 @@ pub enum Profile {
     StrTdc,
 }
 
-/// What says whose block it is.
+/// Identifies the board that sent a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NamedBy {
-    /// The number in the header; any other than the configured ones is refused. The streaming TDC sends none.
+    /// The number in the header; other numbers than the configured ones are refused. The streaming TDC sends none.
     #[default]
     Header,
-    /// The connection: all that comes is of the one board at its other end, whatever number that sends.
+    /// The connection: the board at its other end sends all its data, whatever number is in the headers.
     Connection,
 }
 
@@ -39,19 +39,19 @@ pub enum NamedBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// What the board sends.
+    /// The format of the boards' stream.
     pub profile: Profile,
-    /// Boards behind one connection.
+    /// Number of boards behind one connection.
     pub boards: u16,
-    /// Number that the first of them sends; the others follow.
+    /// Number of the first board in its headers; the other boards have the next numbers.
     pub first_board: u16,
-    /// What says whose block it is.
+    /// Identifies the board that sent a block.
     pub named_by: NamedBy,
-    /// Longest block in bytes, header and all; a header that promises more is damaged. Without it what the format
-    /// allows, and 256 KiB of waveforms. A block must fit `block_bytes` of the source.
+    /// Longest block in bytes, with its header; a longer one is treated as damaged. By default, the limit of the
+    /// format, or 256 KiB of waveforms. A block must fit `block_bytes` of the source.
     pub longest_block_bytes: Option<u32>,
-    /// Whether the board's own number (sent number of RECBE, frame number of the streaming TDC) goes up by one per block,
-    /// so that a gap in it is a loss in the board. Switch it off for firmware that counts otherwise.
+    /// Whether the board's own counter (block counter of RECBE, frame number of the streaming TDC) increases by one per
+    /// block, so that a gap in it is a loss in the board. Set this to false for firmware that counts otherwise.
     pub sent_number: bool,
 }
 
@@ -71,32 +71,32 @@ impl Default for Settings {
 /// Settings that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// Not one board, or numbers that the header cannot have.
+    /// No board, or numbers that the header cannot have.
     #[error(
-        "`boards = {boards}` from `first_board = {first_board}` on: write 1 to {highest} boards whose numbers are at most {highest_number}"
+        "`boards = {boards}` from `first_board = {first_board}` on is invalid: write 1 to {highest} boards whose numbers are at most {highest_number}"
     )]
     Boards {
-        /// What was written.
+        /// The configured number of boards.
         boards: u16,
-        /// What was written.
+        /// The configured first number.
         first_board: u16,
-        /// Most boards possible.
+        /// Most boards that are possible.
         highest: u32,
-        /// Highest number that this profile's header has.
+        /// Highest number in a header of this profile.
         highest_number: u32,
     },
-    /// Several boards that nothing distinguishes.
+    /// Several boards whose blocks nothing distinguishes.
     #[error(
         "`boards = {boards}`, but nothing distinguishes their blocks: use `named_by = \"header\"` with a profile that has board numbers, or one connection per board"
     )]
     Nameless {
-        /// What was written.
+        /// The configured number of boards.
         boards: u16,
     },
-    /// Shorter than a header or longer than any block.
+    /// Shorter than a header, or longer than any block.
     #[error("`longest_block_bytes = {found}` must be {least} to {most}")]
     LongestBlock {
-        /// What was written.
+        /// The configured length.
         found: u32,
         /// Lowest value.
         least: usize,
@@ -105,15 +105,15 @@ pub enum SettingsError {
     },
 }
 
-/// Longest block of waveforms that is taken without being asked for, header and all.
+/// Default limit of a block of waveforms, with its header.
 const WAVEFORM_BLOCK_BYTES: usize = 256 << 10;
-/// Most boards behind one connection: each has counters of its own.
+/// Most boards behind one connection, since each has its own counters.
 pub const MOST_BOARDS: u16 = 1024;
-/// Longest block that can be asked for.
+/// Highest limit of a block.
 const MOST_BLOCK_BYTES: usize = 64 << 20;
 
 impl Profile {
-    /// Bits of the trigger number (of the frame number), which then begins anew.
+    /// Bits of the trigger number (or frame number), which then wraps.
     pub const fn trigger_bits(self) -> u32 {
         match self {
             Profile::StrTdc => str_tdc::FRAME_NUMBER_BITS,
@@ -121,7 +121,7 @@ impl Profile {
         }
     }
 
-    /// Highest board number that a header can have; none where the connection alone names the board.
+    /// Highest board number in a header; `None` if only the connection names the board.
     pub const fn highest_board(self) -> Option<u32> {
         match self {
             Profile::Recbe | Profile::AdcSitcp => Some(u8::MAX as u32),
@@ -130,7 +130,7 @@ impl Profile {
         }
     }
 
-    /// Whether the format has a number that counts blocks.
+    /// Whether the format has a counter of blocks.
     pub const fn counts_blocks(self) -> bool {
         matches!(self, Profile::Recbe | Profile::StrTdc)
     }
@@ -153,15 +153,15 @@ impl Profile {
 }
 
 impl Settings {
-    /// Whether the boards count the blocks that they send, and the count is held against what comes.
+    /// Whether the boards count their sent blocks, and gaps in the count are losses.
     pub fn counts_frames(&self) -> bool {
         self.sent_number && self.profile.counts_blocks()
     }
 
-    /// Whether the settings can be used.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// Says which value cannot, and what would.
+    /// The value that cannot be used, and what to write instead.
     pub fn validate(&self) -> Result<(), SettingsError> {
         let highest_number = self.profile.highest_board().filter(|_| self.named_by == NamedBy::Header);
         if self.boards > 1 && highest_number.is_none() {
@@ -191,7 +191,7 @@ impl Settings {
         self.named_by == NamedBy::Header && self.profile.highest_board().is_some()
     }
 
-    /// Longest block that is believed, header and all.
+    /// Longest accepted block, with its header.
     pub fn longest_block(&self) -> usize {
         self.longest_block_bytes.map_or(self.profile.longest_block_bytes(), |bytes| bytes as usize)
     }

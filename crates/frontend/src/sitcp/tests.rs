@@ -28,7 +28,7 @@ fn board(profile: Profile, first_board: u16) -> Settings {
 }
 
 fn split(settings: &Settings, bytes: &[u8], chunk_sizes: &[usize]) -> FragmentsOutcome {
-    let splitter = Splitter::new(SourceId(0), settings).expect("possible settings");
+    let splitter = Splitter::new(SourceId(0), settings).expect("valid settings");
     let outcome = fragments_of_stream(splitter, bytes, chunk_sizes);
     outcome.assert_closed();
     outcome
@@ -106,7 +106,7 @@ fn golden_raw_block() {
     let body = RawBody::check(&block[12..]).expect("whole samples");
     assert_eq!((body.samples(), body.adc(5, 10), body.hit_time(5, 10)), (32, Some(0x2db), Some(0x1200)));
     assert_eq!((body.hit_time(4, 10), body.adc(48, 0), body.adc(0, 32)), (None, None, None));
-    assert_eq!(body.adc(47, 31), Some(247), "the last ADC word lies at 6058");
+    assert_eq!(body.adc(47, 31), Some(247), "the last ADC word is at byte 6058");
     let header = recbe::Header::check(&block).expect("a header");
     assert_eq!(drift(body.hit_time(5, 10).expect("a hit"), header.trigger_time()), -52);
     assert_eq!(drift(100, 10), 90 - 32_768);
@@ -160,7 +160,7 @@ fn all_kinds_of_bodies_become_fragments() {
 }
 
 #[test]
-fn the_same_bytes_read_as_belle2() {
+fn golden_belle2_blocks() {
     let mut input = Vec::new();
     for (board, trigger) in [(0x102, 1), (0x103, 1), (0x102, 2)] {
         BlockFields { board: BoardId(board), ..fields(0, 0x9234, trigger) }
@@ -214,7 +214,7 @@ fn golden_streaming_words() {
 
     let outcome = split(&of(Profile::StrTdc), &[frame.clone(), frame[16..].to_vec()].concat(), &[3]);
     assert_eq!(outcome.triggers(), [0xabcd, 0xabcd]);
-    assert_eq!(outcome.fragments[1].1.len(), 16, "an empty frame is one, too");
+    assert_eq!(outcome.fragments[1].1.len(), 16, "an empty frame is a fragment, too");
 }
 
 fn recording() -> Option<Vec<u8>> {
@@ -223,7 +223,7 @@ fn recording() -> Option<Vec<u8>> {
 }
 
 #[test]
-fn the_recording_of_a_board_splits_to_its_last_byte() {
+fn the_recording_of_a_board_is_split_to_its_last_byte() {
     let Some(bytes) = recording() else { return };
     for chunk_sizes in [WHOLE, &[1460], &[1], &[267, 269], &[4096, 11, 1]] {
         let outcome = split(&of(Profile::AdcSitcp), &bytes, chunk_sizes);
@@ -234,7 +234,7 @@ fn the_recording_of_a_board_splits_to_its_last_byte() {
 }
 
 #[test]
-fn every_place_to_cut_the_recording_in_two() {
+fn the_recording_cut_at_any_byte_gives_the_same_fragments() {
     let Some(bytes) = recording() else { return };
     let head = &bytes[..3 * 268];
     for cut in 1..head.len() {
@@ -243,7 +243,7 @@ fn every_place_to_cut_the_recording_in_two() {
 }
 
 #[test]
-fn gaps_in_the_boards_own_number_are_losses_of_the_wire() {
+fn gaps_in_the_block_counter_are_losses_at_the_wire() {
     let mut input = Vec::new();
     for sent in [10, 11, 14, 0xFFFE, 0xFFFF, 0, 2] {
         fields(sent, 0, u32::from(sent)).recbe(&[], &mut input);
@@ -253,20 +253,20 @@ fn gaps_in_the_boards_own_number_are_losses_of_the_wire() {
     host.connection(&input, &[17]);
     let outcome = host.outcome();
     outcome.assert_closed();
-    // 12 and 13, then a restart at 0xFFFE, then 1.
+    // 12 and 13 are missing, then there is a restart at 0xFFFE, then 1 is missing.
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 3);
     assert!(host.framing().drop_counters().contains(&("sent_number_restarts", 1)));
     let ignored = split(&Settings { sent_number: false, ..settings }, &input, WHOLE);
     assert_eq!(ignored.snapshot.losses(), []);
 }
 
-/// Frames without a hit, as the streaming TDC sends them: two delimiters, little-endian, the 24-bit number at the start.
+/// Frames of the streaming TDC without hits: two delimiters, little-endian, with the 24-bit number at the start.
 #[test]
-fn frame_numbers_of_a_streaming_tdc_go_on_at_their_wrap() {
+fn frame_numbers_of_a_streaming_tdc_are_extended_over_their_wrap() {
     let frame = |[low, middle, high]: [u8; 3]| {
         [[low, middle, high, 0, 0, 0, 0, 0x70], [0, 0, 0, 0, 0, 0, 0, 0x78]].concat()
     };
-    // The counter is past half of its range at the start, wraps, and two numbers are missing behind the wrap.
+    // The counter starts past half of its range and wraps; two numbers are missing behind the wrap.
     let numbers = [[0xFE, 0xFF, 0xFF], [0xFF, 0xFF, 0xFF], [0, 0, 0], [1, 0, 0], [4, 0, 0], [5, 0, 0]]
         .map(frame)
         .concat();
@@ -279,13 +279,13 @@ fn frame_numbers_of_a_streaming_tdc_go_on_at_their_wrap() {
         assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 2);
         assert!(host.framing().drop_counters().contains(&("sent_number_restarts", 0)));
     }
-    // Numbers that are missing over the wrap.
+    // Numbers are missing across the wrap.
     let over = [[0xFD, 0xFF, 0xFF], [2, 0, 0]].map(frame).concat();
     assert_eq!(split(&of(Profile::StrTdc), &over, WHOLE).lost(LossReason::FrameGap, Unit::Frames), 4);
 }
 
 #[test]
-fn a_new_connection_joins_nothing_to_the_old_one() {
+fn a_new_connection_does_not_continue_the_old_one() {
     let (mut first, mut second) = (Vec::new(), Vec::new());
     (0..3).for_each(|sent| fields(sent, 0, 100 + u32::from(sent)).recbe(&[], &mut first));
     first.extend(&bytes(SUPPRESSED)[..20]);
@@ -302,7 +302,7 @@ fn a_new_connection_joins_nothing_to_the_old_one() {
 }
 
 #[test]
-fn boards_that_are_not_ours_are_counted_and_passed_over() {
+fn blocks_of_unknown_boards_are_counted_and_skipped() {
     let mut input = Vec::new();
     for board in [6, 7, 8, 9, 10, 7] {
         BlockFields { board: BoardId(board), ..fields(0, 0, 5) }.recbe(&[0x05, 0x06, 0, 0, 0, 0], &mut input);
@@ -324,7 +324,7 @@ fn boards_that_are_not_ours_are_counted_and_passed_over() {
 }
 
 #[test]
-fn a_damaged_header_costs_its_block_and_what_cannot_be_trusted() {
+fn a_damaged_header_costs_its_block_and_untrusted_bytes() {
     let block = bytes(SUPPRESSED);
     for (at, value) in [(0, 0x21), (7, 0x13), (6, 0xFF)] {
         let mut input = block.repeat(6);
@@ -342,7 +342,7 @@ fn a_damaged_header_costs_its_block_and_what_cannot_be_trusted() {
 }
 
 #[test]
-fn the_last_block_of_a_stream_needs_no_other_behind_it() {
+fn the_last_block_of_a_stream_needs_no_confirmation() {
     for (at, value) in [(0, 0x21), (7, 0x13), (6, 0x01)] {
         let mut input = Vec::new();
         (0..12).for_each(|sent| {
@@ -361,7 +361,7 @@ fn the_last_block_of_a_stream_needs_no_other_behind_it() {
     for number in 0..6 {
         emit::frame(&words, &FrameEnd { number, ..FrameEnd::default() }, &mut input);
     }
-    // Damage in the last frame: nothing is there that is whole, and nothing is unfinished either.
+    // Damage in the last frame: no whole frame is there, and nothing is unfinished.
     let last = input.len() / 6 * 5;
     input[last + 15] = 0xFC;
     let outcome = split(&of(Profile::StrTdc), &input, WHOLE);
@@ -371,7 +371,7 @@ fn the_last_block_of_a_stream_needs_no_other_behind_it() {
 }
 
 #[test]
-fn a_length_that_swallows_other_blocks_is_found_out() {
+fn a_length_that_swallows_other_blocks_is_detected() {
     let mut input = Vec::new();
     (0..40).for_each(|sent| {
         fields(sent, 0, u32::from(sent)).recbe(&bytes("15 08 00 07 02 80 00 0c"), &mut input)
@@ -383,7 +383,8 @@ fn a_length_that_swallows_other_blocks_is_found_out() {
     assert_eq!(outcome.triggers(), expected);
     assert_eq!(outcome.lost(LossReason::Resynchronised, Unit::Bytes), 20);
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 1);
-    // In chunks shorter than what was claimed, it is passed on before it can be found out, and swallows what it claims.
+    // In chunks shorter than the wrong length, the block is passed on before the damage can be detected, and swallows
+    // the others.
     let outcome = split(&board(Profile::Recbe, 7), &input, &[276, 100]);
     assert!(outcome.fragments.len() >= 25);
 }
@@ -415,7 +416,7 @@ fn a_damaged_word_costs_its_frame() {
     assert_eq!(outcome.snapshot.losses(), []);
     assert!(host.framing().drop_counters().contains(&("board_unsent_bytes", 48)));
 
-    // A type that does not exist, a word between the delimiters, and a missing byte.
+    // An unknown type, a word between the delimiters, and a missing byte.
     let damages: [fn(&mut Vec<u8>); 3] = [
         |input| input[48 + 15] = 0xFC,
         |input| input.splice(48 + 40..48 + 40, [0u8, 0, 0, 0, 0, 0, 0, 0x2C]).for_each(drop),
@@ -434,7 +435,7 @@ fn a_damaged_word_costs_its_frame() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_say_why() {
+fn the_error_of_invalid_settings_says_why() {
     let refused = |settings: Settings| Splitter::new(SourceId(0), &settings).expect_err("refused");
     let boards = |boards, first_board, profile| Settings { boards, first_board, ..of(profile) };
     assert!(matches!(refused(boards(0, 0, Profile::Recbe)), SettingsError::Boards { .. }));
@@ -449,7 +450,7 @@ fn settings_that_cannot_be_used_say_why() {
 }
 
 fn emulated(settings: &emulate::Settings, triggers: u64) -> Vec<u8> {
-    let mut board = Board::new(BoardId(7), settings).expect("possible settings");
+    let mut board = Board::new(BoardId(7), settings).expect("valid settings");
     board.connect();
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
     for number in 0..triggers {
@@ -460,7 +461,7 @@ fn emulated(settings: &emulate::Settings, triggers: u64) -> Vec<u8> {
 }
 
 #[test]
-fn an_emulated_board_sends_what_the_splitter_reads() {
+fn the_splitter_reads_the_blocks_of_an_emulated_board() {
     for profile in [Profile::Recbe, Profile::Belle2, Profile::AdcSitcp, Profile::StrTdc] {
         for mode in [emulate::Mode::Raw, emulate::Mode::Suppressed] {
             let settings = emulate::Settings { profile, mode, pads: true, ..Default::default() };
@@ -494,14 +495,14 @@ fn emulated_bodies_are_plausible() {
             let Some(time) = body.hit_time(channel, sample) else { continue };
             hits += 1;
             let drift = drift(time, fragment.ticks as u16);
-            assert!((-1100..=0).contains(&drift), "a hit lies in the window before its trigger: {drift}");
+            assert!((-1100..=0).contains(&drift), "a hit is in the window before its trigger: {drift}");
         }
     }
     assert!((35..47).contains(&(hits / 64)));
 }
 
 #[test]
-fn knobs_of_an_emulated_board() {
+fn settings_of_an_emulated_board_have_their_effect() {
     let faults = emulate::Faults { lose_every: 10, double_every: 7, empty_every: 3, twelve_every: 4 };
     let settings = emulate::Settings { faults, first_trigger: u32::MAX - 20, ..Default::default() };
     let outcome = split(&board(Profile::Recbe, 7), &emulated(&settings, 40), &[333]);
@@ -522,7 +523,7 @@ fn knobs_of_an_emulated_board() {
 }
 
 #[test]
-fn every_seed_of_the_fuzzers_is_read() {
+fn every_seed_of_the_fuzzers_is_valid() {
     seeds::streams().iter().for_each(|seed| check_stream(seed));
     seeds::requests().iter().for_each(|seed| check_registers(seed));
 }
@@ -550,7 +551,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_emitted_is_read_back(
+    fn written_blocks_are_read_back(
         board_number in 0..=255u16,
         sent_number in any::<u16>(),
         trigger_time in any::<u16>(),
@@ -574,7 +575,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_between_blocks_are_given_up(
+    fn arbitrary_bytes_between_blocks_are_skipped(
         noise in proptest::collection::vec(any::<u8>(), 1..300),
         chunk_size in 1..100usize,
     ) {
@@ -582,7 +583,8 @@ proptest! {
         let input = [block.repeat(2), noise, block.repeat(4)].concat();
         let settings = Settings { longest_block_bytes: Some(400), ..board(Profile::Recbe, 7) };
         let outcome = split(&settings, &input, &[chunk_size]);
-        // Noise may look like a header and swallow blocks behind it; the first two are safe, and the ledger balances.
+        // The noise may look like a header and swallow blocks behind it; the first two blocks are found, and the ledger
+        // balances.
         prop_assert!(outcome.fragments.len() >= 2);
     }
 }

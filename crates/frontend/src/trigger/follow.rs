@@ -1,13 +1,13 @@
-//! Emulated boards beside a real one: their triggers are those that the real board was seen to answer.
+//! Triggers emulated boards beside a real one: with the triggers that the real board has answered.
 //!
 //! ```text
 //!  the leader's fragments   7   8   10   10   9   11
 //!  triggers for the others  7   8   9 10           11
-//!                                   └ filled in     └ what came twice or late is not answered again
+//!                                   └ filled in     └ duplicates and late numbers are ignored
 //! ```
-//! A trigger of which only the leader's fragment was lost is filled in, so that its event is built without the leader
-//! instead of unknown. Numbers are passed on as the leader sent them; a number far from the one before is a
-//! board that was reset, and the others go on from there.
+//! If only the leader's fragment of a trigger is lost, the trigger is filled in, so that its event is built without the
+//! leader instead of not at all. Numbers are passed on as sent; a number far from the one before means that the leader
+//! was reset, and the others continue from there.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,20 +17,20 @@ use thalweg_data::{Fragments, SourceId};
 
 use super::Trigger;
 
-/// Numbers this little back are late or doubled, also where nothing is filled in.
+/// Numbers that go back by less than this are late or duplicate, even if nothing is filled in.
 const REORDERED: u64 = 64;
-/// So many in a row that seem late are a board that was reset to a number nearby.
+/// After this many late numbers in a row, the leader is considered reset to a number nearby.
 const LATE_IN_A_ROW: u32 = 32;
 
-/// How the leader counts triggers and time.
+/// Counters of the leader.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FollowSettings {
     /// Bits of the leader's trigger number, 1 to 64; it wraps there.
     pub trigger_bits: u32,
-    /// One count of the leader's time, picoseconds; without it the time of arrival is taken.
+    /// One count of the leader's time in picoseconds; without it, times of arrival are used.
     pub tick_ps: Option<f64>,
-    /// Most missing numbers in a row that are filled in; a wider step, forward or back, is a reset.
+    /// Most missing numbers in a row that are filled in; a larger step, forward or back, is a reset.
     pub longest_gap: u64,
 }
 
@@ -40,16 +40,16 @@ impl Default for FollowSettings {
     }
 }
 
-/// Settings that no leader has.
+/// Invalid settings of a leader.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FollowError {
-    /// Not a width.
+    /// An impossible number of bits.
     #[error("following a board: `trigger_bits = {0}`; allowed is 1 to 64")]
     Bits(u32),
-    /// Not a tick.
+    /// An impossible tick.
     #[error("following a board: `tick_ps`: {0}")]
     Tick(#[from] TickError),
-    /// More than the numbers there are.
+    /// More numbers than the counter allows.
     #[error(
         "following a board: `longest_gap = {0}`; allowed is at most {1}, a quarter of the numbers, or a million"
     )]
@@ -77,10 +77,10 @@ struct Latest {
 }
 
 impl Follower {
-    /// A follower of `leader`.
+    /// Creates a follower of `leader`.
     ///
     /// # Errors
-    /// When no board can be like that.
+    /// When the settings cannot be used.
     pub fn new(leader: SourceId, settings: &FollowSettings) -> Result<Follower, FollowError> {
         let bits = settings.trigger_bits;
         if !(1..=64).contains(&bits) {
@@ -138,7 +138,7 @@ impl Follower {
         (self.latest, self.late_in_a_row) = (Some(seen), 0);
     }
 
-    /// The numbers between two that were seen, at even times.
+    /// Fills in the numbers between two seen triggers, at equal intervals.
     fn fill(&mut self, from: Trigger, to: Trigger, step: u64, triggers: &mut Vec<Trigger>) {
         let between_ns = to.time_ns.saturating_sub(from.time_ns);
         for index in 1..step {
@@ -149,7 +149,7 @@ impl Follower {
         self.filled += step - 1;
     }
 
-    /// The leader's time counts from its first fragment; never back, also when its clock was reset.
+    /// The leader's time since its first fragment; it never goes back, even if the clock was reset.
     fn time_ns(&self, ticks: u64, arrival_ns: u64) -> u64 {
         let (Some(tick), Some(latest)) = (self.tick, self.latest) else {
             return self.latest.map_or(arrival_ns, |latest| arrival_ns.max(latest.trigger.time_ns));
@@ -164,17 +164,17 @@ impl Follower {
         }
     }
 
-    /// Triggers that were filled in where the leader's fragment was missing.
+    /// Number of triggers that were filled in because the leader's fragment was missing.
     pub fn filled(&self) -> u64 {
         self.filled
     }
 
-    /// Fragments that came twice or late, and were not answered again.
+    /// Number of duplicate or late fragments, which were ignored.
     pub fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// Steps so wide that the leader must have been reset.
+    /// Number of steps that were taken for a reset of the leader.
     pub fn resets(&self) -> u64 {
         self.resets
     }

@@ -1,10 +1,10 @@
-//! The times of a program, one by one.
+//! Calculates the trigger times of a program.
 //!
 //! ```text
 //!  constant   k / rate                             bursts   b / burst_rate + k / rate
 //!  poisson    dead time + exponential, summed      times    as listed
 //! ```
-//! Constant times are computed from their number, so that rounding never adds up.
+//! Constant times are calculated from their number, so that rounding errors do not add up.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::Exp1;
@@ -26,7 +26,7 @@ pub struct Program {
     left_out: u64,
 }
 
-/// Where the times come from, nanoseconds since the program's beginning.
+/// The source of times, in nanoseconds since the start of the program.
 #[derive(Clone, Debug)]
 enum Times {
     Constant { period_ns: f64, next: u64 },
@@ -41,16 +41,16 @@ struct Poisson {
     mean_ns: f64,
     dead_time_ns: u64,
     time_ns: u64,
-    /// What rounding down left over.
+    /// Remainder of rounding down.
     fraction_ns: f64,
     begun: bool,
 }
 
 impl Program {
-    /// The program of these settings.
+    /// Creates the program of these settings.
     ///
     /// # Errors
-    /// When there can be none such.
+    /// When the settings cannot be used.
     pub fn new(settings: &Settings) -> Result<Program, SettingsError> {
         settings.check()?;
         let period_ns = 1e9 / settings.rate_hz;
@@ -86,7 +86,7 @@ impl Program {
         })
     }
 
-    /// How many triggers came within the minimum gap behind another and were left out so far.
+    /// Number of triggers that were left out so far because they were closer than the minimum gap to another.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -147,7 +147,7 @@ impl Poisson {
     }
 }
 
-/// A time within what 64 bits hold.
+/// Converts a time to whole nanoseconds, if it fits 64 bits.
 fn whole_ns(time_ns: f64) -> Option<u64> {
     (time_ns < u64::MAX as f64).then(|| time_ns.round() as u64)
 }

@@ -1,11 +1,11 @@
-//! What a trigger program is asked to be.
+//! Settings of a trigger program.
 //!
 //! ```text
 //!  program = "bursts"        rate_hz          ▌▌▌▌      ▌▌▌▌      ▌▌▌▌
 //!  rate_hz = 100_000                          ◄─► 1/rate_hz
 //!  burst_triggers = 4        burst_rate_hz    ◄────────► 1/burst_rate_hz
 //! ```
-//! Every key has a default; an unknown key is refused, and so is a program that its own minimum gap forbids.
+//! Every key has a default; unknown keys are refused, and so is a program that contradicts its minimum gap.
 
 use std::path::PathBuf;
 
@@ -14,14 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use super::times::{TimesError, parse_times};
 
-/// Lowest rate of anything, per second: one in eleven days.
+/// Lowest rate per second: one in eleven days.
 const LOWEST_RATE_HZ: f64 = 1e-6;
 /// Highest rate: times have a resolution of one nanosecond.
 const HIGHEST_RATE_HZ: f64 = 1e9;
-/// Longest program, seconds: what nanoseconds in 64 bits hold, with a wide margin.
+/// Longest program in seconds: well below the limit of nanoseconds in 64 bits.
 const LONGEST_S: f64 = 1e10;
 
-/// How the triggers lie in time.
+/// Distribution of the triggers in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -30,7 +30,7 @@ pub enum Kind {
     Constant,
     /// `burst_triggers` at `rate_hz`, repeated at `burst_rate_hz`.
     Bursts,
-    /// At random with the mean rate `rate_hz`, none within `dead_time_ns` of the one before.
+    /// Random times with the mean rate `rate_hz`, none within `dead_time_ns` of the one before.
     Poisson,
     /// At the times listed in `times` or `times_file`.
     Times,
@@ -40,31 +40,31 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How the triggers lie in time.
+    /// Distribution of the triggers in time.
     pub program: Kind,
-    /// Triggers per second; within a burst, that of its triggers; of `poisson`, that of the process before dead time, so
-    /// that `rate_hz / (1 + rate_hz × dead time)` are left.
+    /// Triggers per second. For `bursts`, the rate within a burst; for `poisson`, the rate before dead time, so that
+    /// `rate_hz / (1 + rate_hz × dead time)` remain.
     pub rate_hz: f64,
     /// Triggers in a burst.
     pub burst_triggers: u64,
     /// Bursts per second.
     pub burst_rate_hz: f64,
-    /// Of `poisson`: no trigger comes within this time of the one before. The default is that of the NectarCAM camera.
+    /// For `poisson`: no trigger is within this time of the one before. The default is that of the NectarCAM camera.
     pub dead_time_ns: u64,
-    /// Of `times`: the times, one per line or separated by commas, as `12.5 us`; units are ns (also when none stands
-    /// there), us, ms, s. What follows `#` on a line is a comment.
+    /// For `times`: the times, one per line or separated by commas, such as `12.5 us`; units are ns (the default), us,
+    /// ms, s. `#` starts a comment.
     pub times: Option<String>,
-    /// Of `times`: a file with the same text. Whoever reads the configuration reads it into `times`.
+    /// For `times`: a file with the same text, which is read into `times` with the configuration.
     pub times_file: Option<PathBuf>,
-    /// When the program begins, nanoseconds since run start; listed times count from there.
+    /// Start of the program in nanoseconds since run start; listed times count from there.
     pub first_ns: u64,
     /// Number of the first trigger.
     pub first_number: u64,
     /// The program ends after this many triggers.
     pub triggers: Option<u64>,
-    /// The program ends after this time, seconds from its beginning.
+    /// The program ends after this time in seconds from its start.
     pub seconds: Option<f64>,
-    /// What the trigger electronics need between two triggers, nanoseconds: one that comes earlier is left out.
+    /// Minimum time between two triggers in nanoseconds; a trigger that is earlier is left out.
     pub minimum_gap_ns: u64,
     /// The same seed gives the same times.
     pub seed: u64,
@@ -90,7 +90,7 @@ impl Default for Settings {
     }
 }
 
-/// A trigger program that cannot be.
+/// Why a trigger program is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SettingsError {
     /// A key with a value that cannot be used.
@@ -98,12 +98,12 @@ pub enum SettingsError {
     Value {
         /// The key, as in the configuration.
         key: &'static str,
-        /// What was found.
+        /// The value in the configuration.
         found: String,
         /// What to write instead.
         allowed: String,
     },
-    /// `times` without any.
+    /// `times` is empty.
     #[error("trigger program `times` has no times: write `times = \"0 us, 10 us\"` or give `times_file`")]
     NoTimes,
     /// A list of times that cannot be read.
@@ -122,10 +122,10 @@ fn value(
 }
 
 impl Settings {
-    /// Says whether there can be such a program.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// The first key that cannot be used, or the first line of the list.
+    /// The first key that cannot be used, or the first invalid line of the list.
     pub fn check(&self) -> Result<(), SettingsError> {
         let rates = LOWEST_RATE_HZ..=HIGHEST_RATE_HZ;
         let allowed = "0.000001 to 1000000000 per second";
@@ -158,7 +158,7 @@ impl Settings {
         value(self.burst_triggers as f64 <= most, "burst_triggers", self.burst_triggers, allowed)
     }
 
-    /// The times of a list, nanoseconds.
+    /// The listed times in nanoseconds.
     pub(super) fn listed_times(&self) -> Result<Vec<u64>, SettingsError> {
         let times = parse_times(self.times.as_deref().unwrap_or_default())?;
         if times.is_empty() { Err(SettingsError::NoTimes) } else { Ok(times) }

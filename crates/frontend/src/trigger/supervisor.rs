@@ -1,17 +1,17 @@
-//! Which triggers are accepted, and what BUSY cost.
+//! Decides which triggers are accepted, and measures the effect of BUSY.
 //!
 //! ```text
 //!  offered ──► busy? ─ no ─► accepted: the next number
 //!                └─ yes ─► refused, counted: Events in = out + lost { busy }
 //! ```
-//! The host raises and lowers BUSY at the times at which it saw it, and publishes them as the counters of the stage
-//! `trigger`.
+//! The host sets and clears BUSY at the times at which it sees the change, and publishes the counters as those of the
+//! stage `trigger`.
 
 use thalweg_data::{Counters, LossReason, Unit};
 
 use super::Trigger;
 
-/// Numbers the triggers that the system can take, and counts the others.
+/// Numbers accepted triggers, and counts refused ones.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     next_number: u64,
@@ -22,12 +22,12 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// Not busy; the first trigger accepted gets `first_number`.
+    /// Creates a supervisor that is not busy; the first accepted trigger gets `first_number`.
     pub fn new(first_number: u64) -> Supervisor {
         Supervisor { next_number: first_number, ..Supervisor::default() }
     }
 
-    /// Says how BUSY stands at `now_ns`, nanoseconds since run start. Saying the same again changes nothing.
+    /// Sets BUSY at `now_ns`, in nanoseconds since run start. Repeating the same state has no effect.
     pub fn set_busy(&mut self, busy: bool, now_ns: u64) {
         match (busy, self.busy_since_ns) {
             (true, None) => {
@@ -42,7 +42,7 @@ impl Supervisor {
         }
     }
 
-    /// Offers one trigger; returns it with its number when it is accepted.
+    /// Offers one trigger; returns it with its number if it is accepted.
     pub fn offer(&mut self, offered: Trigger) -> Option<Trigger> {
         self.counters.input(Unit::Events, 1);
         if self.is_busy() {
@@ -60,7 +60,7 @@ impl Supervisor {
         self.busy_since_ns.is_some()
     }
 
-    /// Time spent BUSY until `now_ns`, nanoseconds.
+    /// Time spent BUSY until `now_ns`, in nanoseconds.
     pub fn busy_ns(&self, now_ns: u64) -> u64 {
         self.busy_ns + self.busy_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
     }
@@ -70,12 +70,12 @@ impl Supervisor {
         self.raised
     }
 
-    /// Number that the next accepted trigger gets.
+    /// Number of the next accepted trigger.
     pub fn next_number(&self) -> u64 {
         self.next_number
     }
 
-    /// Events offered, accepted, and refused while BUSY.
+    /// Counters of offered, accepted, and refused triggers.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -13,7 +13,7 @@ fn times(text: &str) -> Vec<u64> {
 }
 
 #[test]
-fn defaults_are_a_program_and_an_unknown_key_is_refused() {
+fn the_defaults_are_valid_and_an_unknown_key_is_refused() {
     let settings: Settings = toml::from_str("").expect("all keys have defaults");
     assert_eq!(settings, Settings::default());
     assert_eq!(program("").nth(1), Some(Trigger { number: 1, time_ns: 1_000_000 }));
@@ -28,7 +28,7 @@ fn a_constant_rate_never_drifts() {
 }
 
 #[test]
-fn pulses_have_numbers_and_a_beginning() {
+fn pulses_have_the_configured_first_number_and_time() {
     let pulses: Vec<Trigger> =
         program("rate_hz = 1e6\ntriggers = 3\nfirst_number = 7\nfirst_ns = 5").collect();
     let expected = [(7, 5), (8, 1005), (9, 2005)].map(|(number, time_ns)| Trigger { number, time_ns });
@@ -42,7 +42,7 @@ fn bursts_repeat() {
 }
 
 #[test]
-fn listed_times_are_followed_and_the_minimum_gap_holds() {
+fn listed_times_are_used_except_within_the_minimum_gap() {
     let text = "program = \"times\"\ntimes = \"\"\"\n0\n10 us # two at the gap\n12 us\n13 us\n1 ms\"\"\"";
     assert_eq!(times(text), [0, 10_000, 12_000, 13_000, 1_000_000]);
     let mut gapped = program(&format!("{text}\nminimum_gap_ns = 2000\nfirst_ns = 1"));
@@ -52,13 +52,13 @@ fn listed_times_are_followed_and_the_minimum_gap_holds() {
 }
 
 #[test]
-fn poisson_keeps_dead_time_and_rate_and_comes_back_with_its_seed() {
+fn poisson_keeps_dead_time_and_rate_and_repeats_with_its_seed() {
     let text = "program = \"poisson\"\nrate_hz = 1e5\ntriggers = 100_000";
     let once = times(text);
     assert_eq!(once, times(text));
     assert_ne!(once[..9], times(&format!("{text}\nseed = 2"))[..9]);
     assert!(once.windows(2).all(|pair| pair[1] - pair[0] >= 2000));
-    // Behind a dead time of 2 us, 1e5 / (1 + 0.2) are left; the mean of 1e5 gaps is known to 0.3 %.
+    // With a dead time of 2 us, 1e5 / (1 + 0.2) remain; the mean of 1e5 gaps is known to 0.3 %.
     let rate_hz = 1e9 * 99_999.0 / (once[99_999] - once[0]) as f64;
     assert!((rate_hz / (1e5 / 1.2) - 1.0).abs() < 0.015, "{rate_hz}");
     let waits: Vec<f64> = once.windows(2).map(|pair| (pair[1] - pair[0] - 2000) as f64).collect();
@@ -67,7 +67,7 @@ fn poisson_keeps_dead_time_and_rate_and_comes_back_with_its_seed() {
 }
 
 #[test]
-fn impossible_programs_are_named_by_their_key() {
+fn the_error_of_an_invalid_program_names_the_key() {
     let refused = |text: &str| {
         let settings: Settings = toml::from_str(text).expect("settings");
         Program::new(&settings).expect_err("impossible").to_string()
@@ -126,7 +126,7 @@ fn seen(numbers: &[(u64, u64)]) -> Fragments {
 }
 
 #[test]
-fn a_follower_fills_in_and_answers_once() {
+fn a_follower_fills_in_gaps_and_ignores_duplicates() {
     let settings = FollowSettings { trigger_bits: 8, tick_ps: Some(8000.0), longest_gap: 20 };
     let mut follower = Follower::new(SourceId(3), &settings).expect("possible");
     let mut triggers = Vec::new();
@@ -134,7 +134,7 @@ fn a_follower_fills_in_and_answers_once() {
     let found: Vec<(u64, u64)> = triggers.iter().map(|trigger| (trigger.number, trigger.time_ns)).collect();
     assert_eq!(found, [(254, 5000), (255, 5080), (0, 5160), (1, 5240), (2, 5320)]);
     assert_eq!((follower.filled(), follower.ignored(), follower.resets()), (2, 2, 0));
-    // Reset in mid-run: far away in number, and its clock begins anew.
+    // Reset during the run: the number is far away, and its clock restarts.
     triggers.clear();
     follower.follow(&seen(&[(100, 1), (101, 2)]), &mut triggers);
     let found: Vec<(u64, u64)> = triggers.iter().map(|trigger| (trigger.number, trigger.time_ns)).collect();
@@ -152,7 +152,7 @@ fn a_leader_that_was_reset_nearby_is_followed_after_a_while() {
 }
 
 #[test]
-fn impossible_leaders_are_refused() {
+fn invalid_leaders_are_refused() {
     let new = |settings: &FollowSettings| Follower::new(SourceId(0), settings).map(drop);
     let usual = FollowSettings::default;
     assert_eq!(new(&FollowSettings { trigger_bits: 65, ..usual() }), Err(FollowError::Bits(65)));

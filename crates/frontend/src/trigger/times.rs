@@ -1,4 +1,4 @@
-//! Lists of times, as people and pulse generators write them.
+//! Reads lists of times, as people and pulse generators write them.
 //!
 //! ```text
 //!  # recorded 2015-03-04
@@ -7,46 +7,46 @@
 //!  1 ms, 2 ms   ─► 1_000_000 ns, 2_000_000 ns
 //! ```
 
-/// Longest text that an error repeats.
+/// Longest text that an error quotes.
 const REPEATED: usize = 40;
 
-/// A list of times that cannot be read.
+/// Why a list of times cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimesError {
     /// Not a time.
     #[error(
-        "line {line} of the times: `{found}` is no time; write a number and ns, us, ms or s, as `12.5 us`"
+        "line {line} of the times: `{found}` is not a time: write a number and ns, us, ms or s, such as `12.5 us`"
     )]
     NoTime {
-        /// Where, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// The text of the line.
         found: String,
     },
-    /// Finer than the resolution.
+    /// A time below the resolution.
     #[error("line {line} of the times: `{found}` is finer than one nanosecond, or beyond 584 years")]
     Resolution {
-        /// Where, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What stands there.
+        /// The text of the line.
         found: String,
     },
-    /// Not in order.
+    /// A time out of order.
     #[error("line {line} of the times: {later} ns comes behind {earlier} ns; sort the list, each time once")]
     Order {
-        /// Where, from 1.
+        /// The line, from 1.
         line: usize,
         /// The time before it.
         earlier: u64,
-        /// The time that stands there.
+        /// The time of the line.
         later: u64,
     },
 }
 
-/// The times of a list, nanoseconds, ascending: one per line or separated by commas.
+/// Reads the times of a list in nanoseconds, ascending: one per line or separated by commas.
 ///
 /// # Errors
-/// The first entry that is no time, or not later than the one before.
+/// The first entry that is not a time, or is not later than the one before.
 pub fn parse_times(text: &str) -> Result<Vec<u64>, TimesError> {
     let mut times: Vec<u64> = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -66,7 +66,7 @@ pub fn parse_times(text: &str) -> Result<Vec<u64>, TimesError> {
     Ok(times)
 }
 
-/// The number as written, and how many decimal places of it make one nanosecond.
+/// Splits a time into its number as written, and the number of decimal places that make one nanosecond.
 fn split_unit(text: &str) -> Option<(&str, usize)> {
     let units = [("ns", 0), ("us", 3), ("µs", 3), ("μs", 3), ("ms", 6), ("s", 9)];
     let found = units.iter().find_map(|(unit, places)| Some((text.strip_suffix(unit)?, *places)));
@@ -78,7 +78,7 @@ fn split_unit(text: &str) -> Option<(&str, usize)> {
     (digits(whole) && digits(fraction) && whole.as_bytes()[0] != b'_').then_some((number, places))
 }
 
-/// Exact: decimal places are shifted, never rounded.
+/// Converts exactly, by shifting decimal places, without rounding.
 fn nanoseconds(number: &str, places: usize) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = fraction.replace('_', "");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_named_with_its_line() {
+    fn the_error_of_an_invalid_time_names_its_line() {
         for text in ["1\nsoon", "1\n-5 ns", "1\n1.2.3 us", "1\n1 h", "1\nus", "1\n1e3", "1\n.5 us", "1\n_ ns"]
         {
             let found = parse_times(text);

@@ -1,4 +1,4 @@
-//! Several decoders of one source, which take its batches in turn, read the same as one.
+//! Several decoders of one source, which take its batches in turn, give the same times as one.
 
 use thalweg_data::batch::BoardStarts;
 use thalweg_data::{Decode, Frames, Framing, Hits, Mark, Pool, SourceId};
@@ -10,12 +10,12 @@ const SOURCE: SourceId = SourceId(0);
 const START: [u64; 4] =
     [0x3000_0003_0000_0004, 0x0200_0000_0400_0040, 0x0100_0000_ffff_ffff, 0x0100_0000_ffff_ffff];
 
-/// An aggregate of one hit at so many counts.
+/// An aggregate of one hit at this count.
 fn aggregate(counts: u64) -> [u64; 3] {
     [0x2000_0000_0000_0003, 0x0500_0000_0000_0000 | counts, 0x8101_000c_8200_03e8]
 }
 
-/// What the board sends, batch by batch: it is started, runs for three batches, is started again after a minute.
+/// The batches of the board: it is started, runs for three batches, and is started again after a minute.
 fn batches() -> Vec<(Mark, Vec<u64>)> {
     let run = |start: u64| {
         (0..6u64).map(move |batch| {
@@ -27,7 +27,7 @@ fn batches() -> Vec<(Mark, Vec<u64>)> {
     run(0).chain(run(60)).chain(run(120)).collect()
 }
 
-/// The times that `workers` decoders read in turn.
+/// The times of `workers` decoders that take batches in turn.
 fn times(decoder: &Decoder, workers: usize) -> Vec<i64> {
     let pool = Pool::new(64, 64 << 10).expect("small");
     let mut unpack = TcpUnpack::of_blob(SOURCE, 64 << 10);
@@ -61,6 +61,10 @@ fn a_board_that_is_started_again_has_the_same_times_with_any_number_of_workers()
     assert_eq!((one[6] - one[0], one[12] - one[6]), (60_000_000_000_000, 60_000_000_000_000));
     for workers in [2, 3, 4, 7] {
         assert_eq!(times(&armed, workers), one, "{workers} workers");
-        assert_eq!(times(&plain, workers), times(&plain, 1), "{workers} workers of a board that is not ours");
+        assert_eq!(
+            times(&plain, workers),
+            times(&plain, 1),
+            "{workers} workers of a board that we do not arm"
+        );
     }
 }

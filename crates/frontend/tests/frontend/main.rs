@@ -1,4 +1,4 @@
-//! Formats held against recorded files and damaged bytes.
+//! Tests of formats with recorded files and damaged bytes.
 
 mod decode_workers;
 mod real_files;

@@ -1,4 +1,4 @@
-//! Recorded data of public origin through the stream buffer, the framing and the decoder, in chunks of odd sizes.
+//! Reads public recorded data through stream buffer, framing and decoder, in chunks of odd sizes.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
-//! A few seconds of mutated seeds for every parser that a family lists, on any toolchain.
+//! Tests every parser of every family with a few seconds of mutated seeds, on any toolchain.
 //!
-//! The long runs are those of `make fuzz`. Here the generator is seeded, so that a failure comes back; what it prints
-//! is the input. `THALWEG_FUZZ_SECONDS` sets how long each parser is tried (2 without it).
+//! The long runs are those of `make fuzz`. Here the generator is seeded, so that a failure can be reproduced; its input
+//! is printed. `THALWEG_FUZZ_SECONDS` sets the time for each parser (2 by default).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ fn try_for_a_while(target: &FuzzTarget) {
 #[test]
 fn every_parser_survives_damaged_seeds() {
     let targets = Mutex::new(FuzzTarget::all());
-    let next = || targets.lock().expect("nobody panics with it").next();
+    let next = || targets.lock().expect("no thread panics while it holds the lock").next();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| std::iter::from_fn(next).for_each(try_for_a_while));

@@ -1,4 +1,4 @@
-//! After warm-up time order allocates nothing, whatever the sources do.
+//! After warm-up, time order allocates nothing.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,20 +10,20 @@ use thalweg_order::{Pushed, Settings, TimeOrder};
 struct Counting;
 
 thread_local! {
-    /// Of this thread alone: the test harness and other tests have theirs.
+    /// Per thread, so that the test harness and other tests do not count.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees hold for the system's allocator, too.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's guarantees hold for the system's allocator, too.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Two boards, one ten times slower; every eighth hit out of order, every tenth with an extra, a late one now and then.
+/// Two boards, one ten times slower; every eighth hit is out of order, every tenth has an extra, and a few are late.
 fn fill(batch: &mut Hits, turn: i64) {
     let source = SourceId((turn % 2) as u16);
     let count = if source.0 == 0 { 1000 } else { 100 };
@@ -67,6 +67,6 @@ fn nothing_is_allocated_after_warm_up() {
     };
     turns(0, 400);
     let (allocations, hits) = turns(400, 2000);
-    assert!(hits > 500_000, "{hits} hits came out");
+    assert!(hits > 500_000, "{hits} hits");
     assert_eq!(allocations, 0);
 }

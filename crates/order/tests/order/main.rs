@@ -1,4 +1,4 @@
-//! Time order, from outside: what the crate's users see.
+//! Time order through its public interface.
 
 mod allocation;
 mod time_order;

@@ -1,4 +1,4 @@
-//! What time order promises, against a plain sort, for every kind of stream.
+//! Compares the output of time order with a plain sort, for many kinds of streams.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use thalweg_order::{Full, Late, OrderError, Pushed, Settings, Standing, TimeOrde
 
 const BATCH_HITS: usize = 1024;
 
-/// One batch to push: the times of its hits, and what its header says.
+/// One batch to push: the times of its hits, and its header.
 #[derive(Clone, Debug)]
 struct Fed {
     source: u16,
@@ -27,13 +27,13 @@ fn end(source: u16, mark: u64) -> Fed {
     Fed { end: true, ..fed(source, mark, &[]) }
 }
 
-/// Feeds batches, pulls after each, checks everything that must hold at every step.
-struct Stand {
+/// Pushes batches, pulls after each, and checks all invariants at every step.
+struct Harness {
     order: TimeOrder,
     ledger: Ledger,
     sequences: Vec<u32>,
     taken: Vec<u64>,
-    /// What came out, with its place in its source in `energy` and `energy_short`.
+    /// The output; `energy` and `energy_short` contain the sequence number within the source.
     out: Vec<Hit>,
     extras: Vec<Extra>,
     markers: Vec<(u16, u32)>,
@@ -43,10 +43,10 @@ struct Stand {
     batch: Hits,
 }
 
-impl Stand {
-    fn new(settings: &Settings, sources: usize) -> Stand {
+impl Harness {
+    fn new(settings: &Settings, sources: usize) -> Harness {
         let names: Vec<String> = (0..sources).map(|index| format!("board {index}")).collect();
-        Stand {
+        Harness {
             order: TimeOrder::new(settings, sources, BATCH_HITS),
             ledger: Ledger::create(None, &names).expect("memory"),
             sequences: vec![0; sources],
@@ -61,7 +61,7 @@ impl Stand {
         }
     }
 
-    /// Every third hit owns an extra that knows whose it is.
+    /// Fills the batch; every third hit has an extra with its sequence number.
     fn fill(&mut self, fed: &Fed) {
         let source = SourceId(fed.source);
         self.batch.header.source = source;
@@ -101,7 +101,7 @@ impl Stand {
                 Pushed::Full => self.drain(),
             }
         }
-        panic!("after pulling everything a batch is taken");
+        panic!("a batch must be taken after everything was pulled");
     }
 
     fn check_ledger(&self) {
@@ -127,9 +127,9 @@ impl Stand {
             self.ended = out.header.end;
             let mut shares = BTreeMap::new();
             out.hits.iter().for_each(|hit| *shares.entry(hit.channel).or_insert(0) += 1);
-            let reported: BTreeMap<u16, u32> =
+            let counted: BTreeMap<u16, u32> =
                 out.shares.iter().map(|share| (share.source.0, share.hits)).collect();
-            assert_eq!(shares, reported);
+            assert_eq!(shares, counted);
             let owners = out.hits.iter().filter(|hit| hit.flags.has(Flags::EXTRA));
             let paired = owners.map(|hit| (hit.time_ps, hit.channel, sequence(hit)));
             let rows = out.extras.iter().map(|row| (row.time_ps, row.source.0, row.number));
@@ -151,7 +151,7 @@ impl Stand {
         assert_eq!(self.order.held_bytes(), 0);
     }
 
-    /// (time, source, sequence) of all that came out.
+    /// (time, source, sequence) of the output.
     fn keys(&self) -> Vec<(i64, u16, u32)> {
         self.out.iter().map(|hit| (hit.time_ps, hit.channel, sequence(hit))).collect()
     }
@@ -166,7 +166,7 @@ fn sequence(hit: &Hit) -> u32 {
     u32::from(hit.energy) | u32::from(hit.energy_short) << 16
 }
 
-/// All that was fed, sorted by the rule.
+/// (time, source, sequence) of the input, sorted.
 fn expected(feed: &[Fed]) -> Vec<(i64, u16, u32)> {
     let mut sequences = BTreeMap::new();
     let mut keys = Vec::new();
@@ -181,7 +181,7 @@ fn expected(feed: &[Fed]) -> Vec<(i64, u16, u32)> {
     keys
 }
 
-/// How the hits of one board lie in time.
+/// How the hits of one board are distributed in time.
 #[derive(Clone, Debug)]
 enum Kind {
     Uniform { gap: i64 },
@@ -222,7 +222,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Boards, cut into batches of a drawn length, fed in the order of their times.
+/// Boards, divided into batches of a random length, in the order of their times.
 fn boards(batch_length: std::ops::Range<usize>) -> impl Strategy<Value = (usize, Vec<Fed>)> {
     let board = (kind(), prop::collection::vec(any::<u16>(), 0..6000));
     (prop::collection::vec(board, 1..6), batch_length).prop_map(|(boards, length)| {
@@ -248,11 +248,11 @@ fn batches(times: &[Vec<i64>], length: usize) -> Vec<Fed> {
     feed
 }
 
-fn run(settings: &Settings, sources: usize, feed: &[Fed]) -> Stand {
-    let mut stand = Stand::new(settings, sources);
-    feed.iter().for_each(|fed| stand.feed(fed));
-    stand.end_all();
-    stand
+fn run(settings: &Settings, sources: usize, feed: &[Fed]) -> Harness {
+    let mut harness = Harness::new(settings, sources);
+    feed.iter().for_each(|fed| harness.feed(fed));
+    harness.end_all();
+    harness
 }
 
 fn patient() -> Settings {
@@ -263,13 +263,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(80))]
 
     #[test]
-    fn everything_comes_out_once_and_in_order((sources, feed) in boards(1..3000)) {
-        let stand = run(&patient(), sources, &feed);
-        prop_assert_eq!(stand.keys(), expected(&feed));
+    fn every_hit_is_passed_on_once_and_in_order((sources, feed) in boards(1..3000)) {
+        let harness = run(&patient(), sources, &feed);
+        prop_assert_eq!(harness.keys(), expected(&feed));
     }
 
     #[test]
-    fn the_partition_into_batches_does_not_matter((sources, feed) in boards(200..201), length in 1usize..150) {
+    fn the_division_into_batches_does_not_change_the_output((sources, feed) in boards(200..201), length in 1usize..150) {
         let mut finer = Vec::new();
         for fed in &feed {
             for times in fed.times.chunks(length) {
@@ -286,118 +286,118 @@ proptest! {
         full in prop_oneof![Just(Full::PassOver), Just(Full::Drop)],
         memory_bytes in 20_000u64..400_000,
     ) {
-        // Disorder is denied, and memory scarce: hits will be late, and some find no room.
+        // No disorder is allowed, and memory is scarce: some hits are late, and some exceed the memory.
         let settings = Settings { disorder_ps: 0, late, full, memory_bytes, stall_ms: 0 };
-        let stand = run(&settings, sources, &feed);
+        let harness = run(&settings, sources, &feed);
         let fed: usize = feed.iter().map(|fed| fed.times.len()).sum();
-        let lost = stand.lost(LossReason::Late) + stand.lost(LossReason::OverBudget);
-        prop_assert_eq!(stand.out.len() as u64 + lost, fed as u64);
-        let in_time: Vec<_> = stand.out.iter().filter(|hit| !hit.flags.has(Flags::LATE)).collect();
+        let lost = harness.lost(LossReason::Late) + harness.lost(LossReason::OverBudget);
+        prop_assert_eq!(harness.out.len() as u64 + lost, fed as u64);
+        let in_time: Vec<_> = harness.out.iter().filter(|hit| !hit.flags.has(Flags::LATE)).collect();
         let key = |hit: &&Hit| (hit.time_ps, hit.channel, sequence(hit));
         prop_assert!(in_time.is_sorted_by_key(key));
-        let mut keys = stand.keys();
+        let mut keys = harness.keys();
         keys.sort_unstable();
         keys.dedup();
-        prop_assert_eq!(keys.len(), stand.out.len());
+        prop_assert_eq!(keys.len(), harness.out.len());
         let largest = feed.iter().map(|fed| fed.times.len()).max().unwrap_or(0) as u64;
-        prop_assert!(stand.most_bytes <= memory_bytes.max(largest * 16 + largest.div_ceil(3) * 72));
+        prop_assert!(harness.most_bytes <= memory_bytes.max(largest * 16 + largest.div_ceil(3) * 72));
     }
 }
 
 #[test]
-fn rates_of_one_to_a_hundred_with_an_idle_board() {
+fn boards_of_very_different_rates_are_merged_with_an_idle_board() {
     let fast: Vec<i64> = (0..60_000).collect();
     let slow: Vec<i64> = (0..600).map(|index| index * 100).collect();
     let feed = batches(&[fast, Vec::new(), slow], 700);
-    let stand = run(&patient(), 3, &feed);
-    assert_eq!(stand.keys(), expected(&feed));
+    let harness = run(&patient(), 3, &feed);
+    assert_eq!(harness.keys(), expected(&feed));
 }
 
 #[test]
 fn a_silent_source_is_passed_over_and_joins_again() {
     let settings = Settings { stall_ms: 1, late: Late::Drop, ..Settings::default() };
-    let mut stand = Stand::new(&settings, 2);
+    let mut harness = Harness::new(&settings, 2);
     let ms = 1_000_000;
-    stand.feed(&fed(0, 0, &[10]));
-    stand.feed(&fed(1, 0, &[10, 20]));
-    stand.feed(&fed(1, 30 * ms, &[30, 40]));
-    assert_eq!(stand.order.standing(SourceId(0)), Standing::PassedOver);
-    assert_eq!(stand.order.times_passed_over(SourceId(0)), 1);
-    assert_eq!(stand.keys().len(), 4, "all before the other's latest hit");
-    // 35 lies before what has been released; 50 does not.
-    stand.feed(&fed(0, 31 * ms, &[35, 50]));
-    assert_eq!(stand.order.standing(SourceId(0)), Standing::Live);
-    assert_eq!(stand.lost(LossReason::Late), 1);
-    stand.feed(&fed(1, 31 * ms, &[60]));
-    stand.end_all();
-    assert_eq!(stand.keys().iter().map(|key| key.0).collect::<Vec<_>>(), [10, 10, 20, 30, 40, 50, 60]);
+    harness.feed(&fed(0, 0, &[10]));
+    harness.feed(&fed(1, 0, &[10, 20]));
+    harness.feed(&fed(1, 30 * ms, &[30, 40]));
+    assert_eq!(harness.order.standing(SourceId(0)), Standing::PassedOver);
+    assert_eq!(harness.order.times_passed_over(SourceId(0)), 1);
+    assert_eq!(harness.keys().len(), 4, "all hits up to the latest of the other source");
+    // 35 is before the released time; 50 is not.
+    harness.feed(&fed(0, 31 * ms, &[35, 50]));
+    assert_eq!(harness.order.standing(SourceId(0)), Standing::Live);
+    assert_eq!(harness.lost(LossReason::Late), 1);
+    harness.feed(&fed(1, 31 * ms, &[60]));
+    harness.end_all();
+    assert_eq!(harness.keys().iter().map(|key| key.0).collect::<Vec<_>>(), [10, 10, 20, 30, 40, 50, 60]);
 }
 
 #[test]
 fn a_restarted_board_does_not_hold_up_the_others() {
     let settings = Settings { stall_ms: 50, late: Late::Keep, ..Settings::default() };
-    let mut stand = Stand::new(&settings, 2);
+    let mut harness = Harness::new(&settings, 2);
     let ms = 1_000_000;
     for turn in 0..200i64 {
         let restarted = if turn < 100 { turn } else { turn - 100 };
-        stand.feed(&fed(0, turn as u64 * ms, &[restarted * 1000]));
-        stand.feed(&fed(1, turn as u64 * ms, &[turn * 1000]));
+        harness.feed(&fed(0, turn as u64 * ms, &[restarted * 1000]));
+        harness.feed(&fed(1, turn as u64 * ms, &[turn * 1000]));
     }
-    assert_eq!(stand.order.standing(SourceId(0)), Standing::PassedOver);
-    let last = stand.out.iter().rev().find(|hit| hit.channel == 1).expect("the other goes on");
+    assert_eq!(harness.order.standing(SourceId(0)), Standing::PassedOver);
+    let last = harness.out.iter().rev().find(|hit| hit.channel == 1).expect("the other board continues");
     assert!(last.time_ps > 170_000, "the other board is at {}", last.time_ps);
-    stand.end_all();
-    let late = stand.out.iter().filter(|hit| hit.flags.has(Flags::LATE)).count();
-    // The first few after the restart still find their place.
+    harness.end_all();
+    let late = harness.out.iter().filter(|hit| hit.flags.has(Flags::LATE)).count();
+    // The first few hits after the restart are still in time.
     assert!((80..=100).contains(&late), "{late}");
-    assert_eq!(stand.out.len(), 400);
+    assert_eq!(harness.out.len(), 400);
 }
 
 #[test]
-fn one_damaged_time_does_not_make_the_rest_late() {
+fn one_damaged_time_does_not_make_later_hits_late() {
     let settings = Settings { stall_ms: u64::MAX, ..Settings::default() };
-    let mut stand = Stand::new(&settings, 1);
+    let mut harness = Harness::new(&settings, 1);
     let day_ps = 86_400_000_000_000_000;
     for turn in 0..100i64 {
         let damaged = if turn == 40 { day_ps } else { 1000 * turn + 1 };
-        stand.feed(&fed(0, 30_000_000 * turn as u64, &[1000 * turn, damaged]));
+        harness.feed(&fed(0, 30_000_000 * turn as u64, &[1000 * turn, damaged]));
     }
-    // A pause of the beam, of a minute, is confirmed by the batch behind it.
+    // The next batch confirms a beam pause of one minute.
     let minute_ps = 60_000_000_000_000;
-    stand.feed(&fed(0, 30_000_000 * 100, &[minute_ps]));
-    assert_eq!(stand.out.last().map(|hit| hit.time_ps), Some(99_000));
-    stand.feed(&fed(0, 30_000_000 * 101, &[minute_ps + 1]));
-    assert_eq!(stand.out.last().map(|hit| hit.time_ps), Some(minute_ps));
-    stand.end_all();
-    assert!(stand.out.iter().all(|hit| !hit.flags.has(Flags::LATE)));
-    assert!(stand.out.is_sorted_by_key(|hit| hit.time_ps));
-    assert_eq!((stand.out.len(), stand.out.last().map(|hit| hit.time_ps)), (202, Some(day_ps)));
+    harness.feed(&fed(0, 30_000_000 * 100, &[minute_ps]));
+    assert_eq!(harness.out.last().map(|hit| hit.time_ps), Some(99_000));
+    harness.feed(&fed(0, 30_000_000 * 101, &[minute_ps + 1]));
+    assert_eq!(harness.out.last().map(|hit| hit.time_ps), Some(minute_ps));
+    harness.end_all();
+    assert!(harness.out.iter().all(|hit| !hit.flags.has(Flags::LATE)));
+    assert!(harness.out.is_sorted_by_key(|hit| hit.time_ps));
+    assert_eq!((harness.out.len(), harness.out.last().map(|hit| hit.time_ps)), (202, Some(day_ps)));
 }
 
 #[test]
-fn an_idle_board_that_ends_is_not_waited_for() {
-    let mut stand = Stand::new(&patient(), 2);
-    stand.feed(&fed(1, 0, &[1, 2, 3000]));
-    assert!(stand.out.is_empty());
-    stand.feed(&end(0, 1));
-    assert_eq!(stand.out.len(), 2, "up to the disorder allowed");
-    stand.feed(&end(1, 1));
-    assert!(stand.ended);
+fn the_order_does_not_wait_for_an_idle_board_that_has_ended() {
+    let mut harness = Harness::new(&patient(), 2);
+    harness.feed(&fed(1, 0, &[1, 2, 3000]));
+    assert!(harness.out.is_empty());
+    harness.feed(&end(0, 1));
+    assert_eq!(harness.out.len(), 2, "up to the allowed disorder");
+    harness.feed(&end(1, 1));
+    assert!(harness.ended);
 }
 
 #[test]
-fn a_marker_stands_where_its_source_was() {
-    let mut stand = Stand::new(&patient(), 2);
-    stand.feed(&fed(0, 0, &[5000]));
-    stand.feed(&Fed { snapshot: Some(7), ..fed(1, 0, &[1, 2, 9000]) });
-    assert_eq!(stand.markers, [(1, 7)]);
-    stand.feed(&Fed { snapshot: Some(7), end: true, ..fed(0, 1, &[]) });
-    stand.end_all();
-    assert_eq!(stand.markers, [(1, 7), (0, 7)]);
+fn a_snapshot_marker_is_passed_on_with_the_batch_of_its_source() {
+    let mut harness = Harness::new(&patient(), 2);
+    harness.feed(&fed(0, 0, &[5000]));
+    harness.feed(&Fed { snapshot: Some(7), ..fed(1, 0, &[1, 2, 9000]) });
+    assert_eq!(harness.markers, [(1, 7)]);
+    harness.feed(&Fed { snapshot: Some(7), end: true, ..fed(0, 1, &[]) });
+    harness.end_all();
+    assert_eq!(harness.markers, [(1, 7), (0, 7)]);
 }
 
 #[test]
-fn mistakes_of_the_caller_are_reported_and_change_nothing() {
+fn invalid_batches_are_refused_without_effect() {
     let mut order = TimeOrder::new(&Settings::default(), 2, BATCH_HITS);
     let mut batch = Hits::default();
     let mut push = |source: u16, mark: u64, end: bool| {
@@ -415,14 +415,14 @@ fn mistakes_of_the_caller_are_reported_and_change_nothing() {
 }
 
 #[test]
-fn the_ends_of_time_are_times_like_others() {
+fn the_smallest_and_largest_times_are_ordered_like_others() {
     let feed = [fed(0, 0, &[i64::MIN, i64::MAX]), fed(1, 0, &[i64::MIN, 0, i64::MAX, i64::MAX])];
-    let stand = run(&Settings { stall_ms: u64::MAX, ..Settings::default() }, 2, &feed);
-    assert_eq!(stand.keys(), expected(&feed));
+    let harness = run(&Settings { stall_ms: u64::MAX, ..Settings::default() }, 2, &feed);
+    assert_eq!(harness.keys(), expected(&feed));
 }
 
 #[test]
-fn what_the_board_says_of_itself_is_passed_on() {
+fn board_statistics_are_passed_on() {
     let mut order = TimeOrder::new(&Settings::default(), 1, BATCH_HITS);
     let (mut batch, mut out) = (Hits::default(), Hits::default());
     let statistics = Statistics {
@@ -443,7 +443,7 @@ fn what_the_board_says_of_itself_is_passed_on() {
 }
 
 #[test]
-fn samples_stay_readable_and_blocks_come_back() {
+fn samples_stay_readable_and_blocks_return_to_the_pool() {
     let pool = Pool::new(4, 4096).expect("small");
     let mut order = TimeOrder::new(&Settings::default(), 2, BATCH_HITS);
     let (mut batch, mut out) = (Hits::default(), Hits::default());

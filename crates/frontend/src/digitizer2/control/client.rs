@@ -1,4 +1,4 @@
-//! The host's side: opens a board, and reads its replies.
+//! The side of the host: opens a board, and reads its replies.
 //!
 //! ```text
 //!  Opening ─ next ─► Request ─► (the host's socket) ─► Reply ─ take ─► Opening … ─► BoardInfo
@@ -13,15 +13,15 @@ use super::message::{Assembler, LONGEST_REPLY, MessageError, Reply, Request, Ver
 /// Why a request to a board failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The stream cannot be followed.
+    /// The stream cannot be read any more.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// The board refused.
+    /// The board refused the request.
     #[error("the board refused `{request}` at `{path}`: {reason}")]
     Refused {
-        /// What was asked.
+        /// The request.
         request: String,
-        /// About which node.
+        /// The path of the node.
         path: String,
         /// The board's message.
         reason: String,
@@ -29,31 +29,31 @@ pub enum ClientError {
     /// The answer belongs to another request.
     #[error("the board answered `{found}` to `{expected}`: replies are out of step; connect anew")]
     OutOfStep {
-        /// What was asked.
+        /// The expected request.
         expected: String,
-        /// What was answered.
+        /// The request that was answered.
         found: String,
     },
-    /// The answer has another form than expected.
+    /// The answer has an unexpected form.
     #[error("the board answered \"{}\" to `{request}` at `{path}`; {expected} was expected", found.join("\", \""))]
     Answer {
-        /// What was asked.
+        /// The request.
         request: String,
-        /// About which node.
+        /// The path of the node.
         path: String,
-        /// What came.
+        /// The answer.
         found: Vec<String>,
-        /// What should have come.
+        /// What was expected.
         expected: &'static str,
     },
     /// The board has no endpoint for raw data.
     #[error(
-        "the board has neither an endpoint `raw` nor `rawudp`; is it booting, or its firmware unlicensed?"
+        "the board has neither an endpoint `raw` nor `rawudp`; is it booting, or is its firmware unlicensed?"
     )]
     NoEndpoint,
 }
 
-/// Frames requests and assembles replies, strictly one at a time.
+/// Writes requests and assembles replies, one at a time.
 #[derive(Debug)]
 pub struct Client {
     assembler: Assembler,
@@ -71,10 +71,10 @@ impl Client {
         request.encode(out);
     }
 
-    /// Takes received bytes, which may be none; returns the reply to `request` once it is whole.
+    /// Takes received bytes, if any; returns the reply to `request` once it is complete.
     ///
     /// # Errors
-    /// When the stream cannot be followed, or the board refused.
+    /// When the stream cannot be read any more, or the board refused the request.
     pub fn receive(&mut self, request: &Request, bytes: &[u8]) -> Result<Option<Reply>, ClientError> {
         self.assembler.push(bytes);
         let Some(json) = self.assembler.next_message()? else { return Ok(None) };
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// Where a board sends its data.
+/// The port of a board's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataPort {
     /// Connect to this TCP port and wait for a clear marker.
@@ -103,7 +103,7 @@ pub enum DataPort {
     Udp,
 }
 
-/// What is known of a board once it is open.
+/// Properties of an open board.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoardInfo {
     /// Handle from which all paths start.
@@ -112,16 +112,16 @@ pub struct BoardInfo {
     pub version: u32,
     /// Channels.
     pub channels: u16,
-    /// Sampling rate, MHz: one count of the board's clock is `1 / sampling_mhz` microseconds.
+    /// Sampling rate in MHz: one count of the board's clock is `1 / sampling_mhz` microseconds.
     pub sampling_mhz: f64,
-    /// Where the board sends its data.
+    /// The port of the board's data.
     pub data: DataPort,
-    /// Endpoints by name, with their handles: `raw` or `rawudp`, and what the firmware decodes to (`dpppsd`, …).
+    /// Endpoints by name, with their handles: `raw` or `rawudp`, and the firmware's decoded format (`dpppsd`, …).
     pub endpoints: Vec<(String, u64)>,
 }
 
 impl BoardInfo {
-    /// Describes the board with its name and serial number, which the host asks for one by one.
+    /// The properties of the board, with its name and serial number, which the host requests separately.
     pub fn facts(&self, model: String, serial: String) -> BoardFacts {
         BoardFacts {
             model,
@@ -154,7 +154,7 @@ enum Step {
     Done,
 }
 
-/// The requests that open a board: for what must be known before data can be read.
+/// The requests that open a board, for the properties that are needed to read data.
 #[derive(Debug)]
 pub struct Opening {
     step: Step,
@@ -180,7 +180,7 @@ impl Default for Opening {
 }
 
 impl Opening {
-    /// The next request; none when everything is known. It stays the same until its reply was taken.
+    /// The next request; `None` if all properties are known. It is the same until its reply was taken.
     pub fn next_request(&self) -> Option<Request> {
         let root = self.info.root;
         Some(match self.step {
@@ -197,7 +197,7 @@ impl Opening {
     /// Takes the reply to the last request.
     ///
     /// # Errors
-    /// When it has another form than expected, or the board has no endpoint for raw data.
+    /// When it has an unexpected form, or the board has no endpoint for raw data.
     pub fn take(&mut self, reply: &Reply) -> Result<(), ClientError> {
         let request = self.next_request().unwrap_or_default();
         let wrong = |expected| ClientError::Answer {
@@ -246,7 +246,7 @@ impl Opening {
         Ok(())
     }
 
-    /// When all endpoints were read, the raw one says where the board sends its data.
+    /// The raw endpoint determines where the board sends its data.
     fn after_endpoints(&mut self) -> Result<(), ClientError> {
         if !matches!(self.step, Step::Endpoint(index) if index >= self.handles.len()) {
             return Ok(());
@@ -262,7 +262,7 @@ impl Opening {
         Ok(())
     }
 
-    /// The board, once no request is left.
+    /// The properties of the board, once no request is left.
     pub fn finish(self) -> Option<BoardInfo> {
         (self.step == Step::Done).then_some(self.info)
     }

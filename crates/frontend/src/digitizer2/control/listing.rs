@@ -7,16 +7,16 @@
 use serde_json::Value;
 use thalweg_data::Parameter;
 
-/// Deepest node that is read: boards have some six levels.
+/// Deepest node that is read: boards have about six levels.
 const MOST_LEVELS: usize = 16;
 
-/// Every parameter of a tree, in the order in which the board lists them.
+/// All parameters of a tree, in the order of the board.
 ///
 /// # Errors
-/// When the text is no tree.
+/// When the text is not a tree.
 pub fn parameters_of(tree: &str) -> Result<Vec<Parameter>, String> {
     let tree: Value =
-        serde_json::from_str(tree).map_err(|error| format!("the device tree is no JSON: {error}"))?;
+        serde_json::from_str(tree).map_err(|error| format!("the device tree is not JSON: {error}"))?;
     let mut found = Vec::new();
     add(&tree, "", 0, &mut found);
     match found.is_empty() {
@@ -44,7 +44,7 @@ mod tests {
     use crate::digitizer2::emulate::Settings;
 
     #[test]
-    fn every_parameter_of_an_emulated_board_is_listed_under_the_path_at_which_it_is_read() {
+    fn every_parameter_of_an_emulated_board_is_listed_with_its_path() {
         let tree = Tree::new(&Settings { channels: 2, ..Settings::default() }, 1);
         let listed = parameters_of(&tree.to_json().to_string()).expect("a tree");
         assert!(listed.len() > 20, "{listed:?}");
@@ -56,8 +56,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_refused() {
-        assert!(parameters_of("nonsense").expect_err("no JSON").contains("no JSON"));
+    fn text_that_is_not_a_tree_is_refused() {
+        assert!(parameters_of("nonsense").expect_err("not JSON").contains("not JSON"));
         assert!(parameters_of("{\"a\": 1}").expect_err("empty").contains("no parameter"));
         let deep = "{\"a\":".repeat(100) + "{}" + &"}".repeat(100);
         assert!(parameters_of(&deep).is_err());

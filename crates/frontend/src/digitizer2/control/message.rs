@@ -3,29 +3,29 @@
 //! ```text
 //!  | length, 8 bytes big-endian | 24 bytes zero | JSON of that length |
 //! ```
-//! Keys may be missing or null; unknown keys are ignored. A message longer than allowed ends the connection, because the beginning of the
-//! next one is not known.
+//! Keys may be missing or null; unknown keys are ignored. A message that is too long ends the connection, because the
+//! start of the next one is not known.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Bytes before the JSON.
 pub const HEADER_BYTES: usize = 32;
-/// Longest request that a board takes, bytes.
+/// Longest request that a board accepts, in bytes.
 pub const LONGEST_REQUEST: usize = 1 << 16;
-/// Longest reply that a client takes, bytes: a device tree of many channels has a few MiB.
+/// Longest reply that a client accepts, in bytes: a device tree of many channels has a few MiB.
 pub const LONGEST_REPLY: usize = 16 << 20;
 
 /// Why a message cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum MessageError {
-    /// The header announces more than is allowed; close the connection.
+    /// The length in the header is more than allowed; close the connection.
     #[error(
-        "a control message of {length} bytes was announced, at most {longest} are taken; is this a control port?"
+        "a control message has a length of {length} bytes, and at most {longest} are accepted; is this a control port?"
     )]
     TooLong {
-        /// What the header says.
+        /// The length in the header.
         length: u64,
-        /// What is allowed.
+        /// The limit.
         longest: usize,
     },
     /// Not JSON, or not of the expected form; the next message can be read.
@@ -33,7 +33,7 @@ pub enum MessageError {
     Json(#[from] serde_json::Error),
 }
 
-/// The operation that a request asks for.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verb {
@@ -62,10 +62,10 @@ pub enum Verb {
 /// A client's request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// The operation: a [`Verb`], or a word that the server does not know.
+    /// The operation: a [`Verb`], or a name that the server does not know.
     #[serde(default, deserialize_with = "text")]
     pub cmd: String,
-    /// The node that the path starts from; `connect` ignores it.
+    /// The node from which the path starts; `connect` ignores it.
     #[serde(default, deserialize_with = "handle")]
     pub handle: u64,
     /// Path from there.
@@ -93,16 +93,16 @@ pub enum Flag {
 /// A board's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The request's word.
+    /// The operation of the request.
     #[serde(default, deserialize_with = "text")]
     pub cmd: String,
-    /// Whether it was done.
+    /// Whether the request was done.
     #[serde(default)]
     pub result: bool,
-    /// See [`Flag`].
+    /// The change of the data connection; see [`Flag`].
     #[serde(default)]
     pub flag: Option<Flag>,
-    /// Values; the text of the error if the request was not done.
+    /// Values, or the error if the request was not done.
     #[serde(default, deserialize_with = "texts")]
     pub value: Vec<String>,
 }
@@ -119,7 +119,7 @@ fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
     Ok(Option::<Vec<String>>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a handle from a number or a string of digits; anything else is no node's handle.
+/// Reads a handle from a number or a string of digits; anything else is not a node's handle.
 fn handle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::Number(number) => number.as_u64().unwrap_or(u64::MAX),
@@ -142,29 +142,29 @@ impl Verb {
         (Verb::SendCommand, "sendCommand"),
     ];
 
-    /// The word on the wire.
+    /// The name on the wire.
     pub fn word(self) -> &'static str {
         Verb::ALL.iter().find(|(verb, _)| *verb == self).map_or("", |(_, word)| word)
     }
 
-    /// The verb of a word, in any case.
+    /// The verb with this name, in any case.
     pub fn from_word(word: &str) -> Option<Verb> {
         Verb::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(word)).map(|(verb, _)| *verb)
     }
 }
 
 impl Request {
-    /// A request.
+    /// Creates a request.
     pub fn new(verb: Verb, handle: u64, query: &str, value: &str) -> Request {
         Request { cmd: verb.word().into(), handle, query: query.into(), value: value.into() }
     }
 
-    /// Opens the connection as a client that may change settings.
+    /// Opens the connection for a client that may change settings.
     pub fn connect() -> Request {
         Request::new(Verb::Connect, 0, "", "client")
     }
 
-    /// Asks for the value at a path below `handle`.
+    /// Requests the value at a path below `handle`.
     pub fn get(handle: u64, path: &str) -> Request {
         Request::new(Verb::GetValue, handle, path, "")
     }
@@ -194,12 +194,12 @@ impl Request {
 }
 
 impl Reply {
-    /// Done, with values.
+    /// A reply to a request that was done, with values.
     pub fn done(request: &Request, value: Vec<String>) -> Reply {
         Reply { cmd: request.cmd.clone(), result: true, flag: None, value }
     }
 
-    /// Not done, and why.
+    /// A reply to a request that was not done, with the reason.
     pub fn refused(cmd: &str, reason: impl ToString) -> Reply {
         Reply { cmd: cmd.into(), result: false, flag: None, value: vec![reason.to_string()] }
     }
@@ -233,20 +233,20 @@ pub struct Assembler {
 }
 
 impl Assembler {
-    /// An assembler of messages with at most `longest` bytes of JSON.
+    /// Creates an assembler of messages with at most `longest` bytes of JSON.
     pub fn new(longest: usize) -> Assembler {
         Assembler { bytes: Vec::new(), longest }
     }
 
-    /// Adds what was received.
+    /// Adds received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The JSON of the next whole message.
+    /// The JSON of the next complete message.
     ///
     /// # Errors
-    /// When the message is announced as longer than allowed: nothing more can be read from this stream.
+    /// When the length in its header is more than allowed: nothing more can be read from this stream.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, MessageError> {
         let Some(length) = self.bytes.first_chunk().map(|head| u64::from_be_bytes(*head)) else {
             return Ok(None);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_words_are_the_documented_ones() {
+    fn verbs_have_the_documented_names() {
         for (verb, word) in Verb::ALL {
             assert_eq!(serde_json::to_value(verb).expect("a word"), word);
             assert_eq!(Verb::from_word(&word.to_uppercase()), Some(verb));
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_too_long_is_refused_at_once() {
+    fn a_message_that_is_too_long_is_refused_at_once() {
         let mut assembler = Assembler::new(100);
         assembler.push(&101u64.to_be_bytes());
         assert!(matches!(assembler.next_message(), Err(MessageError::TooLong { length: 101, longest: 100 })));
@@ -302,7 +302,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_survive_being_cut_anywhere(
+        fn messages_are_assembled_from_any_chunks(
             messages in prop::collection::vec((".{0,20}", any::<u64>(), ".{0,30}", ".{0,30}"), 1..5),
             chunk_bytes in 1usize..60,
         ) {
@@ -332,7 +332,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_is_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_give_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut assembler = Assembler::new(LONGEST_REQUEST);
             assembler.push(&bytes);
             if let Ok(Some(json)) = assembler.next_message() {

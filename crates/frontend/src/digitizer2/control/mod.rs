@@ -4,8 +4,8 @@
 //!  client: Opening, Request ─► framed JSON ─► server: Session ─► Tree, Action ─► the board
 //!          Reply           ◄─ framed JSON ◄─                    flag, values
 //! ```
-//! One request, one reply, in order, over a TCP connection to port [`CONTROL_PORT`]. Data have other
-//! ports: that of the TCP data connection is a value of the tree, UDP data use [`UDP_DATA_PORT`].
+//! There is one reply per request, in order, over a TCP connection to port [`CONTROL_PORT`]. Data have other ports:
+//! that of the TCP data connection is a value of the tree, UDP data use [`UDP_DATA_PORT`].
 
 pub mod client;
 mod listing;
@@ -25,7 +25,7 @@ pub use tree::{NodeType, Tree, TreeError};
 pub const CONTROL_PORT: u16 = 0xCAE0;
 /// UDP port from which a board streams.
 pub const UDP_DATA_PORT: u16 = 0xCAE4;
-/// The register that is not "0" once the board knows where to send datagrams.
+/// The register that is not "0" when the board knows where to send datagrams.
 pub const UDP_READY_REGISTER: &str = "0x8014";
 
 #[cfg(test)]

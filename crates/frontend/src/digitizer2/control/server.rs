@@ -1,11 +1,11 @@
-//! The board's side: requests in, replies and actions of the board out.
+//! The side of the board: takes requests, and returns replies and actions of the board.
 //!
 //! ```text
 //!  bytes ─► Session ─► Request ─► Server { Tree, registers } ─► Reply ─► bytes
 //!                                    └─ Action ─► perform (`service`: the host's board) ─► done or refused
 //! ```
-//! The tree answers most requests by itself. A request that concerns the running board becomes an [`Action`] of the host before the
-//! reply is made, so that the reply carries a refusal by the board.
+//! The tree answers most requests by itself. A request to the running board becomes an [`Action`] of the host before
+//! the reply is written, so that the reply contains a refusal by the board.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ const REGISTERS_MAXIMUM: usize = 4096;
 /// An action that a client requests of the board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Get ready; send a clear marker.
+    /// Arm; send a clear marker.
     Arm,
     /// Become idle.
     Disarm,
@@ -31,13 +31,13 @@ pub enum Action {
     Stop,
     /// Trigger once. Emulated boards trigger themselves and may ignore it.
     SoftwareTrigger,
-    /// Discard held data; send a clear marker.
+    /// Discard pending data; send a clear marker.
     Clear,
     /// Return to the state after power-on; send a clear marker. The tree has been reset.
     Reset,
     /// A parameter has been set. Emulated boards read [`Tree::board_settings`] when they are armed.
     Set {
-        /// Path from the root, in lower case; a range as it was given.
+        /// Path from the root, in lower case; a range as given.
         path: String,
         /// The new value.
         value: String,
@@ -52,21 +52,21 @@ pub struct Server {
     udp_client_port: u16,
 }
 
-/// The host's answer to an action: `Ok` if it was done, else the text of the refusal.
+/// Performs an action of the host's board: `Ok` when done, otherwise the reason of the refusal.
 pub type Perform<'a> = dyn FnMut(&Action, &Tree) -> Result<(), String> + 'a;
 
 impl Server {
-    /// The service of the board that `settings` describe, whose TCP data port is `data_port`.
+    /// Creates the service of the board with these settings, whose TCP data port is `data_port`.
     pub fn new(settings: &Settings, data_port: u16) -> Server {
         Server { tree: Tree::new(settings, data_port), registers: HashMap::new(), udp_client_port: 0 }
     }
 
-    /// The parameters as clients have set them.
+    /// The parameters with the changes of clients.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// Takes the client's port from which an empty datagram came: the board sends its data there.
+    /// Sets the client's port from which an empty datagram was received: the board sends its data there.
     pub fn udp_client(&mut self, port: u16) {
         self.udp_client_port = port;
     }
@@ -145,7 +145,7 @@ impl Server {
     }
 
     fn set_register(&mut self, assignment: &str) -> Result<(), String> {
-        let wanted = || format!("`{assignment}` is no `address=value` with two numbers");
+        let wanted = || format!("`{assignment}` is not `address=value` with two numbers");
         let (address, value) = assignment.split_once('=').ok_or_else(wanted)?;
         let (address, value) = (number(address).ok_or_else(wanted)?, number(value).ok_or_else(wanted)?);
         if self.registers.len() >= REGISTERS_MAXIMUM && !self.registers.contains_key(&address) {
@@ -181,7 +181,7 @@ impl Server {
     }
 }
 
-/// A decimal number, or a hexadecimal one behind `0x`.
+/// Reads a decimal number, or a hexadecimal one with `0x`.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -203,10 +203,10 @@ impl Default for Session {
 }
 
 impl Session {
-    /// Takes received bytes and appends the replies to `out`.
+    /// Reads received bytes and appends the replies to `out`.
     ///
     /// # Errors
-    /// When the stream cannot be followed any more. The caller then sends `out`, which ends with the reason, and closes the
+    /// When the stream cannot be read any more. The caller then sends `out`, which ends with the reason, and closes the
     /// connection.
     pub fn receive(
         &mut self,

@@ -15,23 +15,23 @@ use crate::self_triggered::{BoardCommand, ControlService, ControlSession, Perfor
 #[derive(Clone)]
 pub struct Service(Arc<Mutex<Shared>>);
 
-/// State of all connections to a board.
+/// State shared by all connections to a board.
 struct Shared {
     server: Server,
-    /// The settings that the board was first made with; clients change them.
+    /// The initial settings of the board; clients change them.
     first: Settings,
-    /// The settings with which it was made or armed last.
+    /// The settings with which the board was created or last armed.
     armed: Settings,
 }
 
 impl Service {
-    /// The service of the board that `settings` describe, whose TCP data port is `data_port`.
+    /// Creates the service of the board with these settings, whose TCP data port is `data_port`.
     pub fn new(settings: &Settings, data_port: u16) -> Service {
         let server = Server::new(settings, data_port);
         Service(Arc::new(Mutex::new(Shared { server, first: settings.clone(), armed: settings.clone() })))
     }
 
-    /// The board as clients have set it.
+    /// The settings of the board with the changes of clients.
     #[cfg(test)]
     pub(super) fn wanted(&self) -> Settings {
         let shared = self.shared();

@@ -1,4 +1,4 @@
-//! Client against server, server against board: the conversations of the format's description.
+//! Tests of client, server and board together: the documented sessions.
 
 use super::*;
 use crate::digitizer2::emulate::settings::{Firmware, Transport};
@@ -34,14 +34,14 @@ impl Bench {
         let mut perform =
             |command: &BoardCommand| command.perform(board, now_ns).map_err(|error| error.to_string());
         for chunk in there.chunks(13) {
-            self.session.receive(chunk, &mut perform, &mut back).expect("a fair stream");
+            self.session.receive(chunk, &mut perform, &mut back).expect("a valid stream");
         }
         for chunk in back.chunks(11) {
             if let Some(reply) = self.client.receive(request, chunk)? {
                 return Ok(reply);
             }
         }
-        panic!("no whole reply");
+        panic!("no complete reply");
     }
 
     fn open(&mut self) -> BoardInfo {
@@ -50,7 +50,7 @@ impl Bench {
             let reply = self.ask(&request).expect("answered");
             opening.take(&reply).expect("understood");
         }
-        opening.finish().expect("nothing more to ask")
+        opening.finish().expect("all properties are known")
     }
 
     fn value(&mut self, path: &str) -> String {
@@ -63,7 +63,7 @@ fn small() -> Settings {
 }
 
 #[test]
-fn a_client_finds_out_what_it_needs() {
+fn a_client_opens_a_board_and_gets_its_properties() {
     let info = Bench::new(&small()).open();
     assert_eq!((info.channels, info.sampling_mhz, info.data), (4, 125.0, DataPort::Tcp(40_123)));
     assert_eq!((info.root, info.version), (1, 10_402));
@@ -78,7 +78,7 @@ fn a_client_finds_out_what_it_needs() {
     assert_eq!(bench.ask(&register).expect("answered").value, ["50000"]);
 }
 
-/// The questions of a vendor client, in order, from opening to stopping.
+/// The requests of a vendor client, in order, from opening to stopping.
 #[test]
 fn the_minimal_session_of_a_vendor_client_is_answered() {
     let mut bench = Bench::new(&small());
@@ -120,7 +120,7 @@ fn the_minimal_session_of_a_vendor_client_is_answered() {
 }
 
 #[test]
-fn refusals_come_in_words() {
+fn refusals_have_a_reason() {
     let mut bench = Bench::new(&small());
     let mut refusal = |request: Request| match bench.ask(&request) {
         Err(ClientError::Refused { reason, .. }) => reason,
@@ -140,14 +140,14 @@ fn refusals_come_in_words() {
 }
 
 #[test]
-fn bad_messages_are_answered_and_an_endless_one_ends_the_connection() {
+fn invalid_messages_are_answered_and_an_endless_one_ends_the_connection() {
     let mut server = Server::new(&small(), 1);
     let (mut session, mut out) = (Session::default(), Vec::new());
     let mut perform = |_: &Action, _: &Tree| Ok(());
     let mut bytes = vec![0; 32];
     bytes[7] = 5;
     bytes.extend_from_slice(b"{\"cm:");
-    session.receive(&bytes, &mut server, &mut perform, &mut out).expect("only this message is bad");
+    session.receive(&bytes, &mut server, &mut perform, &mut out).expect("only this message is invalid");
     let reply = Reply::decode(&out[message::HEADER_BYTES..]).expect("a reply");
     assert!(!reply.result && reply.value[0].contains("cannot be understood"), "{reply:?}");
     out.clear();
@@ -156,7 +156,7 @@ fn bad_messages_are_answered_and_an_endless_one_ends_the_connection() {
 }
 
 #[test]
-fn parameters_reach_the_board() {
+fn parameters_change_the_settings_of_the_board() {
     let mut bench = Bench::new(&small());
     bench.ask(&Request::set(1, "/ch/1..2/par/chenable", "False")).expect("taken");
     bench.ask(&Request::set(1, "/ch/0..3/par/wavetriggersource", "chselftrigger")).expect("taken");
@@ -177,7 +177,7 @@ fn parameters_reach_the_board() {
 }
 
 #[test]
-fn an_odd_value_reads_back_as_the_board_rounds_it() {
+fn a_value_is_read_back_as_rounded_by_the_board() {
     let mut bench = Bench::new(&small());
     for (path, value, kept) in [
         ("/par/recordlengths", "1023", "1020"),
@@ -195,7 +195,7 @@ fn an_odd_value_reads_back_as_the_board_rounds_it() {
     assert_eq!(fast.value("/ch/0/par/gateshortlengtht"), "32");
 }
 
-/// A vendor client polls the register with the handle 0 until the board knows where to stream.
+/// A vendor client polls the register with handle 0 until the board knows where to stream.
 #[test]
 fn the_handle_0_means_the_root() {
     let mut bench = Bench::new(&Settings { transport: Transport::Udp, ..small() });

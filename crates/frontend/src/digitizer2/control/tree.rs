@@ -10,7 +10,7 @@
 //!     ├─ raw (port) or rawudp
 //!     └─ dpppsd/stats …     ENDPOINT
 //! ```
-//! Names are matched in lower case. A path element `a..b` stands for all nodes of those numbers.
+//! Names are compared in lower case. A path element `a..b` stands for all nodes with those numbers.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use serde_json::json;
 use crate::digitizer2::emulate::settings::{Firmware, Rates, Transport};
 use crate::digitizer2::emulate::{Settings, buffer_bytes};
 
-/// Most nodes that one range may name: two ranges in one path could otherwise name millions.
+/// Most nodes in one range: otherwise, two ranges in one path could have millions.
 const RANGE_MAXIMUM: usize = 4096;
 
 /// The type of a node.
@@ -42,7 +42,7 @@ pub enum NodeType {
 }
 
 impl NodeType {
-    /// The word on the wire.
+    /// The name on the wire.
     pub fn word(self) -> &'static str {
         match self {
             NodeType::Digitizer => "DIGITIZER",
@@ -56,13 +56,13 @@ impl NodeType {
     }
 }
 
-/// A request that the tree cannot serve.
+/// Why the tree cannot serve a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TreeError {
-    /// No such handle.
+    /// There is no such handle.
     #[error("no node has the handle {0}; ask for handles anew after connecting")]
     Handle(u64),
-    /// No such path.
+    /// There is no such path.
     #[error("no node at `{0}`; getDeviceTree lists them")]
     Path(String),
     /// The node has no value of its own.
@@ -70,7 +70,7 @@ pub enum TreeError {
     NoValue {
         /// The node.
         path: String,
-        /// What it is.
+        /// Its type.
         kind: &'static str,
     },
     /// The value cannot be set.
@@ -81,12 +81,12 @@ pub enum TreeError {
     Value {
         /// The node.
         path: String,
-        /// What was given.
+        /// The value in the request.
         value: String,
-        /// What it accepts.
+        /// The accepted values.
         allowed: String,
     },
-    /// Not a command.
+    /// The node is not a command.
     #[error("`{0}` is not a command")]
     NotCommand(String),
 }
@@ -117,7 +117,7 @@ struct Node {
     children: Vec<usize>,
 }
 
-/// The tree. Handles are indices plus one; 0 is the root, too: vendor clients use it before they know a handle.
+/// The tree. Handles are indices plus one; 0 is also the root: vendor clients use it before they know a handle.
 #[derive(Clone, Debug)]
 pub struct Tree {
     nodes: Vec<Node>,
@@ -145,7 +145,7 @@ const SAMPLES_STEP: f64 = 4.0;
 const WAVE_SAVING: &[&str] = &["Always", "OnRequest"];
 
 impl Tree {
-    /// The tree of the board that `settings` describe, whose TCP data port is `data_port`.
+    /// Creates the tree of the board with these settings, whose TCP data port is `data_port`.
     pub fn new(settings: &Settings, data_port: u16) -> Tree {
         let mut tree = Tree { nodes: Vec::new(), index: HashMap::new() };
         let root = tree.add(0, "", NodeType::Digitizer, "", Takes::Nothing);
@@ -301,7 +301,7 @@ impl Tree {
         index.filter(|index| *index < self.nodes.len()).ok_or(TreeError::Handle(handle))
     }
 
-    /// All nodes at a path from `handle`: one, or several when the path has a range.
+    /// All nodes at a path from `handle`: one, or several if the path has a range.
     fn nodes_at(&self, handle: u64, path: &str) -> Result<Vec<usize>, TreeError> {
         let mut found = vec![self.node_of(handle)?];
         let lower = path.to_lowercase();
@@ -322,10 +322,10 @@ impl Tree {
         Ok(found)
     }
 
-    /// The one node at a path.
+    /// The node at a path.
     ///
     /// # Errors
-    /// When there is none, or several.
+    /// When there is none, or there are several.
     pub fn handle_at(&self, handle: u64, path: &str) -> Result<u64, TreeError> {
         match self.nodes_at(handle, path)?.as_slice() {
             [node] => Ok(*node as u64 + 1),
@@ -333,7 +333,7 @@ impl Tree {
         }
     }
 
-    /// Handles of the nodes below one.
+    /// Handles of the child nodes.
     ///
     /// # Errors
     /// When there is no such node.
@@ -342,7 +342,7 @@ impl Tree {
         Ok(self.nodes[node].children.iter().map(|child| *child as u64 + 1).collect())
     }
 
-    /// The node above one; the root is above itself.
+    /// The parent of a node; that of the root is itself.
     ///
     /// # Errors
     /// When there is no such node.
@@ -389,7 +389,7 @@ impl Tree {
         self.nodes_at(handle, path)?.into_iter().map(value).collect()
     }
 
-    /// The value of one node, from the root.
+    /// The value of one node, by its path from the root.
     pub fn value(&self, path: &str) -> Option<&str> {
         let node = self.nodes_at(self.root(), path).ok()?;
         node.first().map(|node| self.nodes[*node].value.as_str())
@@ -409,7 +409,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Returns a value in the form in which a node keeps it.
+    /// Converts a value to the form in which a node keeps it.
     fn accepted(&self, node: usize, value: &str) -> Result<String, TreeError> {
         let refused =
             |allowed: String| TreeError::Value { path: self.path_of(node), value: value.into(), allowed };
@@ -434,13 +434,13 @@ impl Tree {
     /// The name of a command node.
     ///
     /// # Errors
-    /// When there is no such node or it is none.
+    /// When there is no such node, or it is not a command.
     pub fn command(&self, handle: u64, path: &str) -> Result<&str, TreeError> {
         let node = &self.nodes[self.node_of(self.handle_at(handle, path)?)?];
         if node.kind == NodeType::Command { Ok(&node.name) } else { Err(TreeError::NotCommand(path.into())) }
     }
 
-    /// Resets every value to that after power-on.
+    /// Resets all values to those after power-on.
     pub fn reset(&mut self) {
         self.nodes.iter_mut().for_each(|node| node.value.clone_from(&node.default));
     }
@@ -469,8 +469,8 @@ impl Tree {
         object.into()
     }
 
-    /// The settings of the board that the client has configured: channels that are switched off have no rate, channel 0 decides
-    /// whether there are waveforms, and statistics are sent on request.
+    /// The settings of the board with the changes of clients: channels that are switched off have no rate, channel 0
+    /// determines whether there are waveforms, and statistics are sent if enabled.
     pub fn board_settings(&self, base: &Settings) -> Settings {
         let channel = |channel: u16, name: &str| self.value(&format!("/ch/{channel}/par/{name}"));
         let enabled = |number: u16| channel(number, "chenable") != Some("False");
@@ -497,9 +497,9 @@ impl Tree {
     }
 }
 
-/// Rounds `number` down to a multiple of `step`, in as many digits as the step has.
+/// Rounds `number` down to a multiple of `step`, with as many digits as the step has.
 fn rounded(number: f64, step: f64) -> String {
-    // A number that is a multiple, except for the last bits of a binary fraction, stays as it is.
+    // A number that is a multiple, except for the last bits of a binary fraction, is not changed.
     let multiple = (number / step + 1e-9).floor() * step;
     format!("{}", (multiple * 1000.0).round() / 1000.0)
 }
@@ -508,7 +508,7 @@ fn boolean(value: bool) -> String {
     if value { "True".into() } else { "False".into() }
 }
 
-/// The names that a path element means: itself, or every number of a range.
+/// The names of a path element: itself, or all numbers of a range.
 fn names_of(element: &str) -> Option<Vec<String>> {
     let Some((first, last)) = element.split_once("..") else { return Some(vec![element.to_string()]) };
     let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);

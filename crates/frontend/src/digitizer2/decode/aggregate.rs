@@ -1,4 +1,4 @@
-//! The hits of an aggregate.
+//! Decodes the hits of an aggregate.
 //!
 //! ```text
 //!  |header| plain plain plain … |wave hit|one-word|statistics| plain …
@@ -20,7 +20,7 @@ use crate::digitizer2::wire::{
 /// Records that are read one by one before blocks are tried again.
 const RECORDS_BETWEEN_BLOCKS: usize = 8;
 
-/// How many waveforms ahead a header is prefetched.
+/// Number of waveforms by which the prefetch of a header is ahead.
 const WAVES_AHEAD: usize = 8;
 /// Bytes of a hit with a waveform, without its samples.
 const WAVE_HIT_HEADER: usize = 4 * WORD;
@@ -79,7 +79,7 @@ impl Decoder {
         FrameOutcome { used, damage }
     }
 
-    /// Decodes runs of plain hits; returns their bytes and their number.
+    /// Decodes runs of plain hits; returns their length in bytes and their number.
     fn blocks(&mut self, flags: Flags, cursor: &mut Cursor<'_>, hits: &mut Hits) -> (usize, usize) {
         let (mut bytes, mut made) = (0, 0);
         loop {
@@ -135,7 +135,7 @@ impl Decoder {
         self.clock.set(last);
     }
 
-    /// Appends extras for those of the newest hits whose flags need one. `words` are the words of these hits.
+    /// Appends extras for those of the newest hits whose flags need one. `words` contains the words of these hits.
     fn add_extras(&self, words: &[[u8; 8]], one_word: bool, hits: &mut Hits) {
         let size = if one_word { 1 } else { 2 };
         let first = hits.hits.len() - words.len() / size;
@@ -203,7 +203,7 @@ impl Decoder {
         Record::Used
     }
 
-    /// Decodes a hit of two words, whose channel was checked; `None` when its time does not fit 64 bits of picoseconds.
+    /// Decodes a hit of two words, whose channel was checked; `None` if its time does not fit 64 bits of picoseconds.
     fn two_word_hit(&mut self, words: HitWords, flags: Flags) -> Option<Hit> {
         let count = self.clock.long(words.timestamp());
         self.clock.set(count);
@@ -389,13 +389,13 @@ impl Wave {
     }
 }
 
-/// Reads a wave header and names the slices of the samples, which are not read.
+/// Reads a wave header and appends the slices of the samples, which are not read.
 fn wave(cursor: &mut Cursor<'_>, hits: &mut Hits) -> Result<Wave, LossReason> {
     let header = WaveHeader(cursor.word().ok_or(LossReason::TruncatedHit)?);
     let first = hits.slices.len() as u32;
     let bytes = words_bytes(header.word_count());
     let count = cursor.take(bytes, &mut hits.slices).ok_or(LossReason::BadSamples)?;
-    // The next hit can be found only behind this one; waveforms mostly have one length, so its position is guessed.
+    // The next hit is found only behind this one; most waveforms have the same length, so its position is estimated.
     cursor.expect_at(WAVES_AHEAD * (bytes + WAVE_HIT_HEADER));
     Ok(Wave { first, count, truncated: header.truncated() })
 }

@@ -1,11 +1,11 @@
-//! Many plain hits at once: straight-line code that the compiler turns into vector instructions.
+//! Decodes many plain hits at once, by straight-line code that the compiler turns into vector instructions.
 //!
 //! ```text
 //!  32 × (w0, w1) ─► check all, decode all, without a branch ─► 32 × Hit
-//!                      └─ one of them is no plain hit: nothing is kept, the caller reads them one by one
+//!                      └─ one of them is not plain: nothing is kept, the caller reads them one by one
 //! ```
-//! The same source is compiled three times: as the target's base instruction set allows, for AVX2 and for AVX-512; the
-//! processor is asked once which may run. Every version computes the same integers.
+//! The same source is compiled three times: for the base instruction set of the target, for AVX2 and for AVX-512; the
+//! program checks once which of them the processor supports. All versions compute the same integers.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ use crate::digitizer2::wire::{HitWords, TIME_MASK};
 /// The constants for decoding a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockPlan {
-    /// Where the window of times begins ([`super::time::Clock`]).
+    /// Start of the window of times ([`super::time::Clock`]).
     pub base: i64,
     /// Picoseconds per count.
     pub tick: u32,
@@ -44,18 +44,18 @@ pub(super) struct BlockPlan {
 pub(super) struct Decoded {
     /// Hits appended.
     pub hits: usize,
-    /// The number of hits at the end of these that may need an extra for their flags; decoding stopped behind them.
+    /// Number of hits at the end of these that may need an extra for their flags; decoding stopped behind them.
     pub lossy: usize,
 }
 
-/// Hits per block; what is left is done in blocks of [`SMALL`].
+/// Hits per block; the rest is decoded in blocks of [`SMALL`].
 const LARGE: usize = 32;
 const SMALL: usize = 8;
 /// Bytes ahead of the current hits that are prefetched.
 #[cfg(target_arch = "x86_64")]
 const AHEAD_BYTES: usize = 2048;
 
-/// Which instructions the processor has. Only [`Level::detect`] makes the wider ones.
+/// The instructions that the processor supports. Only [`Level::detect`] creates the wider levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level(Width);
 
@@ -69,7 +69,7 @@ enum Width {
 }
 
 impl Level {
-    /// The widest level that this processor has.
+    /// The widest level that this processor supports.
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
@@ -83,7 +83,7 @@ impl Level {
         Level(Width::Base)
     }
 
-    /// Every level that this processor has, for tests.
+    /// All levels that this processor supports, for tests.
     #[cfg(test)]
     pub fn all() -> Vec<Level> {
         let mut levels = vec![Level(Width::Base)];
@@ -138,7 +138,7 @@ trait HitKind {
     /// Words of a hit.
     const WORDS: usize;
 
-    /// Time and packed fields of the hit, whether it is not a plain one (bit 63), and its lossy flags.
+    /// Time and packed fields of the hit, whether it is not plain (bit 63), and its lossy flags.
     fn decode(plan: &BlockPlan, words: &[[u8; 8]]) -> (i64, u64, u64, u64);
 }
 
@@ -248,7 +248,7 @@ fn run<H: HitKind>(plan: &BlockPlan, words: &[[u8; 8]], out: &mut Vec<Hit>) -> D
     Decoded { hits: done, lossy }
 }
 
-/// Prefetches what lies [`AHEAD_BYTES`] ahead: the processor's own prefetch stops at the end of each page.
+/// Prefetches [`AHEAD_BYTES`] ahead: the processor's own prefetch stops at the end of each page.
 #[inline(always)]
 fn expect_soon(word: &[u8; 8]) {
     #[cfg(target_arch = "x86_64")]
@@ -261,7 +261,7 @@ fn expect_soon(word: &[u8; 8]) {
     let _ = word;
 }
 
-/// Writes `N` hits and says whether any has lossy flags, or `None` when one of them is not plain.
+/// Writes `N` hits and returns whether any has lossy flags; `None` if one of them is not plain.
 #[inline(always)]
 fn block<H: HitKind, const N: usize>(
     plan: &BlockPlan,

@@ -1,10 +1,10 @@
-//! Reads words from a unit that may lie in several slices.
+//! Reads words from a unit that may be in several slices.
 //!
 //! ```text
-//!  slices  |........|...|............|      here(): what is left of the current slice
-//!  words   |  0  |  1  |  2  | …            word(): the next one, joined if it lies in two slices
+//!  slices  |........|...|............|      here(): the rest of the current slice
+//!  words   |  0  |  1  |  2  | …            word(): the next one, joined if it is in two slices
 //! ```
-//! A unit in one slice is not copied. In a chain, the words that lie in two slices are copied, eight bytes at a time.
+//! A unit in one slice is not copied. In a chain, only words across two slices are copied.
 
 use thalweg_data::{Leases, Slice};
 
@@ -21,20 +21,20 @@ pub(super) struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// A cursor at the start of `chain`; `None` when it is empty.
+    /// Creates a cursor at the start of `chain`; `None` if it is empty.
     pub fn new(chain: &'a [Slice], leases: &'a Leases) -> Option<Cursor<'a>> {
         let (first, rest) = chain.split_first()?;
         let beyond = rest.iter().map(|slice| slice.length as usize).sum();
         Some(Cursor { leases, rest, current: *first, bytes: leases.bytes(*first), beyond })
     }
 
-    /// Bytes that are left of the unit.
+    /// Number of bytes left in the unit.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.bytes.len() + self.beyond
     }
 
-    /// Bytes that are left of the current slice; empty only at the unit's end.
+    /// Bytes left in the current slice; empty only at the unit's end.
     #[inline]
     pub fn here(&mut self) -> &'a [u8] {
         while self.bytes.is_empty() && self.next_slice() {}
@@ -55,7 +55,7 @@ impl<'a> Cursor<'a> {
         self.bytes = self.bytes.get(bytes..).unwrap_or(&[]);
     }
 
-    /// Prefetches the header `bytes` ahead, which will be read soon; it may lie on two cache lines.
+    /// Prefetches the header `bytes` ahead, which will be read soon; it may be on two cache lines.
     #[inline(always)]
     pub fn expect_at(&self, bytes: usize) {
         #[cfg(target_arch = "x86_64")]
@@ -70,18 +70,18 @@ impl<'a> Cursor<'a> {
         let _ = bytes;
     }
 
-    /// The next word, or `None` when fewer than eight bytes are left.
+    /// The next word; `None` if fewer than eight bytes are left.
     #[inline]
     pub fn word(&mut self) -> Option<u64> {
         if let Some((word, rest)) = self.bytes.split_first_chunk::<8>() {
             self.bytes = rest;
             return Some(u64::from_be_bytes(*word));
         }
-        self.word_across_a_seam()
+        self.word_across_slices()
     }
 
     #[cold]
-    fn word_across_a_seam(&mut self) -> Option<u64> {
+    fn word_across_slices(&mut self) -> Option<u64> {
         if self.remaining() < 8 {
             return None;
         }
@@ -97,8 +97,8 @@ impl<'a> Cursor<'a> {
         Some(u64::from_be_bytes(scratch))
     }
 
-    /// Appends the slices of the next `bytes` as a chain and skips them. Appends nothing and returns `None` when the unit has fewer
-    /// bytes left, or the chain would have more than 65535 slices.
+    /// Appends the slices of the next `bytes` as a chain and skips them. If the unit has fewer bytes left, or the chain
+    /// would have more than 65535 slices, nothing is appended and `None` is returned.
     pub fn take(&mut self, bytes: usize, slices: &mut Vec<Slice>) -> Option<u16> {
         if self.remaining() < bytes {
             return None;

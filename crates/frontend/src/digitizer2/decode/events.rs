@@ -1,4 +1,4 @@
-//! Scope events and special events.
+//! Decodes scope events and special events.
 //!
 //! ```text
 //!  scope event ─► one hit per channel of its mask, all pointing at one chain of interleaved samples
@@ -13,8 +13,8 @@ use super::{Decoder, words_bytes};
 use crate::digitizer2::wire::{EventHeader, ScopeHeader, SpecialHeader, SpecialId, SpecialWord};
 
 impl Decoder {
-    /// A scope event. In the extras `raw_flags` holds the 13 flags and, in bits 15..13, the samples overlapped; `number` is
-    /// the trigger id.
+    /// Decodes a scope event. In the extras, `raw_flags` contains the 13 flags and, in bits 15..13, the samples
+    /// overlapped; `number` is the trigger id.
     pub(super) fn scope(
         &mut self,
         header: EventHeader,
@@ -91,8 +91,8 @@ impl Decoder {
     }
 }
 
-/// Appends one hit like `hit` for each channel of the mask. This function and the next are not inlined: the compiler inlines all other
-/// decoding into one long function, which would run out of registers.
+/// Appends one hit like `hit` for each channel of the mask. This function and the next are not inlined: the compiler
+/// inlines all other decoding into one long function, which would run out of registers.
 #[inline(never)]
 fn append_hits(hits: &mut Vec<Hit>, hit: Hit, first_channel: u16, mask: u64) {
     let mut left = mask;
@@ -103,7 +103,7 @@ fn append_hits(hits: &mut Vec<Hit>, hit: Hit, first_channel: u16, mask: u64) {
     }));
 }
 
-/// Appends one row like `extra` for each of `channels` channels; they name the same samples.
+/// Appends one row like `extra` for each of `channels` channels; all refer to the same samples.
 #[inline(never)]
 fn append_extras(extras: &mut Vec<Extra>, extra: Extra, channels: u32) {
     extras.extend((0..channels).map(move |index| Extra { info: u64::from(channels << 16 | index), ..extra }));

@@ -5,22 +5,23 @@
 //!        ? F W O P S ? U                  ?   self  ext over under inhibit
 //!          └─────────┴─┴─► same bits of Flags
 //! ```
-//! When the words cannot be rebuilt from [`Flags`] (two low bits that mean one flag, bits without a meaning), the hit gets an
-//! extra with the raw words.
+//! If the words cannot be reconstructed from [`Flags`] (two low bits for one flag, bits without a meaning), the hit
+//! gets an extra with the raw words.
 
 use thalweg_data::Flags;
 
-/// High-priority flags that have a meaning, at the bit positions that they have in [`Flags`].
+/// High-priority flags with a meaning, at their bit positions in [`Flags`].
 pub(super) const HIGH: u32 = 0b0111_1101;
 /// Low-priority flags with their own bit in [`Flags`]: external inhibit, external trigger, self trigger.
 const LOW_ALONE: u32 = 1 << 0 | 1 << 3 | 1 << 6;
-/// Raw flags ([`crate::digitizer2::wire::HitWords::raw_flags`]) that cannot be rebuilt from [`Flags`].
+/// Raw flags ([`crate::digitizer2::wire::HitWords::raw_flags`]) that cannot be reconstructed from [`Flags`].
 pub(super) const LOSSY: u32 = (0xFFF & !LOW_ALONE) | (0xFF & !HIGH) << 12;
 /// The same for a one-word hit, which has no fine time and therefore not that flag.
 pub(super) const LOSSY_ONE_WORD: u32 = LOSSY | 1 << (12 + 6);
 /// Low-priority flags for under- and over-saturation.
 const LOW_SATURATION: u32 = 1 << 1 | 1 << 2;
-/// Low-priority flags for a trigger other than the channel itself: external, global, software, LVDS, 64-channel, ITLA, ITLB.
+/// Low-priority flags for a trigger from elsewhere than the channel: external, global, software, LVDS, 64-channel,
+/// ITLA, ITLB.
 const LOW_OTHER_TRIGGER: u32 = 1 << 3 | 1 << 4 | 1 << 5 | 0b1111 << 7;
 
 /// Flags of a hit of two words, without [`Flags::EXTRA`].
@@ -44,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_lossy_can_be_rebuilt() {
+    fn raw_flags_that_are_not_lossy_can_be_reconstructed() {
         for raw in (0..1u32 << 20).filter(|raw| raw & LOSSY == 0) {
             let flags = u32::from(translate(raw).0);
             let low = (flags >> 8 & 1) | (flags >> 9 & 1) << 6 | (flags >> 10 & 1) << 3;
@@ -53,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn named_flags_are_where_the_board_puts_them() {
+    fn named_flags_have_the_bits_of_the_board() {
         assert_eq!(translate(1 << 12), Flags::PILE_UP);
         assert_eq!(translate(1 << 18 | 1 << 6), Flags::FINE_TIME | Flags::SELF_TRIGGER);
         assert_eq!(translate(1 << 1), Flags::SATURATION);

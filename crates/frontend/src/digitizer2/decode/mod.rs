@@ -1,23 +1,23 @@
-//! Turns whole events into hits.
+//! Decodes whole events to hits.
 //!
 //! ```text
 //!  Frames (aggregates, scope and special events) ─► Decoder ─► Hits, extras, statistics, signals
 //!                                                    └─ damaged: lost{reason}, in frames and bytes
 //! ```
-//! Runs of plain hits go through `block` at the speed of memory; everything else is read word by word through a
-//! `cursor`. Waveforms and user words are not copied: an extra names the slices in which they lie.
+//! Runs of plain hits are decoded by `block` at the speed of memory; everything else is read word by word with a
+//! `cursor`. Waveforms and user words are not copied: an extra refers to their slices.
 //!
-//! A frame whose structure is damaged counts as lost: the hits before the damage are kept, and the bytes from the damage to the
-//! frame's end are lost. A hit of a channel that the board does not have loses its own bytes alone.
+//! A frame whose structure is damaged is counted as lost: the hits before the damage are kept, and the bytes from the
+//! damage to the end of the frame are lost. A hit of a channel that the board does not have loses only its own bytes.
 //!
-//! **Zero-length encoding.** A record becomes a hit without energy whose extra has `layout = Packed`, the good samples as
-//! samples, and as user words the record's word 1 and its further counter words as sent; `number` holds the default value
-//! (bits 15..0), whether the even runs are good (16), and whether the event ends with this record (17). A reader rebuilds the
-//! record run by run ([`crate::digitizer2::wire::zle`]): the samples of a good run come from the chain, those of a suppressed run
-//! are the default value.
+//! **Zero-length encoding.** A record becomes a hit without energy. Its extra has `layout = Packed`, the good samples
+//! as samples, and as user words the record's word 1 and its further counter words as sent; `number` contains the
+//! default value (bits 15..0), whether the even runs are good (16), and whether the event ends with this record (17). A
+//! reader reconstructs the record run by run ([`crate::digitizer2::wire::zle`]): the samples of a good run are in the
+//! chain, those of a suppressed run have the default value.
 //!
-//! **Open DPP.** User words are a chain of 64-bit words whose top bit is framing; `number` holds the seven info bits and, in
-//! bit 7, the special mark.
+//! **Open DPP.** User words are a chain of 64-bit words whose top bit is framing; `number` contains the seven info bits
+//! and, in bit 7, the special mark.
 
 mod aggregate;
 mod block;
@@ -42,7 +42,8 @@ pub struct Decoder {
     plan: Plan,
     scale: Scale,
     clock: Clock,
-    /// Whether the board's time begins again at 0 at each start, as that of a board that we arm, and when the first start was seen.
+    /// Whether the board's time restarts at 0 at each start, as for a board that we arm, and when the first start was
+    /// seen.
     starts: Starts,
     /// Starts of the board so far, including those in batches that other decoders have read.
     starts_read: u32,
@@ -66,14 +67,14 @@ impl ChannelCounters {
     }
 }
 
-/// How a start of the board changes its times.
+/// The effect of a start of the board on its times.
 #[derive(Clone, Copy, Debug)]
 enum Starts {
-    /// Not at all.
+    /// None.
     AsTheyCome,
-    /// They begin again at 0; no start was seen yet.
+    /// They restart at 0; no start has been seen.
     Expected,
-    /// They begin again at 0; the first start was seen at this mark.
+    /// They restart at 0; the first start was seen at this mark.
     Seen(Mark),
 }
 
@@ -81,7 +82,7 @@ enum Starts {
 struct FrameOutcome {
     /// Bytes that became hits, statistics or signals, headers included.
     used: u64,
-    /// Why the frame's structure is damaged, if it is. Bytes are counted as lost where the damage is found.
+    /// The damage of the frame's structure, if any. Bytes are counted as lost where the damage is found.
     damage: Option<LossReason>,
 }
 
@@ -96,7 +97,7 @@ impl FrameOutcome {
 }
 
 impl Decoder {
-    /// A decoder for `source`.
+    /// Creates a decoder for `source`.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -115,8 +116,8 @@ impl Decoder {
         })
     }
 
-    /// A decoder for a board that we arm and start. When it is started again in the run, its time begins at 0 again; the decoder adds
-    /// the time between the marks of the first start and this one.
+    /// Creates a decoder for a board that we arm and start. If the board is started again in the run, its time restarts
+    /// at 0; the decoder adds the time between the marks of the first start and this one.
     ///
     /// # Errors
     /// As for [`Decoder::new`].
@@ -124,7 +125,7 @@ impl Decoder {
         Ok(Decoder { starts: Starts::Expected, ..Decoder::new(source, settings)? })
     }
 
-    /// Begins the board's clock and counters anew.
+    /// Restarts the board's clock and counters.
     fn restart(&mut self, mark: Mark) {
         match self.starts {
             Starts::AsTheyCome => {}

@@ -50,7 +50,7 @@ const TWO_HITS: [u64; 4] =
     [0x2000_0007_0000_0004, 0x0500_0000_075b_cd15, 0x8101_000c_8200_03e8, 0xbf01_ffff_ffff_ffff];
 
 #[test]
-fn the_worked_aggregate_in_pieces_of_any_size() {
+fn the_worked_aggregate_is_decoded_from_slices_of_any_size() {
     for slice_bytes in [1, 3, 8, 16, 20, 4096] {
         let mut decoder = decoder(Firmware::Psd);
         let hits = decode_in(&mut decoder, &bytes(&TWO_HITS), slice_bytes, Mark(0));
@@ -61,7 +61,7 @@ fn the_worked_aggregate_in_pieces_of_any_size() {
             energy_short: 800,
             flags: Flags::FINE_TIME | Flags::SELF_TRIGGER,
         };
-        // 2^32 - 1 is nearer to the first hit's time one wrap below, but not above 0 by then.
+        // 2^32 - 1 is nearer to the first hit's time one wrap below, but that would be below 0.
         let second = Hit {
             time_ps: -8000,
             channel: 163,
@@ -135,7 +135,7 @@ fn the_worked_statistics_waveform_scope_start_and_stop() {
 }
 
 #[test]
-fn open_dpp_and_zle_keep_their_words() {
+fn open_dpp_and_zle_keep_their_user_words() {
     use crate::digitizer2::emit::{self, HitFields, ZleFields};
     let mut unit = Vec::new();
     let start = emit::begin_aggregate(&mut unit, 0, false, false);
@@ -196,7 +196,7 @@ fn each_damage_has_its_reason_and_its_bytes() {
 }
 
 #[test]
-fn hits_before_a_damage_are_kept() {
+fn hits_before_damage_are_kept() {
     let mut words = TWO_HITS.to_vec();
     words[0] = 0x2000_0000_0000_0005;
     words.push(0);
@@ -257,7 +257,7 @@ fn every_instruction_set_decodes_the_same() {
 }
 
 #[test]
-fn a_board_that_is_started_again_in_the_run_goes_on_in_the_time_of_the_run() {
+fn a_board_started_again_in_the_run_continues_in_the_time_of_the_run() {
     let start =
         bytes(&[0x3000_0003_0000_0004, 0x0200_0000_0400_0040, 0x0100_0000_ffff_ffff, 0x0100_0000_ffff_ffff]);
     let settings = Settings::default();
@@ -272,7 +272,7 @@ fn a_board_that_is_started_again_in_the_run_goes_on_in_the_time_of_the_run() {
         };
         let first = first_hit(500_000_000);
         assert_eq!(first, 123_456_789 * 8000 + 4000);
-        // It was away for a while, and its clock begins at 0 again.
+        // It was disconnected for a while, and its clock restarts at 0.
         assert_eq!(first_hit(60_500_000_000) - first, later_ps);
     }
 }

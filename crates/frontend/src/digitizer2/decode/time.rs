@@ -1,13 +1,15 @@
-//! Turns board counts into picoseconds: extends counters that wrap, and multiplies by the exact rational of the tick.
+//! Converts board counts to picoseconds: extends counters over their wraps, and multiplies by the exact rational of the
+//! tick.
 //!
 //! ```text
 //!  48 or 32 bits ─ Clock (reference: the newest time) ─► count since run start ─ Scale ─► time_ps
 //! ```
-//! An extended time is the value nearest to the reference whose low bits are those sent. It takes two additions and a mask:
-//! `((sent - base) & mask) + base`, with `base` half a wrap before the reference. Before the first hit, 48 bits are the time itself,
-//! and the 32 bits of a one-word hit are extended to a time near the arrival mark. When a source has been silent for a quarter of the
-//! short wrap or more, by the arrival marks, the reference advances with the marks. The decoders of one source take its batches in
-//! turn and share the beginning of its clock, so that the first hit of each is in the same wrap.
+//! An extended time is the value nearest to the reference whose low bits are those sent. It takes two additions and a
+//! mask: `((sent - base) & mask) + base`, with `base` half a wrap before the reference. Before the first hit, 48 bits
+//! are the time itself, and the 32 bits of a one-word hit are extended to a time near the arrival mark. If a source was
+//! silent for a quarter of the short wrap or more, by the arrival marks, the reference advances with the marks. The
+//! decoders of one source take its batches in turn and share the start of its clock, so that the first hit of each is
+//! in the same wrap.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,22 +21,23 @@ use crate::digitizer2::wire::TIME_MASK;
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     reference: Option<i64>,
-    /// The first time that any decoder of the source has read since a start of the board. Read before the first hit alone.
+    /// The first time that any decoder of the source has read since a start of the board. It is only read before the
+    /// first hit.
     shared: Arc<Mutex<Option<Begun>>>,
     /// Starts of the board so far.
     starts: u32,
-    /// Without a reference: the present count of the board's clock, from what the other decoders have read.
+    /// Without a reference: the current count of the board's clock, from the hits of other decoders.
     expected: Option<i64>,
     /// Arrival of the newest hit.
     mark: Mark,
-    /// Arrival of the batch being read.
+    /// Arrival of the current batch.
     now: Mark,
 }
 
-/// The beginning of a board's clock.
+/// The start of a board's clock.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    /// Starts of the board by then. A decoder that has seen another number of starts ignores this beginning.
+    /// Number of starts of the board by then. A decoder with another number ignores this start.
     starts: u32,
     count: i64,
     /// Arrival of that count.
@@ -42,7 +45,7 @@ struct Begun {
 }
 
 const SHORT_MASK: u64 = 0xFFFF_FFFF;
-/// After a silence of more counts, the reference advances by the arrival marks.
+/// Silence in counts after which the reference advances by the arrival marks.
 const SILENCE: i64 = 1 << 30;
 
 impl Clock {
@@ -51,7 +54,7 @@ impl Clock {
         Clock { reference, shared: Arc::default(), starts: 0, expected, mark: Mark(0), now: Mark(0) }
     }
 
-    /// Forgets the time: the board's clock begins anew, for the `starts`-th time.
+    /// Forgets the time: the board's clock restarts, for the `starts`-th time.
     pub fn restart(&mut self, starts: u32) {
         (self.reference, self.expected, self.starts) = (None, None, starts);
     }
@@ -62,7 +65,7 @@ impl Clock {
         self.share_beginning(0, mark);
     }
 
-    /// Begins a batch that arrived at `mark`.
+    /// Starts a batch that arrived at `mark`.
     pub fn arrive(&mut self, mark: Mark, tick: Tick) {
         self.now = mark;
         if self.reference.is_none() {
@@ -80,7 +83,7 @@ impl Clock {
         }
     }
 
-    /// Returns the arrival time of the batch being read.
+    /// The arrival of the current batch.
     pub fn now(&self) -> Mark {
         self.now
     }
@@ -103,13 +106,13 @@ impl Clock {
         }
     }
 
-    /// Returns the beginning of the window of a 48-bit time.
+    /// The start of the window of a 48-bit time.
     #[inline]
     pub fn base_long(&self) -> i64 {
         self.reference.or(self.expected).map_or(0, |reference| reference.wrapping_sub(1 << 47))
     }
 
-    /// Returns the beginning of the window of a 32-bit time.
+    /// The start of the window of a 32-bit time.
     #[inline]
     pub fn base_short(&self, tick: Tick) -> i64 {
         match self.reference.or(self.expected) {
@@ -131,7 +134,7 @@ impl Clock {
     }
 }
 
-/// The one value in `base ..= base + mask` that has the bits of `sent` under `mask`.
+/// The only value in `base ..= base + mask` that has the bits of `sent` under `mask`.
 #[inline(always)]
 pub(super) fn extend(sent: u64, base: i64, mask: u64) -> i64 {
     ((sent.wrapping_sub(base as u64) & mask) as i64).wrapping_add(base)
@@ -141,14 +144,14 @@ fn counts(ns: u64, tick: Tick) -> i64 {
     tick.from_time(i64::try_from(ns).unwrap_or(i64::MAX).saturating_mul(1000))
 }
 
-/// Turns counts and their 1024ths into picoseconds.
+/// Converts counts and their 1024ths to picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     tick: Tick,
     offset_ps: i64,
     /// The tick in picoseconds, if it is a whole number that fits 32 bits.
     pub whole: Option<u32>,
-    /// Counts up to this, of either sign, can be multiplied in 64 bits.
+    /// Largest count, of either sign, that can be multiplied in 64 bits.
     safe_counts: i64,
 }
 
@@ -156,13 +159,13 @@ impl Scale {
     pub fn new(tick: Tick, offset_ps: i64) -> Scale {
         let whole = tick.whole_ps().and_then(|ps| u32::try_from(ps).ok());
         let limit_ps = i64::MAX - offset_ps.saturating_abs();
-        // The newest time may be half a wrap away from the one that is checked; one count more allows for the fine time.
+        // The newest time may be half a wrap from the one that is checked; one count more allows for the fine time.
         let safe_counts =
             whole.map_or(0, |ps| (limit_ps / i64::from(ps)).saturating_sub((1 << 48) + 1)).max(0);
         Scale { tick, offset_ps, whole, safe_counts }
     }
 
-    /// Whether every time of a window beginning at `base` can be computed by plain 64-bit multiplication.
+    /// The tick if all times of a window from `base` on can be computed by plain 64-bit multiplication.
     #[inline]
     pub fn plain(&self, base: i64) -> Option<u32> {
         self.whole.filter(|_| base.unsigned_abs() < self.safe_counts as u64)
@@ -231,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decoder_that_gets_its_first_hit_late_agrees_with_the_others() {
+    fn a_decoder_whose_first_hit_is_late_agrees_with_the_others() {
         let tick = Tick::from_ps(8000).expect("not zero");
         for start in [0i64, 1 << 30, 3 << 30, (1 << 32) - 5] {
             let mut first = Clock::new();

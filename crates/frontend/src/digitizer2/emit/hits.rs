@@ -5,7 +5,7 @@ use crate::digitizer2::wire::{
     CounterInfo, EventHeader, ExtraWord, HitWords, TIME_MASK, WaveHeader, WaveInfo, ZleCounter,
 };
 
-/// The contents of a hit's two words.
+/// The content of a hit's two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HitFields {
     /// Channel of the board, 0 to 127.
@@ -40,7 +40,7 @@ impl HitFields {
     }
 }
 
-/// Where an aggregate that is being written begins.
+/// The start of an aggregate that is being written.
 #[derive(Debug)]
 #[must_use = "an aggregate is complete when `end_aggregate` has written its size"]
 pub struct AggregateStart(usize);
@@ -52,7 +52,7 @@ pub fn begin_aggregate(out: &mut Vec<u8>, counter: u32, flush: bool, board_fail:
     start
 }
 
-/// Writes the size of the aggregate that began at `start` into its header. Nothing before `start` may have been
+/// Writes the size of the aggregate that started at `start` into its header. Nothing before `start` may have been
 /// removed in between.
 pub fn end_aggregate(out: &mut [u8], start: AggregateStart) {
     let words = (out.len().saturating_sub(start.0) / 8) as u32;
@@ -61,7 +61,7 @@ pub fn end_aggregate(out: &mut [u8], start: AggregateStart) {
     }
 }
 
-/// Changes the counter of the aggregate whose header begins `bytes`. The hash of a datagram does not cover it.
+/// Changes the counter of the aggregate at the start of `bytes`. The hash of a datagram does not cover it.
 pub fn set_aggregate_counter(bytes: &mut [u8], counter: u32) {
     if let Some(field) = bytes.get_mut(1..4) {
         field.copy_from_slice(&counter.to_be_bytes()[1..]);
@@ -99,8 +99,8 @@ pub fn wave_sample(analog_1: i16, analog_2: i16, digital: u8) -> u32 {
         | (u32::from(digital) & 0b1100) << 28
 }
 
-/// Appends a PSD or PHA hit with a waveform of 32-bit samples ([`wave_sample`]); if their number is odd, the last word is
-/// filled up with zeros. At most 8190 samples are written.
+/// Appends a PSD or PHA hit with a waveform of 32-bit samples ([`wave_sample`]); if their number is odd, the last word
+/// is padded with zeros. At most 8190 samples are written.
 pub fn wave_hit(out: &mut Vec<u8>, fields: &HitFields, info: &WaveInfo, samples: &[u32], truncated: bool) {
     let samples = &samples[..samples.len().min(2 * WaveHeader::MOST_WORDS)];
     word(out, fields.word_0());
@@ -113,8 +113,8 @@ pub fn wave_hit(out: &mut Vec<u8>, fields: &HitFields, info: &WaveInfo, samples:
     }
 }
 
-/// Appends an Open DPP hit: `info` and `special` of word 0, the user's words (63 bits each), and 16-bit samples when there
-/// are any (at most 16380, filled up to a whole word with zeros).
+/// Appends an Open DPP hit: `info` and `special` of word 0, user words (63 bits each), and 16-bit samples if there are
+/// any (at most 16380, padded to a whole word with zeros).
 pub fn packed_hit(
     out: &mut Vec<u8>,
     fields: &HitFields,
@@ -125,7 +125,7 @@ pub fn packed_hit(
 ) {
     let special = if special { HitWords::SPECIAL } else { 0 };
     word(out, fields.word_0() | special | (u64::from(info) & 0x7F) << 48);
-    // A waveform needs an extra word before it: word 1 cannot be the last when the wave bit is set.
+    // A waveform needs an extra word before it: word 1 cannot be the last if the wave bit is set.
     let padding: &[u64] = if samples.is_some() && user_words.is_empty() { &[0] } else { &[] };
     let words = user_words.iter().chain(padding);
     let count = user_words.len() + padding.len();
@@ -147,7 +147,7 @@ fn packed_wave(out: &mut Vec<u8>, samples: &[u16], truncated: bool) {
     packed_samples(out, samples);
 }
 
-/// The contents of a statistics record.
+/// The content of a statistics record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StatisticsFields {
     /// Channel of the board.
@@ -171,23 +171,23 @@ pub fn statistics(out: &mut Vec<u8>, fields: &StatisticsFields) {
     word(out, ExtraWord::new(2, CounterInfo::new(fields.triggers, fields.saved).0, true).0);
 }
 
-/// The contents of the head of a zero-length-encoding record.
+/// The content of the head of a zero-length-encoding record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ZleFields {
     /// Channel of the board.
     pub channel: u8,
     /// Time stamp, 48 bits.
     pub timestamp: u64,
-    /// The event is complete with this record.
+    /// Whether the event is complete with this record.
     pub last_channel: bool,
     /// The value of every suppressed sample.
     pub default_value: u16,
-    /// Runs 0, 2, 4, … are good.
+    /// Whether runs 0, 2, 4, … are good.
     pub even_are_good: bool,
 }
 
-/// Appends a zero-length-encoding record. `runs` alternate between good and suppressed, in samples; `good` holds the good
-/// samples alone. Without runs one of 0 samples is written.
+/// Appends a zero-length-encoding record. `runs` alternate between good and suppressed, in samples; `good` contains
+/// only the good samples. Without runs, one of 0 samples is written.
 pub fn zle_record(out: &mut Vec<u8>, fields: &ZleFields, runs: &[u32], good: &[u16]) {
     let special = if fields.last_channel { HitWords::SPECIAL } else { 0 };
     word(out, (u64::from(fields.channel) & 0x7F) << 56 | special | fields.timestamp & TIME_MASK);

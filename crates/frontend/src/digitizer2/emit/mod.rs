@@ -1,4 +1,4 @@
-//! The board's half: every structure of the format, appended to a growing vector of bytes.
+//! Writes what a board sends: each structure of the format is appended to a vector of bytes.
 //!
 //! ```text
 //!  HitFields ─ hit / one_word_hit / wave_hit / packed_hit / statistics / zle_record ─┐
@@ -6,8 +6,8 @@
 //!  ScopeFields · StartFields · StopFields ───────────────────────────────────────────► events
 //!  events ─ packet / clear_marker ─► TCP stream        events ─ datagram / Datagrams ─► UDP
 //! ```
-//! A function that cannot fail appends and returns nothing. A field that is wider than on the wire loses its high bits. The emulated
-//! boards use these functions, and so do the decoder's tests: decoding what was emitted gives it back.
+//! A function that cannot fail appends and returns nothing. A field that is wider than on the wire loses its high bits.
+//! Emulated boards and the decoder's tests use these functions: decoding the output gives the input.
 
 mod hits;
 mod network;
@@ -20,13 +20,13 @@ pub use hits::{
 pub use network::{Datagrams, clear_marker, datagram, empty_datagram, footer, packet, rehash, set_buffer_id};
 pub use runs::{ScopeFields, StartFields, StopFields, scope_event, start, stop};
 
-/// Appends one word in wire order.
+/// Appends one word in the byte order of the wire.
 #[inline]
 pub fn word(out: &mut Vec<u8>, word: u64) {
     out.extend_from_slice(&word.to_be_bytes());
 }
 
-/// Appends 16-bit samples, four per word, the first in the lowest bits; the last word is filled up with zeros.
+/// Appends 16-bit samples, four per word, the first in the lowest bits; the last word is padded with zeros.
 pub(crate) fn packed_samples(out: &mut Vec<u8>, samples: &[u16]) {
     let (whole, rest) = samples.as_chunks::<4>();
     for four in whole {
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn hits_and_aggregates_as_in_the_worked_examples() {
+    fn hits_and_aggregates_are_those_of_the_worked_examples() {
         let mut out = Vec::new();
         let start = begin_aggregate(&mut out, 7, false, false);
         let fields = HitFields {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_as_in_the_worked_example() {
+    fn statistics_are_those_of_the_worked_example() {
         let mut out = Vec::new();
         statistics(
             &mut out,
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waveform_as_in_the_worked_example() {
+    fn a_waveform_is_that_of_the_worked_example() {
         let info = WaveInfo {
             analog: [
                 Probe { code: 0, signed: true, factor_code: 0 },
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn scope_start_and_stop_as_in_the_worked_examples() {
+    fn scope_start_and_stop_are_those_of_the_worked_examples() {
         let mut out = Vec::new();
         let fields =
             ScopeFields { trigger_id: 3, timestamp: 4096, channel_mask: 0b101, ..ScopeFields::default() };

@@ -2,8 +2,8 @@
 
 use crate::digitizer2::wire::{Footer, PacketHeader, footer::MOST_WORDS, hash};
 
-/// Appends a TCP packet: header and payload. `events` is the number of event headers counted with this payload; `aligned`
-/// says that it ends on an event boundary. An empty payload would be a clear marker: nothing is appended for it.
+/// Appends a TCP packet: header and payload. `events` is the number of event headers in this payload; `aligned` says
+/// whether it ends on an event boundary. Nothing is appended for an empty payload, which would be a clear marker.
 pub fn packet(out: &mut Vec<u8>, payload: &[u8], events: u32, aligned: bool) {
     if payload.is_empty() {
         return;
@@ -13,7 +13,7 @@ pub fn packet(out: &mut Vec<u8>, payload: &[u8], events: u32, aligned: bool) {
     out.extend_from_slice(payload);
 }
 
-/// Appends the marker that voids everything before it: on connect, and after each clear, arm and reset.
+/// Appends the marker that voids everything before it: sent on connect, and after each clear, arm and reset.
 pub fn clear_marker(out: &mut Vec<u8>) {
     out.extend_from_slice(&PacketHeader::default().to_bytes());
 }
@@ -30,19 +30,20 @@ pub fn datagram(out: &mut Vec<u8>, data: &[u8], buffer_id: u16, datagram_id: u32
     out.extend_from_slice(&footer(data, buffer_id, datagram_id, aligned, last).to_be_bytes());
 }
 
-/// Appends the datagram without data that marks a clear (ids 0, 0) or an idle board.
+/// Appends the datagram without data of a clear (ids 0, 0) or of an idle board.
 pub fn empty_datagram(out: &mut Vec<u8>, buffer_id: u16, datagram_id: u32) {
     datagram(out, &[], buffer_id, datagram_id, true, false);
 }
 
-/// Writes the footer of a whole datagram anew, after its data or its ids have changed. Fewer than 8 bytes are left alone.
+/// Rewrites the footer of a whole datagram after a change of its data or ids. Datagrams of fewer than 8 bytes are
+/// unchanged.
 pub fn rehash(datagram: &mut [u8], buffer_id: u16, datagram_id: u32, aligned: bool, last: bool) {
     if let Some((data, end)) = datagram.split_last_chunk_mut::<{ Footer::BYTES }>() {
         *end = footer(data, buffer_id, datagram_id, aligned, last).to_be_bytes();
     }
 }
 
-/// Moves a whole datagram into another buffer: the hash does not cover the buffer's number, so only two bytes change.
+/// Moves a whole datagram to another buffer: the hash does not cover the buffer's number, so only two bytes change.
 pub fn set_buffer_id(datagram: &mut [u8], buffer_id: u16) {
     if let Some(end) = datagram.last_chunk_mut::<{ Footer::BYTES }>() {
         end[..2].copy_from_slice(&buffer_id.to_be_bytes());
@@ -58,7 +59,7 @@ pub fn set_buffer_id(datagram: &mut [u8], buffer_id: u16) {
 pub struct Datagrams<'a> {
     rest: &'a [u8],
     datagram_bytes: usize,
-    /// Bytes of the data up to which the event boundaries have been followed.
+    /// Bytes of data up to the last event boundary that was found.
     boundary: usize,
     given: usize,
     buffer_id: u16,
@@ -67,7 +68,8 @@ pub struct Datagrams<'a> {
 }
 
 impl<'a> Datagrams<'a> {
-    /// Datagrams of at most `words` data words (1 to 8187) for `events`, which are whole and lie in buffer `buffer_id`.
+    /// Creates datagrams of at most `words` data words (1 to 8187) for `events`, which are whole and belong to buffer
+    /// `buffer_id`.
     pub fn new(events: &'a [u8], words: usize, buffer_id: u16) -> Datagrams<'a> {
         let datagram_bytes = words.clamp(1, MOST_WORDS) * 8;
         Datagrams {
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patched_datagram_is_that_of_its_new_ids() {
+    fn a_changed_datagram_equals_one_written_with_its_new_ids() {
         let (mut one, mut other) = (Vec::new(), Vec::new());
         datagram(&mut one, &[3; 80], 4, 5, false, true);
         datagram(&mut other, &[3; 80], 9, 5, false, true);

@@ -3,7 +3,7 @@
 use super::word;
 use crate::digitizer2::wire::{EventHeader, ScopeHeader, SpecialHeader, SpecialId, SpecialWord, TIME_MASK};
 
-/// The contents of a scope event's header.
+/// The content of a scope event's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ScopeFields {
     /// Trigger id, 24 bits.
@@ -14,14 +14,14 @@ pub struct ScopeFields {
     pub flags: u16,
     /// Samples shared with the event before, 0 to 7.
     pub samples_overlapped: u8,
-    /// The board latched an error condition.
+    /// Whether the board latched an error condition.
     pub board_fail: bool,
     /// One bit per channel that has samples.
     pub channel_mask: u64,
 }
 
-/// Appends a scope event. `waveforms` gives, in ascending order of the mask's channels, the samples of each; all are shortened to
-/// the shortest, and to a multiple of four.
+/// Appends a scope event. `waveforms` contains the samples of each channel of the mask, in ascending order; all are
+/// shortened to the shortest, and to a multiple of four.
 pub fn scope_event(out: &mut Vec<u8>, fields: &ScopeFields, waveforms: &[&[u16]]) {
     let channels = fields.channel_mask.count_ones() as usize;
     let waveforms = &waveforms[..waveforms.len().min(channels)];
@@ -42,7 +42,7 @@ pub fn scope_event(out: &mut Vec<u8>, fields: &ScopeFields, waveforms: &[&[u16]]
     }
 }
 
-/// The contents of a start event.
+/// The content of a start event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StartFields {
     /// Samples per acquisition window, 25 bits.
@@ -51,11 +51,11 @@ pub struct StartFields {
     pub traces: u8,
     /// Down-sampling as a power of two, 5 bits.
     pub log2_decimation: u8,
-    /// Channels that take part.
+    /// Mask of the channels that take part.
     pub channel_mask: u64,
 }
 
-/// Appends the event that begins a run: 32 bytes.
+/// Appends the event that starts a run: 32 bytes.
 pub fn start(out: &mut Vec<u8>, fields: &StartFields) {
     word(out, SpecialHeader::new(SpecialId::Start, 3).0);
     word(out, SpecialWord::acquisition(fields.acquisition_width, fields.traces, fields.log2_decimation).0);
@@ -63,7 +63,7 @@ pub fn start(out: &mut Vec<u8>, fields: &StartFields) {
     word(out, SpecialWord::number((fields.channel_mask >> 32) as u32).0);
 }
 
-/// The contents of a stop event.
+/// The content of a stop event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StopFields {
     /// Time of the stop in sampling periods, 48 bits.

@@ -1,4 +1,4 @@
-//! The board: sends what is due by now.
+//! The emulated board: sends the data that are due.
 //!
 //! ```text
 //!  running ─ produce(now) ─► start event, hits, statistics, stop event
@@ -19,20 +19,20 @@ use crate::self_triggered::{Acquisition, BoardError, Outgoing, SelfTriggeredBoar
 
 /// Interval of the markers of a silent UDP board: a marker that is sent before a client listens is lost.
 const IDLE_MARKER_NS: u64 = 200_000_000;
-/// Hits computed before the arena is checked again.
+/// Hits computed before the output buffer is checked again.
 const CHUNK: usize = 1024;
 
-/// What a perfect reader would record.
+/// The hits that a perfect reader would record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// Hits in the order in which they were sent, with the board's own channel numbers.
+    /// Hits in the order of sending, with the board's own channel numbers.
     pub hits: Vec<Hit>,
-    /// For each hit the 24-bit counter of the aggregate (of the scope event: its trigger id) that carried it.
+    /// For each hit, the 24-bit counter of its aggregate, or the trigger id of its scope event.
     pub aggregates: Vec<u32>,
 }
 
 impl Truth {
-    /// Empties it; keeps the memory.
+    /// Removes the content; keeps the memory.
     pub fn clear(&mut self) {
         self.hits.clear();
         self.aggregates.clear();
@@ -64,10 +64,10 @@ pub struct Board {
 }
 
 impl Board {
-    /// An idle board with these settings. Prepared data are computed here.
+    /// Creates an idle board with these settings, and computes its prepared data.
     ///
     /// # Errors
-    /// When there can be no such board.
+    /// When the settings cannot be used.
     pub fn new(settings: Settings) -> Result<Board, SettingsError> {
         settings.check()?;
         let mut physics = match settings.prepared {
@@ -98,17 +98,17 @@ impl Board {
         })
     }
 
-    /// Returns the settings that the board was made from.
+    /// The settings of the board.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Bytes of prepared data that the board keeps.
+    /// Memory of the prepared data in bytes.
     pub fn prepared_bytes(&self) -> usize {
         self.ring.as_ref().map_or(0, Ring::memory_bytes)
     }
 
-    /// Moves the truth of what was sent since the last call to the end of `into`, with the aggregates.
+    /// Appends the truth of the data sent since the last call to `into`, with the aggregates.
     pub fn take_truth_with_aggregates(&mut self, into: &mut Truth) {
         if let Some((sent, truth)) = self.sent_truth() {
             into.hits.extend(truth.hits.drain(..sent));
@@ -116,7 +116,7 @@ impl Board {
         }
     }
 
-    /// The truth that is kept, and how much of it has been sent.
+    /// The truth, and how much of it has been sent.
     fn sent_truth(&mut self) -> Option<(usize, &mut Truth)> {
         let held = self.packer.held_hits() as usize;
         self.truth.as_mut().map(|truth| (truth.hits.len().saturating_sub(held), truth))
@@ -137,7 +137,7 @@ impl Board {
             self.start_event(out);
         }
         if self.inhibited && now_ns == u64::MAX && !self.acquisition.is_stopped() {
-            // Board time that runs as fast as hits are taken does not advance here.
+            // Board time that depends on the number of hits does not advance here.
             return false;
         }
         let until = self.physics.board_time_fine(self.acquisition.elapsed_ns(now_ns) * 1000);
@@ -171,12 +171,12 @@ impl Board {
             .truth
             .as_mut()
             .map(|truth| TruthSink { hits: &mut truth.hits, aggregates: &mut truth.aggregates });
-        // Statistics and events of the live path must not stay behind prepared datagrams.
+        // Statistics and events outside of the ring must be sent before its datagrams.
         self.packer.send(false, out);
         ring.produce(until / FINE, &mut self.packer, out, truth)
     }
 
-    /// Skips the hits until then.
+    /// Skips the hits until that time.
     fn pass_over(&mut self, until: u64) {
         if let Some(ring) = &mut self.ring {
             self.packer.totals.hits_inhibited += ring.pass_over(until / FINE);
@@ -315,7 +315,7 @@ impl Board {
         self.statistics_due = self.statistics_due.saturating_add(interval);
     }
 
-    /// Sends an aggregate that has waited too long.
+    /// Sends an aggregate that is too old.
     fn flush_old(&mut self, until_ns: u64, out: &mut Outgoing) {
         let datagrams = self.packer.totals.datagrams;
         if self.packer.is_empty() || datagrams != self.datagrams_then {
@@ -383,7 +383,7 @@ impl SelfTriggeredBoard for Board {
     }
 
     fn stop(&mut self, now_ns: u64) {
-        // With unlimited pace, board time is not the host's time: it stops at its present value.
+        // With unlimited pace, board time is independent of the host's time: it stops at its present value.
         self.acquisition.stop(if self.settings.pace == Pace::Unlimited { 0 } else { now_ns });
     }
 

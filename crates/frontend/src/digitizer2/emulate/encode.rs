@@ -1,4 +1,4 @@
-//! Encodes a pulse as a hit of the board's firmware, and as the hit that a perfect reader records.
+//! Encodes a pulse as a hit of the board's firmware, and calculates the hit that a perfect reader records.
 //!
 //! ```text
 //!  Pulse ─┬─ HitFields ─► words (by `emit`)
@@ -16,7 +16,7 @@ use super::settings::{Data, Firmware, Settings};
 use crate::digitizer2::emit::{self, HitFields};
 use crate::digitizer2::wire::{Probe, WaveInfo};
 
-/// High-priority flag bits (claimed by public decoders of VX2730 data).
+/// High-priority flag bits, by public decoders of VX2730 data.
 mod high {
     pub const PILE_UP: u8 = 1 << 0;
     pub const SATURATION: u8 = 1 << 2;
@@ -28,7 +28,7 @@ mod high {
 /// Low-priority flag bit: the channel triggered itself.
 const LOW_SELF_TRIGGER: u16 = 1 << 6;
 
-/// Turns pulses into words and truth.
+/// Encodes pulses as words and truth.
 #[derive(Debug)]
 pub(super) struct Encoder {
     firmware: Firmware,
@@ -75,7 +75,7 @@ impl Encoder {
         }
     }
 
-    /// Begins the noise anew.
+    /// Restarts the noise.
     pub(super) fn restart(&mut self, settings: &Settings) {
         self.random = seed(settings);
         self.since_waveform = 0;
@@ -106,7 +106,7 @@ impl Encoder {
         }
     }
 
-    /// Returns the contents of a hit's words.
+    /// The content of a hit's words.
     #[inline]
     pub(super) fn fields(&self, pulse: &Pulse) -> HitFields {
         let mut flags_high = if self.one_word { 0 } else { high::FINE_TIME };
@@ -199,7 +199,8 @@ impl Encoder {
         Hit { time_ps: self.tick.to_ps(timestamp as i64), channel, energy: 0, energy_short: 0, flags }
     }
 
-    /// The samples of every channel for one scope trigger; `pulses` are those within the window that the first opens.
+    /// The samples of every channel for one scope trigger; `pulses` are those within the window that the first one
+    /// opens.
     pub(super) fn scope(&mut self, pulses: &[Pulse], channels: usize, waveforms: &mut Vec<Vec<u16>>) {
         waveforms.resize_with(channels, Vec::new);
         let quiet = Pulse { time_fine: 0, energy: 0.0, energy_short: 0.0, channel: 0, marks: 0 };
@@ -217,7 +218,7 @@ fn seed(settings: &Settings) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(settings.seed ^ (u64::from(settings.board) << 40) ^ 0x5A3B1E)
 }
 
-/// Which signals the probes show: input and baseline or energy filter; trigger, gates or peaking, over threshold.
+/// The signals of the probes: input and baseline or energy filter; trigger, gates or peaking, over threshold.
 fn wave_info(firmware: Firmware) -> WaveInfo {
     let pha = firmware == Firmware::Pha;
     let second = if pha { 2 } else { 1 };

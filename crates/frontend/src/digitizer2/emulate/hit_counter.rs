@@ -1,4 +1,4 @@
-//! Counts the hits in a datagram that is lost, by decoding it.
+//! Counts the hits of a lost datagram, by decoding it.
 
 use thalweg_data::{Decode, Frames, Hits, Pool, SourceId};
 
@@ -6,10 +6,10 @@ use super::settings::Settings;
 use crate::digitizer2::{self, Decoder};
 use crate::format::HitCounter;
 
-/// Bytes of the footer; a marker has no others.
+/// Bytes of the footer; a marker has only these.
 const FOOTER_BYTES: usize = 8;
 
-/// Counts the hits of one emulated board, each of whose datagrams holds whole aggregates.
+/// Counts the hits of one emulated board, each of whose datagrams contains whole aggregates.
 pub(super) struct DecodedHits {
     pool: Pool,
     decoder: Decoder,
@@ -33,7 +33,7 @@ impl HitCounter for DecodedHits {
         let Some(mut writer) = self.pool.take() else { return 0 };
         let mut frames = Frames::default();
         let mut rest = &datagram[..datagram.len() - FOOTER_BYTES];
-        // A board's own datagram: whole events, each with its length in the low half of its first word.
+        // A datagram of the board: whole events, each with its length in the low half of its first word.
         while let Some(header) = rest.first_chunk::<8>() {
             let header = u64::from_be_bytes(*header);
             let length = ((header as u32 as usize) * 8).clamp(8, rest.len());

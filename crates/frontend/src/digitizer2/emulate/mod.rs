@@ -1,10 +1,10 @@
-//! A board that behaves: physics in, the bytes of a running board out, without a socket or a clock.
+//! An emulated board: simulates physics and gives the bytes of a running board, without socket or clock.
 //!
 //! ```text
 //!  Settings ─► physics ─► pulses ─► Board ─► datagrams or packets, truth, totals
 //!                                     ▲ arm, start, stop, clear, reset (from `control`)
 //! ```
-//! The [board](Board) is driven as every [self-triggered board](crate::self_triggered).
+//! The [board](Board) is controlled like every [self-triggered board](crate::self_triggered).
 
 mod board;
 mod encode;

@@ -5,7 +5,7 @@
 //!                            ├─ spanning: one network buffer of aggregates, divided into datagrams anywhere
 //!                            └─ packets:  one network buffer of aggregates in a TCP packet (or in several)
 //! ```
-//! The encoder makes the words of a hit; this module decides where they go, and counts.
+//! The encoder writes the words of a hit; this module decides where they go, and counts.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ enum Layout {
     Packet { is_split: bool },
 }
 
-/// Most hits in an aggregate that no datagram ends and for which the settings give no number.
+/// Most hits in an aggregate that is not limited by a datagram or the settings.
 const AGGREGATE_HITS: u32 = 1024;
 
 /// The board's output stage.
@@ -31,7 +31,7 @@ pub(super) struct Packer {
     layout: Layout,
     /// Data bytes of one datagram.
     datagram_data: usize,
-    /// Bytes of events after which they are sent.
+    /// Bytes of events that are sent together.
     capacity: usize,
     datagrams_per_buffer: u32,
     aggregate_hits: u32,
@@ -45,9 +45,9 @@ pub(super) struct Packer {
     pub(super) buffer_id: u16,
     pub(super) datagram_id: u32,
     pub(super) totals: Totals,
-    /// The record of what was sent, if the receiver asks the board.
+    /// The record of sent data, if the receiver uses it.
     record: Option<Arc<SentRecord>>,
-    /// Frames that were ended and not sent.
+    /// Number of frames that are complete but not sent.
     frames_waiting: u64,
 }
 
@@ -87,12 +87,12 @@ impl Packer {
         }
     }
 
-    /// Records from here on what the board sends.
+    /// Enters sent data in this record from now on.
     pub(super) fn keep_record(&mut self, record: Arc<SentRecord>) {
         self.record = Some(record);
     }
 
-    /// Begins the counters anew: the record cannot answer those who have followed them until now.
+    /// Restarts the counters; the record cannot be used by receivers that have followed it until now.
     pub(super) fn begin(&mut self) {
         self.aggregate_counter = 0;
         if let Some(record) = self.record.as_ref().filter(|record| record.frames() > 0) {
@@ -122,13 +122,13 @@ impl Packer {
         }
     }
 
-    /// Whether hits or events wait to be sent.
+    /// Whether no hits or events wait to be sent.
     pub(super) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Begins a hit of `bytes`, whose words are appended to what is returned. It lies inside an open aggregate; a full aggregate is
-    /// closed and sent before.
+    /// Starts a hit of `bytes`, whose words are to be appended to the result. It belongs to an open aggregate; a full
+    /// aggregate is closed and sent before.
     pub(super) fn begin_hit(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
         if self.open_hits >= self.aggregate_hits {
             self.close_aggregate(false);
@@ -145,22 +145,23 @@ impl Packer {
         &mut self.events
     }
 
-    /// Hits that wait to be sent.
+    /// Number of hits that wait to be sent.
     pub(super) fn held_hits(&self) -> u64 {
         self.held_hits
     }
 
-    /// The counter of the aggregate that the last hit went into.
+    /// The counter of the last hit's aggregate.
     pub(super) fn counter(&self) -> u32 {
         self.aggregate_counter & 0xFF_FFFF
     }
 
-    /// Counts the hit that was begun last.
+    /// Counts the last hit.
     pub(super) fn count_hit(&mut self) {
         self.held_hits += 1;
     }
 
-    /// Begins an event of `bytes` outside of any aggregate (scope, start, stop); its words are appended to what is returned.
+    /// Starts an event of `bytes` outside of any aggregate (scope, start, stop); its words are to be appended to the
+    /// result.
     pub(super) fn begin_event(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
         self.close_aggregate(false);
         if self.events.len() + bytes > self.capacity {
@@ -170,7 +171,7 @@ impl Packer {
         &mut self.events
     }
 
-    /// Ends the open aggregate, if there is one.
+    /// Ends the open aggregate, if any.
     pub(super) fn close_aggregate(&mut self, flush: bool) {
         let Some(start) = self.open.take() else { return };
         emit::end_aggregate(&mut self.events, start);
@@ -185,7 +186,7 @@ impl Packer {
         self.end_frame();
     }
 
-    /// Sends the waiting events. `end` ends the network buffer behind them.
+    /// Sends the waiting events. With `end`, the network buffer ends behind them.
     pub(super) fn send(&mut self, end: bool, out: &mut Outgoing) {
         self.close_aggregate(end);
         if self.events.is_empty() {
@@ -210,7 +211,7 @@ impl Packer {
     }
 
     fn send_spanning(&mut self, out: &mut Outgoing) {
-        // If markers have begun this buffer, data begin a new one, so that ids count from 0.
+        // If this buffer started with markers, data start a new one, so that ids count from 0.
         if self.datagram_id > 0 {
             self.end_buffer_with_marker(out);
         }
@@ -227,7 +228,7 @@ impl Packer {
         self.buffer_id = self.buffer_id.wrapping_add(1);
     }
 
-    /// Ends a buffer that holds markers alone, with an empty last datagram.
+    /// Ends a buffer that contains only markers, with an empty last datagram.
     fn end_buffer_with_marker(&mut self, out: &mut Outgoing) {
         let start = out.bytes.len();
         emit::datagram(&mut out.bytes, &[], self.buffer_id, self.datagram_id, true, true);
@@ -244,7 +245,7 @@ impl Packer {
         for (index, data) in self.events.chunks(packet_bytes.max(1)).enumerate() {
             let last = index + 1 == count;
             let start = out.bytes.len();
-            // The sum of the counts of all packets must be right.
+            // Only the sum of the counts of all packets must be correct.
             emit::packet(&mut out.bytes, data, if last { self.event_count } else { 0 }, last);
             self.totals.datagrams += 1;
             self.totals.bytes += out.end_datagram(start);
@@ -271,14 +272,14 @@ impl Packer {
             let start = out.bytes.len();
             emit::empty_datagram(&mut out.bytes, self.buffer_id, self.datagram_id);
             self.write_datagram(self.buffer_id, self.datagram_id);
-            // 24 bits of datagram id last for 38 days of markers.
+            // A datagram id of 24 bits is enough for 38 days of markers.
             self.datagram_id += 1;
             self.totals.empty_datagrams += 1;
             self.sent(out, start);
         }
     }
 
-    /// Discards the waiting events, begins ids at 0, and sends a clear marker.
+    /// Discards the waiting events, restarts ids at 0, and sends a clear marker.
     pub(super) fn clear_marker(&mut self, out: &mut Outgoing) {
         (self.buffer_id, self.datagram_id) = (0, 0);
         if matches!(self.layout, Layout::Packet { .. }) {
@@ -303,7 +304,7 @@ impl Packer {
     }
 }
 
-/// A datagram's two ids as one number, under which sender and receiver record it.
+/// Both ids of a datagram as one number, by which sender and receiver record it.
 pub(in crate::digitizer2) fn datagram_key(buffer_id: u16, datagram_id: u32) -> u64 {
     u64::from(buffer_id) << 32 | u64::from(datagram_id)
 }
@@ -313,7 +314,7 @@ pub fn datagram_data_bytes(settings: &Settings) -> usize {
     (settings.datagram_bytes as usize - 8) / 8 * 8
 }
 
-/// Bytes of the largest network buffer: what a client must be able to hold.
+/// Bytes of the largest network buffer, which a client must be able to hold.
 pub fn buffer_bytes(settings: &Settings) -> usize {
     datagram_data_bytes(settings) * settings.datagrams_per_buffer as usize
 }

@@ -1,11 +1,12 @@
-//! A ring of prepared datagrams, replayed with new times, counters and hashes.
+//! A ring of prepared datagrams, which is replayed with new times, counters and hashes.
 //!
 //! ```text
-//!  physics, a few ms ─► Ring: datagrams ─ lap after lap ─► copy ─ stamp times ─ hash, four side by side ─► out
+//!  physics, a few ms ─► Ring: datagrams ─ lap after lap ─► copy ─ stamp times ─ hash, four in parallel ─► out
 //! ```
-//! Computing physics costs tens of nanoseconds a hit. A board at its limit sends a hit each 25 ns, and an emulated board should be able to
-//! send faster. Therefore the pulses of a whole number of time bins are prepared once; each lap differs from the one before by its
-//! period alone. All boards of a set-up have the same period, so that partners stay partners.
+//! Simulating physics costs tens of nanoseconds per hit. A board at its limit sends a hit every 25 ns, and an emulated
+//! board should be faster. Therefore the pulses of a whole number of time bins are prepared once; each lap differs from
+//! the one before only by its period. All boards of a set-up have the same period, so that partners in coincidence
+//! remain partners.
 
 use thalweg_data::{Hit, Tick};
 
@@ -17,11 +18,12 @@ use crate::digitizer2::emit;
 use crate::digitizer2::wire::{EventHeader, Footer, PacketHeader, TIME_MASK};
 use crate::self_triggered::{Outgoing, Totals};
 
-/// Datagrams stamped and hashed side by side: the hash is a chain of dependent steps, and four chains keep the processor busy.
+/// Number of datagrams written and hashed in parallel: the hash is a chain of dependent steps, and four chains keep the
+/// processor busy.
 const LANES: usize = 4;
 /// Hits in a ring, if rate and memory allow: enough for a smooth spectrum.
 const HITS_WANTED: f64 = 131_072.0;
-/// Most bins of a ring: that of slow boards would otherwise last for minutes.
+/// Most bins of a ring: otherwise, that of slow boards would last for minutes.
 const BINS_MAXIMUM: u64 = 4096;
 
 /// One datagram of the ring, without its footer.
@@ -47,7 +49,7 @@ pub(super) struct Ring {
     packets: bool,
     aggregate_hits: usize,
     tick: Tick,
-    /// Clock counts per lap; no whole number if there is drift.
+    /// Clock counts per lap; not an integer if there is drift.
     period: f64,
     offset_count: u64,
     lap: u64,
@@ -57,8 +59,8 @@ pub(super) struct Ring {
 /// Largest fraction of the time in which a prepared channel is blind.
 const BLIND: f64 = 0.1;
 
-/// The board that prepares the data. At rates that no detector can sustain, its dead time is shortened. Its rates are raised to make
-/// up for the remaining dead time, so that the ring has the requested number of hits.
+/// The board that prepares the data. At rates that no detector can sustain, its dead time is shortened. Its rates are
+/// raised to compensate for the remaining dead time, so that the ring has the requested number of hits.
 pub(super) fn preparing(settings: &Settings) -> Settings {
     let rates: Vec<f64> = (0..settings.channels).map(|channel| settings.channel_rate_hz(channel)).collect();
     let highest = rates.iter().copied().fold(1.0, f64::max);
@@ -72,7 +74,7 @@ pub(super) fn preparing(settings: &Settings) -> Settings {
     Settings { rate_hz, total_rate_hz: None, detector, ..settings.clone() }
 }
 
-/// Where the truth goes. A replay without it does not spend time on it.
+/// Receives the truth. A replay without it does not spend time on it.
 pub(super) struct TruthSink<'a> {
     pub(super) hits: &'a mut Vec<Hit>,
     pub(super) aggregates: &'a mut Vec<u32>,
@@ -134,12 +136,12 @@ impl Ring {
         (self.lap, self.next) = (0, 0);
     }
 
-    /// Memory of the ring, bytes.
+    /// Memory of the ring in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.len() + size_of_val(self.truth.as_slice()) + size_of_val(self.datagrams.as_slice())
     }
 
-    /// Clock count of the last hit sent.
+    /// Clock count of the last sent hit.
     pub(super) fn reached_count(&self) -> u64 {
         let (lap, datagram) = match (self.next.checked_sub(1), self.lap.checked_sub(1)) {
             (Some(index), _) => (self.lap, self.datagrams.get(index)),
@@ -153,7 +155,7 @@ impl Ring {
         self.offset_count + (lap as f64 * self.period) as u64
     }
 
-    /// Appends the datagrams whose last hit lies before `until_count`, until `out` is full; returns whether more are due.
+    /// Appends the datagrams whose last hit is before `until_count`, until `out` is full; returns whether more are due.
     pub(super) fn produce(
         &mut self,
         until_count: u64,
@@ -192,7 +194,7 @@ impl Ring {
         }
     }
 
-    /// Skips the datagrams that are due until then, and returns the number of their hits.
+    /// Skips the datagrams that are due until that count, and returns the number of their hits.
     pub(super) fn pass_over(&mut self, until_count: u64) -> u64 {
         let mut hits = 0;
         while !self.datagrams.is_empty() {
@@ -212,7 +214,7 @@ impl Ring {
         hits
     }
 
-    /// How many of the next datagrams of this lap are due, up to the number of lanes.
+    /// Number of the next datagrams of this lap that are due, up to the number of lanes.
     fn due(&self, base: u64, until_count: u64) -> usize {
         let next = self.datagrams[self.next..].iter().take(LANES);
         next.take_while(|datagram| base + datagram.last_count < until_count).count()
@@ -261,7 +263,8 @@ impl Ring {
         let hits = &self.truth[self.truth_start[index]..][..datagram.hits as usize];
         let exact = self.tick.whole_ps().is_some();
         truth.hits.extend(hits.iter().map(|hit| {
-            // If a tick is no whole number of picoseconds, the sum is rounded down once: shift and rest cannot be rounded apart.
+            // If a tick is not a whole number of picoseconds, the sum is rounded down once: the period and the rest
+            // cannot be rounded separately.
             let time_ps = if exact {
                 hit.time_ps + shift_ps
             } else {
@@ -284,7 +287,7 @@ fn count(datagram: &PreparedDatagram, framing: usize, packer: &mut Packer) {
     totals.bytes += bytes;
 }
 
-/// Bins of a lap: a power of two, so that boards of different rates have periods that fit into each other.
+/// Bins of a lap: a power of two, so that the periods of boards with different rates are multiples of each other.
 fn bins_of(settings: &Settings, hit_bytes: usize) -> u64 {
     let per_bin = settings.board_rate_hz().max(1e-3) * BIN_PS as f64 / 1e12;
     let fit = f64::from(settings.prepared_mib) * 1_048_576.0 / hit_bytes as f64 * 0.95;
@@ -312,7 +315,7 @@ fn stamp_one_word(hits: &mut [u8], base: u64) {
     }
 }
 
-/// Writes the footers of the datagrams that lie in `out` from `start` on.
+/// Writes the footers of the datagrams in `out` from `start` on.
 fn seal(mut start: usize, datagrams: &[PreparedDatagram], packer: &mut Packer, out: &mut Outgoing) {
     let lengths = datagrams.iter().map(|datagram| datagram.end - datagram.start + Footer::BYTES);
     let equal =
@@ -339,7 +342,7 @@ fn seal(mut start: usize, datagrams: &[PreparedDatagram], packer: &mut Packer, o
     }
 }
 
-/// The hash of four datagrams of equal length, side by side. The same as [`crate::digitizer2::wire::hash`] of each.
+/// The hash of four datagrams of equal length, in parallel; the same as [`crate::digitizer2::wire::hash`] of each.
 fn hash_lanes(bytes: &[u8], length: usize, datagram_ids: [u32; LANES]) -> [u32; LANES] {
     const SEED: u32 = 5381;
     const FACTOR: u32 = 33;
@@ -371,7 +374,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Begins a hit at the end of the ring's bytes, in a new datagram or aggregate if the open one is full.
+    /// Starts a hit at the end of the ring's bytes, in a new datagram or aggregate if the open one is full.
     fn begin_hit(&mut self, ring: &mut Ring) {
         let used = ring.datagrams.last().map_or(0, |datagram| ring.bytes.len() - datagram.start);
         if self.hits_in_aggregate == self.most_hits {
@@ -405,7 +408,7 @@ impl Builder {
         self.hits_in_aggregate = 0;
     }
 
-    /// Ends the datagram being built.
+    /// Ends the current datagram.
     fn finish(&mut self, ring: &mut Ring) {
         self.end_aggregate(ring);
         if let Some(datagram) = ring.datagrams.last_mut() {
@@ -421,7 +424,7 @@ mod tests {
     use crate::digitizer2::wire::hash;
 
     #[test]
-    fn lanes_give_the_hash_of_each_datagram() {
+    fn parallel_hashes_are_those_of_each_datagram() {
         let length = 8 * 50;
         let bytes: Vec<u8> = (0..LANES * length).map(|index| (index * 31 % 251) as u8).collect();
         let hashes = hash_lanes(&bytes, length, [0, 1, 2, 0xFF_FFFF]);

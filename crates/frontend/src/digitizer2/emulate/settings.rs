@@ -1,11 +1,11 @@
-//! What an emulated board is asked to be.
+//! Settings of an emulated board.
 //!
 //! ```text
 //!  configuration ─► Settings ─ check ─► Board
 //! ```
-//! Every key has a default that gives a board worth looking at; an unknown key is refused. All boards of one
-//! set-up share `seed`, `boards`, `isotopes` and `coincidence`, and differ in `board`: from these each board
-//! derives, on its own, the decays that several boards see.
+//! Every key has a default; an unknown key is refused. All boards of one set-up have the same `seed`, `boards`,
+//! `isotopes` and `coincidence`, and differ in `board`: from these, each board calculates on its own the decays that
+//! several boards see.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::format::BoardFacts;
 
 /// Most channels of a board: the format's channel number has 7 bits.
 pub const CHANNELS_MAXIMUM: u16 = 128;
-/// Most channels of a scope board: its event says in a 64-bit mask which channels it holds.
+/// Most channels of a scope board: its events have a 64-bit mask of channels.
 pub const SCOPE_CHANNELS_MAXIMUM: u16 = 64;
 /// Most samples of one waveform: 4095 words of two samples (caen-digitizer2, wave header).
 pub const WAVEFORM_SAMPLES_MAXIMUM: u16 = 8190;
@@ -27,12 +27,12 @@ pub const WAVEFORM_SAMPLES_MAXIMUM: u16 = 8190;
 pub const DATAGRAM_BYTES_MAXIMUM: u32 = 65_507;
 /// Most boards that may share decays.
 pub const BOARDS_MAXIMUM: u16 = 1024;
-/// Highest rate of a whole board, hits per second: far above what hardware does, low enough for memory to stay small.
+/// Highest rate of a whole board in hits per second: far above that of hardware, low enough to limit the memory.
 pub const RATE_MAXIMUM_HZ: f64 = 1e9;
-/// Largest ring of prepared data, MiB.
+/// Largest ring of prepared data in MiB.
 pub const PREPARED_MIB_MAXIMUM: u32 = 4096;
 
-/// What the board's programmable logic makes of a pulse, and so the format of its data.
+/// Firmware of the board, which determines the format of its data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Firmware {
@@ -47,7 +47,7 @@ pub enum Firmware {
     Opendpp,
 }
 
-/// How much of a hit is sent.
+/// Content of a hit on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
@@ -58,7 +58,7 @@ pub enum Data {
     OneWord,
 }
 
-/// How the data leave the board.
+/// The network protocol of the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -69,18 +69,18 @@ pub enum Transport {
     Tcp,
 }
 
-/// How fast board time runs. The board itself knows only the `now` that it is given; its host follows this.
+/// Pace of board time. The board itself knows only the `now` of its host, which implements the pace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
-    /// A second of data each second.
+    /// A second of data per second.
     #[default]
     RealTime,
-    /// As fast as the receiver takes it.
+    /// As fast as the receiver reads.
     Unlimited,
 }
 
-/// What radiates.
+/// A source of radiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isotope {
@@ -92,7 +92,7 @@ pub enum Isotope {
     Co60,
     /// ²⁵²Cf: fission neutrons and gammas, distinguished by pulse shape.
     Cf252,
-    /// The room: ⁴⁰K, ²⁰⁸Tl, a falling continuum, cosmic rays.
+    /// Environment: ⁴⁰K, ²⁰⁸Tl, a falling continuum, cosmic rays.
     Background,
 }
 
@@ -116,20 +116,20 @@ impl Rates {
     }
 }
 
-/// Decays that two channels see, on one board or on two.
+/// Decays that two channels see, on one or two boards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Coincidence {
-    /// Share of the hits that have a partner, 0 to 1.
+    /// Fraction of the hits that have a partner, 0 to 1.
     pub fraction: f64,
-    /// Decays per second over all boards, in place of the one that follows from `fraction` on the assumption that
-    /// all boards have this board's total rate. State it when boards differ in rate.
+    /// Decays per second over all boards. By default, this follows from `fraction`, if all boards have this board's
+    /// total rate. Set it if boards have different rates.
     pub decay_rate_hz: Option<f64>,
-    /// Standard deviation of the time difference between two channels of one board, picoseconds.
+    /// Standard deviation of the time difference between two channels of one board, in picoseconds.
     pub jitter_ps: f64,
-    /// What is added to it (in squares) between two boards, picoseconds.
+    /// Additional standard deviation between two boards, in picoseconds; it is added in squares.
     pub board_jitter_ps: f64,
-    /// Distance from a fission source to the detectors, metres: neutrons come later than gammas.
+    /// Distance from a fission source to the detectors in metres: neutrons arrive later than gammas.
     pub flight_path_m: f64,
 }
 
@@ -151,19 +151,19 @@ impl Default for Coincidence {
 pub struct Detector {
     /// Energy channels per keV.
     pub gain_per_kev: f64,
-    /// Standard deviation of the gain from channel to channel, percent.
+    /// Standard deviation of the gain between channels, in percent.
     pub gain_spread_percent: f64,
-    /// Full width at half maximum at 662 keV, percent.
+    /// Full width at half maximum at 662 keV, in percent.
     pub resolution_percent: f64,
-    /// Standard deviation of that resolution from channel to channel, percent of it.
+    /// Standard deviation of that resolution between channels, in percent of it.
     pub resolution_spread_percent: f64,
-    /// Nothing below is seen, keV.
+    /// Threshold in keV, below which nothing is detected.
     pub threshold_kev: f64,
-    /// Above, the input saturates, keV.
+    /// Energy in keV above which the input saturates.
     pub saturation_kev: f64,
-    /// Charge integration; a second pulse within it is piled up, nanoseconds.
+    /// Charge integration time in nanoseconds; a second pulse within it is piled up.
     pub gate_ns: f64,
-    /// After a trigger the channel is blind for this long, nanoseconds; at least the gate.
+    /// Time in nanoseconds after a trigger for which the channel is blind; at least the gate.
     pub dead_time_ns: f64,
 }
 
@@ -186,62 +186,62 @@ impl Default for Detector {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Which of the boards this is, from 0.
+    /// Number of this board among those that share decays, from 0.
     pub board: u16,
-    /// How many boards share decays.
+    /// Number of boards that share decays.
     pub boards: u16,
-    /// The same seed gives the same bytes; all boards of a set-up have one seed.
+    /// The same seed gives the same bytes; all boards of a set-up have the same seed.
     pub seed: u64,
-    /// Channels, 1 to 128; with scope firmware, 1 to 64.
+    /// Number of channels, 1 to 128; with scope firmware, 1 to 64.
     pub channels: u16,
     /// Sampling rate in MHz; one count of the board's clock is one sampling period.
     pub sampling_mhz: u32,
-    /// Hits per second per channel above threshold, or a list of one per channel.
+    /// Hits per second per channel above threshold, or a list with one value per channel.
     pub rate_hz: Rates,
-    /// Scales the channels' rates so that the board has this many hits per second.
+    /// Scales the rates of the channels so that the board has this many hits per second.
     pub total_rate_hz: Option<f64>,
-    /// What radiates, with its share of the hits.
+    /// Sources of radiation, with their fractions of the hits.
     pub isotopes: BTreeMap<Isotope, f64>,
     /// Decays that two channels see.
     pub coincidence: Coincidence,
     /// The detectors.
     pub detector: Detector,
-    /// Kind of data.
+    /// Firmware of the board.
     pub firmware: Firmware,
-    /// How much of a hit is sent.
+    /// Content of a hit on the wire.
     pub data: Data,
-    /// Samples per waveform, a multiple of 4; 0 for none. Scope firmware needs some.
+    /// Samples per waveform, a multiple of 4; 0 for none. Scope firmware needs at least 4.
     pub waveform_samples: u16,
-    /// Of so many hits one has its waveform; 1 for each of them. Scope events all have theirs.
+    /// One in so many hits has a waveform; 1 for all. All scope events have waveforms.
     pub waveform_every: u32,
-    /// How much faster than true the board's clock runs, parts per million.
+    /// Drift of the board's clock in parts per million; positive if it is fast.
     pub drift_ppm: f64,
-    /// What the board's clock shows when it starts, picoseconds.
+    /// Reading of the board's clock at its start, in picoseconds.
     pub offset_ps: u64,
     /// Most hits in an aggregate; 0 for as many as fit a datagram.
     pub aggregate_hits: u32,
-    /// An aggregate is sent at the latest when it is this old, milliseconds of board time.
+    /// Age of an aggregate at which it is sent at the latest, in milliseconds of board time.
     pub flush_ms: f64,
-    /// How the data leave the board.
+    /// The network protocol of the data.
     pub transport: Transport,
-    /// Largest UDP payload, footer included, bytes.
+    /// Largest UDP payload in bytes, with its footer.
     pub datagram_bytes: u32,
-    /// Each datagram holds whole aggregates; otherwise aggregates go on in the next datagram.
+    /// Whether each datagram contains whole aggregates; otherwise aggregates continue in the next datagram.
     pub aligned_datagrams: bool,
     /// A network buffer ends after this many datagrams.
     pub datagrams_per_buffer: u32,
     /// Milliseconds between the board's statistics records; 0 for none.
     pub statistics_interval_ms: u32,
-    /// Send events that mark start and stop of the run.
+    /// Sends events that mark start and stop of the run.
     pub start_stop_events: bool,
-    /// The board stops by itself after this much board time, seconds.
+    /// Board time in seconds after which the board stops by itself.
     pub duration_s: Option<f64>,
-    /// How fast board time runs.
+    /// Pace of board time.
     pub pace: Pace,
-    /// Replay a ring of prepared data with new times and counters: for rates that physics cannot be computed at. Such data
-    /// go out in whole datagrams alone; at a stop one that is not full is not sent.
+    /// Replays a ring of prepared data with new times and counters, for rates that are too high to simulate physics.
+    /// These data are sent only in whole datagrams; an incomplete one at a stop is not sent.
     pub prepared: bool,
-    /// Largest ring of prepared data, MiB.
+    /// Largest ring of prepared data in MiB.
     pub prepared_mib: u32,
 }
 
@@ -287,13 +287,13 @@ impl Default for Settings {
     }
 }
 
-/// Whether a number lies in a range; a number that is not one lies nowhere.
+/// Whether a number is within a range, which NaN never is.
 fn within(value: f64, low: f64, high: f64) -> bool {
     (low..=high).contains(&value)
 }
 
 impl Settings {
-    /// Says whether a board can be like this.
+    /// Checks the settings.
     ///
     /// # Errors
     /// The first key whose value cannot be used.
@@ -343,10 +343,15 @@ impl Settings {
             "at most 1e9 for the board",
         )?;
         for weight in self.isotopes.values() {
-            check(within(*weight, 0.0, 1e9), "isotopes", weight, "shares that are not negative")?;
+            check(within(*weight, 0.0, 1e9), "isotopes", weight, "fractions that are not negative")?;
         }
         let sum: f64 = self.isotopes.values().sum();
-        check(sum > 0.0, "isotopes", "without any share", "one isotope with a share above 0, at least")
+        check(
+            sum > 0.0,
+            "isotopes",
+            "without any fraction above 0",
+            "at least one isotope with a fraction above 0",
+        )
     }
 
     fn check_coincidence(&self) -> Result<(), SettingsError> {
@@ -424,7 +429,7 @@ impl Settings {
         check((1..=PREPARED_MIB_MAXIMUM).contains(&mib), "prepared_mib", mib, "1 to 4096")
     }
 
-    /// An aligned datagram must hold the largest thing that cannot be cut.
+    /// An aligned datagram must fit the largest unit that cannot be divided.
     fn check_unit_fits(&self) -> Result<(), SettingsError> {
         let samples = u32::from(self.waveform_samples);
         let unit = match self.firmware {
@@ -437,7 +442,7 @@ impl Settings {
         check(!whole || unit + 8 <= self.datagram_bytes, "aligned_datagrams", "true", allowed)
     }
 
-    /// What the board says of itself when it is asked.
+    /// The properties that the board reports.
     pub fn facts(&self) -> BoardFacts {
         let fast = self.sampling_mhz >= 500;
         let firmware = match self.firmware {
@@ -456,7 +461,7 @@ impl Settings {
         }
     }
 
-    /// Hits per second of one channel, `total_rate_hz` applied.
+    /// Hits per second of one channel, scaled by `total_rate_hz`.
     pub fn channel_rate_hz(&self, channel: u16) -> f64 {
         let rate = self.rate_hz.of_channel(channel);
         let Some(total) = self.total_rate_hz else { return rate };
@@ -480,7 +485,7 @@ impl Settings {
         self.coincidence.decay_rate_hz.unwrap_or(pairs)
     }
 
-    /// Whether any of the isotopes sends out two particles at once.
+    /// Whether any of the isotopes emits two particles at once.
     pub fn has_cascade(&self) -> bool {
         let cascade = [Isotope::Na22, Isotope::Co60, Isotope::Cf252];
         cascade.iter().any(|isotope| self.isotopes.get(isotope).is_some_and(|weight| *weight > 0.0))
@@ -492,7 +497,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_a_board_and_an_unknown_key_is_refused() {
+    fn the_defaults_are_valid_and_an_unknown_key_is_refused() {
         let board: Settings = serde_json::from_str("{}").expect("all keys have defaults");
         assert_eq!(board, Settings::default());
         assert_eq!(board.check(), Ok(()));
@@ -511,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_board_is_named_by_its_key() {
+    fn the_error_of_an_invalid_board_names_the_key() {
         let key = |settings: Settings| settings.check().map_err(|error| error.key);
         let usual = Settings::default;
         assert_eq!(key(Settings { channels: 129, ..usual() }), Err("channels"));

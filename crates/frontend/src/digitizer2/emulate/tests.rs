@@ -1,4 +1,4 @@
-//! The board from outside: what it sends decodes to its truth, its totals agree, its states hold.
+//! Tests of the board's interface: its data are decoded to its truth, its totals agree, and its states are checked.
 
 use thalweg_data::{Decode, Frames, Framing, Hits, Pool, Signal, SourceId, Unit};
 
@@ -11,7 +11,7 @@ use crate::self_triggered::{Outgoing, SelfTriggeredBoard, State, Totals};
 
 const MS: u64 = 1_000_000;
 
-/// Everything that a receiver gets from one session, its framing checked and taken off.
+/// The data that a receiver gets in one session, with checked framing.
 #[derive(Default)]
 struct Receiver {
     events: Vec<u8>,
@@ -57,7 +57,7 @@ impl Receiver {
     }
 
     fn packet(&mut self, packet: &[u8]) {
-        let header = PacketHeader::read(packet.first_chunk().expect("a header")).expect("a fair header");
+        let header = PacketHeader::read(packet.first_chunk().expect("a header")).expect("a valid header");
         assert_eq!(header.payload_bytes as usize + PacketHeader::BYTES, packet.len());
         self.events.extend_from_slice(&packet[PacketHeader::BYTES..]);
         self.empty += u64::from(header.is_clear_marker());
@@ -77,7 +77,7 @@ fn walk(mut events: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// Our decoder, set up for the board.
+/// A decoder for the board.
 fn decoder(settings: &Settings) -> Decoder {
     let firmware = serde_json::to_value(settings.firmware).expect("a word");
     let reader: crate::digitizer2::Settings = serde_json::from_value(serde_json::json!({
@@ -85,11 +85,11 @@ fn decoder(settings: &Settings) -> Decoder {
         "channels": settings.channels,
         "tick_ps": 1e6 / f64::from(settings.sampling_mhz),
     }))
-    .expect("the same words on both sides");
+    .expect("the same names on both sides");
     Decoder::new(SourceId(0), &reader).expect("valid")
 }
 
-/// What our whole reader makes of the datagrams or packets, which must be free of loss.
+/// Reads the datagrams or packets by unpacker and decoder; they must be without loss.
 fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
     const BLOCK: usize = 1 << 20;
     let pool = Pool::new(16, BLOCK).expect("small");
@@ -126,7 +126,7 @@ fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
     hits
 }
 
-/// What our decoder makes of the events; aggregate counters beside.
+/// Decodes the events; also returns the aggregate counters.
 fn decode(events: &[u8], settings: &Settings) -> (Hits, Vec<u32>) {
     let pool = Pool::new(64, 1 << 21).expect("small");
     let mut decoder = decoder(settings);
@@ -150,7 +150,7 @@ fn decode(events: &[u8], settings: &Settings) -> (Hits, Vec<u32>) {
     (hits, counters)
 }
 
-/// Arms, starts, runs for `run_ms` in steps, stops; gives what was received and the truth.
+/// Arms, starts, runs for `run_ms` in steps, and stops; returns the received data and the truth.
 fn session(settings: &Settings, run_ms: u64, step_ms: u64) -> (Receiver, Truth, Totals) {
     let mut board = Board::new(settings.clone()).expect("valid settings");
     let (mut out, mut receiver, mut truth) = (Outgoing::new(200_000), Receiver::default(), Truth::default());
@@ -213,7 +213,7 @@ fn busy() -> Settings {
 }
 
 #[test]
-fn every_firmware_and_transport_decodes_to_the_truth() {
+fn data_of_every_firmware_and_transport_are_decoded_to_the_truth() {
     for transport in [Transport::Udp, Transport::Tcp] {
         for aligned_datagrams in [true, false] {
             let plain = Settings { transport, aligned_datagrams, ..busy() };
@@ -233,7 +233,7 @@ fn every_firmware_and_transport_decodes_to_the_truth() {
 }
 
 #[test]
-fn prepared_data_decode_to_the_truth_lap_after_lap() {
+fn prepared_data_are_decoded_to_the_truth_in_every_lap() {
     for transport in [Transport::Udp, Transport::Tcp] {
         for (data, sampling_mhz) in [(Data::TwoWord, 125), (Data::OneWord, 500)] {
             let settings = Settings {
@@ -267,14 +267,14 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn hits_do_not_depend_on_when_the_board_is_asked() {
+fn hits_do_not_depend_on_the_times_of_produce() {
     let settings = busy();
     let (often, seldom) = (session(&settings, 50, 1).1, session(&settings, 50, 25).1);
     assert!(often.hits == seldom.hits && often.hits.len() > 10_000);
 }
 
 #[test]
-fn commands_out_of_place_are_refused() {
+fn commands_that_do_not_fit_the_state_are_refused() {
     let mut board = Board::new(busy()).expect("valid");
     assert!(board.start(0).is_err());
     board.arm().expect("idle");
@@ -291,7 +291,7 @@ fn commands_out_of_place_are_refused() {
 }
 
 #[test]
-fn an_idle_board_says_so_and_a_clear_starts_anew() {
+fn an_idle_board_sends_markers_and_a_clear_restarts_ids() {
     let settings = busy();
     let mut board = Board::new(settings.clone()).expect("valid");
     let mut out = Outgoing::new(1 << 20);
@@ -318,7 +318,7 @@ fn an_idle_board_says_so_and_a_clear_starts_anew() {
 }
 
 #[test]
-fn an_unlimited_board_stops_where_it_is() {
+fn an_unlimited_board_stops_at_its_present_time() {
     for prepared in [false, true] {
         let settings = Settings { pace: super::settings::Pace::Unlimited, prepared, ..busy() };
         let mut board = Board::new(settings.clone()).expect("valid");
@@ -342,7 +342,7 @@ fn an_unlimited_board_stops_where_it_is() {
 }
 
 #[test]
-fn a_run_ends_after_its_duration_and_a_board_without_rate_is_no_trap() {
+fn a_run_ends_after_its_duration_even_without_a_rate() {
     let settings = Settings { duration_s: Some(0.01), ..busy() };
     let mut board = Board::new(settings).expect("valid");
     board.arm().expect("idle");
@@ -364,7 +364,7 @@ fn a_run_ends_after_its_duration_and_a_board_without_rate_is_no_trap() {
 }
 
 #[test]
-fn an_inhibited_board_takes_no_hits_counts_them_and_makes_up_for_nothing() {
+fn an_inhibited_board_counts_hits_and_does_not_take_them_later() {
     for (prepared, firmware) in [(false, Firmware::Psd), (true, Firmware::Psd), (false, Firmware::Scope)] {
         let samples = if firmware == Firmware::Scope { 8 } else { 0 };
         let settings = Settings { prepared, firmware, waveform_samples: samples, ..busy() };
@@ -380,7 +380,7 @@ fn an_inhibited_board_takes_no_hits_counts_them_and_makes_up_for_nothing() {
         board.arm().and_then(|()| board.start(0)).expect("idle");
         let before = hits_until(&mut board, 100);
         board.inhibit(true);
-        // What is on its way when the veto closes is still sent.
+        // Data that are already on their way when the veto closes are still sent.
         let at_pause = hits_until(&mut board, 120);
         assert_eq!(hits_until(&mut board, 200), at_pause, "prepared: {prepared}");
         let (taken, inhibited) = (at_pause - before, board.totals().hits_inhibited);
@@ -408,9 +408,9 @@ fn board_time_of_an_unlimited_board_stands_still_while_it_is_inhibited() {
     assert!(board.produce(u64::MAX, &mut out) && board.totals().hits > before.hits);
 }
 
-/// Runs a board that writes down what it sends to a receiver that asks it. Of every hundred datagrams with data some are lost on the way,
-/// and those behind `until` of all. Checks that what was sent is what came and what was counted as missing, and returns the hits: sent,
-/// decoded, missing, behind the last that came.
+/// Runs a board that records its sent data for its receiver. Some of every hundred datagrams with data are lost, and
+/// all behind `until`. Checks that the sent hits are those received and those counted as missing, and returns the
+/// numbers of sent, decoded and missing hits, and of hits behind the last received datagram.
 fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64; 4] {
     const BLOCK: usize = 1 << 20;
     let mut board = Board::new(settings.clone()).expect("valid settings");
@@ -448,7 +448,7 @@ fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64
     units.clear();
     unpack.finish(&Frames::default(), &mut units);
     decoder.decode(&units, &mut hits);
-    let counts = record.slot().expect("the record reaches back");
+    let counts = record.slot().expect("the record is complete");
     let wire = &unpack.wire_counters()[0];
     assert_eq!(counts.datagrams, wire.total_input(Unit::Datagrams), "{settings:?}");
     assert_eq!(counts.datagrams + counts.datagrams_behind, board.totals().datagrams);
@@ -464,7 +464,7 @@ fn lossy(settings: &Settings, loses: impl Fn(usize) -> bool, until: f64) -> [u64
 }
 
 #[test]
-fn a_sender_that_is_asked_says_what_was_in_every_gap() {
+fn the_record_of_the_sender_has_the_hits_in_every_gap() {
     let dense = Settings { datagrams_per_buffer: 4, ..busy() };
     for aligned_datagrams in [true, false] {
         let plain = Settings { aligned_datagrams, ..dense.clone() };
@@ -487,7 +487,7 @@ fn a_sender_that_is_asked_says_what_was_in_every_gap() {
             assert_eq!((decoded, missing, behind), (sent, 0, 0), "nothing is lost: {settings:?}");
             let [_, decoded, missing, behind] = lossy(&settings, |index| index % 13 == 3, 0.9);
             assert!(decoded > 0 && missing > 0 && behind > 0, "{settings:?}");
-            // Whole buffers are lost, whose length the receiver cannot know, and the very first datagrams.
+            // Whole buffers of unknown length are lost, and the first datagrams.
             lossy(&settings, |index| index < 3 || (20..33).contains(&index), 1.0);
         }
     }

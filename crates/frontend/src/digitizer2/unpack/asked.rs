@@ -1,7 +1,7 @@
-//! Asks the sender's record for the hits in the datagrams and frames that came, and in those that did not.
+//! Reads the sender's record for the hits in received and in missing datagrams and frames.
 //!
 //! ```text
-//!  datagram at its turn ─► datagrams sent before it that did not come      frames ─► hits in them and between them
+//!  datagram in sequence ─► missing datagrams sent before it                 frames ─► hits in them and between them
 //! ```
 
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::asked::{enter_hits, give_up};
 use crate::digitizer2::emulate::datagram_key;
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Format, counter_distance};
 
-/// Follows the sender's record beside what came.
+/// Follows the sender's record with the received data.
 #[derive(Debug)]
 pub(super) struct Asked {
     record: Arc<SentRecord>,
-    /// The number of the next datagram and frame, behind the last that came.
+    /// The number of the next datagram and frame, after the last received one.
     datagrams: u64,
     frames: u64,
-    /// The first of the frames that came in a row and whose hits are not counted yet.
+    /// The first of the consecutive received frames whose hits are not counted yet.
     entered: u64,
-    /// Datagrams that came and are not in the record: damaged ones, of those that seem to be missing.
+    /// Number of received datagrams that are not in the record: damaged ones, among those that seem to be missing.
     strange: u64,
-    /// Datagrams sent when the record was last read: reading it costs the sender a cache miss.
+    /// Number of sent datagrams when the record was last read: reading it costs the sender a cache miss.
     known: u64,
 }
 
@@ -34,7 +34,7 @@ impl Asked {
         Asked { record, datagrams: 0, frames: 0, entered: 0, strange: 0, known: 0 }
     }
 
-    /// The number of datagrams between the last one and this one that did not come; `None` if it is not known.
+    /// The number of missing datagrams between the last one and this one; `None` if it is not known.
     pub fn missing_before(&mut self, id: DatagramId) -> Option<u64> {
         let key = datagram_key(id.buffer, id.datagram);
         if self.datagrams < self.known && self.record.is_at(self.datagrams, key) {
@@ -61,7 +61,7 @@ impl Asked {
         }
     }
 
-    /// Takes a frame that came, and counts the hits of the frames before it that did not.
+    /// Takes a received frame, and counts the hits of the missing frames before it.
     #[inline]
     pub fn frame(&mut self, header: EventHeader, wire: &mut Counters) {
         if !matches!(header.format(), Format::Aggregate | Format::Scope) {
@@ -85,7 +85,7 @@ impl Asked {
         }
     }
 
-    /// Counts the hits of the frames that came in a row.
+    /// Counts the hits of consecutive received frames.
     fn enter(&mut self, wire: &mut Counters) {
         // Reading the record costs the sender a cache miss.
         if self.entered < self.frames {
@@ -94,7 +94,7 @@ impl Asked {
         self.entered = self.frames;
     }
 
-    /// Counts the hits of what has come, and reports to the record how far that is.
+    /// Counts the hits of the received frames, and reports to the record how far they go.
     pub fn settle(&mut self, wire: &mut Counters) {
         self.enter(wire);
         self.record.receive_up_to(self.datagrams, self.frames);

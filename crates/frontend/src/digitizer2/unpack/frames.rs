@@ -1,4 +1,4 @@
-//! The board's own count of its aggregates: the only sign of loss inside the data.
+//! Follows the board's count of its aggregates, which is the only sign of loss inside the data.
 
 use thalweg_data::{Counters, LossReason, Unit};
 
@@ -10,30 +10,31 @@ use crate::digitizer2::wire::{
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FrameCounter {
     expected: Option<u32>,
-    /// The first count of a run, if it is known.
+    /// The first count of a run, if known.
     begins: Option<u32>,
-    /// How often a run has begun in the data.
+    /// Number of starts of a run in the data.
     starts: u32,
 }
 
 impl FrameCounter {
-    /// The counter of a board that we arm. It begins at 0, so that a loss of the first aggregates is seen. Aggregates before the marker
-    /// of the arming are left over from another run.
+    /// Creates the counter of a board that we arm. It starts at 0, so that a loss of the first aggregates is found.
+    /// Aggregates before the marker of the arming are left over from another run.
     pub fn from_zero() -> FrameCounter {
         FrameCounter { expected: None, begins: Some(0), starts: 0 }
     }
 
-    /// Forgets the count: the board has cleared its memory. Before the start it has counted nothing; in a run, its count is not known.
+    /// Forgets the count: the board has cleared its memory. Before the start, the count is 0; in a run, it is not
+    /// known.
     pub fn restart(&mut self) {
         self.expected = self.begins.filter(|_| self.starts == 0);
     }
 
-    /// Forgets the count: aggregates before the next one were not seen.
+    /// Forgets the count: aggregates before the next one were missed.
     pub fn forget(&mut self) {
         self.expected = None;
     }
 
-    /// How often a run has begun in the data; the decoder reads the same number of starts.
+    /// Number of starts of a run in the data; the decoder reads the same number.
     pub fn starts(&self) -> u32 {
         self.starts
     }
@@ -43,7 +44,7 @@ impl FrameCounter {
         self.expected = self.begins;
     }
 
-    /// Counts a frame. A counter that goes back means that the board began anew, and no loss of 2^24 frames.
+    /// Counts a frame. A counter that goes back means that the board has restarted, not that 2^24 frames are lost.
     pub fn see(&mut self, header: EventHeader, wire: &mut Counters) {
         let mut missing = 0;
         match header.format() {

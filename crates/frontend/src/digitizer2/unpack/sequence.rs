@@ -1,14 +1,15 @@
-//! Finds where a datagram belongs in the sequence, and how many are missing before it.
+//! Finds the position of a datagram in the sequence, and the number of datagrams missing before it.
 //!
 //! ```text
-//!  (buffer id, datagram id) ─► next | gap of n datagrams, m buffers | restart | refused: duplicate, late, not believed
+//!  (buffer id, datagram id) ─► next | gap of n datagrams, m buffers | restart | refused: duplicate, late, not confirmed
 //! ```
-//! Datagram ids count from 0 in each buffer, so the size of a gap inside a buffer is exact. The length of a buffer is not sent: a
-//! buffer whose end was missed, or that was missed whole, counts as one missing datagram, which is the least.
+//! Datagram ids count from 0 in each buffer, so the size of a gap inside a buffer is exact. The length of a buffer is
+//! not sent: a buffer whose end is missing, or all of which is missing, counts as one missing datagram, which is the
+//! minimum.
 //!
-//! The hash covers the data and the datagram id but not the buffer id. A jump to another buffer is therefore refused
-//! if the datagrams that arrived behind it continue those before it. An id that nobody expects is a gap only when others follow it. A
-//! receiver that was held up for half a second misses thousands of buffers, so that such a gap is as likely as any other.
+//! The hash covers the data and the datagram id but not the buffer id. A jump to another buffer is therefore refused if
+//! the datagrams that arrived behind it continue those before it. An unexpected id is a gap only if others follow it. A
+//! receiver that was blocked for half a second misses thousands of buffers, so such a gap is as likely as any other.
 
 use std::collections::VecDeque;
 
@@ -16,7 +17,7 @@ use thalweg_data::LossReason;
 
 use crate::digitizer2::wire::COUNTER_MASK;
 
-/// The two numbers of a datagram: its buffer's, and its own in the buffer.
+/// The two numbers of a datagram: that of its buffer, and its own in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DatagramId {
     pub buffer: u16,
@@ -26,7 +27,7 @@ pub(super) struct DatagramId {
 impl DatagramId {
     const START: DatagramId = DatagramId { buffer: 0, datagram: 0 };
 
-    /// The id of the next datagram; `last` says that this one is the last of its buffer.
+    /// The id of the next datagram; `last` says whether this one is the last of its buffer.
     pub fn next(self, last: bool) -> DatagramId {
         match last {
             true => DatagramId { buffer: self.buffer.wrapping_add(1), datagram: 0 },
@@ -35,19 +36,19 @@ impl DatagramId {
     }
 }
 
-/// What is known of a datagram.
+/// The sequence information of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub id: DatagramId,
-    /// It ends its buffer.
+    /// Whether it ends its buffer.
     pub last: bool,
-    /// It has no data: the board is idle, or has cleared its memory.
+    /// Whether it has no data: the board is idle, or has cleared its memory.
     pub empty: bool,
-    /// Its hash, which distinguishes a repeated first datagram from a new beginning.
+    /// Its hash, which distinguishes a repeated first datagram from a restart.
     pub hash: u32,
 }
 
-/// Where a datagram stands in the sequence.
+/// The position of a datagram in the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     /// It has the expected id.
@@ -56,20 +57,20 @@ pub(super) enum Position {
     Ahead,
     /// Its id is before the expected one.
     Behind,
-    /// The board begins anew with it.
+    /// The board restarts with it.
     Anew,
-    /// Its id is one that nobody would expect.
+    /// Its id is not plausible.
     Astray,
 }
 
-/// What the arrivals behind a datagram say of its id.
+/// What the datagrams behind one say about its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Evidence {
     /// Nothing.
     None,
-    /// The one that follows it has arrived, too.
+    /// The datagram that follows it has also arrived.
     Followed,
-    /// The sequence went on with the expected id.
+    /// The sequence continued with the expected id.
     Contradicted,
 }
 
@@ -78,40 +79,40 @@ pub(super) enum Evidence {
 pub(super) enum Verdict {
     /// It follows the one before.
     Next,
-    /// It is used. Before it, `datagrams` are missing, and `buffers` of unknown length, at least one datagram each.
+    /// It is used. `datagrams` are missing before it, and `buffers` of unknown length, at least one datagram each.
     Gap { datagrams: u64, buffers: u64 },
-    /// It is used; the board has begun anew.
+    /// It is used; the board has restarted.
     Restart,
     /// It is not used.
     Refused(LossReason),
 }
 
-/// Buffers that can be missed at once; a buffer id beyond is not believed until another datagram follows.
+/// Most buffers in a gap; a buffer id beyond must be confirmed by another datagram.
 const MOST_BUFFERS: u16 = 1024;
-/// Datagrams that can be missed at once inside a buffer; for ids beyond, the same holds.
+/// Most datagrams in a gap inside a buffer; ids beyond must be confirmed, too.
 const MOST_DATAGRAMS: u32 = 1 << 16;
-/// Within this distance of the wrap of the buffer id, (0, 0) is the wrap; elsewhere it is a restart.
+/// Within this distance of the wrap of the buffer id, (0, 0) is the wrap; elsewhere, it is a restart.
 const NEAR_WRAP: u16 = 64;
-/// This many datagrams in a row with ids before the expected one mean that the board began anew unseen.
+/// This many datagrams in a row with ids before the expected one mean that the board has restarted unnoticed.
 const RUN_BEHIND: u32 = 16;
 /// The same for ids far ahead.
 const RUN_AHEAD: u32 = 2;
-/// Gaps that are remembered, to distinguish a late datagram from a repeated one.
+/// Number of gaps that are remembered, to distinguish late datagrams from duplicates.
 const GAPS: usize = 64;
 
 /// The sequence of one board's datagrams.
 #[derive(Debug)]
 pub(super) struct Sequence {
     expected: DatagramId,
-    /// A datagram was accepted before, or waits.
+    /// A datagram was accepted, or is waiting.
     attached: bool,
-    /// The datagram before was empty: the buffer may have ended with it, although it is not marked as the last.
+    /// The previous datagram was empty: the buffer may have ended with it, although it is not marked as the last.
     closed: bool,
     /// Hash of datagram (0, 0) since the last restart, if it had data.
     first: Option<u32>,
-    /// Missing datagrams: buffer, first, one beyond the last.
+    /// Missing datagrams: buffer, first, one after the last.
     gaps: VecDeque<(u16, u32, u32)>,
-    /// Refused datagrams that follow each other: the id that would be next, and their number.
+    /// Refused consecutive datagrams: the id that would be next, and their number.
     stray: Option<(DatagramId, u32)>,
 }
 
@@ -127,18 +128,18 @@ impl Sequence {
         }
     }
 
-    /// The id that is expected next.
+    /// The expected id.
     pub fn expected(&self) -> DatagramId {
         self.expected
     }
 
-    /// Whether a datagram with this id is the one that follows.
+    /// Whether a datagram with this id is the expected one.
     #[inline]
     pub fn is_next(&self, id: DatagramId) -> bool {
         id == self.expected || self.closed && id == self.expected.next(true)
     }
 
-    /// Where a datagram stands; changes nothing.
+    /// The position of a datagram; changes nothing.
     pub fn position(&self, seen: Seen) -> Position {
         if seen.id == self.expected {
             return Position::Next;
@@ -163,19 +164,19 @@ impl Sequence {
         seen.id == DatagramId::START && (seen.empty || (!near_wrap && self.first != Some(seen.hash)))
     }
 
-    /// How far an id is ahead of the expected one, in buffers and then in datagrams: the order of ids that are ahead.
+    /// Distance of an id from the expected one, in buffers and then in datagrams, by which ids ahead are ordered.
     pub fn lead(&self, id: DatagramId) -> (u16, u32) {
         let first = if id.buffer == self.expected.buffer { self.expected.datagram } else { 0 };
         (id.buffer.wrapping_sub(self.expected.buffer), id.datagram.wrapping_sub(first) & COUNTER_MASK)
     }
 
-    /// A datagram that is ahead waits now: stray datagrams before it and behind it do not follow each other.
+    /// Called when a datagram ahead is put into the window: stray datagrams before and after it are not consecutive.
     pub fn wait(&mut self) {
         self.attached = true;
         self.stray = None;
     }
 
-    /// Decides what to do with a datagram; `evidence` is what those that arrived behind it say.
+    /// Decides what to do with a datagram; `evidence` comes from those that arrived behind it.
     pub fn see(&mut self, seen: Seen, evidence: Evidence) -> Verdict {
         let verdict = match self.position(seen) {
             Position::Next => Verdict::Next,
@@ -226,8 +227,8 @@ impl Sequence {
         Verdict::Gap { datagrams: u64::from(datagrams), buffers: u64::from(buffers - u16::from(self.closed)) }
     }
 
-    /// An id that nobody expects, and that others follow. One far behind may also be a board that began anew unseen: of the
-    /// two possible numbers of missed buffers, the smaller is certain.
+    /// Handles an unexpected id that others follow. One far behind may also be a board that has restarted unnoticed: of
+    /// the two possible numbers of missed buffers, the smaller is certain.
     fn far_gap(&mut self, id: DatagramId) -> Verdict {
         let (buffers, _) = self.lead(id);
         match buffers {
@@ -244,14 +245,14 @@ impl Sequence {
         self.gaps.push_back((buffer, first, end));
     }
 
-    /// A datagram whose id is before the expected one: late if it was missed, else a repetition.
+    /// Refuses a datagram whose id is before the expected one: as late if it was missed, otherwise as a duplicate.
     fn behind(&mut self, seen: Seen) -> Verdict {
         let DatagramId { buffer, datagram } = seen.id;
         let missed = |gap: &&mut (u16, u32, u32)| gap.0 == buffer && (gap.1..gap.2).contains(&datagram);
         let reason = match self.gaps.iter_mut().find(missed) {
             None => LossReason::DuplicateDatagram,
             Some(gap) => {
-                // A datagram that comes twice is late once; the longer part of the gap is remembered.
+                // A datagram that arrives twice is late once; the longer part of the gap is remembered.
                 let (before, behind) = ((gap.1, datagram), (datagram + 1, gap.2));
                 let longer = if before.1 - before.0 > behind.1 - behind.0 { before } else { behind };
                 (gap.1, gap.2) = longer;

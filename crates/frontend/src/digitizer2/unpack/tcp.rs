@@ -4,9 +4,9 @@
 //!  |packet header|payload ……|packet header|…… payload|…      blob: up to a packet with `aligned`
 //!                 └ unit ┴── unit (chain) ────┴ unit ┘
 //! ```
-//! A packet may begin anywhere in the blob. A unit inside one payload is one slice; otherwise it is a chain of its parts, with the
-//! packet headers left out. The head of a unit whose rest has not come is carried: the next batch begins with it, and it is
-//! followed again from its first byte, with the state that was kept at its beginning.
+//! A packet may start anywhere in the blob. A unit inside one payload is one slice; otherwise it is a chain without the
+//! packet headers. The start of an incomplete unit is carried: the next batch starts with it, and it is followed again
+//! from its first byte, with the state that was saved at its start.
 
 use thalweg_data::{Frames, LossReason, Slice, SourceId, Unit};
 
@@ -19,24 +19,24 @@ const HEADER: usize = PacketHeader::BYTES;
 /// Finds events in the stream of one board.
 pub type TcpUnpack = StreamUnpack<EventFinder>;
 
-/// Finds where events end.
+/// Finds the ends of events.
 #[derive(Debug)]
 pub struct EventFinder {
     block_bytes: usize,
     state: State,
     counter: FrameCounter,
-    /// Parts of the unit being followed: start and length within the slice.
+    /// Parts of the current unit: start and length within the slice.
     parts: Vec<(usize, usize)>,
 }
 
-/// What is known at a byte of the stream.
+/// The state at a byte of the stream.
 #[derive(Clone, Copy, Debug)]
 struct State {
     /// Payload bytes to the next packet header.
     payload_left: u64,
     /// The current packet ends its blob.
     aligned: bool,
-    /// Events that the packet headers of this blob announce, and those passed on.
+    /// Numbers of events in the packet headers of this blob, and of those passed on.
     promised: u64,
     given: u64,
     mode: Mode,
@@ -63,7 +63,7 @@ enum Walk {
     Broken(LossReason, Mode),
 }
 
-/// A unit being followed.
+/// The current unit.
 struct Walker {
     at: usize,
     state: State,
@@ -126,7 +126,7 @@ impl Walker {
         let Some(header) = bytes[self.at..].first_chunk::<HEADER>() else { return Some(Walk::Incomplete) };
         match PacketHeader::read(header) {
             None => Some(Walk::Broken(LossReason::BadFraming, Mode::Search)),
-            // The marker itself is read by the main loop.
+            // The main loop reads the marker.
             Some(header) if header.is_clear_marker() => {
                 Some(Walk::Broken(LossReason::Unfinished, Mode::Units))
             }
@@ -141,8 +141,8 @@ impl Walker {
 }
 
 impl TcpUnpack {
-    /// An unpacker for a TCP stream that is received into blocks of `block_bytes`. A larger event does not fit and is counted as too
-    /// large.
+    /// Creates an unpacker for a TCP stream that is received into blocks of `block_bytes`. A larger event does not fit
+    /// and is counted as too large.
     pub fn new(source: SourceId, block_bytes: usize) -> TcpUnpack {
         StreamUnpack::of(source, EventFinder::new(block_bytes, State::START))
     }
@@ -153,7 +153,7 @@ impl TcpUnpack {
         StreamUnpack::of(source, EventFinder { counter: FrameCounter::from_zero(), ..cutter })
     }
 
-    /// An unpacker for a blob of a file, which has no packet headers: events from the first byte to the last.
+    /// Creates an unpacker for a blob of a file, which has no packet headers: events from the first byte to the last.
     pub fn of_blob(source: SourceId, block_bytes: usize) -> TcpUnpack {
         let state = State { payload_left: u64::MAX, ..State::START };
         StreamUnpack::of(source, EventFinder::new(block_bytes, state))
@@ -197,7 +197,7 @@ impl EventFinder {
         EventFinder { block_bytes, state, counter: FrameCounter::default(), parts: Vec::new() }
     }
 
-    /// At a packet boundary.
+    /// Reads a header at a packet boundary.
     fn packet_header(&mut self, bytes: &[u8], at: &mut usize, counts: &mut StreamCounts) -> bool {
         if self.state.aligned {
             self.end_blob(counts);
@@ -218,7 +218,7 @@ impl EventFinder {
         false
     }
 
-    /// Ends a blob, in which the announced number of events must have been found.
+    /// Ends a blob, which must contain the number of events in its packet headers.
     fn end_blob(&mut self, counts: &mut StreamCounts) {
         let missing = self.state.promised.saturating_sub(self.state.given);
         if missing > 0 {
@@ -236,7 +236,7 @@ impl EventFinder {
         counts.lose(LossReason::BadFraming, left_out);
         *at += left_out;
         if found.is_some() {
-            // A packet need not start on an event boundary: the rest of this blob is skipped.
+            // A packet need not start on an event boundary, so the rest of this blob is skipped.
             self.state.mode = Mode::SkipBlob;
         }
         found.is_none()
@@ -286,7 +286,7 @@ impl EventFinder {
                 *at = walker.at;
                 return false;
             }
-            // Packet headers lie in the block, too: a unit in many small packets may outgrow it.
+            // Packet headers are in the block, too: a unit in many small packets may exceed it.
             Walk::Incomplete if chunk.bytes.len() - *at >= self.block_bytes => {
                 let mode = walker.size.map_or(Mode::SkipBlob, |size| Mode::Skip(size - walker.have));
                 (LossReason::TooLarge, mode)

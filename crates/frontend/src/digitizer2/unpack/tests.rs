@@ -1,11 +1,11 @@
-//! How long a datagram waits for its turn.
+//! Tests of the time for which a datagram waits in the reorder window.
 
 use thalweg_data::{Frames, Framing, LossReason, Mark, Pool, SourceId, Unit};
 
 use super::{TcpUnpack, UdpUnpack};
 use crate::digitizer2::emit;
 
-/// An unpacker that gets one datagram at a time: an event of one word that says its number.
+/// An unpacker that gets one datagram at a time: an event of one word, which contains its number.
 struct Given {
     unpack: UdpUnpack,
     pool: Pool,
@@ -22,14 +22,14 @@ impl Given {
         self.arrives_at((0, number), number, mark_us)
     }
 
-    /// One with this id, of buffer and datagram; with the aggregate of this number.
+    /// Passes one datagram with this buffer and datagram id, and the aggregate with this number.
     fn arrives_at(&mut self, (buffer, datagram_id): (u16, u32), number: u32, mark_us: u64) -> u64 {
         let (mut frames, mut datagram, mut data) = (Frames::default(), Vec::new(), Vec::new());
         let start = emit::begin_aggregate(&mut data, number, false, false);
         emit::end_aggregate(&mut data, start);
         emit::datagram(&mut datagram, &data, buffer, datagram_id, true, false);
-        let mut writer = self.pool.take().expect("a datagram waits in a block of its own");
-        frames.slices.push(writer.append(&datagram).expect("there is room"));
+        let mut writer = self.pool.take().expect("each datagram has its own block");
+        frames.slices.push(writer.append(&datagram).expect("fits the block"));
         frames.leases.add(writer.lease());
         self.batch(frames, mark_us)
     }
@@ -41,7 +41,7 @@ impl Given {
         let counters = self.unpack.counters();
         let used = [counters.total_output(Unit::Datagrams), counters.held(Unit::Datagrams)];
         let all = used.iter().sum::<u64>() + counters.total_lost_any(Unit::Datagrams);
-        assert_eq!(all, counters.total_input(Unit::Datagrams), "the ledger balances behind every batch");
+        assert_eq!(all, counters.total_input(Unit::Datagrams), "the ledger balances after every batch");
         self.units.slices.len() as u64
     }
 
@@ -51,7 +51,7 @@ impl Given {
 }
 
 #[test]
-fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
+fn a_datagram_that_is_late_or_damaged_is_one_loss() {
     let mut given = Given::new();
     let gaps = |given: &Given| {
         let wire = &given.unpack.wire_counters()[0];
@@ -65,9 +65,9 @@ fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
     given.arrives(1, 0);
     assert_eq!((gaps(&given), given.missing()), ((1, 1), 0));
     assert_eq!(given.unpack.counters().total_lost(LossReason::Late, Unit::Datagrams), 1);
-    // Nobody knows where a damaged one belongs: the next that is missing is it.
+    // The position of a damaged datagram is unknown: it is taken for the next missing one.
     let (mut frames, mut writer) = (Frames::default(), given.pool.take().expect("a block"));
-    frames.slices.push(writer.append(&[0xA5; 40]).expect("there is room"));
+    frames.slices.push(writer.append(&[0xA5; 40]).expect("fits the block"));
     frames.leases.add(writer.lease());
     given.batch(frames, 0);
     (12..21).for_each(|number| _ = given.arrives(number, 0));
@@ -76,7 +76,7 @@ fn a_datagram_that_comes_too_late_or_damaged_is_one_loss() {
 }
 
 #[test]
-fn a_gap_is_no_loss_until_eight_more_have_arrived() {
+fn a_gap_becomes_a_loss_after_eight_arrivals() {
     let mut given = Given::new();
     assert_eq!(given.arrives(0, 0), 1);
     for number in 2..10 {
@@ -86,11 +86,11 @@ fn a_gap_is_no_loss_until_eight_more_have_arrived() {
     assert_eq!(given.arrives(10, 0), 9);
     assert_eq!((given.missing(), given.pool.free_count()), (1, 16 - 9));
     given.units.clear();
-    assert_eq!(given.pool.free_count(), 16, "no block is held for nothing");
+    assert_eq!(given.pool.free_count(), 16, "no block is held needlessly");
 }
 
 #[test]
-fn a_gap_is_no_loss_until_a_millisecond_has_passed_without_data_too() {
+fn a_gap_becomes_a_loss_after_a_millisecond_without_data() {
     let mut given = Given::new();
     given.arrives(0, 0);
     assert_eq!(given.arrives(2, 100), 0);
@@ -101,7 +101,7 @@ fn a_gap_is_no_loss_until_a_millisecond_has_passed_without_data_too() {
 }
 
 #[test]
-fn what_waits_at_the_end_is_used() {
+fn waiting_datagrams_are_used_at_the_end() {
     let mut given = Given::new();
     given.arrives(0, 0);
     given.arrives(5, 0);
@@ -112,13 +112,13 @@ fn what_waits_at_the_end_is_used() {
     assert_eq!(given.unpack.counters().held(Unit::Datagrams), 0);
 }
 
-/// A receiver that is held up misses thousands of buffers, and nothing that comes then is damaged.
+/// A receiver that is blocked misses thousands of buffers, and the next datagrams are not damaged.
 #[test]
-fn a_jump_beyond_1024_buffers_is_a_gap_and_no_damage() {
+fn a_jump_beyond_1024_buffers_is_a_gap_not_damage() {
     let mut given = Given::new();
     given.arrives_at((7, 0), 0, 0);
     assert_eq!(given.arrives_at((5007, 3), 90_000, 100), 0, "nothing confirms it yet");
-    assert_eq!(given.arrives_at((5007, 4), 90_001, 5000), 2, "both are used, however slowly they come");
+    assert_eq!(given.arrives_at((5007, 4), 90_001, 5000), 2, "both are used, however late they arrive");
     let wire = &given.unpack.wire_counters()[0];
     assert_eq!(wire.total_lost(LossReason::BufferGap, Unit::Datagrams), 5000);
     assert_eq!(wire.total_lost(LossReason::DatagramGap, Unit::Datagrams), 3);
@@ -136,7 +136,7 @@ fn a_jump_beyond_65536_datagrams_of_one_buffer_is_a_gap() {
 }
 
 #[test]
-fn a_lone_datagram_with_a_damaged_buffer_id_is_refused_and_makes_no_gap() {
+fn a_single_datagram_with_a_damaged_buffer_id_is_refused_without_a_gap() {
     let mut given = Given::new();
     given.arrives(0, 0);
     assert_eq!(given.arrives_at((0x4000, 1), 1, 0), 0);
@@ -149,17 +149,17 @@ fn a_lone_datagram_with_a_damaged_buffer_id_is_refused_and_makes_no_gap() {
 fn a_lost_first_aggregate_of_a_board_that_we_armed_is_a_gap() {
     let mut given = Given::new();
     given.unpack = UdpUnpack::of_armed_board(SourceId(0), 4096);
-    // What an earlier client left, then the marker of our arming.
+    // Data left by an earlier client, then the marker of our arming.
     given.arrives_at((3, 0), 40, 0);
     let (mut frames, mut marker) = (Frames::default(), Vec::new());
     emit::empty_datagram(&mut marker, 0, 0);
     let mut writer = given.pool.take().expect("free");
-    frames.slices.push(writer.append(&marker).expect("there is room"));
+    frames.slices.push(writer.append(&marker).expect("fits the block"));
     frames.leases.add(writer.lease());
     given.batch(frames, 10);
     let missing =
         |given: &Given| given.unpack.wire_counters()[0].total_lost(LossReason::FrameGap, Unit::Frames);
-    assert_eq!(missing(&given), 0, "what is left from before is no gap");
+    assert_eq!(missing(&given), 0, "data left from before are not a gap");
     given.arrives_at((0, 1), 2, 20);
     assert_eq!(missing(&given), 2, "aggregates 0 and 1");
 }
@@ -177,7 +177,7 @@ fn a_lost_first_aggregate_in_a_stream_of_a_board_that_we_armed_is_a_gap() {
         emit::packet(&mut stream, &events, 2, true);
         let pool = Pool::new(2, 4096).expect("small");
         let (mut frames, mut writer) = (Frames::default(), pool.take().expect("free"));
-        frames.slices.push(writer.append(&stream).expect("there is room"));
+        frames.slices.push(writer.append(&stream).expect("fits the block"));
         frames.leases.add(writer.lease());
         unpack.frame(&frames, &mut Frames::default());
         assert_eq!(unpack.wire_counters()[0].total_lost(LossReason::FrameGap, Unit::Frames), first_missing);

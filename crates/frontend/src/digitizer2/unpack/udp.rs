@@ -4,12 +4,14 @@
 //!  |data words|footer|  |data words|footer|  …     buffer 7: datagram 0, 1, …
 //!   └─ unit ─┴── unit (chain) ──┴── unit ─┘
 //! ```
-//! Behind a gap, the bytes up to the next known event boundary are left out. The first datagram of a buffer starts on a boundary, and
-//! so does the datagram behind an aligned one. An aligned datagram in which the sizes lead from the first word exactly to the
-//! last is assumed to start on a boundary, too: by chance that happens once in 2^32. Before the gap, everything is kept up to the last
-//! whole event. The wire's counters show the frames that are left out as a gap in the board's own counter.
+//! Behind a gap, the bytes up to the next known event boundary are left out. The first datagram of a buffer starts on a
+//! boundary, and so does the datagram behind an aligned one. An aligned datagram in which the sizes lead from the first
+//! word exactly to the last is assumed to start on a boundary, too: by chance this happens once in 2^32. Before the
+//! gap, everything is kept up to the last whole event. The wire's counters show the frames that are left out as a gap
+//! in the board's own counter.
 //!
-//! A datagram that arrives before its turn [waits](super::window) for it: a network that swaps a few datagrams loses nothing.
+//! A datagram that arrives ahead of the sequence [waits](super::window): a network that reorders a few datagrams loses
+//! nothing.
 
 use std::sync::Arc;
 
@@ -36,18 +38,18 @@ pub struct UdpUnpack {
     pending: Pending,
     /// The next data start on an event boundary, or continue the pending unit.
     synchronised: bool,
-    /// No event was whole yet behind a gap of the recording being read.
+    /// No whole event was found yet behind a gap of the recording that is read.
     behind_gap: bool,
     arrivals: Vec<Arrival>,
-    /// The sender's record, if it can be asked.
+    /// The sender's record, if there is one.
     asked: Option<Asked>,
-    /// Damaged datagrams, whose ids are not known, for which no gap was found yet.
+    /// Number of damaged datagrams, whose ids are unknown, that are not assigned to a gap yet.
     damaged: u64,
     counters: Counters,
     wire: Counters,
 }
 
-/// The head of a unit whose rest has not come.
+/// The start of an incomplete unit.
 #[derive(Debug, Default)]
 struct Pending {
     slices: Vec<Slice>,
@@ -57,12 +59,12 @@ struct Pending {
     header: u64,
 }
 
-/// One received datagram, with the id that its hash was made with.
+/// One received datagram, with the id of its hash.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     slice: Slice,
     footer: Footer,
-    /// Its id, or why it has none.
+    /// Its id, or the reason why it has none.
     id: Result<DatagramId, LossReason>,
 }
 
@@ -74,9 +76,9 @@ impl Datagram {
 }
 
 impl UdpUnpack {
-    /// An unpacker for `source`. An event whose header announces more than `largest_unit_bytes` is counted as too large. An incomplete
-    /// event holds its blocks, and so do up to eight datagrams that wait for their turn, so the limit must stay well below the memory of
-    /// the source's pool. When a millisecond brings no data, call the unpacker without data.
+    /// Creates an unpacker for `source`. An event with more than `largest_unit_bytes` in its header is counted as too
+    /// large. An incomplete event holds its blocks, and so do up to eight waiting datagrams, so the limit must be well
+    /// below the memory of the source's pool. After a millisecond without data, call the unpacker without data.
     pub fn new(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
         UdpUnpack {
             source,
@@ -105,7 +107,7 @@ impl UdpUnpack {
         UdpUnpack { asked: Some(Asked::new(record)), ..self }
     }
 
-    /// Finds the datagram ids by computing the hashes backwards, several side by side.
+    /// Finds the datagram ids by computing the hashes backwards, several in parallel.
     fn find_ids(&mut self, received: &Frames) {
         self.arrivals.clear();
         for group in received.slices.chunks(LANES) {
@@ -144,7 +146,8 @@ impl UdpUnpack {
         self.counters.lost(reason, Unit::Bytes, u64::from(slice.length));
     }
 
-    /// Takes `late` datagrams, and those that came damaged, from the number of missing ones, which cannot become negative.
+    /// Subtracts `late` datagrams, and damaged ones, from the number of missing datagrams, which cannot become
+    /// negative.
     #[cold]
     fn fill_gap(&mut self, late: u64) {
         let missing = self.wire.total_lost(LossReason::DatagramGap, Unit::Datagrams);
@@ -162,14 +165,14 @@ impl UdpUnpack {
             Err(reason) => return self.refuse(reason, slice),
         };
         let datagram = Datagram { slice, footer, id };
-        let lease = received.leases.find(slice.block).expect("a slice travels with its lease");
+        let lease = received.leases.find(slice.block).expect("a slice has its lease in the batch");
         match self.sequence.position(datagram.seen()) {
             Position::Next if self.window.is_empty() => self.take(datagram, lease, Evidence::None, units),
             position => self.out_of_turn(position, datagram, lease, received.header.mark, units),
         }
     }
 
-    /// Takes a datagram that is not the next one, or that comes while others wait for their turn.
+    /// Takes a datagram that is not the next one, or that arrives while others wait.
     #[cold]
     fn out_of_turn(
         &mut self,
@@ -201,7 +204,7 @@ impl UdpUnpack {
         self.release(|window| window.is_due(mark), units);
     }
 
-    /// Takes datagrams that have waited: those whose turn it is and, while `give_up` holds, the first of the others.
+    /// Takes waiting datagrams: those that are next, and the first of the others while `give_up` holds.
     fn release(&mut self, give_up: impl Fn(&ReorderWindow) -> bool, units: &mut Frames) {
         loop {
             let (first, evidence) = match self.window.take_next(&self.sequence) {
@@ -219,7 +222,7 @@ impl UdpUnpack {
         }
     }
 
-    /// Takes a datagram at its turn, or when its turn will not come; see [`Sequence::see`].
+    /// Takes a datagram that is next, or whose predecessors are given up; see [`Sequence::see`].
     fn take(&mut self, datagram: Datagram, lease: &Lease, evidence: Evidence, units: &mut Frames) {
         let Datagram { slice, footer, id } = datagram;
         let mut missing = (0, 0);
@@ -235,14 +238,14 @@ impl UdpUnpack {
                 self.lose_pending(LossReason::Unfinished);
                 match footer.word_count() {
                     0 => self.counter.restart(),
-                    // No marker: the run began before this unpacker.
+                    // Without a marker, the run started before this unpacker.
                     _ => self.counter.forget(),
                 }
                 self.synchronised = false;
             }
         }
         if let Some(sent) = self.asked.as_mut().and_then(|asked| asked.missing_before(id)) {
-            // Only the sender knows the lengths of whole buffers.
+            // Only the sender knows the lengths of missing buffers.
             missing = if missing.1 == 0 {
                 (sent, 0)
             } else {
@@ -298,7 +301,7 @@ impl UdpUnpack {
                         continue;
                     }
                 };
-                // The size of this event is wrong, so nothing is known of the bytes behind it.
+                // The size of this event is wrong, so the bytes behind it cannot be interpreted.
                 self.counters.lost(reason, Unit::Bytes, bytes);
                 self.synchronised = false;
                 return;
@@ -360,7 +363,7 @@ fn header(bytes: &[u8]) -> EventHeader {
     EventHeader(bytes.first_chunk().map_or(0, |word| u64::from_be_bytes(*word)))
 }
 
-/// Whether known events lead from the first data word of a datagram exactly to its last.
+/// Whether event sizes lead from the first data word of a datagram exactly to its last.
 fn whole_events(datagram: &[u8]) -> bool {
     let mut rest = &datagram[..datagram.len() - Footer::BYTES];
     while !rest.is_empty() {
@@ -375,7 +378,7 @@ fn whole_events(datagram: &[u8]) -> bool {
     true
 }
 
-/// Splits a slice of at least `bytes` behind them.
+/// Splits a slice of at least `bytes` at that offset.
 fn split(slice: Slice, bytes: u64) -> (Slice, Slice) {
     let bytes = bytes as u32;
     let rest = Slice { offset: slice.offset + bytes, length: slice.length - bytes, ..slice };
@@ -383,7 +386,8 @@ fn split(slice: Slice, bytes: u64) -> (Slice, Slice) {
 }
 
 impl UdpUnpack {
-    /// Takes a batch behind a gap of a recording, until an event is whole again: the recording has lost what is missing there.
+    /// Takes a batch behind a gap of a recording, until the first whole event: the recording has lost what is missing
+    /// there.
     #[cold]
     fn unpack_behind_gap(&mut self, received: &Frames, units: &mut Frames) {
         if received.interrupted {

@@ -1,11 +1,12 @@
-//! Keeps datagrams that came before their turn, until it comes or is given up.
+//! Keeps datagrams that arrived ahead of the sequence until they are next, or their predecessors are given up.
 //!
 //! ```text
 //!  7 is expected:  8, 9, 7 arrive ─► 8 and 9 wait ─► 7, 8, 9: nothing is missing
 //!                  8, 9, … arrive ─► 8 and 9 wait ─► eight more, or a millisecond: 7 is missing; 8, 9, …
 //! ```
-//! A gap becomes a loss only when it leaves this window. The number of arrivals for which a datagram waits bounds the window. Each
-//! datagram has its own lease, so that steady disorder holds no block for longer than its datagrams wait.
+//! A gap becomes a loss only when it leaves this window. The number of arrivals for which a datagram waits bounds the
+//! window. Each datagram has its own lease, so that constant reordering holds no block for longer than its datagrams
+//! wait.
 
 use std::collections::VecDeque;
 
@@ -14,14 +15,14 @@ use thalweg_data::{Lease, Mark, Slice};
 use super::sequence::{DatagramId, Evidence, Sequence};
 use crate::digitizer2::wire::Footer;
 
-/// Arrivals behind a waiting datagram after which the datagrams missing before it are given up.
+/// Number of arrivals behind a waiting datagram after which its missing predecessors are given up.
 const MOST_ARRIVALS: u64 = 8;
-/// Time after its arrival when they are given up, too.
+/// Age of a waiting datagram after which they are given up, too.
 const MOST_AGE_NS: u64 = 1_000_000;
-/// The same time for a datagram with an id that nobody expects: the datagram that would confirm it comes when the board sends more.
+/// The same for a datagram with an unexpected id: the datagram that would confirm it arrives when the board sends more.
 const MOST_AGE_ASTRAY_NS: u64 = 1_000_000_000;
 
-/// A received datagram whose id is known.
+/// A received datagram with a known id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Datagram {
     pub slice: Slice,
@@ -29,20 +30,20 @@ pub(super) struct Datagram {
     pub id: DatagramId,
 }
 
-/// A datagram that waits.
+/// A waiting datagram.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub datagram: Datagram,
     pub lease: Lease,
     mark: Mark,
-    /// The age at which it waits no longer.
+    /// The age at which it is released.
     most_age_ns: u64,
-    /// Its number among the arrivals, and the id that was expected then.
+    /// The number of its arrival, and the id that was expected then.
     arrival: u64,
     expected: DatagramId,
 }
 
-/// The datagrams that wait, in the order of their ids.
+/// The waiting datagrams, in the order of their ids.
 #[derive(Debug, Default)]
 pub(super) struct ReorderWindow {
     waiting: VecDeque<Waiting>,
@@ -55,12 +56,12 @@ impl ReorderWindow {
         self.waiting.is_empty()
     }
 
-    /// Number of datagrams that wait.
+    /// Number of waiting datagrams.
     pub fn datagrams(&self) -> u64 {
         self.waiting.len() as u64
     }
 
-    /// Their bytes.
+    /// Number of their bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -70,12 +71,12 @@ impl ReorderWindow {
         self.arrivals += 1;
     }
 
-    /// Lets a datagram that is ahead wait; returns false if it waits already.
+    /// Puts a datagram that is ahead into the window; returns false if it is already waiting.
     pub fn put(&mut self, datagram: Datagram, lease: &Lease, mark: Mark, sequence: &Sequence) -> bool {
         self.insert(datagram, lease, (mark, MOST_AGE_NS), sequence)
     }
 
-    /// The same for a datagram with an id that nobody expects, until the one that follows it arrives.
+    /// The same for a datagram with an unexpected id, until the one that follows it arrives.
     pub fn put_astray(&mut self, datagram: Datagram, lease: &Lease, mark: Mark, sequence: &Sequence) -> bool {
         let is_new = self.insert(datagram, lease, (mark, MOST_AGE_ASTRAY_NS), sequence);
         let id = datagram.id;
@@ -104,7 +105,7 @@ impl ReorderWindow {
         true
     }
 
-    /// Whether a datagram has waited for long enough.
+    /// Whether a datagram has waited long enough.
     pub fn is_due(&self, now: Mark) -> bool {
         let due = |waiting: &Waiting| {
             self.arrivals - waiting.arrival >= MOST_ARRIVALS
@@ -113,22 +114,22 @@ impl ReorderWindow {
         self.waiting.iter().any(due)
     }
 
-    /// Takes out the first in order if it is its turn.
+    /// Removes the first in order if it is next.
     pub fn take_next(&mut self, sequence: &Sequence) -> Option<Waiting> {
         let first = self.waiting.front()?;
         if sequence.is_next(first.datagram.id) { self.take_first() } else { None }
     }
 
-    /// Takes out the first in order.
+    /// Removes the first in order.
     pub fn take_first(&mut self) -> Option<Waiting> {
         let first = self.waiting.pop_front()?;
         self.bytes -= u64::from(first.datagram.slice.length);
         Some(first)
     }
 
-    /// What the others say of a datagram that was taken out although it was not its turn. If the sequence went on without it, and
-    /// nothing follows it, its buffer id is probably damaged. The length of a buffer is not known, so the first datagram of the
-    /// next buffer is always possible.
+    /// What the others say about a removed datagram that was not next. If the sequence continued without it, and
+    /// nothing follows it, its buffer id is probably damaged. The length of a buffer is not known, so the first
+    /// datagram of the next buffer is always possible.
     pub fn evidence(&self, first: &Waiting, sequence: &Sequence) -> Evidence {
         let went_on = sequence.expected() != first.expected;
         if self.waiting.front().is_some_and(|next| next.datagram.id == first.next()) {
@@ -142,7 +143,7 @@ impl ReorderWindow {
 }
 
 impl Waiting {
-    /// The id of the datagram behind it.
+    /// The id of the datagram that follows it.
     fn next(&self) -> DatagramId {
         self.datagram.id.next(self.datagram.footer.last())
     }

@@ -1,4 +1,4 @@
-//! The first word of every event in the board's sense: a scope event, an aggregate of hits, a special event.
+//! The first word of every event of a board: a scope event, an aggregate of hits, or a special event.
 //!
 //! ```text
 //!  63..60 format | 59 flush | 56 board fail | 55..32 counter or trigger id | 31..0 words, this one included
@@ -6,7 +6,7 @@
 
 use super::bits;
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// 1: one trigger, all channels (scope firmware).
@@ -77,13 +77,13 @@ impl EventHeader {
         EventHeader(self.0 & !mask | (counter as u64) << 32 & mask)
     }
 
-    /// What the event is.
+    /// The kind of the event.
     #[inline]
     pub const fn format(self) -> Format {
         Format::from_number((self.0 >> 60) as u8)
     }
 
-    /// Size in words, this one included. 0 is damage.
+    /// Size in words, including this one. 0 is damage.
     #[inline]
     pub const fn word_count(self) -> u32 {
         self.0 as u32
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_as_in_the_worked_examples() {
+    fn headers_are_those_of_the_worked_examples() {
         assert_eq!(EventHeader::aggregate(7, false, false).with_word_count(4).0, 0x2000_0007_0000_0004);
         assert_eq!(EventHeader::aggregate(0xABCDEF, true, true).0, 0x29ab_cdef_0000_0001);
         let header = EventHeader(0x29ab_cdef_0000_0001);

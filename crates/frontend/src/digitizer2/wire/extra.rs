@@ -1,14 +1,14 @@
-//! What may follow a hit's two words: typed extra words, and the header of a waveform.
+//! Words that may follow a hit's two words: typed extra words, and the header of a waveform.
 //!
 //! ```text
 //!  extra word    63 last | 62..60 type: 0 wave info, 1 time info, 2 counter info | 59..0 data
 //!  wave header   63 truncated | 11..0 sample words that follow
 //! ```
-//! In Open DPP an extra word is 63 bits of the user's instead, and a waveform has no info word.
+//! In Open DPP, an extra word has 63 user-defined bits instead, and a waveform has no info word.
 
 use super::{TIME_MASK, bits};
 
-/// What an extra word says.
+/// The type of an extra word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExtraType {
     /// How to read the waveform.
@@ -17,7 +17,7 @@ pub enum ExtraType {
     TimeInfo,
     /// Trigger counters of a statistics record.
     CounterInfo,
-    /// Not known: skipped.
+    /// Unknown: skipped.
     Unknown(u8),
 }
 
@@ -39,7 +39,7 @@ impl ExtraWord {
         self.0 >> 63 == 1
     }
 
-    /// What it says.
+    /// Its type.
     #[inline]
     pub const fn kind(self) -> ExtraType {
         match bits(self.0, 60, 3) {
@@ -60,7 +60,7 @@ impl ExtraWord {
 /// One analog probe of a waveform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Probe {
-    /// Which signal, 0 to 7; PSD and PHA number them differently.
+    /// Number of the signal, 0 to 7; PSD and PHA number them differently.
     pub code: u8,
     /// Samples are two's complement of 14 bits.
     pub signed: bool,
@@ -77,13 +77,13 @@ impl Probe {
         Probe { code: bits as u8 & 7, signed: bits >> 3 & 1 == 1, factor_code: (bits >> 4) as u8 & 3 }
     }
 
-    /// The factor that a sample is multiplied with.
+    /// The factor by which samples are multiplied.
     pub const fn factor(self) -> i32 {
         [1, 4, 8, 16][self.factor_code as usize & 3]
     }
 }
 
-/// The data of an extra word of type wave info: how to read the waveform's samples.
+/// The data of an extra word of type wave info: the format of the waveform's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct WaveInfo {
     /// The two analog probes.
@@ -125,7 +125,7 @@ impl WaveInfo {
     }
 }
 
-/// The word before a waveform's samples.
+/// The word in front of a waveform's samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaveHeader(pub u64);
 
@@ -138,7 +138,7 @@ impl WaveHeader {
         WaveHeader((truncated as u64) << 63 | words as u64 & 0xFFF)
     }
 
-    /// The board cut the waveform short.
+    /// Whether the board cut the waveform short.
     #[inline]
     pub const fn truncated(self) -> bool {
         self.0 >> 63 == 1
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wave_info_as_in_the_worked_example() {
+    fn wave_info_is_that_of_the_worked_example() {
         let word = ExtraWord(0x8000_1003_2321_0488);
         assert!(word.last());
         assert_eq!(word.kind(), ExtraType::WaveInfo);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_words_as_in_the_worked_example() {
+    fn statistics_words_are_those_of_the_worked_example() {
         let (time, counters) = (ExtraWord(0x1000_0000_0000_04d2), ExtraWord(0xa000_0013_8800_137e));
         assert_eq!((time.kind(), time.last()), (ExtraType::TimeInfo, false));
         assert_eq!(TimeInfo(time.data()).dead_time(), 1234);

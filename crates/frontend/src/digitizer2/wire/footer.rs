@@ -1,4 +1,4 @@
-//! The last word of every UDP datagram, and the hash in it, which hides the datagram's number.
+//! The last word of every UDP datagram, whose hash contains the datagram's number.
 //!
 //! ```text
 //!  63..48 buffer id | 46..15 hash | 14 aligned | 13..1 data words | 0 last of the buffer
@@ -6,10 +6,10 @@
 //!  hash = DJB2a over 32-bit elements: datagram id, then the low half of every data word
 //!  h = 5381;  h = 33·h ⊕ element
 //! ```
-//! The datagram id is not sent. But 33 is odd and therefore has an inverse modulo 2^32: the hash can be computed *backwards* from
-//! the footer over the data, which leaves the id. A lost datagram needs no search, the number of lost datagrams is exact, and damage
-//! shows as an id that nobody expects. Computed backwards, no datagram depends on another's id, so several are computed side by side and
-//! the multiplications overlap.
+//! The datagram id is not sent. But 33 is odd and therefore has an inverse modulo 2^32, so the hash can be computed
+//! *backwards* from the footer over the data, which gives the id. No search is needed for a lost datagram, the number
+//! of lost datagrams is exact, and damage shows as an unexpected id. Backwards, no datagram depends on the id of
+//! another, so several hashes are computed in parallel and their multiplications overlap.
 
 use super::bits;
 
@@ -27,7 +27,7 @@ const INVERSE: u32 = {
     inverse
 };
 
-/// Datagrams whose hashes are computed side by side.
+/// Number of datagrams whose hashes are computed in parallel.
 pub const LANES: usize = 8;
 /// Most data words of one datagram: 65507 bytes of UDP payload, less the footer.
 pub const MOST_WORDS: usize = 8187;
@@ -68,7 +68,7 @@ impl Footer {
         bits(self.0, 15, 32) as u32
     }
 
-    /// The data so far end on an event boundary.
+    /// Whether the data up to here end on an event boundary.
     #[inline]
     pub const fn aligned(self) -> bool {
         self.0 >> 14 & 1 == 1
@@ -80,13 +80,13 @@ impl Footer {
         bits(self.0, 1, 13) as usize
     }
 
-    /// The last datagram of its buffer.
+    /// Whether this is the last datagram of its buffer.
     #[inline]
     pub const fn last(self) -> bool {
         self.0 & 1 == 1
     }
 
-    /// Splits a datagram into data and footer, or `None` when its length contradicts the footer.
+    /// Splits a datagram into data and footer; `None` if its length contradicts the footer.
     #[inline]
     pub fn split(datagram: &[u8]) -> Option<(&[[u8; 8]], Footer)> {
         let (words, rest) = datagram.as_chunks::<8>();
@@ -96,19 +96,19 @@ impl Footer {
     }
 }
 
-/// The low half of a data word, which is all that the hash covers.
+/// The low half of a data word, the only part that the hash covers.
 #[inline(always)]
 fn element(word: &[u8; 8]) -> u32 {
     u64::from_be_bytes(*word) as u32
 }
 
-/// The hash of a datagram's data under its id (24 bits).
+/// The hash of a datagram's data with its id (24 bits).
 pub fn hash(datagram_id: u32, data: &[[u8; 8]]) -> u32 {
     let start = SEED.wrapping_mul(FACTOR) ^ (datagram_id & super::COUNTER_MASK);
     data.iter().fold(start, |hash, word| hash.wrapping_mul(FACTOR) ^ element(word))
 }
 
-/// The element before the data: the datagram id if nothing is damaged, else any 32 bits.
+/// The element before the data: the datagram id if nothing is damaged, otherwise any 32 bits.
 pub fn first_element(data: &[[u8; 8]], hash: u32) -> u32 {
     backwards(data, hash) ^ SEED.wrapping_mul(FACTOR)
 }
@@ -118,7 +118,7 @@ fn backwards(data: &[[u8; 8]], hash: u32) -> u32 {
     data.iter().rev().fold(hash, |hash, word| (hash ^ element(word)).wrapping_mul(INVERSE))
 }
 
-/// Words that are read without a bounds check between them.
+/// Number of words that are read without a bounds check between them.
 const BLOCK: usize = 16;
 type Blocks<'a> = &'a [[[u8; 8]; BLOCK]];
 
@@ -126,7 +126,7 @@ type Blocks<'a> = &'a [[[u8; 8]; BLOCK]];
 pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
     let mut blocks: [Blocks<'_>; LANES] = std::array::from_fn(|lane| datagrams[lane].0.as_rchunks().1);
     let mut hashes: [u32; LANES] = std::array::from_fn(|lane| datagrams[lane].1);
-    // Each turn ends with the shortest lane; a lane that has ended repeats another, to no effect.
+    // Each turn ends with the shortest lane; a lane that has ended repeats another, without effect.
     while let Some(longest) =
         blocks.iter().copied().max_by_key(|blocks| blocks.len()).filter(|b| !b.is_empty())
     {
@@ -147,8 +147,8 @@ pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
     std::array::from_fn(|lane| first_element(datagrams[lane].0.as_rchunks::<BLOCK>().0, hashes[lane]))
 }
 
-/// Prefetches the two cache lines some blocks before this one: eight streams at once are more than the processor's own prefetch
-/// follows.
+/// Prefetches the two cache lines some blocks before this one: the processor's own prefetch cannot follow eight streams
+/// at once.
 #[inline(always)]
 fn expect_before(block: &[[u8; 8]; BLOCK]) {
     #[cfg(target_arch = "x86_64")]

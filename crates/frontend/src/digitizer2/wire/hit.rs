@@ -1,4 +1,4 @@
-//! A hit's own words: two of them, or one when the board reduces data.
+//! The words of a hit: two, or one if the board reduces data.
 //!
 //! ```text
 //!  word 0   63 last = 0 | 62..56 channel | 55 special | 54..48 info | 47..0 time stamp
@@ -27,13 +27,13 @@ impl HitWords {
         bits(self.0, 56, 7) as u16
     }
 
-    /// A statistics record (PSD, PHA), or a hit that the user's logic marked (Open DPP).
+    /// A statistics record (PSD, PHA), or a hit that user logic has marked (Open DPP).
     #[inline]
     pub const fn special(self) -> bool {
         self.0 & Self::SPECIAL != 0
     }
 
-    /// Open DPP: seven bits of the user's.
+    /// Open DPP: seven user-defined bits.
     pub const fn info(self) -> u8 {
         bits(self.0, 48, 7) as u8
     }
@@ -44,13 +44,13 @@ impl HitWords {
         self.0 & TIME_MASK
     }
 
-    /// No extra word follows.
+    /// Whether no extra word follows.
     #[inline]
     pub const fn last(self) -> bool {
         self.1 & Self::LAST != 0
     }
 
-    /// A waveform follows the extra words.
+    /// Whether a waveform follows the extra words.
     #[inline]
     pub const fn wave(self) -> bool {
         self.1 & Self::WAVE != 0
@@ -86,7 +86,7 @@ impl HitWords {
 pub struct OneWordHit(pub u64);
 
 impl OneWordHit {
-    /// Whether the first word of a hit is all of it.
+    /// Whether the first word of a hit is the only one.
     #[inline(always)]
     pub const fn is(word: u64) -> bool {
         word & HitWords::LAST != 0
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hits_as_in_the_worked_examples() {
+    fn hits_are_those_of_the_worked_examples() {
         let hit = HitWords(0x0500_0000_075b_cd15, 0x8101_000c_8200_03e8);
         assert_eq!((hit.channel(), hit.timestamp(), hit.energy()), (5, 123_456_789, 1000));
         assert_eq!((hit.energy_short(), hit.fine(), hit.raw_flags()), (800, 512, 0x40 << 12 | 0x040));

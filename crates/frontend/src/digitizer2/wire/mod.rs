@@ -1,12 +1,12 @@
-//! The words of an x27xx board, one structure per file, each a checked view over plain numbers.
+//! The words of an x27xx board, one structure per file, each a checked view of plain numbers.
 //!
 //! ```text
 //!  8 wire bytes (big-endian) ──► u64 ──► EventHeader · HitWords · WaveInfo · … ──► fields
 //!  fields ──► the same types' constructors ──► u64 ──► 8 wire bytes
 //! ```
-//! A view is one or two words by value: units may lie in several slices of several blocks, so nothing here
-//! holds bytes. No accessor can fail; `unpack` and `decode`, which read the words, check the lengths.
-//! Bit numbers in comments are those of the native word; bit 63 comes first on the wire.
+//! A view is one or two words by value: units may be in several slices of several blocks, so views do not refer to
+//! bytes. No accessor can fail; `unpack` and `decode`, which read the words, check the lengths. Bit numbers in comments
+//! are those of the native word; bit 63 is first on the wire.
 
 pub mod event;
 pub mod extra;
@@ -35,13 +35,13 @@ pub const TIME_MASK: u64 = (1 << 48) - 1;
 /// Mask of the 24 bits of aggregate, trigger and statistics counters.
 pub const COUNTER_MASK: u32 = (1 << 24) - 1;
 
-/// `count` bits of `word` from bit `low` up.
+/// `count` bits of `word`, from bit `low` on.
 #[inline(always)]
 pub(crate) const fn bits(word: u64, low: u32, count: u32) -> u64 {
     word >> low & ((1 << count) - 1)
 }
 
-/// How far `now` lies beyond `before` for a 24-bit counter, 0 to 2^24 - 1.
+/// Distance from `before` to `now` of a 24-bit counter, 0 to 2^24 - 1.
 #[inline]
 pub const fn counter_distance(before: u32, now: u32) -> u32 {
     now.wrapping_sub(before) & COUNTER_MASK

@@ -10,19 +10,19 @@
 pub struct PacketHeader {
     /// Bytes of payload behind the header; 0 is the clear marker.
     pub payload_bytes: u64,
-    /// Events whose header word is counted with this payload.
+    /// Number of events whose header word is in this payload.
     pub events: u32,
-    /// The payload ends on an event boundary.
+    /// Whether the payload ends on an event boundary.
     pub aligned: bool,
 }
 
 impl PacketHeader {
     /// Bytes of a header.
     pub const BYTES: usize = 32;
-    /// A longer payload means damage: boards hold less.
+    /// Limit of a payload, above which it is damaged: boards hold less.
     pub const MOST_PAYLOAD_BYTES: u64 = 1 << 32;
 
-    /// Reads a header, or `None` if it cannot be one: its size is too large, or `aligned` is neither 0 nor 1.
+    /// Reads a header; `None` if its size is too large, or `aligned` is neither 0 nor 1.
     #[inline]
     pub fn read(bytes: &[u8; Self::BYTES]) -> Option<PacketHeader> {
         let payload_bytes = u64::from_be_bytes(bytes[0..8].try_into().ok()?);
@@ -50,7 +50,7 @@ impl PacketHeader {
         bytes
     }
 
-    /// The marker that everything before it is void.
+    /// Whether this marker voids everything before it.
     pub fn is_clear_marker(self) -> bool {
         self.payload_bytes == 0
     }

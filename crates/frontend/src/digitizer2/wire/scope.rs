@@ -42,7 +42,7 @@ impl ScopeHeader {
         self.2
     }
 
-    /// Sample words per channel, or `None` when the size is no multiple of the number of channels: damage.
+    /// Sample words per channel; `None` if the size is not a multiple of the number of channels, which means damage.
     pub const fn words_per_channel(self) -> Option<u32> {
         let Some(words) = self.event().word_count().checked_sub(Self::WORDS as u32) else { return None };
         match self.2.count_ones() {

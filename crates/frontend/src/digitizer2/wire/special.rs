@@ -7,14 +7,14 @@
 
 use super::{EventHeader, TIME_MASK, bits};
 
-/// What a special event says.
+/// The kind of a special event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialId {
     /// The acquisition has started.
     Start,
     /// The acquisition has stopped.
     Stop,
-    /// Not known: skipped.
+    /// Unknown: skipped.
     Unknown(u8),
 }
 
@@ -33,7 +33,7 @@ impl SpecialHeader {
         SpecialHeader(3 << 60 | id << 56 | (additional as u64) << 32 | (additional as u64 + 1))
     }
 
-    /// What it says.
+    /// Its kind.
     pub const fn id(self) -> SpecialId {
         match bits(self.0, 56, 4) {
             0 => SpecialId::Start,
@@ -42,12 +42,12 @@ impl SpecialHeader {
         }
     }
 
-    /// Words that follow it.
+    /// Number of words that follow it.
     pub const fn additional_words(self) -> u8 {
         bits(self.0, 32, 8) as u8
     }
 
-    /// Whether the words of the whole event are those that follow it, and itself.
+    /// Whether the size of the event is that of its additional words and itself.
     pub const fn is_consistent(self) -> bool {
         EventHeader(self.0).word_count() == self.additional_words() as u32 + 1
     }

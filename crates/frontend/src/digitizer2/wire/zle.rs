@@ -6,7 +6,7 @@
 //!  more     two counters each: even in the high half, odd in the low half | 63 last
 //!  wave     wave header, then the good samples alone, four per word
 //! ```
-//! The runs alternate between good and suppressed. The first is counter 0; of each further word the low half comes
+//! The runs alternate between good and suppressed. The first is counter 0; in each further word, the low half comes
 //! first. A suppressed sample has the default value. The record's length is the sum of its runs.
 
 use super::{HitWords, TIME_MASK, bits};
@@ -21,7 +21,7 @@ impl ZleWords {
         bits(self.0, 56, 7) as u16
     }
 
-    /// The event is complete with this record.
+    /// Whether the event is complete with this record.
     pub const fn last_channel(self) -> bool {
         self.0 & HitWords::SPECIAL != 0
     }
@@ -31,12 +31,12 @@ impl ZleWords {
         self.0 & TIME_MASK
     }
 
-    /// No further counter word follows.
+    /// Whether no further counter word follows.
     pub const fn last(self) -> bool {
         self.1 & HitWords::LAST != 0
     }
 
-    /// Good samples follow.
+    /// Whether good samples follow.
     pub const fn wave(self) -> bool {
         self.1 & HitWords::WAVE != 0
     }
@@ -46,7 +46,7 @@ impl ZleWords {
         bits(self.1, 36, 16) as u16
     }
 
-    /// Runs 0, 2, 4, … are good (else runs 1, 3, 5, …).
+    /// Whether runs 0, 2, 4, … are good (otherwise runs 1, 3, 5, …).
     pub const fn even_are_good(self) -> bool {
         bits(self.1, 32, 1) == 1
     }
@@ -72,17 +72,17 @@ impl ZleCounter {
         self.0 & 0xFFF_FFFF
     }
 
-    /// The board's memory had no space for more counters.
+    /// Whether the board's memory had no space for more counters.
     pub const fn counters_truncated(self) -> bool {
         self.0 >> 28 & 1 == 1
     }
 
-    /// The board's memory had no space for more samples.
+    /// Whether the board's memory had no space for more samples.
     pub const fn wave_truncated(self) -> bool {
         self.0 >> 29 & 1 == 1
     }
 
-    /// No run follows.
+    /// Whether no run follows.
     pub const fn last(self) -> bool {
         self.0 >> 30 & 1 == 1
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_lie_where_the_format_says() {
+    fn fields_are_those_of_the_format() {
         let words = ZleWords(3 << 56 | 1 << 55 | 99, 1 << 63 | 1 << 62 | 700 << 36 | 1 << 32 | 1 << 30 | 40);
         assert_eq!((words.channel(), words.timestamp(), words.default_value()), (3, 99, 700));
         assert!(words.last_channel() && words.last() && words.wave() && words.even_are_good());

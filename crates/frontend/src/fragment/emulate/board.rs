@@ -27,20 +27,20 @@ pub struct Board {
     sent: u64,
 }
 
-/// `count` boards of consecutive numbers from `first` on, which share their prepared content.
+/// Creates `count` boards with consecutive numbers from `first` on, which share their prepared content.
 ///
 /// # Errors
-/// When no board can be like that.
+/// When the settings cannot be used.
 pub fn boards(first: BoardId, count: u16, settings: &Settings) -> Result<Vec<Board>, SettingsError> {
     let content = Arc::new(Content::new(settings)?);
     Ok((0..count).map(|offset| Board::with_content(first.plus(offset), settings, content.clone())).collect())
 }
 
 impl Board {
-    /// The board of this number.
+    /// Creates the board of this number.
     ///
     /// # Errors
-    /// When no board can be like that.
+    /// When the settings cannot be used.
     pub fn new(board: BoardId, settings: &Settings) -> Result<Board, SettingsError> {
         Ok(Board::with_content(board, settings, Arc::new(Content::new(settings)?)))
     }
@@ -58,12 +58,12 @@ impl Board {
         }
     }
 
-    /// Begins a run: its number goes into every header from here on.
+    /// Starts a run: all headers from now on have its number.
     pub fn start_run(&mut self, run: u32) {
         self.header.run = run;
     }
 
-    /// How many fragments the board has sent.
+    /// Number of fragments that the board has sent.
     pub fn sent(&self) -> u64 {
         self.sent
     }

@@ -1,12 +1,13 @@
-//! The content of emulated fragments: known from board, trigger and seed alone.
+//! The content of emulated fragments, which depends on board, trigger and seed alone.
 //!
 //! ```text
-//!  prepared:  |…random, some of it 0…|…as much again as the longest payload|
+//!  prepared:  |…random, partly 0…|…as much again as the longest payload|
 //!                   ▲ └ size(board, trigger) ┘
 //!             start(board, trigger)
 //! ```
-//! A stretch of prepared bytes starts where board and trigger say: nothing is computed per byte, and a fragment with the
-//! content of another is still seen, but for one chance in the number of stretches (32768 by default).
+//! The payload is a range of prepared bytes that starts at a position given by board and trigger. Nothing is computed
+//! per byte, and a fragment with the content of another is detected, except for one in the number of positions (32768
+//! by default).
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -14,12 +15,12 @@ use thalweg_data::BoardId;
 
 use super::settings::{Settings, SettingsError};
 
-/// Stretches start at multiples of this.
+/// Payloads start at multiples of this.
 const STEP: u64 = 8;
 /// Random and zero bytes alternate at this distance.
 const STRIPE: usize = 64;
 
-/// Prepared bytes, and how a fragment finds its own.
+/// The prepared bytes, and the positions of payloads in them.
 #[derive(Clone, Debug)]
 pub struct Content {
     prepared: Vec<u8>,
@@ -31,7 +32,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// The content of the boards of these settings.
+    /// Prepares the content of the boards of these settings.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -56,7 +57,7 @@ impl Content {
         })
     }
 
-    /// What a board sends for a trigger.
+    /// The payload of a board for a trigger.
     #[inline]
     pub fn payload(&self, board: BoardId, trigger: u64) -> &[u8] {
         let mixed = mix(self.seed ^ u64::from(board.0) << 48 ^ (trigger & self.trigger_mask));
@@ -65,7 +66,7 @@ impl Content {
         &self.prepared[start as usize..][..size as usize]
     }
 
-    /// Whether `payload` is what that board sends for that trigger.
+    /// Whether `payload` is that of this board for this trigger.
     pub fn is_payload(&self, board: BoardId, trigger: u64, payload: &[u8]) -> bool {
         self.payload(board, trigger) == payload
     }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!  Settings ─► Content: prepared bytes, shared by all boards
-//!                 │ (board, trigger) ─► which stretch of them
-//!  Trigger ─► Board ─► header stamped anew + that stretch ─► datagrams · stream
+//!                 │ (board, trigger) ─► a range of them
+//!  Trigger ─► Board ─► header written for each trigger + that range ─► datagrams · stream
 //! ```
 
 mod board;

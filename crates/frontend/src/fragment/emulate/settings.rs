@@ -1,4 +1,4 @@
-//! What an emulated board of fragments is asked to be.
+//! Settings of emulated boards of fragments.
 //!
 //! ```text
 //!  configuration ─► Settings ─ check ─► Board
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::emulated_settings::SettingsError;
 use crate::emulated_settings::check;
-use crate::fragment::emit::piece_bytes;
-use crate::fragment::wire::{HEADER_BYTES, MOST_PIECES};
+use crate::fragment::emit::part_bytes;
+use crate::fragment::wire::{HEADER_BYTES, MOST_PARTS};
 
-/// Longest payload, bytes: what 128 datagrams of UDP hold.
+/// Longest payload in bytes, which fits 128 UDP datagrams.
 const MOST_PAYLOAD_BYTES: u32 = 8 << 20;
 /// Largest UDP payload over IPv4.
 const MOST_DATAGRAM_BYTES: u32 = 65_507;
@@ -21,27 +21,27 @@ const MOST_DATAGRAM_BYTES: u32 = 65_507;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Payload bytes of a fragment; the most, where `shortest_payload_bytes` is given.
+    /// Payload bytes of a fragment, or the maximum if `shortest_payload_bytes` is given.
     pub payload_bytes: u32,
-    /// With it sizes are at random between this and `payload_bytes`, all alike probable.
+    /// Makes sizes random, uniformly between this and `payload_bytes`.
     pub shortest_payload_bytes: Option<u32>,
-    /// Largest datagram, header included, bytes. A longer fragment is sent in several.
+    /// Largest datagram in bytes, with its header. A longer fragment is sent in several.
     pub datagram_bytes: u32,
-    /// Fragments leave in a stream instead of datagrams.
+    /// Sends fragments in a stream instead of datagrams.
     pub stream: bool,
-    /// Send the CRC-32C over header and payload.
+    /// Sends the CRC-32C over header and payload.
     pub checksum: bool,
-    /// Number of the run.
+    /// Run number in the headers.
     pub run: u32,
-    /// Bits of the trigger number that the board counts; higher ones are sent as 0.
+    /// Bits of the board's trigger counter; higher bits are sent as 0.
     pub trigger_bits: u32,
-    /// One count of the board's clock, picoseconds.
+    /// One count of the board's clock in picoseconds.
     pub tick_ps: u64,
     /// The same seed gives the same content.
     pub seed: u64,
-    /// Share of the payload that is random, 0 to 1; the rest is 0. A compressor leaves about that share.
+    /// Fraction of the payload that is random, 0 to 1; the rest is 0. A compressor leaves about this fraction.
     pub random_share: f64,
-    /// Prepared content, KiB. A large one stays incompressible also over many fragments; a small one stays in the cache.
+    /// Prepared content in KiB. A large one is incompressible over many fragments; a small one stays in the cache.
     pub prepared_kib: u32,
 }
 
@@ -64,7 +64,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Says whether a board can be like this.
+    /// Checks the settings.
     ///
     /// # Errors
     /// The first key whose value cannot be used.
@@ -75,7 +75,7 @@ impl Settings {
         let (datagram, least) = (self.datagram_bytes, HEADER_BYTES as u32 + 8);
         let sizes = least..=MOST_DATAGRAM_BYTES;
         check(sizes.contains(&datagram), "datagram_bytes", datagram, format!("{least} to 65507"))?;
-        let most = MOST_PIECES * piece_bytes(datagram as usize);
+        let most = MOST_PARTS * part_bytes(datagram as usize);
         let fits = self.stream || bytes as usize <= most;
         check(fits, "payload_bytes", bytes, format!("at most {most}: a fragment has at most 128 datagrams"))?;
         check((1..=64).contains(&self.trigger_bits), "trigger_bits", self.trigger_bits, "1 to 64")?;
@@ -85,7 +85,7 @@ impl Settings {
         check((1..=1 << 16).contains(&self.prepared_kib), "prepared_kib", self.prepared_kib, "1 to 65536")
     }
 
-    /// Shortest payload that a board sends, bytes.
+    /// Shortest payload of a board in bytes.
     pub fn shortest_payload_bytes(&self) -> u32 {
         self.shortest_payload_bytes.unwrap_or(self.payload_bytes)
     }

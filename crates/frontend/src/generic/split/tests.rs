@@ -1,4 +1,4 @@
-//! A board of a lab's own, byte by byte, and what becomes of its packets when some are lost, doubled, late or damaged.
+//! A lab's own board, byte by byte, and its packets when some are lost, duplicated, late or damaged.
 
 use proptest::prelude::*;
 use thalweg_data::{Fragments, Frames, Framing, LossReason, Pool, SourceId, Stage, Unit};
@@ -8,7 +8,8 @@ use super::super::{GenericSplitter, NamedBy, PacketFragments, Settings};
 use crate::check::{FragmentsOutcome, Host, fragments_of_datagrams, fragments_of_stream};
 use crate::trigger::{Answer, Trigger};
 
-/// 12 bytes: mark CA FE, module, status, trigger (16 bits), sent number (16 bits), time (32 bits of 10 ns); payload behind.
+/// 12 bytes: mark CA FE, module, status, trigger (16 bits), packet counter (16 bits), time (32 bits of 10 ns); then the
+/// payload.
 const CAMERA: &str = r#"
     byte_order   = "big"
     header_bytes = 12
@@ -30,7 +31,7 @@ const CAMERA: &str = r#"
     first_board = 17
 "#;
 
-/// 4 bytes: event, packet of the event (0 to 3), 16 bits of time; several packets are one fragment.
+/// 4 bytes: event, packet of the event (0 to 3), 16 bits of time; four packets are one fragment.
 const FRAMES: &str = r#"
     byte_order   = "little"
     header_bytes = 4
@@ -77,14 +78,14 @@ fn a_packet_is_a_fragment_of_the_board_in_its_header() {
     let found: Vec<_> =
         outcome.fragments.iter().map(|(own, _)| (own.source.0, own.trigger, own.ticks)).collect();
     assert_eq!(found, [(6, 0x1234, 256), (5, 0x1235, 512)]);
-    assert_eq!(outcome.fragments[0].1[12..], *b"ab", "header and all");
+    assert_eq!(outcome.fragments[0].1[12..], *b"ab", "the header is included");
     for reason in [LossReason::UnknownSource, LossReason::WrongConstant, LossReason::BadLength] {
         assert_eq!(outcome.link().total_lost(reason, Unit::Datagrams), 1, "{reason}");
     }
 }
 
 #[test]
-fn without_their_headers_fragments_are_payload_alone() {
+fn fragments_without_headers_are_payload_alone() {
     let settings = with(CAMERA, |fragments| fragments.keep_header = false);
     let packet = [&[0xCA, 0xFE, 17, 0, 0, 7, 0, 0, 0, 0, 0, 0][..], b"payload"].concat();
     let empty = [0xCA, 0xFE, 18, 0, 0, 7, 0, 0, 0, 0, 0, 0];
@@ -110,7 +111,7 @@ fn boards_are_numbered_by_their_senders() {
 }
 
 #[test]
-fn gaps_of_a_boards_own_number_stand_in_its_counters_of_the_wire() {
+fn gaps_in_a_boards_packet_counter_are_counted_at_its_wire() {
     let packet = |module: u8, sent: u16| {
         let [high, low] = sent.to_be_bytes();
         vec![0xCA, 0xFE, module, 0, 0, low, high, low, 0, 0, 0, 0, 1]
@@ -145,14 +146,14 @@ fn packets_of_a_frame_become_one_fragment() {
     assert_eq!(found[1].0, 9);
     let lost = |reason| outcome.link().total_lost(reason, Unit::Datagrams);
     assert_eq!(lost(LossReason::DuplicateDatagram), 1);
-    assert_eq!(lost(LossReason::BadFraming), 1, "a position that a frame has not");
+    assert_eq!(lost(LossReason::BadFraming), 1, "a position beyond the frame");
     assert_eq!(lost(LossReason::Unfinished), 3);
     assert_eq!(outcome.link().total_lost(LossReason::Unfinished, Unit::Fragments), 1);
     assert_eq!(outcome.wire(SourceId(0)).total_lost(LossReason::FrameGap, Unit::Frames), 1);
 }
 
 #[test]
-fn a_time_goes_on_over_its_wraps_and_one_that_wraps_too_soon_is_as_sent() {
+fn a_time_is_extended_over_its_wraps_unless_it_wraps_too_soon() {
     // 32 bits of 10 ns wrap after 42.9 s; batches are 1 ms apart.
     let at = |time: u32| [&[0xCA, 0xFE, 17, 0, 0, 0, 0, 0][..], &time.to_be_bytes()].concat();
     let mut host =
@@ -172,7 +173,7 @@ fn a_time_goes_on_over_its_wraps_and_one_that_wraps_too_soon_is_as_sent() {
 }
 
 #[test]
-fn a_board_that_connects_again_counts_anew() {
+fn the_counters_of_a_board_restart_when_it_reconnects() {
     let (mut splitter, mut fragments) = (splitter(&settings(CAMERA)), Fragments::default());
     let mut writer = Pool::new(1, 1024).expect("small").take().expect("free");
     for sent in [500, 501, 0, 1u16] {
@@ -187,12 +188,12 @@ fn a_board_that_connects_again_counts_anew() {
         frames.leases.add(writer.lease());
         splitter.frame(&frames, &mut fragments);
     }
-    assert_eq!(fragments.fragments.len(), 4, "its first packet is no jump");
+    assert_eq!(fragments.fragments.len(), 4, "its first packet is not a jump");
     assert_eq!(splitter.counters().total_lost_any(Unit::Datagrams), 0);
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_what_would_do() {
+fn the_error_of_invalid_fragment_settings_says_what_to_write() {
     let message =
         |settings: Settings| GenericSplitter::new(SourceId(0), &settings).expect_err("no").to_string();
     let change = |change: fn(&mut PacketFragments)| message(with(CAMERA, change));
@@ -213,7 +214,7 @@ fn what_cannot_be_is_refused_with_what_would_do() {
     assert!(last.to_string().contains("there are 65536 sources"));
 }
 
-/// What emulated boards of a description answer to triggers, packet by packet.
+/// The packets with which emulated boards of a description answer triggers.
 fn answers(description: &Settings, boards: usize, triggers: u64) -> Vec<Vec<u8>> {
     let emulated = emulate::Settings { payload_bytes: 60, shortest_payload_bytes: Some(3), seed: 7 };
     let mut boards: Vec<Board> = emulate::boards(boards, description, &emulated).expect("possible");
@@ -236,7 +237,7 @@ fn answers(description: &Settings, boards: usize, triggers: u64) -> Vec<Vec<u8>>
 }
 
 #[test]
-fn emulated_boards_of_a_stream_are_found_behind_a_damage() {
+fn packets_of_emulated_boards_are_found_behind_damage() {
     let mut description = settings(CAMERA);
     description.stream = true;
     description.length = toml::from_str("payload_bytes = 60").expect("a length");
@@ -258,13 +259,13 @@ fn emulated_boards_of_a_stream_are_found_behind_a_damage() {
 
 proptest! {
     #[test]
-    fn what_emulated_boards_send_is_found_or_counted(
+    fn packets_of_emulated_boards_are_found_or_counted_as_lost(
         lost in prop::collection::vec(any::<bool>(), 300),
         keep_header in any::<bool>(),
     ) {
         let description = with(CAMERA, |fragments| fragments.keep_header = keep_header);
         let sent = answers(&description, 3, 100);
-        // The last packet of each board says how many there were.
+        // Always keep the last packet of each board, which shows how many there were.
         let kept = sent.iter().enumerate().filter(|(index, _)| *index >= 297 || !lost[*index]).map(|(_, packet)| packet.as_slice());
         let first_lost = (0..3).map(|board| (board..297).step_by(3).take_while(|index| lost[*index]).count() as u64);
         let first_lost: Vec<u64> = first_lost.collect();
@@ -273,7 +274,7 @@ proptest! {
             let source = SourceId(board as u16);
             let (wire, own) = (outcome.wire(source), outcome.unpacked(source));
             let missing = wire.total_lost(LossReason::FrameGap, Unit::Frames);
-            // What was lost before the first is not known of.
+            // Losses before the first received packet are not detected.
             prop_assert_eq!(own.total_output(Unit::Fragments) + missing + first_lost, 100);
         }
         for (own, bytes) in &outcome.fragments {

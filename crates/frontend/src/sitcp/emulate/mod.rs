@@ -1,14 +1,14 @@
-//! A SiTCP board that behaves: triggers in, the bytes of its stream out, without a socket or a clock.
+//! An emulated SiTCP board: takes triggers and appends the bytes of its stream, without socket or clock.
 //!
 //! ```text
 //!  Settings ─► Payloads (prepared) ─┐
-//!  Trigger ─► Board ─► header, stamped anew + one of the prepared bodies ─► bytes
+//!  Trigger ─► Board ─► new header + one of the prepared bodies ─► bytes
 //!               ▲ connect, follow(registers), answer_unfinished
 //! ```
-//! The host owns sockets and time: it calls [`Board::connect`] when a client has connected, [`Board::follow`] when registers
-//! were written, and sends what [`Answer::answer`] appends. The same settings and triggers give the same bytes.
-//! Bodies are prepared, so that one core emits a million blocks a second; where a body holds times on the scale of
-//! the trigger's, these are stamped anew, too.
+//! The host owns sockets and time: it calls [`Board::connect`] when a client has connected, [`Board::follow`] when
+//! registers were written, and sends what [`Answer::answer`] appends. The same settings and triggers give the same
+//! bytes. Bodies are prepared in advance, so that one core emits a million blocks a second; times on the scale of the
+//! trigger's are updated in each body.
 
 mod payloads;
 mod registers;
@@ -38,13 +38,13 @@ pub struct Board {
     /// Triggers seen on this connection.
     triggers: u64,
     blocks: u64,
-    /// Of these, blocks that were sent once before.
+    /// Number of blocks that were sent twice.
     doubled: u64,
     bytes: u64,
 }
 
 impl Board {
-    /// A board with this number.
+    /// Creates the board of this number.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -55,19 +55,19 @@ impl Board {
         Ok(Board { board, settings, payloads, sent_number: 0, triggers: 0, blocks: 0, doubled: 0, bytes: 0 })
     }
 
-    /// Another board like this one. Both send from the same prepared bodies, so that those of hundreds of boards stay in
-    /// the cache, each beginning at another one.
+    /// Creates another board like this one. Both send the same prepared bodies, so that those of hundreds of boards fit
+    /// the cache; each board starts at a different one.
     pub fn like(&self, board: BoardId) -> Board {
         Board { board, sent_number: 0, triggers: 0, blocks: 0, doubled: 0, bytes: 0, ..self.clone() }
     }
 
-    /// A client has connected: what was unsent is gone, and the counters begin anew.
+    /// A client has connected: unsent data are discarded, and the counters restart.
     pub fn connect(&mut self) {
         self.sent_number = 0;
         self.triggers = 0;
     }
 
-    /// Takes over mode and window from the board's registers.
+    /// Applies mode and window of the board's registers.
     pub fn follow(&mut self, registers: &Registers) {
         let mode = match registers.mode() {
             recbe::Mode::Raw => Mode::Raw,
@@ -80,14 +80,14 @@ impl Board {
         }
     }
 
-    /// The connection is closed in the middle of a block: appends the beginning of one.
+    /// The connection is closed in the middle of a block: appends the start of one.
     pub fn answer_unfinished(&mut self, trigger: Trigger, bytes: &mut Vec<u8>) {
         let start = bytes.len();
         self.block(trigger, bytes);
         bytes.truncate(start + (bytes.len() - start) * 2 / 3);
     }
 
-    /// Blocks and bytes sent so far, unfinished ones included.
+    /// Number of sent blocks and bytes, including unfinished blocks.
     pub fn totals(&self) -> (u64, u64) {
         (self.blocks, self.bytes)
     }
@@ -110,7 +110,7 @@ impl Board {
                     mode: if raw { recbe::Mode::Raw } else { recbe::Mode::Suppressed },
                     board: self.board,
                     sent_number: self.sent_number,
-                    // The top bit is no time, and raw blocks have it set now and then.
+                    // The top bit is not part of the time, and some raw blocks have it set.
                     trigger_time: time | if raw && number & 1 == 1 { !TIME_MASK } else { 0 },
                     trigger: number,
                 };
@@ -143,7 +143,7 @@ impl Answer for Board {
     fn answer(&mut self, trigger: Trigger, bytes: &mut Vec<u8>, _ends: &mut Vec<usize>) {
         self.triggers += 1;
         if is_due(self.settings.faults.lose_every, self.triggers) {
-            // The board had the event, counted it, and could not send it.
+            // The board had the event and counted it, but could not send it.
             self.sent_number = self.sent_number.wrapping_add(1);
             return;
         }
@@ -171,7 +171,7 @@ fn is_due(every: u32, nth: u64) -> bool {
     every > 0 && nth.is_multiple_of(u64::from(every))
 }
 
-/// Appends a body; the times of its hits are set against the trigger's time.
+/// Appends a body; the times of its hits are made relative to the trigger's time.
 fn append_stamped(payload: &Payload, trigger_time: u16, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     bytes.extend_from_slice(&payload.body);

@@ -1,10 +1,11 @@
-//! The bodies that an emulated board sends, made beforehand.
+//! Prepares the bodies that an emulated board sends.
 //!
 //! ```text
 //!  seed ─► pulses of some channels ─► samples and hit times ─► raw body
 //!                                          └ over threshold ─► suppressed body
 //! ```
-//! A pulse rises from the channel's pedestal, a drift time before the trigger, and falls as a shaping amplifier lets it.
+//! A pulse starts from the channel's pedestal, a drift time before the trigger, and has the shape of a shaping
+//! amplifier.
 
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Exp1, StandardNormal};
@@ -21,7 +22,7 @@ use crate::sitcp::wire::{adc_sitcp, recbe};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Payload {
     pub body: Vec<u8>,
-    /// Of a raw body, where the hit words stand, and how long before the trigger each hit was, TDC counts.
+    /// In a raw body: offsets of the hit words, and the TDC counts from each hit to the trigger.
     pub hits: Vec<(u32, u16)>,
 }
 
@@ -33,9 +34,9 @@ pub(super) struct Payloads {
     twelve: Payload,
 }
 
-/// Nanoseconds of a sample: 4 clocks of 120 MHz.
+/// Nanoseconds per sample: 4 clocks of 120 MHz.
 const SAMPLE_NS: f64 = 4.0 / 0.120;
-/// A sample so far above its pedestal belongs to a hit, ADC counts.
+/// Samples above their pedestal by this many ADC counts belong to a hit.
 const THRESHOLD: i32 = 15;
 const PEDESTAL: i32 = 200;
 /// Highest value of a 10-bit converter.
@@ -45,7 +46,7 @@ const ADC_SITCP_FULL: i32 = 4095;
 const ADC_SITCP_PEDESTAL: i32 = 2170;
 /// Nanoseconds of a heartbeat frame.
 const FRAME_NS: u32 = 1 << 19;
-/// Rise time of a pulse, samples.
+/// Rise time of a pulse in samples.
 const SHAPING: f64 = 2.0;
 
 impl Payloads {
@@ -83,7 +84,7 @@ impl Payloads {
 /// One hit of a channel.
 struct Pulse {
     height: f64,
-    /// When it began, from the start of the window.
+    /// Time of its start, from the start of the window.
     start_ns: f64,
 }
 
@@ -94,7 +95,7 @@ impl Pulse {
         Pulse { height: 60.0 + 150.0 * exponential, start_ns }
     }
 
-    /// What it adds to a sample.
+    /// Its amplitude in a sample.
     fn at(&self, sample: u16) -> f64 {
         let since = (f64::from(sample) * SAMPLE_NS - self.start_ns) / SAMPLE_NS;
         let rise = since / SHAPING;
@@ -147,7 +148,7 @@ fn suppressed(settings: &Settings, random: &mut Pcg64Mcg) -> Payload {
             (0..settings.window).map(above).filter(|adc| *adc > PEDESTAL + THRESHOLD).collect();
         let sum = over.iter().sum::<i32>().min(i32::from(u16::MAX)) as u16;
         let first = (window_ns - pulse.start_ns) as u16;
-        // A second and a third hit of the same channel, each shortly after the one before.
+        // Second and third hits of the same channel, each shortly after the one before.
         let mut times = vec![first];
         let most = if settings.profile == Profile::Belle2 { 2 } else { 3 };
         while times.len() < most && random.random_bool(0.35) {
@@ -178,7 +179,7 @@ fn waveforms(settings: &Settings, random: &mut Pcg64Mcg) -> Payload {
     Payload { body, hits: Vec::new() }
 }
 
-/// Edges roughly in time order, as the boards send them.
+/// Edges roughly in time order, like those of real boards.
 fn edges(settings: &Settings, random: &mut Pcg64Mcg) -> Payload {
     let count = (settings.mean_hits() * random.random_range(0.5..1.5)).round() as usize;
     let mut times: Vec<u32> = (0..count).map(|_| random.random_range(0..FRAME_NS)).collect();

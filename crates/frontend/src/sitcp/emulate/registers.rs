@@ -1,10 +1,10 @@
-//! Registers that an emulated board shares with whoever serves its register port.
+//! Registers that an emulated board shares with its register port.
 //!
 //! ```text
 //!  request ─► SharedRegisters ─► answers
 //!                 │ changed
 //!                 ▼
-//!             SitcpBoard: mode and window of what it sends; a reset closes its connection
+//!             SitcpBoard: mode and window of its blocks; a reset closes its connection
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,29 +18,29 @@ use crate::trigger::{Answer, Hosted, Trigger};
 #[derive(Clone)]
 pub struct SharedRegisters {
     registers: Arc<Mutex<Registers>>,
-    /// Counts the requests that were served.
+    /// Number of served requests.
     version: Arc<AtomicU64>,
 }
 
 impl SharedRegisters {
-    /// Shares them.
+    /// Shares the registers.
     pub fn new(registers: Registers) -> SharedRegisters {
         SharedRegisters { registers: Arc::new(Mutex::new(registers)), version: Arc::default() }
     }
 
-    /// A copy of them as they are now.
+    /// A copy of their current state.
     pub fn now(&self) -> Registers {
         lock(&self.registers).clone()
     }
 
-    /// Answers a request, and lets the board know that there was one.
+    /// Answers a request, and reports it to the board.
     pub fn answer(&self, datagram: &[u8], now_ns: u64, answers: &mut Vec<Outgoing>) {
         lock(&self.registers).answer(datagram, now_ns, answers);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// An emulated SiTCP board that does what its registers say.
+/// An emulated SiTCP board that follows its registers.
 pub struct SitcpBoard {
     board: Board,
     registers: Option<SharedRegisters>,
@@ -49,7 +49,7 @@ pub struct SitcpBoard {
 }
 
 impl SitcpBoard {
-    /// A board; without registers it stays as it was made.
+    /// Creates a board; without registers its settings do not change.
     pub fn new(board: Board, registers: Option<SharedRegisters>) -> SitcpBoard {
         SitcpBoard { board, registers, version: 0, resets: 0 }
     }
@@ -88,7 +88,7 @@ impl Hosted for SitcpBoard {
     }
 }
 
-/// Registers are whole between two requests, whoever has panicked.
+/// Registers are consistent between requests, even after a panic.
 fn lock(registers: &Mutex<Registers>) -> MutexGuard<'_, Registers> {
     registers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,4 +1,4 @@
-//! What an emulated SiTCP board is asked to be.
+//! Settings of an emulated SiTCP board.
 //!
 //! ```text
 //!  configuration ─► Settings ─ validate ─► Board
@@ -13,22 +13,22 @@ use crate::sitcp::settings::Profile;
 use crate::sitcp::wire::recbe::{CHANNELS, LONGEST_BODY, SAMPLE_BYTES};
 use crate::sitcp::wire::{adc_sitcp, str_tdc};
 
-/// What RECBE and Belle II boards send of an event.
+/// The body of RECBE and Belle II blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Every sample of every channel.
     Raw,
-    /// Channels with a hit alone.
+    /// Only channels with a hit.
     #[default]
     Suppressed,
 }
 
-/// What goes wrong, each at every n-th trigger; 0 is never.
+/// Faults, each at every n-th trigger; 0 means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
-    /// Nothing is sent for the trigger, but the board counts it.
+    /// No block is sent for the trigger, but the board counts it.
     pub lose_every: u32,
     /// The block is sent twice.
     pub double_every: u32,
@@ -42,24 +42,24 @@ pub struct Faults {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// What the board sends.
+    /// The format of the board's stream.
     pub profile: Profile,
     /// RECBE and Belle II: raw or suppressed.
     pub mode: Mode,
     /// Samples of each channel: raw mode and ADC-SiTCP.
     pub window: u16,
-    /// Mean number of channels that are hit per trigger; of the streaming TDC edges per frame. Without it 41 of 48
-    /// channels, which makes suppressed blocks of about 380 bytes, 4 of 16, and 40 edges.
+    /// Mean number of channels that are hit per trigger, or of edges per frame for the streaming TDC. By default 41 of
+    /// 48 channels, which gives suppressed blocks of about 380 bytes, 4 of 16 channels for ADC-SiTCP, or 40 edges.
     pub hits: Option<f64>,
-    /// Fills suppressed bodies up to a multiple of four bytes, as Belle II boards do.
+    /// Pads suppressed bodies to a multiple of four bytes, like Belle II boards.
     pub pads: bool,
-    /// Number of the run's first trigger, to try what happens where numbers wrap.
+    /// Number of the first trigger of a run, to test wraps of the number.
     pub first_trigger: u32,
-    /// Different bodies, sent in turn.
+    /// Number of different bodies, which are sent in turn.
     pub prepared: u16,
     /// Seed of the bodies.
     pub seed: u64,
-    /// What goes wrong.
+    /// Faults.
     pub faults: Faults,
 }
 
@@ -86,7 +86,7 @@ impl Settings {
     /// Most different bodies.
     pub const MOST_PREPARED: u16 = 4096;
 
-    /// Says whether a board can be like this.
+    /// Checks the settings.
     ///
     /// # Errors
     /// The first key whose value cannot be used.
@@ -96,11 +96,11 @@ impl Settings {
             _ => LONGEST_BODY / SAMPLE_BYTES,
         };
         let fits = usize::from(self.window) <= most;
-        check(fits, "window", self.window, format!("at most {most}: what a block of this profile holds"))?;
+        check(fits, "window", self.window, format!("at most {most}, which fills a block of this profile"))?;
         let most = match self.profile {
             Profile::Recbe | Profile::Belle2 => CHANNELS,
             Profile::AdcSitcp => adc_sitcp::CHANNELS,
-            // Twice the mean still fits a frame.
+            // Twice the mean must still fit a frame.
             Profile::StrTdc => str_tdc::LONGEST_DATA / str_tdc::WORD_BYTES / 2,
         };
         let hits = self.mean_hits();

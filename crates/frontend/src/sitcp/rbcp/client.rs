@@ -1,23 +1,24 @@
-//! The host's half of RBCP: one request at a time, asked again when no answer comes, never done twice by mistake.
+//! The client of RBCP: one request at a time, repeated without an answer, but never executed twice by mistake.
 //!
 //! ```text
 //!  begin ─► transmit ─► … ─► receive ─► Done
 //!              ▲  └ time-out: reads and idempotent writes are sent again, with the next id
-//!              │             other writes are read back: the acknowledgement may have been lost, not the write
+//!              │             other writes are read back, since only the acknowledgement may be lost
 //!              └ now
 //! ```
-//! A board serves one request at a time and one program: two programs that ask at once get each other's answers. Answers
-//! to any sending of the request under way are taken, so a late one is not wasted; all others are counted and ignored.
+//! A board serves one request and one program at a time: two programs that send requests at once get each other's
+//! answers. The client accepts an answer to any repetition of the current request, so a late one is not wasted; all
+//! others are counted and ignored.
 
 use super::map::sitcp;
 use super::wire::{Command, LONGEST_DATA, Reply, Request};
 
-/// How a client waits.
+/// Time-outs and repetitions of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The longest time that an answer may take, nanoseconds.
+    /// Time-out of an answer in nanoseconds.
     pub timeout_ns: u64,
-    /// The largest number of times that a request is sent.
+    /// Most times that a request is sent.
     pub attempts: u8,
     /// Allows writing the EEPROM, which can make a board useless.
     pub force_eeprom: bool,
@@ -29,23 +30,24 @@ impl Default for Settings {
     }
 }
 
-/// What is wanted of a board.
+/// An operation on the registers of a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads `length` bytes, 1 to 255.
     Read {
-        /// Address of the first.
+        /// Address of the first byte.
         address: u32,
-        /// How many.
+        /// Number of bytes.
         length: u8,
     },
     /// Writes bytes, 1 to 255.
     Write {
-        /// Address of the first.
+        /// Address of the first byte.
         address: u32,
         /// The bytes.
         data: Vec<u8>,
-        /// Whether writing them twice does the same as writing them once. Bits that start something do not.
+        /// Whether writing twice has the same effect as writing once, which does not hold for bits that start
+        /// something.
         idempotent: bool,
     },
 }
@@ -53,29 +55,29 @@ pub enum Operation {
 /// The result of an operation that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What was read, or written.
+    /// The bytes read or written.
     pub data: Vec<u8>,
-    /// The write was never acknowledged, but reading it back gave what was written.
+    /// The write was not acknowledged, but reading it back gave the written bytes.
     pub read_back: bool,
-    /// Datagrams that were sent for it.
+    /// Number of datagrams sent for it.
     pub attempts: u8,
 }
 
 /// The reason why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RbcpError {
-    /// Another operation is under way.
+    /// Another operation is active.
     #[error("a request at {address:#010x} is still under way: take its outcome first")]
     UnderWay {
         /// Its address.
         address: u32,
     },
-    /// A length that a request cannot have.
+    /// An invalid length of a request.
     #[error("{length} bytes at {address:#010x}: one request takes 1 to {LONGEST_DATA} bytes below 2^32")]
     Length {
-        /// Address of the first.
+        /// Address of the first byte.
         address: u32,
-        /// How many.
+        /// The length in bytes.
         length: usize,
     },
     /// A write to the EEPROM.
@@ -96,61 +98,61 @@ pub enum RbcpError {
         /// How many.
         length: u8,
     },
-    /// No answer.
+    /// No answer arrived.
     #[error(
         "no answer to {attempts} requests at {address:#010x}: check power, network and address of the board, and that no other program controls it"
     )]
     NoAnswer {
         /// Address of the first byte.
         address: u32,
-        /// How often it was sent.
+        /// How often the request was sent.
         attempts: u8,
     },
-    /// A write that may or may not have happened.
+    /// A write that may have failed.
     #[error(
-        "a write at {address:#010x} was not acknowledged, and reading back gives {found:02x?} instead of {wanted:02x?}: see in what state the board is before writing again"
+        "a write at {address:#010x} was not acknowledged, and reading back gives {found:02x?} instead of {wanted:02x?}: check the state of the board before writing again"
     )]
     Unconfirmed {
         /// Address of the first byte.
         address: u32,
-        /// What was written.
+        /// The written bytes.
         wanted: Vec<u8>,
-        /// What was read.
+        /// The bytes read back.
         found: Vec<u8>,
     },
 }
 
-/// What a client has seen.
+/// Counters of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Operations begun.
+    /// Operations that were begun.
     pub operations: u64,
-    /// Datagrams sent.
+    /// Datagrams that were sent.
     pub sent: u64,
-    /// Of these, because no answer had come in time.
+    /// Datagrams that were sent again after a time-out.
     pub repeated: u64,
-    /// Answers that belong to no request under way: late, double, or another program's.
+    /// Answers that belong to no active request: late, duplicate, or another program's.
     pub strays: u64,
-    /// Datagrams that are no answers.
+    /// Datagrams that are not answers.
     pub malformed: u64,
 }
 
-/// The request under way.
+/// The active request.
 #[derive(Debug)]
 struct UnderWay {
     operation: Operation,
     first_id: u8,
-    /// Sendings so far, all phases; their ids follow each other.
+    /// Number of datagrams sent in all phases; they have consecutive ids.
     sent: u8,
-    /// Sendings in this phase.
+    /// Number of datagrams sent in this phase.
     phase_sent: u8,
-    /// The write was not acknowledged: it is being read back.
+    /// The write was not acknowledged, and is being read back.
     reading_back: bool,
-    /// When the next datagram is due.
+    /// Time at which the next datagram is due.
     due_ns: u64,
 }
 
-/// One board's client.
+/// The client of one board.
 #[derive(Debug)]
 pub struct Client {
     settings: Settings,
@@ -189,7 +191,7 @@ impl Operation {
 }
 
 impl Client {
-    /// A client with nothing under way.
+    /// Creates a client without an active operation.
     pub fn new(settings: Settings) -> Client {
         Client { settings, next_id: 0, under_way: None, outcome: None, counts: Counts::default() }
     }
@@ -197,7 +199,7 @@ impl Client {
     /// Begins an operation; its first datagram is due at once.
     ///
     /// # Errors
-    /// When another one is under way, or this one is impossible or forbidden.
+    /// When another operation is active, or this one is invalid or forbidden.
     pub fn begin(&mut self, operation: Operation, now_ns: u64) -> Result<(), RbcpError> {
         if let Some(under_way) = &self.under_way {
             return Err(RbcpError::UnderWay { address: under_way.operation.address() });
@@ -216,7 +218,7 @@ impl Client {
         Ok(())
     }
 
-    /// The datagram that is due now, if any. Ask again at [`Client::due_ns`].
+    /// The datagram that is due now, if any. Call it again at [`Client::due_ns`].
     pub fn transmit(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         let under_way = self.under_way.as_mut().filter(|under_way| under_way.due_ns <= now_ns)?;
         if under_way.phase_sent > 0 && under_way.is_once_only() {
@@ -237,12 +239,12 @@ impl Client {
         Some(datagram)
     }
 
-    /// When [`Client::transmit`] has something to do; none while nothing is under way.
+    /// Time of the next call of [`Client::transmit`]; `None` without an active operation.
     pub fn due_ns(&self) -> Option<u64> {
         self.under_way.as_ref().map(|under_way| under_way.due_ns)
     }
 
-    /// Takes a datagram from the board in.
+    /// Takes a datagram from the board.
     pub fn receive(&mut self, datagram: &[u8]) {
         let Ok(reply) = Reply::check(datagram) else {
             self.counts.malformed += 1;
@@ -268,12 +270,12 @@ impl Client {
         self.end(outcome);
     }
 
-    /// How the last operation ended; taken once.
+    /// The outcome of the last operation; it can be taken once.
     pub fn outcome(&mut self) -> Option<Result<Done, RbcpError>> {
         self.outcome.take()
     }
 
-    /// What has been seen.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
@@ -285,7 +287,7 @@ impl Client {
 }
 
 impl UnderWay {
-    /// A write that must not be done twice, and was sent.
+    /// Whether this is a write that must not be repeated.
     fn is_once_only(&self) -> bool {
         !self.reading_back && matches!(self.operation, Operation::Write { idempotent: false, .. })
     }
@@ -299,16 +301,16 @@ impl UnderWay {
         Request { command, id, length, address, data }.datagram()
     }
 
-    /// Whether this answers one of our sendings.
+    /// Whether `reply` answers a datagram of this request.
     fn owns(&self, reply: &Reply<'_>) -> bool {
         let ours = reply.id.wrapping_sub(self.first_id) < self.sent;
         let same =
             reply.address == self.operation.address() && usize::from(reply.length) == self.operation.length();
         let expected = match (&self.operation, reply.command) {
             (Operation::Read { .. }, command) => command == Command::Read,
-            // A write is read back: both answers are of use.
+            // While a write is read back, both answers are useful.
             (Operation::Write { .. }, Command::Read) => self.reading_back,
-            // An echo of other bytes is another program's.
+            // An echo of other bytes answers another program.
             (Operation::Write { data, .. }, Command::Write) => reply.bus_error || reply.data == data,
         };
         ours && same && expected

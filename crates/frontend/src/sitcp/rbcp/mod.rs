@@ -1,11 +1,12 @@
-//! SiTCP's register protocol (RBCP): one UDP datagram asks, one answers, port 4660.
+//! SiTCP's register protocol (RBCP): one UDP datagram for a request, one for its answer, on port 4660.
 //!
 //! ```text
 //!  Operation ─► Client ─► datagram ─► board's registers ─► datagram ─► Client ─► Done
 //!                 ▲ now: time-outs, re-sending, read-back
 //! ```
-//! [`wire`] is the datagram, [`Client`] the host's half, [`Registers`] an emulated board's, [`map`] the addresses. None of
-//! them has a socket or a clock. Sources: h-sendai/SitcpRbcp, BeeBeansTechnologies/sitcpy, RyotaroHonda/ug-amaneq.
+//! [`wire`] is the datagram, [`Client`] the side of the host, [`Registers`] that of an emulated board, [`map`] the
+//! addresses. None of them has a socket or a clock. Sources: h-sendai/SitcpRbcp, BeeBeansTechnologies/sitcpy,
+//! RyotaroHonda/ug-amaneq.
 
 mod client;
 pub mod map;

@@ -1,10 +1,10 @@
-//! An emulated board's registers, and what can go wrong on the way back.
+//! The registers of an emulated board, with faults of its answers.
 //!
 //! ```text
-//!  request ─► RECBE map · SiTCP's own · EEPROM ─► answer, at a time ─ lost · late · twice
+//!  request ─► RECBE map · SiTCP's own · EEPROM ─► answer with its time ─ lost · late · twice
 //!                └ no such address ─► bus error
 //! ```
-//! The host owns the socket and the clock: it sends each answer when its time has come.
+//! The host owns the socket and the clock: it sends each answer at its time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,33 +13,33 @@ use super::map::{recbe, sitcp};
 use super::wire::{Reply, Request};
 use crate::sitcp::wire::recbe::{CHANNELS, Mode};
 
-/// What goes wrong, each with every n-th request; 0 is never.
+/// Faults, each at every n-th request; 0 means never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Faults {
     /// The request does not arrive.
     pub lose_request_every: u32,
-    /// It is done, and its answer does not arrive.
+    /// The request is executed, but its answer does not arrive.
     pub lose_answer_every: u32,
-    /// Its answer comes late.
+    /// The answer is late.
     pub late_answer_every: u32,
-    /// How late, nanoseconds.
+    /// Delay of a late answer in nanoseconds.
     pub late_ns: u64,
-    /// Its answer comes twice.
+    /// The answer arrives twice.
     pub double_answer_every: u32,
 }
 
-/// A datagram to be sent at its time.
+/// A datagram to be sent at a given time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// When, on the clock of `now_ns`.
+    /// The time on the clock of `now_ns`.
     pub at_ns: u64,
     /// Its bytes.
     pub datagram: Vec<u8>,
 }
 
 const USER_BYTES: usize = recbe::PEDESTALS as usize + 2 * CHANNELS;
-/// Addresses between the known ones, which the user's logic does not acknowledge.
+/// Addresses between the known ones, which the board's logic does not acknowledge.
 const UNKNOWN: std::ops::Range<usize> = recbe::OUTPUT_COINCIDENCE as usize + 1..0x1C;
 
 /// The registers of one board.
@@ -54,7 +54,7 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Those of a RECBE board as it comes up: suppressed, a window of 32 samples.
+    /// Registers of a RECBE board after power-up: suppressed, a window of 32 samples.
     pub fn recbe(board: u8, faults: Faults) -> Registers {
         let mut registers = Registers {
             user: [0; USER_BYTES],
@@ -83,7 +83,7 @@ impl Registers {
         registers
     }
 
-    /// Sets bytes from an address on, as the board itself does; what it has no register for stays away.
+    /// Sets bytes from an address on, like the board itself; bytes without a register are ignored.
     pub fn put(&mut self, address: u32, bytes: &[u8]) {
         for (byte, address) in bytes.iter().zip(address..=u32::MAX) {
             if let Some(register) = self.register(address) {
@@ -92,27 +92,27 @@ impl Registers {
         }
     }
 
-    /// One byte, if there is such a register.
+    /// One byte, if the register exists.
     pub fn get(&mut self, address: u32) -> Option<u8> {
         self.register(address).map(|register| *register)
     }
 
-    /// What the board is asked to send.
+    /// The mode in the registers.
     pub fn mode(&self) -> Mode {
         if self.user[recbe::MODE as usize] == recbe::MODE_RAW { Mode::Raw } else { Mode::Suppressed }
     }
 
-    /// Samples of its window.
+    /// The window in samples.
     pub fn window(&self) -> u8 {
         self.user[recbe::WINDOW as usize]
     }
 
-    /// How often SiTCP was reset: its data connection is gone each time.
+    /// Number of SiTCP resets, each of which closes the data connection.
     pub fn resets(&self) -> u64 {
         self.resets
     }
 
-    /// Does what a datagram asks, and appends the answers. What is no request is ignored, as the board does.
+    /// Executes a request, and appends the answers. An invalid request is ignored, as real boards do.
     pub fn answer(&mut self, datagram: &[u8], now_ns: u64, answers: &mut Vec<Outgoing>) {
         let Ok(request) = Request::check(datagram) else { return };
         self.requests += 1;

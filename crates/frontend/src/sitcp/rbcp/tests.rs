@@ -1,4 +1,4 @@
-//! Golden datagrams, and the client against an emulated board that loses, delays and doubles answers.
+//! Golden datagrams, and the client with an emulated board that loses, delays and duplicates answers.
 
 use super::wire::{Command, Reply, Request, WireError};
 use super::{Client, Done, Faults, Operation, Outgoing, RbcpError, Registers, Settings, map};
@@ -6,7 +6,7 @@ use crate::sitcp::wire::recbe::Mode;
 
 const TIMEOUT_NS: u64 = 1000;
 
-/// Drives a client and a board over a perfect cable until the operation ends.
+/// Drives a client and a board over a lossless link until the operation ends.
 struct Desk {
     client: Client,
     registers: Registers,
@@ -79,7 +79,7 @@ fn golden_datagrams() {
 }
 
 #[test]
-fn datagrams_that_are_none() {
+fn invalid_datagrams_are_refused() {
     let short = Request::check(&[0xff, 0xc0, 1]);
     assert_eq!(short, Err(WireError::Short { found: 3 }));
     assert!(matches!(Request::check(&[0xff, 0xc8, 1, 1, 0, 0, 0, 5]), Err(WireError::Foreign { .. })));
@@ -94,21 +94,21 @@ fn datagrams_that_are_none() {
 }
 
 #[test]
-fn registers_say_what_the_board_sends() {
+fn registers_have_the_mode_and_window_of_the_board() {
     let mut desk = Desk::new(Faults::default());
     assert_eq!((desk.registers.mode(), desk.registers.window()), (Mode::Suppressed, 32));
     desk.write(map::recbe::MODE, &[map::recbe::MODE_RAW, 64], true).expect("written");
     assert_eq!((desk.registers.mode(), desk.registers.window()), (Mode::Raw, 64));
     let pedestals = desk.read(map::recbe::PEDESTALS, 96).expect("read").data;
     assert!(pedestals.chunks(2).all(|word| word == [0, 200]));
-    let error = desk.read(0x12, 2).expect_err("0x13 is no register");
+    let error = desk.read(0x12, 2).expect_err("there is no register 0x13");
     assert_eq!(error, RbcpError::BusError { address: 0x12, length: 2 });
     desk.write(map::sitcp::CONTROL, &[map::sitcp::CONTROL_RESET], true).expect("written");
     assert_eq!(desk.registers.resets(), 1);
 }
 
 #[test]
-fn lost_requests_and_answers_are_asked_again() {
+fn lost_requests_and_answers_are_repeated() {
     for faults in [
         Faults { lose_answer_every: 2, ..Faults::default() },
         Faults { lose_request_every: 2, ..Faults::default() },
@@ -126,8 +126,9 @@ fn lost_requests_and_answers_are_asked_again() {
 }
 
 #[test]
-fn late_and_double_answers_are_no_ones() {
-    // Later than the time-out, within the patience: the answer to the first sending is taken during the second.
+fn late_and_duplicate_answers_are_ignored() {
+    // Later than the time-out, but before the client gives up: the answer to the first datagram is taken after the
+    // second.
     let faults = Faults {
         late_answer_every: 3,
         late_ns: TIMEOUT_NS + 200,
@@ -145,9 +146,9 @@ fn late_and_double_answers_are_no_ones() {
         );
     }
     assert!(desk.client.counts().strays > 50);
-    // So late that every sending has been given up: it belongs to no one, whatever is asked next.
+    // So late that the request has been given up: it answers none of the next requests.
     let mut desk = Desk::new(Faults { late_answer_every: 1, late_ns: 100 * TIMEOUT_NS, ..Faults::default() });
-    let gone = desk.read(map::recbe::WINDOW, 1).expect_err("nothing came in time");
+    let gone = desk.read(map::recbe::WINDOW, 1).expect_err("no answer in time");
     assert_eq!(gone, RbcpError::NoAnswer { address: map::recbe::WINDOW, attempts: 4 });
     desk.now_ns += 200 * TIMEOUT_NS;
     let strays = |desk: &mut Desk| desk.client.counts().strays;
@@ -156,7 +157,7 @@ fn late_and_double_answers_are_no_ones() {
 }
 
 #[test]
-fn a_write_that_must_not_be_done_twice_is_read_back() {
+fn a_write_that_must_not_be_repeated_is_read_back() {
     let mut desk = Desk::new(Faults { lose_answer_every: 1, ..Faults::default() });
     let lost = desk.write(map::recbe::DELAY, &[9], false).expect_err("the read-back is lost, too");
     assert_eq!(lost, RbcpError::NoAnswer { address: map::recbe::DELAY, attempts: 5 });
@@ -175,10 +176,10 @@ fn a_write_that_must_not_be_done_twice_is_read_back() {
 }
 
 #[test]
-fn a_late_acknowledgement_settles_a_write_that_is_read_back() {
+fn a_late_acknowledgement_ends_a_read_back() {
     let mut client = Client::new(Settings { timeout_ns: TIMEOUT_NS, ..Settings::default() });
     let write = Operation::Write { address: 7, data: vec![9], idempotent: false };
-    client.begin(write, 0).expect("nothing under way");
+    client.begin(write, 0).expect("no operation is active");
     let first = client.transmit(0).expect("due at once");
     assert_eq!(client.transmit(TIMEOUT_NS - 1), None);
     assert_eq!(client.due_ns(), Some(TIMEOUT_NS));
@@ -220,7 +221,7 @@ fn the_eeprom_is_refused_unless_forced() {
         assert_eq!(refused, RbcpError::Eeprom { address });
     }
     assert_eq!(desk.client.counts().sent, 0);
-    assert_eq!(desk.read(0xFFFF_FC12, 1).expect("reading harms nothing").data, [0xFF]);
+    assert_eq!(desk.read(0xFFFF_FC12, 1).expect("reading is allowed").data, [0xFF]);
     for (address, length) in [(0, 0), (0, 256), (u32::MAX, 2)] {
         let refused = desk.write(address, &vec![0; length], true).expect_err("refused");
         assert_eq!(refused, RbcpError::Length { address, length });

@@ -4,11 +4,12 @@
 //!  0     1                  2    3        4 … 7     8 …
 //!  0xFF  command and flags  id   length   address   data (of a write, its answer, and the answer to a read)
 //! ```
-//! A request and its answer are alike but for the acknowledge bit. The id is the client's; the answer repeats it.
+//! A request and its answer differ only in the acknowledge bit and the data. The client chooses the id; the answer
+//! repeats it.
 
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 8;
-/// UDP port of a board, unless its EEPROM says otherwise.
+/// Default UDP port of a board.
 pub const PORT: u16 = 4660;
 /// Most bytes of one request.
 pub const LONGEST_DATA: usize = u8::MAX as usize;
@@ -21,25 +22,25 @@ const READ: u8 = 0x40;
 const ACKNOWLEDGE: u8 = 0x08;
 const BUS_ERROR: u8 = 0x01;
 
-/// What is asked.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Bytes of registers.
+    /// Reads registers.
     Read,
-    /// Bytes into registers.
+    /// Writes registers.
     Write,
 }
 
-/// A datagram that is none of RBCP.
+/// Why a datagram is not of RBCP.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Shorter than a header.
     #[error("{found} bytes are no RBCP datagram, whose header alone has {HEADER_BYTES}")]
     Short {
-        /// What came.
+        /// Its length.
         found: usize,
     },
-    /// The first bytes are not those of RBCP, or of the other direction.
+    /// The first bytes are not those of RBCP, or are those of the other direction.
     #[error("a datagram that begins with {first:#04x} {second:#04x} is not the RBCP datagram expected here")]
     Foreign {
         /// Its first byte.
@@ -50,14 +51,14 @@ pub enum WireError {
     /// The length field contradicts the datagram.
     #[error("an RBCP header promises {promised} bytes, {found} follow it")]
     Length {
-        /// What the header says.
+        /// The length in the header.
         promised: usize,
-        /// What there is.
+        /// The length of the data.
         found: usize,
     },
 }
 
-/// The fields that both directions have in common.
+/// The common fields of both directions.
 struct Fields<'a> {
     second: u8,
     command: Command,
@@ -93,21 +94,21 @@ fn emit(flags: u8, command: Command, id: u8, length: u8, address: u32, data: &[u
 pub struct Request<'a> {
     /// Read or write.
     pub command: Command,
-    /// The client's name of it.
+    /// The id, chosen by the client.
     pub id: u8,
     /// Bytes to read or write, 1 to 255.
     pub length: u8,
-    /// Address of the first.
+    /// Address of the first byte.
     pub address: u32,
-    /// Of a write, the bytes.
+    /// The bytes of a write.
     pub data: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// The request in a datagram.
+    /// Reads a request from a datagram.
     ///
     /// # Errors
-    /// Says why it is none.
+    /// Why the datagram is not a request.
     pub fn check(datagram: &'a [u8]) -> Result<Request<'a>, WireError> {
         let Fields { second, command, id, length, address, data } = fields(datagram)?;
         if second & (ACKNOWLEDGE | BUS_ERROR) != 0 {
@@ -120,7 +121,7 @@ impl<'a> Request<'a> {
         Ok(Request { command, id, length, address, data })
     }
 
-    /// Its datagram.
+    /// The bytes of the request.
     pub fn datagram(&self) -> Vec<u8> {
         emit(0, self.command, self.id, self.length, self.address, self.data)
     }
@@ -129,25 +130,25 @@ impl<'a> Request<'a> {
 /// A board's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Of the request.
+    /// The command of the request.
     pub command: Command,
-    /// Of the request.
+    /// The id of the request.
     pub id: u8,
-    /// Nothing in the board acknowledged an address.
+    /// No logic in the board acknowledged the address.
     pub bus_error: bool,
-    /// Bytes asked for.
+    /// Number of bytes requested.
     pub length: u8,
-    /// Address of the first.
+    /// Address of the first byte.
     pub address: u32,
-    /// Bytes read, or those written (an echo, not a read-back); after a bus error of no use.
+    /// The bytes read, or an echo of those written (not a read-back); undefined after a bus error.
     pub data: &'a [u8],
 }
 
 impl<'a> Reply<'a> {
-    /// The answer in a datagram.
+    /// Reads an answer from a datagram.
     ///
     /// # Errors
-    /// Says why it is none.
+    /// Why the datagram is not an answer.
     pub fn check(datagram: &'a [u8]) -> Result<Reply<'a>, WireError> {
         let Fields { second, command, id, length, address, data } = fields(datagram)?;
         if second & ACKNOWLEDGE == 0 {
@@ -161,7 +162,7 @@ impl<'a> Reply<'a> {
         Ok(Reply { command, id, bus_error, length, address, data })
     }
 
-    /// Its datagram.
+    /// The bytes of the answer.
     pub fn datagram(&self) -> Vec<u8> {
         let flags = ACKNOWLEDGE | if self.bus_error { BUS_ERROR } else { 0 };
         emit(flags, self.command, self.id, self.length, self.address, self.data)

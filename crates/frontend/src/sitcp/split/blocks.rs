@@ -1,12 +1,12 @@
-//! Blocks that begin with a header: header → length → body, a header at a time.
+//! Finds blocks that start with a header: header → length → body.
 //!
 //! ```text
-//!  | header length body | header length body | header le…   ─► two fragments, the rest waits
+//!  | header length body | header length body | header le…   ─► two fragments, the rest is carried
 //! ```
-//! Bodies are not looked at: of a block a few bytes at its start are read, and the block is passed on by reference.
+//! Bodies are not read: only a few bytes at the start of a block are, and the block is passed on by reference.
 //!
-//! Where a header is impossible, either it is damaged or the length before it. If headers that can be trusted stand inside
-//! the block before it, that one's length was wrong: it is taken back, unless it was passed on with an earlier batch.
+//! If a header is impossible, it is damaged, or the length before it is. If trusted headers are inside the block before
+//! it, the length of that block was wrong: the block is taken back, unless it was passed on with an earlier batch.
 
 use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
@@ -14,18 +14,18 @@ use super::super::wire::{Block, Head};
 use super::{Found, State};
 use crate::framing::{Chunk, StreamCounts, first_of_chain_to_end};
 
-/// Headers in a row that end a search.
+/// Number of headers in a row that end a search.
 const CONFIRMATIONS: usize = 2;
 
-/// What ended a run of blocks.
+/// Why a run of blocks ended.
 enum Stop {
-    /// A block is not whole yet.
+    /// A block is not complete yet.
     Short,
-    /// A header that cannot be.
+    /// An impossible header.
     Impossible,
 }
 
-/// What lies at the start of some bytes.
+/// What the first bytes are.
 enum Look {
     Whole(Head),
     Short,
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// Passes on the blocks from `start` on; returns where they end, and why.
+    /// Passes on the blocks from `start` on; returns where and why they end.
     fn run_of_blocks<B: Block>(
         &mut self,
         chunk: &Chunk<'_>,
@@ -135,20 +135,20 @@ impl State {
         }
     }
 
-    /// Whether blocks of our boards follow each other from a position in this range on.
+    /// Whether blocks of known boards follow each other from a position in this range on.
     #[cold]
     fn has_blocks_inside<B: Block>(&self, bytes: &[u8], mut range: std::ops::Range<usize>) -> bool {
         range.any(|at| self.confirm::<B>(&bytes[at..]) == Some(true))
     }
 
-    /// Whether the last block of a stream, which goes beyond the end, has whole ones inside that end there: then it is its
-    /// length that is damaged.
+    /// Whether the last block of a stream, which goes beyond the end, contains whole blocks up to the end; then its
+    /// length is damaged.
     #[cold]
     fn swallows_blocks<B: Block>(&self, bytes: &[u8]) -> bool {
         bytes.get(1..).is_some_and(|bytes| self.chain_to_end::<B>(bytes).is_some())
     }
 
-    /// Where whole blocks of our boards begin that follow each other to the end of the stream.
+    /// Position from which whole blocks of known boards follow each other to the end of the stream.
     fn chain_to_end<B: Block>(&self, bytes: &[u8]) -> Option<usize> {
         let whole = |bytes: &[u8]| match self.look::<B>(bytes) {
             Look::Whole(head) => self.boards.index(head.board).map(|_| head.total_bytes),
@@ -171,13 +171,13 @@ impl State {
         Found::Open(bytes.len())
     }
 
-    /// Whether blocks of our boards follow each other here; `None` when that cannot be said yet.
+    /// Whether blocks of known boards follow each other at the start of `bytes`; `None` if more bytes are needed.
     fn confirm<B: Block>(&self, mut bytes: &[u8]) -> Option<bool> {
         for remaining in (0..CONFIRMATIONS).rev() {
             let header = bytes.get(..B::HEADER_BYTES)?;
             match B::head(header) {
                 Ok(head) if head.total_bytes <= self.longest && self.boards.index(head.board).is_some() => {
-                    // Of the last one its header is enough.
+                    // Only the header of the last block is needed.
                     let next = if remaining == 0 { 0 } else { head.total_bytes };
                     bytes = bytes.get(next..)?;
                 }

@@ -1,10 +1,10 @@
-//! The boards behind one connection: which source each is, how many blocks it sent, and which it did not.
+//! The boards behind one connection: the source of each, the blocks that it sent, and those that are missing.
 //!
 //! ```text
-//!  number in the header ─► index ─► source      sent number ─► next expected ─► gap
+//!  number in the header ─► index ─► source      block counter ─► next expected ─► gap
 //! ```
-//! A gap of the board's own number is a loss in the board, since TCP loses nothing. A number that goes backwards, or
-//! jumps far, is a counter that was restarted: counting begins anew, and nothing is said to be lost.
+//! A gap in the board's counter is a loss in the board, since TCP loses nothing. If the counter goes backwards or jumps
+//! far, it was restarted: counting starts again, without a loss.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::super::wire::Block;
 use super::super::wire::recbe::Recbe;
 use super::super::wire::str_tdc;
 
-/// Most blocks that a board loses in one go; a larger step is a restart of its counter.
+/// Most blocks in a gap; a larger step is a restart of the counter.
 const LARGEST_GAP: u32 = 4096;
 
 #[derive(Clone, Debug, Default)]
@@ -33,14 +33,14 @@ pub(super) struct Boards {
     first_number: BoardId,
     /// Blocks are distinguished by the number in their header.
     named: bool,
-    /// The bits that the sent number has; none set when it is not looked at.
+    /// The bits of the block counter; 0 if it is not used.
     number_mask: u32,
     boards: Vec<Board>,
-    /// One per board; none when there is one board, whose fragments stand in the counters of the link.
+    /// One set per board; empty for a single board, whose fragments are counted by the link.
     counters: Vec<Counters>,
     wire_counters: Vec<Counters>,
     restarts: u64,
-    /// What the boards write down; of boards that cannot be asked none.
+    /// The records of the boards; empty if they have none.
     asked: Vec<Arc<FragmentRecord>>,
 }
 
@@ -66,17 +66,17 @@ impl Boards {
         }
     }
 
-    /// The boards can be asked what they have answered.
+    /// Sets the records of the boards' answers.
     pub fn ask(&mut self, records: Vec<Arc<FragmentRecord>>) {
         self.asked = records;
     }
 
-    /// Numbers of the first and the last of them, as they send them.
+    /// Numbers of the first and the last board in their headers.
     pub fn numbers(&self) -> (BoardId, BoardId) {
         (self.first_number, self.first_number.plus(self.boards.len().saturating_sub(1) as u16))
     }
 
-    /// The index of the board with this number, if it is one of ours.
+    /// The index of the board with this number, if it is configured.
     #[inline]
     pub fn index(&self, number: BoardId) -> Option<usize> {
         if !self.named {
@@ -86,7 +86,7 @@ impl Boards {
         (index < self.boards.len()).then_some(index)
     }
 
-    /// Counts a block of a board, with the board's own number of it; returns whose source that is.
+    /// Counts a block of a board, with the board's counter; returns the board's source.
     #[inline]
     pub fn take(&mut self, index: usize, sent_number: u32) -> SourceId {
         let board = &mut self.boards[index];
@@ -100,14 +100,15 @@ impl Boards {
         self.first_source.plus(index as u16)
     }
 
-    /// The block just taken was none: the board sent one there, but not this one.
+    /// Discounts the last block, which was damaged: the board sent a block at that position, but not this one.
     pub fn take_back(&mut self, index: usize) {
         let board = &mut self.boards[index];
         board.found -= 1;
         board.missing += 1;
     }
 
-    /// Counts what was found, and enters it in the records of the boards; `link` has the counters of the connection.
+    /// Counts the found fragments, and enters them in the records of the boards; `link` contains the counters of the
+    /// connection.
     pub fn publish(&mut self, found: &[Fragment], link: &mut Counters) {
         if !self.asked.is_empty() {
             for fragment in found {
@@ -131,7 +132,7 @@ impl Boards {
         }
     }
 
-    /// A new connection: its numbers do not continue those of the old one.
+    /// A new connection: its block counters do not continue the old ones.
     pub fn begin_epoch(&mut self) {
         self.boards.iter_mut().for_each(|board| board.expected = None);
     }
@@ -144,14 +145,14 @@ impl Boards {
         &self.wire_counters
     }
 
-    /// How often a board's number did not continue, and was not taken for a gap.
+    /// How often a board's counter did not continue, other than by a gap.
     pub fn restarts(&self) -> u64 {
         self.restarts
     }
 }
 
 impl Board {
-    /// A number that was not expected: a gap, or a restart (then 1 is returned).
+    /// Handles an unexpected number: a gap, or a restart (then 1 is returned).
     #[cold]
     fn step_to(&mut self, number: u32, mask: u32) -> u64 {
         let Some(expected) = self.expected else { return 0 };

@@ -1,11 +1,11 @@
-//! Heartbeat frames of streaming boards: words, and two delimiters at the end of each frame.
+//! Finds heartbeat frames of streaming boards: words, then two delimiters at the end of each frame.
 //!
 //! ```text
-//!  | data data … delimiter 1 delimiter 2 | data … delimiter 1 de…   ─► one fragment, the rest waits
+//!  | data data … delimiter 1 delimiter 2 | data … delimiter 1 de…   ─► one fragment, the rest is carried
 //! ```
-//! The number of the frame stands at its end, so every word's type is read; what was read of an unfinished frame is not
-//! read again. A word of no known type, or anything between the two delimiters, is a damage: the frame is lost, and the
-//! stream goes on behind the next two delimiters that can be trusted.
+//! The number of the frame is at its end, so the type of every word is read; words of an unfinished frame are not read
+//! again. A word of an unknown type, or a word between the two delimiters, is damage: the frame is lost, and the stream
+//! resumes behind the next two trusted delimiters.
 
 use thalweg_data::{Fragment, Fragments, LossReason, Unit};
 
@@ -13,7 +13,7 @@ use super::super::wire::str_tdc::{DELIMITER_BYTES, Kind, WORD_BYTES, Word};
 use super::{Found, State};
 use crate::framing::{Chunk, StreamCounts};
 
-/// What a damaged frame is held against.
+/// What is expected of a damaged frame.
 const EXPECTED: &str = "words of known types, and two delimiters before the frame is longer than allowed";
 
 impl State {
@@ -82,7 +82,7 @@ impl State {
         fragments.slices.push(slice.tagged(0));
         fragments.fragments.push(Fragment {
             trigger: u64::from(number),
-            // A frame is a tick of the board's slow clock: 2^19 ns.
+            // A frame is a count of the board's slow clock: 2^19 ns.
             ticks: u64::from(number),
             bytes: slice.length,
             source,
@@ -91,15 +91,15 @@ impl State {
     }
 }
 
-/// Bytes of the words at the start that stand inside a frame.
+/// Bytes of the words at the start that belong inside a frame.
 fn inside_bytes(bytes: &[u8]) -> usize {
     let words = bytes.as_chunks().0;
     let outside = words.iter().position(|word| !Word::from_bytes(*word).is_inside());
     outside.unwrap_or(words.len()) * WORD_BYTES
 }
 
-/// Looks for two delimiters at any byte, since it is not known where words begin. They are trusted when what they say of
-/// their frame is possible and a word of known type or the end of the stream follows.
+/// Searches for two delimiters at any byte, since the start of words is unknown. They are trusted if their fields are
+/// possible and a word of known type or the end of the stream follows.
 fn search_frames(bytes: &[u8], last: bool) -> Found {
     let needed = DELIMITER_BYTES + if last { 0 } else { WORD_BYTES };
     for at in 0..(bytes.len() + 1).saturating_sub(needed) {

@@ -1,17 +1,17 @@
-//! Fragments out of a SiTCP board's TCP stream.
+//! Finds fragments in the TCP stream of SiTCP boards.
 //!
 //! ```text
-//!  bytes ─► header → length → body ─► whose? ─► Fragment { trigger, ticks, source } + one slice, header and all
+//!  bytes ─► header → length → body ─► board ─► Fragment { trigger, ticks, source } + one slice, with its header
 //!              │ impossible             └ unknown_source
 //!              └─► search: byte by byte, until two headers in a row can be trusted ─► resynchronised
 //! ```
 //! The first byte of a connection is the first of a block. TCP loses nothing, so an impossible header means that the
-//! board or the settings are wrong: readers of such boards close and connect again. Here the connection stays; what lies
-//! between the damage and the next trustworthy position is counted as `resynchronised`, the block that was hit as
-//! `bad_framing`. Where the stream ends, a block that ends there needs no other to confirm it.
+//! board or the settings are wrong. Other readers of such boards then close and connect again. This one keeps the
+//! connection: bytes between the damage and the next trusted position are counted as `resynchronised`, the damaged
+//! block as `bad_framing`. At the end of the stream, a block that ends exactly there needs no confirmation.
 //!
-//! [`Split::finish`] ends an epoch: what is unfinished is lost, and what comes afterwards is a new connection, whose first
-//! byte begins a block and whose numbers do not continue those of the old one.
+//! `finish` ends an epoch: unfinished data are lost, and the next bytes are a new connection, which starts with a block
+//! and whose block counters do not continue the old ones.
 
 mod blocks;
 mod boards;
@@ -38,14 +38,14 @@ pub struct Splitter {
     state: State,
 }
 
-/// Where the framing is in its stream, and whose blocks it knows.
+/// The position of the framing in its stream, and its boards.
 #[derive(Debug)]
 struct State {
     boards: Boards,
     longest: usize,
-    /// Behind a damage, before the next trustworthy position.
+    /// Set behind damage, until the next trusted position.
     searching: bool,
-    /// Bytes of the unfinished frame that were looked through before; of streaming boards only.
+    /// For streaming boards: bytes of the unfinished frame that have been read.
     scanned: usize,
     damages: u64,
     unsent_bytes: u64,
@@ -53,7 +53,7 @@ struct State {
 }
 
 impl Splitter {
-    /// A splitter of one connection, whose boards become `first_source` and those that follow it.
+    /// Creates a splitter of one connection, whose boards become `first_source` and the next sources.
     ///
     /// # Errors
     /// When the settings cannot be used.
@@ -71,7 +71,7 @@ impl Splitter {
         Ok(Splitter { counts: StreamCounts::default(), profile: settings.profile, state })
     }
 
-    /// Counters beside the ledger: `(name, value)`.
+    /// Counters outside of the ledger: `(name, value)`.
     pub fn drop_counters(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("stream_damages", self.state.damages),
@@ -124,14 +124,14 @@ impl Framing for Splitter {
         self.state.boards.wire_counters()
     }
 
-    /// Places where the stream was damaged, and blocks of boards that are not ours.
+    /// The first damages of the stream, and blocks of unknown boards.
     fn first_refused(&self) -> &[Refused] {
         self.state.refused.kept()
     }
 }
 
 impl State {
-    /// Finds fragments by the profile's rule; returns the number of bytes left over.
+    /// Finds fragments by the rules of the profile; returns the number of bytes left over.
     fn find_fragments(
         &mut self,
         profile: Profile,
@@ -148,11 +148,11 @@ impl State {
         }
     }
 
-    /// What was carried is gone: the stream goes on in the middle of a block.
+    /// The carried bytes are gone, and the stream continues in the middle of a block.
     fn interrupt(&mut self, chunk: &Chunk<'_>, counts: &mut StreamCounts) {
         if let Some(reason) = chunk.interrupted {
             match reason {
-                // What of it is missing is seen by the trigger numbers on both sides.
+                // The trigger numbers before and behind the gap show what is missing.
                 LossReason::RecordingDamaged => self.boards.begin_epoch(),
                 _ => counts.lose_fragment(reason),
             }
@@ -162,7 +162,7 @@ impl State {
         }
     }
 
-    /// An impossible block at this position of the chunk: the next one has to be searched for.
+    /// Handles an impossible block at this position of the chunk: starts a search for the next one.
     fn damaged(&mut self, chunk: &Chunk<'_>, at: usize, expected: &str, counts: &mut StreamCounts) {
         counts.lose_fragment(LossReason::BadFraming);
         self.searching = true;
@@ -173,7 +173,7 @@ impl State {
         });
     }
 
-    /// A block of a board that is not one of ours.
+    /// Keeps a block of an unknown board for display.
     #[cold]
     fn unknown_board(&mut self, chunk: &Chunk<'_>, range: std::ops::Range<usize>, head: &Head) {
         let reason = LossReason::UnknownSource;
@@ -187,10 +187,10 @@ impl State {
     }
 }
 
-/// The result of a search; positions count from the start of the bytes searched.
+/// The result of a search; positions count from the start of the searched bytes.
 enum Found {
-    /// Behind so many bytes the stream can be trusted again.
+    /// The stream can be trusted again behind this number of bytes.
     Edge(usize),
-    /// So many bytes are worth nothing; what follows may be something, and needs more bytes.
+    /// This number of bytes can be skipped; the rest needs more bytes.
     Open(usize),
 }

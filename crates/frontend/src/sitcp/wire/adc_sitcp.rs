@@ -5,8 +5,8 @@
 //!  0x01  user (module)   length   trigger   samples × 16 channels × 16 bits
 //! ```
 //! All numbers are big-endian. Source: the public reader h-sendai/AdcSitcp and its recording. The vendor's later
-//! firmware (FV02) sends another header without a trigger number, so that nothing of it can be built by trigger; it is not
-//! read here.
+//! firmware (FV02) sends another header without a trigger number, from which events cannot be built; it is not
+//! supported.
 
 use thalweg_data::{BoardId, LossReason};
 
@@ -26,10 +26,10 @@ pub const SAMPLE_BYTES: usize = 2 * CHANNELS;
 pub struct Header<'a>(&'a [u8; HEADER_BYTES]);
 
 impl<'a> Header<'a> {
-    /// A header of the known type with a length of whole samples.
+    /// Checks a header: its type must be known, and its length must be of whole samples.
     ///
     /// # Errors
-    /// `WrongConstant` for another type (or fewer than 12 bytes), `BadLength` for a cut sample.
+    /// `WrongConstant` for another type (or fewer than 12 bytes), `BadLength` for an incomplete sample.
     #[inline]
     pub fn check(bytes: &'a [u8]) -> Result<Header<'a>, LossReason> {
         let bytes = bytes.first_chunk().ok_or(LossReason::WrongConstant)?;
@@ -46,7 +46,7 @@ impl<'a> Header<'a> {
         u32::from_be_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
     }
 
-    /// What the user wrote into the board, 24 bits; the module's number stands in the lowest byte.
+    /// A value set by the user, 24 bits; the lowest byte is the module's number.
     #[inline]
     pub fn user(&self) -> u32 {
         self.word(0) & 0x00FF_FFFF
@@ -71,7 +71,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The one kind of block.
+/// The only kind of block.
 #[derive(Debug)]
 pub(in crate::sitcp) enum AdcSitcp {}
 
@@ -83,7 +83,7 @@ impl Block for AdcSitcp {
     fn head(header: &[u8]) -> Result<Head, LossReason> {
         let header = Header::check(header)?;
         Ok(Head {
-            // A length beyond what a machine can name is beyond every limit, too.
+            // A length beyond the address space is also beyond every limit.
             total_bytes: (header.body_bytes() as usize).saturating_add(HEADER_BYTES),
             board: BoardId(header.module().into()),
             trigger: header.trigger(),
@@ -98,10 +98,10 @@ impl Block for AdcSitcp {
 pub struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {
-    /// Whole samples of all channels.
+    /// Checks that the body has whole samples of all channels.
     ///
     /// # Errors
-    /// `BadSamples` when the last one is cut.
+    /// `BadSamples` if the last sample is incomplete.
     pub fn check(body: &'a [u8]) -> Result<Body<'a>, LossReason> {
         if body.len().is_multiple_of(SAMPLE_BYTES) { Ok(Body(body)) } else { Err(LossReason::BadSamples) }
     }

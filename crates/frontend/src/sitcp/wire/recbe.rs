@@ -1,9 +1,10 @@
-//! Blocks of the RECBE boards and of the Belle II drift chamber's front end: one board, two readings of its header.
+//! Blocks of the RECBE boards and of the Belle II drift chamber's front end: one board, two interpretations of its
+//! header.
 //!
 //! ```text
 //!  0     1      2 3    4 5      6 7      8 … 11    12 …
 //!  type  ─────────    time     length   trigger   body of `length` bytes
-//!        RECBE:   board (1 byte), sent number (2 bytes)
+//!        RECBE:   board (1 byte), block counter (2 bytes)
 //!        Belle II: version 0 (1 byte), board (2 bytes)
 //! ```
 //! All numbers are big-endian. Sources: the public decoders of miya0034/Recbe and of basf2 (belle2/basf2, CDC
@@ -17,11 +18,11 @@ use super::{Block, Head};
 pub const HEADER_BYTES: usize = 12;
 /// Channels of a board.
 pub const CHANNELS: usize = 48;
-/// Bytes of one sample of all channels, raw: an ADC word and a TDC word each.
+/// Bytes of one raw sample of all channels: an ADC word and a TDC word each.
 pub const SAMPLE_BYTES: usize = CHANNELS * 4;
-/// Highest body: the length has 16 bits.
+/// Longest body: its length field has 16 bits.
 pub const LONGEST_BODY: usize = u16::MAX as usize;
-/// The word that fills a suppressed body up to a multiple of four bytes: channel 255, length 2.
+/// The word that pads a suppressed body to a multiple of four bytes: channel 255, length 2.
 pub const PAD: [u8; 2] = [0xFF, 0x02];
 /// The trigger time has 15 bits; the top bit is not time.
 pub const TIME_MASK: u16 = 0x7FFF;
@@ -33,7 +34,7 @@ pub const HIT: u16 = 0x8000;
 pub enum Mode {
     /// Every sample of every channel.
     Raw,
-    /// Channels with a hit alone.
+    /// Only channels with a hit.
     Suppressed,
 }
 
@@ -65,10 +66,11 @@ pub struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// A header of a known type whose length its body can have: whole samples raw, an even number suppressed.
+    /// Checks a header: its type must be known, and its length possible: whole samples (raw) or an even number
+    /// (suppressed).
     ///
     /// # Errors
-    /// `WrongConstant` for another type (or fewer than 12 bytes), `BadLength` for a length that no body has.
+    /// `WrongConstant` for another type (or fewer than 12 bytes), `BadLength` for an impossible length.
     #[inline]
     pub fn check(bytes: &'a [u8]) -> Result<Header<'a>, LossReason> {
         let bytes = bytes.first_chunk().ok_or(LossReason::WrongConstant)?;
@@ -98,7 +100,8 @@ impl<'a> Header<'a> {
         self.bytes[1]
     }
 
-    /// RECBE: the board's count of blocks sent. Where it begins and whether it counts blocks without a hit is not public.
+    /// RECBE: the board's counter of sent blocks. Its start, and whether it counts blocks without hits, are not
+    /// documented publicly.
     #[inline]
     pub fn sent_number(&self) -> u16 {
         self.word(2)
@@ -122,7 +125,7 @@ impl<'a> Header<'a> {
         self.word(4) & TIME_MASK
     }
 
-    /// Bytes of the body; 0 is a trigger without a hit.
+    /// Bytes of the body; 0 for a trigger without hits.
     #[inline]
     pub fn body_bytes(&self) -> usize {
         usize::from(self.word(6))
@@ -145,7 +148,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A header whose byte 1 is the board.
+/// A header with the board in byte 1.
 #[derive(Debug)]
 pub(in crate::sitcp) enum Recbe {}
 
@@ -159,7 +162,7 @@ impl Block for Recbe {
     }
 }
 
-/// A header whose bytes 2 and 3 are the board.
+/// A header with the board in bytes 2 and 3.
 #[derive(Debug)]
 pub(in crate::sitcp) enum Belle2 {}
 
@@ -182,10 +185,10 @@ impl Block for Belle2 {
 pub struct RawBody<'a>(&'a [u8]);
 
 impl<'a> RawBody<'a> {
-    /// A body of whole samples.
+    /// Checks that the body has whole samples.
     ///
     /// # Errors
-    /// `BadSamples` when the last one is cut.
+    /// `BadSamples` if the last sample is incomplete.
     pub fn check(body: &'a [u8]) -> Result<RawBody<'a>, LossReason> {
         if body.len().is_multiple_of(SAMPLE_BYTES) { Ok(RawBody(body)) } else { Err(LossReason::BadSamples) }
     }
@@ -200,7 +203,7 @@ impl<'a> RawBody<'a> {
         self.word(channel, sample, 0)
     }
 
-    /// The time of the hit found in a channel at a sample, TDC counts in 15 bits, on the scale of the trigger time.
+    /// The time of the hit in a channel at a sample, in TDC counts of 15 bits, on the scale of the trigger time.
     pub fn hit_time(&self, channel: usize, sample: usize) -> Option<u16> {
         let word = self.word(channel, sample, 2 * CHANNELS)?;
         (word & HIT != 0).then_some(word & !HIT)
@@ -213,7 +216,7 @@ impl<'a> RawBody<'a> {
     }
 }
 
-/// How long before the trigger a hit was, TDC counts, never above 0: the drift time of RECBE's own decoder.
+/// TDC counts from the trigger to the hit before it, at most 0: the drift time of RECBE's own decoder.
 pub fn drift(hit_time: u16, trigger_time: u16) -> i32 {
     let apart = i32::from(hit_time & TIME_MASK) - i32::from(trigger_time & TIME_MASK);
     if apart > 0 { apart - 32_768 } else { apart }
@@ -246,15 +249,15 @@ impl<'a> ChannelRecord<'a> {
         self.word(4)
     }
 
-    /// Times of the hits before the trigger, TDC counts, as sent; in Belle II the second one's top bit says that there
-    /// were several.
+    /// Times of the hits before the trigger in TDC counts, as sent; in Belle II, the top bit of the second one marks
+    /// several hits.
     pub fn times(&self) -> impl Iterator<Item = u16> + use<'a> {
         let words = self.0[RECORD_BYTES..].chunks_exact(2);
         words.map(|word| u16::from_be_bytes([word[0], word[1]]))
     }
 }
 
-/// The channel records of a suppressed body, pads passed over. After an error nothing follows.
+/// The channel records of a suppressed body, without padding. After an error, the iterator ends.
 #[derive(Clone, Debug)]
 pub struct ChannelRecords<'a> {
     rest: &'a [u8],

@@ -4,9 +4,9 @@
 //!  data · data · throttle · … · delimiter 1 (frame number) · delimiter 2 (bytes generated and sent)
 //!  └──────────── one heartbeat frame of 524 µs ─────────────────────────────────────────────────┘
 //! ```
-//! Bits 63 to 58 of a word are its type. A frame without a hit has its two delimiters all the same. Sources: the
-//! VHDL of strtdc-src, the guide of RyotaroHonda/ug-amaneq, NestdaqUnpacker; where they differ in the number of the type-1
-//! throttle start, the VHDL is believed.
+//! Bits 63 to 58 of a word are its type. A frame without hits also has its two delimiters. Sources: the VHDL of
+//! strtdc-src, the guide of RyotaroHonda/ug-amaneq, NestdaqUnpacker; they differ in the number of the type-1 throttle
+//! start, for which the VHDL is used.
 
 /// Bytes of a word.
 pub const WORD_BYTES: usize = 8;
@@ -17,7 +17,7 @@ pub const FRAME_NUMBER_BITS: u32 = 24;
 /// Highest sum of data bytes that the second delimiter can hold.
 pub const LONGEST_DATA: usize = (1 << 20) - WORD_BYTES;
 
-/// Bits of delimiter 1 that say what is wrong with a frame.
+/// Error bits of a frame, in delimiter 1.
 pub mod flag {
     /// The frame's output was throttled.
     pub const OUTPUT_THROTTLING: u16 = 1 << 5;
@@ -71,7 +71,7 @@ impl Kind {
         Kind::Delimiter1,
         Kind::Delimiter2,
     ];
-    /// One bit per type of a word that stands inside a frame.
+    /// One bit per type of a word inside a frame.
     const INSIDE: u64 = 1 << 0x0B | 1 << 0x0D | 1 << 0x11 | 1 << 0x12 | 1 << 0x19 | 1 << 0x1A;
 }
 
@@ -80,19 +80,19 @@ impl Kind {
 pub struct Word(pub u64);
 
 impl Word {
-    /// The word that these bytes are.
+    /// Reads a word from its bytes.
     #[inline]
     pub fn from_bytes(bytes: [u8; WORD_BYTES]) -> Word {
         Word(u64::from_le_bytes(bytes))
     }
 
-    /// The word at a position, if all of it is there.
+    /// Reads the word at a position, if it is complete.
     #[inline]
     pub fn at(bytes: &[u8], at: usize) -> Option<Word> {
         Some(Word::from_bytes(*bytes.get(at..)?.first_chunk()?))
     }
 
-    /// Whether this is a word of a frame, but for its end.
+    /// Whether this word is inside a frame, not a delimiter.
     #[inline]
     pub fn is_inside(self) -> bool {
         Kind::INSIDE >> (self.0 >> 58) & 1 == 1
@@ -103,7 +103,7 @@ impl Word {
         Kind::ALL.into_iter().find(|kind| *kind as u64 == self.0 >> 58)
     }
 
-    /// Whether it is of this kind.
+    /// Whether the word is of this kind.
     #[inline]
     pub fn is(self, kind: Kind) -> bool {
         self.0 >> 58 == kind as u64
@@ -114,23 +114,23 @@ impl Word {
         self.0 >> low & (u64::MAX >> (63 - (high - low)))
     }
 
-    /// Delimiter 1: what is wrong with the frame, see [`flag`].
+    /// Delimiter 1: error bits of the frame, see [`flag`].
     pub fn flags(self) -> u16 {
         self.field(55, 40) as u16
     }
 
-    /// Delimiter 1: the clock's offset (LACCP).
+    /// Delimiter 1: the offset of the clock (LACCP).
     pub fn clock_offset(self) -> i16 {
         self.field(39, 24) as i16
     }
 
-    /// Delimiter 1: the frame's number, 24 bits.
+    /// Delimiter 1: the number of the frame, 24 bits.
     #[inline]
     pub fn frame_number(self) -> u32 {
         self.field(23, 0) as u32
     }
 
-    /// Delimiter 2: the user's register.
+    /// Delimiter 2: the user register.
     pub fn user_register(self) -> u16 {
         self.field(55, 40) as u16
     }
@@ -141,7 +141,7 @@ impl Word {
         self.field(39, 20) as u32
     }
 
-    /// Delimiter 2: bytes of data that it sent.
+    /// Delimiter 2: bytes of data that the board sent.
     #[inline]
     pub fn sent_bytes(self) -> u32 {
         self.field(19, 0) as u32

@@ -1,17 +1,17 @@
-//! Draws an index by weight with one random word and one look-up (Walker's alias method, in the form of Vose).
+//! Draws an index by weight with one random number and one look-up (Walker's alias method, in the form of Vose).
 //!
 //! ```text
 //!  weights ─► rows of (threshold, alias) ─ one random u64 ─► index
 //! ```
 
-/// One row: a number below the threshold means the row itself, any other its alias.
+/// One row: a number below the threshold selects the row itself, any other its alias.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     threshold: u32,
     alias: u32,
 }
 
-/// A table to draw from. Its length is rounded up to a power of two; the added rows have no weight.
+/// A table for drawing. Its length is rounded up to a power of two; the added rows have no weight.
 #[derive(Clone, Debug)]
 pub struct Alias {
     rows: Box<[Row]>,
@@ -19,7 +19,7 @@ pub struct Alias {
 }
 
 impl Alias {
-    /// A table for `weights`; `None` when no weight is positive.
+    /// Creates a table for `weights`; `None` if no weight is positive.
     pub fn new(weights: &[f64]) -> Option<Alias> {
         let length = weights.len().next_power_of_two().max(2);
         let sum: f64 = weights.iter().filter(|weight| **weight > 0.0).sum();
@@ -43,7 +43,8 @@ impl Alias {
         Some(Alias { rows: rows.into(), shift: 64 - length.trailing_zeros() })
     }
 
-    /// The index for a uniform random word: the high bits choose the row, the low 32 bits are compared with its threshold.
+    /// The index for a uniform random number: the high bits select the row, the low 32 bits are compared with its
+    /// threshold.
     #[inline(always)]
     pub fn draw(&self, random: u64) -> usize {
         let index = (random >> self.shift) as usize & (self.rows.len() - 1);
@@ -58,7 +59,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     #[test]
-    fn indices_come_in_proportion_to_their_weights() {
+    fn indices_are_drawn_in_proportion_to_their_weights() {
         let weights = [0.0, 1.0, 2.0, 0.5, 0.0, 4.5];
         let alias = Alias::new(&weights).expect("positive weights");
         let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(5);
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn no_weight_is_no_table() {
+    fn there_is_no_table_without_weight() {
         assert!(Alias::new(&[]).is_none() && Alias::new(&[0.0, -1.0]).is_none());
     }
 }

@@ -4,8 +4,9 @@
 //!  (seed, time bin) ─► decays ─► first particle:  board, channel, time, keV
 //!                           └──► second particle: board, channel, time, keV
 //! ```
-//! Boards do not communicate: each computes all decays of a time bin from the common seed and keeps the particles that hit it.
-//! Boards that are emulated in different processes, at different speeds, therefore see partners of the same decay.
+//! Boards do not communicate: each computes all decays of a time bin from the common seed and keeps the particles that
+//! hit it. Therefore boards that are emulated in different processes, at different speeds, see partners of the same
+//! decay.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::{Exp1, StandardNormal};
@@ -21,15 +22,15 @@ use super::spectrum::{self, BIN_KEV, Spectrum};
 pub struct Partner {
     /// Channel of this board.
     pub channel: u16,
-    /// True time within the bin, picoseconds; may lie slightly outside of it.
+    /// True time within the bin in picoseconds; it can be slightly outside.
     pub time_ps: f64,
-    /// Deposited energy, keV electron equivalent.
+    /// Deposited energy in keV electron equivalent.
     pub deposit_kev: f32,
     /// The kind of particle.
     pub particle: Particle,
 }
 
-/// How one kind of decay emits its two particles.
+/// The two particles of one kind of decay.
 #[derive(Clone, Copy, Debug)]
 enum Cascade {
     Annihilation,
@@ -37,7 +38,7 @@ enum Cascade {
     Fission,
 }
 
-/// The common process of all boards, as one board sees it.
+/// The common process of all boards, seen by one board.
 #[derive(Clone, Debug)]
 pub struct Decays {
     seed: u64,
@@ -58,11 +59,11 @@ const LINES_KEV: [f64; 3] = [511.0, 1173.2, 1332.5];
 /// Metres per picosecond.
 const LIGHT_SPEED: f64 = 2.997_924_58e-4;
 const NEUTRON_MASS_KEV: f64 = 939_565.4;
-/// How often a neutron that is too slow for light above threshold is drawn again at most.
+/// Most draws of a neutron until its light is above threshold.
 const DRAWS: usize = 16;
 
 impl Decays {
-    /// The process that `settings` describe; `None` when nothing decays in coincidence.
+    /// Creates the process of these settings; `None` if nothing decays in coincidence.
     pub fn new(settings: &Settings) -> Option<Decays> {
         let rate_hz = settings.decay_rate_hz();
         let weight = |isotope| settings.isotopes.get(&isotope).copied().unwrap_or(0.0);
@@ -221,7 +222,7 @@ mod tests {
         let with_partner = one
             .iter()
             .filter(|hit| other.iter().any(|partner| (partner.time_ps - hit.time_ps).abs() < 600.0));
-        // Of the particles on a board, 4 of 7 have their partner on the other one.
+        // 4 of 7 particles of a board have their partner on the other one.
         let fraction = with_partner.count() as f64 / one.len() as f64;
         assert!((fraction - 4.0 / 7.0).abs() < 0.08, "{fraction}");
     }

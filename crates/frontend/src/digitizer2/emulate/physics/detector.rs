@@ -1,11 +1,11 @@
-//! From deposited energy to what the board measures: gain, resolution, pulse shape.
+//! Calculates the board's measurement from the deposited energy: gain, resolution, pulse shape.
 //!
 //! ```text
 //!  (channel, keV, particle) ─ resolution ─ gain ─ tail of the pulse ─► energy, energy_short
 //! ```
-//! The pulse shape is that of a detector that resolves gamma lines and gives slower light for neutrons. The tail's fraction of the
-//! charge, `1 - energy_short / energy`, is near 0.14 for gammas and near 0.30 for neutrons; both bands widen towards low energy until
-//! they meet.
+//! The pulse shape is that of a detector that resolves gamma lines and gives slower light for neutrons. The fraction of
+//! the charge in the tail, `1 - energy_short / energy`, is near 0.14 for gammas and near 0.30 for neutrons; both bands
+//! widen towards low energy until they meet.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::StandardNormal;
@@ -13,30 +13,30 @@ use rand_pcg::Pcg64Mcg;
 
 use super::super::settings::Settings;
 
-/// What hit the detector; decides the pulse shape.
+/// The particle, which determines the pulse shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Particle {
     /// A gamma: fast light.
     Gamma,
-    /// A neutron, seen by its recoil proton: more light in the tail.
+    /// A neutron, detected by its recoil proton: more light in the tail.
     Neutron,
 }
 
 /// A detector's response to a particle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Long-gate charge, energy channels.
+    /// Long-gate charge in energy channels.
     pub energy: f32,
-    /// Short-gate charge, energy channels.
+    /// Short-gate charge in energy channels.
     pub energy_short: f32,
-    /// The input saturated.
+    /// Whether the input saturated.
     pub saturated: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct ChannelResponse {
     gain_per_kev: f32,
-    /// Variance of the energy is this times the energy, keV.
+    /// Variance of the energy per keV.
     variance_per_kev: f32,
     tail: f32,
 }
@@ -48,11 +48,11 @@ pub struct Response {
     saturation_kev: f32,
 }
 
-/// Electronic noise, keV squared.
+/// Variance of electronic noise in keV squared.
 const NOISE_VARIANCE: f32 = 4.0;
 
 impl Response {
-    /// The detectors of the board that `settings` describe; their differences follow from seed and board.
+    /// The detectors of the board with these settings; their differences follow from seed and board.
     pub fn new(settings: &Settings) -> Response {
         let detector = &settings.detector;
         let mut random =
@@ -79,7 +79,7 @@ impl Response {
         self.channels.get(usize::from(channel)).map_or(0.0, |response| response.gain_per_kev.into())
     }
 
-    /// What `channel` measures of a deposit. The channel must be one of the board's.
+    /// The measurement of a deposit by `channel`, which must be one of the board's.
     #[inline(always)]
     pub fn measure(
         &self,

@@ -1,11 +1,11 @@
-//! What the detectors see: pulses in time order, reproducible from a seed.
+//! Simulates the pulses of the detectors, in time order, reproducible from a seed.
 //!
 //! ```text
 //!  time bin ─┬─ singles: Poisson per channel ─────────┐
 //!            └─ decays shared by all boards ─ jitter ─┴─ merge ─ dead time, pile-up ─► Pulse, Pulse, …
 //! ```
-//! Time is divided into bins of 250 µs. The pulses of a bin follow from (seed, board, bin) alone, so that a board sends the same
-//! data whatever time its host asks for at once. The channels' dead times are the only per-hit state that crosses a bin.
+//! Time is divided into bins of 250 µs. The pulses of a bin depend on (seed, board, bin) alone, so that a board sends
+//! the same data whatever times its host requests. The channels' dead times are the only per-hit state across bins.
 
 pub mod alias;
 pub mod coincidence;
@@ -23,24 +23,24 @@ use coincidence::{Decays, Partner};
 use detector::{Particle, Response};
 use spectrum::{BIN_KEV, BINS, Spectrum};
 
-/// Length of a time bin.
+/// Length of a time bin in picoseconds.
 pub const BIN_PS: u64 = 250_000_000;
 /// Fine counts in one count of the board's clock.
 pub const FINE: u64 = 1024;
 /// Most time bins computed in one call, 2 s of true time: a board without a rate must not block its host.
 const BINS_PER_CALL: usize = 8192;
-/// How long a saturated input disturbs later pulses, nanoseconds.
+/// Time for which a saturated input disturbs later pulses, in nanoseconds.
 const POST_SATURATION_NS: f64 = 5000.0;
 
-/// Marks of a pulse.
+/// Properties of a pulse.
 pub mod marks {
-    /// A second pulse lay in the gate; its charge is in the energy.
+    /// A second pulse was in the gate; its charge is included in the energy.
     pub const PILE_UP: u8 = 1 << 0;
     /// The input saturated.
     pub const SATURATION: u8 = 1 << 1;
-    /// Shortly after a saturation in the same channel.
+    /// The pulse is shortly after a saturation in the same channel.
     pub const POST_SATURATION: u8 = 1 << 2;
-    /// A neutron, as the emulation knows.
+    /// The particle is a neutron.
     pub const NEUTRON: u8 = 1 << 3;
 }
 
@@ -49,9 +49,9 @@ pub mod marks {
 pub struct Pulse {
     /// Board time in 1/1024 counts of its clock.
     pub time_fine: u64,
-    /// Long-gate charge, energy channels, not yet limited to 16 bits.
+    /// Long-gate charge in energy channels, not yet limited to 16 bits.
     pub energy: f32,
-    /// Short-gate charge, likewise.
+    /// Short-gate charge in energy channels, not yet limited to 16 bits.
     pub energy_short: f32,
     /// Channel of the board.
     pub channel: u16,
@@ -62,7 +62,7 @@ pub struct Pulse {
 /// A channel's counters since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounts {
-    /// Pulses above threshold, including those that the board did not see.
+    /// Pulses above threshold, including those in dead time.
     pub triggers: u64,
     /// Pulses that became hits.
     pub saved: u64,
@@ -107,7 +107,7 @@ struct Singles {
     keep: Box<[f64]>,
 }
 
-/// The board's clock: fine counts from true picoseconds.
+/// The board's clock: converts true picoseconds to fine counts.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     fine_per_ps: f64,
@@ -123,7 +123,7 @@ impl Clock {
         }
     }
 
-    /// The board's reading at a true time, split as whole bins and the time within: exact enough for 106 days.
+    /// The clock's reading at a true time, which is given as whole bins and the time within: exact enough for 106 days.
     #[inline(always)]
     fn fine(&self, bin_start_fine: f64, within_ps: f64) -> u64 {
         (bin_start_fine + within_ps * self.fine_per_ps) as u64
@@ -134,7 +134,7 @@ impl Clock {
     }
 }
 
-/// Derives a seed for one purpose from the common one.
+/// Derives the seed for one purpose from the common seed.
 fn mixed(seed: u64, bin: u64, purpose: u64) -> u64 {
     let mut word =
         seed ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ bin.wrapping_mul(0xD1B5_4A32_D192_ED03);
@@ -144,7 +144,7 @@ fn mixed(seed: u64, bin: u64, purpose: u64) -> u64 {
 }
 
 impl Physics {
-    /// The pulses that `settings` describe, from time 0.
+    /// Creates the pulses of these settings, from time 0.
     ///
     /// # Errors
     /// When the settings cannot be used; see [`Settings::check`].
@@ -192,18 +192,19 @@ impl Physics {
         &self.response
     }
 
-    /// What a channel has seen and kept. Runs ahead of the pulses taken by at most two bins.
+    /// The counters of a channel. They are ahead of the pulses taken by at most two bins.
     pub fn counts(&self, channel: u16) -> ChannelCounts {
         self.channels.get(usize::from(channel)).map(|state| state.counts).unwrap_or_default()
     }
 
-    /// How long a channel is blind after a trigger, in fine counts.
+    /// Dead time of a channel after a trigger, in fine counts.
     pub fn dead_time_fine(&self) -> u64 {
         self.dead
     }
 
-    /// The next pulses with a board time below `until_fine`, in time order: some of them, not necessarily all; none when
-    /// there are no more, or when so many time bins were empty that the caller should return to its other work. Call [`Physics::take`] with the number used.
+    /// The next pulses with a board time below `until_fine`, in time order, but not necessarily all of them; none if
+    /// there are no more, or if so many time bins were empty that the caller should return to its other work. Call
+    /// [`Physics::take`] with the number used.
     pub fn pulses_until(&mut self, until_fine: u64) -> &[Pulse] {
         for _ in 0..BINS_PER_CALL {
             if self.taken < self.settled || self.is_worked_out(until_fine) {
@@ -221,17 +222,17 @@ impl Physics {
         }
     }
 
-    /// Whether all pulses before `until_fine` are known; if not, [`Physics::pulses_until`] has more to do.
+    /// Whether all pulses before `until_fine` have been computed; if not, call [`Physics::pulses_until`] again.
     pub fn is_worked_out(&self, until_fine: u64) -> bool {
         self.settled_until() >= until_fine
     }
 
-    /// Marks the first `count` pulses just given as used.
+    /// Marks the first `count` pulses of the last call as used.
     pub fn take(&mut self, count: usize) {
         self.taken = (self.taken + count).min(self.settled);
     }
 
-    /// No pulse before this board time can change any more; one whose gate is open at the end of the last bin can.
+    /// Board time before which no pulse can change; a pulse whose gate is open at the end of the last bin can.
     fn settled_until(&self) -> u64 {
         self.bin_start_fine(self.next_bin).saturating_sub(self.gate)
     }
@@ -277,7 +278,8 @@ impl Physics {
         self.settled = self.pulses.partition_point(|pulse| pulse.time_fine < until);
     }
 
-    /// Takes one particle in one channel: it is a new pulse, adds charge in an open gate, or is lost while the channel is blind.
+    /// Takes one particle in one channel: it starts a new pulse, adds charge in an open gate, or is lost while the
+    /// channel is blind.
     #[inline(always)]
     fn arrive(&mut self, arrival: &Partner, start_fine: f64, random: &mut Pcg64Mcg) {
         let time_fine = self.clock.fine(start_fine, arrival.time_ps);
@@ -336,7 +338,7 @@ impl Singles {
         let deposits = Alias::new(&gammas.weights).ok_or_else(|| SettingsError {
             key: "isotopes",
             found: "without anything above threshold".into(),
-            allowed: "one isotope with a share above 0, at least".into(),
+            allowed: "at least one isotope with a fraction above 0".into(),
         })?;
         // Partners of decays hit all channels with equal probability and are part of the channels' rates.
         let detectors = f64::from(settings.boards) * f64::from(settings.channels);

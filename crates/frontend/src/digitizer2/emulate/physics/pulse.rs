@@ -3,8 +3,8 @@
 //! ```text
 //!  Pulse ─ fast and slow light from tables, baseline noise ─► input ─ probes of the firmware ─► Trace
 //! ```
-//! The fast and the slow part of the light follow the hit's `energy_short`: waveform and numbers agree.
-//! Everything that does not depend on the pulse is computed once; a sample then costs a few additions.
+//! The fast and the slow fraction of the light follow from the hit's `energy_short`, so that waveform and energies
+//! agree. Everything that does not depend on the pulse is computed once; a sample then costs a few additions.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::StandardNormal;
@@ -12,7 +12,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{FINE, Pulse};
 
-/// The baseline, ADC counts of 14 bits.
+/// The baseline in ADC counts of 14 bits.
 pub const BASELINE: f32 = 1500.0;
 /// The highest ADC count.
 pub const FULL_SCALE: f32 = 16_383.0;
@@ -26,27 +26,27 @@ const SLOW_SAMPLES: f32 = 45.0;
 const PHASES: usize = 16;
 /// Samples after which a pulse has ended.
 const TABLE: usize = 512;
-/// Samples of noise, from which a waveform takes a range: twice the longest waveform.
+/// Samples of noise, of which a waveform takes a range: twice the longest waveform.
 const NOISE: usize = 16_384;
 const NOISE_COUNTS: f32 = 3.0;
 const OVER_THRESHOLD: f32 = 20.0;
 
-/// How traces are drawn.
+/// Settings of traces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceSettings {
     /// Samples of a trace, at most 8192.
     pub samples: usize,
     /// Samples before the trigger.
     pub before_trigger: usize,
-    /// Long gate, samples.
+    /// Long gate in samples.
     pub gate: usize,
     /// ADC counts per energy channel at the pulse's top.
     pub height_per_energy: f32,
-    /// The second probe is a trapezoid, else the baseline.
+    /// Whether the second probe is a trapezoid; otherwise it is the baseline.
     pub trapezoid: bool,
 }
 
-/// Draws traces; holds the last one.
+/// Draws traces; keeps the last one.
 #[derive(Clone, Debug)]
 pub struct Trace {
     settings: TraceSettings,
@@ -64,7 +64,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Tables for traces with these settings; the noise is the same for the same seed.
+    /// Prepares tables for traces with these settings; the noise is the same for the same seed.
     pub fn new(settings: TraceSettings, seed: u64) -> Trace {
         let settings = TraceSettings { samples: settings.samples.min(NOISE / 2), ..settings };
         let table = |fall: f32| -> Vec<f32> {
@@ -90,7 +90,7 @@ impl Trace {
         }
     }
 
-    /// Draws a pulse `delay` samples behind the trigger; the noise comes from `random`.
+    /// Draws a pulse `delay` samples behind the trigger; `random` selects the noise.
     pub fn draw(&mut self, pulse: &Pulse, delay: usize, random: &mut impl Rng) {
         let samples = self.settings.samples;
         let start = (self.settings.before_trigger + delay).min(samples);

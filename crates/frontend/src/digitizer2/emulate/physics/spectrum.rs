@@ -5,14 +5,14 @@
 //!         └─► fission neutrons ─ recoil protons ─ quenching ──────────┴─► Spectrum (2 keV bins)
 //! ```
 //! Energies are in keV of electron-equivalent light. Formulas: Klein and Nishina for the energy of the Compton
-//! electron; a Maxwellian of 1.42 MeV for fission neutrons of ²⁵²Cf; the usual four-parameter light curve of
-//! liquid scintillators for recoil protons.
+//! electron; a Maxwellian of 1.42 MeV for fission neutrons of ²⁵²Cf; the usual four-parameter light curve of liquid
+//! scintillators for recoil protons.
 
 use super::super::settings::Isotope;
 
-/// Width of a bin, keV.
+/// Width of a bin in keV.
 pub const BIN_KEV: f64 = 2.0;
-/// Bins of a spectrum: up to 8192 keV.
+/// Number of bins of a spectrum: up to 8192 keV.
 pub const BINS: usize = 4096;
 const ELECTRON_KEV: f64 = 511.0;
 
@@ -48,7 +48,7 @@ impl Spectrum {
         self.weights.iter_mut().zip(&other.weights).for_each(|(weight, other)| *weight += other * scale);
     }
 
-    /// Removes what is below the threshold, whose edge has a width of a tenth of its value.
+    /// Removes the part below the threshold, whose edge has a width of a tenth of its value.
     pub fn cut_below(&mut self, threshold_kev: f64) {
         for (bin, weight) in self.weights.iter_mut().enumerate() {
             let above = bin as f64 * BIN_KEV - 0.95 * threshold_kev;
@@ -67,8 +67,8 @@ impl Spectrum {
         self.weights[bin + 1] += weight * part;
     }
 
-    /// A gamma line: peak, Compton continuum, multiple scattering above the edge, backscatter. A `width_kev` above 0
-    /// spreads the peak evenly, for lines that stand for a range of a continuum.
+    /// Adds a gamma line: peak, Compton continuum, multiple scattering above the edge, backscatter. A `width_kev` above
+    /// 0 spreads the peak evenly, for lines that represent a range of a continuum.
     fn add_gamma(&mut self, energy_kev: f64, weight: f64, width_kev: f64) {
         let peak = (0.38 * (ELECTRON_KEV / energy_kev).powf(0.75)).clamp(0.04, 0.85);
         let steps = ((width_kev / BIN_KEV) as usize).max(1);
@@ -91,7 +91,7 @@ impl Spectrum {
         rates.iter().enumerate().for_each(|(step, rate)| self.add_at(electron(step), rate * scale));
     }
 
-    /// Several Compton scatterings fill the valley between edge and peak, falling towards the peak.
+    /// Adds multiple Compton scattering, which fills the valley between edge and peak and falls towards the peak.
     fn add_multiple_scattering(&mut self, energy_kev: f64, weight: f64) {
         let low = 0.75 * compton_edge_kev(energy_kev);
         let bins = (((energy_kev - low) / BIN_KEV) as usize).max(1);
@@ -101,11 +101,11 @@ impl Spectrum {
         }
     }
 
-    /// Gammas scattered back by material behind the source, 95° to 180°, then fully absorbed.
+    /// Adds gammas that are scattered back by material behind the source, 95° to 180°, then fully absorbed.
     fn add_backscatter(&mut self, energy_kev: f64, weight: f64) {
         const STEPS: usize = 60;
         let ratio = energy_kev / ELECTRON_KEV;
-        // Even steps of the cosine are even steps of the solid angle.
+        // Equal steps of the cosine are equal steps of the solid angle.
         let cosine = |step: usize| -0.087 - 0.913 * (step as f64 + 0.5) / STEPS as f64;
         let kept = |step: usize| 1.0 / (1.0 + ratio * (1.0 - cosine(step)));
         let rate = |step: usize| {
@@ -124,7 +124,7 @@ impl Spectrum {
     }
 }
 
-/// The largest energy that a gamma can give to an electron in one scattering, keV.
+/// The largest energy that a gamma can give to an electron in one scattering, in keV.
 pub fn compton_edge_kev(energy_kev: f64) -> f64 {
     let ratio = 2.0 * energy_kev / ELECTRON_KEV;
     energy_kev * ratio / (1.0 + ratio)
@@ -138,13 +138,13 @@ fn klein_nishina(energy_kev: f64, electron_kev: f64) -> f64 {
     2.0 + part * part / (ratio * ratio * left * left) + part / left * (part - 2.0 / ratio)
 }
 
-/// Light of a recoil proton, keV electron equivalent.
+/// Light of a recoil proton in keV electron equivalent.
 pub fn proton_light_kev(proton_kev: f64) -> f64 {
     let energy = proton_kev / 1000.0;
     (1000.0 * (0.83 * energy - 2.82 * (1.0 - (-0.25 * energy.powf(0.93)).exp()))).max(0.0)
 }
 
-/// The gammas of an isotope, in its own proportions; sum 1.
+/// The gammas of an isotope, in their own proportions; the sum is 1.
 pub fn gammas(isotope: Isotope) -> Spectrum {
     let mut spectrum = Spectrum::default();
     match isotope {
@@ -180,10 +180,10 @@ pub fn gammas(isotope: Isotope) -> Spectrum {
     whole
 }
 
-/// Distance of the energies that [`fission_neutrons`] returns, keV.
+/// Distance of the energies that [`fission_neutrons`] returns, in keV.
 pub const NEUTRON_STEP_KEV: f64 = 100.0;
 
-/// Energies of fission neutrons, keV, and how likely they are: a Maxwellian of 1.42 MeV.
+/// Energies of fission neutrons in keV, with their probabilities: a Maxwellian of 1.42 MeV.
 pub fn fission_neutrons() -> impl Iterator<Item = (f64, f64)> {
     (0..120).map(|step| {
         let energy = 50.0 + NEUTRON_STEP_KEV * f64::from(step);
@@ -193,7 +193,7 @@ pub fn fission_neutrons() -> impl Iterator<Item = (f64, f64)> {
 
 /// Light of fission neutrons: each recoil proton energy up to the neutron's is equally likely.
 pub fn neutrons() -> Spectrum {
-    // The light of each recoil energy is computed once; neutrons of more energy give it, too.
+    // The light of each recoil energy is computed once; neutrons of more energy also produce it.
     let neutrons: Vec<(f64, f64)> = fission_neutrons().collect();
     let highest = neutrons.last().map_or(0.0, |(energy, _)| *energy);
     let mut spectrum = Spectrum::default();
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_its_edge_and_its_peak_where_they_belong() {
+    fn a_line_has_its_edge_and_peak_at_the_expected_energies() {
         assert!((compton_edge_kev(661.7) - 477.3).abs() < 0.5);
         let line = Spectrum::of_line(662.0);
         assert!((line.sum() - 1.0).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! Statistics of the pulses: rates, lines, bands, partners; generous tolerances, fixed seeds.
+//! Statistics of the pulses: rates, lines, bands, partners; wide tolerances, fixed seeds.
 
 use super::super::settings::{Coincidence, Detector, Isotope, Rates};
 use super::*;
@@ -33,7 +33,7 @@ fn quiet() -> Settings {
 }
 
 #[test]
-fn pulses_are_in_time_order_and_at_the_stated_rates() {
+fn pulses_are_in_time_order_and_at_the_configured_rates() {
     let rates = Rates::List(vec![1e3, 5e3, 0.0, 20e3, 2e3, 40e3, 1e3, 7e3]);
     let coincidence = Coincidence { fraction: 0.2, ..Coincidence::default() };
     let settings = Settings { rate_hz: rates.clone(), coincidence, ..quiet() };
@@ -42,14 +42,14 @@ fn pulses_are_in_time_order_and_at_the_stated_rates() {
     for channel in 0..8 {
         let expected = rates.of_channel(channel) * 2.0;
         let count = pulses.iter().filter(|pulse| pulse.channel == channel).count() as f64;
-        // Dead time takes up to 2.4 % at 40 kHz.
+        // Dead time causes a loss of up to 2.4 % at 40 kHz.
         let tolerance = 5.0 * expected.sqrt() + 0.03 * expected;
         assert!((count - expected).abs() <= tolerance, "channel {channel}: {count} of {expected}");
     }
 }
 
 #[test]
-fn the_stream_does_not_depend_on_how_time_is_cut() {
+fn the_stream_does_not_depend_on_the_requested_times() {
     let settings = Settings { total_rate_hz: Some(2e6), ..quiet() };
     let whole = collect(&settings, 0.01);
     let mut physics = Physics::new(&settings).expect("valid settings");
@@ -73,7 +73,7 @@ fn the_stream_does_not_depend_on_how_time_is_cut() {
 }
 
 #[test]
-fn lines_stand_where_they_belong() {
+fn lines_are_at_the_expected_energies() {
     for (isotope, lines) in [
         (Isotope::Cs137, vec![661.7]),
         (Isotope::Na22, vec![511.0, 1274.5]),
@@ -116,7 +116,7 @@ fn neutrons_and_gammas_separate_by_pulse_shape() {
 }
 
 #[test]
-fn pile_up_and_saturation_follow_from_times_and_energies() {
+fn pile_up_and_saturation_agree_with_times_and_energies() {
     let settings = Settings { rate_hz: Rates::Each(100_000.0), ..quiet() };
     let pulses = collect(&settings, 0.5);
     let piled = pulses.iter().filter(|pulse| pulse.marks & marks::PILE_UP != 0).count() as f64;
@@ -160,7 +160,7 @@ fn partners_are_found_between_independent_boards() {
 }
 
 #[test]
-fn drift_and_offset_show_in_board_time() {
+fn drift_and_offset_change_board_time() {
     let sparse = Settings { rate_hz: Rates::Each(100.0), ..quiet() };
     let settings = Settings { drift_ppm: 50.0, offset_ps: 1_000_000, ..sparse.clone() };
     let (true_clock, drifting) = (collect(&sparse, 1.0), collect(&settings, 1.0));
