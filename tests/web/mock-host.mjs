@@ -22,6 +22,7 @@ export function recorded_run(more) {
     removed: null,
     remarks: [],
     preview: null,
+    labels: [],
     notes: [],
     ...more,
   };
@@ -63,7 +64,8 @@ export function recorded_runs() {
       preview: Array.from({ length: 92 }, (_, x) =>
         Math.round(4000 * Math.exp(-x / 22) + 900 * Math.exp(-0.5 * ((x - 30 - index * 2) / 2.5) ** 2)),
       ),
-      notes: index === 0 ? [{ time: utc_ago(4700), text: "source moved 2 cm closer" }] : [],
+      labels: index === 0 ? ["good"] : [],
+      notes: index === 0 ? [{ time: utc_ago(4700), text: "source moved 2 cm closer", author: "" }] : [],
     });
   });
 }

@@ -18,7 +18,7 @@ use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::{LedgerSnapshot, RunState};
 
 use crate::history::Past;
-use crate::recorded_run::RecordedRun;
+use crate::recorded_run::{RecordedRun, RunNote};
 use crate::state::LiveState;
 
 /// One line for the operator.
@@ -196,6 +196,18 @@ pub trait Experiment: Send + Sync + 'static {
     /// # Errors
     /// When it cannot be written.
     fn add_note(&self, run: &str, text: &str) -> Result<(), RequestRefused>;
+
+    /// The notes that wait for the next run, oldest first.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn notes_for_next(&self) -> Result<Vec<RunNote>, RequestRefused>;
+
+    /// Adds a note for the next run, which takes it when it begins.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn add_note_for_next(&self, text: &str) -> Result<(), RequestRefused>;
 
     /// Checks the files of a run against its record. The name is one of the listing.
     ///

@@ -44,6 +44,8 @@ pub struct RecordedRun {
     pub preview: Option<Vec<u64>>,
     /// What was written down about it, oldest first.
     pub notes: Vec<RunNote>,
+    /// Its labels, in order of the alphabet.
+    pub labels: Vec<String>,
     /// Its directory; of a single run only, as all that follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -75,6 +77,8 @@ pub struct RunNote {
     pub time: String,
     /// The words.
     pub text: String,
+    /// Who has written it; empty where that is not known.
+    pub author: String,
 }
 
 /// A file of a run.

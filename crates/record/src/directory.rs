@@ -5,7 +5,7 @@
 //!      hits.arrows  extras.arrows  waveforms.arrows  statistics.arrows  raw.arrows
 //!      events.arrows  fragments.arrows       or, of each builder unit, events-UNIT.arrows  fragments-UNIT.arrows
 //!      coincidences.arrows   losses.arrows   ranges-UNIT.arrows   spectra.json   channels.csv
-//!      ledger.bin   run.json   notes.jsonl
+//!      ledger.bin   run.json   notes.jsonl   labels.jsonl
 //! ```
 
 use std::fs::{self, File};
@@ -19,6 +19,7 @@ use thalweg_data::checksum;
 
 use crate::directory_lock::{DirectoryLock, Holder};
 use crate::error::RecordError;
+use crate::notes::Note;
 use crate::system;
 use crate::table::Table;
 
@@ -53,6 +54,24 @@ impl PartialEq for RunDirectory {
 }
 
 impl Eq for RunDirectory {}
+
+/// Keeps other programs from making a run, and from moving the notes for the next one, for as long as it lives.
+pub(crate) struct NumbersLock {
+    _file: File,
+}
+
+impl NumbersLock {
+    /// Of a directory of runs; waits for other programs.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn of(runs: &Path, action: &'static str) -> Result<NumbersLock, RecordError> {
+        let failed = |cause| RecordError::io(runs, action, cause);
+        let file = File::options().create(true).append(true).open(runs.join(LOCK_FILE)).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(NumbersLock { _file: file })
+    }
+}
 
 /// A file of a run that is no table; part of `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,9 +134,7 @@ impl RunDirectory {
     pub fn create(parent: &Path, title: &str) -> Result<RunDirectory, RecordError> {
         let failed = |cause| RecordError::io(parent, "making a run directory", cause);
         fs::create_dir_all(parent).map_err(failed)?;
-        // Held until this function returns.
-        let lock = File::options().create(true).append(true).open(parent.join(LOCK_FILE)).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let _numbers = NumbersLock::of(parent, "making a run directory")?;
         let number = RunDirectory::list(parent)?.last().map_or(1, |run| run.number.saturating_add(1));
         let name = match words_of(title) {
             words if words.is_empty() => format!("{number:0NUMBER_DIGITS$}"),
@@ -156,6 +173,12 @@ impl RunDirectory {
         Ok(RunDirectory { number: number_of(&path).unwrap_or(0), path, _lock: lock })
     }
 
+    /// The run at a path that [`RunDirectory::find`] has found, not locked: for a look at files that are replaced or added to, and
+    /// whole at every moment.
+    pub fn unlocked(path: &Path) -> RunDirectory {
+        RunDirectory { path: path.to_owned(), number: number_of(path).unwrap_or(0), _lock: None }
+    }
+
     /// As [`RunDirectory::open`], locked against everybody else, to change what is in it.
     ///
     /// # Errors
@@ -189,24 +212,36 @@ impl RunDirectory {
         if path.is_dir() {
             return Ok(path.to_owned());
         }
-        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let number = name.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.parse().ok()).flatten();
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        let runs = number.and_then(|number: u64| Some((number, RunDirectory::list(parent).ok()?)));
-        let named = runs.map(|(number, runs)| {
-            runs.into_iter().filter(|run| run.number == number).map(|run| run.path).collect::<Vec<_>>()
-        });
-        let found = match named.as_deref() {
-            Some([one]) => return Ok(one.clone()),
-            Some([one, other, ..]) => format!(
-                "several runs have this number ({} and {}); name one of them",
-                one.display(),
-                other.display()
-            ),
-            _ => format!("no such run directory; `ls {}` lists them", parent.display()),
-        };
-        Err(RecordError::Missing { path: path.to_owned(), found })
+        one_of(path, &numbered(parent, path), parent)
+    }
+
+    /// As [`RunDirectory::find`], with `runs` for what is no path but a number or a name: `42` is the one run there, or in the present
+    /// directory, that has this number.
+    ///
+    /// # Errors
+    /// When there is none, or several have the number.
+    pub fn find_in(runs: &Path, path: &Path) -> Result<PathBuf, RecordError> {
+        let is_bare = path.parent().is_some_and(|parent| parent.as_os_str().is_empty());
+        if path.is_dir() || !is_bare {
+            return RunDirectory::find(path);
+        }
+        if number_of(path).is_some() && runs.join(path).is_dir() {
+            return Ok(runs.join(path));
+        }
+        let mut found = numbered(runs, path);
+        for here in numbered(Path::new("."), path) {
+            if !found.iter().any(|known| is_same(known, &here)) {
+                found.push(here);
+            }
+        }
+        if found.is_empty() && !runs.is_dir() {
+            let found = "no such run, and no directory of runs";
+            let found = format!("{found} {}; name one with --runs or THALWEG_RUNS", runs.display());
+            return Err(RecordError::Missing { path: path.to_owned(), found });
+        }
+        one_of(path, &found, runs)
     }
 
     /// The runs in `parent`, by number. They are not locked.
@@ -226,11 +261,13 @@ impl RunDirectory {
         Ok(runs)
     }
 
-    /// Removes the directory of a run that has not begun, with everything in it; its number is given again.
+    /// Removes the directory of a run that has not begun, with everything in it; its number is given again. Its notes wait for the next
+    /// run.
     ///
     /// # Errors
     /// When the system refuses.
     pub fn discard(&self) -> Result<(), RecordError> {
+        Note::give_back(self)?;
         let failed =
             |cause| RecordError::io(&self.path, "removing the directory of a run that has not begun", cause);
         fs::remove_dir_all(&self.path).map_err(failed)
@@ -340,6 +377,24 @@ impl RunDirectory {
     /// The file of the operator's notes.
     pub fn notes(&self) -> PathBuf {
         self.path.join("notes.jsonl")
+    }
+
+    /// The file of its labels.
+    pub fn labels(&self) -> PathBuf {
+        self.path.join("labels.jsonl")
+    }
+
+    /// Bytes that the files of a run take together now, also of those that lie on another disk, where a link leads; a file that cannot
+    /// be reached counts as 0.
+    pub fn bytes_in(run: &Path) -> u64 {
+        let entries = fs::read_dir(run).into_iter().flatten().flatten();
+        let files = entries.filter_map(|entry| fs::metadata(entry.path()).ok()).filter(fs::Metadata::is_file);
+        files.map(|file| file.len()).sum()
+    }
+
+    /// The name of the directory.
+    pub fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
     /// The file of the run's spectra.
@@ -516,6 +571,33 @@ impl RunDirectory {
     }
 }
 
+/// The runs in `parent` whose number is the last word of `path`.
+fn numbered(parent: &Path, path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let number = name.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.parse().ok()).flatten();
+    let Some(number): Option<u64> = number else { return Vec::new() };
+    let runs = RunDirectory::list(parent).unwrap_or_default().into_iter();
+    runs.filter(|run| run.number == number).map(|run| run.path).collect()
+}
+
+/// The one directory that was found for `path` in `parent`, or why there is not one.
+fn one_of(path: &Path, found: &[PathBuf], parent: &Path) -> Result<PathBuf, RecordError> {
+    let found = match found {
+        [one] => return Ok(one.clone()),
+        [one, other, ..] => format!(
+            "several runs have this number ({} and {}); name one of them",
+            one.display(),
+            other.display()
+        ),
+        [] => format!("no such run directory; `ls {}` lists them", parent.display()),
+    };
+    Err(RecordError::Missing { path: path.to_owned(), found })
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
 fn number_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let digits = name.split('-').next()?;
@@ -576,6 +658,26 @@ mod tests {
         assert!(message.contains("try again in a few seconds"), "{message}");
         drop(holder);
         assert!(RunDirectory::lock_new(folder.path()).expect("free").is_some());
+    }
+
+    #[test]
+    fn a_number_is_looked_for_in_the_directory_of_runs() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let make = |name: &str| fs::create_dir_all(folder.path().join(name)).expect("made");
+        ["000007-first", "000008", "000008-again", "notes"].into_iter().for_each(make);
+        let find = |name: &str| RunDirectory::find_in(folder.path(), Path::new(name));
+        let first = folder.path().join("000007-first");
+        for name in ["7", "000007", "000007-first"] {
+            assert_eq!(find(name).expect("there"), first, "{name}");
+        }
+        let refused = |name: &str| find(name).expect_err("refused").to_string();
+        assert!(refused("8").contains("several runs have this number"), "{}", refused("8"));
+        assert!(refused("9").contains("no such run directory"), "{}", refused("9"));
+        assert!(refused("notes").contains("no such run directory"), "only runs are named without a path");
+        let nowhere = RunDirectory::find_in(Path::new("/no/runs"), Path::new("7")).expect_err("no runs");
+        assert!(nowhere.to_string().contains("--runs or THALWEG_RUNS"), "{nowhere}");
+        let path = first.to_str().expect("plain");
+        assert_eq!(RunDirectory::find_in(Path::new("/no/runs"), Path::new(path)).expect("a path"), first);
     }
 
     #[test]

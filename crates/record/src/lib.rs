@@ -41,6 +41,7 @@
 //! - `range_list`: what became of each range of triggers, as a table: [`RangeList`].
 //! - `series_list`: values of slow control, as a table: [`SeriesList`].
 //! - [`run_record`]: `run.json`: what a run was.
+//! - `json_lines`: files of lines that people add to.
 //! - `notes`: what people write down: [`Note`].
 //! - `removed`: what is left of tables that were removed: [`RemovedTables`].
 //! - `retention`: the policy by which the tables of old runs are removed: [`OldRuns`].
@@ -49,11 +50,13 @@
 //! - `written_log`: what a recording loses when somebody else touches its files.
 //! - [`advice`]: what can be done about a loss.
 //! - [`read`]: run files read back: replay, verify, recover, inspect.
+//! - [`catalogue`]: all runs of a directory: listed, found, labelled.
 //! - `system`: the few system calls that the standard library does not have.
 //! - `error`: what can go wrong: [`RecordError`].
 
 pub mod advice;
 mod amounts;
+pub mod catalogue;
 mod coincidence_columns;
 pub mod coincidence_writer;
 pub mod directory;
@@ -67,6 +70,7 @@ mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;
 pub mod ipc;
+mod json_lines;
 mod locked_directories;
 mod loss_list;
 mod loss_row;
@@ -86,6 +90,7 @@ mod system;
 pub mod table;
 mod written_log;
 
+pub use catalogue::{Catalogue, EntryState, LabelChange, Query, RunEntry};
 pub use coincidence_writer::CoincidenceWriter;
 pub use directory::{DocumentSummary, EventFiles, RunDirectory};
 pub use error::RecordError;

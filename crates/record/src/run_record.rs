@@ -345,6 +345,18 @@ impl EntriesRecord {
 }
 
 impl RunRecord {
+    /// Rows of all files of a table, as the record has them; `None` when it has no such file.
+    pub fn rows_of(&self, table: Table) -> Option<u64> {
+        let mut files = self.tables.iter().filter(|found| found.table == table.word()).peekable();
+        files.peek()?;
+        Some(files.map(|found| found.rows).fold(0, u64::saturating_add))
+    }
+
+    /// How long it took data, in seconds; `None` where its record does not say.
+    pub fn seconds(&self) -> Option<f64> {
+        self.details.get("elapsed_seconds").and_then(serde_json::Value::as_f64)
+    }
+
     /// What was lost, as people read it; `None` of a run that has no ledger yet.
     pub fn loss_report(&self) -> Option<LossReport> {
         let ledger = self.ledger.as_ref()?;
@@ -491,7 +503,7 @@ impl LedgerRecord {
     }
 
     /// The sum of one entry over all recordings of hits, coincidences or events into this table.
-    fn at_recording(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
+    pub(crate) fn at_recording(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
         match table {
             Table::Hits => self.total(StageRole::Recording, Unit::Hits, entry),
             _ => self.total_events(table, entry),

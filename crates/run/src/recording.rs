@@ -3,20 +3,12 @@
 use std::path::Path;
 
 pub use thalweg_data::ledger::{LossReport, LossTotal, percent_of};
+pub use thalweg_record::catalogue::{DateBound, check_label, select};
 pub use thalweg_record::{
-    EdgeReport, Inspection, NodesReport, RecordError, RecoverReport, RemovedTables, RunDirectory, Table,
-    VerifyReport, recover, utc_text, verify, verify_nodes,
+    Catalogue, EdgeReport, EntryState, Inspection, LabelChange, NodesReport, Note, Query, RecordError,
+    RecoverReport, RemovedTables, RunDirectory, RunEntry, RunRecord, Table, VerifyReport, recover, utc_text,
+    verify, verify_nodes,
 };
-
-/// Returns the bytes that the files of a directory take together; 0 if it is not there.
-pub(crate) fn bytes_in(directory: &Path) -> u64 {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.metadata().ok())
-        .filter(|data| data.is_file())
-        .map(|data| data.len())
-        .sum()
-}
 
 /// Whether the raw bytes of a run are still there, as far as it says so itself.
 ///

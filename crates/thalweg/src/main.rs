@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Inspect(options) => commands::inspect(&options, json),
         Command::Plot(options) => commands::plot(&options, json),
         Command::Export(options) => commands::export(&options, json),
+        Command::Runs(options) => commands::runs(&options, json),
         Command::Board(options) => commands::board(&options, json),
         Command::Ipbus(options) => commands::ipbus(&options, json),
         Command::Hub(options) => commands::hub(&options, json),

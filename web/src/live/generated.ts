@@ -569,6 +569,8 @@ export interface RecordedRun {
   files?: RunFile[] | null;
   /** Hits that it has recorded. */
   hits: number;
+  /** Its labels, in order of the alphabet. */
+  labels: string[];
   /** Whether its ledger balances; null before its end, and without a ledger. */
   ledger_closed: boolean | null;
   /** What it has lost, with how well it is known, and in words; null without a ledger. */
@@ -657,6 +659,8 @@ export interface RunFile {
 
 /** What somebody has written down about a run. */
 export interface RunNote {
+  /** Who has written it; empty where that is not known. */
+  author: string;
   /** The words. */
   text: string;
   /** When, UTC; empty where its line is damaged. */

@@ -6,22 +6,27 @@ import { in_words, post } from "../live/requests.js";
 import { button, notice } from "./controls.js";
 import { h } from "./element.js";
 
+/** Where a note goes: to a run by its name, or to the next one, which takes it when it begins. */
+export type NoteFor = { readonly run: string } | "next";
+
 /** A line to write a note into; `added` hears of one that was kept. */
 export class NewNote {
   readonly root: HTMLFormElement;
-  readonly #text = h("input", {
-    type: "text",
-    name: "note",
-    maxlength: 2000,
-    autocomplete: "off",
-    placeholder: "note for this run",
-    "aria-label": "Note",
-  });
+  readonly #text: HTMLInputElement;
 
   constructor(
-    private readonly run: () => string | null,
+    private readonly whose: () => NoteFor | null,
+    placeholder = "note for this run",
     private readonly added: () => void = () => {},
   ) {
+    this.#text = h("input", {
+      type: "text",
+      name: "note",
+      maxlength: 2000,
+      autocomplete: "off",
+      placeholder,
+      "aria-label": placeholder,
+    });
     const add = button("add note", () => void this.#add());
     this.root = h("form", { class: "new-note" }, this.#text, add);
     this.root.addEventListener("submit", (event) => {
@@ -31,10 +36,11 @@ export class NewNote {
   }
 
   async #add(): Promise<void> {
-    const [run, text] = [this.run(), this.#text.value.trim()];
-    if (run === null || text === "") return;
+    const [whose, text] = [this.whose(), this.#text.value.trim()];
+    if (whose === null || text === "") return;
     try {
-      await post(`/api/runs/${encodeURIComponent(run)}/notes`, { text });
+      const place = whose === "next" ? "/api/notes/next" : `/api/runs/${encodeURIComponent(whose.run)}/notes`;
+      await post(place, { text });
       this.#text.value = "";
       this.added();
     } catch (error) {
@@ -48,6 +54,9 @@ export function list_of_notes(notes: readonly RunNote[]): HTMLElement {
   return h(
     "ol",
     { class: "notes" },
-    ...notes.map(({ time, text }) => h("li", {}, h("time", {}, day(time)), h("p", {}, text))),
+    ...notes.map(({ time, text, author }) => {
+      const when = author === "" ? day(time) : `${day(time)} ${author}`;
+      return h("li", {}, h("time", {}, when), h("p", {}, text));
+    }),
   );
 }

@@ -6,7 +6,7 @@ import { Plot } from "../draw/plot.js";
 import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { written } from "../figures/address.js";
-import type { ClockState, LiveState, Past } from "../live/generated.js";
+import type { ClockState, LiveState, Past, RunState } from "../live/generated.js";
 import { History } from "../live/history.js";
 import { flow_of, source_rate } from "../live/lanes.js";
 import { in_words, LossHistory } from "../live/loss_history.js";
@@ -22,6 +22,9 @@ import type { MakeScreen } from "./screen.js";
 const rates = new History();
 /** Their losses. */
 const lost = new LossHistory();
+
+// A run that has begun and not ended takes no notes for the next one, which would be mistaken for its own.
+const UNDER_WAY: readonly RunState[] = ["running", "paused", "stopping"];
 
 // More lines than this cannot be distinguished: of more boards, the fastest and the slowest are drawn.
 const MOST_LINES = 8;
@@ -68,7 +71,8 @@ export const run_screen: MakeScreen = () => {
   });
   const messages = new Messages();
   let run: string | null = null;
-  const new_note = new NewNote(() => run);
+  const new_note = new NewNote(() => (run === null ? null : { run }));
+  const next_note = new NewNote(() => "next", "note for the next run");
   const facts = new Facts();
   const clocks = new Facts();
   const clocks_panel = panel("Clocks", "one-column", [], clocks.root);
@@ -90,7 +94,7 @@ export const run_screen: MakeScreen = () => {
     h(
       "div",
       { class: "right column" },
-      panel("Messages", "messages-panel", [], new_note.root, messages.root),
+      panel("Messages", "messages-panel", [], new_note.root, next_note.root, messages.root),
       panel("Now", "", [], facts.root),
       values_panel,
       clocks_panel,
@@ -105,6 +109,7 @@ export const run_screen: MakeScreen = () => {
       messages.show(state);
       run = state.run.name;
       show(new_note.root, run !== null);
+      show(next_note.root, !UNDER_WAY.includes(state.state));
       facts.show(now_facts(state));
       const completeness = state.events?.completeness ?? [];
       show(boards_panel, completeness.length > 0);

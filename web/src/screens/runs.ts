@@ -111,7 +111,7 @@ class RunsScreen implements Screen {
   #show_table(): void {
     const words = this.#search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = this.#runs.filter((run) => {
-      const text = [run.name, run.title, run.comment, run.state, ...run.notes.map((note) => note.text)]
+      const text = [run.name, run.title, run.comment, run.state, ...run.labels, ...run.notes.map((note) => note.text)]
         .join(" ")
         .toLowerCase();
       return words.every((word) => text.includes(word));
@@ -152,7 +152,8 @@ class RunsScreen implements Screen {
     if (link) set_text(link, String(run.number));
     const [title, comment] = cells[2]?.children ?? [];
     if (title) set_text(title, run.title);
-    if (comment) set_text(comment, run.comment.split("\n", 1)[0] ?? "");
+    const labels = run.labels.map((label) => `#${label}`);
+    if (comment) set_text(comment, [...labels, run.comment.split("\n", 1)[0]].filter(Boolean).join(" "));
     const seconds = run.seconds;
     [
       day(run.started),
@@ -213,7 +214,7 @@ function details(run: RecordedRun, noted: () => void): HTMLElement {
     "div",
     { class: "run-panels" },
     panel(`Run ${run.number}${run.title ? `: ${run.title}` : ""}`, "", [], ...summary(run)),
-    panel("Notes", "", [], list_of_notes(run.notes), new NewNote(() => run.name, noted).root),
+    panel("Notes", "", [], list_of_notes(run.notes), new NewNote(() => ({ run: run.name }), undefined, noted).root),
     panel("Files", "", [], ...downloads(run, files)),
     panel("Spectra of this run", "wide", [], miniatures),
   );

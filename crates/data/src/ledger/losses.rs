@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::reasons::Quality;
 use super::snapshot::{CounterSnapshot, LedgerSnapshot, Loss};
@@ -22,7 +22,7 @@ use crate::id::SourceId;
 use crate::topology::{FlowPath, Node, Topology};
 
 /// A number of lost units, and of all.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LostCount {
     /// What is counted.
     pub unit: Unit,
@@ -35,7 +35,7 @@ pub struct LostCount {
 }
 
 /// The lost hits, fragments or events of a run or of a source.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossTotal {
     /// The number that is known to be lost.
     #[serde(flatten)]

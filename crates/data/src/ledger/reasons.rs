@@ -8,12 +8,12 @@
 //! An added reason is always a loss of received data, counted one by one.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::vocabulary::{LossReason, Unit};
 
 /// How well the number of a loss is known, in order from best to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
     /// Counted one by one, or from sequence numbers or sender totals.

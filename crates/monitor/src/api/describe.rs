@@ -15,7 +15,7 @@ use thalweg_data::topology::Topology;
 use super::{control, pulses, runs, spectra, view};
 use crate::experiment::{OperatorMessage, PulseChannel, PulseTrace, RequestRefused, StartRun};
 use crate::history::Past;
-use crate::recorded_run::RecordedRun;
+use crate::recorded_run::{RecordedRun, RunNote};
 use crate::state::LiveState;
 
 /// One method of one place.
@@ -400,6 +400,30 @@ fn recorded_runs(schemas: &mut Schemas) -> Vec<Operation> {
     ]
 }
 
+fn notes_for_next(schemas: &mut Schemas) -> Vec<Operation> {
+    let empty = json_answer(&json!({ "type": "object" }));
+    let notes = json_answer(&json!({ "type": "array", "items": schemas.sent::<RunNote>() }));
+    vec![
+        Operation::get(
+            "/api/notes/next",
+            "notesForNext",
+            "runs",
+            "The notes that wait for the next run, oldest first.",
+            notes,
+        )
+        .refuses(&[409]),
+        Operation::post(
+            "/api/notes/next",
+            "addNoteForNext",
+            "runs",
+            "Adds a note for the next run, which takes it when it begins.",
+            schemas.taken::<runs::NewNote>(),
+            empty,
+        )
+        .refuses(&[400, 409]),
+    ]
+}
+
 fn commands(schemas: &mut Schemas) -> Vec<Operation> {
     let state = schemas.sent::<thalweg_data::RunState>();
     let state = json!({ "type": "object", "required": ["state"], "properties": { "state": state } });
@@ -432,8 +456,15 @@ fn commands(schemas: &mut Schemas) -> Vec<Operation> {
 /// The whole document.
 pub(super) fn document() -> Value {
     let mut schemas = Schemas::new();
-    let operations =
-        [state_and_system, spectra_operations, view_operations, pulse_operations, recorded_runs, commands];
+    let operations = [
+        state_and_system,
+        spectra_operations,
+        view_operations,
+        pulse_operations,
+        recorded_runs,
+        notes_for_next,
+        commands,
+    ];
     let operations: Vec<Operation> = operations.iter().flat_map(|of| of(&mut schemas)).collect();
     let mut paths = Map::new();
     for operation in operations {

@@ -117,6 +117,8 @@ pub(crate) fn places() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Shar
         ("post", "/api/runs/{name}/comment", post(runs::comment)),
         ("post", "/api/runs/{name}/notes", post(runs::add_note)),
         ("post", "/api/runs/{name}/verify", post(runs::verify)),
+        ("get", "/api/notes/next", get(runs::notes_for_next)),
+        ("post", "/api/notes/next", post(runs::add_note_for_next)),
         ("post", "/api/run/start", post(control::start)),
         ("post", "/api/run/stop", post(control::stop)),
         ("post", "/api/run/pause", post(control::pause)),

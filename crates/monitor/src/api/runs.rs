@@ -100,15 +100,36 @@ pub(super) struct NewNote {
     text: String,
 }
 
+impl NewNote {
+    /// What it says.
+    fn words(&self) -> Result<String, Refusal> {
+        match self.text.trim() {
+            "" => Err(Refusal::bad("a note without words", "write something in `text`")),
+            text => Ok(text.to_owned()),
+        }
+    }
+}
+
 pub(super) async fn add_note(
     State(shared): State<Arc<Shared>>,
     Path(name): Path<String>,
     JsonBody(body): JsonBody<NewNote>,
 ) -> Answer {
-    if body.text.trim().is_empty() {
-        return Err(Refusal::bad("a note without words", "write something in `text`"));
-    }
-    ask_of_run(&shared, name, move |experiment, name| experiment.add_note(name, body.text.trim())).await?;
+    let text = body.words()?;
+    ask_of_run(&shared, name, move |experiment, name| experiment.add_note(name, &text)).await?;
+    Ok(Json(json!({})).into_response())
+}
+
+pub(super) async fn notes_for_next(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(Json(shared.ask(|experiment| experiment.notes_for_next()).await??).into_response())
+}
+
+pub(super) async fn add_note_for_next(
+    State(shared): State<Arc<Shared>>,
+    JsonBody(body): JsonBody<NewNote>,
+) -> Answer {
+    let text = body.words()?;
+    shared.ask(move |experiment| experiment.add_note_for_next(&text)).await??;
     Ok(Json(json!({})).into_response())
 }
 

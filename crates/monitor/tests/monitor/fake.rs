@@ -25,7 +25,7 @@ use thalweg_monitor::state::{
     LiveState, SeriesValue, SourceState, TriggerCounts, TriggerState,
 };
 use thalweg_monitor::{
-    Experiment, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused, RunRequest,
+    Experiment, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused, RunNote, RunRequest,
 };
 
 pub struct Fake {
@@ -312,6 +312,15 @@ impl Experiment for Fake {
 
     fn add_note(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         self.note(format!("note {run} {text}"));
+        Ok(())
+    }
+
+    fn notes_for_next(&self) -> Result<Vec<RunNote>, RequestRefused> {
+        Ok(vec![RunNote { text: "shutter closed".to_owned(), ..RunNote::default() }])
+    }
+
+    fn add_note_for_next(&self, text: &str) -> Result<(), RequestRefused> {
+        self.note(format!("note for the next run {text}"));
         Ok(())
     }
 

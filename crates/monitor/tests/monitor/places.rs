@@ -116,10 +116,19 @@ fn runs_are_listed_commented_verified_and_sent() {
     assert_eq!(client.post("/api/runs/run-000017/comment", r#"{"comment": "good"}"#).status, 200);
     assert_eq!(client.post("/api/runs/run-000017/notes", r#"{"text": " beam off "}"#).status, 200);
     assert_eq!(client.post("/api/runs/run-000017/notes", r#"{"text": " "}"#).status, 400);
+    assert_eq!(client.post("/api/notes/next", r#"{"text": " source moved "}"#).status, 200);
+    assert_eq!(client.post("/api/notes/next", r#"{"text": ""}"#).status, 400);
+    assert_eq!(client.get("/api/notes/next").json()[0]["text"], "shutter closed");
     assert_eq!(client.post("/api/runs/run-000017/verify", "{}").json()["verified"], true);
     assert_eq!(
         served.fake.requests(),
-        ["run run-000017", "comment run-000017 good", "note run-000017 beam off", "verify run-000017"]
+        [
+            "run run-000017",
+            "comment run-000017 good",
+            "note run-000017 beam off",
+            "note for the next run source moved",
+            "verify run-000017"
+        ]
     );
     let whole = client.get("/api/runs/run-000017/files/hits.arrows");
     assert_eq!((whole.status, whole.body.len(), whole.body[65_537]), (200, 700_000, 1));

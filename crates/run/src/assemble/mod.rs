@@ -30,7 +30,7 @@ use thalweg_qualify::host::{Counter, HostFiles, LossCounters};
 use thalweg_readout::RunClock;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{
-    ChannelsRecord, CoincidenceRecord, Compression, CutRecord, RecordError, RunDirectory, RunRecord,
+    ChannelsRecord, CoincidenceRecord, Compression, CutRecord, Note, RecordError, RunDirectory, RunRecord,
     RunRecordState, Table,
 };
 
@@ -410,6 +410,12 @@ fn take_data(
             .insert(boards::DETAIL.to_owned(), serde_json::to_value(board_reports).unwrap_or_default());
     }
     record.write(&directory)?;
+    // A replay is no run that people have prepared.
+    if matches!(origin, Origin::Configured)
+        && let Err(error) = Note::take_waiting(&directory)
+    {
+        tracing::warn!("{error}; the notes for this run wait for the next one");
+    }
     let mut files = Files { directory, record, has_begun: false };
     let result = files
         .keep_channels(configuration)

@@ -33,7 +33,7 @@ use thalweg_monitor::history::{History, Past};
 use thalweg_monitor::state::LiveState;
 use thalweg_monitor::{
     Experiment, MonitorError, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
-    RunRequest, StartRun,
+    RunNote, RunRequest, StartRun,
 };
 use thalweg_qualify::host::{HostFiles, LossCounters};
 use thalweg_record::RunDirectory;
@@ -321,6 +321,16 @@ impl Experiment for Served {
 
     fn add_note(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         recorded::add_note(&self.directory(), run, text)?;
+        self.messages.note(text);
+        Ok(())
+    }
+
+    fn notes_for_next(&self) -> Result<Vec<RunNote>, RequestRefused> {
+        recorded::notes_for_next(&self.directory())
+    }
+
+    fn add_note_for_next(&self, text: &str) -> Result<(), RequestRefused> {
+        recorded::add_note_for_next(&self.directory(), text)?;
         self.messages.note(text);
         Ok(())
     }

@@ -11,11 +11,10 @@ use serde_json::Value;
 use thalweg_data::Quality;
 use thalweg_data::ledger::LossTotal;
 use thalweg_monitor::{RecordedRun, RemovedData, RequestRefused, RunFile, RunNote};
-use thalweg_record::{Note, RemovedTables, RunDirectory, RunRecord, Table};
+use thalweg_record::{LabelChange, Note, RemovedTables, RunDirectory, RunRecord, Table};
 
 use crate::observed::Observed;
 use crate::preview::preview;
-use crate::recording::bytes_in;
 use crate::supervise::LiveState;
 
 fn refused(error: impl std::fmt::Display) -> RequestRefused {
@@ -71,7 +70,17 @@ pub(super) fn comment(
 pub(super) fn add_note(directory: &Path, name: &str, text: &str) -> Result<(), RequestRefused> {
     let run = existing(directory, name)?;
     let run = RunDirectory::open(run.path()).map_err(refused)?;
-    Note::add(&run, text).map(drop).map_err(refused)
+    Note::add(&run, text, "").map(drop).map_err(refused)
+}
+
+/// The notes that wait for the next run.
+pub(super) fn notes_for_next(directory: &Path) -> Result<Vec<RunNote>, RequestRefused> {
+    Ok(Note::all_for_next(directory).map_err(refused)?.into_iter().map(shown).collect())
+}
+
+/// Adds a note for the next run.
+pub(super) fn add_note_for_next(directory: &Path, text: &str) -> Result<(), RequestRefused> {
+    Note::add_for_next(directory, text, "").map(drop).map_err(refused)
 }
 
 /// Checks every file of a run that is over.
@@ -101,11 +110,7 @@ fn find(directory: &Path, name: &str) -> Result<Option<RunDirectory>, RequestRef
         return Ok(None);
     }
     let runs = RunDirectory::list(directory).map_err(refused)?;
-    Ok(runs.into_iter().find(|run| name_of(run) == name))
-}
-
-fn name_of(run: &RunDirectory) -> String {
-    run.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    Ok(runs.into_iter().find(|run| run.name() == name))
 }
 
 fn is_under_way(run: &RunDirectory, present: &LiveState) -> bool {
@@ -139,10 +144,11 @@ fn lost_of(totals: &[LossTotal]) -> Option<u64> {
 
 fn line(run: &RunDirectory) -> RecordedRun {
     let known = RecordedRun {
-        name: name_of(run),
+        name: run.name(),
         number: run.number(),
-        bytes: bytes_in(run.path()),
+        bytes: RunDirectory::bytes_in(run.path()),
         notes: notes(run),
+        labels: labels(run),
         ..RecordedRun::default()
     };
     let Ok(record) = RunRecord::read(&run.run_record()) else {
@@ -150,15 +156,11 @@ fn line(run: &RunDirectory) -> RecordedRun {
     };
     let loss = record.loss_report().map(|report| report.totals);
     let is_known = |totals: &&Vec<LossTotal>| totals.iter().all(|total| total.quality == Quality::Exact);
-    let rows = |table: Table| {
-        let of_table = record.tables.iter().filter(|summary| summary.table == table.word());
-        of_table.map(|summary| summary.rows).sum::<u64>()
-    };
     RecordedRun {
         state: record.state.word().to_owned(),
-        seconds: record.details.get("elapsed_seconds").and_then(Value::as_f64),
-        hits: rows(Table::Hits),
-        events: rows(Table::Events),
+        seconds: record.seconds(),
+        hits: record.rows_of(Table::Hits).unwrap_or(0),
+        events: record.rows_of(Table::Events).unwrap_or(0),
         // A number only where it is known; in words, with how well, in `loss`.
         lost: loss.as_ref().filter(is_known).and_then(|totals| lost_of(totals)),
         loss,
@@ -183,11 +185,20 @@ fn removed(record: &RunRecord, run: &RunDirectory) -> Option<RemovedData> {
 
 /// Returns the notes; a note that cannot be read is replaced by its error, as the list of runs must not fail for it.
 fn notes(run: &RunDirectory) -> Vec<RunNote> {
-    let note = |Note { time, text }| RunNote { time, text };
     match Note::all_of(run) {
-        Ok(notes) => notes.into_iter().map(note).collect(),
-        Err(error) => vec![RunNote { time: String::new(), text: error.to_string() }],
+        Ok(notes) => notes.into_iter().map(shown).collect(),
+        Err(error) => vec![RunNote { text: error.to_string(), ..RunNote::default() }],
     }
+}
+
+/// Returns the labels; none where they cannot be read, as the list of runs must not fail for them.
+fn labels(run: &RunDirectory) -> Vec<String> {
+    let changes = LabelChange::all_of(run).unwrap_or_default().0;
+    LabelChange::labels(&changes).into_iter().collect()
+}
+
+fn shown(Note { time, text, author }: Note) -> RunNote {
+    RunNote { time, text, author }
 }
 
 fn files(run: &RunDirectory) -> Vec<RunFile> {

@@ -23,6 +23,7 @@ pub use thalweg_monitor::state::{
     BuildSample, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
     RefusedUnit, SourceState, TriggerState,
 };
+use thalweg_record::RunDirectory;
 
 pub(crate) use dead_time::{TriggerCounts, busy_time};
 #[cfg(test)]
@@ -35,7 +36,6 @@ pub(crate) use summary::{no_data, unplaced_loss};
 use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges};
 use crate::observed::Observed;
 use crate::pipeline::Signals;
-use crate::recording::bytes_in;
 use crate::slow_control::Values;
 use crate::source_table::SourceTable;
 use progress::StateInputs;
@@ -78,7 +78,7 @@ pub(crate) struct Watched {
     pub(crate) build: Option<Arc<BuildGauges>>,
     pub(crate) refused: Arc<RefusedGauges>,
     pub(crate) busy: Arc<Busy>,
-    pub(crate) directory: thalweg_record::RunDirectory,
+    pub(crate) directory: RunDirectory,
     pub(crate) title: String,
     pub(crate) keeps_data: bool,
     pub(crate) started: Instant,
@@ -252,7 +252,7 @@ impl Watched {
             events: self.build.as_ref().map_or(0, |gauges| gauges.latest().events()),
             trigger: paths.trigger().unwrap_or_default(),
             coincidences: observed.map_or(0, Observed::coincidences_kept),
-            bytes_recorded: bytes_in(self.directory.path()),
+            bytes_recorded: RunDirectory::bytes_in(self.directory.path()),
             channels: observed.map(Observed::channel_hits).unwrap_or_default(),
         };
         self.rates().take(counts, &self.source_table, asked_seconds, beside);
@@ -309,7 +309,7 @@ impl Watched {
             elapsed_seconds: run.elapsed_seconds,
             end,
             run,
-            bytes_recorded: bytes_in(path),
+            bytes_recorded: RunDirectory::bytes_in(path),
             busy: self.busy.is_raised(),
             refused: self.refused.all(),
             snapshots: audit.taken,

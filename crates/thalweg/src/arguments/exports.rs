@@ -7,10 +7,14 @@ use clap::{Args, ValueEnum};
 use thalweg_export::Format;
 use thalweg_run::recording::Table;
 
+use super::RunsDirectory;
+
 #[derive(Debug, Args)]
 pub(crate) struct Export {
-    /// The run's directory.
+    /// The run's directory, or its number.
     pub(crate) run: PathBuf,
+    #[command(flatten)]
+    pub(crate) directory_of_runs: RunsDirectory,
     /// The format.
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Format::ALL.map(Format::word)))]
     pub(crate) to: String,

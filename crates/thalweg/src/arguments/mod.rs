@@ -3,6 +3,7 @@
 mod exports;
 mod prediction;
 mod qualification;
+mod runs;
 mod storage;
 
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ pub(crate) use qualification::{
     TriggerProgram,
 };
 
+pub(crate) use runs::{LabelRuns, NoteRun, Runs, RunsCommand, RunsDirectory, SelectedRuns};
 pub(crate) use storage::{QualifyStorage, StorageAccess};
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.
@@ -53,11 +55,11 @@ pub(crate) enum Command {
     )]
     Emulate(Emulate),
     /// Run a raw recording again through the same path
-    #[command(after_help = "Example:\n  thalweg replay runs/000007")]
+    #[command(after_help = "Examples:\n  thalweg replay runs/000007\n  thalweg replay 7")]
     Replay(Replay),
     /// Check a recording: checksums, time order, ledger; of a run on several nodes, what went between them
     #[command(
-        after_help = "Examples:\n  thalweg verify runs/000007\n  thalweg verify readout/runs/000007 builders/runs/000007"
+        after_help = "Examples:\n  thalweg verify runs/000007\n  thalweg verify 7\n  thalweg verify readout/runs/000007 builders/runs/000007"
     )]
     Verify(Recordings),
     /// Make the files of an interrupted run readable up to their last whole batch
@@ -76,6 +78,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg export runs/000007 --to parquet --out run7\n  thalweg export runs/000007 --to csv --table hits --energies kev --channel-names --out hits.csv\n  thalweg export runs/000007 --to mid --out run00007.mid.lz4\n  thalweg export runs/000007 --to compass --out run7.BIN\n  thalweg export runs/000007 --to root --out run7.root\n\nNothing is overwritten, and the export appears under its name only when it is whole.\nExit codes: 0 exported, 1 a damaged run, a full disk or an interruption, 2 what was asked for cannot be exported."
     )]
     Export(Export),
+    /// The catalogue of runs: list, find, show, verify and label them, and write notes
+    #[command(
+        after_help = "Examples:\n  thalweg runs list\n  thalweg runs find cosmics --label good --since 2026-11-21\n  thalweg runs verify 40-48\n  thalweg runs label 42 good --remove bad\n  thalweg runs note 42 \"beam off at 02:18\"\n\nRuns are looked for in --runs DIR, in the directory that THALWEG_RUNS names, or in runs."
+    )]
+    Runs(Runs),
     /// Parameters and registers of a board of any family: read, set, all of them to a file and back
     #[command(
         after_help = "Examples:\n  thalweg board get dig2://192.168.1.11 /par/modelname /ch/0/par/chenable\n  thalweg board set rbcp://192.168.10.16 mode=suppressed\n  thalweg board dump ipbusudp-2.0://192.168.0.10:50001 --table crate.xml --output crate.toml\n  thalweg board load ipbusudp-2.0://192.168.0.10:50001 crate.toml --table crate.xml"
@@ -590,8 +597,10 @@ pub(crate) struct Emulate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// The run's directory.
+    /// The run's directory, or its number.
     pub(crate) run: PathBuf,
+    #[command(flatten)]
+    pub(crate) directory_of_runs: RunsDirectory,
     /// Where the new run is kept.
     #[arg(long, default_value = "runs")]
     pub(crate) directory: PathBuf,
@@ -599,21 +608,27 @@ pub(crate) struct Replay {
 
 #[derive(Debug, Args)]
 pub(crate) struct Recording {
-    /// The run's directory.
+    /// The run's directory, or its number.
     pub(crate) run: PathBuf,
+    #[command(flatten)]
+    pub(crate) directory_of_runs: RunsDirectory,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Recordings {
-    /// The run's directory; of a run on several nodes, those of all of them.
+    /// The run's directory, or its number; of a run on several nodes, the directories of all of them.
     #[arg(required = true, value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) directory_of_runs: RunsDirectory,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// A run's directory, an .arrows file, a data file, or a source URL.
+    /// A run's directory or number, an .arrows file, a data file, or a source URL.
     pub(crate) what: String,
+    #[command(flatten)]
+    pub(crate) directory_of_runs: RunsDirectory,
     /// What the file or stream speaks: digitizer2, compass, abcd.
     #[arg(long)]
     pub(crate) format: Option<String>,
@@ -627,8 +642,10 @@ pub(crate) struct Inspect {
 
 #[derive(Debug, Args)]
 pub(crate) struct Plot {
-    /// The run's directory.
+    /// The run's directory, or its number.
     pub(crate) run: PathBuf,
+    #[command(flatten)]
+    pub(crate) directory_of_runs: RunsDirectory,
     /// The SVG file to write; without it, `spectra.svg` in the run's directory, of a run without hits `events.svg` or `raw.svg`, with
     /// `--series` `series.svg`.
     #[arg(long, short)]

@@ -115,10 +115,10 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
 }
 
 pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
-    thalweg_run::recording::check_replayable(&options.run)?;
-    let summary = watched(json, None, RunHandle::new(), |watch| {
-        thalweg_run::replay(&options.run, &options.directory, watch)
-    })?;
+    let run = options.directory_of_runs.find(&options.run)?;
+    thalweg_run::recording::check_replayable(&run)?;
+    let summary =
+        watched(json, None, RunHandle::new(), |watch| thalweg_run::replay(&run, &options.directory, watch))?;
     report(&summary, json)
 }
 

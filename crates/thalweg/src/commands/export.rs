@@ -46,14 +46,15 @@ fn request(options: &arguments::Export) -> Result<Request, Failure> {
     let format = Format::ALL.into_iter().find(|format| format.word() == options.to);
     let with_kev = options.energies == Some(arguments::Energies::Kev);
     let needs_channels = with_kev || options.channel_names;
+    let run = options.directory_of_runs.find(&options.run)?;
     Ok(Request {
-        run: options.run.clone(),
         format: format.ok_or_else(|| anyhow::anyhow!("no format is called {}", options.to))?,
         out: options.out.clone(),
         tables: options.tables.iter().filter_map(|word| Table::from_word(word)).collect(),
         with_kev,
         with_names: options.channel_names,
-        described: if needs_channels { described(&options.run)? } else { Vec::new() },
+        described: if needs_channels { described(&run)? } else { Vec::new() },
+        run,
     })
 }
 

@@ -12,6 +12,7 @@ mod predict;
 mod qualify;
 mod recording_reports;
 mod recordings;
+mod runs;
 
 pub(crate) use about::{bench, completions, manual, node, schema};
 pub(crate) use board::board;
@@ -24,6 +25,7 @@ pub(crate) use page::serve;
 pub(crate) use predict::predict;
 pub(crate) use qualify::qualify;
 pub(crate) use recordings::{inspect, plot, recover, verify};
+pub(crate) use runs::runs;
 
 use crate::report::{CommandOutcome, Failure};
 

@@ -8,7 +8,9 @@ use crate::arguments;
 use crate::report::{CommandOutcome, print};
 
 pub(crate) fn verify(options: &arguments::Recordings, json: bool) -> Ended {
-    let is_ok = match options.runs.as_slice() {
+    let runs = options.runs.iter().map(|run| options.directory_of_runs.find(run));
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    let is_ok = match runs.as_slice() {
         [run] => {
             let report = recording::verify(run)?;
             print(&report, json, recording_reports::verified)?;
@@ -24,14 +26,14 @@ pub(crate) fn verify(options: &arguments::Recordings, json: bool) -> Ended {
 }
 
 pub(crate) fn recover(options: &arguments::Recording, json: bool) -> Ended {
-    let report = recording::recover(&options.run)?;
+    let report = recording::recover(&options.directory_of_runs.find(&options.run)?)?;
     print(&report, json, recording_reports::recovered)?;
     Ok(CommandOutcome::Done)
 }
 
 pub(crate) fn inspect(options: &arguments::Inspect, json: bool) -> Ended {
     let request = thalweg_run::inspect::Request {
-        what: options.what.clone(),
+        what: options.directory_of_runs.find_number(&options.what)?,
         format: options.format.clone(),
         tick_ps: options.tick_ps,
         seconds: options.seconds,
@@ -43,7 +45,8 @@ pub(crate) fn inspect(options: &arguments::Inspect, json: bool) -> Ended {
 
 pub(crate) fn plot(options: &arguments::Plot, json: bool) -> Ended {
     let what = if options.series { Picture::Series } else { Picture::Data };
-    let file = plot_run(&options.run, what, options.output.as_deref())?;
+    let run = options.directory_of_runs.find(&options.run)?;
+    let file = plot_run(&run, what, options.output.as_deref())?;
     print(&serde_json::json!({ "plot": file }), json, |_| file.display().to_string())?;
     Ok(CommandOutcome::Done)
 }

@@ -36,6 +36,7 @@ mod refused;
 mod replay;
 mod replay_gaps;
 mod retention;
+mod runs;
 mod serve;
 mod settings;
 mod shown;

@@ -1,0 +1,138 @@
+//! Everything that is known of one run.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use serde::Serialize;
+use thalweg_run::recording::{LabelChange, RunDirectory, RunEntry, RunRecord, percent_of};
+
+use super::super::Ended;
+use super::table::{duration, losses, moment, note_line, plain, state, written_by};
+use crate::report::{CommandOutcome, print, si};
+
+/// A run, with what the catalogue does not have of it.
+#[derive(Serialize)]
+struct Shown<'r> {
+    path: &'r Path,
+    #[serde(flatten)]
+    entry: RunEntry,
+    files: Vec<File>,
+    label_changes: Vec<LabelChange>,
+    /// Its `run.json`; null where it cannot be read.
+    record: Option<RunRecord>,
+}
+
+#[derive(Serialize)]
+struct File {
+    name: String,
+    bytes: u64,
+}
+
+pub(super) fn show(path: &Path, json: bool) -> Ended {
+    let run = RunDirectory::unlocked(path);
+    let shown = Shown {
+        path,
+        entry: RunEntry::read(&run),
+        files: files(path)?,
+        // What cannot be read is among the problems of the entry.
+        label_changes: LabelChange::all_of(&run).unwrap_or_default().0,
+        record: RunRecord::read(&run.run_record()).ok(),
+    };
+    print(&shown, json, text)?;
+    Ok(CommandOutcome::Done)
+}
+
+fn files(run: &Path) -> anyhow::Result<Vec<File>> {
+    let entries = std::fs::read_dir(run)?.flatten();
+    let files = entries.filter_map(|entry| {
+        let data = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some(File { name: entry.file_name().to_string_lossy().into_owned(), bytes: data.len() })
+    });
+    let mut files: Vec<File> = files.collect();
+    files.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(files)
+}
+
+fn text(shown: &Shown<'_>) -> String {
+    let Shown { path, entry, .. } = shown;
+    let mut text = format!("run {}: {}  {}\n", entry.number, path.display(), plain(&entry.title));
+    if !entry.comment.is_empty() {
+        let _ = writeln!(text, "  {}", plain(&entry.comment));
+    }
+    let _ = write!(text, "  {}", state(entry));
+    if !entry.started.is_empty() {
+        let _ = write!(text, ", started {} UTC", moment(&entry.started));
+    }
+    if !entry.stopped.is_empty() {
+        let _ = write!(text, ", stopped {} UTC", moment(&entry.stopped));
+    }
+    let _ = writeln!(
+        text,
+        "{}",
+        entry.seconds.map_or(String::new(), |seconds| format!(", {}", duration(seconds)))
+    );
+    let labels = if entry.labels.is_empty() { "none".to_owned() } else { entry.labels.join(" ") };
+    let _ = writeln!(text, "  labels: {labels}");
+    if !entry.sources.is_empty() {
+        let sources: Vec<String> = entry.sources.iter().map(|source| plain(source)).collect();
+        let _ = writeln!(text, "  sources: {}", sources.join(", "));
+    }
+    let _ = writeln!(text, "  losses: {}", losses(entry.loss.as_deref()));
+    if let Some(removed) = &entry.removed {
+        let _ = writeln!(text, "  not there any more: {removed}");
+    }
+    if let Some(record) = &shown.record {
+        of_record(record, &mut text);
+    }
+    for File { name, bytes } in &shown.files {
+        let table = shown.record.iter().flat_map(|record| &record.tables).find(|table| table.file == *name);
+        let rows = table.map_or(String::new(), |table| format!("{} rows", table.rows));
+        let _ = writeln!(text, "  {:<24} {:>9}B  {rows}", plain(name), si(*bytes as f64));
+    }
+    for change in &shown.label_changes {
+        let signed = |sign: &str, labels: &[String]| {
+            labels.iter().map(|label| format!("{sign}{label}")).collect::<Vec<_>>()
+        };
+        let words = [signed("+", &change.added), signed("-", &change.removed)].concat().join(" ");
+        let _ = writeln!(text, "  label {}: {}", written_by(&change.time, &change.author), plain(&words));
+    }
+    for note in &entry.notes {
+        let _ = writeln!(text, "  note {}", note_line(note));
+    }
+    for problem in &entry.problems {
+        let _ = writeln!(text, "  problem: {}", plain(problem));
+    }
+    text
+}
+
+/// What only the record has.
+fn of_record(record: &RunRecord, text: &mut String) {
+    for kind in record.loss_report().iter().flat_map(|loss| &loss.kinds) {
+        let _ = writeln!(text, "  {}", kind.what());
+    }
+    for line in record.beside_the_ledger() {
+        let _ = writeln!(text, "  {line}");
+    }
+    if let Some(ledger) = &record.ledger {
+        let _ =
+            writeln!(text, "  the ledger {}", if ledger.closed { "balances" } else { "DOES NOT BALANCE" });
+    }
+    for cut in &record.cuts {
+        let percent = percent_of(cut.kept, cut.input).unwrap_or(0.0);
+        let (name, on) = (plain(&cut.name), plain(&cut.on));
+        let _ =
+            writeln!(text, "  cut {name} on each {on}: {} of {} kept, {percent:.1} %", cut.kept, cut.input);
+    }
+    for missing in &record.missing {
+        let _ = writeln!(text, "  missing: {missing}");
+    }
+    if let Some(identity) = record.identity.as_ref().filter(|identity| identity.is_known()) {
+        let _ = writeln!(text, "  node {} of {}", plain(&identity.node), plain(&identity.to_string()));
+    }
+    if let Some(version) = record.versions.get("thalweg") {
+        let _ = writeln!(text, "  recorded by thalweg {}", plain(version));
+    }
+    for remark in &record.remarks {
+        let _ = writeln!(text, "  remark: {}", plain(remark));
+    }
+}
