@@ -23,6 +23,7 @@
 //! - `directory_lock`: who has a directory open.
 //! - `locked_directories`: which directories of this host are open, and by whom: [`locked_directories()`].
 //! - [`table`]: the tables of a run and their columns.
+//! - `table_part`: one file of a table: [`TablePart`].
 //! - [`ipc`]: Arrow streams that are whole at every moment.
 //! - `amounts`: how much of each source is in a row group.
 //! - `row_group`: the rows that enter all tables of a sink at once.
@@ -88,6 +89,7 @@ pub mod settings;
 mod space_watch;
 mod system;
 pub mod table;
+mod table_part;
 mod written_log;
 
 pub use catalogue::{Catalogue, EntryState, LabelChange, Query, RunEntry};
@@ -97,6 +99,7 @@ pub use error::RecordError;
 pub use event_writer::EventWriter;
 pub use hit_writer::HitWriter;
 pub use hits_file::HitsFile;
+pub use ipc::file::TableSummary;
 pub use locked_directories::{LockedDirectory, locked_directories};
 pub use loss_list::{LossBounds, LossList, MissedTriggers};
 pub use loss_row::{LIST_FULL, LossRow, TriggerRange};
@@ -118,3 +121,4 @@ pub use settings::{Compression, FileLimits, OnFull, RecordedHits, Retention, Set
 pub use space_watch::SpaceWatch;
 pub use system::begin_write_back;
 pub use table::Table;
+pub use table_part::TablePart;

@@ -14,6 +14,7 @@
 //! - [`build`]: events by trigger number or time slice, on one machine or several.
 //! - [`record`]: run files: written, checked, repaired, replayed.
 //! - [`export`]: recorded runs in the formats of other programs.
+//! - [`ship`]: copies of run files elsewhere, proved before anything is removed here.
 //! - [`monitor`]: the live page, its API, metrics and alarms.
 //! - [`qualify`]: what host, switch and disk can do.
 //! - [`run`]: a configuration becomes threads, and a run; the only room that wires.
@@ -122,4 +123,5 @@ pub use thalweg_qualify as qualify;
 pub use thalweg_readout as readout;
 pub use thalweg_record as record;
 pub use thalweg_run as run;
+pub use thalweg_ship as ship;
 pub use thalweg_transport as transport;

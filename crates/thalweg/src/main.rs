@@ -51,6 +51,8 @@ fn main() -> ExitCode {
         Command::Verify(options) => commands::verify(&options, json),
         Command::Recover(options) => commands::recover(&options, json),
         Command::Inspect(options) => commands::inspect(&options, json),
+        Command::Ship(options) => commands::ship(&options, json),
+        Command::Receive(options) => commands::receive(&options, json),
         Command::Plot(options) => commands::plot(&options, json),
         Command::Export(options) => commands::export(&options, json),
         Command::Runs(options) => commands::runs(&options, json),

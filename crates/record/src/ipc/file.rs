@@ -14,14 +14,15 @@
 //! stream. A file that is complete is forced to the disk when the next one is, or at the end.
 //!
 //! Payload is not copied: buffers go to the system as they lie in memory. The checksum is computed chunk by chunk just
-//! before a chunk is written, while writing it needs its bytes in the cache anyway.
+//! before a chunk is written, while writing it needs its bytes in the cache anyway. The checksum of the whole file follows from
+//! those of its parts, so that it is known without reading anything again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use thalweg_data::checksum::Crc32c;
+use thalweg_data::checksum::{self, Crc32c};
 
 use super::columns::{Batch, Buffers, length_of};
 use super::message::{self, BATCH_KEY, FIRST_ROW_KEY};
@@ -57,6 +58,10 @@ pub struct TableFile {
     earlier_bytes: u64,
     /// Complete files that were not forced to the disk.
     unforced: Vec<PathBuf>,
+    /// CRC-32C of each complete file.
+    complete: Vec<u32>,
+    /// CRC-32C of everything before the marker.
+    checksum: u32,
     staged: Option<Staged>,
     batches: u64,
     rows: u64,
@@ -67,6 +72,8 @@ pub struct TableFile {
 struct Staged {
     prefix: [u8; 8],
     end: u64,
+    /// CRC-32C of everything before the next marker.
+    checksum: u32,
     rows: u64,
 }
 
@@ -97,11 +104,30 @@ pub struct TableSummary {
     /// Number of files: `file`, and the parts that follow it (`hits.0001.arrows`).
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub files: u32,
+    /// CRC-32C of each of them, in hexadecimal, as computed while they were written. Empty in the records of older runs, and after
+    /// `recover` has changed a file in place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crc32c: Vec<String>,
 }
 
 impl Default for TableSummary {
     fn default() -> TableSummary {
-        TableSummary { table: String::new(), file: String::new(), rows: 0, batches: 0, bytes: 0, files: 1 }
+        TableSummary {
+            table: String::new(),
+            file: String::new(),
+            rows: 0,
+            batches: 0,
+            bytes: 0,
+            files: 1,
+            crc32c: Vec::new(),
+        }
+    }
+}
+
+impl TableSummary {
+    /// CRC-32C of one of its files, by the number of the part, as computed while it was written.
+    pub fn crc32c_of(&self, part: u32) -> Option<&str> {
+        self.crc32c.get(part as usize).map(String::as_str)
     }
 }
 
@@ -118,11 +144,13 @@ impl TableFile {
             path: path.to_owned(),
             table,
             end: opening.len() as u64,
+            checksum: checksum::of(&opening),
             opening,
             first: path.to_owned(),
             part: 0,
             earlier_bytes: 0,
             unforced: Vec::new(),
+            complete: Vec::new(),
             staged: None,
             batches: 0,
             rows: 0,
@@ -144,10 +172,12 @@ impl TableFile {
         };
         system::begin_write_back(&self.file, self.write_back_from, self.file_bytes() - self.write_back_from);
         self.earlier_bytes += self.file_bytes();
+        self.complete.push(self.file_checksum());
         self.unforced.push(std::mem::replace(&mut self.path, path));
         self.file = file;
         self.part += 1;
         self.end = self.opening.len() as u64;
+        self.checksum = checksum::of(&self.opening);
         self.write_back_from = 0;
         Ok(())
     }
@@ -172,26 +202,30 @@ impl TableFile {
         let custom = [(BATCH_KEY, &number[..]), (FIRST_ROW_KEY, &first_row[..])];
         let mut metadata = message::batch_metadata(&shape, &lengths, compression, &custom);
         // The end of the file is behind the marker until the staged batch is committed or discarded.
-        self.staged = Some(Staged { prefix: END_OF_STREAM, end: self.end, rows: 0 });
+        self.staged = Some(Staged { prefix: END_OF_STREAM, end: self.end, checksum: self.checksum, rows: 0 });
         let body_at = self.end + 8 + metadata.bytes.len() as u64;
-        let mut checksum = Crc32c::new();
-        checksum.add(&metadata.bytes);
-        let body_length = self.write_body(body_at, &buffers, &mut checksum)?;
-        self.file.write_all_at(&END_OF_STREAM, body_at + body_length)?;
-        let digits = format!("{:08x}", checksum.value());
+        let of_blank = checksum::of(&metadata.bytes);
+        let (of_body, body_bytes) = self.write_body(body_at, &buffers)?;
+        self.file.write_all_at(&END_OF_STREAM, body_at + body_bytes)?;
+        let digits = format!("{:08x}", checksum::combined(of_blank, of_body, body_bytes));
         metadata.bytes[metadata.checksum_at..][..digits.len()].copy_from_slice(digits.as_bytes());
         self.file.write_all_at(&metadata.bytes, self.end + 8)?;
+        let prefix = message::prefix(metadata.bytes.len());
+        let head = [&prefix[..], &metadata.bytes].concat();
+        let before_body = checksum::combined(self.checksum, checksum::of(&head), head.len() as u64);
         self.staged = Some(Staged {
-            prefix: message::prefix(metadata.bytes.len()),
-            end: body_at + body_length,
+            prefix,
+            end: body_at + body_bytes,
+            checksum: checksum::combined(before_body, of_body, body_bytes),
             rows: shape.rows as u64,
         });
         Ok(())
     }
 
-    /// Writes buffers and padding from `at`, and adds them to `checksum`; returns the bytes written.
-    fn write_body(&mut self, at: u64, buffers: &Buffers<'_>, checksum: &mut Crc32c) -> io::Result<u64> {
+    /// Writes buffers and padding from `at`; returns the checksum and the number of the bytes written.
+    fn write_body(&mut self, at: u64, buffers: &Buffers<'_>) -> io::Result<(u32, u64)> {
         self.file.seek(SeekFrom::Start(at))?;
+        let mut checksum = Crc32c::new();
         let mut written = 0;
         let mut parts = Vec::with_capacity(MOST_PARTS);
         let mut part_bytes = 0;
@@ -211,7 +245,7 @@ impl TableFile {
             }
         }
         write_parts(&mut self.file, &mut parts)?;
-        Ok(written + part_bytes as u64)
+        Ok((checksum.value(), written + part_bytes as u64))
     }
 
     /// Makes what is staged visible to readers. Nothing to do when nothing is.
@@ -227,6 +261,7 @@ impl TableFile {
         }
         self.staged = None;
         self.end = staged.end;
+        self.checksum = staged.checksum;
         self.rows += staged.rows;
         self.batches += 1;
         // The page of the marker is left out: it is written again with the next batch, and would have to wait.
@@ -314,6 +349,11 @@ impl TableFile {
         self.end + END_OF_STREAM.len() as u64
     }
 
+    /// CRC-32C of the present file as readers see it.
+    fn file_checksum(&self) -> u32 {
+        checksum::combined(self.checksum, checksum::of(&END_OF_STREAM), END_OF_STREAM.len() as u64)
+    }
+
     /// Number of the present file; 0 is the first.
     pub(crate) fn part(&self) -> u32 {
         self.part
@@ -328,6 +368,12 @@ impl TableFile {
             batches: self.batches,
             bytes: self.earlier_bytes + self.file_bytes(),
             files: self.part + 1,
+            crc32c: self
+                .complete
+                .iter()
+                .chain([&self.file_checksum()])
+                .map(|value| format!("{value:08x}"))
+                .collect(),
         }
     }
 }

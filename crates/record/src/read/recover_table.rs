@@ -208,6 +208,7 @@ impl DamagedTable {
             batches: self.staying().count() as u64,
             bytes: cut.file_bytes,
             files: cut.files,
+            crc32c: Vec::new(),
         };
         let mut backups = Vec::new();
         if !reason.is_empty() {

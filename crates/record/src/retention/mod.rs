@@ -5,7 +5,8 @@
 //!                          ▲────────────────────────────────────────────────────┘ until none is
 //! ```
 //! Never touched: the newest run, a run whose record does not say that it has ended, a run that a program has open, what is no run,
-//! links, and files that are no tables. What remains of a run is `run.json`, its ledger, its spectra.
+//! links, files that are no tables, and what another rule keeps ([`OldRuns::with_rule`]), such as tables without copies. What remains
+//! of a run is `run.json`, its ledger, its spectra.
 
 mod removal;
 
@@ -13,16 +14,18 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::directory::RunDirectory;
 use crate::directory_lock::DirectoryLock;
 use crate::error::RecordError;
+use crate::ipc::file::TableSummary;
 use crate::removed::RemovedTables;
 use crate::settings::{Retention, Settings};
 use crate::system;
-use removal::{Removal, remove_tables, table_file};
+use crate::table_part::TablePart;
+use removal::{Removal, remove_tables};
 
 /// File systems that do not give space back at once do so within this time after a removal; meanwhile free bytes say nothing.
 const SETTLES_WITHIN: Duration = Duration::from_secs(6);
@@ -77,6 +80,26 @@ pub struct OldRuns {
     reported_short: bool,
     /// Runs of which it was said that they cannot be removed.
     reported: BTreeSet<u64>,
+    rule: KeepRule,
+}
+
+/// Why the tables of the run at a path must stay, for as long as they must.
+type ReasonToKeep = dyn Fn(&Path, &[TableSummary]) -> Option<String> + Send;
+
+/// What keeps tables beyond the bounds.
+#[derive(Default)]
+struct KeepRule(Option<Box<ReasonToKeep>>);
+
+impl KeepRule {
+    fn reason_to_keep(&self, run: &Path, tables: &[TableSummary]) -> Option<String> {
+        self.0.as_ref().and_then(|rule| rule(run, tables))
+    }
+}
+
+impl std::fmt::Debug for KeepRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "KeepRule(…)" } else { "KeepRule" })
+    }
 }
 
 /// One run that has tables.
@@ -110,7 +133,17 @@ impl OldRuns {
             unsettled: None,
             reported_short: false,
             reported: BTreeSet::new(),
+            rule: KeepRule::default(),
         })
+    }
+
+    /// The same with a rule by which tables stay, whatever the bounds are: it says why, or nothing. It is asked while the run is locked.
+    #[must_use]
+    pub fn with_rule(
+        self,
+        reason_to_keep: impl Fn(&Path, &[TableSummary]) -> Option<String> + Send + 'static,
+    ) -> OldRuns {
+        OldRuns { rule: KeepRule(Some(Box::new(reason_to_keep))), ..self }
     }
 
     /// Looks, and removes what has to go. `is_full` says that the recording waits for space on the disk. Takes a fraction of a second;
@@ -173,14 +206,14 @@ impl OldRuns {
     /// Removes the tables of one run after the other until every rule is kept.
     fn remove_oldest(&mut self, runs: Vec<Recorded>, mut standing: Standing, has_settled: bool) -> Retained {
         let mut retained = Retained::default();
-        let (began, mut kept) = (Instant::now(), "there is none");
+        let (began, mut kept) = (Instant::now(), "there is none".to_owned());
         let older = runs.len().saturating_sub(1);
         for Recorded { run, bytes, .. } in runs.into_iter().take(older) {
             let Some(broken) = self.broken(&standing) else { break };
             if began.elapsed() > LONGEST && !retained.removed.is_empty() {
                 return retained;
             }
-            match remove_tables(&run, &broken, &self.directory.join(RESERVE_FILE)) {
+            match remove_tables(&run, &broken, &self.directory.join(RESERVE_FILE), &self.rule) {
                 Ok(Removal::Removed { removed, failed: None }) => {
                     standing.takes_away(bytes, removed.bytes);
                     retained.removed.push(RemovedRun { path: run.path().to_owned(), removed });
@@ -193,7 +226,7 @@ impl OldRuns {
                 Ok(Removal::NoTables) => standing.leaves_out(bytes),
                 Ok(Removal::Kept(why)) => kept = why,
                 Err(error) => {
-                    kept = "the system refuses";
+                    kept = "the system refuses".to_owned();
                     self.complain(&run, error.to_string(), &mut retained);
                 }
             }
@@ -245,7 +278,8 @@ impl OldRuns {
             // Somebody may remove it meanwhile.
             let (Ok(files), false) = (run.files(), run.path().is_symlink()) else { continue };
             let Ok(record) = run.run_record().symlink_metadata() else { continue };
-            let tables: Vec<u64> = files.iter().filter_map(|file| Some(table_file(file)?.1)).collect();
+            let tables: Vec<u64> =
+                files.iter().filter_map(|file| Some(TablePart::at(file)?.data.len())).collect();
             if record.is_file() && !tables.is_empty() {
                 recorded.push(Recorded { run, bytes: tables.iter().sum(), record_bytes: record.len() });
             }
@@ -315,6 +349,24 @@ mod tests {
             run.path().to_owned()
         };
         (0..count).map(write).collect()
+    }
+
+    #[test]
+    fn a_run_that_a_rule_keeps_stays_and_the_next_one_goes() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let runs = write_runs(folder.path(), 3);
+        let retention = Some(Retention { most_runs: Some(1), ..Retention::default() });
+        let settings = Settings { directory: folder.path().to_owned(), retention, ..Settings::default() };
+        let first = runs[0].clone();
+        let keeps = move |run: &Path, tables: &[TableSummary]| {
+            assert!(tables.iter().any(|table| table.file == "hits.arrows" && !table.crc32c.is_empty()));
+            (run == first).then(|| "it has no copy".to_owned())
+        };
+        let mut old_runs = OldRuns::new(&settings).expect("it is asked for").with_rule(keeps);
+        let retained = old_runs.check_at(Instant::now(), false, None).expect("listed");
+        assert_eq!(retained.removed.iter().map(|run| &run.path).collect::<Vec<_>>(), [&runs[1]]);
+        assert!(retained.warnings[0].contains("(it has no copy)"), "{:?}", retained.warnings);
+        assert!(runs[0].join("hits.arrows").exists());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::KeepRule;
 use crate::directory::RunDirectory;
 use crate::directory_lock::DirectoryLock;
 use crate::error::RecordError;
@@ -16,7 +17,8 @@ use crate::ipc::file::TableSummary;
 use crate::read::TableReader;
 use crate::removed::RemovedTables;
 use crate::run_record::{RunRecord, RunRecordState, utc_text};
-use crate::table::{Table, first_part_of};
+use crate::table::Table;
+use crate::table_part::{TablePart, part_elsewhere};
 
 /// What came of it.
 #[derive(Debug)]
@@ -31,25 +33,31 @@ pub(super) enum Removal {
     /// None of its files is a table that the run has recorded, whatever their names are.
     NoTables,
     /// The run is left as it is, for this reason.
-    Kept(&'static str),
+    Kept(String),
 }
 
-/// Removes the tables of a run that has ended. `reserve` is a file that takes the note when the disk is full.
+/// Removes the tables of a run that has ended, unless `rule` keeps them. `reserve` is a file that takes the note when the disk is full.
 ///
 /// # Errors
 /// When the record cannot be read, the note not written, or no file removed.
-pub(super) fn remove_tables(run: &RunDirectory, why: &str, reserve: &Path) -> Result<Removal, RecordError> {
+pub(super) fn remove_tables(
+    run: &RunDirectory,
+    why: &str,
+    reserve: &Path,
+    rule: &KeepRule,
+) -> Result<Removal, RecordError> {
     let lock = DirectoryLock::exclusive(run.path());
     let Some(_lock) = lock.map_err(|cause| RecordError::io(run.path(), "locking", cause))? else {
-        return Ok(Removal::Kept("a program has it open"));
+        return Ok(Removal::Kept("a program has it open".to_owned()));
     };
     let mut record = RunRecord::read(&run.run_record())?;
     if record.number != run.number() {
-        return Ok(Removal::Kept("its record has another number"));
+        return Ok(Removal::Kept("its record has another number".to_owned()));
     }
     if record.state == RunRecordState::Running {
         return Ok(Removal::Kept(
-            "its record says that it is being written; `thalweg recover` ends that of a killed run",
+            "its record says that it is being written; `thalweg recover` ends that of a killed run"
+                .to_owned(),
         ));
     }
     let tables = recorded_tables(run, &record)?;
@@ -57,6 +65,9 @@ pub(super) fn remove_tables(run: &RunDirectory, why: &str, reserve: &Path) -> Re
         return Ok(Removal::NoTables);
     }
     let summaries: Vec<TableSummary> = tables.iter().map(|(_, summary)| summary.clone()).collect();
+    if let Some(why) = rule.reason_to_keep(run.path(), &summaries) {
+        return Ok(Removal::Kept(why));
+    }
     let first =
         || RemovedTables { at: utc_text(SystemTime::now()), why: why.to_owned(), ..RemovedTables::default() };
     // Files that an earlier try could not remove are in the note already.
@@ -91,26 +102,20 @@ fn recorded_tables(
 ) -> Result<Vec<(PathBuf, TableSummary)>, RecordError> {
     let mut tables = Vec::new();
     for path in run.files()? {
-        let Some((table, bytes)) = table_file(&path) else { continue };
+        let Some(TablePart { table, first, part, data, .. }) = TablePart::at(&path) else { continue };
+        let bytes = data.len();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let removed = record.removed.iter().flat_map(|removed| &removed.tables);
-        let first = first_part_of(&name).map(|(first, _)| first);
-        let known = record
-            .tables
-            .iter()
-            .chain(removed)
-            .find(|summary| summary.file == *first.as_ref().unwrap_or(&name));
+        let known = record.tables.iter().chain(removed).find(|summary| summary.file == first);
         let summary = match known {
-            // Its rows are entered with the first file.
-            Some(known) if first.is_some() => Some(TableSummary {
-                file: name,
-                bytes,
-                table: known.table.clone(),
-                ..TableSummary::default()
-            }),
-            Some(known) => Some(TableSummary { bytes, ..known.clone() }),
+            Some(known) => {
+                let crc32c = known.crc32c_of(part).map(str::to_owned).into_iter().collect();
+                // Its rows are entered with the first file.
+                let rows_of = if part == 0 { known.clone() } else { TableSummary::default() };
+                Some(TableSummary { file: name, bytes, table: known.table.clone(), crc32c, ..rows_of })
+            }
             // A run that failed before it could say what it holds.
-            None if record.tables.is_empty() && first.is_none() => {
+            None if record.tables.is_empty() && part == 0 => {
                 counted(&path, table, TableSummary { file: name, bytes, ..TableSummary::default() })
             }
             None => None,
@@ -134,27 +139,6 @@ fn remove_table_file(path: &Path) -> std::io::Result<()> {
         }
     }
     fs::remove_file(path)
-}
-
-/// The file to which a link of `[record.files] directories` leads: one of the same name, in a directory of the run's name.
-fn part_elsewhere(path: &Path) -> Option<PathBuf> {
-    let target = fs::read_link(path).ok()?;
-    let run = |path: &Path| path.parent().and_then(Path::file_name).map(std::ffi::OsStr::to_owned);
-    let is_ours = first_part_of(path.file_name()?.to_str()?).is_some()
-        && target.is_absolute()
-        && target.file_name() == path.file_name()
-        && run(&target) == run(path);
-    is_ours.then_some(target)
-}
-
-/// Whether this is a file with the name of a table or of a part of one, which one, and its bytes. A link is none, but to a part elsewhere.
-pub(super) fn table_file(path: &Path) -> Option<(Table, u64)> {
-    let name = path.file_name()?.to_str()?;
-    let first = first_part_of(name).map(|(first, _)| first);
-    let table = Table::of_file_name(first.as_deref().unwrap_or(name))?;
-    let file = part_elsewhere(path);
-    let data = file.as_deref().unwrap_or(path).symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-    Some((table, data.len()))
 }
 
 /// The rows of a file that nobody has counted, when it is such a table.

@@ -60,6 +60,11 @@ fn parts_are_one_table_to_us_and_whole_files_to_others() {
             let said = record.tables.iter().find(|said| said.table == table.word()).expect("there");
             let found = report.tables.iter().find(|found| found.table == table).expect("there");
             assert_eq!((said.files, said.bytes, found.bytes), (4, on_disk(table), on_disk(table)));
+            let checksum = |number| {
+                let bytes = fs::read(part(run.path(), table, number)).expect("there");
+                format!("{:08x}", thalweg_data::checksum::of(&bytes))
+            };
+            assert_eq!(said.crc32c, [0, 1, 2, 3].map(checksum), "as computed while each was written");
         }
         let inspection = inspect(run.path(), 3).expect("a run");
         let hits = inspection.tables.iter().find(|found| found.table == "hits").expect("there");

@@ -8,7 +8,7 @@ use arrow_array::{Array, RecordBatch};
 use thalweg_data::{Flags, Hit, Mark, Pool, Sink, SourceId};
 use thalweg_record::read::HitsReader;
 use thalweg_record::{
-    Compression, HitWriter, HitsFile, RunDirectory, Settings, Sync, Table, check, inspect, verify,
+    Compression, HitWriter, HitsFile, RunDirectory, RunRecord, Settings, Sync, Table, check, inspect, verify,
 };
 
 const HITS: usize = 5000;
@@ -36,6 +36,26 @@ fn hits_come_back_as_they_were() {
         for table in [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics] {
             let bytes = std::fs::read(run.table(table)).expect("a file");
             assert_eq!(check(&bytes).expect("whole").table, table);
+        }
+    }
+}
+
+#[test]
+fn the_checksum_of_a_whole_file_is_known_without_reading_it_again() {
+    for settings in every_compression() {
+        let folder = folder();
+        let run = write_run(folder.path(), &settings, HITS, 160);
+        let record = RunRecord::read(&run.run_record()).expect("a record");
+        assert!(record.tables.iter().any(|table| table.batches > 1), "{:?}", record.tables);
+        for table in &record.tables {
+            let bytes = std::fs::read(run.path().join(&table.file)).expect("a file");
+            assert_eq!(table.bytes, bytes.len() as u64);
+            assert_eq!(
+                table.crc32c,
+                [format!("{:08x}", thalweg_data::checksum::of(&bytes))],
+                "{}",
+                table.file
+            );
         }
     }
 }

@@ -80,6 +80,8 @@ pub struct Configuration {
     pub threads: ThreadSettings,
     /// `[record]`.
     pub record: thalweg_record::Settings,
+    /// `[ship]`: where copies of the runs go.
+    pub ship: Option<thalweg_ship::Settings>,
     /// `[[control]]`: devices that are set for a run, and read in it, …
     pub controls: Vec<thalweg_readout::DeviceSettings>,
     /// `[[series]]`: … and what is read of them.

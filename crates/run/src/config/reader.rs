@@ -35,6 +35,7 @@ pub(super) fn configuration(file: &Path, text: &str) -> Result<Configuration, Co
     let units = reader.tables("unit", top.take("unit"))?;
     let threads = reader.section(top.take("threads"))?;
     let record = reader.section(top.take("record"))?;
+    let ship = top.take("ship").map(|value| reader.value(value)).transpose()?;
     let controls = reader.tables("control", top.take("control"))?;
     let series = reader.tables("series", top.take("series"))?;
     let monitor = top.take("monitor").map(|value| reader.value(value)).transpose()?;
@@ -46,7 +47,7 @@ pub(super) fn configuration(file: &Path, text: &str) -> Result<Configuration, Co
         let allowed =
             "allowed here: [run], [[source]], [order], [channels], [[channel]], [clocks], [[stage]], [[cut]], [[polygon]], \
                        [coincidence], [spectra], [[spectrum]], [trigger], [busy], [slices], [build], [[unit]], \
-                       [threads], [record], [[control]], [[series]], [monitor], [[alarm]], [notify], [unattended]"
+                       [threads], [record], [ship], [[control]], [[series]], [monitor], [[alarm]], [notify], [unattended]"
                 .to_owned();
         return Err(reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref())));
     }
@@ -69,6 +70,7 @@ pub(super) fn configuration(file: &Path, text: &str) -> Result<Configuration, Co
         node: None,
         threads,
         record,
+        ship,
         controls,
         series,
         monitor,

@@ -76,6 +76,7 @@ fn processing(generator: &mut SchemaGenerator) -> Map<String, Value> {
         ("spectra", one(generator.subschema_for::<spectrum::Settings>())),
         ("pulses", one(generator.subschema_for::<pulse::Settings>())),
         ("spectrum", many(generator.subschema_for::<spectrum::SpectrumSettings>())),
+        ("ship", one(generator.subschema_for::<thalweg_ship::Settings>())),
         ("control", many(generator.subschema_for::<thalweg_readout::DeviceSettings>())),
         ("series", many(generator.subschema_for::<super::SeriesSettings>())),
         ("monitor", one(generator.subschema_for::<thalweg_monitor::Settings>())),

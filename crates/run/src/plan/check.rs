@@ -41,6 +41,8 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     let record = &configuration.record;
     let retention = record.retention.map_or(Ok(()), |retention| retention.check(&record.directory));
     retention.map_err(|text| not_allowed(format!("[record.retention]: {text}")))?;
+    let ship = configuration.ship.as_ref().map_or(Ok(()), thalweg_ship::Settings::check);
+    ship.map_err(|text| not_allowed(format!("[ship]: {text}")))?;
     configuration.notify.check().map_err(|error| not_allowed(format!("[notify]: {error}")))?;
     Alarms::new(&configuration.alarms).map_err(|error| not_allowed(error.to_string()))?;
     if !resolved.has_hits() && crate::processing::asks_for_anything(configuration) {

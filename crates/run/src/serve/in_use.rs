@@ -133,6 +133,10 @@ impl InUse {
                        and removed; start the program again";
             return FileNow::Wrong(new.invalid(why).to_string());
         }
+        if new.ship != old.ship {
+            let why = "[ship] has changed while tables are kept until their copies are proved by it; start the program again";
+            return FileNow::Wrong(new.invalid(why).to_string());
+        }
         let waiting = changed_since(at_start, &new);
         new.monitor.clone_from(&old.monitor);
         new.alarms.clone_from(&old.alarms);

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use thalweg_record::{OldRuns, OnFull, Settings};
+use thalweg_ship::CopyRule;
 
 use crate::supervise::RunHandle;
 
@@ -24,9 +25,12 @@ pub(super) struct OldRunRemover {
 const MOST_REPORTED: usize = 16;
 
 impl OldRunRemover {
-    /// Makes what the settings ask for; `None` where old runs stay.
-    pub(super) fn new(settings: &Settings) -> Option<OldRunRemover> {
-        let old_runs = OldRuns::new(settings)?;
+    /// Makes what the settings ask for; `None` where old runs stay. With `[ship]`, tables stay until their copies are proved.
+    pub(super) fn new(settings: &Settings, ship: Option<&thalweg_ship::Settings>) -> Option<OldRunRemover> {
+        let mut old_runs = OldRuns::new(settings)?;
+        if let Some(rule) = ship.map(CopyRule::new) {
+            old_runs = old_runs.with_rule(move |run, tables| rule.reason_to_keep(run, tables));
+        }
         Some(OldRunRemover { old_runs, on_full: settings.on_full, reported: BTreeSet::new() })
     }
 

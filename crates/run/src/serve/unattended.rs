@@ -42,7 +42,10 @@ impl UnattendedOperation {
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
             served: served.clone(),
-            old_run_remover: OldRunRemover::new(&in_use.configuration.record),
+            old_run_remover: OldRunRemover::new(
+                &in_use.configuration.record,
+                in_use.configuration.ship.as_ref(),
+            ),
             alarms,
             notifier,
             began: Instant::now(),

@@ -12,7 +12,7 @@ use thalweg_run::config::json_schema;
 const MARK: &str = "<!-- Generated from the schema by `make generated`; a test compares. -->";
 const COLUMNS: &str = "| key | type | unit | default | meaning |\n|---|---|---|---|---|\n";
 /// Every section but `[[source]]`, in the order of the data.
-const SECTIONS: [&str; 25] = [
+const SECTIONS: [&str; 26] = [
     "run",
     "order",
     "channels",
@@ -32,6 +32,7 @@ const SECTIONS: [&str; 25] = [
     "unit",
     "threads",
     "record",
+    "ship",
     "control",
     "series",
     "monitor",
@@ -40,7 +41,8 @@ const SECTIONS: [&str; 25] = [
     "unattended",
 ];
 /// Units by the end of a key, the longer end first.
-const UNITS: [(&str, &str); 24] = [
+const UNITS: [(&str, &str); 25] = [
+    ("bytes_per_s", "B/s"),
     ("per_second", "1/s"),
     ("gain_per_kev", "1/keV"),
     ("percent", "%"),

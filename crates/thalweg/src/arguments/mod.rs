@@ -4,6 +4,7 @@ mod exports;
 mod prediction;
 mod qualification;
 mod runs;
+mod shipping;
 mod storage;
 
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ pub(crate) use qualification::{
 };
 
 pub(crate) use runs::{LabelRuns, NoteRun, Runs, RunsCommand, RunsDirectory, SelectedRuns};
+pub(crate) use shipping::{Receive, Ship};
 pub(crate) use storage::{QualifyStorage, StorageAccess};
 
 /// Network data acquisition for physics: from front-end boards to ordered, accounted, recorded hits.
@@ -70,6 +72,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg inspect runs/000007\n  thalweg inspect data.BIN --format compass\n  thalweg inspect udp://127.0.0.1:51940 --format digitizer2 --seconds 2"
     )]
     Inspect(Inspect),
+    /// Copy recordings to other hosts and disks, while they are taken as well; a copy counts when it was read back and proved
+    #[command(
+        after_help = "Examples:\n  thalweg ship runs/000007 --to file:///mnt/archive\n  thalweg ship runs --to receive://archive:7070 --token-file token --follow\n  thalweg ship --config examples/two-boards.toml --follow\n\nSignals: SIGINT (Ctrl-C) and SIGTERM end it in good order; it goes on where it was when it is started again.\nExit codes: 0 everything that could be shipped is proved, 1 something is not, 2 wrong usage or configuration."
+    )]
+    Ship(Ship),
+    /// Take what `thalweg ship` sends, into a directory
+    #[command(
+        after_help = "Examples:\n  thalweg receive --listen 127.0.0.1:7070 --directory /archive\n  openssl rand -hex 32 > token\n  thalweg receive --listen 0.0.0.0:7070 --directory /archive --token-file token\n\nSignals: SIGINT (Ctrl-C) and SIGTERM end it; what is not proved then comes again."
+    )]
+    Receive(Receive),
     /// Draw the spectra of a recording as SVG
     #[command(after_help = "Example:\n  thalweg plot runs/000007 --output spectra.svg")]
     Plot(Plot),

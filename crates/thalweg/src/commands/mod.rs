@@ -10,9 +10,11 @@ mod ipbus;
 mod page;
 mod predict;
 mod qualify;
+mod receive;
 mod recording_reports;
 mod recordings;
 mod runs;
+mod ship;
 
 pub(crate) use about::{bench, completions, manual, node, schema};
 pub(crate) use board::board;
@@ -24,8 +26,10 @@ pub(crate) use ipbus::ipbus;
 pub(crate) use page::serve;
 pub(crate) use predict::predict;
 pub(crate) use qualify::qualify;
+pub(crate) use receive::receive;
 pub(crate) use recordings::{inspect, plot, recover, verify};
 pub(crate) use runs::runs;
+pub(crate) use ship::ship;
 
 use crate::report::{CommandOutcome, Failure};
 

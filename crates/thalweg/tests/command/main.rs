@@ -39,6 +39,7 @@ mod retention;
 mod runs;
 mod serve;
 mod settings;
+mod ship;
 mod shown;
 mod slices;
 mod slow_control;

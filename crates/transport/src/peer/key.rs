@@ -5,7 +5,8 @@
 //!  proof = HMAC-SHA-256(key, "thalweg peer proof 1" · role of the prover · its nonce · the other nonce)
 //! ```
 //! The key never leaves the process. A proof is valid for only one connection, because both nonces are fresh, and for only one
-//! direction, because it contains the role: a proof that is sent back to its sender is invalid. An attacker who can change bytes on
+//! direction, because it contains the role: a proof that is sent back to its sender is invalid. Other protocols between hosts prove with
+//! another purpose, so that a proof of one protocol is invalid in the other. An attacker who can change bytes on
 //! the way can wait until both ends have proved themselves: the messages after that are neither encrypted nor signed.
 
 use std::fmt;
@@ -18,14 +19,16 @@ use super::error::PeerError;
 /// Minimum length of a key, bytes: 128 bits if they are random.
 pub const SHORTEST_KEY: usize = 16;
 /// Bytes of a nonce.
-pub(super) const NONCE_BYTES: usize = 32;
+pub const NONCE_BYTES: usize = 32;
+/// The purpose of a proof between units.
+const PEERS: &str = "thalweg peer proof 1";
 
 /// A random number that an end sends as its challenge.
-pub(super) type Nonce = [u8; NONCE_BYTES];
+pub type Nonce = [u8; NONCE_BYTES];
 
 /// Which end of a connection a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub enum Role {
     /// The end that has connected.
     Connecting,
     /// The end that has accepted.
@@ -68,25 +71,45 @@ impl SharedKey {
 
     /// The proof that the end with this role and nonce has the key.
     pub(super) fn proof(&self, role: Role, own: &Nonce, others: &Nonce) -> hmac::Tag {
-        hmac::sign(&self.0, &signed(role, own, others))
+        self.sign(PEERS, role, own, others)
+    }
+
+    /// The same in another protocol, which `purpose` names.
+    pub fn sign(&self, purpose: &str, role: Role, own: &Nonce, others: &Nonce) -> hmac::Tag {
+        hmac::sign(&self.0, &signed(purpose, role, own, others))
     }
 
     /// Whether `proof` proves that the other end has the key. Takes the same time for every wrong proof.
     pub(super) fn is_proved(&self, our_role: Role, ours: &Nonce, theirs: &Nonce, proof: &[u8]) -> bool {
-        hmac::verify(&self.0, &signed(our_role.other(), theirs, ours), proof).is_ok()
+        self.is_signed(PEERS, our_role, ours, theirs, proof)
+    }
+
+    /// The same in another protocol, which `purpose` names.
+    pub fn is_signed(
+        &self,
+        purpose: &str,
+        our_role: Role,
+        ours: &Nonce,
+        theirs: &Nonce,
+        proof: &[u8],
+    ) -> bool {
+        hmac::verify(&self.0, &signed(purpose, our_role.other(), theirs, ours), proof).is_ok()
     }
 }
 
-fn signed(role: Role, own: &Nonce, others: &Nonce) -> Vec<u8> {
+fn signed(purpose: &str, role: Role, own: &Nonce, others: &Nonce) -> Vec<u8> {
     let role = match role {
         Role::Connecting => 0,
         Role::Listening => 1,
     };
-    [b"thalweg peer proof 1".as_slice(), &[role], own, others].concat()
+    [purpose.as_bytes(), &[role], own, others].concat()
 }
 
 /// A new nonce of unpredictable bytes.
-pub(super) fn fresh_nonce() -> Result<Nonce, PeerError> {
+///
+/// # Errors
+/// When the system has no random numbers.
+pub fn fresh_nonce() -> Result<Nonce, PeerError> {
     let mut nonce = [0; NONCE_BYTES];
     let missing = |_| PeerError::System {
         place: "this host".to_owned(),
@@ -113,6 +136,7 @@ mod tests {
         assert!(!is_proved(&key, &ours, &proof.as_ref()[..31]), "a truncated proof");
         let other = SharedKey::new(b"0123456789abcdeF").expect("long enough");
         assert!(!is_proved(&other, &ours, proof.as_ref()));
+        assert!(!key.is_signed("another protocol", Role::Listening, &ours, &theirs, proof.as_ref()));
         // Our own proof, sent back.
         let reflected = key.proof(Role::Listening, &ours, &theirs);
         assert!(!key.is_proved(Role::Listening, &ours, &ours, reflected.as_ref()));

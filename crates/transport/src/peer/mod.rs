@@ -58,7 +58,7 @@ pub use back_off::BackOff;
 pub use connector::Connector;
 pub use error::{KeyProblem, PeerError};
 pub use hello::RunIdentity;
-pub use key::{SHORTEST_KEY, SharedKey};
+pub use key::{NONCE_BYTES, Nonce, Role, SHORTEST_KEY, SharedKey, fresh_nonce};
 pub use listener::Listener;
 pub use settings::{Endpoint, Settings};
 

@@ -1,0 +1,57 @@
+//! One file of a table, by its name: which table it belongs to, and where its bytes are.
+//!
+//! ```text
+//!  runs/000042/hits.arrows       ─► hits, part 0
+//!  runs/000042/hits.0001.arrows  ─► hits, part 1; a link of `[record.files] directories` ─► /other/disk/000042/hits.0001.arrows
+//! ```
+//! Any other link is no file of a table.
+
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+
+use crate::table::{Table, first_part_of, part_name};
+
+/// A file with the name of a table, or of a later part of one.
+#[derive(Clone, Debug)]
+pub struct TablePart {
+    /// The table.
+    pub table: Table,
+    /// Name of the table's first file.
+    pub first: String,
+    /// The number of the part; 0 is the first.
+    pub part: u32,
+    /// The file itself, on another disk if the name in the run's directory is a link there.
+    pub file: PathBuf,
+    /// What its file system says of it.
+    pub data: Metadata,
+}
+
+impl TablePart {
+    /// The file at a path in a run's directory; `None` if it is no file of a table, or not there.
+    pub fn at(path: &Path) -> Option<TablePart> {
+        let name = path.file_name()?.to_str()?;
+        let (first, part) = first_part_of(name).unwrap_or_else(|| (name.to_owned(), 0));
+        let table = Table::of_file_name(&first)?;
+        let file = part_elsewhere(path).unwrap_or_else(|| path.to_owned());
+        let data = file.symlink_metadata().ok().filter(Metadata::is_file)?;
+        Some(TablePart { table, first, part, file, data })
+    }
+
+    /// Whether the table goes on in a later file, so that nothing more is written to this one. `path` is the one given to
+    /// [`TablePart::at`].
+    pub fn is_continued(&self, path: &Path) -> bool {
+        path.with_file_name(part_name(&self.first, self.part + 1)).symlink_metadata().is_ok()
+    }
+}
+
+/// The file to which a link of `[record.files] directories` leads: one of the same name, in a directory of the run's name.
+pub(crate) fn part_elsewhere(path: &Path) -> Option<PathBuf> {
+    let target = fs::read_link(path).ok()?;
+    let run = |path: &Path| path.parent().and_then(Path::file_name).map(OsStr::to_owned);
+    let is_ours = first_part_of(path.file_name()?.to_str()?).is_some()
+        && target.is_absolute()
+        && target.file_name() == path.file_name()
+        && run(&target) == run(path);
+    is_ours.then_some(target)
+}

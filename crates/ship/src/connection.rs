@@ -1,0 +1,151 @@
+//! A far `thalweg receive` as a destination.
+//!
+//! ```text
+//!  connect ─ handshake ─► Connection: question ─► answer, or Refused
+//! ```
+//! Chunks are not answered one by one; what is wrong with one is the answer to the next question.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thalweg_transport::peer::{Role, SharedKey};
+
+use crate::destination::Destination;
+use crate::digests::Digests;
+use crate::error::{Refusal, ShipError};
+use crate::frame::Kind;
+use crate::handshake::{Handshake, Next};
+use crate::link::{FrameLink, GREETING};
+use crate::message::{Have, Offer, Proved, Range, Refused, decode, encode};
+
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection to a receiver.
+#[derive(Debug)]
+pub struct Connection {
+    address: String,
+    link: FrameLink,
+}
+
+impl Connection {
+    /// Connects and greets.
+    ///
+    /// # Errors
+    /// When nobody is there, or the two do not come to terms.
+    pub fn open(
+        (host, port): (&str, u16),
+        address: &str,
+        key: Option<SharedKey>,
+        shipper: u64,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Connection, ShipError> {
+        let failed = |cause| ShipError::Connection { destination: address.to_owned(), cause };
+        let addresses = (host, port).to_socket_addrs().map_err(failed)?;
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        let mut stream = None;
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, CONNECT) {
+                Ok(connected) => {
+                    stream = Some(connected);
+                    break;
+                }
+                Err(cause) => last = cause,
+            }
+        }
+        let stream = stream.ok_or_else(|| failed(last))?;
+        if key.is_none() && !stream.peer_addr().map_err(failed)?.ip().is_loopback() {
+            return Err(ShipError::Settings(format!(
+                "{address}: another host is shipped to with a token only; give both the same with --token-file"
+            )));
+        }
+        let link = FrameLink::new(stream, stop.clone()).map_err(failed)?;
+        let mut connection = Connection { address: address.to_owned(), link };
+        connection.greet(key, shipper)?;
+        Ok(connection)
+    }
+
+    fn greet(&mut self, key: Option<SharedKey>, shipper: u64) -> Result<(), ShipError> {
+        let mut handshake = Handshake::begin(key, Role::Connecting, shipper)?;
+        self.link.within(Some(GREETING));
+        self.link.send_frame(&handshake.hello()).map_err(|cause| self.lost(cause))?;
+        loop {
+            let frame = self.link.receive().map_err(|cause| self.lost(cause))?;
+            if frame.kind == Kind::Refused {
+                return Err(self.refused(decode(&frame.payload)));
+            }
+            match handshake.take(&frame).map_err(|refused| self.refused(Some(refused)))? {
+                Next::Send(frame) => self.link.send_frame(&frame).map_err(|cause| self.lost(cause))?,
+                Next::Begin(_) => break,
+                Next::Wait | Next::SendAndBegin(..) => {}
+            }
+        }
+        self.link.within(None);
+        Ok(())
+    }
+
+    fn lost(&self, cause: io::Error) -> ShipError {
+        let destination = self.address.clone();
+        match cause.kind() {
+            io::ErrorKind::InvalidData => ShipError::Protocol { destination, found: cause.to_string() },
+            _ => ShipError::Connection { destination, cause },
+        }
+    }
+
+    fn refused(&self, refused: Option<Refused>) -> ShipError {
+        let destination = self.address.clone();
+        match refused {
+            Some(refused) => {
+                ShipError::Refused { destination, refusal: refused.refusal, text: refused.shown() }
+            }
+            None => {
+                let text = "it refuses, and does not say why".to_owned();
+                ShipError::Refused { destination, refusal: Refusal::Other, text }
+            }
+        }
+    }
+
+    fn ask<A: DeserializeOwned>(
+        &mut self,
+        kind: Kind,
+        question: &impl Serialize,
+        wanted: Kind,
+    ) -> Result<A, ShipError> {
+        self.link.send(kind, &[&encode(question)]).map_err(|cause| self.lost(cause))?;
+        let frame = self.link.receive().map_err(|cause| self.lost(cause))?;
+        if frame.kind == Kind::Refused {
+            return Err(self.refused(decode(&frame.payload)));
+        }
+        let answer = (frame.kind == wanted).then(|| decode(&frame.payload)).flatten();
+        answer.ok_or_else(|| ShipError::Protocol {
+            destination: self.address.clone(),
+            found: "an answer of another kind came".to_owned(),
+        })
+    }
+}
+
+impl Destination for Connection {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn begin(&mut self, offer: &Offer) -> Result<Have, ShipError> {
+        self.ask(Kind::Offer, offer, Kind::Have)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
+        self.link.send(Kind::Chunk, &[&offset.to_le_bytes(), bytes]).map_err(|cause| self.lost(cause))
+    }
+
+    fn prove(&mut self, range: &Range) -> Result<Proved, ShipError> {
+        self.ask(Kind::Prove, range, Kind::Proved)
+    }
+
+    fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {
+        self.ask(Kind::Finish, expected, Kind::Finished)
+    }
+}

@@ -1,0 +1,47 @@
+//! Where files are shipped to, whatever lies between.
+//!
+//! ```text
+//!  begin(offer) ─► Have      write(offset, bytes) … prove(range) ─► Proved      finish(digests) ─► Digests
+//! ```
+//! A mounted path and a far `thalweg receive` implement it with the same files behind. A store of objects fits, too: it takes no growing
+//! files ([`Destination::takes_growing`]), so that a file comes when its run has ended; `write` fills parts, `prove` uploads one and holds
+//! its checksum against the store's, `finish` completes the object and reads it back.
+
+use crate::digests::Digests;
+use crate::error::ShipError;
+use crate::message::{Have, Offer, Proved, Range};
+
+/// Takes files, one at a time.
+pub trait Destination: Send {
+    /// Its address, for messages and for the state that is kept of it.
+    fn address(&self) -> &str;
+
+    /// Whether files may come that still grow.
+    fn takes_growing(&self) -> bool {
+        true
+    }
+
+    /// Begins with a file, or goes on with it. What came since the last proof of another one is forgotten.
+    ///
+    /// # Errors
+    /// When it cannot be taken.
+    fn begin(&mut self, offer: &Offer) -> Result<Have, ShipError>;
+
+    /// Takes the next bytes of the file: the first behind what is proved, the others one behind the other.
+    ///
+    /// # Errors
+    /// When they have no place, or the connection is lost. The file must be begun again then.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ShipError>;
+
+    /// Forces what came to the disk, reads it back, and holds it against the range.
+    ///
+    /// # Errors
+    /// When it is not what was sent, or cannot be forced. The file must be begun again then.
+    fn prove(&mut self, range: &Range) -> Result<Proved, ShipError>;
+
+    /// Reads the whole file back and holds it against these digests. The file is complete then.
+    ///
+    /// # Errors
+    /// When it is not what was sent. The file must be begun again then.
+    fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError>;
+}

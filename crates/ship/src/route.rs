@@ -1,0 +1,322 @@
+//! The way to one destination: what is to be shipped there, what is known of it, and the threads that do it.
+//!
+//! ```text
+//!  Shipper ─ jobs ─► Route: queue, states ◄─ workers ─► Destination (each its own connection)
+//!                                             └ held: back-off, tried again
+//! ```
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use thalweg_transport::Pacer;
+use thalweg_transport::peer::{BackOff, SharedKey};
+
+use crate::address::Address;
+use crate::connection::Connection;
+use crate::destination::Destination;
+use crate::disk::HostDisk;
+use crate::error::{Refusal, ShipError};
+use crate::far_files::FarFiles;
+use crate::local_file::LocalFile;
+use crate::message::FileKind;
+use crate::run_files::FoundFile;
+use crate::run_locks::RunLocks;
+use crate::run_state::RunState;
+use crate::shipment::{Shipment, Step};
+use crate::windows::{Window, is_open};
+
+/// States of growing files are written no more often; what is complete is written at once.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks whether there is something to do.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// A file that cannot be shipped is tried again after this time.
+pub(crate) const PROBLEM_AGAIN: Duration = Duration::from_secs(10);
+
+/// What all routes share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) key: Option<SharedKey>,
+    pub(crate) shipper: u64,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) pacer: Option<Mutex<Pacer>>,
+    pub(crate) start: Instant,
+    /// How long a destination may be held before it is given up.
+    pub(crate) give_up_after: Option<Duration>,
+}
+
+impl Shared {
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Whether files may go now.
+    pub(crate) fn is_open(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        is_open(&self.windows, now.as_secs())
+    }
+
+    /// Waits until so many bytes may go.
+    fn wait_for(&self, bytes: usize) -> Result<(), ShipError> {
+        loop {
+            if self.is_stopping() {
+                return Err(ShipError::Stopped);
+            }
+            let Some(pacer) = &self.pacer else { return Ok(()) };
+            let wait = {
+                let mut pacer = pacer.lock().unwrap_or_else(PoisonError::into_inner);
+                if pacer.due(self.start.elapsed()) > 0 || bytes == 0 {
+                    pacer.sent(bytes as u64);
+                    return Ok(());
+                }
+                pacer.until(1)
+            };
+            std::thread::sleep(wait.clamp(Duration::from_millis(1), CHECK_EVERY));
+        }
+    }
+}
+
+/// Which file: run and name.
+pub(crate) type FileKey = (PathBuf, String);
+
+/// A file that is to be shipped.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) run: PathBuf,
+    pub(crate) run_name: String,
+    pub(crate) file: FoundFile,
+}
+
+impl Job {
+    pub(crate) fn key(&self) -> FileKey {
+        (self.run.clone(), self.file.name.clone())
+    }
+}
+
+/// What is done and known.
+#[derive(Debug, Default)]
+pub(crate) struct RouteState {
+    pub(crate) waiting: VecDeque<Job>,
+    pub(crate) busy: HashSet<FileKey>,
+    pub(crate) runs: HashMap<PathBuf, RunState>,
+    pub(crate) problems: BTreeMap<FileKey, (String, Instant)>,
+    pub(crate) held: Option<(String, Instant)>,
+    pub(crate) is_given_up: bool,
+    /// Files of runs that are being taken, everything of which was shipped once.
+    pub(crate) caught_up: HashSet<FileKey>,
+    shipments: HashMap<FileKey, Shipment>,
+    saved: HashMap<PathBuf, Instant>,
+}
+
+/// The way to one destination.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) address: Address,
+    pub(crate) name: String,
+    pub(crate) shared: Arc<Shared>,
+    locks: Arc<RunLocks>,
+    state: Mutex<RouteState>,
+    wake: Condvar,
+    pub(crate) proved_bytes: AtomicU64,
+}
+
+impl Route {
+    pub(crate) fn new(address: Address, shared: Arc<Shared>) -> Route {
+        let name = address.to_string();
+        let (state, wake) = (Mutex::default(), Condvar::new());
+        Route { address, name, shared, locks: Arc::default(), state, wake, proved_bytes: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, RouteState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a job, unless that file is on its way.
+    pub(crate) fn add(&self, job: Job) {
+        let mut state = self.state();
+        let key = job.key();
+        if let Some(known) = state.waiting.iter_mut().find(|known| known.key() == key) {
+            *known = job;
+        } else if !state.busy.contains(&key) && !state.is_given_up {
+            state.waiting.push_back(job);
+            self.wake.notify_one();
+        }
+    }
+
+    /// The work of one stream, until it is to stop.
+    pub(crate) fn work(&self, seed: u64) {
+        let mut back_off = BackOff::new(Duration::from_millis(200), Duration::from_secs(30), seed);
+        let mut destination: Option<Box<dyn Destination>> = None;
+        while let Some(job) = self.next_job() {
+            let key = job.key();
+            let shipped = self.ship(&job, &mut destination);
+            let mut state = self.state();
+            state.busy.remove(&key);
+            match shipped {
+                Ok(()) => {
+                    state.problems.remove(&key);
+                    state.held = None;
+                    back_off.reset();
+                }
+                Err(ShipError::Stopped) => break,
+                Err(error) if error.is_of_file() => {
+                    state.shipments.remove(&key);
+                    state.problems.insert(key, (error.to_string(), Instant::now()));
+                }
+                Err(error) => {
+                    if error.is_of_connection() {
+                        destination = None;
+                    }
+                    state.waiting.push_front(job);
+                    self.hold(&mut state, &error);
+                    drop(state);
+                    self.pause(back_off.after_failure());
+                }
+            }
+        }
+    }
+
+    fn hold(&self, state: &mut RouteState, error: &ShipError) {
+        let since = state.held.as_ref().map_or_else(Instant::now, |(_, since)| *since);
+        let is_final = matches!(
+            error,
+            ShipError::Settings(_) | ShipError::Refused { refusal: Refusal::Version | Refusal::Token, .. }
+        );
+        if let Some(most) = self.shared.give_up_after
+            && (since.elapsed() >= most || is_final)
+        {
+            state.is_given_up = true;
+            state.waiting.clear();
+        }
+        state.held = Some((error.to_string(), since));
+    }
+
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until && !self.shared.is_stopping() && !self.state().is_given_up {
+            std::thread::sleep(CHECK_EVERY.min(time));
+        }
+    }
+
+    /// The next file; `None` when the work is over.
+    fn next_job(&self) -> Option<Job> {
+        let mut state = self.state();
+        loop {
+            if self.shared.is_stopping() || state.is_given_up {
+                return None;
+            }
+            if self.shared.is_open()
+                && let Some(job) = state.waiting.pop_front()
+            {
+                state.busy.insert(job.key());
+                return Some(job);
+            }
+            let waited = self.wake.wait_timeout(state, CHECK_EVERY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn open(&self) -> Result<Box<dyn Destination>, ShipError> {
+        let Shared { key, shipper, stop, .. } = &*self.shared;
+        match &self.address {
+            Address::Receiver(host, port, _) => {
+                let connection = Connection::open((host, *port), &self.name, key.clone(), *shipper, stop)?;
+                Ok(Box::new(connection))
+            }
+            Address::Folder(path) => {
+                // A disk that is not mounted must not be taken for the directory that it would be mounted at.
+                if !path.is_dir() {
+                    let cause = std::io::ErrorKind::NotFound.into();
+                    return Err(ShipError::Connection { destination: self.name.clone(), cause });
+                }
+                let locks = self.locks.clone();
+                Ok(Box::new(FarFiles::new(HostDisk, path, &self.name, locks, Some(*shipper))))
+            }
+        }
+    }
+
+    fn ship(&self, job: &Job, destination: &mut Option<Box<dyn Destination>>) -> Result<(), ShipError> {
+        let destination = match destination {
+            Some(destination) => destination,
+            None => destination.insert(self.open()?),
+        };
+        if !job.file.is_closed && !destination.takes_growing() {
+            return Ok(());
+        }
+        let known = self.state().shipments.remove(&job.key());
+        let same = |shipment: &Shipment| {
+            let (was, is) = (shipment.local().identity(), job.file.identity);
+            was.inode == is.inode && (job.file.kind == FileKind::Growing || was == is)
+        };
+        let mut shipment = match known.filter(same) {
+            Some(shipment) => shipment,
+            None => {
+                let local = LocalFile::open(&job.file.path, job.file.kind)?;
+                Shipment::new(local, &self.address.run_name(&job.run_name), &job.file.name)
+            }
+        };
+        // Another worker may have had it, over another connection.
+        shipment.interrupt();
+        let mut gate = |bytes: usize| self.shared.wait_for(bytes);
+        let result = loop {
+            if !self.shared.is_open() {
+                break Ok(());
+            }
+            match shipment.step(
+                destination.as_mut(),
+                job.file.is_closed,
+                job.file.recorded.as_deref(),
+                &mut gate,
+            ) {
+                Ok(Step::CaughtUp) => {
+                    self.state().caught_up.insert(job.key());
+                    break Ok(());
+                }
+                Ok(Step::Finished(digests)) => {
+                    self.proved(job, digests.bytes, Some(digests))?;
+                    return Ok(());
+                }
+                Ok(Step::Proved(to)) => self.proved(job, to, None)?,
+                Err(error) => break Err(error),
+            }
+        };
+        // Its digests so far are kept, so that nothing is read twice.
+        self.state().shipments.insert(job.key(), shipment);
+        result
+    }
+
+    /// Notes what is proved; what is complete is on the disk when this returns.
+    fn proved(&self, job: &Job, to: u64, finished: Option<crate::digests::Digests>) -> Result<(), ShipError> {
+        let mut state = self.state();
+        let Some(run) = state.runs.get_mut(&job.run) else { return Ok(()) };
+        let file = run.files.entry(job.file.name.clone()).or_default();
+        if file.identity != job.file.identity && job.file.kind == FileKind::Whole {
+            file.proved = 0;
+        }
+        self.proved_bytes.fetch_add(to.saturating_sub(file.proved), Ordering::Relaxed);
+        let is_finished = finished.is_some();
+        (file.identity, file.proved) = (job.file.identity, to);
+        if is_finished || job.file.kind == FileKind::Whole {
+            file.finished = finished;
+            run.is_announced &= !is_finished;
+        }
+        let run = run.clone();
+        let is_due = state.saved.get(&job.run).is_none_or(|saved| saved.elapsed() >= SAVE_EVERY);
+        if is_finished || is_due {
+            state.saved.insert(job.run.clone(), Instant::now());
+            // Under the lock: an older state must not be written behind a newer one.
+            run.save(&job.run)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets a run that needs nothing more.
+    pub(crate) fn forget(&self, run: &Path) {
+        let mut state = self.state();
+        state.shipments.retain(|(of, _), _| of != run);
+        state.saved.remove(run);
+    }
+}

@@ -1,0 +1,208 @@
+//! One file on its way to one destination, a range at a time.
+//!
+//! ```text
+//!  offer ─► have ─► digests of what is there already ─► range: read, sent, proved ─► … ─► whole file proved
+//! ```
+//! What is called proved is what the far side has answered to a range that was the same file's before and after it was read.
+
+use crate::destination::Destination;
+use crate::digests::{Digesting, Digests};
+use crate::error::{Refusal, ShipError};
+use crate::frame::CHUNK_BYTES;
+use crate::local_file::LocalFile;
+use crate::message::{FileKind, Offer, Range};
+
+use thalweg_data::checksum::Crc32c;
+use thalweg_record::read::MARKER;
+
+/// Bytes between two proofs, about; of a growing file a batch at least.
+pub const RANGE_BYTES: u64 = 32 << 20;
+
+/// What one step has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// More is proved: everything up to here.
+    Proved(u64),
+    /// Everything that is there is proved, and the file may still grow.
+    CaughtUp,
+    /// The whole file is proved.
+    Finished(Digests),
+}
+
+/// What is asked before bytes go, and may wait: a limit of bandwidth. An error ends the step.
+pub type Gate<'g> = &'g mut dyn FnMut(usize) -> Result<(), ShipError>;
+
+/// A file that is being shipped.
+#[derive(Debug)]
+pub struct Shipment {
+    local: LocalFile,
+    run: String,
+    file: String,
+    range_bytes: u64,
+    is_begun: bool,
+    /// Of what is proved.
+    digesting: Digesting,
+    finished: Option<Digests>,
+}
+
+impl Shipment {
+    /// A file that is to be called `run`/`file` at the far side.
+    pub fn new(local: LocalFile, run: &str, file: &str) -> Shipment {
+        Shipment {
+            local,
+            run: run.to_owned(),
+            file: file.to_owned(),
+            range_bytes: RANGE_BYTES,
+            is_begun: false,
+            digesting: Digesting::default(),
+            finished: None,
+        }
+    }
+
+    /// The same with other distances between proofs.
+    #[must_use]
+    pub fn with_range_bytes(self, range_bytes: u64) -> Shipment {
+        Shipment { range_bytes, ..self }
+    }
+
+    /// The file here.
+    pub fn local(&self) -> &LocalFile {
+        &self.local
+    }
+
+    /// The connection is another one: the file is to be offered again.
+    pub fn interrupt(&mut self) {
+        self.is_begun = false;
+    }
+
+    /// Ships the next range. `is_closed` says that nobody writes the file any more, and `recorded` is its CRC-32C as it was computed while
+    /// it was written, where that is known.
+    ///
+    /// # Errors
+    /// When it cannot go on; what is proved stays so.
+    pub fn step(
+        &mut self,
+        destination: &mut dyn Destination,
+        is_closed: bool,
+        recorded: Option<&str>,
+        gate: Gate<'_>,
+    ) -> Result<Step, ShipError> {
+        let step = self.try_step(destination, is_closed, recorded, gate);
+        if step.is_err() {
+            self.is_begun = false;
+        }
+        step
+    }
+
+    fn try_step(
+        &mut self,
+        destination: &mut dyn Destination,
+        is_closed: bool,
+        recorded: Option<&str>,
+        gate: Gate<'_>,
+    ) -> Result<Step, ShipError> {
+        if !self.is_begun {
+            self.begin(destination, gate)?;
+        }
+        let from = self.digesting.bytes();
+        if let Some(to) = self.local.range_end(from, self.range_bytes)? {
+            return self.ship_range(destination, from, to, gate);
+        }
+        if self.local.kind() == FileKind::Growing && !is_closed {
+            return Ok(Step::CaughtUp);
+        }
+        self.local.check_end(from)?;
+        self.finish(destination, recorded)
+    }
+
+    fn begin(&mut self, destination: &mut dyn Destination, gate: Gate<'_>) -> Result<(), ShipError> {
+        let (run, file) = (self.run.clone(), self.file.clone());
+        let offer = Offer { run, file, kind: self.local.kind(), identity: self.local.identity() };
+        let have = destination.begin(&offer)?;
+        if have.proved > self.local.bytes()? {
+            return Err(self.differs(destination, "the copy there is longer than the file here"));
+        }
+        if self.digesting.bytes() > have.proved {
+            self.digesting = Digesting::default();
+        }
+        while self.digesting.bytes() < have.proved {
+            // In steps, so that the program can be ended meanwhile.
+            gate(0)?;
+            let end = have.proved.min(self.digesting.bytes() + RANGE_BYTES);
+            let read = self.digesting.read_up_to(end, self.local.file());
+            read.map_err(ShipError::local(self.local.path(), "reading"))?;
+        }
+        if self.digesting.crc32c() != have.crc32c {
+            self.digesting = Digesting::default();
+            return Err(self.differs(destination, "the copy there is not the beginning of the file here"));
+        }
+        (self.is_begun, self.finished) = (true, have.finished);
+        Ok(())
+    }
+
+    fn differs(&self, destination: &dyn Destination, what: &str) -> ShipError {
+        let text = format!(
+            "{}: {what}; move that copy away, or ship into another folder",
+            self.local.path().display()
+        );
+        ShipError::Refused { destination: destination.address().to_owned(), refusal: Refusal::Differs, text }
+    }
+
+    fn ship_range(
+        &mut self,
+        destination: &mut dyn Destination,
+        from: u64,
+        to: u64,
+        gate: Gate<'_>,
+    ) -> Result<Step, ShipError> {
+        if self.finished.is_some() {
+            return Err(self.differs(destination, "the copy there is complete, and the file here is longer"));
+        }
+        let (mut digesting, mut crc32c) = (self.digesting.clone(), Crc32c::new());
+        let mut buffer = vec![0; CHUNK_BYTES.min((to - from) as usize)];
+        let mut at = from;
+        while at < to {
+            let chunk = &mut buffer[..CHUNK_BYTES.min((to - at) as usize)];
+            gate(chunk.len())?;
+            self.local.read(chunk, at)?;
+            digesting.update(chunk);
+            crc32c.add(chunk);
+            destination.write(at, chunk)?;
+            at += chunk.len() as u64;
+        }
+        self.local.check(to)?;
+        let proved = destination.prove(&Range { from, to, crc32c: crc32c.value() })?;
+        if (proved.to, proved.crc32c) != (to, digesting.crc32c()) {
+            return Err(self.differs(destination, "the copy there has another checksum"));
+        }
+        self.digesting = digesting;
+        self.local.forget(from, to - from);
+        Ok(Step::Proved(to))
+    }
+
+    fn finish(
+        &mut self,
+        destination: &mut dyn Destination,
+        recorded: Option<&str>,
+    ) -> Result<Step, ShipError> {
+        let mut digesting = self.digesting.clone();
+        if self.local.kind() == FileKind::Growing {
+            digesting.update(&MARKER);
+        }
+        let digests = digesting.digests();
+        if let Some(recorded) = recorded.filter(|recorded| *recorded != digests.crc32c) {
+            let (path, recorded) = (self.local.path().to_owned(), recorded.to_owned());
+            return Err(ShipError::Digest { path, recorded, found: digests.crc32c });
+        }
+        self.local.check(digests.bytes)?;
+        let found = match self.finished.take() {
+            Some(found) => found,
+            None => destination.finish(&digests)?,
+        };
+        self.is_begun = false;
+        match found == digests {
+            true => Ok(Step::Finished(digests)),
+            false => Err(self.differs(destination, "the copy there has other digests")),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! `thalweg ship`: looks at the runs again and again, and has everything shipped that is not at every destination yet.
+//!
+//! ```text
+//!  runs ─ every second ─► files that have changed ─► Route, Route, … ─► states ─► manifest ─► on_shipped
+//!                                                       └► Progress
+//! ```
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use thalweg_record::read::MARKER_BYTES;
+use thalweg_transport::Pacer;
+use thalweg_transport::peer::{SharedKey, fresh_nonce};
+
+use crate::address::Address;
+use crate::disk::{Disk, HostDisk};
+use crate::error::ShipError;
+use crate::manifest;
+use crate::message::FileKind;
+use crate::on_shipped;
+use crate::progress::{FreeBytes, Progress, RouteProgress, RouteStage};
+use crate::route::{Job, PROBLEM_AGAIN, Route, Shared};
+use crate::run_files::{FoundFile, FoundRun, Stamp, files_of, runs_at};
+use crate::run_state::{FOLDER, RunState, name_of};
+use crate::settings::Settings;
+use crate::windows::Window;
+
+/// Between two looks at the runs, when nothing is to be done …
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// … and while something is.
+const BUSY_LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Most bytes that a limit of bandwidth lets go at once, as a time.
+const BURST_S: f64 = 0.1;
+/// A command that has failed is run again after this time.
+const COMMAND_AGAIN: Duration = Duration::from_secs(30);
+
+/// What is to be shipped.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Runs, or directories of runs.
+    pub runs: Vec<PathBuf>,
+    /// Where to and how.
+    pub settings: Settings,
+    /// The token.
+    pub key: Option<SharedKey>,
+    /// Whether to go on with what comes, and never to give a destination up.
+    pub follow: bool,
+    /// Without that, how long a destination may be held.
+    pub give_up_after: Duration,
+}
+
+/// Ships.
+#[derive(Debug)]
+struct Shipper<'o> {
+    order: &'o Order,
+    shared: Arc<Shared>,
+    routes: Vec<Arc<Route>>,
+    locks: HashMap<PathBuf, File>,
+    /// Runs that are complete everywhere, as they were then.
+    done: HashMap<PathBuf, (Stamp, FoundRun)>,
+    /// The runs at the last look.
+    found: Vec<FoundRun>,
+    refused: HashMap<PathBuf, String>,
+    commands: HashMap<(PathBuf, String), Instant>,
+    free: FreeBytes,
+    rates: HashMap<String, (Instant, u64)>,
+}
+
+/// Ships until everything is at every destination, or, of an order to follow, until it is to stop. `report` gets the progress at every
+/// look.
+///
+/// # Errors
+/// When the order cannot be followed at all. What cannot be shipped is in the progress.
+pub fn ship(
+    order: &Order,
+    stop: &Arc<AtomicBool>,
+    report: &mut dyn FnMut(&Progress),
+) -> Result<Progress, ShipError> {
+    order.settings.check().map_err(ShipError::Settings)?;
+    let mut shipper = Shipper::new(order, stop)?;
+    for path in &order.runs {
+        runs_at(path, 0)?;
+    }
+    let workers: Vec<_> =
+        shipper.routes.iter().flat_map(|route| start(route, order.settings.streams)).collect();
+    let progress = loop {
+        let is_idle = shipper.look();
+        let progress = shipper.progress(is_idle);
+        report(&progress);
+        if stop.load(Ordering::Acquire) || is_idle && shipper.is_over(&progress) {
+            break progress;
+        }
+        wait(if is_idle { LOOK_EVERY } else { BUSY_LOOK_EVERY }, stop);
+    };
+    let is_stopped = stop.swap(true, Ordering::AcqRel);
+    for worker in workers {
+        let _ = worker.join();
+    }
+    stop.store(is_stopped, Ordering::Release);
+    // What was proved since the last state was written.
+    let saved = shipper.routes.iter().flat_map(|route| route.state().runs.clone());
+    for (path, state) in saved.filter(|(path, _)| shipper.locks.contains_key(path)).collect::<Vec<_>>() {
+        state.save(&path)?;
+    }
+    Ok(progress)
+}
+
+fn start(route: &Arc<Route>, streams: usize) -> Vec<std::thread::JoinHandle<()>> {
+    let thread = |seed: usize| {
+        let route = route.clone();
+        let work = move || route.work(seed as u64 ^ route.shared.shipper);
+        std::thread::Builder::new().name("ship".to_owned()).spawn(work).ok()
+    };
+    (0..streams).filter_map(thread).collect()
+}
+
+fn wait(time: Duration, stop: &AtomicBool) {
+    let until = Instant::now() + time;
+    while Instant::now() < until && !stop.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(20).min(time));
+    }
+}
+
+impl<'o> Shipper<'o> {
+    fn new(order: &'o Order, stop: &Arc<AtomicBool>) -> Result<Shipper<'o>, ShipError> {
+        let Settings { to, limit_bytes_per_s, windows, .. } = &order.settings;
+        let nonce = fresh_nonce().map_err(|error| ShipError::Settings(error.to_string()))?;
+        let windows = windows.iter().map(|text| Window::parse(text)).collect::<Result<_, _>>();
+        let pacer = |limit: u64| std::sync::Mutex::new(Pacer::new(limit as f64, limit as f64 * BURST_S));
+        let shared = Arc::new(Shared {
+            stop: stop.clone(),
+            key: order.key.clone(),
+            shipper: u64::from_le_bytes(nonce[..8].try_into().expect("eight bytes")),
+            windows: windows.map_err(ShipError::Settings)?,
+            pacer: limit_bytes_per_s.map(pacer),
+            start: Instant::now(),
+            give_up_after: (!order.follow).then_some(order.give_up_after),
+        });
+        let route = |text: &String| Ok(Arc::new(Route::new(Address::parse(text)?, shared.clone())));
+        Ok(Shipper {
+            order,
+            routes: to.iter().map(route).collect::<Result<_, ShipError>>()?,
+            shared,
+            locks: HashMap::new(),
+            done: HashMap::new(),
+            found: Vec::new(),
+            refused: HashMap::new(),
+            commands: HashMap::new(),
+            free: FreeBytes::default(),
+            rates: HashMap::new(),
+        })
+    }
+
+    fn runs(&self) -> Vec<(Stamp, FoundRun)> {
+        let at = |path: &PathBuf| runs_at(path, self.order.settings.stay_behind).unwrap_or_default();
+        let mut known = HashSet::new();
+        let paths = self.order.runs.iter().flat_map(at).filter(|path| known.insert(path.clone()));
+        // With thousands of runs, only those are read that may have changed.
+        let run = |path: PathBuf| {
+            // The stamp first: what changes while the files are listed is seen at the next look.
+            let stamp = Stamp::of(&path);
+            let same = self.done.get(&path).filter(|(done, _)| *done == stamp).map(|(_, run)| run.clone());
+            Some((stamp, same.or_else(|| files_of(&path).ok())?))
+        };
+        paths.filter_map(run).collect()
+    }
+
+    /// Looks at every run, and adds what is to be shipped. Whether nothing is on its way, and nothing was added.
+    fn look(&mut self) -> bool {
+        let mut is_idle = true;
+        let runs = self.runs();
+        self.found = runs.iter().map(|(_, run)| run.clone()).collect();
+        for (stamp, run) in runs {
+            let identities = |files: &[FoundFile]| {
+                files.iter().map(|file| (file.name.clone(), file.identity)).collect::<Vec<_>>()
+            };
+            let done = self.done.get_mut(&run.path);
+            if let Some(done) = done.filter(|(_, done)| identities(&done.files) == identities(&run.files)) {
+                done.0 = stamp;
+                continue;
+            }
+            if let Err(error) = self.lock(&run) {
+                self.refused.insert(run.path.clone(), error.to_string());
+                continue;
+            }
+            self.refused.remove(&run.path);
+            let mut is_everywhere = run.has_ended;
+            for route in self.routes.clone() {
+                let (added, is_complete) = self.add_jobs(&route, &run);
+                is_idle &= !added;
+                is_everywhere &= is_complete;
+            }
+            if is_everywhere {
+                self.routes.iter().for_each(|route| route.forget(&run.path));
+                self.locks.remove(&run.path);
+                self.done.insert(run.path.clone(), (stamp, run));
+            }
+        }
+        is_idle
+            && self.routes.iter().all(|route| {
+                let state = route.state();
+                state.waiting.is_empty() && state.busy.is_empty()
+            })
+    }
+
+    /// Of two programs that ship one run, one would write states over those of the other.
+    fn lock(&mut self, run: &FoundRun) -> Result<(), ShipError> {
+        if self.locks.contains_key(&run.path) {
+            return Ok(());
+        }
+        let folder = run.path.join(FOLDER);
+        HostDisk.make_directory(&folder).map_err(ShipError::local(&folder, "making the directory"))?;
+        let directory = File::open(&folder).map_err(ShipError::local(&folder, "opening"))?;
+        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
+            return Err(ShipError::Locked { path: run.path.clone() });
+        }
+        for route in &self.routes {
+            let state = RunState::load(&run.path, &route.name)?;
+            route.state().runs.insert(run.path.clone(), state);
+        }
+        self.locks.insert(run.path.clone(), directory);
+        Ok(())
+    }
+
+    /// Adds the files that are not there yet. Whether there were any, and whether the run is complete there.
+    fn add_jobs(&mut self, route: &Arc<Route>, run: &FoundRun) -> (bool, bool) {
+        let mut added = false;
+        let mut is_complete = true;
+        let is_stuck = |file: &FoundFile| {
+            let state = route.state();
+            let key = (run.path.clone(), file.name.clone());
+            let again = if self.order.follow { PROBLEM_AGAIN } else { Duration::MAX };
+            // Without following, what comes after that is for another time.
+            let is_enough = !self.order.follow && !file.is_closed && state.caught_up.contains(&key);
+            is_enough
+                || state.is_given_up
+                || state.problems.get(&key).is_some_and(|(_, since)| since.elapsed() < again)
+        };
+        let mut add = |file: &FoundFile| {
+            if needs_work(route, run, file) {
+                is_complete &= !file.is_closed;
+                if !is_stuck(file) {
+                    let (path, run_name) = (run.path.clone(), run.name.clone());
+                    route.add(Job { run: path, run_name, file: file.clone() });
+                    added = true;
+                }
+            }
+        };
+        run.files.iter().for_each(&mut add);
+        if !run.has_ended || !is_complete {
+            return (added, false);
+        }
+        match self.manifest(route, run) {
+            Ok(manifest) if needs_work(route, run, &manifest) => {
+                let (path, run_name) = (run.path.clone(), run.name.clone());
+                let is_tried = !route.state().is_given_up;
+                route.add(Job { run: path, run_name, file: manifest });
+                (is_tried, false)
+            }
+            Ok(manifest) => (false, self.announce(route, run, &manifest)),
+            Err(error) => {
+                route.state().problems.insert(
+                    (run.path.clone(), manifest::FILE.to_owned()),
+                    (error.to_string(), Instant::now()),
+                );
+                (false, false)
+            }
+        }
+    }
+
+    /// Writes the list of files, where it has changed.
+    fn manifest(&self, route: &Route, run: &FoundRun) -> Result<FoundFile, ShipError> {
+        let state = route.state().runs.get(&run.path).cloned().unwrap_or_default();
+        let text = manifest::text(&run.name, &state);
+        let name = format!("{}.manifest", name_of(&route.name));
+        let path = run.path.join(FOLDER).join(&name);
+        if std::fs::read(&path).ok().as_ref() != Some(&text) {
+            HostDisk
+                .replace(&run.path.join(FOLDER), &name, &text)
+                .map_err(ShipError::local(&path, "writing"))?;
+        }
+        let file = FoundFile::document(&path, None);
+        let missing = || ShipError::local(&path, "reading")(std::io::ErrorKind::NotFound.into());
+        Ok(FoundFile { name: manifest::FILE.to_owned(), ..file.ok_or_else(missing)? })
+    }
+
+    /// Runs the command of a run that is complete. Whether that is done.
+    fn announce(&mut self, route: &Route, run: &FoundRun, manifest: &FoundFile) -> bool {
+        let command = &self.order.settings.on_shipped;
+        let is_announced = route.state().runs.get(&run.path).is_some_and(|state| state.is_announced);
+        if command.is_empty() || is_announced {
+            return true;
+        }
+        let key = (run.path.clone(), route.name.clone());
+        if self.commands.get(&key).is_some_and(|at| at.elapsed() < COMMAND_AGAIN) {
+            return false;
+        }
+        let place = (run.path.as_path(), route.name.as_str(), manifest.path.as_path());
+        let problem = (run.path.clone(), "on_shipped".to_owned());
+        match on_shipped::run(command, place, &self.shared.stop) {
+            Ok(()) => {
+                let mut state = route.state();
+                state.problems.remove(&problem);
+                let Some(known) = state.runs.get_mut(&run.path) else { return true };
+                known.is_announced = true;
+                let known = known.clone();
+                if let Err(error) = known.save(&run.path) {
+                    state.problems.insert(problem, (error.to_string(), Instant::now()));
+                }
+                true
+            }
+            Err(text) => {
+                tracing::warn!("{text}");
+                self.commands.insert(key, Instant::now());
+                route.state().problems.insert(problem, (text, Instant::now()));
+                false
+            }
+        }
+    }
+
+    /// Whether an order has nothing more to do.
+    fn is_over(&self, progress: &Progress) -> bool {
+        if !self.order.follow {
+            return true;
+        }
+        let is_directory = |path: &PathBuf| path.is_dir() && !path.join("run.json").exists();
+        progress.is_complete && !self.order.runs.iter().any(is_directory)
+    }
+
+    fn progress(&mut self, is_idle: bool) -> Progress {
+        let (runs, now) = (self.found.clone(), Instant::now());
+        let first = self.order.runs.first().map(PathBuf::as_path).unwrap_or(Path::new("."));
+        let disk_free_bytes = self.free.sample(first, now);
+        let destinations: Vec<RouteProgress> =
+            self.routes.clone().iter().map(|route| self.route_progress(route, &runs, now, is_idle)).collect();
+        let is_done = |run: &FoundRun| self.done.contains_key(&run.path);
+        Progress {
+            is_complete: self.refused.is_empty() && runs.iter().all(is_done) && is_idle,
+            runs: runs.len() as u64,
+            runs_open: runs.iter().filter(|run| !run.has_ended).count() as u64,
+            destinations,
+            disk_free_bytes,
+            disk_full_in_s: self.free.full_in_s(),
+        }
+    }
+
+    fn route_progress(
+        &mut self,
+        route: &Route,
+        runs: &[FoundRun],
+        now: Instant,
+        is_idle: bool,
+    ) -> RouteProgress {
+        let proved = route.proved_bytes.load(Ordering::Relaxed);
+        let (at, before) = self.rates.insert(route.name.clone(), (now, proved)).unwrap_or((now, proved));
+        let passed = now.duration_since(at).as_secs_f64();
+        let state = route.state();
+        let mut progress = RouteProgress { to: route.name.clone(), ..RouteProgress::default() };
+        progress.rate_bytes_per_s = if passed > 0.0 { (proved - before) as f64 / passed } else { 0.0 };
+        for run in runs {
+            let known = state.runs.get(&run.path);
+            let mut is_finished = run.has_ended;
+            for file in &run.files {
+                let known = known.and_then(|known| known.files.get(&file.name));
+                let is_proved =
+                    known.is_some_and(|known| known.is_proved(&file.identity, file.recorded.as_deref()));
+                let bytes = file.identity.bytes;
+                let counts =
+                    known.filter(|known| file.kind == FileKind::Growing || known.identity == file.identity);
+                progress.files += 1;
+                progress.files_finished += u64::from(is_proved);
+                progress.bytes += bytes;
+                let proved = counts.map_or(0, |known| known.proved.min(bytes));
+                progress.bytes_proved += if is_proved { bytes } else { proved };
+                is_finished &= is_proved;
+            }
+            progress.runs_finished += u64::from(is_finished);
+        }
+        progress.backlog_bytes = progress.bytes - progress.bytes_proved;
+        progress.problems = state.problems.values().map(|(text, _)| text.clone()).collect();
+        progress.problems.extend(self.refused.values().cloned());
+        progress.held = state.held.as_ref().map(|(text, _)| text.clone());
+        progress.stage = match progress.held {
+            _ if state.is_given_up => RouteStage::GivenUp,
+            Some(_) => RouteStage::Held,
+            None if is_idle => RouteStage::UpToDate,
+            None if !self.shared.is_open() => RouteStage::Waiting,
+            None => RouteStage::Shipping,
+        };
+        progress
+    }
+}
+
+/// Whether a file is not there as it is here.
+fn needs_work(route: &Route, run: &FoundRun, file: &FoundFile) -> bool {
+    let state = route.state();
+    let known = state.runs.get(&run.path).and_then(|known| known.files.get(&file.name));
+    let Some(known) = known else { return true };
+    match file.kind {
+        _ if known.is_proved(&file.identity, file.recorded.as_deref()) => false,
+        // Without a batch more, nothing can be shipped of it.
+        FileKind::Growing if !file.is_closed => file.identity.bytes > known.proved + MARKER_BYTES,
+        _ => true,
+    }
+}
