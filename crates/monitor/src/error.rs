@@ -35,9 +35,7 @@ pub enum MonitorError {
         cause: std::io::Error,
     },
     /// Certificate and key do not make a server.
-    #[error(
-        "[monitor] tls_certificate = {certificate}, tls_key = {key}: {cause}; both are PEM, and the key is that of the first certificate"
-    )]
+    #[error("[monitor] tls_certificate = {certificate}, tls_key = {key}: {cause}")]
     Tls {
         /// The certificate's file.
         certificate: PathBuf,

@@ -5,13 +5,9 @@
 //! ```
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use thalweg_transport::tls::server_config;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring::default_provider;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::MonitorError;
 
@@ -23,14 +19,11 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, Mo
     };
     let certificate_text = readable("tls_certificate", certificate)?;
     let key_text = readable("tls_key", key)?;
-    let unusable =
-        |cause: String| MonitorError::Tls { certificate: certificate.into(), key: key.into(), cause };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&certificate_text).collect();
-    let chain = chain.map_err(|cause| unusable(cause.to_string()))?;
-    let private = PrivateKeyDer::from_pem_slice(&key_text).map_err(|cause| unusable(cause.to_string()))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private))
-        .map_err(|cause| unusable(cause.to_string()))?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let config = server_config(&certificate_text, &key_text);
+    let config = config.map_err(|cause| MonitorError::Tls {
+        certificate: certificate.into(),
+        key: key.into(),
+        cause: cause.to_string(),
+    })?;
+    Ok(TlsAcceptor::from(config))
 }

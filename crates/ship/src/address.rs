@@ -1,7 +1,7 @@
 //! Addresses of destinations.
 //!
 //! ```text
-//!  receive://HOST:PORT[/FOLDER] · file:///MOUNTED/PATH ─► Address
+//!  receive://HOST:PORT[/FOLDER] · receives://… with TLS · file:///MOUNTED/PATH ─► Address
 //! ```
 
 use std::fmt;
@@ -15,8 +15,17 @@ use crate::names::FarName;
 /// Where files are shipped to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A far `thalweg receive`: host, port, and the folder below its directory, empty for none.
-    Receiver(String, u16, String),
+    /// A far `thalweg receive`.
+    Receiver {
+        /// Name or address.
+        host: String,
+        /// Port.
+        port: u16,
+        /// The folder below its directory, empty for none.
+        folder: String,
+        /// Whether the connection is encrypted, and the host proved by its certificate.
+        with_tls: bool,
+    },
     /// A directory that is mounted here.
     Folder(PathBuf),
 }
@@ -35,14 +44,15 @@ impl Address {
             return Err(wrong("it has more than a host, a port and a folder"));
         }
         match (url.scheme(), url.host_str(), url.port()) {
-            ("receive", Some(host), Some(port)) if !host.is_empty() => {
+            (scheme @ ("receive" | "receives"), Some(host), Some(port)) if !host.is_empty() => {
                 let folder = url.path().trim_matches('/').to_owned();
                 if !folder.is_empty() {
                     FarName::new(&folder, "file").map_err(|why| wrong(&why))?;
                 }
-                Ok(Address::Receiver(host.trim_matches(['[', ']']).to_owned(), port, folder))
+                let host = host.trim_matches(['[', ']']).to_owned();
+                Ok(Address::Receiver { host, port, folder, with_tls: scheme == "receives" })
             }
-            ("receive", _, None) => Err(wrong("a port is missing")),
+            ("receive" | "receives", _, None) => Err(wrong("a port is missing")),
             ("file", None, _) => {
                 let path = url.to_file_path().map_err(|()| wrong("it is no path"))?;
                 Ok(Address::Folder(path))
@@ -54,7 +64,7 @@ impl Address {
     /// The name of the run at the far side.
     pub fn run_name(&self, run: &str) -> String {
         match self {
-            Address::Receiver(_, _, folder) if !folder.is_empty() => format!("{folder}/{run}"),
+            Address::Receiver { folder, .. } if !folder.is_empty() => format!("{folder}/{run}"),
             _ => run.to_owned(),
         }
     }
@@ -63,10 +73,11 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Receiver(host, port, folder) => {
+            Address::Receiver { host, port, folder, with_tls } => {
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
                 let folder = if folder.is_empty() { String::new() } else { format!("/{folder}") };
-                write!(f, "receive://{host}:{port}{folder}")
+                let scheme = if *with_tls { "receives" } else { "receive" };
+                write!(f, "{scheme}://{host}:{port}{folder}")
             }
             Address::Folder(path) => write!(f, "file://{}", path.display()),
         }
@@ -80,7 +91,12 @@ mod tests {
     #[test]
     fn addresses_are_read_and_others_refused_with_what_to_write() {
         let read = |text: &str| Address::parse(text).map(|address| address.to_string());
-        for text in ["receive://far:7070", "receive://[::1]:7070/site/a", "file:///mnt/archive"] {
+        for text in [
+            "receive://far:7070",
+            "receives://far:7070/a",
+            "receive://[::1]:7070/site/a",
+            "file:///mnt/archive",
+        ] {
             assert_eq!(read(text).expect(text), text);
         }
         for text in [

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use rustls::ClientConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thalweg_transport::peer::{Role, SharedKey};
@@ -18,7 +19,7 @@ use thalweg_transport::peer::{Role, SharedKey};
 use crate::destination::Destination;
 use crate::digests::Digests;
 use crate::error::{Refusal, ShipError};
-use crate::frame::Kind;
+use crate::frame::{Frame, Kind};
 use crate::handshake::{Handshake, Next};
 use crate::link::{FrameLink, GREETING};
 use crate::message::{Have, Offer, Proved, Range, Refused, decode, encode};
@@ -33,7 +34,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and greets.
+    /// Connects, with TLS if there are settings for it, and greets.
     ///
     /// # Errors
     /// When nobody is there, or the two do not come to terms.
@@ -43,6 +44,7 @@ impl Connection {
         key: Option<SharedKey>,
         shipper: u64,
         stop: &Arc<AtomicBool>,
+        tls: Option<&Arc<ClientConfig>>,
     ) -> Result<Connection, ShipError> {
         let failed = |cause| ShipError::Connection { destination: address.to_owned(), cause };
         let addresses = (host, port).to_socket_addrs().map_err(failed)?;
@@ -63,7 +65,11 @@ impl Connection {
                 "{address}: another host is shipped to with a token only; give both the same with --token-file"
             )));
         }
-        let link = FrameLink::new(stream, stop.clone()).map_err(failed)?;
+        let link = match tls {
+            None => FrameLink::plain(stream, stop.clone()),
+            Some(config) => FrameLink::client(stream, stop.clone(), config.clone(), host),
+        };
+        let link = link.map_err(failed)?;
         let mut connection = Connection { address: address.to_owned(), link };
         connection.greet(key, shipper)?;
         Ok(connection)
@@ -90,9 +96,20 @@ impl Connection {
 
     fn lost(&self, cause: io::Error) -> ShipError {
         let destination = self.address.clone();
-        match cause.kind() {
-            io::ErrorKind::InvalidData => ShipError::Protocol { destination, found: cause.to_string() },
-            _ => ShipError::Connection { destination, cause },
+        let of_tls = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match (of_tls, cause.kind()) {
+            (Some(rustls::Error::InvalidCertificate(_)), _) => {
+                ShipError::Untrusted { destination, found: cause.to_string() }
+            }
+            (Some(_), _) => ShipError::Tls { destination, found: cause.to_string() },
+            (None, io::ErrorKind::InvalidData) => {
+                ShipError::Protocol { destination, found: cause.to_string() }
+            }
+            (None, io::ErrorKind::UnexpectedEof) => {
+                let found = "the far side closed the connection; the log of `thalweg receive` says why";
+                ShipError::Connection { destination, cause: io::Error::new(cause.kind(), found) }
+            }
+            (None, _) => ShipError::Connection { destination, cause },
         }
     }
 
@@ -115,7 +132,8 @@ impl Connection {
         question: &impl Serialize,
         wanted: Kind,
     ) -> Result<A, ShipError> {
-        self.link.send(kind, &[&encode(question)]).map_err(|cause| self.lost(cause))?;
+        let payload = encode(question);
+        self.link.send_frame(&Frame { kind, payload }).map_err(|cause| self.lost(cause))?;
         let frame = self.link.receive().map_err(|cause| self.lost(cause))?;
         if frame.kind == Kind::Refused {
             return Err(self.refused(decode(&frame.payload)));

@@ -93,6 +93,26 @@ pub enum ShipError {
         /// What was seen.
         cause: io::Error,
     },
+    /// The certificate of the far side is not to be trusted.
+    #[error(
+        "{destination}: {found}; name the PEM file of the authority that signed its certificate in `tls_ca` of [ship] or --tls-ca, or correct the host's name"
+    )]
+    Untrusted {
+        /// Who showed it.
+        destination: String,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// The two do not come to terms about TLS.
+    #[error(
+        "{destination}: TLS failed: {found}; write receive:// if `thalweg receive` has no certificate there"
+    )]
+    Tls {
+        /// Where to.
+        destination: String,
+        /// What was seen.
+        found: String,
+    },
     /// What came cannot be read.
     #[error("{destination}: {found}; see that `thalweg receive` of this version listens there")]
     Protocol {
@@ -139,7 +159,11 @@ impl ShipError {
     /// Whether another try needs a new connection.
     pub fn is_of_connection(&self) -> bool {
         match self {
-            ShipError::Connection { .. } | ShipError::Protocol { .. } | ShipError::Stopped => true,
+            ShipError::Connection { .. }
+            | ShipError::Untrusted { .. }
+            | ShipError::Tls { .. }
+            | ShipError::Protocol { .. }
+            | ShipError::Stopped => true,
             ShipError::Refused { refusal, .. } => {
                 matches!(refusal, Refusal::Version | Refusal::Token | Refusal::Unexpected)
             }

@@ -99,9 +99,19 @@ impl Frame {
     pub fn read(from: &mut impl Read) -> io::Result<Frame> {
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let mut header = [0; HEADER_BYTES];
-        from.read_exact(&mut header)?;
+        // An alert of TLS is shorter than a header.
+        from.read_exact(&mut header[..4])?;
         let kind = Kind::of(header[0]).filter(|_| header[1..4] == [0; 3]);
-        let kind = kind.ok_or_else(|| bad("what came is no frame of this protocol".to_owned()))?;
+        let kind = kind.ok_or_else(|| {
+            // An alert or a greeting of TLS (RFC 8446, section 5.1).
+            let is_tls = matches!(header[..2], [0x15 | 0x16, 3]);
+            bad(if is_tls {
+                "the other end speaks TLS, and this one does not; write receives://".to_owned()
+            } else {
+                "what came is no frame of this protocol".to_owned()
+            })
+        })?;
+        from.read_exact(&mut header[4..])?;
         let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
         let (length, checksum) = (number(4) as usize, number(8));
         if length > kind.most_bytes() {

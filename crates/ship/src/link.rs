@@ -1,15 +1,18 @@
 //! One TCP connection that a program can end: reads and writes wait in short steps and look whether they are still wanted.
 //!
 //! ```text
-//!  Frame ⇄ FrameLink ⇄ TcpStream (keep-alive: a far host that is gone is noticed within two minutes)
+//!  Frame ⇄ FrameLink ⇄ TLS, or nothing ⇄ TcpStream (keep-alive: a far host that is gone is noticed within two minutes)
 //! ```
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use socket2::{SockRef, TcpKeepalive};
 
 use crate::frame::{Frame, Kind};
@@ -19,26 +22,48 @@ const CHECK_EVERY: Duration = Duration::from_millis(200);
 /// A greeting takes no longer.
 pub(crate) const GREETING: Duration = Duration::from_secs(10);
 
+/// What carries the frames.
+trait Channel: Read + Write + Send + fmt::Debug {}
+
+impl<T: Read + Write + Send + fmt::Debug> Channel for T {}
+
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct FrameLink {
-    stream: TcpStream,
+    channel: Box<dyn Channel>,
     stop: Arc<AtomicBool>,
     deadline: Option<Instant>,
 }
 
 impl FrameLink {
-    pub(crate) fn new(stream: TcpStream, stop: Arc<AtomicBool>) -> io::Result<FrameLink> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(CHECK_EVERY))?;
-        stream.set_write_timeout(Some(CHECK_EVERY))?;
-        let (idle, interval) = (Duration::from_secs(30), Duration::from_secs(10));
-        let keepalive = TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(6);
-        SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
-        // What was sent and is not acknowledged for so long will not be: keep-alive alone does not notice that.
-        SockRef::from(&stream).set_tcp_user_timeout(Some(Duration::from_secs(90)))?;
-        Ok(FrameLink { stream, stop, deadline: None })
+    /// A connection without TLS.
+    pub(crate) fn plain(stream: TcpStream, stop: Arc<AtomicBool>) -> io::Result<FrameLink> {
+        set_up(&stream)?;
+        Ok(FrameLink { channel: Box::new(stream), stop, deadline: None })
+    }
+
+    /// The connecting end with TLS to a host of this name. The first bytes that go or come show whether the other end is trusted.
+    pub(crate) fn client(
+        stream: TcpStream,
+        stop: Arc<AtomicBool>,
+        config: Arc<ClientConfig>,
+        host: &str,
+    ) -> io::Result<FrameLink> {
+        set_up(&stream)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        Ok(FrameLink { channel: Box::new(StreamOwned::new(session, stream)), stop, deadline: None })
+    }
+
+    /// The listening end with TLS.
+    pub(crate) fn server(
+        stream: TcpStream,
+        stop: Arc<AtomicBool>,
+        config: Arc<ServerConfig>,
+    ) -> io::Result<FrameLink> {
+        set_up(&stream)?;
+        let session = ServerConnection::new(config).map_err(io::Error::other)?;
+        Ok(FrameLink { channel: Box::new(StreamOwned::new(session, stream)), stop, deadline: None })
     }
 
     /// Whatever is waited for comes within this time, or fails.
@@ -52,7 +77,8 @@ impl FrameLink {
     }
 
     pub(crate) fn send_frame(&mut self, frame: &Frame) -> io::Result<()> {
-        self.send(frame.kind, &[&frame.payload])
+        self.send(frame.kind, &[&frame.payload])?;
+        self.flush()
     }
 
     pub(crate) fn receive(&mut self) -> io::Result<Frame> {
@@ -77,6 +103,18 @@ impl FrameLink {
     }
 }
 
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(CHECK_EVERY))?;
+    stream.set_write_timeout(Some(CHECK_EVERY))?;
+    let (idle, interval) = (Duration::from_secs(30), Duration::from_secs(10));
+    let keepalive = TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(6);
+    SockRef::from(stream).set_tcp_keepalive(&keepalive)?;
+    // What was sent and is not acknowledged for so long will not be: keep-alive alone does not notice that.
+    SockRef::from(stream).set_tcp_user_timeout(Some(Duration::from_secs(90)))
+}
+
 fn no_greeting() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no greeting in time")
 }
@@ -88,7 +126,7 @@ impl Read for FrameLink {
             if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 return Err(no_greeting());
             }
-            match self.stream.read(into) {
+            match self.channel.read(into) {
                 Err(error) => self.wait_on(error)?,
                 read => return read,
             }
@@ -99,7 +137,7 @@ impl Read for FrameLink {
 impl Write for FrameLink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match self.stream.write(bytes) {
+            match self.channel.write(bytes) {
                 Err(error) => self.wait_on(error)?,
                 written => return written,
             }
@@ -107,6 +145,11 @@ impl Write for FrameLink {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        loop {
+            match self.channel.flush() {
+                Err(error) => self.wait_on(error)?,
+                flushed => return flushed,
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustls::ServerConfig;
 use serde::Serialize;
 use thalweg_transport::peer::{Role, SharedKey};
 
@@ -75,6 +76,7 @@ pub struct Receiver {
     listener: TcpListener,
     directory: PathBuf,
     key: Option<SharedKey>,
+    tls: Option<Arc<ServerConfig>>,
     locks: Arc<RunLocks>,
     counts: Arc<Counts>,
 }
@@ -103,7 +105,13 @@ impl Receiver {
             ShipError::Settings(format!("{address}: cannot listen here: {cause}; choose another --listen"))
         };
         let listener = listener.map_err(failed)?;
-        Ok(Receiver { listener, directory, key, locks: Arc::default(), counts: Arc::default() })
+        Ok(Receiver { listener, directory, key, tls: None, locks: Arc::default(), counts: Arc::default() })
+    }
+
+    /// The same over TLS; shippers without are refused.
+    #[must_use]
+    pub fn with_tls(self, config: Arc<ServerConfig>) -> Receiver {
+        Receiver { tls: Some(config), ..self }
     }
 
     /// Where it listens.
@@ -143,16 +151,21 @@ impl Receiver {
         stop: &Arc<AtomicBool>,
     ) -> Option<std::thread::JoinHandle<()>> {
         let (counts, stop, key) = (self.counts.clone(), stop.clone(), self.key.clone());
-        let (directory, locks) = (self.directory.clone(), self.locks.clone());
+        let (directory, locks, tls) = (self.directory.clone(), self.locks.clone(), self.tls.clone());
         let open = OpenConnection::new(counts.clone());
         let serve = move || {
             let make = Box::new(move |shipper| -> Box<dyn crate::destination::Destination> {
                 let address = directory.display().to_string();
                 Box::new(FarFiles::new(HostDisk, &directory, &address, locks, Some(shipper)))
             });
-            let served = Handshake::begin(key, Role::Listening, 0)
-                .map_err(io::Error::other)
-                .and_then(|handshake| connection(stream, handshake, make, &counts, stop));
+            let link = match tls {
+                None => FrameLink::plain(stream, stop),
+                Some(config) => FrameLink::server(stream, stop, config),
+            };
+            let served = link.and_then(|link| {
+                let handshake = Handshake::begin(key, Role::Listening, 0).map_err(io::Error::other)?;
+                connection(link, handshake, make, &counts)
+            });
             match served {
                 Err(cause) if cause.kind() != io::ErrorKind::UnexpectedEof => {
                     tracing::info!("{peer}: the connection ended: {cause}");
@@ -179,13 +192,11 @@ impl Receiver {
 }
 
 fn connection(
-    stream: TcpStream,
+    mut link: FrameLink,
     handshake: Handshake,
     make: crate::session::MakeDestination,
     counts: &Counts,
-    stop: Arc<AtomicBool>,
 ) -> io::Result<()> {
-    let mut link = FrameLink::new(stream, stop)?;
     link.within(Some(GREETING));
     link.send_frame(&handshake.hello())?;
     let mut session = Session::new(handshake, make);

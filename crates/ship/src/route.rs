@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rustls::ClientConfig;
 use thalweg_transport::Pacer;
 use thalweg_transport::peer::{BackOff, SharedKey};
 
@@ -40,6 +41,8 @@ pub(crate) const PROBLEM_AGAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Shared {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) key: Option<SharedKey>,
+    /// Where an address asks for TLS.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     pub(crate) shipper: u64,
     pub(crate) windows: Vec<Window>,
     pub(crate) pacer: Option<Mutex<Pacer>>,
@@ -183,7 +186,10 @@ impl Route {
         let since = state.held.as_ref().map_or_else(Instant::now, |(_, since)| *since);
         let is_final = matches!(
             error,
-            ShipError::Settings(_) | ShipError::Refused { refusal: Refusal::Version | Refusal::Token, .. }
+            ShipError::Settings(_)
+                | ShipError::Untrusted { .. }
+                | ShipError::Tls { .. }
+                | ShipError::Refused { refusal: Refusal::Version | Refusal::Token, .. }
         );
         if let Some(most) = self.shared.give_up_after
             && (since.elapsed() >= most || is_final)
@@ -222,8 +228,10 @@ impl Route {
     fn open(&self) -> Result<Box<dyn Destination>, ShipError> {
         let Shared { key, shipper, stop, .. } = &*self.shared;
         match &self.address {
-            Address::Receiver(host, port, _) => {
-                let connection = Connection::open((host, *port), &self.name, key.clone(), *shipper, stop)?;
+            Address::Receiver { host, port, with_tls, .. } => {
+                let tls = self.shared.tls.as_ref().filter(|_| *with_tls);
+                let connection =
+                    Connection::open((host, *port), &self.name, key.clone(), *shipper, stop, tls)?;
                 Ok(Box::new(connection))
             }
             Address::Folder(path) => {

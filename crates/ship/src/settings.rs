@@ -17,7 +17,7 @@ use crate::windows::Window;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Where files go: `receive://HOST:PORT[/FOLDER]` or `file:///MOUNTED/PATH`. Each has a state of its own.
+    /// Where files go: `receive://HOST:PORT[/FOLDER]`, with TLS `receives://HOST:PORT[/FOLDER]`, or `file:///MOUNTED/PATH`. Each has a state of its own.
     pub to: Vec<String>,
     /// Proved copies that a table needs before `[record.retention]` may remove it.
     #[schemars(range(min = 1, max = 16))]
@@ -34,6 +34,8 @@ pub struct Settings {
     pub windows: Vec<String>,
     /// File with the token that `thalweg receive` has, too; at least 16 characters.
     pub token_file: Option<PathBuf>,
+    /// PEM file of the authorities that the certificate of a far host is checked against, in place of those that this host trusts.
+    pub tls_ca: Option<PathBuf>,
     /// Program and arguments that are run when a run is complete at a destination. It finds the run's directory in `THALWEG_RUN`, the
     /// destination in `THALWEG_DESTINATION` and the list of files with their digests in `THALWEG_MANIFEST`. It is run again until it ends
     /// with 0.
@@ -50,6 +52,7 @@ impl Default for Settings {
             limit_bytes_per_s: None,
             windows: Vec::new(),
             token_file: None,
+            tls_ca: None,
             on_shipped: Vec::new(),
         }
     }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use thalweg_record::read::MARKER_BYTES;
 use thalweg_transport::Pacer;
 use thalweg_transport::peer::{SharedKey, fresh_nonce};
+use thalweg_transport::tls::client_config;
 
 use crate::address::Address;
 use crate::disk::{Disk, HostDisk};
@@ -87,20 +88,23 @@ pub fn ship(
     }
     let workers: Vec<_> =
         shipper.routes.iter().flat_map(|route| start(route, order.settings.streams)).collect();
-    let progress = loop {
+    loop {
         let is_idle = shipper.look();
         let progress = shipper.progress(is_idle);
         report(&progress);
         if stop.load(Ordering::Acquire) || is_idle && shipper.is_over(&progress) {
-            break progress;
+            break;
         }
         wait(if is_idle { LOOK_EVERY } else { BUSY_LOOK_EVERY }, stop);
-    };
+    }
     let is_stopped = stop.swap(true, Ordering::AcqRel);
     for worker in workers {
         let _ = worker.join();
     }
     stop.store(is_stopped, Ordering::Release);
+    // The workers may have completed files since the last look.
+    let is_idle = shipper.look();
+    let progress = shipper.progress(is_idle);
     // What was proved since the last state was written.
     let saved = shipper.routes.iter().flat_map(|route| route.state().runs.clone());
     for (path, state) in saved.filter(|(path, _)| shipper.locks.contains_key(path)).collect::<Vec<_>>() {
@@ -131,19 +135,25 @@ impl<'o> Shipper<'o> {
         let nonce = fresh_nonce().map_err(|error| ShipError::Settings(error.to_string()))?;
         let windows = windows.iter().map(|text| Window::parse(text)).collect::<Result<_, _>>();
         let pacer = |limit: u64| std::sync::Mutex::new(Pacer::new(limit as f64, limit as f64 * BURST_S));
+        let addresses = to.iter().map(|text| Address::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let with_tls =
+            addresses.iter().any(|address| matches!(address, Address::Receiver { with_tls: true, .. }));
+        let tls = with_tls.then(|| client_config(order.settings.tls_ca.as_deref())).transpose();
+        let tls = tls.map_err(|error| ShipError::Settings(error.to_string()))?;
         let shared = Arc::new(Shared {
             stop: stop.clone(),
             key: order.key.clone(),
+            tls,
             shipper: u64::from_le_bytes(nonce[..8].try_into().expect("eight bytes")),
             windows: windows.map_err(ShipError::Settings)?,
             pacer: limit_bytes_per_s.map(pacer),
             start: Instant::now(),
             give_up_after: (!order.follow).then_some(order.give_up_after),
         });
-        let route = |text: &String| Ok(Arc::new(Route::new(Address::parse(text)?, shared.clone())));
+        let route = |address| Arc::new(Route::new(address, shared.clone()));
         Ok(Shipper {
             order,
-            routes: to.iter().map(route).collect::<Result<_, ShipError>>()?,
+            routes: addresses.into_iter().map(route).collect(),
             shared,
             locks: HashMap::new(),
             done: HashMap::new(),

@@ -15,10 +15,12 @@ use std::time::Duration;
 use rustls::crypto::ring::default_provider;
 use ureq::config::Config;
 use ureq::http::Uri;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use url::Url;
+
+use crate::tls::{TlsError, authorities};
 
 /// How many addresses of a name are tried; `ureq` keeps no more.
 const MOST_ADDRESSES: usize = 16;
@@ -29,22 +31,9 @@ pub enum HttpError {
     /// The text is no URL that can be posted to.
     #[error("{0}; write http://HOST:PORT/PATH or https://HOST:PORT/PATH")]
     Url(String),
-    /// The file of `tls_ca` cannot be used.
-    #[error(
-        "`tls_ca = \"{}\"`: {cause}; write the PEM file of the authority that signed the server's certificate",
-        file.display()
-    )]
-    AuthorityFile {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        cause: String,
-    },
-    /// The host has no certificates of authorities.
-    #[error(
-        "this host has no CA certificates{0}; install the package `ca-certificates`, or name the PEM file of your own authority in `tls_ca`"
-    )]
-    NoAuthorities(String),
+    /// There are no authorities to check the server's certificate against.
+    #[error(transparent)]
+    Authorities(#[from] TlsError),
     /// The server refused the connection.
     #[error("connection refused; check that the server runs and that the port is right")]
     Refused,
@@ -199,39 +188,13 @@ impl Resolver for Known {
 
 /// The TLS settings with the trusted authorities. They are not read for plain HTTP.
 fn tls(url: &Url, own: Option<&Path>) -> Result<TlsConfig, HttpError> {
-    let authorities = match (own, url.scheme()) {
-        (Some(file), _) => authorities_in(file)?,
-        (None, "https") => authorities_of_host()?,
-        (None, _) => Vec::new(),
+    let trusted = match (own, url.scheme()) {
+        (None, scheme) if scheme != "https" => Vec::new(),
+        _ => authorities(own)?,
     };
+    let trusted = trusted.iter().map(|certificate| Certificate::from_der(certificate).to_owned());
     let builder = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(default_provider()));
-    Ok(builder.root_certs(RootCerts::from(authorities)).build())
-}
-
-fn authorities_in(file: &Path) -> Result<Vec<Certificate<'static>>, HttpError> {
-    let failed = |cause: String| HttpError::AuthorityFile { file: file.to_owned(), cause };
-    let text = std::fs::read(file).map_err(|cause| failed(cause.to_string()))?;
-    let mut found = Vec::new();
-    for item in parse_pem(&text) {
-        if let PemItem::Certificate(certificate) = item.map_err(|cause| failed(cause.to_string()))? {
-            found.push(certificate);
-        }
-    }
-    let mut store = rustls::RootCertStore::empty();
-    for certificate in &found {
-        let usable = store.add(certificate.der().into());
-        usable.map_err(|cause| failed(cause.to_string()))?;
-    }
-    if found.is_empty() { Err(failed("the file has no certificate".to_owned())) } else { Ok(found) }
-}
-
-fn authorities_of_host() -> Result<Vec<Certificate<'static>>, HttpError> {
-    let found = rustls_native_certs::load_native_certs();
-    if found.certs.is_empty() {
-        let causes = found.errors.iter().map(|cause| format!(": {cause}"));
-        return Err(HttpError::NoAuthorities(causes.collect()));
-    }
-    Ok(found.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect())
+    Ok(builder.root_certs(RootCerts::new_with_certs(&trusted.collect::<Vec<_>>())).build())
 }
 
 /// TLS reports its errors through the `io::Error` of a read or write.

@@ -24,6 +24,7 @@
 //! - `tcp`: streams in and out: [`TcpReceiver`], [`TcpSender`].
 //! - [`peer`]: messages between units, by URL.
 //! - [`http`]: one request over HTTP or HTTPS, for BUSY and alarms.
+//! - [`tls`]: what a client trusts, and what a server shows.
 //! - `ready`: which of many sockets have something to read: [`ReadySet`].
 //! - `bell`: a descriptor that one thread rings and another waits on: [`Bell`].
 //! - `pace`: how much may be sent now: [`Pacer`].
@@ -60,6 +61,7 @@ pub mod ring;
 mod system;
 mod tcp;
 mod thread_times;
+pub mod tls;
 pub mod udp;
 pub mod xdp;
 

@@ -10,7 +10,7 @@ pub(crate) struct Ship {
     /// A run's directory, or one that holds runs.
     #[arg(value_name = "RUN", required_unless_present = "config")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Where to: receive://HOST:PORT[/FOLDER] or file:///MOUNTED/PATH; may be given again.
+    /// Where to: receive://HOST:PORT[/FOLDER], receives:// with TLS, or file:///MOUNTED/PATH; may be given again.
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     pub(crate) to: Vec<String>,
     /// Take what is not given here from [ship] of a configuration, and the runs from its [record] directory.
@@ -34,6 +34,9 @@ pub(crate) struct Ship {
     /// File with the token that the receiver has, too.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// PEM file of the authorities that certificates of receives:// are checked against; without it, those that this host trusts.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
     /// Without --follow, give a destination up that could not be reached for so many seconds.
     #[arg(long, default_value_t = 30, value_name = "SECONDS")]
     pub(crate) give_up_after_s: u64,
@@ -53,4 +56,10 @@ pub(crate) struct Receive {
     /// File with the token that shippers have, too: at least 16 characters, such as the output of `openssl rand -hex 32`.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Certificate chain of this host, PEM: shippers write receives:// then.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Its private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
 }

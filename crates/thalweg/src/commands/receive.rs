@@ -1,10 +1,12 @@
 //! `thalweg receive`: takes what `thalweg ship` sends.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use thalweg_ship::receiver::{Received, Receiver};
 use thalweg_transport::peer::SharedKey;
+use thalweg_transport::tls::{ServerConfig, server_config};
 
 use super::Ended;
 use crate::arguments;
@@ -20,11 +22,22 @@ pub(crate) fn receive(options: &arguments::Receive, json: bool) -> Ended {
     let signals = Signals::install()?;
     let receiver = Receiver::listen(options.listen, options.directory.clone(), key)
         .map_err(|error| Failure::Usage(error.into()))?;
+    let receiver = match options.tls_certificate.as_deref().zip(options.tls_key.as_deref()) {
+        Some((certificate, key)) => receiver.with_tls(tls(certificate, key).map_err(Failure::Usage)?),
+        None => receiver,
+    };
     let (address, directory) = (receiver.address()?, options.directory.display());
     terminal::notice(&format!("thalweg receive: listening at {address}, into {directory}"));
     let received = receiver.serve(signals.stop_flag());
     print(&received, json, summary)?;
     Ok(CommandOutcome::Done)
+}
+
+fn tls(certificate: &Path, key: &Path) -> anyhow::Result<Arc<ServerConfig>> {
+    let read = |path: &Path| std::fs::read(path).with_context(|| path.display().to_string());
+    let config = server_config(&read(certificate)?, &read(key)?);
+    config
+        .with_context(|| format!("--tls-certificate {}, --tls-key {}", certificate.display(), key.display()))
 }
 
 /// The token in a file.

@@ -70,6 +70,7 @@ fn order(options: &arguments::Ship) -> Result<Order, Failure> {
             .map_or(file.clone(), |folder| folder.join(file))
     };
     settings.token_file = settings.token_file.as_ref().map(beside);
+    settings.tls_ca = settings.tls_ca.as_ref().map(beside);
     if !options.to.is_empty() {
         settings.to.clone_from(&options.to);
         settings.copies = settings.copies.min(settings.to.len());
@@ -81,6 +82,7 @@ fn order(options: &arguments::Ship) -> Result<Order, Failure> {
     settings.limit_bytes_per_s = options.limit_bytes_per_s.or(settings.limit_bytes_per_s);
     settings.stay_behind = options.stay_behind.unwrap_or(settings.stay_behind);
     settings.token_file = options.token_file.clone().or(settings.token_file);
+    settings.tls_ca = options.tls_ca.clone().or(settings.tls_ca);
     let key = settings.token_file.as_deref().map(token).transpose().map_err(Failure::Usage)?;
     let mut runs = options.runs.clone();
     if let Some(found) = configuration.filter(|_| runs.is_empty()) {

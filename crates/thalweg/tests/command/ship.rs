@@ -76,6 +76,17 @@ fn route(progress: &Value) -> &Value {
     &progress["destinations"][0]
 }
 
+/// What a shipper knows of its copies of a run at its one destination.
+fn state(run: &Path) -> Value {
+    let paths = std::fs::read_dir(run.join(".ship")).into_iter().flatten().flatten();
+    let mut texts = paths.filter_map(|entry| std::fs::read(entry.path()).ok());
+    texts
+        .find_map(|text| {
+            serde_json::from_slice::<Value>(&text).ok().filter(|state| state["destination"].is_string())
+        })
+        .unwrap_or_default()
+}
+
 #[test]
 fn a_run_is_shipped_to_a_receiver_and_a_folder_and_proved_at_both() {
     let folder = Folder::new();
@@ -136,13 +147,8 @@ fn files_of_a_table_are_complete_elsewhere_while_the_run_goes_on() {
     wait_until("the run has begun", || here.join("run.json").exists() && here.join("hits.arrows").exists());
     let shipper =
         Running::start(&["ship", &folder.at("runs/000001"), "--to", &far.address, "--follow", "--json"]);
-    let states = || {
-        let paths = std::fs::read_dir(here.join(".ship")).into_iter().flatten().flatten();
-        let mut texts = paths.filter_map(|entry| std::fs::read(entry.path()).ok());
-        texts.find_map(|text| serde_json::from_slice::<Value>(&text).ok()).unwrap_or_default()
-    };
     wait_until("a file that nobody writes any more is complete elsewhere", || {
-        let state: Value = states();
+        let state = state(&here);
         let is_open =
             std::fs::read_to_string(here.join("run.json")).is_ok_and(|text| text.contains("running"));
         assert!(is_open || !state["files"]["hits.0001.arrows"]["finished"].is_null(), "{state:#}");
@@ -246,7 +252,7 @@ fn a_wrong_token_or_none_is_refused_and_a_far_host_that_is_down_is_given_up_or_w
     assert!(busy.code == Some(1) && busy.out.contains("another `thalweg ship`"), "{busy:#?}");
     let far = Far::start_at(&folder, port, &["--token-file", &right]);
     let copy = folder.path().join("far/000001");
-    wait_until("it is shipped", || copy.join("shipped-manifest.json").exists());
+    wait_until("it is shipped", || !state(&run)["files"]["shipped-manifest.json"]["finished"].is_null());
     shipper.signal("INT");
     let progress = shipper.wait().done().json();
     assert_eq!(progress["is_complete"], true, "{progress:#}");
@@ -258,6 +264,56 @@ fn a_wrong_token_or_none_is_refused_and_a_far_host_that_is_down_is_given_up_or_w
     assert!(down.code == Some(1) && down.out.contains("given up"), "{down:#?}");
     let refused = thalweg(&["receive", "--listen", "0.0.0.0:0", "--directory", &folder.at("far")]);
     assert!(refused.code == Some(2) && refused.error.contains("--token-file"), "{refused:#?}");
+}
+
+#[test]
+fn copies_go_over_tls_and_a_host_that_proves_nothing_gets_nothing() {
+    let folder = Folder::new();
+    let run = taken(&folder, 0.2);
+    let pem = |name: &str| format!("{}/../monitor/tests/monitor/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (certificate, key) = (pem("tls-certificate.pem"), pem("tls-key.pem"));
+    let token = folder.file("token", "0123456789abcdef");
+    let far =
+        Far::start(&folder, &["--tls-certificate", &certificate, "--tls-key", &key, "--token-file", &token]);
+    let with_tls = far.address.replace("receive://", "receives://");
+    let runs = folder.at("runs");
+    let ship = |to: &str, more: &[&str]| {
+        let arguments =
+            ["ship", &runs, "--to", to, "--token-file", &token, "--give-up-after-s", "0", "--json"];
+        thalweg(&[&arguments[..], more].concat())
+    };
+    let held = |to: &str, more: &[&str]| {
+        let ended = ship(to, more);
+        assert_eq!(ended.code, Some(1), "{ended:#?}");
+        route(&ended.json())["held"].as_str().unwrap_or_default().to_owned()
+    };
+    // The host's authorities did not sign this certificate; where it has none, that is said.
+    let untrusted = ship(&with_tls, &[]);
+    assert!((untrusted.out.clone() + &untrusted.error).contains("tls_ca"), "{untrusted:#?}");
+    let plain = held(&far.address, &[]);
+    assert!(plain.contains("write receives://"), "{plain}");
+    assert!(!folder.path().join("far/000001").exists(), "nothing is written for either");
+    let progress = ship(&with_tls, &["--tls-ca", &certificate]).done().json();
+    assert_eq!(progress["is_complete"], true, "{progress:#}");
+    assert_same(&run, &folder.path().join("far/000001"));
+    drop(far);
+    let far = Far::start(&folder, &["--token-file", &token]);
+    let refused = held(&far.address.replace("receive://", "receives://"), &["--tls-ca", &certificate]);
+    assert!(refused.contains("write receive://"), "{refused}");
+    let missing = ship(&with_tls, &["--tls-ca", &folder.at("none.pem")]);
+    assert!(missing.code == Some(2) && missing.error.contains("none.pem"), "{missing:#?}");
+    let unusable = thalweg(&[
+        "receive",
+        "--directory",
+        &folder.at("far"),
+        "--listen",
+        "127.0.0.1:0",
+        "--tls-certificate",
+        &certificate,
+        "--tls-key",
+        &certificate,
+    ]);
+    assert!(unusable.code == Some(2) && unusable.error.contains("tls-certificate.pem"), "{unusable:#?}");
 }
 
 #[test]

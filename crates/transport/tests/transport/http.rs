@@ -12,6 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use thalweg_transport::http::{HttpClient, HttpError, HttpSettings, look_up, parse_url};
+use thalweg_transport::tls::TlsError;
 
 const BODY: &[u8] = b"{\"busy\": true}";
 
@@ -172,7 +173,9 @@ fn a_server_over_tls_is_trusted_by_the_file_of_its_authority() {
 fn a_certificate_of_another_authority_or_of_another_host_is_not_trusted() {
     let (at, server) = answering_over_tls("127.0.0.1");
     match post(&format!("https://{at}/"), settings()) {
-        Err(HttpError::NoAuthorities(_)) => thalweg_prerequisite::skip("the package ca-certificates"),
+        Err(HttpError::Authorities(TlsError::NoAuthorities(_))) => {
+            thalweg_prerequisite::skip("the package ca-certificates")
+        }
         Err(error @ HttpError::Untrusted(_)) => {
             assert!(error.to_string().contains("invalid peer certificate"), "{error}");
             assert!(error.to_string().contains("`tls_ca`"), "{error}");
