@@ -22,6 +22,8 @@
 //! - `build_record`: recording beside building.
 //! - `n2n`: messages between processes.
 //! - `evb`: readout and builder units in processes.
+//! - `ship`: runs copied elsewhere, against bare connections.
+//! - `link`: two network namespaces and 1 Gb/s between them.
 //! - `ipbus`: registers of emulated IPbus boards, directly and through a hub.
 //! - `sweep`: a bench at several sizes.
 
@@ -35,6 +37,7 @@ mod emit;
 mod evb;
 pub mod frontend;
 mod ipbus;
+mod link;
 mod live;
 mod n2n;
 pub mod order;
@@ -44,6 +47,7 @@ mod process;
 mod receive_fragments;
 pub mod record;
 mod recorder;
+mod ship;
 mod sweep;
 pub mod transport;
 
@@ -168,6 +172,7 @@ pub fn names() -> Vec<Bench> {
     ]);
     all.extend(live_benches());
     all.extend(event_benches());
+    all.extend(ship_benches());
     all.extend(ipbus_benches());
     all
 }
@@ -223,6 +228,23 @@ fn live_benches() -> [Bench; 4] {
         bench("live-process", "half the rate, with coincidence and all default spectra", |c| {
             live::live_process(c).map(Measured::from)
         }),
+    ]
+}
+
+/// Those of copies elsewhere.
+fn ship_benches() -> [Bench; 3] {
+    [
+        bench(
+            "ship",
+            "a run copied over loopback by 1 to 8 streams, plain and with TLS, proved at the far side, against bare connections",
+            ship::ship,
+        ),
+        bench(
+            "ship-link",
+            "the same over a link of 1 Gb/s between two network namespaces (needs root)",
+            ship::ship_link,
+        ),
+        bench("ship-delay", "the same through a relay: 10 ms each way, 200 Mb/s", ship::ship_delay),
     ]
 }
 

@@ -33,6 +33,8 @@ use crate::windows::{Window, is_open};
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks whether there is something to do.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Between two looks whether the program is to end.
+const STOP_CHECK_EVERY: Duration = Duration::from_millis(20);
 /// A file that cannot be shipped is tried again after this time.
 pub(crate) const PROBLEM_AGAIN: Duration = Duration::from_secs(10);
 
@@ -49,6 +51,30 @@ pub(crate) struct Shared {
     pub(crate) start: Instant,
     /// How long a destination may be held before it is given up.
     pub(crate) give_up_after: Option<Duration>,
+    /// Rung when the last file of a route is complete.
+    pub(crate) finished: FinishedBell,
+}
+
+/// Wakes the shipper before its next look at the runs is due.
+#[derive(Debug, Default)]
+pub(crate) struct FinishedBell(Mutex<bool>, Condvar);
+
+impl FinishedBell {
+    fn ring(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.1.notify_one();
+    }
+
+    /// Waits until it is rung, or `time` has passed, in short steps while the program goes on.
+    pub(crate) fn wait(&self, time: Duration, stop: &AtomicBool) {
+        let until = Instant::now() + time;
+        let mut is_rung = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_rung && Instant::now() < until && !stop.load(Ordering::Acquire) {
+            let waited = self.1.wait_timeout(is_rung, STOP_CHECK_EVERY.min(time));
+            is_rung = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *is_rung = false;
+    }
 }
 
 impl Shared {
@@ -163,6 +189,10 @@ impl Route {
                     state.problems.remove(&key);
                     state.held = None;
                     back_off.reset();
+                    // A file that grows is looked at in its time: else each of its batches would be forced to the far disk alone.
+                    if job.file.is_closed && state.waiting.is_empty() && state.busy.is_empty() {
+                        self.shared.finished.ring();
+                    }
                 }
                 Err(ShipError::Stopped) => break,
                 Err(error) if error.is_of_file() => {

@@ -24,7 +24,7 @@ use crate::manifest;
 use crate::message::FileKind;
 use crate::on_shipped;
 use crate::progress::{FreeBytes, Progress, RouteProgress, RouteStage};
-use crate::route::{Job, PROBLEM_AGAIN, Route, Shared};
+use crate::route::{FinishedBell, Job, PROBLEM_AGAIN, Route, Shared};
 use crate::run_files::{FoundFile, FoundRun, Stamp, files_of, runs_at};
 use crate::run_state::{FOLDER, RunState, name_of};
 use crate::settings::Settings;
@@ -95,7 +95,7 @@ pub fn ship(
         if stop.load(Ordering::Acquire) || is_idle && shipper.is_over(&progress) {
             break;
         }
-        wait(if is_idle { LOOK_EVERY } else { BUSY_LOOK_EVERY }, stop);
+        shipper.shared.finished.wait(if is_idle { LOOK_EVERY } else { BUSY_LOOK_EVERY }, stop);
     }
     let is_stopped = stop.swap(true, Ordering::AcqRel);
     for worker in workers {
@@ -122,13 +122,6 @@ fn start(route: &Arc<Route>, streams: usize) -> Vec<std::thread::JoinHandle<()>>
     (0..streams).filter_map(thread).collect()
 }
 
-fn wait(time: Duration, stop: &AtomicBool) {
-    let until = Instant::now() + time;
-    while Instant::now() < until && !stop.load(Ordering::Acquire) {
-        std::thread::sleep(Duration::from_millis(20).min(time));
-    }
-}
-
 impl<'o> Shipper<'o> {
     fn new(order: &'o Order, stop: &Arc<AtomicBool>) -> Result<Shipper<'o>, ShipError> {
         let Settings { to, limit_bytes_per_s, windows, .. } = &order.settings;
@@ -149,6 +142,7 @@ impl<'o> Shipper<'o> {
             pacer: limit_bytes_per_s.map(pacer),
             start: Instant::now(),
             give_up_after: (!order.follow).then_some(order.give_up_after),
+            finished: FinishedBell::default(),
         });
         let route = |address| Arc::new(Route::new(address, shared.clone()));
         Ok(Shipper {

@@ -9,7 +9,6 @@
 
 mod bare;
 mod crowd;
-mod link;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use thalweg_ipbus::device::{Buffers, Device, DeviceServer, Registers};
 use thalweg_ipbus::hub::{HubOptions, HubServer};
 
 use super::sweep::Sweep;
-use super::{BenchError, Conditions, Measured};
+use super::{BenchError, Conditions, Measured, link};
 use bare::{Bare, BareClient};
 pub(super) use crowd::ipbus_hub;
 use thalweg_transport::ran_s;

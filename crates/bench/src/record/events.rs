@@ -62,7 +62,7 @@ impl EventShape {
 
 /// How many bytes of a payload are noise; the others are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Noise {
+pub(crate) enum Noise {
     /// Every other one: upper bytes of samples are alike, lower ones are noise, about what boards send.
     Half,
     /// Three of ten.
@@ -79,7 +79,7 @@ impl Noise {
 }
 
 /// Events in blocks, and the bytes as the baseline writes them.
-pub(super) struct Example {
+pub(crate) struct Example {
     pub batches: Vec<Events>,
     /// The slices that each batch names, in the order of memory.
     extents: Vec<Vec<Slice>>,

@@ -10,7 +10,7 @@
 
 mod coincidences;
 mod compressed;
-mod events;
+pub(crate) mod events;
 mod hits;
 mod turn;
 

@@ -15,10 +15,10 @@ use std::thread::ScopedJoinHandle;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// The far side's address.
-pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
+pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 /// Bits per second that the link lets pass, headers of Ethernet among them.
-pub(super) const LINK_RATE: f64 = 1e9;
+pub(crate) const LINK_RATE: f64 = 1e9;
 /// The queue of the link holds more than a window of packets.
 const SHAPED: &str = "tbf rate 1gbit burst 64kb limit 256kb";
 
@@ -71,7 +71,7 @@ impl Drop for Host {
 }
 
 /// `far` serves on the far side, and says where; `near` is what is measured, on the near side. What serves ends with it.
-pub(super) fn between<S, P: Send, T: Send>(
+pub(crate) fn between<S, P: Send, T: Send>(
     far: impl FnOnce() -> Result<(S, P), String> + Send,
     near: impl FnOnce(P) -> T + Send,
 ) -> Result<T, String> {
