@@ -10,7 +10,7 @@ use thalweg_data::Hit;
 
 use crate::error::RecordError;
 use crate::hit_columns::HitColumns;
-use crate::ipc::compress::Compressed;
+use crate::ipc::compress::{Compressed, Compressor};
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::settings::Compression;
 use crate::table::Table;
@@ -40,6 +40,9 @@ pub struct HitsFile {
     file: TableFile,
     columns: HitColumns,
     compression: Compression,
+    compressor: Compressor,
+    /// Memory for the next batch that is compressed.
+    spent: Option<Compressed>,
 }
 
 impl HitsFile {
@@ -53,7 +56,8 @@ impl HitsFile {
         metadata: &[(&str, &str)],
     ) -> Result<HitsFile, RecordError> {
         let file = TableFile::create(path, Table::Hits, metadata)?;
-        Ok(HitsFile { file, columns: HitColumns::with_capacity(BATCH_HITS), compression })
+        let (columns, compressor) = (HitColumns::with_capacity(BATCH_HITS), Compressor::new(compression));
+        Ok(HitsFile { file, columns, compression, compressor, spent: None })
     }
 
     /// Appends hits.
@@ -85,7 +89,12 @@ impl HitsFile {
         self.columns.seal();
         match self.compression {
             Compression::None => self.file.stage(&self.columns, Compression::None)?,
-            compression => self.file.stage(&Compressed::of(&self.columns, compression), compression)?,
+            compression => {
+                let compressed = self.compressor.batch(&self.columns, self.spent.take());
+                let staged = self.file.stage(&compressed, compression);
+                self.spent = Some(compressed);
+                staged?;
+            }
         }
         self.file.commit()?;
         self.columns.clear();

@@ -17,7 +17,7 @@ use thalweg_data::{Counters, LossReason, Mark, SinkError, SourceId, Unit};
 use crate::amounts::Amounts;
 use crate::error::RecordError;
 use crate::ipc::columns::Batch;
-use crate::ipc::compress::Compressed;
+use crate::ipc::compress::{Compressed, Compressor};
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::ipc::workers::Workers;
 use crate::settings::{Compression, Settings, Sync};
@@ -45,7 +45,7 @@ pub(crate) trait RowGroup: Send + 'static {
 /// The first row group of a run is made at this age.
 const FIRST_AGE_NS: u64 = 20_000_000;
 
-/// A complete row group, compressed if that is configured.
+/// A complete row group, compressed if that is configured; of one that is to be compressed, memory for that.
 struct Sealed<C> {
     group: C,
     compressed: Vec<(Table, Compressed)>,
@@ -73,7 +73,7 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     opened_at: Option<Mark>,
     /// Whether a first row group has been made: that one is made early, so that whoever starts a run soon sees that it works.
     has_closed_group: bool,
-    workers: Option<Workers<C, Sealed<C>>>,
+    workers: Option<Workers<Sealed<C>, Sealed<C>>>,
     /// Whose rows are in the workers' hands, group by group, and when the group was begun.
     handed: VecDeque<(Amounts, Mark)>,
     ready: Option<Sealed<C>>,
@@ -85,7 +85,7 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     /// The directory that names the files is on the disk.
     is_named: bool,
     log: WrittenLog,
-    spare: Vec<C>,
+    spare: Vec<Sealed<C>>,
     make: fn(&Settings) -> C,
     settings: Settings,
     /// No table takes rows, and none has the bytes that they were made of.
@@ -302,10 +302,10 @@ impl<C: RowGroup> RowGroupSink<C> {
         if self.workers.is_none() {
             return self.write_open(begun);
         }
-        let group = self.replace_open();
+        let sealed = self.replace_open();
         if let Some(workers) = &mut self.workers {
-            self.handed.push_back((group.amounts().clone(), begun));
-            workers.submit(group);
+            self.handed.push_back((sealed.group.amounts().clone(), begun));
+            workers.submit(sealed);
         }
         Ok(())
     }
@@ -319,8 +319,7 @@ impl<C: RowGroup> RowGroupSink<C> {
         if let Err(error) =
             turned.and_then(|()| write(&mut self.files, &self.open, &[], self.settings.compression))
         {
-            let group = self.replace_open();
-            self.ready = Some(Sealed { group, compressed: Vec::new() });
+            self.ready = Some(self.replace_open());
             self.ready_begun = begun;
             return Err(self.refuse(error));
         }
@@ -352,9 +351,10 @@ impl<C: RowGroup> RowGroupSink<C> {
     }
 
     /// Takes the open row group away, and puts an empty one there.
-    fn replace_open(&mut self) -> C {
-        let next = self.spare.pop().unwrap_or_else(|| (self.make)(&self.settings));
-        std::mem::replace(&mut self.open, next)
+    fn replace_open(&mut self) -> Sealed<C> {
+        let fresh = || Sealed { group: (self.make)(&self.settings), compressed: Vec::new() };
+        let Sealed { group: next, compressed } = self.spare.pop().unwrap_or_else(fresh);
+        Sealed { group: std::mem::replace(&mut self.open, next), compressed }
     }
 
     /// Counts what is visible on file.
@@ -398,10 +398,10 @@ impl<C: RowGroup> RowGroupSink<C> {
             self.ready = Some(sealed);
             return Err(self.refuse(error));
         }
-        let Sealed { mut group, .. } = sealed;
-        self.enter_written(group.amounts());
-        group.clear();
-        self.spare.push(group);
+        let mut sealed = sealed;
+        self.enter_written(sealed.group.amounts());
+        sealed.group.clear();
+        self.spare.push(sealed);
         self.synchronise_if_due()?;
         Ok(true)
     }
@@ -535,17 +535,21 @@ impl<C: RowGroup> RowGroupSink<C> {
 fn start_workers<C: RowGroup>(
     tables: Vec<Table>,
     settings: &Settings,
-) -> std::io::Result<Workers<C, Sealed<C>>> {
+) -> std::io::Result<Workers<Sealed<C>, Sealed<C>>> {
     let compression = settings.compression;
     Workers::start(
         settings.compression_workers.clamp(1, 64),
         settings.row_groups_in_flight(),
-        move |mut group: C| {
+        move || Compressor::new(compression),
+        move |compressor, Sealed { mut group, compressed: mut spent }: Sealed<C>| {
             group.seal();
-            let compressed = tables
-                .iter()
-                .filter_map(|table| Some((*table, Compressed::of(group.batch(*table)?, compression))))
-                .collect();
+            let compressed = tables.iter().filter_map(|table| {
+                let batch = group.batch(*table)?;
+                let spent =
+                    spent.iter().position(|(of, _)| of == table).map(|place| spent.swap_remove(place).1);
+                Some((*table, compressor.batch(batch, spent)))
+            });
+            let compressed = compressed.collect();
             group.release();
             Sealed { group, compressed }
         },

@@ -19,6 +19,8 @@ use super::events::{EventShape, Example, Noise, record_once};
 
 /// Level of Zstandard, as the recorder's.
 const ZSTD_LEVEL: i32 = 1;
+/// Size of an LZ4 block, as the recorder's.
+const LZ4_BLOCK: lz4_flex::frame::BlockSize = lz4_flex::frame::BlockSize::Max256KB;
 /// Payload of a turn.
 const TURN_BYTES: usize = 512 << 20;
 
@@ -74,27 +76,30 @@ fn measure(
         .repeated(repeats)
 }
 
-/// Compresses the payload of every batch; what comes out is dropped.
+/// Compresses the payload of every batch with a codec that is set up once; what comes out is dropped.
 fn codec_alone(compression: Compression, batches: &[Events], turns: usize) -> Duration {
     let start = Instant::now();
-    let mut out = Vec::new();
+    let (mut gathered, mut out) = (Vec::new(), Vec::new());
+    let mut zstd = zstd::bulk::Compressor::new(ZSTD_LEVEL).expect("a level that there is");
+    let block = lz4_flex::frame::FrameInfo::new().block_size(LZ4_BLOCK);
+    let mut lz4 = lz4_flex::frame::FrameEncoder::with_frame_info(block, Vec::new());
     for batch in std::iter::repeat_n(batches, turns).flatten() {
         let payload = batch.slices.iter().map(|slice| batch.leases.bytes(*slice));
-        out.clear();
         match compression {
             Compression::Zstd => {
-                let mut encoder =
-                    zstd::stream::write::Encoder::new(&mut out, ZSTD_LEVEL).expect("a level that there is");
-                payload.for_each(|bytes| encoder.write_all(bytes).expect("memory takes everything"));
-                encoder.finish().expect("memory takes everything");
+                gathered.clear();
+                payload.for_each(|bytes| gathered.extend_from_slice(bytes));
+                out.resize(zstd::zstd_safe::compress_bound(gathered.len()), 0);
+                zstd.compress_to_buffer(&gathered, &mut out[..]).expect("room for the worst");
+                std::hint::black_box(&out);
             }
             Compression::Lz4 | Compression::None => {
-                let mut encoder = lz4_flex::frame::FrameEncoder::new(&mut out);
-                payload.for_each(|bytes| encoder.write_all(bytes).expect("memory takes everything"));
-                encoder.finish().expect("memory takes everything");
+                lz4.get_mut().clear();
+                payload.for_each(|bytes| lz4.write_all(bytes).expect("memory takes everything"));
+                lz4.try_finish().expect("memory takes everything");
+                std::hint::black_box(lz4.get_ref());
             }
         }
-        std::hint::black_box(&out);
     }
     start.elapsed()
 }

@@ -14,7 +14,7 @@ struct Job<T, R> {
     answer: SyncSender<R>,
 }
 
-/// Threads that apply one function, and what they have in hand.
+/// Threads that apply one function, each with tools of its own, and what they have in hand.
 pub(crate) struct Workers<T, R> {
     queue: Option<SyncSender<Job<T, R>>>,
     in_hand: VecDeque<Receiver<R>>,
@@ -27,20 +27,26 @@ pub(crate) struct Workers<T, R> {
 pub(crate) struct WorkerLost;
 
 impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
-    /// Starts `threads` threads; at most `bound` chunks of work are in hand at a time.
+    /// Starts `threads` threads, each with the tools that `tools` makes; at most `bound` chunks of work are in hand at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(
+    pub fn start<S>(
         threads: usize,
         bound: usize,
-        work: impl Fn(T) -> R + Send + Sync + 'static,
+        tools: impl Fn() -> S + Send + Sync + 'static,
+        work: impl Fn(&mut S, T) -> R + Send + Sync + 'static,
     ) -> std::io::Result<Workers<T, R>> {
         let (queue, jobs) = sync_channel::<Job<T, R>>(bound.max(1));
-        let (jobs, work) = (Arc::new(Mutex::new(jobs)), Arc::new(work));
+        let (jobs, shared) = (Arc::new(Mutex::new(jobs)), Arc::new((tools, work)));
         let spawn = |index: usize| {
-            let (jobs, work) = (jobs.clone(), work.clone());
-            std::thread::Builder::new().name(format!("compress-{index}")).spawn(move || run(&jobs, &*work))
+            let (jobs, shared) = (jobs.clone(), shared.clone());
+            let run = move || {
+                let (tools, work) = &*shared;
+                let mut tools = tools();
+                run(&jobs, &mut |job| work(&mut tools, job));
+            };
+            std::thread::Builder::new().name(format!("compress-{index}")).spawn(run)
         };
         let threads = (0..threads.max(1)).map(spawn).collect::<Result<_, _>>()?;
         Ok(Workers { queue: Some(queue), in_hand: VecDeque::new(), threads, bound: bound.max(1) })
@@ -78,7 +84,7 @@ impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
     }
 }
 
-fn run<T, R>(jobs: &Mutex<Receiver<Job<T, R>>>, work: &dyn Fn(T) -> R) {
+fn run<T, R>(jobs: &Mutex<Receiver<Job<T, R>>>, work: &mut dyn FnMut(T) -> R) {
     loop {
         // The lock is held while waiting for a job: one worker waits at the queue, the others at the lock.
         let job = jobs.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
@@ -104,11 +110,11 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_submission() {
-        let work = |number: u64| {
+        let work = |_: &mut (), number: u64| {
             std::thread::sleep(std::time::Duration::from_micros(number % 3 * 300));
             number
         };
-        let mut workers = Workers::start(3, 4, work).expect("threads");
+        let mut workers = Workers::start(3, 4, || (), work).expect("threads");
         let mut results = Vec::new();
         for number in 0..50u64 {
             while workers.is_full() {
@@ -124,8 +130,8 @@ mod tests {
 
     #[test]
     fn a_worker_that_panics_is_reported() {
-        let mut workers =
-            Workers::start(1, 1, |_: ()| -> () { panic!("in a worker, on purpose") }).expect("thread");
+        let mut workers = Workers::start(1, 1, || (), |_, _: ()| -> () { panic!("in a worker, on purpose") })
+            .expect("thread");
         workers.submit(());
         assert_eq!(workers.next(true), Some(Err(WorkerLost)));
         workers.submit(());

@@ -18,7 +18,7 @@ use super::table_reader::{BatchHead, TableReader};
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::ipc::columns::{Batch, Buffers, Shape};
-use crate::ipc::compress::compress;
+use crate::ipc::compress::Compressor;
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::missing::MissingRows;
 use crate::settings::Compression;
@@ -108,7 +108,7 @@ impl StoredBatch {
         let plain: Vec<u8> = numbers.flat_map(|row| (row - rows.missing_before(row)).to_le_bytes()).collect();
         self.buffers[reader.first_buffer(column) + 1] = match head.compression() {
             Compression::None => plain,
-            compression => compress(&[&plain], compression),
+            compression => Compressor::new(compression).compress(&[&plain], Vec::new()),
         };
         Ok(())
     }
