@@ -31,6 +31,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub struct Connection {
     address: String,
     link: FrameLink,
+    /// Proofs that were asked for and have not come.
+    proofs_asked: usize,
 }
 
 impl Connection {
@@ -70,7 +72,7 @@ impl Connection {
             Some(config) => FrameLink::client(stream, stop.clone(), config.clone(), host),
         };
         let link = link.map_err(failed)?;
-        let mut connection = Connection { address: address.to_owned(), link };
+        let mut connection = Connection { address: address.to_owned(), link, proofs_asked: 0 };
         connection.greet(key, shipper)?;
         Ok(connection)
     }
@@ -80,7 +82,7 @@ impl Connection {
         self.link.within(Some(GREETING));
         self.link.send_frame(&handshake.hello()).map_err(|cause| self.lost(cause))?;
         loop {
-            let frame = self.link.receive().map_err(|cause| self.lost(cause))?;
+            let frame = self.link.receive(Vec::new()).map_err(|cause| self.lost(cause))?;
             if frame.kind == Kind::Refused {
                 return Err(self.refused(decode(&frame.payload)));
             }
@@ -132,9 +134,17 @@ impl Connection {
         question: &impl Serialize,
         wanted: Kind,
     ) -> Result<A, ShipError> {
+        self.send(kind, question)?;
+        self.answer(wanted)
+    }
+
+    fn send(&mut self, kind: Kind, question: &impl Serialize) -> Result<(), ShipError> {
         let payload = encode(question);
-        self.link.send_frame(&Frame { kind, payload }).map_err(|cause| self.lost(cause))?;
-        let frame = self.link.receive().map_err(|cause| self.lost(cause))?;
+        self.link.send_frame(&Frame { kind, payload }).map_err(|cause| self.lost(cause))
+    }
+
+    fn answer<A: DeserializeOwned>(&mut self, wanted: Kind) -> Result<A, ShipError> {
+        let frame = self.link.receive(Vec::new()).map_err(|cause| self.lost(cause))?;
         if frame.kind == Kind::Refused {
             return Err(self.refused(decode(&frame.payload)));
         }
@@ -152,6 +162,13 @@ impl Destination for Connection {
     }
 
     fn begin(&mut self, offer: &Offer) -> Result<Have, ShipError> {
+        // Of a file that is not gone on with now. What was proved of it, the far side says when it is begun again.
+        while self.proofs_asked > 0 {
+            match self.await_proof() {
+                Err(error) if error.is_of_connection() => return Err(error),
+                _ => {}
+            }
+        }
         self.ask(Kind::Offer, offer, Kind::Have)
     }
 
@@ -161,6 +178,17 @@ impl Destination for Connection {
 
     fn prove(&mut self, range: &Range) -> Result<Proved, ShipError> {
         self.ask(Kind::Prove, range, Kind::Proved)
+    }
+
+    fn ask_proof(&mut self, range: &Range) -> Result<Option<Proved>, ShipError> {
+        self.send(Kind::Prove, range)?;
+        self.proofs_asked += 1;
+        Ok(None)
+    }
+
+    fn await_proof(&mut self) -> Result<Proved, ShipError> {
+        self.proofs_asked = self.proofs_asked.saturating_sub(1);
+        self.answer(Kind::Proved)
     }
 
     fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  begin(offer) ─► Have      write(offset, bytes) … prove(range) ─► Proved      finish(digests) ─► Digests
+//!                                                   ask_proof(range) … write … await_proof ─► Proved
 //! ```
 //! A mounted path and a far `thalweg receive` implement it with the same files behind. A store of objects fits, too: it takes no growing
 //! files ([`Destination::takes_growing`]), so that a file comes when its run has ended; `write` fills parts, `prove` uploads one and holds
@@ -38,6 +39,26 @@ pub trait Destination: Send {
     /// # Errors
     /// When it is not what was sent, or cannot be forced. The file must be begun again then.
     fn prove(&mut self, range: &Range) -> Result<Proved, ShipError>;
+
+    /// Asks for a proof, and need not wait for it: `None` if it is to be waited for with [`Destination::await_proof`], while the next
+    /// bytes are written.
+    ///
+    /// # Errors
+    /// As for [`Destination::prove`].
+    fn ask_proof(&mut self, range: &Range) -> Result<Option<Proved>, ShipError> {
+        self.prove(range).map(Some)
+    }
+
+    /// Waits for the oldest proof that was asked for.
+    ///
+    /// # Errors
+    /// As for [`Destination::prove`]; that no proof was asked for.
+    fn await_proof(&mut self) -> Result<Proved, ShipError> {
+        Err(ShipError::Protocol {
+            destination: self.address().to_owned(),
+            found: "no proof was asked for".to_owned(),
+        })
+    }
 
     /// Reads the whole file back and holds it against these digests. The file is complete then.
     ///

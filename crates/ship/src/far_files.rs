@@ -5,6 +5,7 @@
 //!            later:  … ┊ marker ┊ range without its first 8 bytes ┊ marker ─ proved ─► the first 8 bytes take the marker's place
 //!  whole:    .shipped/FILE.part ─ all ranges proved, all of it read back ─► renamed over the older one
 //! ```
+//! The digests of a whole file are those of its ranges as they were read back; where some came earlier, all of it is read once more.
 //! What is proved is in a record beside ([`FarRecord`]) before it is reported to anybody. What comes and is not proved lies behind the marker,
 //! or in the part, where no reader looks; after a crash it is cut off.
 
@@ -59,6 +60,8 @@ struct FarFile<F> {
     written: u64,
     /// What is going to take the marker's place.
     prefix: [u8; MARKER_BYTES as usize],
+    /// Digests of what is proved, as it was read back, if all of it was since the file was begun.
+    read_back: Option<Digesting>,
 }
 
 #[derive(Clone, Debug)]
@@ -138,8 +141,17 @@ impl<D: Disk> FarFiles<D> {
                 let written = record.proved;
                 let prefix = MARKER;
                 let offer = offer.clone();
-                self.current =
-                    Some(FarFile { turn, place, offer, record, file: None, is_part: false, written, prefix });
+                self.current = Some(FarFile {
+                    turn,
+                    place,
+                    offer,
+                    record,
+                    file: None,
+                    is_part: false,
+                    written,
+                    prefix,
+                    read_back: None,
+                });
                 return Ok(have);
             }
             return Err(gone(&place));
@@ -147,8 +159,10 @@ impl<D: Disk> FarFiles<D> {
         let (file, is_part) = self.open(&place, &mut record)?;
         let (have, written) = (record.have(offer), record.proved);
         let offer = offer.clone();
+        let (file, prefix) = (Some(file), MARKER);
+        let read_back = (written == 0).then(Digesting::default);
         self.current =
-            Some(FarFile { turn, place, offer, record, file: Some(file), is_part, written, prefix: MARKER });
+            Some(FarFile { turn, place, offer, record, file, is_part, written, prefix, read_back });
         Ok(have)
     }
 
@@ -226,7 +240,9 @@ impl<D: Disk> FarFiles<D> {
         let is_growing = record.kind == FileKind::Growing;
         let path = if current.is_part { &current.place.part } else { &current.place.target };
         let prefix = (is_growing && !current.is_part).then_some(current.prefix);
-        check(file, range, is_growing, prefix).map_err(failed(path, "writing and reading back"))??;
+        let mut read_back = current.read_back.take();
+        let checked = check(file, range, is_growing, prefix, &mut read_back);
+        checked.map_err(failed(path, "writing and reading back"))??;
         let place = &current.place;
         let mut shown_part = None;
         if is_growing && current.is_part {
@@ -259,12 +275,14 @@ impl<D: Disk> FarFiles<D> {
             current.is_part &= !is_growing;
             current.file = shown_part.or(current.file.take());
             current.record = record;
+            current.read_back = read_back;
         }
         Ok(proved)
     }
 
     fn try_finish(&mut self, expected: &Digests) -> Result<Digests, Refused> {
         let current = self.current.as_mut().ok_or_else(nothing_begun)?;
+        let mut digesting = current.read_back.take().unwrap_or_default();
         let FarFile { place, record, offer, is_part, .. } = current;
         let is_growing = record.kind == FileKind::Growing;
         let bytes = record.proved + if is_growing { MARKER_BYTES } else { 0 };
@@ -273,10 +291,13 @@ impl<D: Disk> FarFiles<D> {
             return Err(Refused::new(Refusal::Unexpected, "the end of a file that has not come"));
         };
         let path = if *is_part { &place.part } else { &place.target };
-        let read = || {
+        let mut read = || {
+            if digesting.bytes() < record.proved {
+                // A part of it came over another connection, or before this program was started.
+                digesting = Digesting::default();
+            }
             file.sync()?;
-            file.forget(0, bytes);
-            let mut digesting = Digesting::default();
+            file.forget(digesting.bytes(), bytes - digesting.bytes());
             digesting.read_up_to(bytes, file)?;
             Ok((digesting.digests(), file.length()?))
         };
@@ -384,12 +405,13 @@ fn unproved(from: u64) -> Refused {
 }
 
 /// Forces a range to the disk, with the marker behind it, reads it back and holds it against what was sent. With `prefix` the first bytes
-/// of the range are not in their place yet.
+/// of the range are not in their place yet. What is read back goes into `read_back`.
 fn check(
     file: &impl DiskFile,
     range: &Range,
     is_growing: bool,
     prefix: Option<[u8; MARKER_BYTES as usize]>,
+    read_back: &mut Option<Digesting>,
 ) -> io::Result<Result<(), Refused>> {
     let Range { from, to, crc32c } = *range;
     let behind = if is_growing { MARKER_BYTES } else { 0 };
@@ -399,15 +421,21 @@ fn check(
     file.sync()?;
     file.forget(from, to + behind - from);
     let (mut found, mut at) = (Crc32c::new(), from);
+    let mut take = |bytes: &[u8]| {
+        found.add(bytes);
+        if let Some(digesting) = read_back {
+            digesting.update(bytes);
+        }
+    };
     if let Some(prefix) = &prefix {
-        found.add(prefix);
+        take(prefix);
         at += MARKER_BYTES;
     }
     let mut buffer = vec![0; READ_BYTES as usize];
     while at < to {
         let length = (to - at).min(READ_BYTES) as usize;
         file.read_at(&mut buffer[..length], at)?;
-        found.add(&buffer[..length]);
+        take(&buffer[..length]);
         at += length as u64;
     }
     if found.value() != crc32c {

@@ -92,11 +92,11 @@ impl Frame {
         header
     }
 
-    /// Reads one frame. Nothing longer than its kind allows is taken.
+    /// Reads one frame, into the memory of `spent`. Nothing longer than its kind allows is taken.
     ///
     /// # Errors
     /// When the bytes end, cannot be read, or are no frame ([`io::ErrorKind::InvalidData`]).
-    pub fn read(from: &mut impl Read) -> io::Result<Frame> {
+    pub fn read(from: &mut impl Read, spent: Vec<u8>) -> io::Result<Frame> {
         let bad = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let mut header = [0; HEADER_BYTES];
         // An alert of TLS is shorter than a header.
@@ -117,7 +117,8 @@ impl Frame {
         if length > kind.most_bytes() {
             return Err(bad(format!("a frame of {length} bytes, and {} are allowed", kind.most_bytes())));
         }
-        let mut payload = vec![0; length];
+        let mut payload = spent;
+        payload.resize(length, 0);
         from.read_exact(&mut payload)?;
         match checksum::of(&payload) == checksum {
             true => Ok(Frame { kind, payload }),
@@ -145,7 +146,7 @@ mod tests {
     fn a_length_beyond_the_limit_takes_no_memory() {
         let mut header = Frame::header(Kind::Offer, &[]);
         header[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
-        let error = Frame::read(&mut &header[..]).expect_err("too long");
+        let error = Frame::read(&mut &header[..], Vec::new()).expect_err("too long");
         assert!(error.to_string().contains("are allowed"), "{error}");
     }
 
@@ -153,7 +154,7 @@ mod tests {
         #[test]
         fn a_frame_comes_out_as_it_went_in(bytes in proptest::collection::vec(any::<u8>(), 0..200), offset: u64) {
             let sent = emitted(Kind::Chunk, &[&offset.to_le_bytes(), &bytes]);
-            let frame = Frame::read(&mut &sent[..]).expect("whole");
+            let frame = Frame::read(&mut &sent[..], Vec::new()).expect("whole");
             prop_assert_eq!(frame.chunk(), Some((offset, &bytes[..])));
         }
 
@@ -165,14 +166,14 @@ mod tests {
             sent[bit / 8] ^= 1 << (bit % 8);
             // The kind alone may become another one: that its place is wrong is found by who reads.
             if bit >= 8 {
-                prop_assert!(Frame::read(&mut &sent[..]).is_err());
+                prop_assert!(Frame::read(&mut &sent[..], Vec::new()).is_err());
             }
-            prop_assert!(Frame::read(&mut &whole[..cut % whole.len()]).is_err());
+            prop_assert!(Frame::read(&mut &whole[..cut % whole.len()], Vec::new()).is_err());
         }
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Frame::read(&mut &bytes[..]);
+            let _ = Frame::read(&mut &bytes[..], Vec::new());
         }
     }
 }

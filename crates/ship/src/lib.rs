@@ -37,12 +37,15 @@
 //! - [`progress`]: how far shipping is.
 //! - `route`: the way to one destination, and its threads.
 //! - [`shipper`]: `thalweg ship`.
+//! - `cuts`: in tests, real connections that are cut at any byte.
 //! - `simulation`: in tests, both sides over a disk that forgets.
 //! - `error`: what can go wrong: [`ShipError`].
 
 pub mod address;
 pub mod connection;
 mod copies;
+#[cfg(test)]
+mod cuts;
 pub mod destination;
 pub mod digests;
 pub mod disk;

@@ -6,11 +6,12 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::sync::Arc;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use socket2::{SockRef, TcpKeepalive};
@@ -18,19 +19,20 @@ use socket2::{SockRef, TcpKeepalive};
 use crate::frame::{Frame, Kind};
 
 /// Between two looks whether the program is to end.
-const CHECK_EVERY: Duration = Duration::from_millis(200);
+const CHECK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// A greeting takes no longer.
 pub(crate) const GREETING: Duration = Duration::from_secs(10);
 
-/// What carries the frames.
+/// What carries the frames; never waits.
 trait Channel: Read + Write + Send + fmt::Debug {}
 
 impl<T: Read + Write + Send + fmt::Debug> Channel for T {}
 
-/// A connection.
-#[derive(Debug)]
+/// A connection. Its clones are the same connection: one may read while another writes.
+#[derive(Clone, Debug)]
 pub(crate) struct FrameLink {
-    channel: Box<dyn Channel>,
+    channel: Arc<Mutex<Box<dyn Channel>>>,
+    socket: Arc<TcpStream>,
     stop: Arc<AtomicBool>,
     deadline: Option<Instant>,
 }
@@ -38,8 +40,8 @@ pub(crate) struct FrameLink {
 impl FrameLink {
     /// A connection without TLS.
     pub(crate) fn plain(stream: TcpStream, stop: Arc<AtomicBool>) -> io::Result<FrameLink> {
-        set_up(&stream)?;
-        Ok(FrameLink { channel: Box::new(stream), stop, deadline: None })
+        let socket = stream.try_clone()?;
+        FrameLink::new(Box::new(stream), socket, stop)
     }
 
     /// The connecting end with TLS to a host of this name. The first bytes that go or come show whether the other end is trusted.
@@ -49,10 +51,10 @@ impl FrameLink {
         config: Arc<ClientConfig>,
         host: &str,
     ) -> io::Result<FrameLink> {
-        set_up(&stream)?;
+        let socket = stream.try_clone()?;
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        Ok(FrameLink { channel: Box::new(StreamOwned::new(session, stream)), stop, deadline: None })
+        FrameLink::new(Box::new(StreamOwned::new(session, stream)), socket, stop)
     }
 
     /// The listening end with TLS.
@@ -61,9 +63,15 @@ impl FrameLink {
         stop: Arc<AtomicBool>,
         config: Arc<ServerConfig>,
     ) -> io::Result<FrameLink> {
-        set_up(&stream)?;
+        let socket = stream.try_clone()?;
         let session = ServerConnection::new(config).map_err(io::Error::other)?;
-        Ok(FrameLink { channel: Box::new(StreamOwned::new(session, stream)), stop, deadline: None })
+        FrameLink::new(Box::new(StreamOwned::new(session, stream)), socket, stop)
+    }
+
+    fn new(channel: Box<dyn Channel>, socket: TcpStream, stop: Arc<AtomicBool>) -> io::Result<FrameLink> {
+        set_up(&socket)?;
+        let (channel, socket) = (Arc::new(Mutex::new(channel)), Arc::new(socket));
+        Ok(FrameLink { channel, socket, stop, deadline: None })
     }
 
     /// Whatever is waited for comes within this time, or fails.
@@ -81,33 +89,46 @@ impl FrameLink {
         self.flush()
     }
 
-    pub(crate) fn receive(&mut self) -> io::Result<Frame> {
-        Frame::read(self)
+    /// The next frame, into the memory of `spent`.
+    pub(crate) fn receive(&mut self, spent: Vec<u8>) -> io::Result<Frame> {
+        Frame::read(self, spent)
     }
 
-    /// Whether to wait on after a step in which nothing came or went.
-    fn wait_on(&self, error: io::Error) -> io::Result<()> {
-        match error.kind() {
-            io::ErrorKind::Interrupted => Ok(()),
-            io::ErrorKind::WouldBlock => {
-                if self.stop.load(Ordering::Acquire) {
-                    return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the program ends"));
-                }
-                match self.deadline {
-                    Some(deadline) if Instant::now() > deadline => Err(no_greeting()),
-                    _ => Ok(()),
-                }
+    /// Ends the connection, also for who waits for it.
+    pub(crate) fn close(&self) {
+        // It may be closed already.
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// Does something with the channel until it need not wait.
+    fn perform<T>(
+        &self,
+        ready: PollFlags,
+        mut work: impl FnMut(&mut dyn Channel) -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            // Somebody who sends a byte now and then greets no longer than others.
+            if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                return Err(no_greeting());
             }
-            _ => Err(error),
+            let result = work(&mut **self.channel.lock().unwrap_or_else(PoisonError::into_inner));
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.stop.load(Ordering::Acquire) {
+                        return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the program ends"));
+                    }
+                    let _ = poll(&mut [PollFd::new(&*self.socket, ready)], Some(&CHECK_EVERY));
+                }
+                result => return result,
+            }
         }
     }
 }
 
 fn set_up(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
+    stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(CHECK_EVERY))?;
-    stream.set_write_timeout(Some(CHECK_EVERY))?;
     let (idle, interval) = (Duration::from_secs(30), Duration::from_secs(10));
     let keepalive = TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(6);
     SockRef::from(stream).set_tcp_keepalive(&keepalive)?;
@@ -121,35 +142,16 @@ fn no_greeting() -> io::Error {
 
 impl Read for FrameLink {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            // Somebody who sends a byte now and then greets no longer than others.
-            if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-                return Err(no_greeting());
-            }
-            match self.channel.read(into) {
-                Err(error) => self.wait_on(error)?,
-                read => return read,
-            }
-        }
+        self.perform(PollFlags::IN, |channel| channel.read(into))
     }
 }
 
 impl Write for FrameLink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.channel.write(bytes) {
-                Err(error) => self.wait_on(error)?,
-                written => return written,
-            }
-        }
+        self.perform(PollFlags::OUT, |channel| channel.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        loop {
-            match self.channel.flush() {
-                Err(error) => self.wait_on(error)?,
-                flushed => return flushed,
-            }
-        }
+        self.perform(PollFlags::OUT, |channel| channel.flush())
     }
 }

@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rustls::ServerConfig;
@@ -18,7 +19,7 @@ use thalweg_transport::peer::{Role, SharedKey};
 use crate::disk::{Disk, HostDisk};
 use crate::error::ShipError;
 use crate::far_files::FarFiles;
-use crate::frame::Kind;
+use crate::frame::{Frame, Kind};
 use crate::handshake::Handshake;
 use crate::link::{FrameLink, GREETING};
 use crate::run_locks::RunLocks;
@@ -191,6 +192,9 @@ impl Receiver {
     }
 }
 
+/// Frames of one connection that have come and wait for the session: what comes while a range is proved. 1 MiB each at most.
+const FRAMES_WAITING: usize = 16;
+
 fn connection(
     mut link: FrameLink,
     handshake: Handshake,
@@ -200,31 +204,65 @@ fn connection(
     link.within(Some(GREETING));
     link.send_frame(&handshake.hello())?;
     let mut session = Session::new(handshake, make);
-    loop {
-        let frame = link.receive()?;
-        let was_greeted = session.is_greeted();
-        let answer = session.take(&frame);
-        if !was_greeted && session.is_greeted() {
-            link.within(None);
-            counts.connections.fetch_add(1, Ordering::Relaxed);
-        }
-        if let Some((_, bytes)) = frame.chunk() {
-            counts.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        }
-        let Some(frame) = answer.frame else { continue };
-        match frame.kind {
-            Kind::Proved => _ = counts.ranges_proved.fetch_add(1, Ordering::Relaxed),
-            Kind::Finished => _ = counts.files_finished.fetch_add(1, Ordering::Relaxed),
-            Kind::Refused => {
-                counts.refused.fetch_add(1, Ordering::Relaxed);
-                let refused = crate::message::decode::<crate::message::Refused>(&frame.payload);
-                tracing::warn!("refused: {}", refused.map(|refused| refused.shown()).unwrap_or_default());
-            }
-            _ => {}
-        }
-        link.send_frame(&frame)?;
-        if answer.is_last {
+    while !session.is_greeted() {
+        let frame = link.receive(Vec::new())?;
+        if !answer(&mut session, &frame, &mut link, counts)? {
             return Ok(());
         }
     }
+    link.within(None);
+    counts.connections.fetch_add(1, Ordering::Relaxed);
+    let (frames, waiting) = sync_channel(FRAMES_WAITING);
+    let (spent, returned) = sync_channel::<Vec<u8>>(FRAMES_WAITING);
+    let mut reading = link.clone();
+    std::thread::scope(|scope| {
+        let read = move || -> io::Result<()> {
+            loop {
+                let frame = reading.receive(returned.try_recv().unwrap_or_default())?;
+                if frames.send(frame).is_err() {
+                    // The session has ended, and says why.
+                    return Ok(());
+                }
+            }
+        };
+        let reader =
+            std::thread::Builder::new().name("receive-frames".to_owned()).spawn_scoped(scope, read)?;
+        let mut serve = || {
+            for frame in &waiting {
+                if !answer(&mut session, &frame, &mut link, counts)? {
+                    break;
+                }
+                let _full = spent.try_send(frame.payload);
+            }
+            Ok(())
+        };
+        let served = serve();
+        drop(waiting);
+        // It may wait for bytes that nobody wants any more.
+        link.close();
+        let read =
+            reader.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads has panicked")));
+        served.and(read)
+    })
+}
+
+/// Gives a frame to the session, and sends its answer. Whether the connection goes on.
+fn answer(session: &mut Session, frame: &Frame, link: &mut FrameLink, counts: &Counts) -> io::Result<bool> {
+    let answer = session.take(frame);
+    if let Some((_, bytes)) = frame.chunk() {
+        counts.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    }
+    let Some(frame) = answer.frame else { return Ok(true) };
+    match frame.kind {
+        Kind::Proved => _ = counts.ranges_proved.fetch_add(1, Ordering::Relaxed),
+        Kind::Finished => _ = counts.files_finished.fetch_add(1, Ordering::Relaxed),
+        Kind::Refused => {
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            let refused = crate::message::decode::<crate::message::Refused>(&frame.payload);
+            tracing::warn!("refused: {}", refused.map(|refused| refused.shown()).unwrap_or_default());
+        }
+        _ => {}
+    }
+    link.send_frame(&frame)?;
+    Ok(!answer.is_last)
 }

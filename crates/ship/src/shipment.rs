@@ -5,18 +5,23 @@
 //! ```
 //! What is called proved is what the far side has answered to a range that was the same file's before and after it was read.
 
+use std::collections::VecDeque;
+
 use crate::destination::Destination;
 use crate::digests::{Digesting, Digests};
 use crate::error::{Refusal, ShipError};
 use crate::frame::CHUNK_BYTES;
 use crate::local_file::LocalFile;
-use crate::message::{FileKind, Offer, Range};
+use crate::message::{FileKind, Offer, Proved, Range};
 
 use thalweg_data::checksum::Crc32c;
 use thalweg_record::read::MARKER;
 
 /// Bytes between two proofs, about; of a growing file a batch at least.
 pub const RANGE_BYTES: u64 = 32 << 20;
+
+/// Ranges that are sent before the proof of the oldest is waited for: the far side proves one while the next comes.
+const RANGES_UNDER_WAY: usize = 2;
 
 /// What one step has done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub struct Shipment {
     is_begun: bool,
     /// Of what is proved.
     digesting: Digesting,
+    /// Of what was sent behind that, at the end of each range whose proof has not come.
+    unproved: VecDeque<Digesting>,
     finished: Option<Digests>,
 }
 
@@ -55,6 +62,7 @@ impl Shipment {
             range_bytes: RANGE_BYTES,
             is_begun: false,
             digesting: Digesting::default(),
+            unproved: VecDeque::new(),
             finished: None,
         }
     }
@@ -73,6 +81,7 @@ impl Shipment {
     /// The connection is another one: the file is to be offered again.
     pub fn interrupt(&mut self) {
         self.is_begun = false;
+        self.unproved.clear();
     }
 
     /// Ships the next range. `is_closed` says that nobody writes the file any more, and `recorded` is its CRC-32C as it was computed while
@@ -89,7 +98,7 @@ impl Shipment {
     ) -> Result<Step, ShipError> {
         let step = self.try_step(destination, is_closed, recorded, gate);
         if step.is_err() {
-            self.is_begun = false;
+            self.interrupt();
         }
         step
     }
@@ -104,9 +113,23 @@ impl Shipment {
         if !self.is_begun {
             self.begin(destination, gate)?;
         }
-        let from = self.digesting.bytes();
+        if self.unproved.len() >= RANGES_UNDER_WAY {
+            return self.await_proof(destination);
+        }
+        let from = self.sent().bytes();
         if let Some(to) = self.local.range_end(from, self.range_bytes)? {
-            return self.ship_range(destination, from, to, gate);
+            self.send_range(destination, from, to, gate)?;
+            return match self.unproved.len() {
+                // The first range of several: the next one is sent before its proof is waited for.
+                1 if self.local.range_end(to, self.range_bytes)?.is_some() => {
+                    self.try_step(destination, is_closed, recorded, gate)
+                }
+                0 => Ok(Step::Proved(to)),
+                _ => self.await_proof(destination),
+            };
+        }
+        if !self.unproved.is_empty() {
+            return self.await_proof(destination);
         }
         if self.local.kind() == FileKind::Growing && !is_closed {
             return Ok(Step::CaughtUp);
@@ -148,17 +171,22 @@ impl Shipment {
         ShipError::Refused { destination: destination.address().to_owned(), refusal: Refusal::Differs, text }
     }
 
-    fn ship_range(
+    /// Of everything that was sent.
+    fn sent(&self) -> &Digesting {
+        self.unproved.back().unwrap_or(&self.digesting)
+    }
+
+    fn send_range(
         &mut self,
         destination: &mut dyn Destination,
         from: u64,
         to: u64,
         gate: Gate<'_>,
-    ) -> Result<Step, ShipError> {
+    ) -> Result<(), ShipError> {
         if self.finished.is_some() {
             return Err(self.differs(destination, "the copy there is complete, and the file here is longer"));
         }
-        let (mut digesting, mut crc32c) = (self.digesting.clone(), Crc32c::new());
+        let (mut digesting, mut crc32c) = (self.sent().clone(), Crc32c::new());
         let mut buffer = vec![0; CHUNK_BYTES.min((to - from) as usize)];
         let mut at = from;
         while at < to {
@@ -171,11 +199,26 @@ impl Shipment {
             at += chunk.len() as u64;
         }
         self.local.check(to)?;
-        let proved = destination.prove(&Range { from, to, crc32c: crc32c.value() })?;
-        if (proved.to, proved.crc32c) != (to, digesting.crc32c()) {
+        self.unproved.push_back(digesting);
+        match destination.ask_proof(&Range { from, to, crc32c: crc32c.value() })? {
+            Some(proved) => self.accept(destination, proved).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn await_proof(&mut self, destination: &mut dyn Destination) -> Result<Step, ShipError> {
+        let proved = destination.await_proof()?;
+        self.accept(destination, proved)
+    }
+
+    /// Takes the proof of the oldest range.
+    fn accept(&mut self, destination: &dyn Destination, proved: Proved) -> Result<Step, ShipError> {
+        let expected = self.unproved.pop_front().unwrap_or_default();
+        let (from, to) = (self.digesting.bytes(), expected.bytes());
+        if (proved.to, proved.crc32c) != (to, expected.crc32c()) {
             return Err(self.differs(destination, "the copy there has another checksum"));
         }
-        self.digesting = digesting;
+        self.digesting = expected;
         self.local.forget(from, to - from);
         Ok(Step::Proved(to))
     }

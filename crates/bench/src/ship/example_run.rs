@@ -1,4 +1,4 @@
-//! A run that has ended, to be shipped: events of 8 × 64 kB in sixteen files or so.
+//! A run that has ended, to be shipped: events of 8 × 64 kB in several files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,6 @@ use thalweg_record::{FileLimits, RunDirectory, RunRecord, RunRecordState};
 
 use crate::record::events::{EventShape, Example, Noise};
 
-/// Files of the run, about.
-const FILES: u64 = 16;
-
 /// The run.
 pub(super) struct ExampleRun {
     path: PathBuf,
@@ -22,15 +19,15 @@ pub(super) struct ExampleRun {
 }
 
 impl ExampleRun {
-    /// Records it in `runs`.
+    /// Records it in `runs`: so many bytes, in about so many files.
     ///
     /// # Panics
     /// When the directory cannot be written: there is nothing to measure then.
-    pub(super) fn new(runs: &Path, bytes: u64) -> ExampleRun {
+    pub(super) fn new(runs: &Path, bytes: u64, files: u64) -> ExampleRun {
         let run = RunDirectory::create(runs, "").expect("a fresh directory takes runs");
         let shape = EventShape::FEW_LARGE;
         let example = Example::new(shape, Noise::Half);
-        let files = FileLimits { most_bytes: Some(bytes / FILES), ..FileLimits::default() };
+        let files = FileLimits { most_bytes: Some(bytes / files), ..FileLimits::default() };
         let settings = Settings { files, ..Settings::default() };
         let names: Vec<String> = (0..shape.sources).map(|source| format!("board {source}")).collect();
         let paths = EventFiles::in_directory(run.path(), None);

@@ -38,10 +38,10 @@ use relay::Relay;
 const CERTIFICATE: &str = include_str!("localhost-certificate.pem");
 const KEY: &str = include_str!("localhost-key.pem");
 const TOKEN: &[u8] = b"no secret, in a bench";
-/// Bytes of the run: over loopback, over 1 Gb/s, and through the relay.
-const LOOPBACK_BYTES: u64 = 512 << 20;
-const LINK_BYTES: u64 = 256 << 20;
-const RELAY_BYTES: u64 = 64 << 20;
+/// Bytes and files of the run: over loopback, over 1 Gb/s, and through the relay.
+const LOOPBACK: (u64, u64) = (1 << 30, 16);
+const LINK: (u64, u64) = (512 << 20, 8);
+const RELAY: (u64, u64) = (128 << 20, 4);
 /// The numbers of streams.
 const STREAMS: [usize; 4] = [1, 2, 4, 8];
 /// The relay holds bytes for this time, each way, and lets so many bits through per second.
@@ -103,12 +103,12 @@ struct Folders {
 }
 
 impl Folders {
-    fn new(conditions: &Conditions, bytes: u64) -> Folders {
+    fn new(conditions: &Conditions, (bytes, files): (u64, u64)) -> Folders {
         let root = conditions.folder().join(format!("thalweg-bench-ship-{}", std::process::id()));
         fs::create_dir_all(&root).expect("the directory of a bench can be written");
         let certificate = root.join("localhost.pem");
         fs::write(&certificate, CERTIFICATE).expect("the directory of a bench can be written");
-        let run = ExampleRun::new(&root.join("runs"), bytes);
+        let run = ExampleRun::new(&root.join("runs"), bytes, files);
         Folders { far: root.join("far"), run, certificate, root }
     }
 }
@@ -122,7 +122,7 @@ impl Drop for Folders {
 
 /// Over loopback, plain and with TLS.
 pub(super) fn ship(conditions: &Conditions) -> Result<Measured, BenchError> {
-    let folders = Folders::new(conditions, LOOPBACK_BYTES);
+    let folders = Folders::new(conditions, LOOPBACK);
     let mut points = Vec::new();
     for with_tls in [false, true] {
         let far = Far::start(Ipv4Addr::LOCALHOST.into(), &folders.far, with_tls);
@@ -136,7 +136,7 @@ pub(super) fn ship(conditions: &Conditions) -> Result<Measured, BenchError> {
 
 /// Over a link of 1 Gb/s between two network namespaces.
 pub(super) fn ship_link(conditions: &Conditions) -> Result<Measured, BenchError> {
-    let folders = Folders::new(conditions, LINK_BYTES);
+    let folders = Folders::new(conditions, LINK);
     let measured = |places: Places| {
         let point = |streams| {
             let measured = point("ship-link", &folders, places, (streams, false), conditions);
@@ -152,7 +152,7 @@ pub(super) fn ship_link(conditions: &Conditions) -> Result<Measured, BenchError>
 /// Through a relay that delays.
 pub(super) fn ship_delay(conditions: &Conditions) -> Result<Measured, BenchError> {
     let failed = |message: String| BenchError::Room { bench: "ship-delay", message };
-    let folders = Folders::new(conditions, RELAY_BYTES);
+    let folders = Folders::new(conditions, RELAY);
     let (_far, places) = Far::start(Ipv4Addr::LOCALHOST.into(), &folders.far, false).map_err(failed)?;
     let relay = |to| Relay::start(to, DELAY, RELAY_BITS_PER_S).map_err(|error| failed(error.to_string()));
     let (receiver, sink) = (relay(places.receiver)?, relay(places.sink)?);

@@ -88,6 +88,7 @@ impl Compressor {
         if plain_length == 0 {
             return into;
         }
+        into.reserve(8 + plain_length);
         into.extend_from_slice(&(plain_length as i64).to_le_bytes());
         let mut packed = match &mut self.0 {
             Codec::None => into,
@@ -201,7 +202,8 @@ mod tests {
 
     #[test]
     fn what_comes_out_depends_neither_on_parts_nor_on_what_was_compressed_before() {
-        let bytes: Vec<u8> = (0..700_000u32).map(|index| ((index / 7).wrapping_mul(index) % 251) as u8).collect();
+        let bytes: Vec<u8> =
+            (0..700_000u32).map(|index| ((index / 7).wrapping_mul(index) % 251) as u8).collect();
         for compression in [Compression::Lz4, Compression::Zstd] {
             let mut compressor = Compressor::new(compression);
             let fresh = Compressor::new(compression).compress(&[&bytes], Vec::new());
