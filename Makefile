@@ -89,7 +89,7 @@ test-rust: ## Unit, property and black-box tests, models of the concurrent parts
 
 .PHONY: run-rust
 run-rust:
-	tests/rust.py run $(PROGRAMS)
+	THALWEG_MOTO=$(abspath $(VENV))/bin/moto_server THALWEG_WSGIDAV=$(abspath $(VENV))/bin/wsgidav tests/rust.py run $(PROGRAMS)
 
 .PHONY: test-doc
 test-doc: ## The examples in the documentation of the crates

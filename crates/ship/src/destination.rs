@@ -4,13 +4,18 @@
 //!  begin(offer) ─► Have      write(offset, bytes) … prove(range) ─► Proved      finish(digests) ─► Digests
 //!                                                   ask_proof(range) … write … await_proof ─► Proved
 //! ```
-//! A mounted path and a far `thalweg receive` implement it with the same files behind. A store of objects fits, too: it takes no growing
-//! files ([`Destination::takes_growing`]), so that a file comes when its run has ended; `write` fills parts, `prove` uploads one and holds
-//! its checksum against the store's, `finish` completes the object and reads it back.
+//! A mounted path and a far `thalweg receive` implement it with the same files behind. A store of objects takes no growing files
+//! ([`Destination::takes_growing`]): a file comes when it is closed, and its digests come with the offer; `write` fills parts, `prove`
+//! uploads one and holds its checksum against the store's, `finish` completes the object and reads it back.
+
+use std::path::Path;
 
 use crate::digests::Digests;
 use crate::error::ShipError;
 use crate::message::{Have, Offer, Proved, Range};
+
+/// Bytes between two proofs, about; of a growing file a batch at least.
+pub const RANGE_BYTES: u64 = 32 << 20;
 
 /// Takes files, one at a time.
 pub trait Destination: Send {
@@ -21,6 +26,14 @@ pub trait Destination: Send {
     fn takes_growing(&self) -> bool {
         true
     }
+
+    /// Bytes between two proofs of a file of so many bytes, about.
+    fn range_bytes(&self, _file_bytes: u64) -> u64 {
+        RANGE_BYTES
+    }
+
+    /// The directory here of the run whose files come next. A destination that cannot remember what it has of a file keeps that there.
+    fn at_run(&mut self, _run: &Path) {}
 
     /// Begins with a file, or goes on with it. What came since the last proof of another one is forgotten.
     ///

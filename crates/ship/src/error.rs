@@ -31,6 +31,10 @@ pub enum Refusal {
     Unexpected,
     /// The far side's file system refuses.
     Failed,
+    /// It has too much to do, and asks for time.
+    Busy,
+    /// What holds the files there does not exist, as a bucket.
+    Missing,
     /// A word of a later version.
     #[serde(other)]
     Other,

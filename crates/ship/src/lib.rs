@@ -35,6 +35,10 @@
 //! - [`manifest`]: the list of a run's files at a destination.
 //! - `on_shipped`: the command that is run when a run is complete there.
 //! - [`progress`]: how far shipping is.
+//! - `http_link`: HTTP with a store, with the feature `object-store`.
+//! - `upload`: what is known here of an upload that is under way.
+//! - [`s3`]: a bucket as a destination.
+//! - [`webdav`]: a collection of a WebDAV server as a destination.
 //! - `route`: the way to one destination, and its threads.
 //! - [`shipper`]: `thalweg ship`.
 //! - `cuts`: in tests, real connections that are cut at any byte.
@@ -55,6 +59,8 @@ pub mod far_record;
 mod file_turns;
 pub mod frame;
 pub mod handshake;
+#[cfg(feature = "object-store")]
+mod http_link;
 mod link;
 pub mod local_file;
 pub mod manifest;
@@ -67,12 +73,18 @@ mod route;
 pub mod run_files;
 mod run_locks;
 pub mod run_state;
+#[cfg(feature = "object-store")]
+pub mod s3;
 pub mod session;
 pub mod settings;
 pub mod shipment;
 pub mod shipper;
 #[cfg(test)]
 mod simulation;
+#[cfg(feature = "object-store")]
+mod upload;
+#[cfg(feature = "object-store")]
+pub mod webdav;
 pub mod windows;
 
 pub use copies::CopyRule;

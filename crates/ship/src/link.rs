@@ -129,11 +129,16 @@ impl FrameLink {
 fn set_up(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
+    notice_absence(&SockRef::from(stream))
+}
+
+/// Has the system notice within two minutes that a far host is gone.
+pub(crate) fn notice_absence(socket: &SockRef<'_>) -> io::Result<()> {
     let (idle, interval) = (Duration::from_secs(30), Duration::from_secs(10));
     let keepalive = TcpKeepalive::new().with_time(idle).with_interval(interval).with_retries(6);
-    SockRef::from(stream).set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_keepalive(&keepalive)?;
     // What was sent and is not acknowledged for so long will not be: keep-alive alone does not notice that.
-    SockRef::from(stream).set_tcp_user_timeout(Some(Duration::from_secs(90)))
+    socket.set_tcp_user_timeout(Some(Duration::from_secs(90)))
 }
 
 fn no_greeting() -> io::Error {

@@ -47,6 +47,9 @@ pub struct Offer {
     pub kind: FileKind,
     /// Which one it is.
     pub identity: Identity,
+    /// Its digests, where the destination takes closed files only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digests: Option<Digests>,
 }
 
 /// What the far side has of it.

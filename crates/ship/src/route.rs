@@ -26,6 +26,7 @@ use crate::message::FileKind;
 use crate::run_files::FoundFile;
 use crate::run_locks::RunLocks;
 use crate::run_state::RunState;
+use crate::settings::Settings;
 use crate::shipment::{Shipment, Step};
 use crate::windows::{Window, is_open};
 
@@ -42,6 +43,9 @@ pub(crate) const PROBLEM_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) stop: Arc<AtomicBool>,
+    /// How stores are spoken to.
+    #[cfg_attr(not(feature = "object-store"), expect(dead_code, reason = "for stores"))]
+    pub(crate) settings: Settings,
     pub(crate) key: Option<SharedKey>,
     /// Where an address asks for TLS.
     pub(crate) tls: Option<Arc<ClientConfig>>,
@@ -273,6 +277,21 @@ impl Route {
                 let locks = self.locks.clone();
                 Ok(Box::new(FarFiles::new(HostDisk, path, &self.name, locks, Some(*shipper))))
             }
+            #[cfg(feature = "object-store")]
+            Address::Bucket(bucket, _) => {
+                let settings = &self.shared.settings;
+                Ok(Box::new(crate::s3::Bucket::open(bucket, &self.name, settings, stop)?))
+            }
+            #[cfg(feature = "object-store")]
+            Address::Collection(url) => {
+                let settings = &self.shared.settings;
+                Ok(Box::new(crate::webdav::Collection::open(url, &self.name, settings, stop)?))
+            }
+            #[cfg(not(feature = "object-store"))]
+            Address::Bucket(..) | Address::Collection(_) => Err(ShipError::Settings(format!(
+                "{}: this program is built without stores; build it with the feature `object-store`",
+                self.name
+            ))),
         }
     }
 
@@ -281,9 +300,10 @@ impl Route {
             Some(destination) => destination,
             None => destination.insert(self.open()?),
         };
-        if !job.file.is_closed && !destination.takes_growing() {
-            return Ok(());
-        }
+        // A table that nobody writes any more is a file as others are.
+        let kind = if destination.takes_growing() { job.file.kind } else { FileKind::Whole };
+        let job = &Job { file: FoundFile { kind, ..job.file.clone() }, ..job.clone() };
+        destination.at_run(&job.run);
         let known = self.state().shipments.remove(&job.key());
         let same = |shipment: &Shipment| {
             let (was, is) = (shipment.local().identity(), job.file.identity);

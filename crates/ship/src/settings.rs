@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
-use crate::address::Address;
+use crate::address::{Address, FORMS, is_loopback};
 use crate::windows::Window;
 
 /// Copies of the runs elsewhere, by `thalweg ship --config`. With this section `[record.retention]` removes the tables of a run only
@@ -17,7 +18,8 @@ use crate::windows::Window;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Where files go: `receive://HOST:PORT[/FOLDER]`, with TLS `receives://HOST:PORT[/FOLDER]`, or `file:///MOUNTED/PATH`. Each has a state of its own.
+    /// Where files go: `receive://HOST:PORT[/FOLDER]`, with TLS `receives://HOST:PORT[/FOLDER]`, `file:///MOUNTED/PATH`,
+    /// `s3://BUCKET[/PREFIX]` or `webdav+https://HOST[:PORT]/PATH`. Each has a state of its own.
     pub to: Vec<String>,
     /// Proved copies that a table needs before `[record.retention]` may remove it.
     #[schemars(range(min = 1, max = 16))]
@@ -40,6 +42,16 @@ pub struct Settings {
     /// destination in `THALWEG_DESTINATION` and the list of files with their digests in `THALWEG_MANIFEST`. It is run again until it ends
     /// with 0.
     pub on_shipped: Vec<String>,
+    /// Address of the store that has the buckets of `s3://`, such as `https://s3.example.org:9000`; without, `AWS_ENDPOINT_URL`, or that
+    /// of the region at Amazon. Keys are where other programs look for them: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`.
+    pub endpoint: Option<String>,
+    /// Region of the store; without, `AWS_REGION`, or `us-east-1`.
+    pub region: Option<String>,
+    /// Speaks plain http with stores at other hosts, too. What is sent can be read and changed on the way then.
+    pub allow_http: bool,
+    /// File with the bearer token that WebDAV servers are shown, read again for each connection; without, `BEARER_TOKEN_FILE` or
+    /// `BEARER_TOKEN` of the environment.
+    pub bearer_token_file: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -54,6 +66,10 @@ impl Default for Settings {
             token_file: None,
             tls_ca: None,
             on_shipped: Vec::new(),
+            endpoint: None,
+            region: None,
+            allow_http: false,
+            bearer_token_file: None,
         }
     }
 }
@@ -65,11 +81,20 @@ impl Settings {
     /// The key, what was found, and what to write.
     pub fn check(&self) -> Result<(), String> {
         if self.to.is_empty() {
-            return Err("`to` is empty; write receive://HOST:PORT or file:///MOUNTED/PATH".to_owned());
+            return Err(format!("`to` is empty; {FORMS}"));
         }
-        self.to
-            .iter()
-            .try_for_each(|text| Address::parse(text).map(drop).map_err(|error| error.to_string()))?;
+        self.to.iter().try_for_each(|text| {
+            match Address::parse(text).map_err(|error| error.to_string())? {
+                Address::Collection(url) => self.check_encryption(text, &url),
+                _ => Ok(()),
+            }
+        })?;
+        if let Some(text) = &self.endpoint {
+            let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+            let url = url.filter(|url| url.host().is_some() && url.query().is_none());
+            let url = url.ok_or_else(|| format!("`endpoint = \"{text}\"`: write https://HOST[:PORT]"))?;
+            self.check_encryption(text, &url)?;
+        }
         self.windows.iter().try_for_each(|text| Window::parse(text).map(drop))?;
         let mut known = self.to.clone();
         known.sort();
@@ -91,6 +116,14 @@ impl Settings {
             _ => Ok(()),
         }
     }
+
+    /// Whether a store may be spoken to at this address.
+    pub(crate) fn check_encryption(&self, text: &str, url: &Url) -> Result<(), String> {
+        if url.scheme() == "https" || self.allow_http || is_loopback(url) {
+            return Ok(());
+        }
+        Err(format!("{text}: keys and data would be sent unencrypted; write https, or `allow_http = true`"))
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +134,10 @@ mod tests {
     fn settings_that_cannot_work_are_refused_in_words() {
         let check = |text: &str| serde_json::from_str::<Settings>(text).expect("known keys").check();
         assert_eq!(check(r#"{"to": ["receive://far:7070", "file:///mnt"], "copies": 2}"#), Ok(()));
+        assert_eq!(
+            check(r#"{"to": ["s3://a", "dav://[::1]/b"], "endpoint": "http://localhost:9000"}"#),
+            Ok(())
+        );
         for (text, words) in [
             ("{}", "`to` is empty"),
             (r#"{"to": ["ftp://far"]}"#, "receive://HOST:PORT"),
@@ -109,6 +146,9 @@ mod tests {
             (r#"{"to": ["file:///a"], "streams": 0}"#, "write 1 to 32"),
             (r#"{"to": ["file:///a"], "limit_bytes_per_s": 5}"#, "1000 or more"),
             (r#"{"to": ["file:///a"], "windows": ["25:00-6"]}"#, "22:00-06:00"),
+            (r#"{"to": ["webdav+http://far/a"]}"#, "allow_http = true"),
+            (r#"{"to": ["s3://a"], "endpoint": "http://far:9000"}"#, "allow_http = true"),
+            (r#"{"to": ["s3://a"], "endpoint": "far:9000"}"#, "https://HOST"),
         ] {
             let found = check(text).expect_err(text);
             assert!(found.contains(words), "{found}");

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::destination::Destination;
+use crate::destination::{Destination, RANGE_BYTES};
 use crate::digests::{Digesting, Digests};
 use crate::error::{Refusal, ShipError};
 use crate::frame::CHUNK_BYTES;
@@ -16,9 +16,6 @@ use crate::message::{FileKind, Offer, Proved, Range};
 
 use thalweg_data::checksum::Crc32c;
 use thalweg_record::read::MARKER;
-
-/// Bytes between two proofs, about; of a growing file a batch at least.
-pub const RANGE_BYTES: u64 = 32 << 20;
 
 /// Ranges that are sent before the proof of the oldest is waited for: the far side proves one while the next comes.
 const RANGES_UNDER_WAY: usize = 2;
@@ -43,12 +40,15 @@ pub struct Shipment {
     local: LocalFile,
     run: String,
     file: String,
-    range_bytes: u64,
+    /// Where others are wanted than the destination has.
+    range_bytes: Option<u64>,
     is_begun: bool,
     /// Of what is proved.
     digesting: Digesting,
     /// Of what was sent behind that, at the end of each range whose proof has not come.
     unproved: VecDeque<Digesting>,
+    /// Of the whole file, for destinations that want to know them first.
+    whole: Digesting,
     finished: Option<Digests>,
 }
 
@@ -59,10 +59,11 @@ impl Shipment {
             local,
             run: run.to_owned(),
             file: file.to_owned(),
-            range_bytes: RANGE_BYTES,
+            range_bytes: None,
             is_begun: false,
             digesting: Digesting::default(),
             unproved: VecDeque::new(),
+            whole: Digesting::default(),
             finished: None,
         }
     }
@@ -70,7 +71,7 @@ impl Shipment {
     /// The same with other distances between proofs.
     #[must_use]
     pub fn with_range_bytes(self, range_bytes: u64) -> Shipment {
-        Shipment { range_bytes, ..self }
+        Shipment { range_bytes: Some(range_bytes), ..self }
     }
 
     /// The file here.
@@ -111,17 +112,18 @@ impl Shipment {
         gate: Gate<'_>,
     ) -> Result<Step, ShipError> {
         if !self.is_begun {
-            self.begin(destination, gate)?;
+            self.begin(destination, recorded, gate)?;
         }
         if self.unproved.len() >= RANGES_UNDER_WAY {
             return self.await_proof(destination);
         }
+        let wanted = self.range_bytes.unwrap_or_else(|| destination.range_bytes(self.local.identity().bytes));
         let from = self.sent().bytes();
-        if let Some(to) = self.local.range_end(from, self.range_bytes)? {
+        if let Some(to) = self.local.range_end(from, wanted)? {
             self.send_range(destination, from, to, gate)?;
             return match self.unproved.len() {
                 // The first range of several: the next one is sent before its proof is waited for.
-                1 if self.local.range_end(to, self.range_bytes)?.is_some() => {
+                1 if self.local.range_end(to, wanted)?.is_some() => {
                     self.try_step(destination, is_closed, recorded, gate)
                 }
                 0 => Ok(Step::Proved(to)),
@@ -138,29 +140,52 @@ impl Shipment {
         self.finish(destination, recorded)
     }
 
-    fn begin(&mut self, destination: &mut dyn Destination, gate: Gate<'_>) -> Result<(), ShipError> {
+    fn begin(
+        &mut self,
+        destination: &mut dyn Destination,
+        recorded: Option<&str>,
+        gate: Gate<'_>,
+    ) -> Result<(), ShipError> {
         let (run, file) = (self.run.clone(), self.file.clone());
-        let offer = Offer { run, file, kind: self.local.kind(), identity: self.local.identity() };
-        let have = destination.begin(&offer)?;
+        let digests = match destination.takes_growing() {
+            true => None,
+            false => Some(self.whole_digests(recorded, gate)?),
+        };
+        let (kind, identity) = (self.local.kind(), self.local.identity());
+        let have = destination.begin(&Offer { run, file, kind, identity, digests })?;
         if have.proved > self.local.bytes()? {
             return Err(self.differs(destination, "the copy there is longer than the file here"));
         }
         if self.digesting.bytes() > have.proved {
             self.digesting = Digesting::default();
         }
-        while self.digesting.bytes() < have.proved {
-            // In steps, so that the program can be ended meanwhile.
-            gate(0)?;
-            let end = have.proved.min(self.digesting.bytes() + RANGE_BYTES);
-            let read = self.digesting.read_up_to(end, self.local.file());
-            read.map_err(ShipError::local(self.local.path(), "reading"))?;
-        }
+        read_up_to(&mut self.digesting, have.proved, &self.local, gate)?;
         if self.digesting.crc32c() != have.crc32c {
             self.digesting = Digesting::default();
             return Err(self.differs(destination, "the copy there is not the beginning of the file here"));
         }
         (self.is_begun, self.finished) = (true, have.finished);
         Ok(())
+    }
+
+    /// The digests of a file that nobody writes any more.
+    fn whole_digests(&mut self, recorded: Option<&str>, gate: Gate<'_>) -> Result<Digests, ShipError> {
+        let end = self.local.identity().bytes;
+        read_up_to(&mut self.whole, end, &self.local, gate)?;
+        self.local.check(end)?;
+        let digests = self.whole.digests();
+        self.check_recorded(recorded, &digests)?;
+        Ok(digests)
+    }
+
+    fn check_recorded(&self, recorded: Option<&str>, found: &Digests) -> Result<(), ShipError> {
+        match recorded.filter(|recorded| *recorded != found.crc32c) {
+            Some(recorded) => {
+                let (path, recorded) = (self.local.path().to_owned(), recorded.to_owned());
+                Err(ShipError::Digest { path, recorded, found: found.crc32c.clone() })
+            }
+            None => Ok(()),
+        }
     }
 
     fn differs(&self, destination: &dyn Destination, what: &str) -> ShipError {
@@ -233,10 +258,7 @@ impl Shipment {
             digesting.update(&MARKER);
         }
         let digests = digesting.digests();
-        if let Some(recorded) = recorded.filter(|recorded| *recorded != digests.crc32c) {
-            let (path, recorded) = (self.local.path().to_owned(), recorded.to_owned());
-            return Err(ShipError::Digest { path, recorded, found: digests.crc32c });
-        }
+        self.check_recorded(recorded, &digests)?;
         self.local.check(digests.bytes)?;
         let found = match self.finished.take() {
             Some(found) => found,
@@ -248,4 +270,20 @@ impl Shipment {
             false => Err(self.differs(destination, "the copy there has other digests")),
         }
     }
+}
+
+/// Reads a file up to `end`, in steps, so that the program can be ended meanwhile.
+fn read_up_to(
+    digesting: &mut Digesting,
+    end: u64,
+    local: &LocalFile,
+    gate: Gate<'_>,
+) -> Result<(), ShipError> {
+    while digesting.bytes() < end {
+        gate(0)?;
+        let next = end.min(digesting.bytes() + RANGE_BYTES);
+        let read = digesting.read_up_to(next, local.file());
+        read.map_err(ShipError::local(local.path(), "reading"))?;
+    }
+    Ok(())
 }

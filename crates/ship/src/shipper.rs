@@ -135,6 +135,7 @@ impl<'o> Shipper<'o> {
         let tls = tls.map_err(|error| ShipError::Settings(error.to_string()))?;
         let shared = Arc::new(Shared {
             stop: stop.clone(),
+            settings: order.settings.clone(),
             key: order.key.clone(),
             tls,
             shipper: u64::from_le_bytes(nonce[..8].try_into().expect("eight bytes")),
@@ -244,8 +245,13 @@ impl<'o> Shipper<'o> {
                 || state.is_given_up
                 || state.problems.get(&key).is_some_and(|(_, since)| since.elapsed() < again)
         };
+        // A store gets what nobody writes any more: closed files of tables, and documents at the end.
+        let is_for_later = |file: &FoundFile| {
+            let is_open = !run.has_ended && (!file.is_closed || file.kind == FileKind::Whole);
+            is_open && !route.address.takes_growing()
+        };
         let mut add = |file: &FoundFile| {
-            if needs_work(route, run, file) {
+            if !is_for_later(file) && needs_work(route, run, file) {
                 is_complete &= !file.is_closed;
                 if !is_stuck(file) {
                     let (path, run_name) = (run.path.clone(), run.name.clone());

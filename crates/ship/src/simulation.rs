@@ -305,6 +305,7 @@ fn another_file_of_the_same_name_is_never_overwritten() {
         file: "hits.arrows".to_owned(),
         kind: FileKind::Whole,
         identity: crate::message::Identity::default(),
+        digests: None,
     };
     assert!(far.begin(&foreign).is_err(), "of another kind");
 }

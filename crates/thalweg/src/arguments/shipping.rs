@@ -10,7 +10,8 @@ pub(crate) struct Ship {
     /// A run's directory, or one that holds runs.
     #[arg(value_name = "RUN", required_unless_present = "config")]
     pub(crate) runs: Vec<PathBuf>,
-    /// Where to: receive://HOST:PORT[/FOLDER], receives:// with TLS, or file:///MOUNTED/PATH; may be given again.
+    /// Where to: receive://HOST:PORT[/FOLDER], receives:// with TLS, file:///MOUNTED/PATH, s3://BUCKET[/PREFIX] or
+    /// webdav+https://HOST/PATH; may be given again. Where a bucket is, `[ship] endpoint` or AWS_ENDPOINT_URL says.
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     pub(crate) to: Vec<String>,
     /// Take what is not given here from [ship] of a configuration, and the runs from its [record] directory.

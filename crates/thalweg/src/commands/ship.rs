@@ -71,6 +71,7 @@ fn order(options: &arguments::Ship) -> Result<Order, Failure> {
     };
     settings.token_file = settings.token_file.as_ref().map(beside);
     settings.tls_ca = settings.tls_ca.as_ref().map(beside);
+    settings.bearer_token_file = settings.bearer_token_file.as_ref().map(beside);
     if !options.to.is_empty() {
         settings.to.clone_from(&options.to);
         settings.copies = settings.copies.min(settings.to.len());

@@ -1,0 +1,222 @@
+//! Whole orders of `thalweg ship` to stores: which files go, what is tried again, what is given up, what may be removed here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_record::{RunRecord, RunRecordState, TableSummary};
+use thalweg_ship::progress::{Progress, RouteStage};
+use thalweg_ship::shipper::{Order, ship};
+use thalweg_ship::{CopyRule, Settings};
+
+use crate::dav_server::{Dav, ROOT, TOKEN};
+use crate::faults::{Choices, Habit};
+use crate::http_server::Server;
+use crate::s3_server::{BUCKET, KEY, S3};
+
+/// Runs the test in a process of its own that has keys in its environment. Whether this is that process.
+fn has_keys(test: &str) -> bool {
+    if std::env::var("AWS_ACCESS_KEY_ID").is_ok_and(|key| key == KEY) {
+        return true;
+    }
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env("AWS_ACCESS_KEY_ID", KEY)
+        .env("AWS_SECRET_ACCESS_KEY", "secret");
+    let ended = command.output().expect("started");
+    assert!(
+        ended.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&ended.stdout),
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    false
+}
+
+/// A run, and a store of each kind.
+struct Scene {
+    folder: tempfile::TempDir,
+    s3: Arc<S3>,
+    dav: Arc<Dav>,
+    servers: [Server; 2],
+    table: TableSummary,
+    bytes: Vec<u8>,
+}
+
+impl Scene {
+    fn new(bytes: u64) -> Scene {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let ((s3, first), (dav, second)) = (S3::start(), Dav::start());
+        s3.store.lock().expect("no panic").smallest_part = 5 << 20;
+        let bytes = Choices(bytes).bytes(bytes);
+        let crc32c = format!("{:08x}", thalweg_data::checksum::of(&bytes));
+        let table = TableSummary {
+            file: "hits.arrows".to_owned(),
+            bytes: bytes.len() as u64,
+            crc32c: vec![crc32c],
+            ..TableSummary::default()
+        };
+        let scene = Scene { folder, s3, dav, servers: [first, second], table, bytes };
+        std::fs::create_dir_all(scene.run()).expect("made");
+        std::fs::write(scene.run().join("hits.arrows"), &scene.bytes).expect("written");
+        std::fs::write(scene.run().join("ledger.bin"), "").expect("written");
+        std::fs::write(scene.folder.path().join("token"), TOKEN).expect("written");
+        scene.set(RunRecordState::Stopped);
+        scene
+    }
+
+    fn run(&self) -> PathBuf {
+        self.folder.path().join("runs/000001")
+    }
+
+    fn set(&self, state: RunRecordState) {
+        let record = RunRecord { state, number: 1, tables: vec![self.table.clone()], ..RunRecord::default() };
+        let text = serde_json::to_vec(&record).expect("plain data");
+        std::fs::write(self.run().join("run.json"), text).expect("written");
+    }
+
+    fn settings(&self) -> Settings {
+        let [s3, dav] = &self.servers;
+        Settings {
+            to: vec![format!("s3://{BUCKET}/site"), format!("webdav+http://{}{ROOT}", dav.address)],
+            copies: 2,
+            endpoint: Some(format!("http://{}", s3.address)),
+            bearer_token_file: Some(self.folder.path().join("token")),
+            ..Settings::default()
+        }
+    }
+
+    fn ship(&self) -> Progress {
+        let order = Order {
+            runs: vec![self.folder.path().join("runs")],
+            settings: self.settings(),
+            key: None,
+            follow: false,
+            give_up_after: Duration::from_secs(20),
+        };
+        ship(&order, &Arc::default(), &mut |_| {}).expect("an order")
+    }
+
+    fn assert_shipped(&self) {
+        let names = ["hits.arrows", "ledger.bin", "run.json", "shipped-manifest.json"];
+        let store = self.s3.store.lock().expect("no panic");
+        assert_eq!(
+            store.objects.keys().cloned().collect::<Vec<_>>(),
+            names.map(|name| format!("site/000001/{name}"))
+        );
+        assert!(store.objects["site/000001/hits.arrows"].bytes == self.bytes);
+        assert!(store.uploads.is_empty());
+        assert_eq!(self.dav.names(), names.map(|name| format!("{ROOT}/000001/{name}")));
+        assert!(self.dav.file(&format!("{ROOT}/000001/hits.arrows")).expect("a file") == self.bytes);
+        let rule = CopyRule::new(&self.settings());
+        assert_eq!(rule.reason_to_keep(&self.run(), std::slice::from_ref(&self.table)), None);
+        assert_no_upload(&self.run());
+    }
+}
+
+fn assert_no_upload(run: &Path) {
+    let all = std::fs::read_dir(run.join(".ship")).expect("states").flatten();
+    let left: Vec<_> =
+        all.filter(|entry| entry.path().extension().is_some_and(|end| end == "upload")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_run_is_shipped_to_two_stores_when_it_has_ended_and_its_tables_may_go() {
+    if !has_keys("orders::a_run_is_shipped_to_two_stores_when_it_has_ended_and_its_tables_may_go") {
+        return;
+    }
+    let scene = Scene::new((33 << 20) + 5);
+    scene.set(RunRecordState::Running);
+    let progress = scene.ship();
+    assert!(!progress.is_complete && progress.runs_open == 1, "{progress:?}");
+    assert!(scene.s3.object("site/000001/run.json").is_none() && scene.dav.names().is_empty());
+    let rule = CopyRule::new(&scene.settings());
+    assert!(rule.reason_to_keep(&scene.run(), std::slice::from_ref(&scene.table)).is_some());
+    scene.set(RunRecordState::Stopped);
+    let progress = scene.ship();
+    assert!(progress.is_complete, "{progress:?}");
+    scene.assert_shipped();
+    assert_eq!(scene.s3.store.lock().expect("no panic").parts_put, 2);
+    let requests = scene.s3.faults.requests();
+    assert!(scene.ship().is_complete);
+    assert_eq!(scene.s3.faults.requests(), requests, "what is known here is not asked for again");
+}
+
+#[test]
+fn stores_that_ask_for_time_or_are_full_get_the_run_later() {
+    if !has_keys("orders::stores_that_ask_for_time_or_are_full_get_the_run_later") {
+        return;
+    }
+    let scene = Scene::new(300_000);
+    scene.s3.faults.set(Habit::Answers(503));
+    scene.dav.faults.set(Habit::Answers(507));
+    let (s3, dav) = (scene.s3.clone(), scene.dav.clone());
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(1));
+        s3.faults.set(Habit::None);
+        dav.faults.set(Habit::None);
+    });
+    let progress = scene.ship();
+    assert!(progress.is_complete, "{progress:?}");
+    scene.assert_shipped();
+}
+
+#[test]
+fn a_store_that_denies_access_is_given_up_at_once_and_says_why() {
+    if !has_keys("orders::a_store_that_denies_access_is_given_up_at_once_and_says_why") {
+        return;
+    }
+    let scene = Scene::new(1000);
+    scene.s3.faults.set(Habit::Answers(403));
+    let began = Instant::now();
+    let progress = scene.ship();
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let [s3, dav] = &progress.destinations[..] else { panic!("{progress:?}") };
+    assert_eq!((s3.stage, dav.files_finished), (RouteStage::GivenUp, 3), "{progress:?}");
+    assert!(s3.held.as_ref().is_some_and(|text| text.contains("AccessDenied")), "{progress:?}");
+    scene.s3.faults.set(Habit::None);
+    assert!(scene.ship().is_complete);
+    scene.assert_shipped();
+}
+
+#[test]
+fn a_table_that_is_not_as_it_was_recorded_is_named_before_it_is_sent() {
+    if !has_keys("orders::a_table_that_is_not_as_it_was_recorded_is_named_before_it_is_sent") {
+        return;
+    }
+    let scene = Scene::new(5000);
+    std::fs::write(scene.run().join("hits.arrows"), &scene.bytes[1..]).expect("written");
+    let progress = scene.ship();
+    let problems: Vec<_> = progress.destinations.iter().flat_map(|route| &route.problems).collect();
+    assert!(
+        problems.len() == 2 && problems.iter().all(|text| text.contains("run.json says")),
+        "{problems:?}"
+    );
+    assert!(scene.s3.object("site/000001/hits.arrows").is_none());
+    assert_eq!(scene.s3.uploads(), 0);
+}
+
+#[test]
+fn closed_files_of_a_table_go_while_the_run_is_taken_and_documents_at_its_end() {
+    if !has_keys("orders::closed_files_of_a_table_go_while_the_run_is_taken_and_documents_at_its_end") {
+        return;
+    }
+    let scene = Scene::new(5000);
+    scene.set(RunRecordState::Running);
+    std::fs::write(scene.run().join("hits.0001.arrows"), "more").expect("written");
+    for _ in 0..2 {
+        let progress = scene.ship();
+        assert!(!progress.is_complete, "{progress:?}");
+        let names: Vec<_> = scene.s3.store.lock().expect("no panic").objects.keys().cloned().collect();
+        assert_eq!(names, ["site/000001/hits.arrows"]);
+        assert_eq!(scene.dav.names(), [format!("{ROOT}/000001/hits.arrows")]);
+    }
+    scene.set(RunRecordState::Stopped);
+    let progress = scene.ship();
+    assert!(progress.is_complete, "{progress:?}");
+    assert_eq!(scene.s3.object("site/000001/hits.0001.arrows").expect("an object").bytes, b"more");
+    assert!(scene.s3.object("site/000001/run.json").is_some());
+}
