@@ -24,6 +24,8 @@ pub enum RouteStage {
     Shipping,
     /// Everything that is here is proved there.
     UpToDate,
+    /// What is left is of files that are still written, and only complete files go there.
+    WaitingForFiles,
     /// It cannot be reached, or has no space; tried again.
     Held,
     /// Outside the time windows.
@@ -51,6 +53,8 @@ pub struct RouteProgress {
     pub bytes_proved: u64,
     /// Bytes that are not.
     pub backlog_bytes: u64,
+    /// Of the backlog, bytes of files that are still written.
+    pub open_bytes: u64,
     /// Runs that are complete there.
     pub runs_finished: u64,
     /// Bytes per second that were proved, over the last check.

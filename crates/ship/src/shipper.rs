@@ -385,18 +385,25 @@ impl<'o> Shipper<'o> {
                 progress.files_finished += u64::from(is_proved);
                 progress.bytes += bytes;
                 let proved = counts.map_or(0, |known| known.proved.min(bytes));
-                progress.bytes_proved += if is_proved { bytes } else { proved };
+                let proved = if is_proved { bytes } else { proved };
+                progress.bytes_proved += proved;
+                progress.backlog_bytes += bytes - proved;
+                // The ledger is no file to ship before the end of the run, and not among these.
+                let is_open = !file.is_closed || file.kind == FileKind::Whole && !run.has_ended;
+                progress.open_bytes += if is_open { bytes - proved } else { 0 };
                 is_finished &= is_proved;
             }
             progress.runs_finished += u64::from(is_finished);
         }
-        progress.backlog_bytes = progress.bytes - progress.bytes_proved;
         progress.problems = state.problems.values().map(|(text, _)| text.clone()).collect();
         progress.problems.extend(self.refused.values().cloned());
         progress.held = state.held.as_ref().map(|(text, _)| text.clone());
         progress.stage = match progress.held {
             _ if state.is_given_up => RouteStage::GivenUp,
             Some(_) => RouteStage::Held,
+            None if is_idle && progress.open_bytes > 0 && !route.address.takes_growing() => {
+                RouteStage::WaitingForFiles
+            }
             None if is_idle => RouteStage::UpToDate,
             None if !self.shared.is_open() => RouteStage::Waiting,
             None => RouteStage::Shipping,

@@ -40,7 +40,7 @@ const KEY: &str = include_str!("localhost-key.pem");
 const TOKEN: &[u8] = b"no secret, in a bench";
 /// Bytes and files of the run: over loopback, over 1 Gb/s, and through the relay.
 const LOOPBACK: (u64, u64) = (1 << 30, 16);
-const LINK: (u64, u64) = (512 << 20, 8);
+const LINK: (u64, u64) = (1 << 30, 4);
 const RELAY: (u64, u64) = (128 << 20, 4);
 /// The numbers of streams.
 const STREAMS: [usize; 4] = [1, 2, 4, 8];

@@ -28,8 +28,7 @@ impl Moto {
         command.args(["-H", "127.0.0.1", "-p", &address.port().to_string()]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let Ok(child) = child else {
-            let install =
-                "moto is not installed; `pip install 'moto[s3]' flask flask-cors`, or set THALWEG_MOTO to its moto_server";
+            let install = "moto is not installed; `pip install 'moto[s3]' flask flask-cors`, or set THALWEG_MOTO to its moto_server";
             thalweg_prerequisite::skip(install);
             return None;
         };

@@ -111,6 +111,7 @@ fn route_lines(route: &RouteProgress) -> Vec<String> {
     let stage = match route.stage {
         RouteStage::Shipping => "shipping",
         RouteStage::UpToDate => "up to date",
+        RouteStage::WaitingForFiles => "waiting for files that are still written",
         RouteStage::Held => "held",
         RouteStage::Waiting => "outside its time windows",
         RouteStage::GivenUp => "given up",

@@ -121,6 +121,16 @@ fn a_run_is_shipped_to_a_receiver_and_a_folder_and_proved_at_both() {
         assert_eq!(hits["crc32c"], table.expect("listed")["crc32c"][0], "as the recorder computed it");
         assert_eq!(hits["md5"].as_str().map(str::len), Some(32));
     }
+    let shown = thalweg(&["runs", "show", &run.display().to_string(), "--json"]).done().json();
+    let table = shown["files"].as_array().expect("a list").iter().find(|file| file["name"] == "hits.arrows");
+    let mut copies: Vec<&str> = table.expect("there")["copies"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    copies.sort_unstable();
+    assert_eq!(copies, [&mounted_url[..], &site], "the catalogue knows where each file is");
     // Once more: nothing goes over the wire. A comment changes one file.
     let before = std::fs::metadata(folder.path().join("far/site/000001/hits.arrows")).expect("there");
     thalweg(&arguments).done();

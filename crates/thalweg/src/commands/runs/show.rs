@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 use thalweg_run::recording::{LabelChange, RunDirectory, RunEntry, RunRecord, percent_of};
+use thalweg_ship::message::Identity;
+use thalweg_ship::run_state::RunState;
 
 use super::super::Ended;
 use super::table::{duration, losses, moment, note_line, plain, state, written_by};
@@ -26,6 +28,8 @@ struct Shown<'r> {
 struct File {
     name: String,
     bytes: u64,
+    /// Destinations of `thalweg ship` at which this very file is proved as a whole.
+    copies: Vec<String>,
 }
 
 pub(super) fn show(path: &Path, json: bool) -> Ended {
@@ -43,10 +47,16 @@ pub(super) fn show(path: &Path, json: bool) -> Ended {
 }
 
 fn files(run: &Path) -> anyhow::Result<Vec<File>> {
+    let states = RunState::all(run);
     let entries = std::fs::read_dir(run)?.flatten();
     let files = entries.filter_map(|entry| {
-        let data = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        Some(File { name: entry.file_name().to_string_lossy().into_owned(), bytes: data.len() })
+        // A link leads to a file of a table on another disk.
+        let data = std::fs::metadata(entry.path()).ok().filter(std::fs::Metadata::is_file)?;
+        let (name, now) = (entry.file_name().to_string_lossy().into_owned(), Identity::of(&data));
+        let has_it =
+            |state: &&RunState| state.files.get(&name).is_some_and(|file| file.is_proved(&now, None));
+        let copies = states.iter().filter(has_it).map(|state| state.destination.clone()).collect();
+        Some(File { bytes: data.len(), copies, name })
     });
     let mut files: Vec<File> = files.collect();
     files.sort_by(|one, other| one.name.cmp(&other.name));
@@ -84,10 +94,12 @@ fn text(shown: &Shown<'_>) -> String {
     if let Some(record) = &shown.record {
         of_record(record, &mut text);
     }
-    for File { name, bytes } in &shown.files {
+    for File { name, bytes, copies } in &shown.files {
         let table = shown.record.iter().flat_map(|record| &record.tables).find(|table| table.file == *name);
         let rows = table.map_or(String::new(), |table| format!("{} rows", table.rows));
-        let _ = writeln!(text, "  {:<24} {:>9}B  {rows}", plain(name), si(*bytes as f64));
+        let copies: Vec<String> = copies.iter().map(|copy| format!("  copy at {}", plain(copy))).collect();
+        let (name, bytes) = (plain(name), si(*bytes as f64));
+        let _ = writeln!(text, "  {name:<24} {bytes:>9}B  {rows:<16}{}", copies.concat());
     }
     for change in &shown.label_changes {
         let signed = |sign: &str, labels: &[String]| {
