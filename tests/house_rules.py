@@ -41,7 +41,7 @@ VAGUE_PLACES = tuple(
     f"crates/{name}"
     for name in (
         "analysis", "bench", "build", "data", "export", "frontend", "ipbus", "monitor",
-        "order", "qualify", "readout", "record", "run", "thalweg", "transport",
+        "order", "qualify", "readout", "record", "run", "ship", "thalweg", "transport",
     )
 )
 # History keeps its words.

@@ -248,13 +248,7 @@ impl<D: Disk> FarFiles<D> {
         if is_growing && current.is_part {
             // From here on readers may see it: should anything fail, nothing of it is cut.
             shown_part = current.file.take();
-            let shown = || {
-                self.disk.sync_directory(&place.hidden)?;
-                self.disk.rename(&place.part, &place.target)?;
-                self.disk.sync_directory(&place.directory)?;
-                self.disk.sync_directory(&place.hidden)
-            };
-            shown().map_err(failed(&place.target, "naming"))?;
+            show_part(&self.disk, place)?;
         } else if let Some(prefix) = prefix {
             let shown = || {
                 file.write_at(&prefix, range.from)?;
@@ -312,13 +306,7 @@ impl<D: Disk> FarFiles<D> {
             return Err(unproved(0));
         }
         if !is_growing {
-            let shown = || {
-                self.disk.sync_directory(&place.hidden)?;
-                self.disk.rename(&place.part, &place.target)?;
-                self.disk.sync_directory(&place.directory)?;
-                self.disk.sync_directory(&place.hidden)
-            };
-            shown().map_err(failed(&place.target, "naming"))?;
+            show_part(&self.disk, place)?;
         }
         record.finished = Some(FinishedRecord { identity: offer.identity, digests: digests.clone() });
         let (place, record) = (place.clone(), record.clone());
@@ -357,6 +345,17 @@ impl<D: Disk> FarFiles<D> {
             self.refused(&refused)
         })
     }
+}
+
+/// Gives a part its name, where readers see it; the disk has the new name before this returns.
+fn show_part(disk: &impl Disk, place: &Place) -> Result<(), Refused> {
+    let shown = || {
+        disk.sync_directory(&place.hidden)?;
+        disk.rename(&place.part, &place.target)?;
+        disk.sync_directory(&place.directory)?;
+        disk.sync_directory(&place.hidden)
+    };
+    shown().map_err(failed(&place.target, "naming"))
 }
 
 /// Ends a growing file behind what is proved; whether it was that long. The marker comes before the cut: a reader sees a whole stream.

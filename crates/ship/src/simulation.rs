@@ -32,7 +32,7 @@ fn messages(choices: &mut Choices, count: usize) -> Vec<Vec<u8>> {
     drop(TableFile::create(&path, thalweg_record::Table::Hits, &[]).expect("made"));
     let file = fs::read(&path).expect("there");
     let schema = file[..file.len() - MARKER.len()].to_vec();
-    // The schema message again and again, which the walk takes as it takes batches; each is told from the others by its length.
+    // The schema message again and again, which the walk takes as it takes batches; each has another length.
     let mut all = vec![schema.clone()];
     for number in 0..count {
         let mut padded = schema.clone();

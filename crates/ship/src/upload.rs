@@ -1,4 +1,4 @@
-//! What is known here of an upload to a store that is under way: a store keeps parts, and tells nobody what is in them.
+//! What is known here of an upload to a store that is under way: a store keeps parts, and does not report what is in them.
 //!
 //! ```text
 //!  RUN/.ship/DESTINATION-FILE.upload  { key, digests, upload id, parts: [ { bytes, crc32c, etag }, … ] }

@@ -270,7 +270,7 @@ impl Collection {
             Err(failure) if failure.status() == Some(404) => return Ok(false),
             Err(failure) => return Err(self.failed(failure)),
         };
-        let is_like = |told: Option<bool>| told.unwrap_or(true);
+        let is_like = |reported: Option<bool>| reported.unwrap_or(true);
         let may_be = is_like(length(&parts).map(|bytes| bytes == digests.bytes))
             && is_like(adler32(&parts).map(|found| Some(found) == hexadecimal(&digests.adler32)));
         if may_be && self.read(url)?.as_ref() == Some(digests) {

@@ -4,7 +4,7 @@
 //!  begin: what is known here, what the store lists ─► parts that count
 //!  write … prove ─► part: ETag = MD5? ─► Upload on our disk          finish ─► complete ─► read back: CRC-32C, MD5?
 //! ```
-//! A store has no partial files and tells nobody what is in a part. So the parts that count are those that our disk remembers and the store
+//! A store has no partial files and does not report what is in a part. So the parts that count are those that our disk remembers and the store
 //! lists with the same ETag; what only one of the two knows is uploaded again, or ended when the upload is ours.
 
 mod client;

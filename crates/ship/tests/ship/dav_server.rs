@@ -14,7 +14,7 @@ pub struct Tree {
     pub files: BTreeMap<String, Vec<u8>>,
     pub collections: BTreeSet<String>,
     /// Whether it answers `Want-Digest`.
-    pub tells_digests: bool,
+    pub reports_digests: bool,
     /// Whether it overwrites files with PUT.
     pub overwrites: bool,
     /// Where bytes are read and written, when that is elsewhere.
@@ -55,14 +55,14 @@ impl Dav {
 
     fn refuses(&self, request: &Request) -> Option<Answer> {
         let has_token =
-            request.headers.get("authorization").is_some_and(|told| *told == format!("Bearer {TOKEN}"));
+            request.headers.get("authorization").is_some_and(|shown| *shown == format!("Bearer {TOKEN}"));
         if has_token == self.is_pool {
             return Some(Answer::new(if self.is_pool { 400 } else { 401 }));
         }
         if let Habit::Answers(status) = self.faults.habit()
             && matches!(request.method.as_str(), "PUT" | "MOVE" | "MKCOL")
         {
-            return Some(Answer::new(status).body("as it was told to"));
+            return Some(Answer::new(status).body("as the test asked"));
         }
         let tree = self.tree.lock().expect("no panic");
         let pool = tree.pool.as_ref().filter(|_| !self.is_pool)?;
@@ -113,8 +113,8 @@ impl Dav {
             "GET" | "HEAD" => {
                 let Some(bytes) = tree.files.get(&path) else { return Answer::new(404) };
                 let mut answer = Answer::new(200);
-                if tree.tells_digests
-                    && request.headers.get("want-digest").is_some_and(|told| told == "adler32")
+                if tree.reports_digests
+                    && request.headers.get("want-digest").is_some_and(|wanted| wanted == "adler32")
                 {
                     answer =
                         answer.header("digest", format!("adler32={:x}", simd_adler32::adler32(&&bytes[..])));

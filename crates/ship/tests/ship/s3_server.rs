@@ -74,7 +74,10 @@ impl S3 {
             return Some(error(403, "InvalidAccessKeyId", "The key is not known"));
         }
         let sent = ring::digest::digest(&ring::digest::SHA256, &request.body);
-        if request.headers.get("x-amz-content-sha256").is_some_and(|told| *told != hexadecimal(sent.as_ref()))
+        if request
+            .headers
+            .get("x-amz-content-sha256")
+            .is_some_and(|sent_as| *sent_as != hexadecimal(sent.as_ref()))
         {
             return Some(error(400, "XAmzContentSHA256Mismatch", "Other bytes came than were signed"));
         }
@@ -87,7 +90,7 @@ impl S3 {
                     403 => "AccessDenied",
                     _ => "Other",
                 };
-                Some(error(status, code, "As it was told to"))
+                Some(error(status, code, "As the test asked"))
             }
             _ => None,
         }

@@ -68,10 +68,10 @@ impl Scene {
 }
 
 #[test]
-fn files_arrive_whole_whether_the_server_tells_digests_or_not() {
-    for (bytes, tells_digests) in [(0, true), (1, false), (300_000, true), (3 << 20, false)] {
+fn files_arrive_whole_whether_the_server_reports_digests_or_not() {
+    for (bytes, reports_digests) in [(0, true), (1, false), (300_000, true), (3 << 20, false)] {
         let scene = Scene::new(bytes);
-        scene.dav.tree.lock().expect("no panic").tells_digests = tells_digests;
+        scene.dav.tree.lock().expect("no panic").reports_digests = reports_digests;
         let digests = scene.ship().unwrap_or_else(|error| panic!("{bytes} B: {error}"));
         assert_eq!(digests.bytes, bytes);
         scene.assert_shipped();
@@ -123,11 +123,11 @@ fn a_server_that_is_full_or_asks_for_time_is_tried_again_over_the_same_connectio
 
 #[test]
 fn bytes_that_the_server_changes_or_forgets_are_no_copy() {
-    for tells_digests in [true, false] {
+    for reports_digests in [true, false] {
         let scene = Scene::new(70_000);
-        scene.dav.tree.lock().expect("no panic").tells_digests = tells_digests;
+        scene.dav.tree.lock().expect("no panic").reports_digests = reports_digests;
         scene.dav.faults.set(Habit::DamagesWhatComes);
-        assert_eq!(scene.refusal(if tells_digests { "Adler-32" } else { "read back" }), Refusal::Unproved);
+        assert_eq!(scene.refusal(if reports_digests { "Adler-32" } else { "read back" }), Refusal::Unproved);
         assert_eq!(scene.dav.file(&format!("{ROOT}/{RUN}/{TABLE}")), None, "nothing wrong has its name");
         for (habit, words) in
             [(Habit::Forgets, "does not have it"), (Habit::ForgetsParts, "does not have it")]
