@@ -1,65 +1,28 @@
 //! Bare connections that carry bytes and do nothing with them.
 //!
 //! ```text
-//!  send: so many connections, each its part ═► Sink: read and dropped; at the end of a connection, one byte back
+//!  send: so many connections, each its part ═► sink: read and dropped; at the end of a connection, one byte back
 //! ```
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
 use super::Tls;
+use super::accepting::Accepting;
 
 /// Bytes of a write, and of a read.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Between two looks for a connection.
-const CHECK_EVERY: Duration = Duration::from_millis(5);
-
 /// Takes connections and drops what they bring.
-pub(super) struct Sink {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Sink {
-    pub(super) fn listen(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> io::Result<Sink> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
-        let (address, stop) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));
-        let flag = stop.clone();
-        let accept = move || {
-            while !flag.load(Ordering::Acquire) {
-                match listener.accept() {
-                    Ok((stream, _)) => {
-                        let tls = tls.clone();
-                        std::thread::spawn(move || drain(stream, tls));
-                    }
-                    Err(_) => std::thread::sleep(CHECK_EVERY),
-                }
-            }
-        };
-        Ok(Sink { address, stop, thread: Some(std::thread::spawn(accept)) })
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+pub(super) fn sink(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> io::Result<Accepting> {
+    Accepting::start(address, move |stream| {
+        let tls = tls.clone();
+        std::thread::spawn(move || drain(stream, tls));
+    })
 }
 
 fn drain(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {

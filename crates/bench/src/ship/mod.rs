@@ -8,6 +8,7 @@
 //! ```
 //! The time of a copy ends when every file is proved as a whole and the list of the files is there, too.
 
+mod accepting;
 mod bare;
 mod example_run;
 mod relay;
@@ -30,9 +31,8 @@ use thalweg_transport::tls::{ClientConfig, client_config, server_config};
 
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured, link};
-use bare::Sink;
+use accepting::Accepting;
 use example_run::ExampleRun;
-use relay::Relay;
 
 /// The certificate of loopback, and its key, which protects nothing.
 const CERTIFICATE: &str = include_str!("localhost-certificate.pem");
@@ -53,7 +53,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 struct Far {
     stop: Arc<AtomicBool>,
     receiver: Option<JoinHandle<()>>,
-    _sink: Sink,
+    _sink: Accepting,
 }
 
 /// Where.
@@ -75,7 +75,7 @@ impl Far {
             Some(config) => receiver.with_tls(config),
             None => receiver,
         };
-        let sink = Sink::listen(any, tls).map_err(|error| error.to_string())?;
+        let sink = bare::sink(any, tls).map_err(|error| error.to_string())?;
         let places =
             Places { receiver: receiver.address().map_err(|error| error.to_string())?, sink: sink.address() };
         let stop = Arc::new(AtomicBool::new(false));
@@ -154,7 +154,7 @@ pub(super) fn ship_delay(conditions: &Conditions) -> Result<Measured, BenchError
     let failed = |message: String| BenchError::Room { bench: "ship-delay", message };
     let folders = Folders::new(conditions, RELAY);
     let (_far, places) = Far::start(Ipv4Addr::LOCALHOST.into(), &folders.far, false).map_err(failed)?;
-    let relay = |to| Relay::start(to, DELAY, RELAY_BITS_PER_S).map_err(|error| failed(error.to_string()));
+    let relay = |to| relay::start(to, DELAY, RELAY_BITS_PER_S).map_err(|error| failed(error.to_string()));
     let (receiver, sink) = (relay(places.receiver)?, relay(places.sink)?);
     let places = Places { receiver: receiver.address(), sink: sink.address() };
     let point = |streams| {

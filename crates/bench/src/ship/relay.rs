@@ -6,27 +6,17 @@
 //! The rate is one for all connections of a direction. A connection has at most 4 MiB under way, as its window would.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use super::accepting::Accepting;
 
 const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS_UNDER_WAY: usize = 64;
-/// Between two looks for a connection.
-const CHECK_EVERY: Duration = Duration::from_millis(5);
-
 /// When a direction is free again.
 type Free = Arc<Mutex<Instant>>;
-
-/// Relays connections until it is dropped.
-pub(super) struct Relay {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
 
 #[derive(Clone)]
 struct Way {
@@ -35,38 +25,13 @@ struct Way {
     free: Free,
 }
 
-impl Relay {
-    /// Listens on loopback and relays to `to`.
-    pub(super) fn start(to: SocketAddr, delay: Duration, bits_per_s: f64) -> io::Result<Relay> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
-        let (address, stop) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));
-        let way = || Way { delay, bits_per_s, free: Arc::new(Mutex::new(Instant::now())) };
-        let (there, back, flag) = (way(), way(), stop.clone());
-        let accept = move || {
-            while !flag.load(Ordering::Acquire) {
-                match listener.accept() {
-                    // A connection that cannot be relayed is closed, which both ends see.
-                    Ok((near, _)) => drop(relay(near, to, &there, &back)),
-                    Err(_) => std::thread::sleep(CHECK_EVERY),
-                }
-            }
-        };
-        Ok(Relay { address, stop, thread: Some(std::thread::spawn(accept)) })
-    }
-
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+/// Listens on loopback and relays to `to`, until it is dropped.
+pub(super) fn start(to: SocketAddr, delay: Duration, bits_per_s: f64) -> io::Result<Accepting> {
+    let way = || Way { delay, bits_per_s, free: Arc::new(Mutex::new(Instant::now())) };
+    let (there, back) = (way(), way());
+    // A connection that cannot be relayed is closed, which both ends see.
+    let serve = move |near| drop(relay(near, to, &there, &back));
+    Accepting::start((Ipv4Addr::LOCALHOST, 0).into(), serve)
 }
 
 fn relay(near: TcpStream, to: SocketAddr, there: &Way, back: &Way) -> io::Result<()> {
