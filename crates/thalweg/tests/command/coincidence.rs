@@ -81,7 +81,9 @@ fn what_is_reported_a_recording_has_its_coincidences_and_what_was_left_out() {
     );
     let text = std::fs::read_to_string(&file).expect("written") + "hits = \"kept\"\n";
     std::fs::write(&file, text).expect("written");
-    let summary = thalweg(&["run", &file, "--seconds", "2", "--json"]).done().json();
+    let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let recorded = |state: &Value| number(state, "coincidences_recorded");
+    let summary = run.stop_when("coincidences", |state| recorded(state) > 100).done().json();
     // Not all that was sent is recorded, as was asked for; every stage has its ledger all the same.
     assert_eq!(summary["ledger_closed"], true, "{summary:#}");
     let run = run_directory(&summary);
