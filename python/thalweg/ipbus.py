@@ -133,7 +133,7 @@ class Queue:
         return self._add("read", register)
 
     def write(self, register: Register, value: int) -> None:
-        """Writes a register; of a part of a word the other bits stay."""
+        """Writes a register; a masked register leaves the other bits of its word unchanged."""
         self._add("write", register, value)
 
     def change_bits(self, register: Register, *, clear: int = 0, set: int = 0) -> Value:
@@ -219,7 +219,7 @@ class Board:
         return self._inner().perform([("read", register)])[0]
 
     def write(self, register: Register, value: int) -> None:
-        """Writes a register; of a part of a word the other bits stay."""
+        """Writes a register; a masked register leaves the other bits of its word unchanged."""
         self._inner().perform([("write", register, value)])
 
     def change_bits(self, register: Register, *, clear: int = 0, set: int = 0) -> int:

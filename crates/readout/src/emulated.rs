@@ -102,7 +102,7 @@ impl RegisterPorts {
             return Ok(None);
         }
         let socket = UdpSocket::bind(place).map_err(|cause| {
-            format!("register port {place}: {cause}; choose another with `register_port`, or end who has it")
+            format!("register port {place}: {cause}; choose another with `register_port`, or end the program that has it")
         })?;
         Ok(Some(HostedRegisters { socket, registers }))
     }

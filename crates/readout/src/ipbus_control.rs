@@ -20,11 +20,11 @@ pub struct IpbusControl {
 }
 
 impl IpbusControl {
-    /// The target of a URI (`ipbusudp-2.0://…`, `ipbustcp-2.0://…`, `chtcp-2.0://…`), with its address table. Of a stream the
-    /// connection is made now.
+    /// The target of a URI (`ipbusudp-2.0://…`, `ipbustcp-2.0://…`, `chtcp-2.0://…`), with its address table. A stream is
+    /// connected at once.
     ///
     /// # Errors
-    /// When the table cannot be read, the URI says nothing, or nobody is there.
+    /// When the table cannot be read, the URI cannot be read, or nothing listens there.
     pub fn open(uri: &str, address_table: Option<&Path>) -> Result<IpbusControl, ControlError> {
         let failed = |message: String| ControlError { board: uri.to_owned(), message };
         let table = match address_table {
