@@ -1,6 +1,6 @@
 """The Python side of the thalweg data acquisition: recordings, with :func:`thalweg.open`; registers of IPbus boards, in
 :mod:`thalweg.ipbus`; recordings as files of ROOT, with ``python -m thalweg.export_root``."""
 
-from thalweg.recording import Recording, open
+from thalweg.recording import Recording, Waveform, open
 
-__all__ = ["Recording", "open"]
+__all__ = ["Recording", "Waveform", "open"]

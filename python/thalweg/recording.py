@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,77 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
+    import numpy
     import pyarrow
 
 
 LATER_PART = re.compile(r"(?P<table>.+)\.(?P<part>\d{4,})")
 """The name of a table's later file, without its ending: `hits.0001`."""
+
+
+@dataclass(frozen=True)
+class Waveform:
+    """One waveform. What is not known is `None`."""
+
+    hit: int
+    """Row of its hit in `hits`."""
+    time_ps: int
+    """Time of its hit, picoseconds since run start."""
+    channel: int
+    """Channel of the experiment."""
+    source: int
+    """Number of its source."""
+    analog: tuple[numpy.ndarray, numpy.ndarray]
+    """Samples of the two analog probes; empty where there is none."""
+    digital: numpy.ndarray
+    """Samples of the digital probes 1 to 4 in bits 0 to 3; empty where there are none."""
+    sample_ps: float | None
+    """Picoseconds between samples."""
+    first_sample_ps: int | None
+    """Picoseconds from the hit's time to the first sample."""
+    analog_names: tuple[str | None, str | None]
+    """Names of the analog probes."""
+    digital_names: tuple[str | None, str | None, str | None, str | None]
+    """Names of the digital probes."""
+
+    def times_ps(self) -> numpy.ndarray | None:
+        """Times of the samples since run start, if period and offset are known."""
+        import numpy
+
+        if self.sample_ps is None or self.first_sample_ps is None:
+            return None
+        return self.time_ps + self.first_sample_ps + numpy.arange(len(self.analog[0])) * self.sample_ps
+
+
+def _waveform(row: dict, said: list[dict]) -> Waveform:
+    def value(name: str):  # noqa: ANN202
+        return row[name].as_py() if name in row else None
+
+    def samples(name: str) -> numpy.ndarray:
+        wide = row.get(f"{name}_wide")
+        chosen = wide if wide is not None and len(wide.values) else row[name]
+        return chosen.values.to_numpy(zero_copy_only=False)
+
+    own = said[value("source")] if value("source") < len(said) else {}
+
+    def named(kind: str, code: int | None) -> str | None:
+        names = own.get(kind) or []
+        return names[code] if code is not None and code < len(names) else None
+
+    digital = value("digital_probes")
+    codes = [None if digital is None else digital >> 4 * probe & 15 for probe in range(4)]
+    return Waveform(
+        hit=value("hit"),
+        time_ps=value("time_ps"),
+        channel=value("channel"),
+        source=value("source"),
+        analog=(samples("analog_1"), samples("analog_2")),
+        digital=samples("digital"),
+        sample_ps=value("sample_ps"),
+        first_sample_ps=value("first_sample_ps"),
+        analog_names=(named("analog_probes", value("probe_1")), named("analog_probes", value("probe_2"))),
+        digital_names=tuple(named("digital_probes", code) for code in codes),
+    )
 
 
 class Recording:
@@ -93,6 +160,20 @@ class Recording:
         """
         with self.reader(table) as reader:
             return reader.read_all()
+
+    def waveforms(self) -> Iterator[Waveform]:
+        """Every waveform with its samples, their times and the names of its probes, as far as they are known.
+
+        Raises `KeyError` if the run has no waveforms.
+        """
+        with self.reader("waveforms") as reader:
+            words = (reader.schema.metadata or {}).get(b"thalweg.waveforms", b"[]")
+            said = json.loads(words)
+            for batch in reader:
+                names = batch.schema.names
+                rows = {name: batch.column(name) for name in names}
+                for row in range(batch.num_rows):
+                    yield _waveform({name: column[row] for name, column in rows.items()}, said)
 
     def __repr__(self) -> str:
         return f"<run {self.number} {self.title!r} of {self.started}: {', '.join(self.tables)}>"

@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import thalweg
 
 TABLES = ["hits", "extras", "waveforms", "statistics", "raw"]
 NO_ENERGY_SHORT, LATE, EXTRA = 1 << 12, 1 << 13, 1 << 15
@@ -62,6 +63,20 @@ def test_a_pulse_rises_above_its_base_line(recording):
     waveforms = recording.table("waveforms").slice(0, 500)
     samples = np.stack([np.abs(np.diff(row)) for row in waveforms["analog_1"].to_numpy()])
     assert np.median(samples.max(axis=1)) > 3 * np.median(samples), "steps of a pulse beyond the noise"
+
+
+def test_waveforms_are_narrow_and_say_when_and_what_they_are(recording):
+    schema = recording.table("waveforms").schema
+    assert schema.field("analog_1").type.value_type == pa.int16()
+    first = next(thalweg.open(recording.directory).waveforms())
+    assert first.analog_names == ("adc_input", "baseline")
+    assert first.digital_names == ("trigger", "long_gate", "short_gate", "over_threshold")
+    assert (first.sample_ps, first.first_sample_ps) == (8000.0, -128_000)
+    assert [len(samples) for samples in (*first.analog, first.digital)] == [64, 64, 64]
+    times = first.times_ps()
+    # The trigger's probe rises at the trigger, which the hit's fine time divides further.
+    risen = times[np.flatnonzero(first.digital & 1)[0]]
+    assert abs(risen - first.time_ps) <= 2 * 8000
 
 
 def test_raw_bytes_are_those_received(recording):

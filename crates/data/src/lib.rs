@@ -24,6 +24,7 @@
 //! - [`checksum`]: CRC-32C of what is recorded or sent.
 //! - [`hit`]: the 16-byte hit, and the extra row for data that do not fit into it.
 //! - [`waveform`]: decodes samples from the words in which a board sent them.
+//! - [`waveform_facts`]: the period, offset and signals of waveforms, as far as they are known.
 //! - [`tick`]: converts board time to picoseconds, exactly.
 //! - [`event`]: fragments of triggered boards, and the events that are built of them.
 //! - [`hit_fields`]: splits hits into columns.
@@ -76,6 +77,7 @@ pub mod tick;
 pub mod topology;
 pub mod traits;
 pub mod waveform;
+pub mod waveform_facts;
 
 pub use batch::{Frames, Hits, Mark, SnapshotNumber};
 pub use event::{Closing, Event, Events, Fragment, Fragments};

@@ -85,6 +85,24 @@ fn shared_text(name: &str) -> Option<(&'static str, &'static str)> {
         "words" => ("1", "user words of the board"),
         "analog_1" => ("ADC channels", "samples of the first analog probe"),
         "analog_2" => ("ADC channels", "samples of the second analog probe; empty where there is none"),
+        "analog_1_wide" => {
+            ("ADC channels", "the same where `analog_1` cannot hold them, which is empty then")
+        }
+        "analog_2_wide" => {
+            ("ADC channels", "the same where `analog_2` cannot hold them, which is empty then")
+        }
+        "sample_ps" => ("ps", "time between two samples; null where it is not known"),
+        "first_sample_ps" => {
+            ("ps", "time of the first sample after the hit's, negative before it; null where it is not known")
+        }
+        "probe_1" => (
+            "1",
+            "code of the first analog probe, whose name is in `thalweg.waveforms`; null where it is not known",
+        ),
+        "probe_2" => ("1", "code of the second analog probe, likewise"),
+        "digital_probes" => {
+            ("1", "codes of the digital probes 1 to 4 in bits 3..0, 7..4, 11..8 and 15..12, likewise")
+        }
         "digital" => ("1", "samples of the digital probes 1 to 4 in bits 0 to 3"),
         "mark_ns" => ("ns", "arrival, time since run start by the receiver's clock"),
         "real_time_ps" => ("ps", "real time that the board counted"),

@@ -9,8 +9,9 @@
 use std::io::Write;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
+use arrow_array::types::{Float32Type, Int16Type, Int32Type, Int64Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use thalweg_data::Flags;
 use thalweg_frontend::compass::Settings;
 use thalweg_frontend::compass::emit::{self, Event};
@@ -229,18 +230,31 @@ impl Waveforms {
             }
             self.row += 1;
             if owner == hit {
-                let list = |column: usize| batch.column(column).as_list::<i32>().value(self.row - 1);
-                left_out.digital_or_second += u64::from(!list(5).is_empty() || !list(6).is_empty());
-                let samples = list(4);
-                return samples
-                    .as_primitive::<Int32Type>()
-                    .values()
-                    .iter()
-                    .map(|sample| sample_of(*sample))
-                    .collect();
+                let list = |name| Some(batch.column_by_name(name)?.as_list::<i32>().value(self.row - 1));
+                let has = |name| list(name).is_some_and(|items| !items.is_empty());
+                let others = ["analog_2", "analog_2_wide", "digital"].into_iter().any(has);
+                left_out.digital_or_second += u64::from(others);
+                let wide = list("analog_1_wide").filter(|samples| !samples.is_empty());
+                return wide
+                    .or_else(|| list("analog_1"))
+                    .map_or(Ok(Vec::new()), |samples| sixteen_bits(&samples));
             }
         }
     }
+}
+
+/// Samples as recorded by any version, in the 16 bits of the format.
+fn sixteen_bits(samples: &dyn Array) -> Result<Vec<u16>, ExportError> {
+    Ok(match samples.data_type() {
+        DataType::Int16 => {
+            samples.as_primitive::<Int16Type>().values().iter().map(|sample| *sample as u16).collect()
+        }
+        DataType::UInt16 => samples.as_primitive::<UInt16Type>().values().to_vec(),
+        _ => {
+            let samples = samples.as_primitive::<Int32Type>().values();
+            samples.iter().map(|sample| sample_of(*sample)).collect::<Result<_, _>>()?
+        }
+    })
 }
 
 /// A sample in the 16 bits of the format, which has probes with a sign and probes without.

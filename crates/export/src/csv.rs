@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
@@ -68,6 +68,7 @@ fn append(column: &dyn Array, row: usize, to: &mut String) -> Result<(), ExportE
         DataType::Int64 => write!(to, "{}", column.as_primitive::<Int64Type>().value(row)),
         DataType::UInt64 => write!(to, "{}", column.as_primitive::<UInt64Type>().value(row)),
         DataType::Int32 => write!(to, "{}", column.as_primitive::<Int32Type>().value(row)),
+        DataType::Int16 => write!(to, "{}", column.as_primitive::<Int16Type>().value(row)),
         DataType::UInt32 => write!(to, "{}", column.as_primitive::<UInt32Type>().value(row)),
         DataType::UInt16 => write!(to, "{}", column.as_primitive::<UInt16Type>().value(row)),
         DataType::UInt8 => write!(to, "{}", column.as_primitive::<UInt8Type>().value(row)),

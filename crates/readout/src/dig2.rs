@@ -105,10 +105,32 @@ impl Board {
     }
 
     /// What the board is. A name or a number that it does not report stays empty.
-    pub fn facts(&mut self) -> BoardFacts {
+    ///
+    /// `parameters` are those that will be set before the run: what they change of the waveforms is not known before.
+    pub fn facts(&mut self, parameters: &[(String, String)]) -> BoardFacts {
         let mut text = |path| self.get(path).unwrap_or_default();
         let (model, serial) = (text("/par/modelname"), text("/par/serialnum"));
-        self.info.facts(model, serial)
+        let facts = self.info.facts(model, serial);
+        let changes = |word: &str| parameters.iter().any(|(path, _)| path.to_lowercase().contains(word));
+        BoardFacts {
+            decimation: if changes("decimation") { None } else { self.number("/par/decimationfactor") },
+            samples_before_trigger: if changes("pretrigger") { None } else { self.samples_before_trigger() },
+            ..facts
+        }
+    }
+
+    /// Samples before the trigger, if they are the same for all channels. Not asked for longer than until the first channel that
+    /// differs, or does not say.
+    fn samples_before_trigger(&mut self) -> Option<u32> {
+        let paths = self.info.before_trigger_paths();
+        let first = self.number(paths.first()?)?;
+        paths[1..].iter().all(|path| self.number(path) == Some(first)).then_some(first)
+    }
+
+    /// The value of a parameter that is a whole number; `None` of one that is not, or that the board does not have.
+    fn number(&mut self, path: &str) -> Option<u32> {
+        let number: f64 = self.get(path).ok()?.trim().parse().ok()?;
+        (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then_some(number as u32)
     }
 
     /// Returns the address of the board's control port.

@@ -102,7 +102,7 @@ pub fn ask_board(settings: &Settings) -> Result<Option<BoardFacts>, SourceError>
     let failed = |message: String| SourceError { place: settings.url.to_string(), message };
     let address = host.resolve().map_err(|cause| failed(no_address(host, &cause)))?;
     let board = dig2::Board::open(address, CONNECT_WAIT);
-    board.map(|mut board| Some(board.facts())).map_err(|error| failed(error.message))
+    board.map(|mut board| Some(board.facts(&settings.parameters))).map_err(|error| failed(error.message))
 }
 
 fn no_address(host: &HostPort, cause: &std::io::Error) -> String {

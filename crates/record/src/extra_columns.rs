@@ -5,12 +5,17 @@
 //!  extras[k] ───────────┴─► row of `extras`, row of `waveforms` (samples expanded), both naming the hit's row
 //! ```
 //! A hit that is not recorded takes what belongs to it along; rows name the hits that are.
+//!
+//! Samples are recorded as the narrowest numbers that hold whatever the boards can send. Only signals that a board multiplies beyond 16
+//! bits are 32 bits wide, in columns of their own.
 
 use thalweg_data::waveform::Samples;
+use thalweg_data::waveform_facts::WaveformHead;
 use thalweg_data::{Extra, Flags, Hit, Hits};
 
 use crate::ipc::columns::Columns;
 use crate::table::Table;
+use crate::waveform_sources::WaveformSources;
 
 /// Bytes of a user word; boards send them most significant byte first.
 const WORD_BYTES: usize = 8;
@@ -25,17 +30,19 @@ pub(crate) struct ExtraColumns {
     /// The table `statistics`, when it is kept.
     pub statistics: Option<Columns>,
     samples: Samples,
+    sources: WaveformSources,
 }
 
 impl ExtraColumns {
-    /// Columns of the tables that are kept.
-    pub fn new(keeps: impl Fn(Table) -> bool) -> ExtraColumns {
+    /// Columns of the tables that are kept, for waveforms of these sources.
+    pub fn new(keeps: impl Fn(Table) -> bool, sources: &WaveformSources) -> ExtraColumns {
         let columns = |table| keeps(table).then(|| Columns::new(table));
         ExtraColumns {
             extras: columns(Table::Extras),
-            waveforms: columns(Table::Waveforms),
+            waveforms: keeps(Table::Waveforms).then(|| Columns::of(sources.columns())),
             statistics: columns(Table::Statistics),
             samples: Samples::default(),
+            sources: sources.clone(),
         }
     }
 
@@ -88,15 +95,30 @@ impl ExtraColumns {
             return;
         }
         self.samples.read(extra, &batch.slices, &batch.leases);
+        let (facts, head) = (self.sources.facts(extra.source), WaveformHead::of(extra));
         columns.push(0, row.to_le_bytes());
         columns.push(1, extra.time_ps.to_le_bytes());
         columns.push(2, hit.channel.to_le_bytes());
         columns.push(3, extra.source.0.to_le_bytes());
-        push_samples(columns, 4, &self.samples.analog_1);
-        push_samples(columns, 5, &self.samples.analog_2);
+        for (probe, samples) in [&self.samples.analog_1, &self.samples.analog_2].into_iter().enumerate() {
+            let (narrow, wide) = match self.sources.fits(head.bounds[probe]) {
+                true => (&samples[..], &[][..]),
+                false => (&[][..], &samples[..]),
+            };
+            push_narrow(columns, 4 + probe, narrow);
+            if self.sources.has_wide() {
+                push_wide(columns, 12 + probe, wide);
+            }
+        }
         let digital = &self.samples.digital[..];
         let digital = if columns.list_has_capacity(6, digital.len()) { digital } else { &[] };
         columns.push_list(6, digital.len(), |bytes| bytes.copy_from_slice(digital));
+        columns.push_optional(7, facts.sample_ps(&head).map(f64::to_le_bytes));
+        columns.push_optional(8, facts.first_sample_ps(&head).map(i64::to_le_bytes));
+        let [first, second] = facts.analog_codes(&head);
+        columns.push_optional(9, first.map(|code| [code]));
+        columns.push_optional(10, second.map(|code| [code]));
+        columns.push_optional(11, head.digital.map(u16::to_le_bytes));
         columns.end_row();
     }
 
@@ -135,8 +157,18 @@ impl ExtraColumns {
     }
 }
 
-/// Samples as a list; none when the batch's offsets have no space, which `batch_bytes` keeps from happening.
-fn push_samples(columns: &mut Columns, column: usize, samples: &[i32]) {
+/// Samples as a list of 16-bit numbers, which hold them; none when the batch's offsets have no space, which `batch_bytes` keeps from
+/// happening.
+fn push_narrow(columns: &mut Columns, column: usize, samples: &[i32]) {
+    let samples = if columns.list_has_capacity(column, samples.len()) { samples } else { &[] };
+    columns.push_list(column, samples.len(), |bytes| {
+        let to = bytes.as_chunks_mut::<2>().0.iter_mut();
+        to.zip(samples).for_each(|(to, sample)| *to = (*sample as u16).to_le_bytes());
+    });
+}
+
+/// The same of 32-bit numbers.
+fn push_wide(columns: &mut Columns, column: usize, samples: &[i32]) {
     let samples = if columns.list_has_capacity(column, samples.len()) { samples } else { &[] };
     columns.push_list(column, samples.len(), |bytes| {
         let to = bytes.as_chunks_mut::<4>().0.iter_mut();

@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use thalweg_data::waveform_facts::WaveformFacts;
 use thalweg_data::{Counters, Hits, Mark, Sink, SinkError, SourceId, Unit};
 
 use crate::amounts::Amounts;
@@ -21,6 +22,7 @@ use crate::ipc::file::{TableFile, TableSummary};
 use crate::row_group::{RowGroup, RowGroupSink};
 use crate::settings::{RecordedHits, Settings};
 use crate::table::Table;
+use crate::waveform_sources::WaveformSources;
 
 /// Tables in the order in which they are committed.
 const TABLES: [Table; 4] = [Table::Extras, Table::Waveforms, Table::Statistics, Table::Hits];
@@ -59,14 +61,33 @@ impl HitWriter {
         settings: &Settings,
         sources: &[String],
     ) -> Result<HitWriter, RecordError> {
-        let names = serde_json::to_string(sources).unwrap_or_default();
-        let metadata = [("sources", &names[..])];
-        let files = TABLES
-            .into_iter()
-            .filter(|table| settings.keeps(*table))
-            .map(|table| TableFile::create(&directory.join(table.file_name()), table, &metadata))
-            .collect::<Result<Vec<_>, _>>()?;
-        let sink = RowGroupSink::new(files, &[Unit::Hits], sources.len(), settings, HitRowGroup::new)?;
+        HitWriter::create_of(directory, settings, sources, &[])
+    }
+
+    /// The same where something is known of the sources' waveforms, which goes into the schema and the rows of `waveforms`.
+    ///
+    /// # Errors
+    /// As for `create`.
+    pub fn create_of(
+        directory: &Path,
+        settings: &Settings,
+        sources: &[String],
+        waveforms: &[WaveformFacts],
+    ) -> Result<HitWriter, RecordError> {
+        let waveforms = WaveformSources::new(waveforms);
+        let (names, facts) = (serde_json::to_string(sources).unwrap_or_default(), waveforms.words(sources));
+        let create = |table: Table| {
+            let path = directory.join(table.file_name());
+            let metadata = [("sources", &names[..]), ("waveforms", &facts)];
+            match table {
+                Table::Waveforms => TableFile::create_of(&path, table, waveforms.columns(), &metadata),
+                _ => TableFile::create(&path, table, &metadata[..1]),
+            }
+        };
+        let files = TABLES.into_iter().filter(|table| settings.keeps(*table)).map(create);
+        let files = files.collect::<Result<Vec<_>, _>>()?;
+        let group = move |settings: &Settings| HitRowGroup::new(settings, &waveforms);
+        let sink = RowGroupSink::new(files, &[Unit::Hits], sources.len(), settings, group)?;
         Ok(HitWriter {
             sink,
             next_row: 0,
@@ -188,11 +209,11 @@ impl Sink for HitWriter {
 }
 
 impl HitRowGroup {
-    fn new(settings: &Settings) -> HitRowGroup {
+    fn new(settings: &Settings, waveforms: &WaveformSources) -> HitRowGroup {
         HitRowGroup {
             // One incoming batch more than a full row group: the batch that fills it may go over.
             hits: HitColumns::with_capacity(settings.batch_hits + settings.batch_hits / 4),
-            extra: ExtraColumns::new(|table| settings.keeps(table)),
+            extra: ExtraColumns::new(|table| settings.keeps(table), waveforms),
             amounts: Amounts::default(),
             most_hits: settings.batch_hits.max(1),
             most_bytes: settings.batch_bytes.max(1),

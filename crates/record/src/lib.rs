@@ -32,6 +32,7 @@
 //! - [`hit_writer`]: hits, extras, waveforms and statistics.
 //! - `hit_columns`: hits become columns here, once.
 //! - `extra_columns`: extras, waveforms and statistics become rows here.
+//! - `waveform_sources`: the sources of a table of waveforms.
 //! - [`hits_file`]: a file of hits alone, outside any run.
 //! - [`coincidence_writer`]: events of hits.
 //! - `coincidence_columns`: their columns.
@@ -90,6 +91,7 @@ mod space_watch;
 mod system;
 pub mod table;
 mod table_part;
+mod waveform_sources;
 mod written_log;
 
 pub use catalogue::{Catalogue, EntryState, LabelChange, Query, RunEntry};

@@ -86,7 +86,7 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     is_named: bool,
     log: WrittenLog,
     spare: Vec<Sealed<C>>,
-    make: fn(&Settings) -> C,
+    make: Box<dyn Fn(&Settings) -> C + Send>,
     settings: Settings,
     /// No table takes rows, and none has the bytes that they were made of.
     keeps_nothing: bool,
@@ -104,7 +104,7 @@ impl<C: RowGroup> RowGroupSink<C> {
         units: &'static [Unit],
         sources: usize,
         settings: &Settings,
-        make: fn(&Settings) -> C,
+        make: impl Fn(&Settings) -> C + Send + 'static,
     ) -> Result<RowGroupSink<C>, RecordError> {
         let tables: Vec<Table> = files.iter().map(TableFile::table).collect();
         let keeps_nothing = files.is_empty() && !settings.keeps(Table::Raw);
@@ -134,7 +134,7 @@ impl<C: RowGroup> RowGroupSink<C> {
             is_named: false,
             log: WrittenLog::default(),
             spare: Vec::new(),
-            make,
+            make: Box::new(make),
             settings: settings.clone(),
             keeps_nothing,
             failure: None,

@@ -56,6 +56,8 @@ pub enum Kind {
     F64,
     /// Bits.
     Bool,
+    /// Lists of signed 16-bit numbers.
+    ListI16,
     /// Lists of signed 32-bit numbers.
     ListI32,
     /// Lists of unsigned bytes.
@@ -87,11 +89,15 @@ const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, nullable: false }
 }
 
+const fn optional(name: &'static str, kind: Kind) -> Column {
+    Column { name, kind, nullable: true }
+}
+
 const HITS: [Column; 5] = [
     column("time_ps", Kind::I64),
     column("channel", Kind::U16),
-    Column { name: "energy", kind: Kind::U16, nullable: true },
-    Column { name: "energy_short", kind: Kind::U16, nullable: true },
+    optional("energy", Kind::U16),
+    optional("energy_short", Kind::U16),
     column("flags", Kind::U16),
 ];
 
@@ -107,7 +113,42 @@ const EXTRAS: [Column; 9] = [
     column("words", Kind::ListU64),
 ];
 
-const WAVEFORMS: [Column; 7] = [
+/// Samples of up to 16 bits are numbers of 16 bits; those of a signal that can have greater ones are in the `_wide` columns.
+const WAVEFORMS: [Column; 14] = [
+    WAVEFORMS_INT32[0],
+    WAVEFORMS_INT32[1],
+    WAVEFORMS_INT32[2],
+    WAVEFORMS_INT32[3],
+    column("analog_1", Kind::ListI16),
+    column("analog_2", Kind::ListI16),
+    WAVEFORMS_INT32[6],
+    optional("sample_ps", Kind::F64),
+    optional("first_sample_ps", Kind::I64),
+    optional("probe_1", Kind::U8),
+    optional("probe_2", Kind::U8),
+    optional("digital_probes", Kind::U16),
+    column("analog_1_wide", Kind::ListI32),
+    column("analog_2_wide", Kind::ListI32),
+];
+
+/// The same of sources whose samples have 16 bits and no sign.
+const WAVEFORMS_UINT16: [Column; 12] = [
+    WAVEFORMS[0],
+    WAVEFORMS[1],
+    WAVEFORMS[2],
+    WAVEFORMS[3],
+    column("analog_1", Kind::ListU16),
+    column("analog_2", Kind::ListU16),
+    WAVEFORMS[6],
+    WAVEFORMS[7],
+    WAVEFORMS[8],
+    WAVEFORMS[9],
+    WAVEFORMS[10],
+    WAVEFORMS[11],
+];
+
+/// As waveforms were recorded at first.
+const WAVEFORMS_INT32: [Column; 7] = [
     column("hit", Kind::U64),
     column("time_ps", Kind::I64),
     column("channel", Kind::U16),
@@ -176,8 +217,8 @@ const LOSSES: [Column; 10] = [
     column("stage", Kind::Text),
     column("reason", Kind::Text),
     column("unit", Kind::Text),
-    Column { name: "first", kind: Kind::U64, nullable: true },
-    Column { name: "last", kind: Kind::U64, nullable: true },
+    optional("first", Kind::U64),
+    optional("last", Kind::U64),
     column("count", Kind::I64),
     column("quality", Kind::Text),
 ];
@@ -189,7 +230,7 @@ const RANGES: [Column; 12] = [
     column("ranges", Kind::U64),
     column("attempt", Kind::U8),
     column("epoch", Kind::U64),
-    Column { name: "readout", kind: Kind::U16, nullable: true },
+    optional("readout", Kind::U16),
     column("builder", Kind::U16),
     column("fate", Kind::Text),
     column("events", Kind::U64),
@@ -199,11 +240,8 @@ const RANGES: [Column; 12] = [
 ];
 
 /// When it was read, of which series; no value where it could not be read.
-const SERIES: [Column; 3] = [
-    column("time_ns", Kind::U64),
-    column("series", Kind::Text),
-    Column { name: "value", kind: Kind::F64, nullable: true },
-];
+const SERIES: [Column; 3] =
+    [column("time_ns", Kind::U64), column("series", Kind::Text), optional("value", Kind::F64)];
 
 impl Table {
     /// All of them.
@@ -271,20 +309,26 @@ impl Table {
         (writer.is_none() || has_several).then_some(table)
     }
 
-    /// Its columns.
+    /// Its columns; of waveforms those of boards whose samples may have a sign.
     pub const fn columns(self) -> &'static [Column] {
+        self.shapes()[0]
+    }
+
+    /// All columns that files of it can have: those that are written first, then those of other sources and of earlier versions. Their
+    /// numbers of buffers differ.
+    pub(crate) const fn shapes(self) -> &'static [&'static [Column]] {
         match self {
-            Table::Hits => &HITS,
-            Table::Extras => &EXTRAS,
-            Table::Waveforms => &WAVEFORMS,
-            Table::Statistics => &STATISTICS,
-            Table::Raw => &RAW,
-            Table::Events => &EVENTS,
-            Table::Fragments => &FRAGMENTS,
-            Table::Coincidences => &COINCIDENCES,
-            Table::Losses => &LOSSES,
-            Table::Ranges => &RANGES,
-            Table::Series => &SERIES,
+            Table::Hits => &[&HITS],
+            Table::Extras => &[&EXTRAS],
+            Table::Waveforms => &[&WAVEFORMS, &WAVEFORMS_UINT16, &WAVEFORMS_INT32],
+            Table::Statistics => &[&STATISTICS],
+            Table::Raw => &[&RAW],
+            Table::Events => &[&EVENTS],
+            Table::Fragments => &[&FRAGMENTS],
+            Table::Coincidences => &[&COINCIDENCES],
+            Table::Losses => &[&LOSSES],
+            Table::Ranges => &[&RANGES],
+            Table::Series => &[&SERIES],
         }
     }
 
@@ -293,10 +337,9 @@ impl Table {
         self.columns().iter().find_map(|column| column.kind.words())
     }
 
-    /// Its Arrow schema, with `metadata` (keys get the prefix `thalweg.`).
-    pub(crate) fn schema(self, metadata: &[(&str, &str)]) -> Schema {
-        let fields: Fields = self
-            .columns()
+    /// Its Arrow schema with these columns, one of its shapes, and with `metadata` (keys get the prefix `thalweg.`).
+    pub(crate) fn schema(self, columns: &[Column], metadata: &[(&str, &str)]) -> Schema {
+        let fields: Fields = columns
             .iter()
             .map(|column| Field::new(column.name, column.kind.data_type(), column.nullable))
             .collect();
@@ -343,6 +386,7 @@ impl Kind {
             Kind::U8 => DataType::UInt8,
             Kind::F64 => DataType::Float64,
             Kind::Bool => DataType::Boolean,
+            Kind::ListI16 => list(DataType::Int16),
             Kind::ListI32 => list(DataType::Int32),
             Kind::ListU8 => list(DataType::UInt8),
             Kind::ListU16 => list(DataType::UInt16),
@@ -358,7 +402,7 @@ impl Kind {
         match self {
             Kind::I64 | Kind::U64 | Kind::F64 | Kind::ListU64 => 8,
             Kind::U32 | Kind::ListI32 => 4,
-            Kind::U16 | Kind::ListU16 => 2,
+            Kind::U16 | Kind::ListI16 | Kind::ListU16 => 2,
             Kind::U8 | Kind::ListU8 | Kind::Closing | Kind::Text => 1,
             Kind::Bool => 0,
             Kind::BinaryView => 16,
@@ -367,7 +411,7 @@ impl Kind {
 
     /// Whether each row is a list.
     pub(crate) const fn is_list(self) -> bool {
-        matches!(self, Kind::ListI32 | Kind::ListU8 | Kind::ListU16 | Kind::ListU64)
+        matches!(self, Kind::ListI16 | Kind::ListI32 | Kind::ListU8 | Kind::ListU16 | Kind::ListU64)
     }
 
     /// The words that a column's numbers stand for, when they do.

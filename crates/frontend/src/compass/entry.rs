@@ -1,5 +1,7 @@
 //! The entry of the family in `FORMATS`.
 
+use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
+
 use super::{CompassDecode, CompassUnpack, Settings};
 use crate::format::{Format, FramingInput, HitFormat, HitFraming, several};
 
@@ -17,6 +19,10 @@ impl HitFormat for Settings {
         let unpack = CompassUnpack::new(input.source, self).map_err(|error| error.to_string())?;
         let decoder = CompassDecode::new(input.source, self).map_err(|error| error.to_string())?;
         Ok((Box::new(unpack), several(&decoder, decoders)))
+    }
+
+    fn waveforms(&self) -> WaveformFacts {
+        WaveformFacts { samples: SampleRange::Unsigned16, ..WaveformFacts::default() }
     }
 
     fn channels(&self) -> (u16, u16) {

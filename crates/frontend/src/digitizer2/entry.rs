@@ -1,7 +1,10 @@
 //! The entry of the family in `FORMATS`.
 
+use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 use thalweg_data::{Frames, Framing, Unit};
 
+use super::settings::Firmware;
+use super::wire::probe_names;
 use super::{Decoder, Settings, TcpUnpack, UdpUnpack, emulate};
 use crate::format::{BoardFacts, Format, FramingInput, HitFormat, HitFraming, several};
 
@@ -52,6 +55,22 @@ impl HitFormat for Settings {
         Some(self.tick_ps() / 1000.0)
     }
 
+    fn waveforms(&self) -> WaveformFacts {
+        let firmware = self.firmware.unwrap_or_default();
+        let (analog_probes, digital_probes) = probe_names(firmware);
+        WaveformFacts {
+            samples: match firmware {
+                Firmware::Psd | Firmware::Pha => SampleRange::Scaled14,
+                Firmware::OpenDpp | Firmware::Zle | Firmware::Scope => SampleRange::Unsigned16,
+            },
+            sample_ps: Some(self.tick_ps()),
+            decimation: self.decimation,
+            samples_before_trigger: self.samples_before_trigger,
+            analog_probes,
+            digital_probes,
+        }
+    }
+
     fn channels(&self) -> (u16, u16) {
         (self.first_channel, Settings::channels(self))
     }
@@ -80,5 +99,20 @@ mod tests {
         let of = |tick_ps| Settings { tick_ps: Some(tick_ps), ..Settings::default() }.ns_per_sample();
         assert_eq!((of(8000.0), of(2000.0)), (Some(8.0), Some(2.0)));
         assert_eq!(crate::compass::Settings::default().ns_per_sample(), None);
+    }
+
+    #[test]
+    fn waveforms_are_named_by_firmware_and_what_is_not_said_is_unknown() {
+        let of = |firmware| Settings { firmware: Some(firmware), ..Settings::default() }.waveforms();
+        let (psd, pha, scope) = (of(Firmware::Psd), of(Firmware::Pha), of(Firmware::Scope));
+        assert_eq!(
+            [psd.analog_name(2), pha.analog_name(2), scope.analog_name(0)].map(Option::unwrap),
+            ["cfd", "energy_filter", "adc_input"]
+        );
+        assert_eq!((psd.samples, scope.samples), (SampleRange::Scaled14, SampleRange::Unsigned16));
+        assert_eq!((psd.analog_name(3), scope.decimation, scope.samples_before_trigger), (None, None, None));
+        let board = emulate::Settings { waveform_samples: 64, ..Default::default() }.facts();
+        let reported = Settings::default().completed_by(&board).expect("nothing contradicts").waveforms();
+        assert_eq!((reported.decimation, reported.samples_before_trigger), (Some(1), Some(16)));
     }
 }

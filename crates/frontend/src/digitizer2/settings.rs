@@ -77,6 +77,13 @@ pub struct Settings {
     pub firmware: Option<Firmware>,
     /// Added to every time of this board, in picoseconds.
     pub time_offset_ps: i64,
+    /// How many samples of its clock the board combines to one in waveforms of scope, ZLE and Open DPP firmware. Boards behind dig2://
+    /// and emulate:// report it if they can. Elsewhere it is unknown by default, and so is the time between samples; PSD and PHA
+    /// send it with each waveform.
+    pub decimation: Option<u32>,
+    /// Samples of a waveform before the trigger. Boards behind dig2:// and emulate:// report it if it is the same for all channels.
+    /// Elsewhere it is unknown by default, and so is the time of the first sample.
+    pub samples_before_trigger: Option<u32>,
 }
 
 /// Settings that cannot be used.
@@ -113,6 +120,9 @@ pub enum SettingsError {
         /// The value that the board reports.
         reported: String,
     },
+    /// No board combines samples like this.
+    #[error("decimation = {0}: write a power of two from 1 to 32768")]
+    Decimation(u32),
     /// So large that times would exceed 64 bits.
     #[error("time_offset_ps = {0}: give at most 1e18 in either direction (eleven days)")]
     TimeOffset(i64),
@@ -167,8 +177,21 @@ impl Settings {
         {
             return contradiction("firmware", configured.word().to_owned(), reported.word().to_owned());
         }
+        let differs = |configured: Option<u32>, reported: Option<u32>| {
+            let (configured, reported) = configured.zip(reported)?;
+            (configured != reported).then(|| (configured.to_string(), reported.to_string()))
+        };
+        if let Some((configured, reported)) = differs(self.decimation, board.decimation) {
+            return contradiction("decimation", configured, reported);
+        }
+        let before = self.samples_before_trigger;
+        if let Some((configured, reported)) = differs(before, board.samples_before_trigger) {
+            return contradiction("samples_before_trigger", configured, reported);
+        }
         Ok(Settings {
             tick_ps: Some(board.tick_ps),
+            decimation: self.decimation.or(board.decimation),
+            samples_before_trigger: before.or(board.samples_before_trigger),
             channels: Some(board.channels),
             firmware: reported_firmware.or(self.firmware),
             ..self.clone()
@@ -190,6 +213,10 @@ impl Settings {
         }
         if self.time_offset_ps.unsigned_abs() > 1_000_000_000_000_000_000 {
             return Err(SettingsError::TimeOffset(self.time_offset_ps));
+        }
+        let combines = |samples: u32| samples.is_power_of_two() && samples <= 1 << 15;
+        if let Some(decimation) = self.decimation.filter(|decimation| !combines(*decimation)) {
+            return Err(SettingsError::Decimation(decimation));
         }
         Ok(Plan {
             tick,
@@ -224,6 +251,8 @@ mod tests {
             sampling_mhz: 500.0,
             tick_ps: 2000.0,
             channels: 32,
+            decimation: Some(1),
+            samples_before_trigger: None,
         };
         let plan = Settings::default().completed_by(&board).expect("nothing contradicts").resolve();
         let plan = plan.expect("a board");
@@ -231,6 +260,9 @@ mod tests {
         assert_eq!(known, (Some(2000), 32, Firmware::Pha));
         let same = Settings { tick_ps: Some(2000.0), channels: Some(32), ..Settings::default() };
         assert!(same.completed_by(&board).is_ok());
+        let before = Settings { samples_before_trigger: Some(16), ..Settings::default() };
+        let completed = before.completed_by(&board).expect("the board does not say");
+        assert_eq!((completed.samples_before_trigger, completed.decimation), (Some(16), Some(1)));
         let refused = |settings: Settings, words: [&str; 4]| {
             let message = settings.completed_by(&board).expect_err("contradiction").to_string();
             words.iter().for_each(|word| assert!(message.contains(word), "{word} in {message}"));
@@ -238,6 +270,7 @@ mod tests {
         let usual = Settings::default;
         refused(Settings { tick_ps: Some(8000.0), ..usual() }, ["tick_ps = 8000", "2000", "VX2730", "17"]);
         refused(Settings { channels: Some(64), ..usual() }, ["channels = 64", "32", "VX2730", "17"]);
+        refused(Settings { decimation: Some(4), ..usual() }, ["decimation = 4", "reports 1", "VX2730", "17"]);
         refused(Settings { firmware: Some(Firmware::Psd), ..usual() }, ["psd", "pha", "VX2730", "17"]);
     }
 
@@ -251,6 +284,7 @@ mod tests {
         assert!(with(|s| s.channels = Some(129)).contains("1 to 128"));
         assert!(with(|s| s.channels = Some(0)).contains("1 to 128"));
         assert!(with(|s| s.first_channel = 65_500).contains("65535"));
+        assert!(with(|s| s.decimation = Some(3)).contains("power of two"));
         assert!(with(|s| s.tick_ps = Some(-1.0)).contains("tick_ps"));
         assert!(with(|s| s.time_offset_ps = i64::MIN).contains("time_offset_ps"));
     }

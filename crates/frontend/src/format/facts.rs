@@ -18,6 +18,12 @@ pub struct BoardFacts {
     pub tick_ps: f64,
     /// Number of channels.
     pub channels: u16,
+    /// How many samples of its clock the board combines to one, where it says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decimation: Option<u32>,
+    /// Samples of a waveform before the trigger, if they are the same for all channels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples_before_trigger: Option<u32>,
 }
 
 impl BoardFacts {

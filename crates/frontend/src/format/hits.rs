@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use thalweg_data::waveform_facts::WaveformFacts;
 use thalweg_data::{Decode, Frames, Framing, SentRecord, SourceId, Unit};
 
 use super::BoardFacts;
@@ -70,6 +71,11 @@ pub trait HitFormat: BoxedHitFormat + fmt::Debug + Send + Sync {
     /// configuration defines it.
     fn ns_per_sample(&self) -> Option<f64> {
         None
+    }
+
+    /// What format and configuration say of the waveforms. By default, that there are none.
+    fn waveforms(&self) -> WaveformFacts {
+        WaveformFacts::default()
     }
 
     /// The first of the experiment's channels that this source has, and their number, for display.

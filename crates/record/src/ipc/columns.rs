@@ -4,7 +4,7 @@
 //!  push_u64, push_list, … row by row ──► Columns ──► nodes and buffers in Arrow's order
 //! ```
 
-use crate::table::{Kind, Table};
+use crate::table::{Column, Kind, Table};
 
 /// The shape of a batch beside its bytes: what the message's metadata says.
 #[derive(Debug, Default, Clone)]
@@ -99,7 +99,7 @@ enum Data {
 /// Columns that are filled row by row; for tables with few rows per second, or large rows.
 #[derive(Debug)]
 pub(crate) struct Columns {
-    table: Table,
+    columns: &'static [Column],
     rows: usize,
     data: Vec<Data>,
 }
@@ -107,8 +107,12 @@ pub(crate) struct Columns {
 impl Columns {
     /// Empty columns of a table. Of view columns they hold the views.
     pub fn new(table: Table) -> Columns {
-        let data = table
-            .columns()
+        Columns::of(table.columns())
+    }
+
+    /// The same of these columns.
+    pub fn of(columns: &'static [Column]) -> Columns {
+        let data = columns
             .iter()
             .map(|column| match column.kind {
                 Kind::Bool => Data::Bits(Vec::new()),
@@ -120,7 +124,7 @@ impl Columns {
                 _ => Data::Fixed(Vec::new()),
             })
             .collect();
-        Columns { table, rows: 0, data }
+        Columns { columns, rows: 0, data }
     }
 
     /// Rows so far.
@@ -144,7 +148,7 @@ impl Columns {
     /// Appends the bytes of one value, little-endian.
     #[inline]
     pub fn push<const N: usize>(&mut self, column: usize, value: [u8; N]) {
-        debug_assert_eq!(self.table.columns()[column].kind.item_bytes(), N);
+        debug_assert_eq!(self.columns[column].kind.item_bytes(), N);
         match &mut self.data[column] {
             Data::Fixed(bytes) => bytes.extend_from_slice(&value),
             Data::Optional { .. } => self.push_optional(column, Some(value)),
@@ -195,7 +199,7 @@ impl Columns {
     /// # Panics
     /// When there was no space ([`Columns::list_has_capacity`]).
     pub fn push_list(&mut self, column: usize, count: usize, write: impl FnOnce(&mut [u8])) {
-        let item = self.table.columns()[column].kind.item_bytes();
+        let item = self.columns[column].kind.item_bytes();
         if let Data::List { offsets, items, count: held } = &mut self.data[column] {
             *held += count;
             let end = i32::try_from(*held).expect("room for the list was asked for");

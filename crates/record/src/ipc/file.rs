@@ -30,7 +30,7 @@ use super::{END_OF_STREAM, ZEROS, padding};
 use crate::error::RecordError;
 use crate::settings::Compression;
 use crate::system;
-use crate::table::{Table, part_name};
+use crate::table::{Column, Table, part_name};
 
 /// Bytes whose checksum is computed before they are written: well inside a second-level cache.
 pub const CHUNK_BYTES: usize = 256 * 1024;
@@ -138,7 +138,20 @@ impl TableFile {
     /// # Errors
     /// When the file exists, cannot be made, or the disk is full.
     pub fn create(path: &Path, table: Table, metadata: &[(&str, &str)]) -> Result<TableFile, RecordError> {
-        let opening = message::opening(table, metadata);
+        TableFile::create_of(path, table, table.columns(), metadata)
+    }
+
+    /// The same with other columns that the table can have.
+    ///
+    /// # Errors
+    /// As for `create`.
+    pub(crate) fn create_of(
+        path: &Path,
+        table: Table,
+        columns: &[Column],
+        metadata: &[(&str, &str)],
+    ) -> Result<TableFile, RecordError> {
+        let opening = message::opening(table, columns, metadata);
         Ok(TableFile {
             file: create_file(path, &opening)?,
             path: path.to_owned(),

@@ -9,12 +9,13 @@ use arrow_ipc::{
     BodyCompressionBuilder, BodyCompressionMethod, Buffer, CompressionType, DictionaryBatchBuilder,
     FieldNode, KeyValueBuilder, MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
 };
+use arrow_schema::Schema;
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 
 use super::columns::Shape;
 use super::{ALIGNMENT, CONTINUATION, ZEROS, padding};
 use crate::settings::Compression;
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 /// Key of the checksum in a message's custom metadata.
 pub(crate) const CHECKSUM_KEY: &str = "crc32c";
@@ -37,22 +38,21 @@ pub(crate) struct BatchMetadata {
     pub checksum_at: usize,
 }
 
-/// All that comes before a table's first batch: its schema and, where it has one, its dictionary.
-pub(crate) fn opening(table: Table, metadata: &[(&str, &str)]) -> Vec<u8> {
-    let mut bytes = schema_message(table, metadata);
+/// All that comes before the first batch of a table with these columns: its schema and, where it has one, its dictionary.
+pub(crate) fn opening(table: Table, columns: &[Column], metadata: &[(&str, &str)]) -> Vec<u8> {
+    let mut bytes = schema_message(&table.schema(columns, metadata));
     if let Some(words) = table.words() {
         bytes.extend(dictionary_message(&words));
     }
     bytes
 }
 
-fn schema_message(table: Table, metadata: &[(&str, &str)]) -> Vec<u8> {
+fn schema_message(schema: &Schema) -> Vec<u8> {
     let mut builder = FlatBufferBuilder::new();
-    let schema = table.schema(metadata);
     let mut dictionaries = arrow_ipc::writer::DictionaryTracker::new(true);
     let header = arrow_ipc::convert::IpcSchemaEncoder::new()
         .with_dictionary_tracker(&mut dictionaries)
-        .schema_to_fb_offset(&mut builder, &schema)
+        .schema_to_fb_offset(&mut builder, schema)
         .as_union_value();
     let mut message = MessageBuilder::new(&mut builder);
     message.add_version(MetadataVersion::V5);

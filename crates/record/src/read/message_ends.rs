@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_messages_of_a_stream_are_walked_up_to_its_marker() {
-        let schema = opening(Table::Hits, &[]);
+        let schema = opening(Table::Hits, Table::Hits.columns(), &[]);
         let file = [&schema[..], &MARKER].concat();
         let end = message_end(&&file[..], 0).expect("a schema");
         assert_eq!(end, Some(schema.len() as u64));
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_an_error_and_never_more_memory_than_the_file_has() {
-        let schema = opening(Table::Hits, &[]);
+        let schema = opening(Table::Hits, Table::Hits.columns(), &[]);
         let cut = &schema[..schema.len() - 1];
         assert!(message_end(&cut, 0).is_err());
         assert!(message_end(&&schema[8..], 0).is_err());

@@ -36,6 +36,7 @@ mod verify_events;
 mod verify_losses;
 mod verify_nodes;
 mod verify_ranges;
+mod waveforms;
 
 pub use coincidences::CoincidencesReader;
 pub use events::{EventsFile, RecordedEvent, RecordedFragment};
@@ -59,6 +60,7 @@ pub use verify_events::EventsReport;
 pub use verify_losses::LossesReport;
 pub use verify_nodes::{NodesReport, ShippedReport, verify_nodes};
 pub use verify_ranges::EdgeReport;
+pub use waveforms::{RecordedWaveform, WaveformsReader};
 
 use std::path::Path;
 
@@ -99,7 +101,7 @@ pub(crate) fn read_every_column<R: ReadAt>(
     reader: &TableReader<R>,
     head: &BatchHead,
 ) -> Result<(), RecordError> {
-    for (index, column) in reader.table().columns().iter().enumerate() {
+    for (index, column) in reader.columns().iter().enumerate() {
         match column.kind {
             Kind::Bool => drop(reader.bits(head, index)?),
             Kind::BinaryView => {

@@ -128,7 +128,8 @@ pub(super) fn write_beside(
     let beside = beside(path);
     let _ = fs::remove_file(&beside);
     let write = || {
-        let mut file = TableFile::create(&beside, salvage.reader.table(), metadata)?;
+        let mut file =
+            TableFile::create_of(&beside, salvage.reader.table(), salvage.reader.columns(), metadata)?;
         for batch in batches {
             let gone = || salvage.reader.damaged(batch.offset, "no batch where there was one");
             let head = salvage.reader.batch_at(batch.offset)?.ok_or_else(gone)?;

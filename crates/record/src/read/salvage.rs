@@ -73,9 +73,10 @@ impl Salvage {
             is_unfinished: false,
         };
         salvage.find_schema_end(path, table)?;
+        salvage.find_columns(table)?;
         salvage.walk()?;
         // Bytes of another program's table are left alone; what a crash makes of ours without any whole batch is short.
-        let most = opening(table, &[]).len() as u64 + 4096;
+        let most = opening(table, salvage.reader.columns(), &[]).len() as u64 + 4096;
         if !salvage.schema_damage.is_empty() && salvage.batches.is_empty() && salvage.reader.length() > most {
             return Err(salvage.reader.damaged(0, salvage.schema_damage));
         }
@@ -96,6 +97,21 @@ impl Salvage {
                 self.reader.damaged(0, "a schema of another length than its own").to_string();
             self.reader = TableReader::without_schema(path, table)?;
         }
+        Ok(())
+    }
+
+    /// Behind a damaged schema, the batches say by their buffers which of the table's columns they have.
+    fn find_columns(&mut self, table: Table) -> Result<(), RecordError> {
+        if self.schema_damage.is_empty() {
+            return Ok(());
+        }
+        for columns in table.shapes() {
+            self.reader.set_columns(columns);
+            if self.next_whole(self.start())?.is_some() {
+                return Ok(());
+            }
+        }
+        self.reader.set_columns(table.columns());
         Ok(())
     }
 

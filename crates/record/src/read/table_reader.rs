@@ -91,6 +91,7 @@ pub struct TableReader<R = TableBytes> {
     path: PathBuf,
     length: u64,
     table: Table,
+    columns: &'static [Column],
     metadata: BTreeMap<String, String>,
     /// Words of its dictionary.
     words: usize,
@@ -185,6 +186,7 @@ impl TableReader {
     pub(super) fn without_schema(path: &Path, table: Table) -> Result<TableReader, RecordError> {
         let mut reader = TableReader::unread(TableBytes::open(path)?, path)?;
         reader.table = table;
+        reader.columns = table.columns();
         reader.words = table.words().map_or(0, |words| words.len());
         Ok(reader)
     }
@@ -204,9 +206,9 @@ impl TableReader {
         let stream = [&found[..], &END_OF_STREAM].concat();
         let says_the_same = || {
             let mut stock = StreamReader::try_new(io::Cursor::new(stream), None).ok()?;
-            Some(*stock.schema() == self.table.schema(&metadata) && stock.next().is_none())
+            Some(*stock.schema() == self.table.schema(self.columns, &metadata) && stock.next().is_none())
         };
-        Ok(found == opening(self.table, &metadata) || says_the_same() == Some(true))
+        Ok(found == opening(self.table, self.columns, &metadata) || says_the_same() == Some(true))
     }
 }
 
@@ -228,6 +230,7 @@ impl<R: ReadAt> TableReader<R> {
             path: path.to_owned(),
             length,
             table: Table::Hits,
+            columns: Table::Hits.columns(),
             metadata: BTreeMap::new(),
             words: 0,
             position: 0,
@@ -238,6 +241,21 @@ impl<R: ReadAt> TableReader<R> {
     /// The table.
     pub fn table(&self) -> Table {
         self.table
+    }
+
+    /// Its columns, which earlier versions wrote otherwise.
+    pub(crate) fn columns(&self) -> &'static [Column] {
+        self.columns
+    }
+
+    /// Reads batches as of these columns.
+    pub(super) fn set_columns(&mut self, columns: &'static [Column]) {
+        self.columns = columns;
+    }
+
+    /// The place of a column among them; `None` in a file that does not have it.
+    pub(crate) fn column(&self, name: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.name == name)
     }
 
     /// The schema's metadata, keys without `thalweg.`.
@@ -314,17 +332,20 @@ impl<R: ReadAt> TableReader<R> {
         let table = pairs.get("table").and_then(|word| Table::from_word(word));
         let table = table.ok_or_else(|| self.damaged(0, "an Arrow stream that thalweg did not write"))?;
         let fields = schema.fields();
-        let columns = table.columns();
-        let matches = fields.is_some_and(|fields| {
-            fields.len() == columns.len()
-                && fields.iter().zip(columns).all(|(field, column)| field_matches(&field, column))
-        });
-        if !matches || pairs.get("format").map(String::as_str) != Some(crate::table::FORMAT) {
+        let matches = |columns: &&&'static [Column]| {
+            fields.is_some_and(|fields| {
+                fields.len() == columns.len()
+                    && fields.iter().zip(columns.iter()).all(|(field, column)| field_matches(&field, column))
+            })
+        };
+        let columns = table.shapes().iter().find(matches);
+        if columns.is_none() || pairs.get("format").map(String::as_str) != Some(crate::table::FORMAT) {
             let found = format!("columns of `{}` that this version does not know", table.word());
             return Err(self.damaged(0, found));
         }
         self.position = 8 + metadata.len() as u64;
         self.table = table;
+        self.columns = columns.copied().unwrap_or(table.columns());
         self.metadata = pairs;
         if let Some(known) = table.words() {
             let offset = self.position;
@@ -417,8 +438,8 @@ impl<R: ReadAt> TableReader<R> {
     }
 
     fn counts_match(&self, buffers: usize, variadic: &[i64]) -> bool {
-        let fixed: usize = self.table.columns().iter().map(|column| buffers_of(column.kind)).sum();
-        let views = self.table.columns().iter().filter(|column| column.kind == Kind::BinaryView).count();
+        let fixed: usize = self.columns.iter().map(|column| buffers_of(column.kind)).sum();
+        let views = self.columns.iter().filter(|column| column.kind == Kind::BinaryView).count();
         let total =
             variadic.iter().try_fold(fixed, |sum, count| sum.checked_add(usize::try_from(*count).ok()?));
         views == variadic.len() && total == Some(buffers)
@@ -470,12 +491,12 @@ impl<R: ReadAt> TableReader<R> {
 
     /// Index of a column's first buffer.
     pub(crate) fn first_buffer(&self, column: usize) -> usize {
-        self.table.columns()[..column].iter().map(|column| buffers_of(column.kind)).sum()
+        self.columns[..column].iter().map(|column| buffers_of(column.kind)).sum()
     }
 
     /// The values of a column of numbers, little-endian, row by row.
     pub(crate) fn bytes_of(&self, head: &BatchHead, column: usize) -> Result<Vec<u8>, RecordError> {
-        let kind = self.table.columns()[column].kind;
+        let kind = self.columns[column].kind;
         self.exactly(head, self.first_buffer(column) + 1, head.rows as u64 * kind.item_bytes() as u64)
     }
 
@@ -496,7 +517,7 @@ impl<R: ReadAt> TableReader<R> {
         head: &BatchHead,
         column: usize,
     ) -> Result<Vec<[u8; N]>, RecordError> {
-        debug_assert_eq!(self.table.columns()[column].kind.item_bytes(), N);
+        debug_assert_eq!(self.columns[column].kind.item_bytes(), N);
         Ok(self.bytes_of(head, column)?.as_chunks::<N>().0.to_vec())
     }
 
@@ -553,7 +574,7 @@ impl<R: ReadAt> TableReader<R> {
         let offsets =
             offsets.ok_or_else(|| self.damaged(head.offset, "lists that do not follow each other"))?;
         let items = offsets.last().copied().unwrap_or(0);
-        let item_bytes = self.table.columns()[column].kind.item_bytes() as u64;
+        let item_bytes = self.columns[column].kind.item_bytes() as u64;
         let wanted = items * item_bytes;
         if wanted > MOST_BUFFER_BYTES {
             return Err(self.damaged(head.offset, "lists of an impossible length"));
@@ -590,6 +611,7 @@ fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
             .type_as_floating_point()
             .is_some_and(|number| number.precision() == arrow_ipc::Precision::DOUBLE),
         Kind::Bool => field.type_type() == Type::Bool,
+        Kind::ListI16 => list_of(16, true),
         Kind::ListI32 => list_of(32, true),
         Kind::ListU8 => list_of(8, false),
         Kind::ListU16 => list_of(16, false),

@@ -1,6 +1,6 @@
 //! Hits that pass the cuts are recorded as a plain filter would have it, with what belongs to them, and the ledger balances.
 
-use crate::example_run::{batch, folder, sources, stock_read, write_run};
+use crate::example_run::{batch, folder, sources, stock_read, waveforms, write_run};
 use arrow_array::RecordBatch;
 use proptest::prelude::*;
 use thalweg_data::batch::Share;
@@ -106,7 +106,8 @@ proptest! {
 fn of_all_hits_none_is_left_out() {
     let folder = folder();
     let run = RunDirectory::create(folder.path(), "all").expect("made");
-    let mut writer = HitWriter::create(run.path(), &Settings::default(), &sources()).expect("made");
+    let mut writer =
+        HitWriter::create_of(run.path(), &Settings::default(), &sources(), &waveforms()).expect("made");
     let pool = Pool::new(2, 1 << 20).expect("small");
     writer.write_passing(&batch(&pool, 0..100, Mark(0)), Some(&[0; 100])).expect("written");
     writer.finish().expect("written");

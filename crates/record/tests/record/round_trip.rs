@@ -3,10 +3,12 @@
 use crate::example_run;
 use crate::example_run::{batch, folder, hit, sample, sources, stock_read, stock_rows, user_word, write_run};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Int32Type, Int64Type, UInt16Type, UInt64Type};
+use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use thalweg_data::{Flags, Hit, Mark, Pool, Sink, SourceId};
-use thalweg_record::read::HitsReader;
+use thalweg_data::hit::Layout;
+use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
+use thalweg_data::{Extra, Flags, Hit, Hits, Mark, Pool, Sink, SourceId};
+use thalweg_record::read::{HitsReader, WaveformsReader};
 use thalweg_record::{
     Compression, HitWriter, HitsFile, RunDirectory, RunRecord, Settings, Sync, Table, check, inspect, verify,
 };
@@ -101,8 +103,12 @@ fn waveforms_and_user_words_meet_their_hits() {
             for row in 0..batch.num_rows() {
                 let index = hits.value(row) as usize;
                 let samples = analog.value(row);
-                let samples = samples.as_primitive::<Int32Type>().values().to_vec();
-                assert_eq!(samples, (0..index % 7 * 4).map(|k| sample(index, k)).collect::<Vec<_>>());
+                let samples =
+                    samples.as_primitive::<UInt16Type>().values().iter().map(|sample| i32::from(*sample));
+                assert_eq!(
+                    samples.collect::<Vec<_>>(),
+                    (0..index % 7 * 4).map(|k| sample(index, k)).collect::<Vec<_>>()
+                );
                 rows += 1;
             }
         }
@@ -122,6 +128,74 @@ fn waveforms_and_user_words_meet_their_hits() {
         }
         assert_eq!(stock_rows(&run.table(Table::Statistics)), HITS.div_ceil(160));
     }
+}
+
+/// Words of two probes whose samples are 1, 2, 3 and 4 times `step`, with no digital signal.
+fn dual_probe(step: u64) -> Vec<u8> {
+    let sample = |k: u64| ((k * step) & 0x3FFF) * 0x1_0001;
+    [sample(1) | sample(2) << 32, sample(3) | sample(4) << 32].map(u64::to_be_bytes).concat()
+}
+
+#[test]
+fn samples_are_as_narrow_as_their_signal_allows_and_say_when_and_what_they_are() {
+    let folder = folder();
+    let run = RunDirectory::create(folder.path(), "narrow").expect("made");
+    let psd = WaveformFacts {
+        samples: SampleRange::Scaled14,
+        sample_ps: Some(2000.0),
+        samples_before_trigger: Some(10),
+        analog_probes: &["adc_input", "baseline", "cfd"],
+        digital_probes: &["trigger", "time_filter_armed"],
+        ..WaveformFacts::default()
+    };
+    let scope = WaveformFacts { samples: SampleRange::Unsigned16, analog_probes: &["adc_input"], ..psd };
+    let mut writer =
+        HitWriter::create_of(run.path(), &Settings::default(), &sources(), &[psd, scope]).expect("made");
+    let (pool, mut hits) = (Pool::new(2, 4096).expect("small"), Hits::default());
+    let mut block = pool.take().expect("free");
+    let signed = 1 << 3;
+    // Signal 1 is the input with its sign; signal 2 is the CFD times 8. Digital: time filter, trigger, 2, 3; every second sample.
+    let halved = signed | (2 | 2 << 4) << 6 | 0x3201 << 12 | 1 << 44;
+    for (source, layout, info, bytes) in [
+        (0, Layout::DualProbe, signed, dual_probe(0x3FFF)),
+        (0, Layout::DualProbe, halved, dual_probe(0x0F00)),
+        (1, Layout::Packed, 0, [0xFFFF_8000_0001_0000_u64.to_be_bytes()].concat()),
+    ] {
+        let hit = Hit { flags: Flags::EXTRA, ..Hit::default() };
+        let first = hits.slices.len() as u32;
+        hits.slices.push(block.append(&bytes).expect("space"));
+        let extra = Extra::of(&hit, SourceId(source));
+        hits.hits.push(hit);
+        hits.extras.push(Extra { layout, info, samples_first: first, samples_count: 1, ..extra });
+    }
+    hits.leases.add(block.lease());
+    writer.write(&hits).expect("written");
+    writer.finish().expect("written");
+    let batches = stock_read(&run.table(Table::Waveforms)).expect("a stock reader reads it");
+    let column = |name: &str| batches[0].column_by_name(name).expect("a column").clone();
+    let lists = |name: &str| {
+        let column = column(name);
+        let lists = column.as_list::<i32>();
+        (format!("{:?}", lists.value_type()), (0..3).map(|row| lists.value(row).len()).collect::<Vec<_>>())
+    };
+    assert_eq!(lists("analog_1"), ("Int16".to_owned(), vec![4, 4, 0]));
+    assert_eq!(lists("analog_2"), ("Int16".to_owned(), vec![4, 0, 0]));
+    assert_eq!(lists("analog_1_wide"), ("Int32".to_owned(), vec![0, 0, 4]), "16 bits without a sign");
+    assert_eq!(lists("analog_2_wide"), ("Int32".to_owned(), vec![0, 4, 0]));
+    let (mut reader, mut found) =
+        (WaveformsReader::open(&run.table(Table::Waveforms)).expect("a table"), vec![]);
+    assert!(reader.next_batch(&mut found).expect("whole"));
+    assert_eq!(found[0].analog, [vec![-1, -2, -3, -4], vec![0x3FFF, 0x3FFE, 0x3FFD, 0x3FFC]]);
+    let factor = |factor: i32| (1..5).map(|k| (k * 0x0F00) % 0x4000 * factor).collect::<Vec<_>>();
+    assert_eq!(found[1].analog[1], factor(8));
+    assert_eq!(found[2].analog, [vec![0, 1, 0x8000, 0xFFFF], vec![]]);
+    let period: Vec<_> = found.iter().map(|row| (row.sample_ps, row.first_sample_ps)).collect();
+    assert_eq!(period, [(Some(2000.0), Some(-20_000)), (Some(4000.0), None), (None, None)]);
+    let names = |row: usize| found[row].analog_names.each_ref().map(|name| name.as_deref());
+    assert_eq!((names(0), names(1)), ([Some("adc_input"); 2], [Some("adc_input"), Some("cfd")]));
+    assert_eq!(names(2), [Some("adc_input"), None]);
+    let digital = found[1].digital_names.each_ref().map(|name| name.as_deref());
+    assert_eq!(digital, [Some("time_filter_armed"), Some("trigger"), None, None]);
 }
 
 #[test]

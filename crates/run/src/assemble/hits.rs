@@ -287,7 +287,9 @@ fn hit_writer(site: &Site<'_>, selection: Option<&Selection>) -> Result<HitWrite
     let Site { configuration, directory, .. } = *site;
     let names: Vec<String> =
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
-    let sink = site.writer(|| HitWriter::create(directory.path(), &configuration.record, &names))?;
+    let waveforms: Vec<_> = configuration.hit_sources().map(|(_, format)| format.waveforms()).collect();
+    let create = || HitWriter::create_of(directory.path(), &configuration.record, &names, &waveforms);
+    let sink = site.writer(create)?;
     Ok(match selection {
         Some(selection) => sink.with_sources_of_channels(selection.sources_of_channels()),
         None => sink,

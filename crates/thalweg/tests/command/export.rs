@@ -14,7 +14,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use thalweg::data::Hit;
-use thalweg::record::read::HitsReader;
+use thalweg::record::read::{HitsReader, WaveformsReader};
 
 use crate::process::{Ended, Folder, Running, number, run_directory, thalweg};
 
@@ -168,16 +168,13 @@ fn a_run_goes_to_compass_and_our_front_end_reads_the_same_hits_and_waveforms() {
     };
     assert!(seen(&run) == seen(&again), "other hits");
     let samples = |run: &str| -> Vec<Vec<i32>> {
-        let file = File::open(format!("{run}/waveforms.arrows")).expect("recorded");
-        let batches = StreamReader::try_new(file, None).expect("a table");
-        let rows = batches.flat_map(|batch| {
-            let batch = batch.expect("whole");
-            let lists = batch.column_by_name("analog_1").expect("a column").as_list::<i32>().clone();
-            (0..lists.len()).map(move |row| {
-                lists.value(row).as_primitive::<arrow_array::types::Int32Type>().values().to_vec()
-            })
-        });
-        rows.collect()
+        let path = Path::new(run).join("waveforms.arrows");
+        let (mut reader, mut rows) = (WaveformsReader::open(&path).expect("recorded"), Vec::new());
+        let mut samples = Vec::new();
+        while reader.next_batch(&mut rows).expect("whole") {
+            samples.extend(rows.drain(..).map(|mut row| std::mem::take(&mut row.analog[0])));
+        }
+        samples
     };
     assert!(samples(&run).len() > 100 && samples(&run) == samples(&again), "other samples");
 }

@@ -133,6 +133,16 @@ impl BoardInfo {
             sampling_mhz: self.sampling_mhz,
             tick_ps: 1e6 / self.sampling_mhz,
             channels: self.channels,
+            decimation: None,
+            samples_before_trigger: None,
+        }
+    }
+
+    /// The paths of the parameters that say how many samples a waveform has before its trigger.
+    pub fn before_trigger_paths(&self) -> Vec<String> {
+        match self.firmware_endpoint() {
+            Some("scope") => vec!["/par/pretriggers".to_owned()],
+            _ => (0..self.channels).map(|channel| format!("/ch/{channel}/par/chpretriggers")).collect(),
         }
     }
 

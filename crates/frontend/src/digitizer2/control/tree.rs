@@ -227,6 +227,14 @@ impl Tree {
                     Takes::Number { low: 0.0, high: 8188.0, step: SAMPLES_STEP },
                 ),
             ),
+            (
+                "pretriggers",
+                (
+                    settings.samples_before_trigger().to_string(),
+                    Takes::Number { low: 0.0, high: 8188.0, step: SAMPLES_STEP },
+                ),
+            ),
+            ("decimationfactor", fixed("1")),
             ("enstatevents", (boolean(settings.statistics_interval_ms > 0), Takes::Boolean)),
             ("startsource", ("SWcmd".into(), Takes::Anything)),
             ("clocksource", ("Internal".into(), Takes::Anything)),
@@ -256,7 +264,11 @@ impl Tree {
             ),
             ("wavesaving", "Always".into(), Takes::OneOf(WAVE_SAVING)),
             ("chrecordlengths", samples, number(0.0, 8188.0, SAMPLES_STEP)),
-            ("chpretriggers", (settings.waveform_samples / 4).to_string(), number(0.0, 8188.0, SAMPLES_STEP)),
+            (
+                "chpretriggers",
+                settings.samples_before_trigger().to_string(),
+                number(0.0, 8188.0, SAMPLES_STEP),
+            ),
             ("chgain", "0".into(), number(0.0, 40.0, 0.5)),
             ("dcoffset", "20".into(), number(0.0, 100.0, 0.1)),
             ("triggerthr", "20".into(), number(0.0, 65_535.0, 1.0)),
@@ -487,6 +499,15 @@ impl Tree {
         };
         let samples = samples.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) as u16;
         settings.waveform_samples = samples;
+        let before = match base.firmware {
+            Firmware::Scope => self.value("/par/pretriggers"),
+            _ => channel(0, "chpretriggers"),
+        };
+        let before =
+            before.and_then(|text| text.parse::<f64>().ok()).map(|before| (before as u16).min(samples));
+        if let Some(before) = before.filter(|before| *before != settings.samples_before_trigger()) {
+            settings.samples_before_trigger = Some(before);
+        }
         let wanted = self.value("/par/enstatevents") == Some("True");
         settings.statistics_interval_ms = match base.statistics_interval_ms {
             _ if !wanted => 0,

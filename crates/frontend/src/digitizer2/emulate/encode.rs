@@ -55,7 +55,7 @@ impl Encoder {
         let saturation = settings.detector.saturation_kev * settings.detector.gain_per_kev;
         let trace = TraceSettings {
             samples,
-            before_trigger: samples / 4,
+            before_trigger: settings.samples_before_trigger().into(),
             gate: (settings.detector.gate_ns * f64::from(settings.sampling_mhz) / 1000.0) as usize,
             height_per_energy: ((pulse::FULL_SCALE - pulse::BASELINE) as f64 / (0.7 * saturation)) as f32,
             trapezoid: settings.firmware == Firmware::Pha,

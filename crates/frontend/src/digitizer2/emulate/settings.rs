@@ -212,6 +212,8 @@ pub struct Settings {
     pub data: Data,
     /// Samples per waveform, a multiple of 4; 0 for none. Scope firmware needs at least 4.
     pub waveform_samples: u16,
+    /// Samples of a waveform before its trigger; without it a quarter of them.
+    pub samples_before_trigger: Option<u16>,
     /// One in so many hits has a waveform; 1 for all. All scope events have waveforms.
     pub waveform_every: u32,
     /// Drift of the board's clock in parts per million; positive if it is fast.
@@ -268,6 +270,7 @@ impl Default for Settings {
             firmware: Firmware::Psd,
             data: Data::TwoWord,
             waveform_samples: 0,
+            samples_before_trigger: None,
             waveform_every: 1,
             drift_ppm: 0.0,
             offset_ps: 0,
@@ -399,6 +402,9 @@ impl Settings {
         let samples = self.waveform_samples;
         let fits = samples.is_multiple_of(4) && samples <= WAVEFORM_SAMPLES_MAXIMUM;
         check(fits, "waveform_samples", samples, "a multiple of 4 up to 8188")?;
+        let before = self.samples_before_trigger();
+        let allowed = "at most `waveform_samples`";
+        check(before <= samples, "samples_before_trigger", before, allowed)?;
         check(self.waveform_every > 0, "waveform_every", self.waveform_every, "1 or more")?;
         let scope = self.firmware == Firmware::Scope;
         check(!scope || samples > 0, "waveform_samples", samples, "at least 4 with scope firmware")?;
@@ -458,7 +464,14 @@ impl Settings {
             sampling_mhz: self.sampling_mhz.into(),
             tick_ps: 1e6 / f64::from(self.sampling_mhz),
             channels: self.channels,
+            decimation: Some(1),
+            samples_before_trigger: Some(self.samples_before_trigger().into()),
         }
+    }
+
+    /// Samples of a waveform before its trigger.
+    pub fn samples_before_trigger(&self) -> u16 {
+        self.samples_before_trigger.unwrap_or(self.waveform_samples / 4)
     }
 
     /// Hits per second of one channel, scaled by `total_rate_hz`.

@@ -13,6 +13,7 @@ pub mod extra;
 pub mod footer;
 pub mod hit;
 pub mod packet;
+pub mod probes;
 pub mod scope;
 pub mod special;
 pub mod zle;
@@ -22,6 +23,7 @@ pub use extra::{CounterInfo, ExtraType, ExtraWord, Probe, TimeInfo, WaveHeader, 
 pub use footer::{Footer, hash};
 pub use hit::{HitWords, OneWordHit};
 pub use packet::PacketHeader;
+pub use probes::probe_names;
 pub use scope::ScopeHeader;
 pub use special::{SpecialHeader, SpecialId, SpecialWord};
 pub use zle::{ZleCounter, ZleWords};

@@ -9,6 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use thalweg_data::batch::Share;
 use thalweg_data::hit::Layout;
+use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 use thalweg_data::{
     Counters, Extra, Flags, Hit, Hits, Ledger, Mark, Pool, Sink, SourceId, Stage, Statistics, Unit,
 };
@@ -27,6 +28,19 @@ pub fn folder() -> tempfile::TempDir {
         false => tempfile::tempdir(),
     };
     made.expect("temporary folder")
+}
+
+/// What is known of their waveforms.
+pub fn waveforms() -> Vec<WaveformFacts> {
+    let left = WaveformFacts {
+        samples: SampleRange::Unsigned16,
+        sample_ps: Some(8000.0),
+        decimation: Some(1),
+        samples_before_trigger: Some(4),
+        analog_probes: &["adc_input"],
+        digital_probes: &[],
+    };
+    vec![left, WaveformFacts { samples: SampleRange::Unsigned16, ..WaveformFacts::default() }]
 }
 
 /// The k-th hit of the example.
@@ -101,7 +115,8 @@ pub fn write_run(parent: &Path, settings: &Settings, count: usize, step: usize) 
     let directory = RunDirectory::create(parent, "example").expect("made");
     let mut record = RunRecord::start(&directory, "example", "# nothing\n", &sources());
     record.write(&directory).expect("written");
-    let mut writer = HitWriter::create(directory.path(), settings, &sources()).expect("made");
+    let mut writer =
+        HitWriter::create_of(directory.path(), settings, &sources(), &waveforms()).expect("made");
     let pool = Pool::new(2, 1 << 20).expect("small");
     for start in (0..count).step_by(step) {
         let hits = batch(&pool, start..(start + step).min(count), Mark(start as u64));
