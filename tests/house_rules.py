@@ -62,6 +62,8 @@ STAGES_PLACES = {
     "crates/data/src/topology/legacy.rs": "the paths of files that do not say theirs",
     "crates/run/src/plan/topology": "the paths of today",
     "crates/run/src/assemble": "who makes a stage opens its account",
+    "crates/export/src/import.rs": "who makes a recording of a file opens its ledger",
+    "crates/export/src/import_tables.rs": "the same",
     "crates/record/src/advice.rs": "what to do about a loss depends on where it was counted",
     "crates/record/src/loss_row.rs": "the recording says of itself where it was cut",
     "crates/frontend/src/check": "ledgers of checks, which run without a path",

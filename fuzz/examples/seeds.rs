@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).map_or(beside, PathBuf::from);
     FuzzTarget::all().try_for_each(|target| write(&folder, target.name, &(target.seeds)()))?;
     write(&folder, "recording", &recordings()?)?;
+    write(&folder, "midas", &[midas()])?;
     write(&folder, "units", &thalweg_build::unit::check::seeds())?;
     write(&folder, "peer", &thalweg_transport::peer::check::seeds())?;
     write(&folder, "pcap", &[capture()?])?;
@@ -43,6 +44,16 @@ fn capture() -> Result<Vec<u8>, Box<dyn Error>> {
         capture.datagram(1_000_000 * u64::from(number), board, host, &[number; 64])?;
     }
     Ok(capture.finish()?)
+}
+
+/// A MIDAS file: beginning of a run, an event of one bank, end of the run.
+fn midas() -> Vec<u8> {
+    let mut bytes = b"\x00\x80\x4d\x49\x07\x00\x00\x00\x00\xf1\x53\x65\x02\x00\x00\x00{}".to_vec();
+    bytes.extend(b"\x01\x00\x01\x00\x01\x00\x00\x00\x01\xf1\x53\x65\x20\x00\x00\x00");
+    bytes.extend(b"\x18\x00\x00\x00\x31\x00\x00\x00ADC0\x04\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00");
+    bytes.extend(b"\x01\x00\x02\x00\x03\x00\x04\x00");
+    bytes.extend(b"\x01\x80\x4d\x49\x07\x00\x00\x00\x02\xf1\x53\x65\x02\x00\x00\x00{}");
+    bytes
 }
 
 /// A small file of hits in every compression.

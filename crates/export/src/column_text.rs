@@ -21,7 +21,8 @@ pub(crate) struct ColumnText {
 
 /// The text of a column of a table; `None` of a column that no table has.
 pub(crate) fn column_text(table: Table, name: &str) -> Option<ColumnText> {
-    let (unit, description) = own_text(table, name).or_else(|| shared_text(name))?;
+    let found = own_text(table, name).or_else(|| waveform_text(name)).or_else(|| shared_text(name));
+    let (unit, description) = found?;
     Some(ColumnText { unit, description })
 }
 
@@ -64,25 +65,9 @@ fn own_text(table: Table, name: &str) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// Columns that mean the same wherever they are.
-fn shared_text(name: &str) -> Option<(&'static str, &'static str)> {
+/// Columns of waveforms.
+fn waveform_text(name: &str) -> Option<(&'static str, &'static str)> {
     Some(match name {
-        "time_ps" => ("ps", "time since run start, by the board's clock"),
-        "channel" => ("1", "channel of the experiment"),
-        "energy" => ("ADC channels", "long-gate charge or pulse height; null where the format sends none"),
-        "energy_short" => ("ADC channels", "short-gate charge; null where the format sends none"),
-        "energy_kev" => {
-            ("keV", "calibrated energy; null where the channel has no calibration or the hit no energy")
-        }
-        "channel_name" => ("1", "name of the channel in the run's table of channels"),
-        "flags" => ("1", "bits that describe the hit, as `docs/experiment/recordings.md` lists them"),
-        "hit" => ("1", "row of the table `hits` that this belongs to, from 0"),
-        "source" => ("1", "number of the source, in the order of `thalweg.sources`"),
-        "raw_flags" => ("1", "flag word as the board sent it"),
-        "info" => ("1", "the board's own description of the samples"),
-        "layout" => ("1", "how the board packed the samples"),
-        "truncated" => ("1", "whether the board cut the waveform short"),
-        "words" => ("1", "user words of the board"),
         "analog_1" => ("ADC channels", "samples of the first analog probe"),
         "analog_2" => ("ADC channels", "samples of the second analog probe; empty where there is none"),
         "analog_1_wide" => {
@@ -104,6 +89,29 @@ fn shared_text(name: &str) -> Option<(&'static str, &'static str)> {
             ("1", "codes of the digital probes 1 to 4 in bits 3..0, 7..4, 11..8 and 15..12, likewise")
         }
         "digital" => ("1", "samples of the digital probes 1 to 4 in bits 0 to 3"),
+        _ => return None,
+    })
+}
+
+/// Columns that mean the same wherever they are.
+fn shared_text(name: &str) -> Option<(&'static str, &'static str)> {
+    Some(match name {
+        "time_ps" => ("ps", "time since run start, by the board's clock"),
+        "channel" => ("1", "channel of the experiment"),
+        "energy" => ("ADC channels", "long-gate charge or pulse height; null where the format sends none"),
+        "energy_short" => ("ADC channels", "short-gate charge; null where the format sends none"),
+        "energy_kev" => {
+            ("keV", "calibrated energy; null where the channel has no calibration or the hit no energy")
+        }
+        "channel_name" => ("1", "name of the channel in the run's table of channels"),
+        "flags" => ("1", "bits that describe the hit, as `docs/experiment/recordings.md` lists them"),
+        "hit" => ("1", "row of the table `hits` that this belongs to, from 0"),
+        "source" => ("1", "number of the source, in the order of `thalweg.sources`"),
+        "raw_flags" => ("1", "flag word as the board sent it"),
+        "info" => ("1", "the board's own description of the samples"),
+        "layout" => ("1", "how the board packed the samples"),
+        "truncated" => ("1", "whether the board cut the waveform short"),
+        "words" => ("1", "user words of the board"),
         "mark_ns" => ("ns", "arrival, time since run start by the receiver's clock"),
         "real_time_ps" => ("ps", "real time that the board counted"),
         "dead_time_ps" => ("ps", "dead time that the board counted"),

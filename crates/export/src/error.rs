@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use thalweg_data::SinkError;
 use thalweg_record::RecordError;
 
 /// An export that did not come to its end. Nothing of it stays on the disk.
@@ -59,6 +60,56 @@ pub enum ExportError {
     /// A writer of a format refused what it was given.
     #[error("{0}")]
     Writer(String),
+}
+
+/// An import that did not come to its end. Nothing of it stays on the disk.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The recording cannot be written.
+    #[error("{}", .0.with_advice())]
+    Record(#[from] RecordError),
+    /// The file is none of MIDAS.
+    #[error("{path}: not a MIDAS event file: {found}")]
+    NotMidas {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+    /// The file has no event that could be recorded.
+    #[error("{path}: no event of it can be imported: {found}")]
+    Nothing {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        found: String,
+    },
+    /// The file cannot be read.
+    #[error("{path}: {action}: {cause}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// A table refused what it was given.
+    #[error("{0}")]
+    Sink(#[from] SinkError),
+    /// Somebody asked for its end.
+    #[error("{path}: the import was interrupted and is removed again")]
+    Interrupted {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl ImportError {
+    /// An error of the system while doing `action`.
+    pub(crate) fn io(path: &Path, action: &'static str, cause: std::io::Error) -> ImportError {
+        ImportError::Io { path: path.to_owned(), action, cause }
+    }
 }
 
 impl ExportError {

@@ -1,4 +1,4 @@
-//! Recorded runs in the formats of other programs.
+//! Recorded runs in the formats of other programs, and files of other programs as recorded runs.
 //!
 //! ```text
 //!  RUN/*.arrows ──► batches, verified ──► Exporter ──► .OUT.part ──► OUT
@@ -22,7 +22,12 @@
 //! - `compass`: list files of CoMPASS.
 //! - `python`: formats that the Python package writes: ROOT and HDF5.
 //! - `target`: where an export goes.
-//! - `error`: what can end an export: [`ExportError`].
+//! - `import`: MIDAS files as recordings: [`import()`], [`ImportRequest`], [`ImportReport`].
+//! - `import_tables`: the tables of an import.
+//! - `mid_content`: what the events of a MIDAS file are in a recording.
+//! - `mid_file`: a MIDAS file, event by event.
+//! - `midas_view`: MIDAS events as a reader finds them: [`check_midas()`].
+//! - `error`: what can end an export or an import: [`ExportError`], [`ImportError`].
 
 mod channel_columns;
 mod column_text;
@@ -33,14 +38,21 @@ mod event_rows;
 mod export;
 mod exporter;
 mod format;
+mod import;
+mod import_tables;
 mod mid;
+mod mid_content;
+mod mid_file;
 mod midas;
+mod midas_view;
 mod parquet;
 mod python;
 mod run_source;
 mod table_stream;
 mod target;
 
-pub use error::ExportError;
+pub use error::{ExportError, ImportError};
 pub use export::{ExportedTable, Progress, Report, Request, export};
 pub use format::Format;
+pub use import::{ImportReport, ImportRequest, import};
+pub use midas_view::check_midas;

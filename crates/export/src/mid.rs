@@ -24,11 +24,11 @@ use crate::run_source::{RunSource, seconds_of};
 use crate::target::{Output, Target};
 
 /// Event id of built events.
-const EVENTS_ID: u16 = 1;
+pub(crate) const EVENTS_ID: u16 = 1;
 /// Event id of blocks of hits.
-const HITS_ID: u16 = 2;
+pub(crate) const HITS_ID: u16 = 2;
 /// Event id of coincidences.
-const COINCIDENCES_ID: u16 = 3;
+pub(crate) const COINCIDENCES_ID: u16 = 3;
 /// Hits of one event: well below the 4 MiB of MIDAS's default.
 const HITS_PER_EVENT: usize = 4096;
 const PS_PER_S: i64 = 1_000_000_000_000;
@@ -405,6 +405,7 @@ fn database(run: &RunSource) -> Map<String, Value> {
             "Event ids": { "1": "built events", "2": "hits", "3": "coincidences" },
             "Banks": banks,
             "Sources": sources.collect::<Map<String, Value>>(),
+            "Channels": record.channels,
             "Configuration": record.configuration,
         },
     });

@@ -13,7 +13,7 @@ pub(crate) const BEGIN_OF_RUN: u16 = 0x8000;
 /// The last one.
 pub(crate) const END_OF_RUN: u16 = 0x8001;
 /// The trigger mask of both.
-const MAGIC: u16 = 0x494D;
+pub(crate) const MAGIC: u16 = 0x494D;
 const HEADER_BYTES: usize = 16;
 const BANKS_BYTES: usize = 8;
 const FLAGS: u32 = 0x31;

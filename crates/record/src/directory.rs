@@ -418,6 +418,18 @@ impl RunDirectory {
         Ok(DocumentSummary::of(CHANNELS_FILE, text))
     }
 
+    /// Keeps a file of this name beside the tables, such as what an imported file says of its run. What it returns belongs into
+    /// [`RunRecord::documents`].
+    ///
+    /// [`RunRecord::documents`]: crate::RunRecord::documents
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn write_document(&self, name: &str, content: &[u8]) -> Result<DocumentSummary, RecordError> {
+        self.replace(&self.path.join(name), content)?;
+        Ok(DocumentSummary::of(name, content))
+    }
+
     /// Keeps the run's spectra, in place of older ones: whoever reads the file sees all of the old text or all of the new.
     /// `text` is JSON, histograms in the form of UHI. What it returns belongs into [`RunRecord::documents`], as the only one
     /// of this file.

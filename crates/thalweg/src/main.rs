@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         Command::Receive(options) => commands::receive(&options, json),
         Command::Plot(options) => commands::plot(&options, json),
         Command::Export(options) => commands::export(&options, json),
+        Command::Import(options) => commands::import(&options, json),
         Command::Runs(options) => commands::runs(&options, json),
         Command::Board(options) => commands::board(&options, json),
         Command::Ipbus(options) => commands::ipbus(&options, json),

@@ -1,4 +1,4 @@
-//! Arguments of `export`.
+//! Arguments of `export` and `import`.
 
 use std::path::PathBuf;
 
@@ -40,4 +40,17 @@ pub(crate) struct Export {
 pub(crate) enum Energies {
     /// Kiloelectronvolts.
     Kev,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Import {
+    /// The file: MIDAS events, plain or compressed with LZ4 or gzip, of a machine of either byte order.
+    pub(crate) file: PathBuf,
+    /// The directory of runs, in which the recording gets the next number; without it, the one that the variable THALWEG_RUNS names, or
+    /// `runs`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) runs: Option<PathBuf>,
+    /// The title of the recording; without it, that of the file.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
 }

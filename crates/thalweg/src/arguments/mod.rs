@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-pub(crate) use exports::{Energies, Export};
+pub(crate) use exports::{Energies, Export, Import};
 pub(crate) use prediction::{Predict, PublishedTest, TriggerProcess};
 pub(crate) use qualification::{
     Doctor, QualifiedDevice, Qualify, QualifyCommand, QualifyEmit, QualifyIncast, QualifyOutputs,
@@ -90,6 +90,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg export runs/000007 --to parquet --out run7\n  thalweg export runs/000007 --to csv --table hits --energies kev --channel-names --out hits.csv\n  thalweg export runs/000007 --to mid --out run00007.mid.lz4\n  thalweg export runs/000007 --to compass --out run7.BIN\n  thalweg export runs/000007 --to root --out run7.root\n\nNothing is overwritten, and the export appears under its name only when it is whole.\nExit codes: 0 exported, 1 a damaged run, a full disk or an interruption, 2 what was asked for cannot be exported."
     )]
     Export(Export),
+    /// Make a recording of a MIDAS file, so that it can be verified, inspected and exported
+    #[command(
+        after_help = "Examples:\n  thalweg import run00007.mid.lz4\n  thalweg import run00007.mid.gz --runs imported --title cosmics\n\nWhat is damaged is named with its place, counted as lost and left out; whole events before it are imported.\nExit codes: 0 imported, 1 damaged (what is whole was imported), unreadable, a full disk or an interruption."
+    )]
+    Import(Import),
     /// The catalogue of runs: list, find, show, verify and label them, and write notes
     #[command(
         after_help = "Examples:\n  thalweg runs list\n  thalweg runs find cosmics --label good --since 2026-11-21\n  thalweg runs verify 40-48\n  thalweg runs label 42 good --remove bad\n  thalweg runs note 42 \"beam off at 02:18\"\n\nRuns are looked for in --runs DIR, in the directory that THALWEG_RUNS names, or in runs."

@@ -20,6 +20,11 @@ pub(crate) struct RunsDirectory {
 }
 
 impl RunsDirectory {
+    /// The one that is given, or else the usual one.
+    pub(crate) fn of(directory: Option<PathBuf>) -> RunsDirectory {
+        RunsDirectory { directory }
+    }
+
     /// The directory of runs.
     pub(crate) fn path(&self) -> PathBuf {
         let named =

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use thalweg_analysis::view::NewCut;
+use thalweg_export::ImportRequest;
 use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::format::FuzzTarget;
@@ -45,6 +46,7 @@ pub const RUNS: &[(&str, Run)] = &[
         recorded(&board, "\"hits\", \"raw\"", HITS)
     }),
     ("hits_of_a_board", hits_of_a_board),
+    ("imported_file", imported_file),
     ("added_stages", || {
         crate::added_stages::add_both();
         let stages = "[[stage]]\nkind = \"holdoff\"\nholdoff_ps = 20_000_000\n[[stage]]\nkind = \"prescale\"\nkeep_one_in = 2\n";
@@ -199,6 +201,36 @@ fn damaged(sections: &str, end: EndWhen) -> Result<(), String> {
     flip_a_byte(&recorded.join("raw.arrows"))?;
     let summary = watched(|watch| thalweg_run::replay(&recorded, &folder.path().join("again"), watch))?;
     if summary.ledger_closed { Ok(()) } else { Err(format!("its replay: {:?}", summary.discrepancies)) }
+}
+
+/// An import of a MIDAS file with a damaged event, and with an end that is cut off.
+fn imported_file() -> Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let mut bytes = Vec::new();
+    let header = |to: &mut Vec<u8>, id: u16, mask: u16, length: u32| {
+        [id, mask].into_iter().for_each(|half| to.extend(half.to_le_bytes()));
+        [7, 1_700_000_000, length].into_iter().for_each(|word: u32| to.extend(word.to_le_bytes()));
+    };
+    header(&mut bytes, 0x8000, 0x494D, 2);
+    bytes.extend(b"{}");
+    // The second bank is longer than its event.
+    for bank_bytes in [8u32, 80, 8] {
+        header(&mut bytes, 1, 1, 32);
+        [24u32, 0x31].into_iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend(b"ADC0");
+        [4, bank_bytes, 0, 1, 2].into_iter().for_each(|word: u32| bytes.extend(word.to_le_bytes()));
+    }
+    header(&mut bytes, 1, 1, 1000);
+    let folder = tempfile::tempdir().map_err(|error| words(&error))?;
+    let file = folder.path().join("cut.mid");
+    std::fs::write(&file, bytes).map_err(|error| words(&error))?;
+    let request = ImportRequest { file, directory: folder.path().join("runs"), title: None };
+    let report = thalweg_export::import(&request, &mut |_| true).map_err(|error| words(&error))?;
+    let found = thalweg_record::verify(&report.run_directory).map_err(|error| words(&error))?;
+    match found.ok && report.events == 2 {
+        true => Ok(()),
+        false => Err(format!("its recording: {:?}", found.problems)),
+    }
 }
 
 /// Damages what the batch in the middle of a table holds: what stands in front of it decides whether a replay begins at all.

@@ -1,0 +1,3 @@
+//! Exports and imports through the library.
+
+mod import_round_trip;
