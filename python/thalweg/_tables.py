@@ -53,10 +53,14 @@ def _from_standard_input() -> Iterator[Named]:
 def in_chunks(batches: Iterator[pa.RecordBatch], rows: int, size: int = 64 << 20) -> Iterator[pa.Table]:
     """Joins batches to tables of at least so many rows, or so many bytes."""
     held: list[pa.RecordBatch] = []
+    # Added up and not counted again: a run may have a hundred thousand batches of a few rows.
+    held_rows = held_bytes = 0
     for batch in batches:
         held.append(batch)
-        if sum(one.num_rows for one in held) >= rows or sum(one.nbytes for one in held) >= size:
+        held_rows += batch.num_rows
+        held_bytes += batch.nbytes
+        if held_rows >= rows or held_bytes >= size:
             yield pa.Table.from_batches(held)
-            held = []
+            held, held_rows, held_bytes = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
