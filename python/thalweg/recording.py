@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,8 @@ class Waveform:
     """Picoseconds between samples."""
     first_sample_ps: int | None
     """Picoseconds from the hit's time to the first sample."""
+    overlapped: int | None
+    """How many of its first samples repeat the end of the channel's waveform before, where it continues that one."""
     analog_names: tuple[str | None, str | None]
     """Names of the analog probes."""
     digital_names: tuple[str | None, str | None, str | None, str | None]
@@ -84,6 +86,7 @@ def _waveform(row: dict, said: list[dict]) -> Waveform:
         digital=samples("digital"),
         sample_ps=value("sample_ps"),
         first_sample_ps=value("first_sample_ps"),
+        overlapped=value("overlapped"),
         analog_names=(named("analog_probes", value("probe_1")), named("analog_probes", value("probe_2"))),
         digital_names=tuple(named("digital_probes", code) for code in codes),
     )
@@ -174,6 +177,27 @@ class Recording:
                 rows = {name: batch.column(name) for name in names}
                 for row in range(batch.num_rows):
                     yield _waveform({name: column[row] for name, column in rows.items()}, said)
+
+    def scope_records(self) -> Iterator[Waveform]:
+        """As :meth:`waveforms`, with those of a channel that touch or overlap joined to one, whose hit is the first of them.
+
+        Memory holds one for each channel. Raises `KeyError` if the run has no waveforms.
+        """
+        import numpy
+
+        held: dict[tuple[int, int], list[Waveform]] = {}
+
+        def joined(parts: list[Waveform]) -> Waveform:
+            samples = [part.analog[0][part.overlapped or 0 :] for part in parts]
+            return replace(parts[0], analog=(numpy.concatenate(samples), parts[0].analog[1])) if len(parts) > 1 else parts[0]
+
+        for waveform in self.waveforms():
+            parts = held.setdefault((waveform.source, waveform.channel), [])
+            if parts and waveform.overlapped is None:
+                yield joined(parts)
+                parts.clear()
+            parts.append(waveform)
+        yield from (joined(parts) for parts in held.values())
 
     def __repr__(self) -> str:
         return f"<run {self.number} {self.title!r} of {self.started}: {', '.join(self.tables)}>"

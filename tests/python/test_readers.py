@@ -77,6 +77,8 @@ def test_waveforms_are_narrow_and_say_when_and_what_they_are(recording):
     # The trigger's probe rises at the trigger, which the hit's fine time divides further.
     risen = times[np.flatnonzero(first.digital & 1)[0]]
     assert abs(risen - first.time_ps) <= 2 * 8000
+    # Pulses are no scope records: none continues another.
+    assert sum(1 for _ in thalweg.open(recording.directory).scope_records()) == recording.table("waveforms").num_rows
 
 
 def test_raw_bytes_are_those_received(recording):

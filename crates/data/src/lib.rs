@@ -25,6 +25,7 @@
 //! - [`hit`]: the 16-byte hit, and the extra row for data that do not fit into it.
 //! - [`waveform`]: decodes samples from the words in which a board sent them.
 //! - [`waveform_facts`]: the period, offset and signals of waveforms, as far as they are known.
+//! - [`record_join`]: which scope records of a channel follow each other without a gap.
 //! - [`tick`]: converts board time to picoseconds, exactly.
 //! - [`event`]: fragments of triggered boards, and the events that are built of them.
 //! - [`hit_fields`]: splits hits into columns.
@@ -65,6 +66,7 @@ pub mod message;
 pub mod pool;
 pub mod prefetch;
 pub mod range;
+pub mod record_join;
 pub mod refused;
 pub mod ring;
 pub mod sent;

@@ -88,6 +88,10 @@ fn waveform_text(name: &str) -> Option<(&'static str, &'static str)> {
         "digital_probes" => {
             ("1", "codes of the digital probes 1 to 4 in bits 3..0, 7..4, 11..8 and 15..12, likewise")
         }
+        "overlapped" => (
+            "1",
+            "how many of the first samples repeat the end of the channel's row before, where it continues that one; else null",
+        ),
         "digital" => ("1", "samples of the digital probes 1 to 4 in bits 0 to 3"),
         _ => return None,
     })

@@ -9,8 +9,10 @@
 //! Samples are recorded as the narrowest numbers that hold whatever the boards can send. Only signals that a board multiplies beyond 16
 //! bits are 32 bits wide, in columns of their own.
 
+use thalweg_data::hit::Layout;
+use thalweg_data::record_join::{RecordJoin, ScopeRecord};
 use thalweg_data::waveform::Samples;
-use thalweg_data::waveform_facts::WaveformHead;
+use thalweg_data::waveform_facts::{WaveformFacts, WaveformHead};
 use thalweg_data::{Extra, Flags, Hit, Hits};
 
 use crate::ipc::columns::Columns;
@@ -48,7 +50,9 @@ impl ExtraColumns {
 
     /// Appends what belongs to the recorded hits of a batch, the first of which is row `first_row` of the table `hits`: all
     /// of them, or those whose verdict in `pass` is not 0.
-    pub fn append(&mut self, batch: &Hits, pass: Option<&[u8]>, first_row: u64) {
+    ///
+    /// `joins` knows the records before, and is asked for each waveform of scope firmware.
+    pub fn append(&mut self, batch: &Hits, pass: Option<&[u8]>, first_row: u64, joins: &mut RecordJoin) {
         if !batch.extras.is_empty() && (self.extras.is_some() || self.waveforms.is_some()) {
             let (mut row, mut extras) = (first_row, batch.extras.iter());
             for (place, hit) in batch.hits.iter().enumerate() {
@@ -58,7 +62,9 @@ impl ExtraColumns {
                     let Some(extra) = extras.next() else { break };
                     if passes {
                         self.append_extra(batch, row, extra);
-                        self.append_waveform(batch, row, hit, extra);
+                        self.append_waveform(batch, row, hit, extra, joins);
+                    } else {
+                        joins.interrupt(extra.source, hit.channel);
                     }
                 }
                 row += u64::from(passes);
@@ -89,7 +95,7 @@ impl ExtraColumns {
         columns.end_row();
     }
 
-    fn append_waveform(&mut self, batch: &Hits, row: u64, hit: &Hit, extra: &Extra) {
+    fn append_waveform(&mut self, batch: &Hits, row: u64, hit: &Hit, extra: &Extra, joins: &mut RecordJoin) {
         let Some(columns) = &mut self.waveforms else { return };
         if extra.samples_count == 0 {
             return;
@@ -107,7 +113,7 @@ impl ExtraColumns {
             };
             push_narrow(columns, 4 + probe, narrow);
             if self.sources.has_wide() {
-                push_wide(columns, 12 + probe, wide);
+                push_wide(columns, 13 + probe, wide);
             }
         }
         let digital = &self.samples.digital[..];
@@ -119,6 +125,9 @@ impl ExtraColumns {
         columns.push_optional(9, first.map(|code| [code]));
         columns.push_optional(10, second.map(|code| [code]));
         columns.push_optional(11, head.digital.map(u16::to_le_bytes));
+        let overlapped = scope_record(extra, &facts, &head, self.samples.analog_1.len())
+            .and_then(|record| joins.next(extra.source, hit.channel, record));
+        columns.push_optional(12, overlapped.map(u32::to_le_bytes));
         columns.end_row();
     }
 
@@ -155,6 +164,21 @@ impl ExtraColumns {
     fn each(&self) -> impl Iterator<Item = &Columns> {
         [&self.extras, &self.waveforms, &self.statistics].into_iter().flatten()
     }
+}
+
+/// A waveform of scope firmware as one of successive records; `None` of other firmware, whose waveforms are pulses.
+fn scope_record(
+    extra: &Extra,
+    facts: &WaveformFacts,
+    head: &WaveformHead,
+    length: usize,
+) -> Option<ScopeRecord> {
+    if extra.layout != Layout::Interleaved {
+        return None;
+    }
+    // All records have as many samples before their trigger, so the triggers are as far from each other as the first samples.
+    let start = facts.sample_ps(head).map(|sample_ps| (extra.time_ps as f64 / sample_ps).round() as i64);
+    Some(ScopeRecord { start, length: length as u32, claimed: extra.raw_flags >> 13 & 7 })
 }
 
 /// Samples as a list of 16-bit numbers, which hold them; none when the batch's offsets have no space, which `batch_bytes` keeps from

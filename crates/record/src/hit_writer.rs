@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use thalweg_data::record_join::{JoinCounts, RecordJoin};
 use thalweg_data::waveform_facts::WaveformFacts;
 use thalweg_data::{Counters, Hits, Mark, Sink, SinkError, SourceId, Unit};
 
@@ -39,6 +40,8 @@ pub struct HitWriter {
     which: RecordedHits,
     /// By channel, the source that sends it.
     sources: Box<[SourceId]>,
+    /// The latest scope record of each channel.
+    joins: RecordJoin,
 }
 
 /// Rows of all tables of hits.
@@ -96,6 +99,7 @@ impl HitWriter {
             dropped: Amounts::default(),
             which: settings.hits,
             sources: Box::default(),
+            joins: RecordJoin::default(),
         })
     }
 
@@ -127,20 +131,31 @@ impl HitWriter {
         }
         self.sink.leave_out(&self.left_out);
         if self.amounts.is_zero() && hits.statistics.is_empty() {
+            // Of these hits no record is on file.
+            self.joins.interrupt_all();
             return self.sink.advance(hits.header.mark);
         }
         let (first_row, amounts, next_row) = (self.next_row, &self.amounts, &mut self.next_row);
-        self.sink.take(hits.header.mark, amounts, |rows| {
+        let joins = &mut self.joins;
+        let taken = self.sink.take(hits.header.mark, amounts, |rows| {
             let before = rows.hits.rows();
             match pass {
                 Some(pass) => rows.hits.append_passing(&hits.hits, pass),
                 None => rows.hits.append(&hits.hits),
             }
-            rows.extra.append(hits, pass, first_row);
+            rows.extra.append(hits, pass, first_row, joins);
             rows.amounts.add_all(amounts);
             // Only hits that are taken get a row.
             *next_row += (rows.hits.rows() - before) as u64;
-        })
+        });
+        // The records of a refused batch are not on file.
+        taken.inspect_err(|_| self.joins.interrupt_all())
+    }
+
+    /// How many scope records continue the one before on their channel, and how many claim what cannot be. Nothing is joined where
+    /// waveforms are not recorded.
+    pub fn joins(&self) -> JoinCounts {
+        self.joins.counts()
     }
 
     /// Enters whose hits a batch holds.

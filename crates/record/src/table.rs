@@ -114,7 +114,7 @@ const EXTRAS: [Column; 9] = [
 ];
 
 /// Samples of up to 16 bits are numbers of 16 bits; those of a signal that can have greater ones are in the `_wide` columns.
-const WAVEFORMS: [Column; 14] = [
+const WAVEFORMS: [Column; 15] = [
     WAVEFORMS_INT32[0],
     WAVEFORMS_INT32[1],
     WAVEFORMS_INT32[2],
@@ -127,12 +127,13 @@ const WAVEFORMS: [Column; 14] = [
     optional("probe_1", Kind::U8),
     optional("probe_2", Kind::U8),
     optional("digital_probes", Kind::U16),
+    optional("overlapped", Kind::U32),
     column("analog_1_wide", Kind::ListI32),
     column("analog_2_wide", Kind::ListI32),
 ];
 
 /// The same of sources whose samples have 16 bits and no sign.
-const WAVEFORMS_UINT16: [Column; 12] = [
+const WAVEFORMS_UINT16: [Column; 13] = [
     WAVEFORMS[0],
     WAVEFORMS[1],
     WAVEFORMS[2],
@@ -145,6 +146,7 @@ const WAVEFORMS_UINT16: [Column; 12] = [
     WAVEFORMS[9],
     WAVEFORMS[10],
     WAVEFORMS[11],
+    WAVEFORMS[12],
 ];
 
 /// As waveforms were recorded at first.

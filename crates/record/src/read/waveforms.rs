@@ -32,6 +32,9 @@ pub struct RecordedWaveform {
     pub sample_ps: Option<f64>,
     /// Picoseconds from the hit's time to the first sample, if known.
     pub first_sample_ps: Option<i64>,
+    /// How many of its first samples repeat the end of the channel's waveform before, if it continues that one; see
+    /// [`thalweg_data::record_join`].
+    pub overlapped: Option<u32>,
     /// Names of the analog signals, if known.
     pub analog_names: [Option<String>; 2],
     /// Names of the digital signals, if known.
@@ -125,6 +128,11 @@ impl WaveformsReader {
             let values = reader.optional_numbers::<8>(head, column)?;
             let rows = values.iter().zip(&mut *waveforms);
             rows.for_each(|(value, to)| to.first_sample_ps = value.map(i64::from_le_bytes));
+        }
+        if let Some(column) = reader.column("overlapped") {
+            let values = reader.optional_numbers::<4>(head, column)?;
+            let rows = values.iter().zip(&mut *waveforms);
+            rows.for_each(|(value, to)| to.overlapped = value.map(u32::from_le_bytes));
         }
         self.names(head, waveforms)
     }

@@ -6,6 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt16Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use thalweg_data::hit::Layout;
+use thalweg_data::record_join::append_joined;
 use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 use thalweg_data::{Extra, Flags, Hit, Hits, Mark, Pool, Sink, SourceId};
 use thalweg_record::read::{HitsReader, WaveformsReader};
@@ -196,6 +197,74 @@ fn samples_are_as_narrow_as_their_signal_allows_and_say_when_and_what_they_are()
     assert_eq!(names(2), [Some("adc_input"), None]);
     let digital = found[1].digital_names.each_ref().map(|name| name.as_deref());
     assert_eq!(digital, [Some("time_filter_armed"), Some("trigger"), None, None]);
+}
+
+/// A scope event of two channels: `samples` samples from sample `start` on, each with its own number, of which the board claims to have
+/// sent `claimed` before.
+fn scope_event(
+    hits: &mut Hits,
+    block: &mut thalweg_data::BlockWriter,
+    start: u64,
+    samples: u64,
+    claimed: u32,
+) {
+    let word = |at: u64| (0..4).fold(0, |word, k| word | ((at + k) & 0xFFFF) << (16 * k));
+    let words = (start..start + samples).step_by(4).flat_map(|at| [word(at), word(at + 1000)]);
+    let bytes: Vec<u8> = words.flat_map(u64::to_be_bytes).collect();
+    let samples_first = hits.slices.len() as u32;
+    hits.slices.push(block.append(&bytes).expect("space"));
+    for channel in 0..2 {
+        let hit = Hit { time_ps: start as i64 * 8000, channel, flags: Flags::EXTRA, ..Hit::default() };
+        let info = 2 << 16 | u64::from(channel);
+        let extra = Extra { layout: Layout::Interleaved, info, ..Extra::of(&hit, SourceId(0)) };
+        hits.extras.push(Extra { samples_first, samples_count: 1, raw_flags: claimed << 13, ..extra });
+        hits.hits.push(hit);
+    }
+}
+
+#[test]
+fn scope_records_that_touch_or_overlap_are_one_continuous_record_per_channel() {
+    let folder = folder();
+    let run = RunDirectory::create(folder.path(), "scope").expect("made");
+    let facts = WaveformFacts {
+        samples: SampleRange::Unsigned16,
+        sample_ps: Some(8000.0),
+        decimation: Some(1),
+        ..WaveformFacts::default()
+    };
+    let mut writer =
+        HitWriter::create_of(run.path(), &Settings::default(), &sources(), &[facts]).expect("made");
+    let pool = Pool::new(2, 1 << 16).expect("small");
+    // Touching, overlapping by 4 in the next batch, behind a gap, and with an overlap of more than it holds.
+    for events in [&[(0, 16, 0), (16, 8, 0)][..], &[(20, 16, 4), (40, 8, 0), (44, 4, 7)]] {
+        let (mut hits, mut block) = (Hits::default(), pool.take().expect("free"));
+        events.iter().for_each(|(start, samples, claimed)| {
+            scope_event(&mut hits, &mut block, *start, *samples, *claimed)
+        });
+        hits.leases.add(block.lease());
+        writer.write(&hits).expect("written");
+    }
+    writer.finish().expect("written");
+    let counts = writer.joins();
+    assert_eq!((counts.joined, counts.samples_overlapped, counts.refused), (4, 8, 2));
+    let mut reader = WaveformsReader::open(&run.table(Table::Waveforms)).expect("a table");
+    let (mut rows, mut records) = (Vec::new(), [const { Vec::<Vec<i32>>::new() }; 2]);
+    while reader.next_batch(&mut rows).expect("whole") {
+        for row in &rows {
+            let records = &mut records[usize::from(row.channel)];
+            if row.overlapped.is_none() {
+                records.push(Vec::new());
+            }
+            let last = records.last_mut().expect("one has begun");
+            append_joined(last, &row.analog[0], row.overlapped.unwrap_or(0));
+        }
+    }
+    for (channel, records) in records.iter().enumerate() {
+        let numbers = |range: std::ops::Range<i32>| {
+            range.map(|sample| sample + 1000 * channel as i32).collect::<Vec<_>>()
+        };
+        assert_eq!(*records, [numbers(0..36), numbers(40..48), numbers(44..48)], "channel {channel}");
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use thalweg_data::ledger::{LossKind, LossReport};
+use thalweg_data::record_join::JoinCounts;
 use thalweg_data::topology::{Marker, Topology};
 use thalweg_data::{Busy, Ledger, LedgerSnapshot, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::LiveRun;
@@ -47,8 +48,8 @@ use crate::preview::preview;
 use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
 use crate::source_table::{Entry, SourceTable};
 use crate::supervise::{
-    EndWhen, EventSummary, LiveState, Rates, RefusedUnit, RunHandle, SnapshotAudit, SourceSummary, Summary,
-    Watch, Watched, dead_time, no_data, unplaced_loss,
+    EndWhen, EventSummary, LiveState, Rates, RefusedUnit, RunHandle, ScopeJoins, SnapshotAudit,
+    SourceSummary, Summary, Watch, Watched, dead_time, no_data, unplaced_loss,
 };
 use crate::units::identity_record;
 use claims::Claims;
@@ -488,6 +489,7 @@ fn take_data_into(
         audit,
         elapsed_seconds,
         first_hit_ms: taken.first_hit_ms(started),
+        joins: taken.joins(),
         refused: watched.refused.all(),
         observed: watch.handle.observed().cloned(),
         host_counters: LossCounters::read(&HostFiles::of_host()).since(&host_before),
@@ -581,6 +583,7 @@ struct EndedRun {
     audit: SnapshotAudit,
     elapsed_seconds: f64,
     first_hit_ms: Option<f64>,
+    joins: JoinCounts,
     refused: Vec<RefusedUnit>,
     observed: Option<Observed>,
     host_counters: Vec<Counter>,
@@ -655,6 +658,7 @@ impl EndedRun {
             discrepancies,
             snapshots: self.audit.taken,
             first_hit_ms: self.first_hit_ms,
+            scope_joins: ScopeJoins::of(self.joins),
             sources,
             losses,
             refused: self.refused.clone(),
@@ -671,8 +675,10 @@ fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let host_counters = serde_json::to_value(&summary.host_counters).unwrap_or_default();
     let events = summary.events.as_ref();
     let busy_time = serde_json::to_value(events.and_then(|events| events.busy_time)).unwrap_or_default();
+    let scope_joins = serde_json::to_value(summary.scope_joins).unwrap_or_default();
     BTreeMap::from([
         ("sources".to_owned(), sources),
+        ("scope_joins".to_owned(), scope_joins),
         ("refused".to_owned(), refused),
         ("host_counters".to_owned(), host_counters),
         ("hits_sent".to_owned(), summary.hits_sent.into()),

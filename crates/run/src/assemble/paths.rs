@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use thalweg_data::SourceId;
+use thalweg_data::record_join::JoinCounts;
 use thalweg_record::Table;
 
 use super::events::{EventPath, EventsTaken};
@@ -151,6 +152,12 @@ impl Taken {
     /// Returns when the first hit was on file.
     pub(super) fn first_hit_ms(&self, started: Instant) -> Option<f64> {
         self.hits.as_ref()?.order_thread.as_ref()?.first_hit_ms(started)
+    }
+
+    /// Returns how many scope records were joined.
+    pub(super) fn joins(&self) -> JoinCounts {
+        let order_thread = self.hits.as_ref().and_then(|hits| hits.order_thread.as_ref());
+        order_thread.map(|order_thread| order_thread.sink.joins()).unwrap_or_default()
     }
 
     /// Returns the counts of the trigger, where it was emulated here.

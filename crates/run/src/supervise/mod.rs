@@ -30,7 +30,7 @@ pub(crate) use dead_time::{TriggerCounts, busy_time};
 pub(crate) use flow_places::of as flow_places;
 pub use handle::{CommandError, RunCommand, RunHandle};
 pub(crate) use progress::{configured_sources, dead_time};
-pub use summary::{EventSummary, SourceSummary, Summary};
+pub use summary::{EventSummary, ScopeJoins, SourceSummary, Summary};
 pub(crate) use summary::{no_data, unplaced_loss};
 
 use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges};

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
+use thalweg_data::record_join::JoinCounts;
 use thalweg_data::{LedgerSnapshot, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
 use thalweg_qualify::host::{Counter, losses_text};
@@ -73,6 +74,25 @@ pub struct SourceSummary {
     pub drop_counters: BTreeMap<&'static str, u64>,
 }
 
+/// How scope records follow each other on their channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ScopeJoins {
+    /// Records that continue the one before.
+    pub joined: u64,
+    /// Samples that they share with the ones before.
+    pub samples_overlapped: u64,
+    /// Records that claim an overlap that cannot be.
+    pub refused: u64,
+}
+
+impl ScopeJoins {
+    /// Of these counts; `None` where nothing was counted.
+    pub(crate) fn of(counts: JoinCounts) -> Option<ScopeJoins> {
+        let JoinCounts { joined, samples_overlapped, refused } = counts;
+        (counts != JoinCounts::default()).then_some(ScopeJoins { joined, samples_overlapped, refused })
+    }
+}
+
 /// The end of a run, as `--json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
@@ -108,6 +128,9 @@ pub struct Summary {
     pub snapshots: u64,
     /// The time from the start of the sources to the first hit passed to the recording, milliseconds.
     pub first_hit_ms: Option<f64>,
+    /// How scope records follow each other, in a run where any do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope_joins: Option<ScopeJoins>,
     /// By source.
     pub sources: Vec<SourceSummary>,
     /// Every loss, with place, reason and quality.
@@ -175,6 +198,14 @@ impl Summary {
         }
         if let Some(coincidences) = self.coincidences_recorded {
             writeln!(text, "  {coincidences} coincidences recorded")?;
+        }
+        if let Some(joins) = &self.scope_joins {
+            let ScopeJoins { joined, samples_overlapped, refused } = joins;
+            writeln!(
+                text,
+                "  {joined} scope records continue the one before on their channel, sharing {samples_overlapped} samples; {refused} \
+                 overlaps that cannot be were refused"
+            )?;
         }
         if let Some(late) = self.hits_late.filter(|late| *late > 0) {
             writeln!(

@@ -1,7 +1,8 @@
-//! `export` to MIDAS, read back by a reader that shares nothing with the writer.
+//! `export` to MIDAS, read back by a reader that shares nothing with the writer, and by `import`.
 //!
 //! ```text
 //!  run ─► export --to mid ─► .mid, .mid.lz4 ─► events, banks ─► the same hits, fragments, coincidences
+//!                                        └───► import ─► the same again; what is cut off is named, and ends with 1
 //! ```
 
 use std::collections::BTreeMap;
@@ -85,6 +86,27 @@ fn data<const N: usize>(event: &MidasEvent, name: &str, kind: u32) -> Vec<[u8; N
     values.to_vec()
 }
 
+/// Imports what was exported of `run`, then half of it.
+fn imported_again(folder: &Folder, (packed, bytes): (&str, &[u8]), run: &str) {
+    let again = thalweg(&["import", packed, "--runs", &folder.at("again"), "--json"]).done().json();
+    let read = |run: &str| {
+        let reader = HitsReader::open(&Path::new(run).join("hits.arrows")).expect("hits");
+        reader.read_all().expect("whole")
+    };
+    assert!(read(&run_directory(&again)) == read(run), "other hits");
+    thalweg(&["verify", &run_directory(&again)]).done();
+    let cut = folder.at("cut.mid");
+    fs::write(&cut, &bytes[..bytes.len() / 2]).expect("written");
+    let ended = thalweg(&["import", &cut, "--runs", &folder.at("again")]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    assert!(
+        ended.out.contains("cut.mid: damaged at byte ") && ended.out.contains("the file ends behind"),
+        "{ended:#?}"
+    );
+    let ended = thalweg(&["import", &folder.file("no.mid", "PK"), "--runs", &folder.at("again")]);
+    assert!(ended.code == Some(1) && ended.error.contains("not a MIDAS event file"), "{ended:#?}");
+}
+
 #[test]
 fn hits_and_coincidences_go_to_midas_and_back_plain_and_compressed() {
     let folder = Folder::new();
@@ -116,6 +138,8 @@ fn hits_and_coincidences_go_to_midas_and_back_plain_and_compressed() {
         [4, 0x22, 0x4D, 0x18, 0x44, 0x70],
         "as mlogger begins"
     );
+
+    imported_again(&folder, (&packed, &bytes), &run);
 
     let events = without_ends(events(&bytes), &run);
     let hits =

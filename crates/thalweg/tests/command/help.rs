@@ -8,8 +8,8 @@ use crate::process::thalweg;
 fn every_command_has_help_with_an_example() {
     let help = thalweg(&["--help"]).done().out;
     for command in [
-        "demo", "run", "emulate", "replay", "verify", "recover", "inspect", "plot", "export", "predict",
-        "runs", "bench",
+        "demo", "run", "emulate", "replay", "verify", "recover", "inspect", "plot", "export", "import",
+        "predict", "runs", "bench",
     ] {
         assert!(help.contains(command), "{command}");
         let own = thalweg(&[command, "--help"]).done().out;

@@ -37,6 +37,7 @@ mod replay;
 mod replay_gaps;
 mod retention;
 mod runs;
+mod scope_records;
 mod serve;
 mod settings;
 mod ship;

@@ -1,0 +1,101 @@
+//! Scope records that follow each other without a gap, from a board's bytes to one continuous record for each channel.
+//!
+//! ```text
+//!  scope events: touching, overlapping, behind a gap ─► run ─► waveforms ─► one ramp for each channel between the gaps
+//! ```
+
+use std::fs;
+use std::path::Path;
+
+use thalweg::data::record_join::append_joined;
+use thalweg::frontend::digitizer2::emit::{ScopeFields, scope_event};
+use thalweg::record::RunRecord;
+use thalweg::record::read::WaveformsReader;
+
+use crate::process::{Folder, assert_ledger_balances, run_directory, thalweg};
+
+/// Samples of a channel: every one has its own value.
+fn ramp(channel: u16, samples: std::ops::Range<u64>) -> Vec<u16> {
+    samples.map(|sample| (sample as u16).wrapping_mul(3).wrapping_add(channel << 12)).collect()
+}
+
+#[test]
+fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refused() {
+    let folder = Folder::new();
+    let mut bytes = Vec::new();
+    // Every record is 512 samples long; each third overlaps with the one before, and in the middle is a gap.
+    let (mut at, mut expected, mut shared) = (1000, Vec::new(), 0);
+    for number in 0..300u32 {
+        let overlap = if number % 3 == 2 { 4 } else { 0 };
+        match number {
+            0 | 150 => {
+                at += 100;
+                expected.push(at..at + 512);
+            }
+            _ => {
+                at -= u64::from(overlap);
+                shared += u64::from(overlap);
+                expected.last_mut().expect("one has begun").end = at + 512;
+            }
+        }
+        let fields = ScopeFields {
+            trigger_id: number,
+            timestamp: at,
+            channel_mask: 0b1001,
+            samples_overlapped: overlap as u8,
+            ..ScopeFields::default()
+        };
+        scope_event(&mut bytes, &fields, &[&ramp(0, at..at + 512), &ramp(3, at..at + 512)]);
+        at += 512;
+    }
+    // It claims to have sent seven of its four samples before.
+    let fields = ScopeFields {
+        trigger_id: 300,
+        timestamp: at,
+        channel_mask: 0b1001,
+        samples_overlapped: 7,
+        ..ScopeFields::default()
+    };
+    scope_event(&mut bytes, &fields, &[&ramp(0, at..at + 4), &ramp(3, at..at + 4)]);
+    expected.push(at..at + 4);
+    let file = folder.at("scope.raw");
+    fs::write(&file, bytes).expect("written");
+    let text = format!(
+        "[[source]]\nname = \"scope\"\nformat = \"digitizer2\"\nfirmware = \"scope\"\ntick_ps = 2000\ndecimation = 1\n\
+         samples_before_trigger = 64\nurl = \"file://{file}\"\n[record]\ndirectory = \"{}\"\n",
+        folder.at("runs")
+    );
+    let summary = thalweg(&["run", &folder.file("run.toml", &text), "--json"]).done().json();
+    assert_ledger_balances(&summary);
+    let run = run_directory(&summary);
+    thalweg(&["verify", &run]).done();
+    let joins = serde_json::json!({ "joined": 2 * 298, "samples_overlapped": 2 * shared, "refused": 2 });
+    assert_eq!(summary["scope_joins"], joins);
+    let record = RunRecord::read(&Path::new(&run).join("run.json")).expect("a record");
+    assert_eq!(record.details["scope_joins"], joins);
+    let mut reader = WaveformsReader::open(&Path::new(&run).join("waveforms.arrows")).expect("recorded");
+    let (mut rows, mut records) = (Vec::new(), [const { Vec::<Vec<i32>>::new() }; 4]);
+    while reader.next_batch(&mut rows).expect("whole") {
+        for row in &rows {
+            assert_eq!((row.sample_ps, row.first_sample_ps), (Some(2000.0), Some(-128_000)));
+            assert_eq!(row.analog_names[0].as_deref(), Some("adc_input"));
+            let own = &mut records[usize::from(row.channel)];
+            if row.overlapped.is_none() {
+                own.push(Vec::new());
+            }
+            append_joined(
+                own.last_mut().expect("one has begun"),
+                &row.analog[0],
+                row.overlapped.unwrap_or(0),
+            );
+        }
+    }
+    for channel in [0, 3] {
+        let whole = |samples: &std::ops::Range<u64>| {
+            ramp(channel, samples.clone()).into_iter().map(i32::from).collect()
+        };
+        let expected: Vec<Vec<i32>> = expected.iter().map(whole).collect();
+        assert!(records[usize::from(channel)] == expected, "channel {channel}");
+    }
+    assert!(records[1].is_empty() && records[2].is_empty());
+}
