@@ -26,7 +26,7 @@ fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refus
     // Every record is 512 samples long; each third overlaps with the one before, and in the middle is a gap.
     let (mut at, mut expected, mut shared) = (1000, Vec::new(), 0);
     for number in 0..300u32 {
-        let overlap = if number % 3 == 2 { 4 } else { 0 };
+        let overlap = if number % 3 == 2 { 4u32 } else { 0 };
         match number {
             0 | 150 => {
                 at += 100;
