@@ -367,7 +367,7 @@ pub(crate) fn part_name(first: &str, part: u32) -> String {
 }
 
 /// The name of a table's first file, and the number of the part, of a file name that names a later one.
-pub(crate) fn first_part_of(name: &str) -> Option<(String, u32)> {
+pub fn first_part_of(name: &str) -> Option<(String, u32)> {
     let (stem, digits) = name.strip_suffix(ENDING)?.rsplit_once('.')?;
     let is_number = digits.len() >= PART_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     let part = digits.parse().ok().filter(|part| is_number && *part > 0)?;

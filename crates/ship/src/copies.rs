@@ -24,7 +24,7 @@ pub struct CopyRule {
 impl CopyRule {
     /// The rule of these settings.
     pub fn new(settings: &Settings) -> CopyRule {
-        let name = |text: &String| Address::parse(text).map(|address| address.to_string()).ok();
+        let name = |text: &String| Address::parse(text).map(|address| settings.name_of(&address)).ok();
         CopyRule { copies: settings.copies, to: settings.to.iter().filter_map(name).collect() }
     }
 
@@ -72,7 +72,7 @@ mod tests {
         let identity = Identity::of(&std::fs::metadata(&path).expect("there"));
         let finished = Some(Digests { bytes: 4, crc32c: "aa".to_owned(), ..Digests::default() });
         let save = |destination: &str, finished| {
-            let file = FileState { identity, proved: 4, finished };
+            let file = FileState { identity, proved: 4, finished, ..FileState::default() };
             let files = [("hits.arrows".to_owned(), file)].into();
             RunState { destination: destination.to_owned(), files, ..RunState::default() }
                 .save(run)

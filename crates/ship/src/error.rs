@@ -145,6 +145,21 @@ impl ShipError {
         move |cause| ShipError::Local { path: path.to_owned(), action, cause }
     }
 
+    /// Why a file is not shipped, in a word.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            ShipError::Local { .. } => "unreadable",
+            ShipError::Changed { .. } => "changed",
+            ShipError::Damaged { .. } => "damaged",
+            ShipError::Digest { .. } => "other_digest",
+            ShipError::Locked { .. } | ShipError::Refused { refusal: Refusal::Locked, .. } => "locked",
+            ShipError::Refused { refusal: Refusal::Name, .. } => "bad_name",
+            ShipError::Refused { refusal: Refusal::Differs, .. } => "differs",
+            ShipError::Refused { refusal: Refusal::Unproved, .. } => "unproved",
+            _ => "refused",
+        }
+    }
+
     /// Whether it is about one file, and others can be shipped all the same.
     pub fn is_of_file(&self) -> bool {
         match self {

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use thalweg_data::checksum::Crc32c;
-use thalweg_record::read::{MARKER, MARKER_BYTES, ReadAt, message_end, message_end_behind};
+use thalweg_record::read::{MARKER, MARKER_BYTES, ReadAt, message_at, message_behind};
 
+use crate::amount::RowCounts;
 use crate::destination::Destination;
 use crate::digests::{Digesting, Digests};
 use crate::disk::{Disk, DiskFile, is_full};
@@ -236,13 +237,13 @@ impl<D: Disk> FarFiles<D> {
         let current = self.current.as_mut().ok_or_else(nothing_begun)?;
         let file = current.file.as_ref().ok_or_else(nothing_begun)?;
         current.record.expects(current.written, range)?;
-        let record = current.record.with(range);
-        let is_growing = record.kind == FileKind::Growing;
+        let is_growing = current.record.kind == FileKind::Growing;
         let path = if current.is_part { &current.place.part } else { &current.place.target };
         let prefix = (is_growing && !current.is_part).then_some(current.prefix);
         let mut read_back = current.read_back.take();
         let checked = check(file, range, is_growing, prefix, &mut read_back);
-        checked.map_err(failed(path, "writing and reading back"))??;
+        let counts = checked.map_err(failed(path, "writing and reading back"))??;
+        let record = current.record.with(range, counts);
         let place = &current.place;
         let mut shown_part = None;
         if is_growing && current.is_part {
@@ -264,7 +265,7 @@ impl<D: Disk> FarFiles<D> {
         }
         let place = current.place.clone();
         self.save(&place, &record)?;
-        let proved = Proved { to: record.proved, crc32c: record.crc32c };
+        let proved = Proved { to: record.proved, crc32c: record.crc32c, counted: record.counted };
         if let Some(current) = &mut self.current {
             current.is_part &= !is_growing;
             current.file = shown_part.or(current.file.take());
@@ -404,14 +405,14 @@ fn unproved(from: u64) -> Refused {
 }
 
 /// Forces a range to the disk, with the marker behind it, reads it back and holds it against what was sent. With `prefix` the first bytes
-/// of the range are not in their place yet. What is read back goes into `read_back`.
+/// of the range are not in their place yet. What is read back goes into `read_back`; of a growing file, its batches and rows are counted.
 fn check(
     file: &impl DiskFile,
     range: &Range,
     is_growing: bool,
     prefix: Option<[u8; MARKER_BYTES as usize]>,
     read_back: &mut Option<Digesting>,
-) -> io::Result<Result<(), Refused>> {
+) -> io::Result<Result<RowCounts, Refused>> {
     let Range { from, to, crc32c } = *range;
     let behind = if is_growing { MARKER_BYTES } else { 0 };
     if is_growing {
@@ -440,23 +441,28 @@ fn check(
     if found.value() != crc32c {
         return Ok(Err(unproved(from)));
     }
+    let mut counts = RowCounts::default();
     if !is_growing {
-        return Ok(Ok(()));
+        return Ok(Ok(counts));
     }
-    let mut end = match prefix {
-        Some(prefix) => message_end_behind(prefix, file, from),
-        None => message_end(file, from),
+    let mut message = match prefix {
+        Some(prefix) => message_behind(prefix, file, from),
+        None => message_at(file, from),
     };
-    while let Ok(Some(next)) = end
-        && next < to
-    {
-        end = message_end(file, next);
+    let mut end = from;
+    while let Ok(Some(found)) = message {
+        counts.count(&found);
+        end = found.end;
+        if end >= to {
+            break;
+        }
+        message = message_at(file, end);
     }
-    let is_whole = matches!(end, Ok(Some(last)) if last == to);
+    let is_whole = end == to;
     let mut marker = [0; MARKER_BYTES as usize];
     file.read_at(&mut marker, to)?;
     Ok(match is_whole && marker == MARKER {
-        true => Ok(()),
+        true => Ok(counts),
         false => Err(Refused::new(Refusal::Unexpected, "a range that does not end with a whole message")),
     })
 }

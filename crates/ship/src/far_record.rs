@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 use thalweg_data::checksum;
 
+use crate::amount::RowCounts;
 use crate::digests::Digests;
 use crate::error::Refusal;
 use crate::message::{FileKind, Have, Identity, Offer, Range, Refused};
@@ -26,6 +27,9 @@ pub struct FarRecord {
     pub proved: u64,
     /// CRC-32C of these.
     pub crc32c: u32,
+    /// Batches and rows of these; null of files without rows, and where an older version has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<RowCounts>,
     /// The complete file that is there.
     pub finished: Option<FinishedRecord>,
 }
@@ -43,7 +47,8 @@ impl FarRecord {
     /// Of a file that begins.
     pub fn new(offer: &Offer) -> FarRecord {
         let Offer { kind, identity, .. } = *offer;
-        FarRecord { kind, identity, proved: 0, crc32c: 0, finished: None }
+        let counted = (kind == FileKind::Growing).then(RowCounts::default);
+        FarRecord { kind, identity, proved: 0, crc32c: 0, counted, finished: None }
     }
 
     /// Goes on with an offer: whether what is proved still counts.
@@ -100,9 +105,13 @@ impl FarRecord {
         }
     }
 
-    /// The same with a range that was proved.
-    pub fn with(&self, range: &Range) -> FarRecord {
+    /// The same with a range that was proved, and the batches and rows that were counted in it.
+    pub fn with(&self, range: &Range, counts: RowCounts) -> FarRecord {
         let crc32c = checksum::combined(self.crc32c, range.crc32c, range.to - range.from);
-        FarRecord { proved: range.to, crc32c, ..self.clone() }
+        let mut record = FarRecord { proved: range.to, crc32c, ..self.clone() };
+        if let Some(counted) = &mut record.counted {
+            *counted += counts;
+        }
+        record
     }
 }

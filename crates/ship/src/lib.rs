@@ -9,6 +9,7 @@
 //! A range of a file is written, forced to the disk, dropped from the cache, read back, and its CRC-32C held against what was sent; then
 //! it counts. A table that grows is a whole Arrow stream at the far side, too, at every moment.
 //!
+//! - [`amount`]: bytes, batches and rows.
 //! - [`digests`]: CRC-32C, adler32 and md5 of a file.
 //! - [`names`]: names that come over the wire.
 //! - [`message`]: what two ends say to each other.
@@ -27,11 +28,14 @@
 //! - [`connection`]: a far `thalweg receive` as a destination.
 //! - [`session`]: the receiver's side of one connection.
 //! - [`receiver`]: `thalweg receive`.
+//! - [`survey`]: what is not copied yet, for programs that do not ship: [`survey::Survey`].
 //! - [`windows`]: when files are shipped.
 //! - [`settings`]: `[ship]` of the configuration.
 //! - [`run_state`]: what is known here of the copies of a run.
 //! - `copies`: may a table be removed here: [`CopyRule`].
 //! - [`run_files`]: the files of a run that are to be shipped.
+//! - [`contents`]: what the files here hold, counted.
+//! - [`ledger`]: the stage `ship`: recorded, proved, waiting, refused.
 //! - [`manifest`]: the list of a run's files at a destination.
 //! - `on_shipped`: the command that is run when a run is complete there.
 //! - [`progress`]: how far shipping is.
@@ -46,7 +50,9 @@
 //! - `error`: what can go wrong: [`ShipError`].
 
 pub mod address;
+pub mod amount;
 pub mod connection;
+pub mod contents;
 mod copies;
 #[cfg(test)]
 mod cuts;
@@ -61,6 +67,7 @@ pub mod frame;
 pub mod handshake;
 #[cfg(feature = "object-store")]
 mod http_link;
+pub mod ledger;
 mod link;
 pub mod local_file;
 pub mod manifest;
@@ -81,6 +88,7 @@ pub mod shipment;
 pub mod shipper;
 #[cfg(test)]
 mod simulation;
+pub mod survey;
 #[cfg(feature = "object-store")]
 mod upload;
 #[cfg(feature = "object-store")]

@@ -11,8 +11,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Advice, OFlags, fadvise};
-use thalweg_record::read::{MARKER_BYTES, ReadAt, message_end};
+use thalweg_record::read::{MARKER_BYTES, ReadAt, message_at};
 
+use crate::amount::RowCounts;
 use crate::error::ShipError;
 use crate::message::{FileKind, Identity};
 
@@ -94,27 +95,50 @@ impl LocalFile {
         }
     }
 
-    /// Where the next range ends that begins at `from`: about `wanted` bytes, of a growing file whole messages. `None` at its end.
+    /// Where the next range ends that begins at `from`, and what it holds: about `wanted` bytes, of a growing file whole messages. `None`
+    /// at its end.
     ///
     /// # Errors
     /// When a table is damaged, or the system fails.
-    pub fn range_end(&self, from: u64, wanted: u64) -> Result<Option<u64>, ShipError> {
+    pub fn range_end(&self, from: u64, wanted: u64) -> Result<Option<(u64, RowCounts)>, ShipError> {
         if self.kind == FileKind::Whole {
             let end = self.identity.bytes.min(from.saturating_add(wanted));
-            return Ok((end > from).then_some(end));
+            return Ok((end > from).then_some((end, RowCounts::default())));
         }
-        let mut end = from;
+        let (mut end, mut counts) = (from, RowCounts::default());
         while end - from < wanted {
-            match message_end(&self.file, end) {
+            match message_at(&self.file, end) {
                 Ok(None) => break,
-                Ok(Some(next)) => end = next,
+                Ok(Some(message)) => {
+                    counts.count(&message);
+                    end = message.end;
+                }
                 Err(cause) => {
                     let found = format!("it is no whole table ({cause})");
                     return Err(ShipError::Damaged { path: self.path.clone(), found });
                 }
             }
         }
-        Ok((end > from).then_some(end))
+        Ok((end > from).then_some((end, counts)))
+    }
+
+    /// What a table holds from one end of a message to another.
+    ///
+    /// # Errors
+    /// When it is damaged, or the system fails.
+    pub fn counts(&self, from: u64, to: u64) -> Result<RowCounts, ShipError> {
+        let wanted = to.saturating_sub(from);
+        Ok(self.range_end(from, wanted)?.map_or_else(RowCounts::default, |(_, counts)| counts))
+    }
+
+    /// What a whole table holds; `None` of a file that is none.
+    pub fn table_counts(&self) -> Option<RowCounts> {
+        let (mut at, mut counts) = (0, RowCounts::default());
+        while let Some(message) = message_at(&self.file, at).ok()? {
+            counts.count(&message);
+            at = message.end;
+        }
+        (at + MARKER_BYTES == self.identity.bytes).then_some(counts)
     }
 
     /// Whether a growing file ends with the marker at `end`, once nobody writes it any more.

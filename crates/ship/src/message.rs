@@ -11,6 +11,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::amount::RowCounts;
 use crate::digests::Digests;
 use crate::error::Refusal;
 
@@ -81,6 +82,10 @@ pub struct Proved {
     pub to: u64,
     /// CRC-32C of everything up to here.
     pub crc32c: u32,
+    /// Batches and rows of everything up to here, as they were counted where it was read back; null of files without rows, and where an
+    /// older version has not counted them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<RowCounts>,
 }
 
 /// A no.

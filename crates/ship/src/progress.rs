@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::ledger::ShipLedger;
+
 /// Free bytes are compared over this time.
 const OVER: Duration = Duration::from_secs(120);
 /// Less says nothing yet.
@@ -55,6 +57,10 @@ pub struct RouteProgress {
     pub backlog_bytes: u64,
     /// Of the backlog, bytes of files that are still written.
     pub open_bytes: u64,
+    /// The stage `ship` of the ledger, over all runs.
+    pub ledger: ShipLedger,
+    /// Whether it balances; null while rows of a large backlog are still being counted, or an older version has counted none.
+    pub ledger_balances: Option<bool>,
     /// Runs that are complete there.
     pub runs_finished: u64,
     /// Bytes per second that were proved, over the last check.

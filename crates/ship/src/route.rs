@@ -16,8 +16,10 @@ use thalweg_transport::Pacer;
 use thalweg_transport::peer::{BackOff, SharedKey};
 
 use crate::address::Address;
+use crate::amount::RowCounts;
 use crate::connection::Connection;
 use crate::destination::Destination;
+use crate::digests::Digests;
 use crate::disk::HostDisk;
 use crate::error::{Refusal, ShipError};
 use crate::far_files::FarFiles;
@@ -144,6 +146,23 @@ pub(crate) struct RouteState {
     saved: HashMap<PathBuf, Instant>,
 }
 
+impl RouteState {
+    /// Notes that a file cannot be shipped as it is.
+    fn refuse(&mut self, job: &Job, error: &ShipError) {
+        let mut problem = error.to_string();
+        if let Some(run) = self.runs.get_mut(&job.run) {
+            let file = run.files.entry(job.file.name.clone()).or_default();
+            let reason = Some(error.reason().to_owned());
+            if std::mem::replace(&mut file.refused, reason.clone()) != reason
+                && let Err(error) = run.save(&job.run)
+            {
+                problem = format!("{problem}; {error}");
+            }
+        }
+        self.problems.insert(job.key(), (problem, Instant::now()));
+    }
+}
+
 /// The way to one destination.
 #[derive(Debug)]
 pub(crate) struct Route {
@@ -158,7 +177,7 @@ pub(crate) struct Route {
 
 impl Route {
     pub(crate) fn new(address: Address, shared: Arc<Shared>) -> Route {
-        let name = address.to_string();
+        let name = shared.settings.name_of(&address);
         let (state, wake) = (Mutex::default(), Condvar::new());
         Route { address, name, shared, locks: Arc::default(), state, wake, proved_bytes: AtomicU64::new(0) }
     }
@@ -201,7 +220,7 @@ impl Route {
                 Err(ShipError::Stopped) => break,
                 Err(error) if error.is_of_file() => {
                     state.shipments.remove(&key);
-                    state.problems.insert(key, (error.to_string(), Instant::now()));
+                    state.refuse(&job, &error);
                 }
                 Err(error) => {
                     if error.is_of_connection() {
@@ -334,10 +353,10 @@ impl Route {
                     break Ok(());
                 }
                 Ok(Step::Finished(digests)) => {
-                    self.proved(job, digests.bytes, Some(digests))?;
+                    self.proved(job, digests.bytes, shipment.counted(), Some(digests))?;
                     return Ok(());
                 }
-                Ok(Step::Proved(to)) => self.proved(job, to, None)?,
+                Ok(Step::Proved(to)) => self.proved(job, to, shipment.counted(), None)?,
                 Err(error) => break Err(error),
             }
         };
@@ -347,16 +366,25 @@ impl Route {
     }
 
     /// Notes what is proved; what is complete is on the disk when this returns.
-    fn proved(&self, job: &Job, to: u64, finished: Option<crate::digests::Digests>) -> Result<(), ShipError> {
+    fn proved(
+        &self,
+        job: &Job,
+        to: u64,
+        counted: Option<RowCounts>,
+        finished: Option<Digests>,
+    ) -> Result<(), ShipError> {
         let mut state = self.state();
         let Some(run) = state.runs.get_mut(&job.run) else { return Ok(()) };
         let file = run.files.entry(job.file.name.clone()).or_default();
         if file.identity != job.file.identity && job.file.kind == FileKind::Whole {
             file.proved = 0;
         }
+        // Of an upload, nothing counts before the object is read back.
+        let counted = counted.filter(|_| finished.is_some() || job.file.kind == FileKind::Growing);
         self.proved_bytes.fetch_add(to.saturating_sub(file.proved), Ordering::Relaxed);
         let is_finished = finished.is_some();
-        (file.identity, file.proved) = (job.file.identity, to);
+        (file.identity, file.proved, file.counted) = (job.file.identity, to, counted);
+        file.refused = None;
         if is_finished || job.file.kind == FileKind::Whole {
             file.finished = finished;
             run.is_announced &= !is_finished;

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use thalweg_record::{RunDirectory, RunRecord, RunRecordState, TablePart};
+use thalweg_record::{RunDirectory, RunRecord, RunRecordState, TablePart, TableSummary, first_part_of};
 
 use crate::error::ShipError;
 use crate::message::{FileKind, Identity};
@@ -23,8 +23,18 @@ pub struct FoundRun {
     pub name: String,
     /// Whether its record says that it has ended.
     pub has_ended: bool,
+    /// What its recorder says that it has written; nothing before the end.
+    pub tables: Vec<TableSummary>,
     /// Its files, smallest first.
     pub files: Vec<FoundFile>,
+}
+
+impl FoundRun {
+    /// Whether a file belongs to one of the tables that the recorder has counted.
+    pub fn has_table(&self, file: &str) -> bool {
+        let first = first_part_of(file).map_or_else(|| file.to_owned(), |(first, _)| first);
+        self.tables.iter().any(|table| table.file == first)
+    }
 }
 
 /// A file of it.
@@ -129,5 +139,6 @@ pub fn files_of(run: &Path) -> Result<FoundRun, ShipError> {
         });
     }
     files.sort_by(|one, other| (one.identity.bytes, &one.name).cmp(&(other.identity.bytes, &other.name)));
-    Ok(FoundRun { path: run.to_owned(), name, has_ended, files })
+    let tables = if has_ended { record.tables } else { Vec::new() };
+    Ok(FoundRun { path: run.to_owned(), name, has_ended, tables, files })
 }

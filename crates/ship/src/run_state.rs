@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thalweg_data::checksum;
 
+use crate::amount::RowCounts;
 use crate::digests::Digests;
 use crate::disk::{Disk, HostDisk};
 use crate::error::ShipError;
@@ -41,8 +42,14 @@ pub struct FileState {
     pub identity: Identity,
     /// Bytes that are proved there.
     pub proved: u64,
+    /// Batches and rows of these; null of a file that has none, or comes as a whole and is not complete there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<RowCounts>,
     /// Its digests, when it is complete there.
     pub finished: Option<Digests>,
+    /// Why it cannot be shipped as it is, in a word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 impl FileState {
@@ -97,7 +104,7 @@ impl RunState {
             .collect()
     }
 
-    fn path(run: &Path, destination: &str) -> PathBuf {
+    pub(crate) fn path(run: &Path, destination: &str) -> PathBuf {
         run.join(FOLDER).join(format!("{}.json", name_of(destination)))
     }
 }

@@ -13,6 +13,9 @@ use url::Url;
 use crate::address::{Address, FORMS, is_loopback};
 use crate::windows::Window;
 
+/// Longest time that an alarm waits for, or looks ahead: a year.
+const MOST_ALARM_S: f64 = 86_400.0 * 365.0;
+
 /// Copies of the runs elsewhere, by `thalweg ship --config`. With this section `[record.retention]` removes the tables of a run only
 /// when their copies are proved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +41,13 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
     /// PEM file of the authorities that the certificate of a far host is checked against, in place of those that this host trusts.
     pub tls_ca: Option<PathBuf>,
+    /// `thalweg serve` and `thalweg run` raise an alarm when a destination has proved nothing for so many seconds although something waits
+    /// there; 0 for none.
+    #[schemars(range(min = 0))]
+    pub alarm_silent_s: f64,
+    /// They raise one when the disk of the runs will be full within so many seconds and a destination is behind; 0 for none.
+    #[schemars(range(min = 0))]
+    pub alarm_disk_left_s: f64,
     /// Program and arguments that are run when a run is complete at a destination. It finds the run's directory in `THALWEG_RUN`, the
     /// destination in `THALWEG_DESTINATION` and the list of files with their digests in `THALWEG_MANIFEST`. It is run again until it ends
     /// with 0.
@@ -65,6 +75,8 @@ impl Default for Settings {
             windows: Vec::new(),
             token_file: None,
             tls_ca: None,
+            alarm_silent_s: 3600.0,
+            alarm_disk_left_s: 43_200.0,
             on_shipped: Vec::new(),
             endpoint: None,
             region: None,
@@ -109,11 +121,31 @@ impl Settings {
         if !(1..=32).contains(&self.streams) {
             return Err(format!("`streams = {}`: write 1 to 32", self.streams));
         }
+        for (key, seconds) in
+            [("alarm_silent_s", self.alarm_silent_s), ("alarm_disk_left_s", self.alarm_disk_left_s)]
+        {
+            if !(0.0..=MOST_ALARM_S).contains(&seconds) {
+                return Err(format!("`{key} = {seconds}`: write seconds, 0 for no alarm"));
+            }
+        }
         match self.limit_bytes_per_s {
             Some(limit) if limit < 1000 => {
                 Err(format!("`limit_bytes_per_s = {limit}`: it counts bytes; write 1000 or more"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The name of a destination in messages and states. That of a bucket has its endpoint, since two stores may have buckets of one name.
+    pub fn name_of(&self, address: &Address) -> String {
+        let names = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+        let of_environment = || names.iter().find_map(|name| std::env::var(name).ok());
+        match address {
+            Address::Bucket(..) => match self.endpoint.clone().or_else(of_environment) {
+                Some(endpoint) => format!("{address} at {}", endpoint.trim_end_matches('/')),
+                None => address.to_string(),
+            },
+            _ => address.to_string(),
         }
     }
 
@@ -145,6 +177,7 @@ mod tests {
             (r#"{"to": ["file:///a"], "copies": 2}"#, "write 1 to 1"),
             (r#"{"to": ["file:///a"], "streams": 0}"#, "write 1 to 32"),
             (r#"{"to": ["file:///a"], "limit_bytes_per_s": 5}"#, "1000 or more"),
+            (r#"{"to": ["file:///a"], "alarm_silent_s": -1}"#, "0 for no alarm"),
             (r#"{"to": ["file:///a"], "windows": ["25:00-6"]}"#, "22:00-06:00"),
             (r#"{"to": ["webdav+http://far/a"]}"#, "allow_http = true"),
             (r#"{"to": ["s3://a"], "endpoint": "http://far:9000"}"#, "allow_http = true"),

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use crate::amount::RowCounts;
 use crate::destination::{Destination, RANGE_BYTES};
 use crate::digests::{Digesting, Digests};
 use crate::error::{Refusal, ShipError};
@@ -34,6 +35,13 @@ pub enum Step {
 /// What is asked before bytes go, and may wait: a limit of bandwidth. An error ends the step.
 pub type Gate<'g> = &'g mut dyn FnMut(usize) -> Result<(), ShipError>;
 
+/// What was read of a file, from its beginning on.
+#[derive(Clone, Debug, Default)]
+struct Read {
+    digesting: Digesting,
+    counts: RowCounts,
+}
+
 /// A file that is being shipped.
 #[derive(Debug)]
 pub struct Shipment {
@@ -44,11 +52,13 @@ pub struct Shipment {
     range_bytes: Option<u64>,
     is_begun: bool,
     /// Of what is proved.
-    digesting: Digesting,
+    proved: Read,
     /// Of what was sent behind that, at the end of each range whose proof has not come.
-    unproved: VecDeque<Digesting>,
+    unproved: VecDeque<Read>,
     /// Of the whole file, for destinations that want to know them first.
     whole: Digesting,
+    /// Batches and rows of it, if it is a table.
+    whole_counts: Option<RowCounts>,
     finished: Option<Digests>,
 }
 
@@ -61,9 +71,10 @@ impl Shipment {
             file: file.to_owned(),
             range_bytes: None,
             is_begun: false,
-            digesting: Digesting::default(),
+            proved: Read::default(),
             unproved: VecDeque::new(),
             whole: Digesting::default(),
+            whole_counts: None,
             finished: None,
         }
     }
@@ -72,6 +83,14 @@ impl Shipment {
     #[must_use]
     pub fn with_range_bytes(self, range_bytes: u64) -> Shipment {
         Shipment { range_bytes: Some(range_bytes), ..self }
+    }
+
+    /// Batches and rows of what is proved; of a table that is shipped as a whole, of all of it. `None` of a file without rows.
+    pub fn counted(&self) -> Option<RowCounts> {
+        match self.local.kind() {
+            FileKind::Growing => Some(self.proved.counts),
+            FileKind::Whole => self.whole_counts,
+        }
     }
 
     /// The file here.
@@ -118,9 +137,9 @@ impl Shipment {
             return self.await_proof(destination);
         }
         let wanted = self.range_bytes.unwrap_or_else(|| destination.range_bytes(self.local.identity().bytes));
-        let from = self.sent().bytes();
-        if let Some(to) = self.local.range_end(from, wanted)? {
-            self.send_range(destination, from, to, gate)?;
+        let from = self.sent().digesting.bytes();
+        if let Some((to, counts)) = self.local.range_end(from, wanted)? {
+            self.send_range(destination, (from, to), counts, gate)?;
             return match self.unproved.len() {
                 // The first range of several: the next one is sent before its proof is waited for.
                 1 if self.local.range_end(to, wanted)?.is_some() => {
@@ -156,12 +175,16 @@ impl Shipment {
         if have.proved > self.local.bytes()? {
             return Err(self.differs(destination, "the copy there is longer than the file here"));
         }
-        if self.digesting.bytes() > have.proved {
-            self.digesting = Digesting::default();
+        if self.proved.digesting.bytes() > have.proved {
+            self.proved = Read::default();
         }
-        read_up_to(&mut self.digesting, have.proved, &self.local, gate)?;
-        if self.digesting.crc32c() != have.crc32c {
-            self.digesting = Digesting::default();
+        let known = self.proved.digesting.bytes();
+        read_up_to(&mut self.proved.digesting, have.proved, &self.local, gate)?;
+        if self.local.kind() == FileKind::Growing {
+            self.proved.counts += self.local.counts(known, have.proved)?;
+        }
+        if self.proved.digesting.crc32c() != have.crc32c {
+            self.proved = Read::default();
             return Err(self.differs(destination, "the copy there is not the beginning of the file here"));
         }
         (self.is_begun, self.finished) = (true, have.finished);
@@ -174,6 +197,7 @@ impl Shipment {
         read_up_to(&mut self.whole, end, &self.local, gate)?;
         self.local.check(end)?;
         let digests = self.whole.digests();
+        self.whole_counts = self.local.table_counts();
         self.check_recorded(recorded, &digests)?;
         Ok(digests)
     }
@@ -197,34 +221,35 @@ impl Shipment {
     }
 
     /// Of everything that was sent.
-    fn sent(&self) -> &Digesting {
-        self.unproved.back().unwrap_or(&self.digesting)
+    fn sent(&self) -> &Read {
+        self.unproved.back().unwrap_or(&self.proved)
     }
 
     fn send_range(
         &mut self,
         destination: &mut dyn Destination,
-        from: u64,
-        to: u64,
+        (from, to): (u64, u64),
+        counts: RowCounts,
         gate: Gate<'_>,
     ) -> Result<(), ShipError> {
         if self.finished.is_some() {
             return Err(self.differs(destination, "the copy there is complete, and the file here is longer"));
         }
-        let (mut digesting, mut crc32c) = (self.sent().clone(), Crc32c::new());
+        let (mut read, mut crc32c) = (self.sent().clone(), Crc32c::new());
+        read.counts += counts;
         let mut buffer = vec![0; CHUNK_BYTES.min((to - from) as usize)];
         let mut at = from;
         while at < to {
             let chunk = &mut buffer[..CHUNK_BYTES.min((to - at) as usize)];
             gate(chunk.len())?;
             self.local.read(chunk, at)?;
-            digesting.update(chunk);
+            read.digesting.update(chunk);
             crc32c.add(chunk);
             destination.write(at, chunk)?;
             at += chunk.len() as u64;
         }
         self.local.check(to)?;
-        self.unproved.push_back(digesting);
+        self.unproved.push_back(read);
         match destination.ask_proof(&Range { from, to, crc32c: crc32c.value() })? {
             Some(proved) => self.accept(destination, proved).map(drop),
             None => Ok(()),
@@ -239,11 +264,15 @@ impl Shipment {
     /// Takes the proof of the oldest range.
     fn accept(&mut self, destination: &dyn Destination, proved: Proved) -> Result<Step, ShipError> {
         let expected = self.unproved.pop_front().unwrap_or_default();
-        let (from, to) = (self.digesting.bytes(), expected.bytes());
-        if (proved.to, proved.crc32c) != (to, expected.crc32c()) {
+        let (from, to) = (self.proved.digesting.bytes(), expected.digesting.bytes());
+        if (proved.to, proved.crc32c) != (to, expected.digesting.crc32c()) {
             return Err(self.differs(destination, "the copy there has another checksum"));
         }
-        self.digesting = expected;
+        // An older version has not counted.
+        if proved.counted.is_some_and(|counted| counted != expected.counts) {
+            return Err(self.differs(destination, "the copy there has other batches"));
+        }
+        self.proved = expected;
         self.local.forget(from, to - from);
         Ok(Step::Proved(to))
     }
@@ -253,7 +282,7 @@ impl Shipment {
         destination: &mut dyn Destination,
         recorded: Option<&str>,
     ) -> Result<Step, ShipError> {
-        let mut digesting = self.digesting.clone();
+        let mut digesting = self.proved.digesting.clone();
         if self.local.kind() == FileKind::Growing {
             digesting.update(&MARKER);
         }

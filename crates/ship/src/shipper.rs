@@ -18,8 +18,10 @@ use thalweg_transport::peer::{SharedKey, fresh_nonce};
 use thalweg_transport::tls::client_config;
 
 use crate::address::Address;
+use crate::contents::Contents;
 use crate::disk::{Disk, HostDisk};
 use crate::error::ShipError;
+use crate::ledger::ShipLedger;
 use crate::manifest;
 use crate::message::FileKind;
 use crate::on_shipped;
@@ -54,6 +56,15 @@ pub struct Order {
     pub give_up_after: Duration,
 }
 
+/// A run that is complete everywhere.
+#[derive(Debug)]
+struct Done {
+    stamp: Stamp,
+    run: FoundRun,
+    /// By destination.
+    ledgers: Vec<ShipLedger>,
+}
+
 /// Ships.
 #[derive(Debug)]
 struct Shipper<'o> {
@@ -62,7 +73,8 @@ struct Shipper<'o> {
     routes: Vec<Arc<Route>>,
     locks: HashMap<PathBuf, File>,
     /// Runs that are complete everywhere, as they were then.
-    done: HashMap<PathBuf, (Stamp, FoundRun)>,
+    done: HashMap<PathBuf, Done>,
+    contents: Contents,
     /// The runs at the last look.
     found: Vec<FoundRun>,
     refused: HashMap<PathBuf, String>,
@@ -152,6 +164,7 @@ impl<'o> Shipper<'o> {
             shared,
             locks: HashMap::new(),
             done: HashMap::new(),
+            contents: Contents::default(),
             found: Vec::new(),
             refused: HashMap::new(),
             commands: HashMap::new(),
@@ -168,7 +181,7 @@ impl<'o> Shipper<'o> {
         let run = |path: PathBuf| {
             // The stamp first: what changes while the files are listed is seen at the next look.
             let stamp = Stamp::of(&path);
-            let same = self.done.get(&path).filter(|(done, _)| *done == stamp).map(|(_, run)| run.clone());
+            let same = self.done.get(&path).filter(|done| done.stamp == stamp).map(|done| done.run.clone());
             Some((stamp, same.or_else(|| files_of(&path).ok())?))
         };
         paths.filter_map(run).collect()
@@ -184,10 +197,11 @@ impl<'o> Shipper<'o> {
                 files.iter().map(|file| (file.name.clone(), file.identity)).collect::<Vec<_>>()
             };
             let done = self.done.get_mut(&run.path);
-            if let Some(done) = done.filter(|(_, done)| identities(&done.files) == identities(&run.files)) {
-                done.0 = stamp;
+            if let Some(done) = done.filter(|done| identities(&done.run.files) == identities(&run.files)) {
+                done.stamp = stamp;
                 continue;
             }
+            self.done.remove(&run.path);
             if let Err(error) = self.lock(&run) {
                 self.refused.insert(run.path.clone(), error.to_string());
                 continue;
@@ -202,7 +216,9 @@ impl<'o> Shipper<'o> {
             if is_everywhere {
                 self.routes.iter().for_each(|route| route.forget(&run.path));
                 self.locks.remove(&run.path);
-                self.done.insert(run.path.clone(), (stamp, run));
+                let ledgers = self.routes.clone().iter().map(|route| self.ledger(route, &run)).collect();
+                self.contents.forget(&run.files);
+                self.done.insert(run.path.clone(), Done { stamp, run, ledgers });
             }
         }
         is_idle
@@ -283,9 +299,10 @@ impl<'o> Shipper<'o> {
     }
 
     /// Writes the list of files, where it has changed.
-    fn manifest(&self, route: &Route, run: &FoundRun) -> Result<FoundFile, ShipError> {
+    fn manifest(&mut self, route: &Route, run: &FoundRun) -> Result<FoundFile, ShipError> {
         let state = route.state().runs.get(&run.path).cloned().unwrap_or_default();
-        let text = manifest::text(&run.name, &state);
+        let ledger = ShipLedger::of(run, &state, &mut self.contents);
+        let text = manifest::text(&run.name, &state, &ledger);
         let name = format!("{}.manifest", name_of(&route.name));
         let path = run.path.join(FOLDER).join(&name);
         if std::fs::read(&path).ok().as_ref() != Some(&text) {
@@ -341,12 +358,18 @@ impl<'o> Shipper<'o> {
         progress.is_complete && !self.order.runs.iter().any(is_directory)
     }
 
+    fn ledger(&mut self, route: &Route, run: &FoundRun) -> ShipLedger {
+        // A copy of what is known: the workers do not wait while files are walked.
+        let known = route.state().runs.get(&run.path).cloned().unwrap_or_default();
+        ShipLedger::of(run, &known, &mut self.contents)
+    }
+
     fn progress(&mut self, is_idle: bool) -> Progress {
         let (runs, now) = (self.found.clone(), Instant::now());
         let first = self.order.runs.first().map(PathBuf::as_path).unwrap_or(Path::new("."));
         let disk_free_bytes = self.free.sample(first, now);
         let destinations: Vec<RouteProgress> =
-            self.routes.clone().iter().map(|route| self.route_progress(route, &runs, now, is_idle)).collect();
+            (0..self.routes.len()).map(|index| self.route_progress(index, &runs, now, is_idle)).collect();
         let is_done = |run: &FoundRun| self.done.contains_key(&run.path);
         Progress {
             is_complete: self.refused.is_empty() && runs.iter().all(is_done) && is_idle,
@@ -360,11 +383,19 @@ impl<'o> Shipper<'o> {
 
     fn route_progress(
         &mut self,
-        route: &Route,
+        index: usize,
         runs: &[FoundRun],
         now: Instant,
         is_idle: bool,
     ) -> RouteProgress {
+        let route = &self.routes[index].clone();
+        let mut ledger = ShipLedger::default();
+        for run in runs {
+            match self.done.get(&run.path) {
+                Some(done) => ledger.add(&done.ledgers[index]),
+                None => ledger.add(&self.ledger(route, run)),
+            }
+        }
         let proved = route.proved_bytes.load(Ordering::Relaxed);
         let (at, before) = self.rates.insert(route.name.clone(), (now, proved)).unwrap_or((now, proved));
         let passed = now.duration_since(at).as_secs_f64();
@@ -395,6 +426,8 @@ impl<'o> Shipper<'o> {
             }
             progress.runs_finished += u64::from(is_finished);
         }
+        progress.ledger_balances = ledger.balances();
+        progress.ledger = ledger;
         progress.problems = state.problems.values().map(|(text, _)| text.clone()).collect();
         progress.problems.extend(self.refused.values().cloned());
         progress.held = state.held.as_ref().map(|(text, _)| text.clone());

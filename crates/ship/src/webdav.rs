@@ -475,7 +475,7 @@ impl Destination for Collection {
         self.check(&current.under_way, &current.digests)?;
         current.is_proved = true;
         self.current = Some(current);
-        Ok(Proved { to: range.to, crc32c: range.crc32c })
+        Ok(Proved { to: range.to, crc32c: range.crc32c, counted: None })
     }
 
     fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {

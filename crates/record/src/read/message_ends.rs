@@ -16,25 +16,42 @@ pub const MARKER_BYTES: u64 = END_OF_STREAM.len() as u64;
 /// What ends a table's file.
 pub const MARKER: [u8; MARKER_BYTES as usize] = END_OF_STREAM;
 
-/// Where the message ends that begins at `offset`; `None` at the end-of-stream marker. Nothing but the message's metadata is read.
+/// A message of a table's file, by its metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageSpan {
+    /// Where it ends.
+    pub end: u64,
+    /// The rows that it has; `None` of a message that is no batch of rows.
+    pub rows: Option<u64>,
+}
+
+/// The message that begins at `offset`; `None` at the end-of-stream marker. Nothing but the message's metadata is read.
 ///
 /// # Errors
 /// When no message is there, or the bytes do not hold all of it, or the system fails.
-pub fn message_end(bytes: &impl ReadAt, offset: u64) -> io::Result<Option<u64>> {
+pub fn message_at(bytes: &impl ReadAt, offset: u64) -> io::Result<Option<MessageSpan>> {
     let mut prefix = [0; MARKER_BYTES as usize];
     bytes.read_at(&mut prefix, offset)?;
-    message_end_behind(prefix, bytes, offset)
+    message_behind(prefix, bytes, offset)
 }
 
-/// As [`message_end`], of a message whose first bytes are not in place yet.
+/// Where the message ends that begins at `offset`; `None` at the end-of-stream marker.
 ///
 /// # Errors
-/// As of [`message_end`].
-pub fn message_end_behind(
+/// As of [`message_at`].
+pub fn message_end(bytes: &impl ReadAt, offset: u64) -> io::Result<Option<u64>> {
+    Ok(message_at(bytes, offset)?.map(|message| message.end))
+}
+
+/// As [`message_at`], of a message whose first bytes are not in place yet.
+///
+/// # Errors
+/// As of [`message_at`].
+pub fn message_behind(
     prefix: [u8; MARKER_BYTES as usize],
     bytes: &impl ReadAt,
     offset: u64,
-) -> io::Result<Option<u64>> {
+) -> io::Result<Option<MessageSpan>> {
     let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{what} at byte {offset}"));
     let (start, length) = prefix.split_at(CONTINUATION.len());
     if start != CONTINUATION {
@@ -53,8 +70,10 @@ pub fn message_end_behind(
     let message =
         arrow_ipc::root_as_message(&metadata).map_err(|_| bad("a message whose metadata is damaged"))?;
     let body_bytes = u64::try_from(message.bodyLength()).unwrap_or(u64::MAX);
+    let batch = message.header_as_record_batch();
+    let rows = batch.map(|batch| u64::try_from(batch.length()).unwrap_or_default());
     match body_bytes <= file_bytes - body_at {
-        true => Ok(Some(body_at + body_bytes)),
+        true => Ok(Some(MessageSpan { end: body_at + body_bytes, rows })),
         false => Err(bad("a message that the file does not hold to its end")),
     }
 }

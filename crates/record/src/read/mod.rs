@@ -46,7 +46,7 @@ pub use inspect_coincidences::{CoincidenceWords, CoincidencesContent};
 pub use inspect_events::{EventSource, EventWords, EventsContent};
 pub use losses::LossesReader;
 pub use merged_events::MergedEvents;
-pub use message_ends::{MARKER, MARKER_BYTES, message_end, message_end_behind};
+pub use message_ends::{MARKER, MARKER_BYTES, MessageSpan, message_at, message_behind, message_end};
 pub use ranges::{RangeRows, RangesReader};
 pub use raw::{RawArrival, RawContent, raw_arrivals, raw_sources};
 pub use recover::{RecoverReport, RecoveredTable, recover};

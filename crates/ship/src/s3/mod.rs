@@ -311,7 +311,7 @@ impl Destination for Bucket {
         self.upload(&mut current, range)?;
         let crc32c = if current.is_there { range.crc32c } else { current.upload.crc32c() };
         self.current = Some(current);
-        Ok(Proved { to: range.to, crc32c })
+        Ok(Proved { to: range.to, crc32c, counted: None })
     }
 
     fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {

@@ -124,6 +124,8 @@ fn route_lines(route: &RouteProgress) -> Vec<String> {
         si(*backlog_bytes as f64),
         si(route.rate_bytes_per_s)
     )];
+    let balance = if route.ledger_balances == Some(false) { "; IT DOES NOT BALANCE" } else { "" };
+    lines.push(format!("  ledger: {}{balance}", route.ledger));
     lines.extend(route.held.iter().chain(&route.problems).map(|text| format!("  {text}")));
     lines
 }

@@ -78,13 +78,39 @@ fn route(progress: &Value) -> &Value {
 
 /// What a shipper knows of its copies of a run at its one destination.
 fn state(run: &Path) -> Value {
-    let paths = std::fs::read_dir(run.join(".ship")).into_iter().flatten().flatten();
-    let mut texts = paths.filter_map(|entry| std::fs::read(entry.path()).ok());
+    let paths =
+        std::fs::read_dir(run.join(".ship")).into_iter().flatten().flatten().map(|entry| entry.path());
+    // The manifest beside it names a destination, too.
+    let paths = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
+    let mut texts = paths.filter_map(|path| std::fs::read(path).ok());
     texts
         .find_map(|text| {
             serde_json::from_slice::<Value>(&text).ok().filter(|state| state["destination"].is_string())
         })
         .unwrap_or_default()
+}
+
+/// The catalogue knows where each file of a run is, and that the ledger of each destination balances.
+#[track_caller]
+fn assert_catalogue_knows(run: &Path, destinations: [&str; 2]) {
+    let shown = thalweg(&["runs", "show", &run.display().to_string(), "--json"]).done().json();
+    let table = shown["files"].as_array().expect("a list").iter().find(|file| file["name"] == "hits.arrows");
+    let mut copies: Vec<&str> = table.expect("there")["copies"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    copies.sort_unstable();
+    assert_eq!(copies, destinations, "where each file is");
+    let rows: u64 = {
+        let tables = shown["record"]["tables"].as_array().expect("a list");
+        tables.iter().map(|table| table["rows"].as_u64().expect("a number")).sum()
+    };
+    for copy in shown["copies"].as_array().expect("a list") {
+        assert_eq!((&copy["balances"], number(&copy["proved"], "rows")), (&true.into(), rows), "{copy:#}");
+        assert_eq!((number(&copy["waiting"], "bytes"), &copy["refused"]), (0, &serde_json::json!({})));
+    }
 }
 
 #[test]
@@ -102,6 +128,7 @@ fn a_run_is_shipped_to_a_receiver_and_a_folder_and_proved_at_both() {
     assert_eq!(progress["is_complete"], true, "{progress:#}");
     for destination in progress["destinations"].as_array().expect("a list") {
         assert_eq!(destination["stage"], "up_to_date", "{progress:#}");
+        assert_eq!(destination["ledger_balances"], true, "{progress:#}");
         assert_eq!(number(destination, "backlog_bytes"), 0);
         assert_eq!(number(destination, "files"), number(destination, "files_finished"));
     }
@@ -120,17 +147,15 @@ fn a_run_is_shipped_to_a_receiver_and_a_folder_and_proved_at_both() {
             record["tables"].as_array().expect("a list").iter().find(|table| table["file"] == "hits.arrows");
         assert_eq!(hits["crc32c"], table.expect("listed")["crc32c"][0], "as the recorder computed it");
         assert_eq!(hits["md5"].as_str().map(str::len), Some(32));
+        let verified_rows = |table: &Value| table["rows"].as_u64().expect("counted");
+        assert_eq!(
+            verified_rows(hits),
+            verified_rows(table.expect("listed")),
+            "as the far side counted them"
+        );
+        assert_eq!(manifest["ledger"]["proved"], manifest["ledger"]["recorded"], "{manifest:#}");
     }
-    let shown = thalweg(&["runs", "show", &run.display().to_string(), "--json"]).done().json();
-    let table = shown["files"].as_array().expect("a list").iter().find(|file| file["name"] == "hits.arrows");
-    let mut copies: Vec<&str> = table.expect("there")["copies"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    copies.sort_unstable();
-    assert_eq!(copies, [&mounted_url[..], &site], "the catalogue knows where each file is");
+    assert_catalogue_knows(&run, [&mounted_url, &site]);
     // Once more: nothing goes over the wire. A comment changes one file.
     let before = std::fs::metadata(folder.path().join("far/site/000001/hits.arrows")).expect("there");
     thalweg(&arguments).done();

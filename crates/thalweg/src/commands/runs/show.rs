@@ -5,7 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 use thalweg_run::recording::{LabelChange, RunDirectory, RunEntry, RunRecord, percent_of};
+use thalweg_ship::contents::Contents;
+use thalweg_ship::ledger::ShipLedger;
 use thalweg_ship::message::Identity;
+use thalweg_ship::run_files::files_of;
 use thalweg_ship::run_state::RunState;
 
 use super::super::Ended;
@@ -19,6 +22,8 @@ struct Shown<'r> {
     #[serde(flatten)]
     entry: RunEntry,
     files: Vec<File>,
+    /// The stage `ship` of the ledger, by destination.
+    copies: Vec<Copy>,
     label_changes: Vec<LabelChange>,
     /// Its `run.json`; null where it cannot be read.
     record: Option<RunRecord>,
@@ -32,12 +37,22 @@ struct File {
     copies: Vec<String>,
 }
 
+#[derive(Serialize)]
+struct Copy {
+    destination: String,
+    #[serde(flatten)]
+    ledger: ShipLedger,
+    /// Null where rows were not counted.
+    balances: Option<bool>,
+}
+
 pub(super) fn show(path: &Path, json: bool) -> Ended {
     let run = RunDirectory::unlocked(path);
     let shown = Shown {
         path,
         entry: RunEntry::read(&run),
         files: files(path)?,
+        copies: copies(path),
         // What cannot be read is among the problems of the entry.
         label_changes: LabelChange::all_of(&run).unwrap_or_default().0,
         record: RunRecord::read(&run.run_record()).ok(),
@@ -61,6 +76,19 @@ fn files(run: &Path) -> anyhow::Result<Vec<File>> {
     let mut files: Vec<File> = files.collect();
     files.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(files)
+}
+
+/// What was recorded, and where it is, by destination. A run whose record cannot be read has none.
+fn copies(run: &Path) -> Vec<Copy> {
+    let Ok(found) = files_of(run) else { return Vec::new() };
+    let mut contents = Contents::default();
+    let copy = |state: RunState| {
+        let ledger = ShipLedger::of(&found, &state, &mut contents);
+        Copy { destination: state.destination, balances: ledger.balances(), ledger }
+    };
+    let mut copies: Vec<Copy> = RunState::all(run).into_iter().map(copy).collect();
+    copies.sort_by(|one, other| one.destination.cmp(&other.destination));
+    copies
 }
 
 fn text(shown: &Shown<'_>) -> String {
@@ -100,6 +128,14 @@ fn text(shown: &Shown<'_>) -> String {
         let copies: Vec<String> = copies.iter().map(|copy| format!("  copy at {}", plain(copy))).collect();
         let (name, bytes) = (plain(name), si(*bytes as f64));
         let _ = writeln!(text, "  {name:<24} {bytes:>9}B  {rows:<16}{}", copies.concat());
+    }
+    for Copy { destination, ledger, balances } in &shown.copies {
+        let balance = match balances {
+            Some(true) => "balances",
+            Some(false) => "DOES NOT BALANCE",
+            None => "is not counted yet",
+        };
+        let _ = writeln!(text, "  at {}: {ledger}; the ledger {balance}", plain(destination));
     }
     for change in &shown.label_changes {
         let signed = |sign: &str, labels: &[String]| {
