@@ -52,6 +52,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
     failures: [],
     disk_free_bytes: 0,
     disk_left_seconds: null,
+    copies: [],
     alarms: [],
     messages: [],
     series: {},

@@ -44,6 +44,7 @@ export function live_state(run, elapsed_seconds) {
     snapshots: 0,
     discrepancies: [],
     failures: [],
+    copies: [],
     alarms: [],
     series: {},
   };

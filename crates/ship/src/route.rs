@@ -46,7 +46,6 @@ pub(crate) const PROBLEM_AGAIN: Duration = Duration::from_secs(10);
 pub(crate) struct Shared {
     pub(crate) stop: Arc<AtomicBool>,
     /// How stores are spoken to.
-    #[cfg_attr(not(feature = "object-store"), expect(dead_code, reason = "for stores"))]
     pub(crate) settings: Settings,
     pub(crate) key: Option<SharedKey>,
     /// Where an address asks for TLS.

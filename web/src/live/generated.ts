@@ -12,7 +12,7 @@ export interface Alarm {
   name: string;
   /** When it was raised, UTC; only of one that stands. */
   since: string | null;
-  /** The source, clock or board that it is about; empty when it is about the whole. */
+  /** The source, clock, board or destination that it is about; empty when it is about the whole. */
   subject: string;
   /** What to do. */
   text: string;
@@ -128,6 +128,39 @@ export interface Completeness {
   missing: number;
   /** The board's name. */
   name: string;
+}
+
+/** An amount of recorded data. */
+export interface CopyCounts {
+  /** Batches of tables; null where they are not counted yet. */
+  batches: number | null;
+  /** Bytes. */
+  bytes: number;
+  /** Rows of tables; null where they are not counted yet. */
+  rows: number | null;
+}
+
+/** One destination of `[ship]`. */
+export interface CopyState {
+  /** Of all runs, what could be proved there and is not, bytes. */
+  backlog_bytes: number;
+  /** Whether that balances; null where something is not counted yet. */
+  balances: boolean | null;
+  /** Of this run, what is proved there. */
+  proved: CopyCounts;
+  /** Of this run, what is recorded here; the ledger balances if that is proved, waiting and refused together. */
+  recorded: CopyCounts;
+  /** Of this run, what cannot be shipped as it is. */
+  refused: CopyCounts;
+  /** Runs that have such. */
+  runs_behind: number;
+  /** How long nothing was proved there although something waits, in the time windows of shipping; 0 while nothing waits. Seconds, since
+   * this program was started at most. */
+  silent_seconds: number;
+  /** Its address. */
+  to: string;
+  /** Of this run, what waits or is on its way. */
+  waiting: CopyCounts;
 }
 
 /** What was counted of one kind in a stretch of time. */
@@ -337,6 +370,8 @@ export interface LiveState {
   coincidences: CoincidenceState | null;
   /** Coincidences recorded since the start; null of a run without coincidence. */
   coincidences_recorded: number | null;
+  /** Copies of the runs elsewhere, by destination of `[ship]`; none in the lines of JSON of the terminal. */
+  copies: CopyState[];
   /** What each cut keeps, in the order in which they are made. */
   cuts: CutReport[];
   /** What of the run is not taken, as one number; null where nobody reports dead time. */

@@ -4,9 +4,9 @@ import { ChannelCells, RateBar } from "../draw/cells.js";
 import { FlowDrawing } from "../draw/flow.js";
 import { Plot } from "../draw/plot.js";
 import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
-import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
+import { ago, AGO_STEPS, elapsed, lasting } from "../figures/time.js";
 import { written } from "../figures/address.js";
-import type { ClockState, LiveState, Past, RunState } from "../live/generated.js";
+import type { ClockState, CopyState, LiveState, Past, RunState } from "../live/generated.js";
 import { History } from "../live/history.js";
 import { flow_of, source_rate } from "../live/lanes.js";
 import { in_words, LossHistory } from "../live/loss_history.js";
@@ -28,6 +28,9 @@ const UNDER_WAY: readonly RunState[] = ["running", "paused", "stopping"];
 
 // More lines than this cannot be distinguished: of more boards, the fastest and the slowest are drawn.
 const MOST_LINES = 8;
+
+// Files of tables are proved when they are closed, or some batches at a time: a pause of this length says nothing.
+const SILENT_SECONDS = 60;
 
 /** Notes what is drawn over time; called with every state, whatever screen is shown. */
 export function note_rates(state: LiveState): void {
@@ -76,6 +79,8 @@ export const run_screen: MakeScreen = () => {
   const facts = new Facts();
   const clocks = new Facts();
   const clocks_panel = panel("Clocks", "one-column", [], clocks.root);
+  const copies = new Facts();
+  const copies_panel = panel("Copies elsewhere", "one-column", [], copies.root);
   const slow_control = new SlowControl();
   const values_panel = panel("Slow control", "", [], slow_control.values.root);
   const series_panel = panel("Slow control over time", "", [], slow_control.plots);
@@ -96,6 +101,7 @@ export const run_screen: MakeScreen = () => {
       { class: "right column" },
       panel("Messages", "messages-panel", [], new_note.root, next_note.root, messages.root),
       panel("Now", "", [], facts.root),
+      copies_panel,
       values_panel,
       clocks_panel,
     ),
@@ -116,6 +122,8 @@ export const run_screen: MakeScreen = () => {
       boards.show(completeness);
       clocks.show(state.clocks.map(clock_fact));
       show(clocks_panel, state.clocks.length > 0);
+      copies.show(state.copies.flatMap((copy) => copy_facts(copy, state.disk_left_seconds)));
+      show(copies_panel, state.copies.length > 0);
       slow_control.show(state);
       const has_series = Object.keys(state.series).length > 0;
       show(values_panel, has_series);
@@ -189,6 +197,22 @@ function now_facts(state: LiveState): (readonly [string, string])[] {
   const applied = state.applied.length;
   if (applied > 0) facts.push(["applied to spectra", applied === 1 ? "1 change" : `${applied} changes`]);
   return facts;
+}
+
+// What is behind and for how long, then how much of this run is there: the ledger of the stage ship.
+function copy_facts(copy: CopyState, disk_left_seconds: number | null): (readonly [string, string])[] {
+  const { to, recorded, proved, refused, backlog_bytes, runs_behind, silent_seconds } = copy;
+  const runs = runs_behind === 1 ? "1 run" : `${runs_behind} runs`;
+  const behind = backlog_bytes === 0 ? "● up to date" : `${quantity(backlog_bytes, "B")} of ${runs} to go`;
+  const silent = silent_seconds < SILENT_SECONDS ? "" : `, ▲ nothing proved for ${lasting(silent_seconds)}`;
+  const full = backlog_bytes === 0 || disk_left_seconds === null ? "" : `, disk full in ${lasting(disk_left_seconds)}`;
+  const refusal = refused.bytes === 0 ? "" : `, ▲ ${quantity(refused.bytes, "B")} refused`;
+  const balance = copy.balances === false ? ", ▲ the ledger does not balance" : "";
+  const here = `${quantity(proved.bytes, "B")} of ${quantity(recorded.bytes, "B")} proved${refusal}${balance}`;
+  return [
+    [to, `${behind}${silent}${full}`],
+    [`this run at ${to}`, here],
+  ];
 }
 
 function clock_fact({

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_analysis::clocks::ClockState;
 
 use super::rule::Rule;
-use crate::state::{Completeness, LiveState, SourceState};
+use crate::state::{Completeness, CopyState, LiveState, SourceState};
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -67,6 +67,12 @@ pub enum Quantity {
     DiskFreeBytes,
     /// How long that lasts at the present rate.
     DiskLeftS,
+    /// Bytes of all runs that are not proved at a destination of `[ship]`.
+    ShipBacklogBytes,
+    /// Seconds since a destination of `[ship]` has proved anything, while something waits there.
+    ShipSilentS,
+    /// How long the disk lasts at the present rate, while something waits for a destination of `[ship]`.
+    ShipDiskLeftS,
     /// 1 when a clock is not where it should be, else 0.
     ClockUnlocked,
     /// How much later a clock is than its reference, picoseconds, without sign.
@@ -83,6 +89,8 @@ enum Read {
     Sources(fn(&SourceState) -> f64),
     /// A number of each triggered board.
     Boards(fn(&Completeness) -> Option<f64>),
+    /// A number of each destination of `[ship]`.
+    Copies(fn(&LiveState, &CopyState) -> Option<f64>),
     /// A number of each clock.
     Clocks(fn(&ClockState) -> Option<f64>),
     /// The value of slow control that the rule names.
@@ -105,9 +113,9 @@ impl Quantity {
         variants.iter().filter_map(|variant| variant["const"].as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether there is one for each source, clock or board.
+    /// Whether there is one for each source, clock, board or destination.
     pub fn is_of_a_source(self) -> bool {
-        matches!(self.read(), Read::Sources(_) | Read::Boards(_) | Read::Clocks(_))
+        matches!(self.read(), Read::Sources(_) | Read::Boards(_) | Read::Copies(_) | Read::Clocks(_))
     }
 
     /// Whether it has a meaning only while data are taken.
@@ -117,6 +125,9 @@ impl Quantity {
             self,
             DiskFreeBytes
                 | DiskLeftS
+                | ShipBacklogBytes
+                | ShipSilentS
+                | ShipDiskLeftS
                 | Series
                 | Lost
                 | ElapsedS
@@ -163,6 +174,13 @@ impl Quantity {
             Quantity::BytesRecorded => Read::Run(|state| Some(state.bytes_recorded as f64)),
             Quantity::DiskFreeBytes => Read::Run(|state| Some(state.disk_free_bytes as f64)),
             Quantity::DiskLeftS => Read::Run(|state| state.disk_left_seconds),
+            Quantity::ShipBacklogBytes => Read::Copies(|_, copy| Some(copy.backlog_bytes as f64)),
+            Quantity::ShipSilentS => Read::Copies(|_, copy| Some(copy.silent_seconds)),
+            // Where nothing waits, a full disk is no harm to copies: the alarm is to be cleared.
+            Quantity::ShipDiskLeftS => Read::Copies(|state, copy| match copy.backlog_bytes {
+                0 => Some(f64::INFINITY),
+                _ => state.disk_left_seconds,
+            }),
             Quantity::Series => Read::Series,
         }
     }
@@ -171,7 +189,7 @@ impl Quantity {
         use Quantity::*;
         match self {
             HitRateHz | FragmentRateHz | ByteRateHz | LostRateHz | Lost => Whole::Sum,
-            Completeness => Whole::Lowest,
+            Completeness | ShipDiskLeftS => Whole::Lowest,
             // Of a silence, the rate is watched: the lowest is the silent one.
             SilentS => Whole::Lowest,
             _ => Whole::Highest,
@@ -195,6 +213,7 @@ pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>
             let boards = state.events.iter().flat_map(|events| &events.completeness);
             boards.map(|board| (board.name.as_str(), of(board))).collect()
         }
+        Read::Copies(of) => state.copies.iter().map(|copy| (copy.to.as_str(), of(state, copy))).collect(),
         Read::Clocks(of) => state.clocks.iter().map(|clock| (clock.source.as_str(), of(clock))).collect(),
     };
     match rule.source.as_deref() {

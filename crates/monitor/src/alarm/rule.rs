@@ -48,7 +48,7 @@ pub struct Rule {
     pub name: String,
     /// What is watched.
     pub quantity: Quantity,
-    /// Of which source, clock or board. `"*"` watches each by itself. Without it the whole is watched: their sum for rates and losses, the
+    /// Of which source, clock, board or destination of `[ship]`. `"*"` watches each by itself. Without it the whole is watched: their sum for rates and losses, the
     /// worst one for the others.
     #[serde(default)]
     pub source: Option<String>,
@@ -96,7 +96,7 @@ pub enum AlarmError {
 
 impl Rule {
     /// The threshold, and whether values above it are bad.
-    pub(crate) fn threshold(&self) -> (f64, bool) {
+    pub fn threshold(&self) -> (f64, bool) {
         match (self.above, self.below) {
             (Some(above), _) => (above, true),
             (None, below) => (below.unwrap_or(f64::NEG_INFINITY), false),

@@ -24,7 +24,7 @@ const SUBJECTS: usize = 4096;
 pub struct Alarm {
     /// Its name.
     pub name: String,
-    /// The source, clock or board that it is about; empty when it is about the whole.
+    /// The source, clock, board or destination that it is about; empty when it is about the whole.
     pub subject: String,
     /// How bad it is.
     pub level: Level,

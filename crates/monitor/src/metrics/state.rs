@@ -9,7 +9,7 @@ use thalweg_analysis::clocks::ClockState;
 use thalweg_data::RunState;
 
 use super::exposition::{Exposition, Kind};
-use crate::state::{CutReport, LiveState, SourceState};
+use crate::state::{CopyState, CutReport, LiveState, SourceState};
 
 /// A family of numbers of `T`.
 struct Metric<T> {
@@ -149,6 +149,42 @@ const OF_CLOCKS: [Metric<ClockState>; 3] = [
     }),
 ];
 
+const OF_COPIES: [Metric<CopyState>; 10] = [
+    gauge("thalweg_ship_recorded_bytes", "bytes", "Of this run, recorded.", |copy| {
+        Some(copy.recorded.bytes as f64)
+    }),
+    gauge("thalweg_ship_proved_bytes", "bytes", "Of these, proved at a destination.", |copy| {
+        Some(copy.proved.bytes as f64)
+    }),
+    gauge("thalweg_ship_waiting_bytes", "bytes", "Of these, waiting or on their way.", |copy| {
+        Some(copy.waiting.bytes as f64)
+    }),
+    gauge("thalweg_ship_refused_bytes", "bytes", "Of these, not to be shipped as they are.", |copy| {
+        Some(copy.refused.bytes as f64)
+    }),
+    gauge("thalweg_ship_recorded_rows", "rows", "Rows of this run, recorded.", |copy| {
+        copy.recorded.rows.map(|rows| rows as f64)
+    }),
+    gauge("thalweg_ship_proved_rows", "rows", "Of these, proved at a destination.", |copy| {
+        copy.proved.rows.map(|rows| rows as f64)
+    }),
+    gauge("thalweg_ship_balances", "", "1 when these balance.", |copy| {
+        copy.balances.map(|balances| f64::from(u8::from(balances)))
+    }),
+    gauge("thalweg_ship_backlog_bytes", "bytes", "Of all runs, not proved at a destination.", |copy| {
+        Some(copy.backlog_bytes as f64)
+    }),
+    gauge("thalweg_ship_runs_behind", "", "Runs that are not proved at a destination.", |copy| {
+        Some(copy.runs_behind as f64)
+    }),
+    gauge(
+        "thalweg_ship_silent_seconds",
+        "seconds",
+        "Since anything was proved while something waits.",
+        |copy| Some(copy.silent_seconds),
+    ),
+];
+
 const STATES: [RunState; 7] = [
     RunState::Configured,
     RunState::Ready,
@@ -171,6 +207,7 @@ pub(super) fn write(exposition: &mut Exposition, state: &LiveState) {
     write_each(exposition, &OF_CLOCKS, &state.clocks, |clock| {
         [("source", &clock.source), ("reference", &clock.reference)]
     });
+    write_each(exposition, &OF_COPIES, &state.copies, |copy| [("to", &copy.to)]);
     let mut alarms = exposition.family("thalweg_alarm_active", Kind::Gauge, "", "1 while an alarm stands.");
     for alarm in &state.alarms {
         let labels = [("alarm", &*alarm.name), ("subject", &alarm.subject), ("level", alarm.level.word())];

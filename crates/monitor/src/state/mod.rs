@@ -12,6 +12,7 @@
 //! is 0 to 1. Rates are over the whole snapshots of the last seconds and 0 when the run takes no data; counts are those since the
 //! start.
 
+mod copies;
 mod dead_time;
 mod events;
 mod flow;
@@ -30,6 +31,7 @@ use thalweg_analysis::view::Applied;
 use thalweg_data::RunState;
 use thalweg_data::ledger::{Entries, Loss, LossTotal};
 
+pub use copies::{CopyCounts, CopyState};
 pub use dead_time::{DeadTime, DeadTimeOf, RunDeadTime, TriggerCounts, TriggerState};
 pub use events::{BuildSample, Completeness, EventState};
 pub use flow::{FlowPlace, FlowStage, LostIn};
@@ -200,6 +202,8 @@ pub struct LiveState {
     pub disk_free_bytes: u64,
     /// How long that lasts at the mean rate of the run, seconds; null while nothing is written.
     pub disk_left_seconds: Option<f64>,
+    /// Copies of the runs elsewhere, by destination of `[ship]`; none in the lines of JSON of the terminal.
+    pub copies: Vec<CopyState>,
     /// Alarms as they stand.
     pub alarms: Vec<Alarm>,
     /// The last messages, oldest first, at most a hundred.

@@ -9,6 +9,7 @@
 //! are filled.
 
 mod applied;
+mod copies;
 mod flow;
 mod in_use;
 mod live;
@@ -30,7 +31,7 @@ use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::{Flags, LedgerSnapshot, RunState};
 use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
-use thalweg_monitor::state::LiveState;
+use thalweg_monitor::state::{CopyState, LiveState};
 use thalweg_monitor::{
     Experiment, MonitorError, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
     RunNote, RunRequest, StartRun,
@@ -63,6 +64,8 @@ pub struct Served {
     messages: MessageLog,
     alarms: Mutex<Vec<Alarm>>,
     seen: Mutex<SeenAlarms>,
+    /// Of each destination of `[ship]`, as it was sampled last.
+    copies: Mutex<Vec<CopyState>>,
     began: Instant,
     /// The rates since then, noted by unattended operation.
     history: Mutex<History>,
@@ -79,6 +82,7 @@ impl Served {
             messages,
             alarms: Mutex::default(),
             seen: Mutex::default(),
+            copies: Mutex::default(),
             began: Instant::now(),
             history: Mutex::default(),
             host: Mutex::new((0, LossCounters::read(&HostFiles::of_host()))),
@@ -142,6 +146,11 @@ impl Served {
         let mut shown = self.alarms.lock().unwrap_or_else(PoisonError::into_inner);
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).mark(&mut alarms);
         *shown = alarms;
+    }
+
+    /// Shows these copies with the state.
+    fn set_copies(&self, copies: Vec<CopyState>) {
+        *self.copies.lock().unwrap_or_else(PoisonError::into_inner) = copies;
     }
 
     fn start_run(&self, new: StartRun) -> Result<RunState, RequestRefused> {
@@ -225,6 +234,7 @@ impl Experiment for Served {
         LiveState {
             alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             messages: self.messages.after(0),
+            copies: self.copies.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             ..live::served(&state, run.observed(), &self.in_use().configuration)
         }
     }

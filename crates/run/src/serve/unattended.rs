@@ -15,8 +15,9 @@ use thalweg_data::RunState;
 use thalweg_monitor::Experiment;
 use thalweg_monitor::alarm::{AlarmError, Alarms, Notifier};
 
+use super::copies::CopyWatch;
 use super::old_runs::OldRunRemover;
-use super::{Served, Subject};
+use super::{Served, Subject, copies};
 use crate::run_control::NewRun;
 
 /// Between two looks.
@@ -28,6 +29,7 @@ const NAP: Duration = Duration::from_millis(50);
 pub struct UnattendedOperation {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    _copies: Option<CopyWatch>,
 }
 
 impl UnattendedOperation {
@@ -37,7 +39,9 @@ impl UnattendedOperation {
     /// When an alarm is invalid, or the system has no thread left.
     pub fn start(served: &Arc<Served>) -> Result<UnattendedOperation, AlarmError> {
         let in_use = served.in_use();
-        let alarms = Alarms::new(&in_use.configuration.alarms)?;
+        let mut rules = in_use.configuration.alarms.clone();
+        rules.extend(copies::alarms(in_use.configuration.ship.as_ref(), &rules));
+        let alarms = Alarms::new(&rules)?;
         let notifier = Notifier::start(&in_use.configuration.notify)?;
         let stop = Arc::new(AtomicBool::new(false));
         let watch = Watch {
@@ -60,7 +64,7 @@ impl UnattendedOperation {
         if let Err(cause) = &thread {
             tracing::error!("no thread for alarms and old runs: {cause}; end other programs and start again");
         }
-        Ok(UnattendedOperation { stop, thread: thread.ok() })
+        Ok(UnattendedOperation { stop, thread: thread.ok(), _copies: CopyWatch::start(served) })
     }
 }
 

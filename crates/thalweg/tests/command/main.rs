@@ -41,6 +41,7 @@ mod scope_records;
 mod serve;
 mod settings;
 mod ship;
+mod ship_behind;
 mod shown;
 mod slices;
 mod slow_control;
