@@ -232,7 +232,7 @@ fn live_benches() -> [Bench; 4] {
 }
 
 /// Those of copies elsewhere.
-fn ship_benches() -> [Bench; 3] {
+fn ship_benches() -> [Bench; 4] {
     [
         bench(
             "ship",
@@ -243,6 +243,11 @@ fn ship_benches() -> [Bench; 3] {
             "ship-link",
             "the same over a link of 1 Gb/s between two network namespaces (needs root)",
             ship::ship_link,
+        ),
+        bench(
+            "record-while-shipping",
+            "events recorded while another run is shipped on this host, against recording alone",
+            ship::record_while_shipping,
         ),
         bench("ship-delay", "the same through a relay: 10 ms each way, 200 Mb/s", ship::ship_delay),
     ]

@@ -199,6 +199,11 @@ impl Route {
 
     /// The work of one stream, until it is to stop.
     pub(crate) fn work(&self, seed: u64) {
+        if self.shared.settings.yields
+            && let Err(cause) = thalweg_transport::placement::yield_to_others()
+        {
+            tracing::warn!("shipping cannot yield to data taking: {cause}; start `thalweg ship` with nice");
+        }
         let mut back_off = BackOff::new(Duration::from_millis(200), Duration::from_secs(30), seed);
         let mut destination: Option<Box<dyn Destination>> = None;
         while let Some(job) = self.next_job() {

@@ -35,6 +35,9 @@ pub struct Settings {
     /// Most bytes per second, over all destinations.
     #[schemars(range(min = 1000))]
     pub limit_bytes_per_s: Option<u64>,
+    /// Leaves cores and disk to data taking: the threads that ship have the lowest priority (nice 19, the last level of best effort). Without,
+    /// they compete with it as equals.
+    pub yields: bool,
     /// When files are shipped, UTC, such as `"22:00-06:00"`; always without.
     pub windows: Vec<String>,
     /// File with the token that `thalweg receive` has, too; at least 16 characters.
@@ -72,6 +75,7 @@ impl Default for Settings {
             streams: 4,
             stay_behind: 0,
             limit_bytes_per_s: None,
+            yields: true,
             windows: Vec::new(),
             token_file: None,
             tls_ca: None,

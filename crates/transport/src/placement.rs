@@ -10,7 +10,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::system::scheduling::{allow_cores, allowed_cores, priority, set_priority};
+use crate::system::scheduling::{self, allow_cores, allowed_cores, priority, set_priority};
 
 /// The cores and the priority of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,15 @@ pub enum PlaceError {
         /// The system's error.
         cause: io::Error,
     },
+}
+
+/// Gives the calling thread, and those that it starts, the lowest priority for cores and disk, for as long as they live: for work that has
+/// time, beside data taking.
+///
+/// # Errors
+/// When the system refuses; the thread then goes on as before.
+pub fn yield_to_others() -> io::Result<()> {
+    scheduling::yield_to_others()
 }
 
 /// Keeps the calling thread at a [`Place`]; dropping it restores the earlier cores and priority.
@@ -237,6 +246,19 @@ mod tests {
     }
 
     const MOST: usize = crate::system::scheduling::MOST_CORES;
+
+    #[test]
+    fn work_that_has_time_gets_the_lowest_priority() {
+        let nice = || {
+            yield_to_others().expect("everybody may have less");
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("a thread");
+            // Fields behind the name, which is in brackets: the state is the third of all, the niceness the nineteenth.
+            let fields = stat.rsplit(") ").next().unwrap_or_default().to_owned();
+            fields.split(' ').nth(16).map(str::to_owned)
+        };
+        let found = std::thread::spawn(nice).join().expect("no panic");
+        assert_eq!(found.as_deref(), Some("19"));
+    }
 
     #[test]
     fn a_priority_is_set_and_restored_or_refused_with_advice() {

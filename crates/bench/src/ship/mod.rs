@@ -10,6 +10,7 @@
 
 mod accepting;
 mod bare;
+mod beside;
 mod example_run;
 mod relay;
 
@@ -32,6 +33,7 @@ use thalweg_transport::tls::{ClientConfig, client_config, server_config};
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured, link};
 use accepting::Accepting;
+pub(super) use beside::record_while_shipping;
 use example_run::ExampleRun;
 
 /// The certificate of loopback, and its key, which protects nothing.

@@ -11,7 +11,7 @@ pub(crate) struct Ship {
     #[arg(value_name = "RUN", required_unless_present = "config")]
     pub(crate) runs: Vec<PathBuf>,
     /// Where to: receive://HOST:PORT[/FOLDER], receives:// with TLS, file:///MOUNTED/PATH, s3://BUCKET[/PREFIX] or
-    /// webdav+https://HOST/PATH; may be given again. Where a bucket is, `[ship] endpoint` or AWS_ENDPOINT_URL says.
+    /// webdav+https://HOST/PATH; may be given again. Where a bucket is, --endpoint says.
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     pub(crate) to: Vec<String>,
     /// Take what is not given here from [ship] of a configuration, and the runs from its [record] directory.
@@ -26,6 +26,18 @@ pub(crate) struct Ship {
     /// Most bytes per second, over all destinations.
     #[arg(long, value_name = "BYTES")]
     pub(crate) limit_bytes_per_s: Option<u64>,
+    /// Compete with data taking for cores and disk as an equal; else shipping uses what data taking leaves.
+    #[arg(long)]
+    pub(crate) no_yield: bool,
+    /// Address of the store that has the buckets of s3://, such as https://s3.example.org:9000.
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
+    /// Region of that store.
+    #[arg(long)]
+    pub(crate) region: Option<String>,
+    /// Speak plain http with stores at other hosts, too.
+    #[arg(long)]
+    pub(crate) allow_http: bool,
     /// When files are shipped, UTC, such as 22:00-06:00; may be given again.
     #[arg(long = "window", value_name = "FROM-TO")]
     pub(crate) windows: Vec<String>,

@@ -81,6 +81,10 @@ fn order(options: &arguments::Ship) -> Result<Order, Failure> {
     }
     settings.streams = options.streams.map_or(settings.streams, usize::from);
     settings.limit_bytes_per_s = options.limit_bytes_per_s.or(settings.limit_bytes_per_s);
+    settings.yields &= !options.no_yield;
+    settings.endpoint = options.endpoint.clone().or(settings.endpoint);
+    settings.region = options.region.clone().or(settings.region);
+    settings.allow_http |= options.allow_http;
     settings.stay_behind = options.stay_behind.unwrap_or(settings.stay_behind);
     settings.token_file = options.token_file.clone().or(settings.token_file);
     settings.tls_ca = options.tls_ca.clone().or(settings.tls_ca);

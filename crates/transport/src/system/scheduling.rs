@@ -1,4 +1,4 @@
-//! The cores and the real-time priority of the calling thread.
+//! The cores and the priority of the calling thread, for processor and disk.
 
 use std::io;
 
@@ -41,6 +41,23 @@ pub(crate) fn priority() -> io::Result<u8> {
     } else {
         Err(io::Error::last_os_error())
     }
+}
+
+/// The lowest priority that a thread without a real-time one can have.
+const LOWEST: libc::c_int = 19;
+/// `ioprio_set`: of a thread, the class best-effort, the last of its eight levels. (`linux/ioprio.h`)
+const OF_A_THREAD: libc::c_int = 1;
+const LAST_OF_BEST_EFFORT: libc::c_int = (2 << 13) | 7;
+
+/// Lets the calling thread use what others leave of the cores and of the disk. Nothing gives that back without a privilege.
+pub(crate) fn yield_to_others() -> io::Result<()> {
+    // SAFETY: the call takes numbers; process 0 is the calling thread.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOWEST) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call takes numbers; thread 0 is the calling one.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, OF_A_THREAD, 0, LAST_OF_BEST_EFFORT) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives the calling thread a real-time priority of 1 to 99, or none with 0.
