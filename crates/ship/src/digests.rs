@@ -18,15 +18,33 @@ const READ_BYTES: usize = 1 << 20;
 
 /// The digests of a whole file, in lower-case hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Digests {
     /// Bytes of the file.
     pub bytes: u64,
     /// CRC-32C, as `run.json` has it of tables and documents.
     pub crc32c: String,
-    /// Adler-32 (RFC 1950).
+    /// Adler-32 (RFC 1950); empty where it was left to the other side.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub adler32: String,
-    /// MD5 (RFC 1321): found by every tool, and no protection against malice.
+    /// MD5 (RFC 1321): found by every tool, and no protection against malice. Empty where it was left to the other side.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub md5: String,
+}
+
+impl Digests {
+    /// Whether other ones are those of the same bytes: length and CRC-32C, and the others where both sides have them.
+    pub fn agrees_with(&self, other: &Digests) -> bool {
+        let is_same = |one: &str, other: &str| one.is_empty() || other.is_empty() || one == other;
+        (self.bytes, &self.crc32c) == (other.bytes, &other.crc32c)
+            && is_same(&self.adler32, &other.adler32)
+            && is_same(&self.md5, &other.md5)
+    }
+
+    /// Whether none is left out.
+    pub fn is_full(&self) -> bool {
+        !self.adler32.is_empty() && !self.md5.is_empty()
+    }
 }
 
 /// Digests of bytes that come one after the other.
@@ -34,13 +52,13 @@ pub struct Digests {
 pub struct Digesting {
     bytes: u64,
     crc32c: Crc32c,
-    adler32: Adler32,
-    md5: Md5,
+    /// Those that sites of storage ask for, where they are computed here.
+    for_sites: Option<(Adler32, Md5)>,
 }
 
 impl Default for Digesting {
     fn default() -> Digesting {
-        Digesting { bytes: 0, crc32c: Crc32c::new(), adler32: Adler32::new(), md5: Md5::new() }
+        Digesting { bytes: 0, crc32c: Crc32c::new(), for_sites: Some((Adler32::new(), Md5::new())) }
     }
 }
 
@@ -51,12 +69,24 @@ impl std::fmt::Debug for Digesting {
 }
 
 impl Digesting {
+    /// Of CRC-32C alone, where the others are known, or computed by the other side: MD5 takes several times the rest.
+    pub fn crc32c_only() -> Digesting {
+        Digesting { for_sites: None, ..Digesting::default() }
+    }
+
+    /// Whether all digests are computed.
+    pub fn is_full(&self) -> bool {
+        self.for_sites.is_some()
+    }
+
     /// Takes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         self.crc32c.add(bytes);
-        self.adler32.write(bytes);
-        self.md5.update(bytes);
+        if let Some((adler32, md5)) = &mut self.for_sites {
+            adler32.write(bytes);
+            md5.update(bytes);
+        }
     }
 
     /// Takes the bytes of a file up to `end`.
@@ -85,16 +115,14 @@ impl Digesting {
 
     /// The digests of what was taken.
     pub fn digests(&self) -> Digests {
-        let mut md5 = String::new();
-        for byte in self.md5.clone().finalize() {
-            write!(md5, "{byte:02x}").expect("a string takes everything");
+        let (mut adler32, mut md5) = (String::new(), String::new());
+        if let Some((found_adler32, found_md5)) = &self.for_sites {
+            adler32 = format!("{:08x}", found_adler32.finish());
+            for byte in found_md5.clone().finalize() {
+                write!(md5, "{byte:02x}").expect("a string takes everything");
+            }
         }
-        Digests {
-            bytes: self.bytes,
-            crc32c: format!("{:08x}", self.crc32c()),
-            adler32: format!("{:08x}", self.adler32.finish()),
-            md5,
-        }
+        Digests { bytes: self.bytes, crc32c: format!("{:08x}", self.crc32c()), adler32, md5 }
     }
 }
 
@@ -117,5 +145,12 @@ mod tests {
         parts.read_up_to(9, &&b"123456789"[..]).expect("there");
         assert_eq!(parts.digests(), digests);
         assert!(parts.read_up_to(10, &&b"123456789"[..]).is_err());
+        let mut alone = Digesting::crc32c_only();
+        alone.update(b"123456789");
+        let alone = alone.digests();
+        assert!(alone.agrees_with(&digests) && digests.agrees_with(&alone) && !alone.is_full());
+        assert!(!alone.agrees_with(&Digests::default()));
+        let other = Digests { md5: "other".to_owned(), ..digests.clone() };
+        assert!(!other.agrees_with(&digests) && other.agrees_with(&alone));
     }
 }

@@ -161,7 +161,7 @@ impl<D: Disk> FarFiles<D> {
         let (have, written) = (record.have(offer), record.proved);
         let offer = offer.clone();
         let (file, prefix) = (Some(file), MARKER);
-        let read_back = (written == 0).then(Digesting::default);
+        let read_back = (written == 0).then(|| digesting_for(&offer));
         self.current =
             Some(FarFile { turn, place, offer, record, file, is_part, written, prefix, read_back });
         Ok(have)
@@ -277,7 +277,7 @@ impl<D: Disk> FarFiles<D> {
 
     fn try_finish(&mut self, expected: &Digests) -> Result<Digests, Refused> {
         let current = self.current.as_mut().ok_or_else(nothing_begun)?;
-        let mut digesting = current.read_back.take().unwrap_or_default();
+        let mut digesting = current.read_back.take().unwrap_or_else(|| digesting_for(&current.offer));
         let FarFile { place, record, offer, is_part, .. } = current;
         let is_growing = record.kind == FileKind::Growing;
         let bytes = record.proved + if is_growing { MARKER_BYTES } else { 0 };
@@ -289,15 +289,18 @@ impl<D: Disk> FarFiles<D> {
         let mut read = || {
             if digesting.bytes() < record.proved {
                 // A part of it came over another connection, or before this program was started.
-                digesting = Digesting::default();
+                digesting = digesting_for(offer);
             }
             file.sync()?;
             file.forget(digesting.bytes(), bytes - digesting.bytes());
             digesting.read_up_to(bytes, file)?;
             Ok((digesting.digests(), file.length()?))
         };
-        let (digests, length) = read().map_err(failed(path, "reading back"))?;
-        if digests != *expected || length != bytes {
+        let (mut digests, length) = read().map_err(failed(path, "reading back"))?;
+        if let Some(known) = offer.digests.as_ref().filter(|known| digests.agrees_with(known)) {
+            digests.clone_from(known);
+        }
+        if !digests.agrees_with(expected) || !digests.is_full() || length != bytes {
             if !is_growing {
                 // Nothing of it counts: it comes again from its beginning.
                 (record.proved, record.crc32c) = (0, 0);
@@ -345,6 +348,14 @@ impl<D: Disk> FarFiles<D> {
             self.forget_current();
             self.refused(&refused)
         })
+    }
+}
+
+/// What is read back is held against its CRC-32C. The others are computed where the shipper does not know them already.
+fn digesting_for(offer: &Offer) -> Digesting {
+    match &offer.digests {
+        Some(known) if known.is_full() => Digesting::crc32c_only(),
+        _ => Digesting::default(),
     }
 }
 

@@ -79,7 +79,7 @@ impl FarRecord {
     /// What is said of it.
     pub fn have(&self, offer: &Offer) -> Have {
         let finished = self.finished(offer).map(|finished| finished.digests.clone());
-        Have { proved: self.proved, crc32c: self.crc32c, finished }
+        Have { proved: self.proved, crc32c: self.crc32c, finished, makes_digests: true }
     }
 
     /// Whether the next bytes may lie there, when `written` is where the last ones ended.

@@ -35,6 +35,7 @@
 //! - `copies`: may a table be removed here: [`CopyRule`].
 //! - [`run_files`]: the files of a run that are to be shipped.
 //! - [`contents`]: what the files here hold, counted.
+//! - `known_digests`: digests that somebody here has computed.
 //! - [`ledger`]: the stage `ship`: recorded, proved, waiting, refused.
 //! - [`manifest`]: the list of a run's files at a destination.
 //! - `on_shipped`: the command that is run when a run is complete there.
@@ -67,6 +68,7 @@ pub mod frame;
 pub mod handshake;
 #[cfg(feature = "object-store")]
 mod http_link;
+mod known_digests;
 pub mod ledger;
 mod link;
 pub mod local_file;

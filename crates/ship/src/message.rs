@@ -48,7 +48,8 @@ pub struct Offer {
     pub kind: FileKind,
     /// Which one it is.
     pub identity: Identity,
-    /// Its digests, where the destination takes closed files only.
+    /// Its digests, where they are known: always where the destination takes closed files only. What is read back must have the CRC-32C;
+    /// the others need not be computed again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digests: Option<Digests>,
 }
@@ -62,6 +63,9 @@ pub struct Have {
     pub crc32c: u32,
     /// The digests of the whole file, when it is complete there.
     pub finished: Option<Digests>,
+    /// Whether the far side computes Adler-32 and MD5 of what it reads back, so that the shipper need not: `finish` may leave them out.
+    #[serde(default)]
+    pub makes_digests: bool,
 }
 
 /// A range of a file: of a growing one whole messages.

@@ -23,6 +23,7 @@ use crate::digests::Digests;
 use crate::disk::HostDisk;
 use crate::error::{Refusal, ShipError};
 use crate::far_files::FarFiles;
+use crate::known_digests::KnownDigests;
 use crate::local_file::LocalFile;
 use crate::message::FileKind;
 use crate::run_files::FoundFile;
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     pub(crate) start: Instant,
     /// How long a destination may be held before it is given up.
     pub(crate) give_up_after: Option<Duration>,
+    /// What one destination has computed, the others need not.
+    pub(crate) digests: Arc<KnownDigests>,
     /// Rung when the last file of a route is complete.
     pub(crate) finished: FinishedBell,
 }
@@ -337,6 +340,7 @@ impl Route {
             None => {
                 let local = LocalFile::open(&job.file.path, job.file.kind)?;
                 Shipment::new(local, &self.address.run_name(&job.run_name), &job.file.name)
+                    .with_known(self.shared.digests.clone())
             }
         };
         // Another worker may have had it, over another connection.

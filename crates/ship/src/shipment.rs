@@ -6,12 +6,14 @@
 //! What is called proved is what the far side has answered to a range that was the same file's before and after it was read.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::amount::RowCounts;
 use crate::destination::{Destination, RANGE_BYTES};
 use crate::digests::{Digesting, Digests};
 use crate::error::{Refusal, ShipError};
 use crate::frame::CHUNK_BYTES;
+use crate::known_digests::KnownDigests;
 use crate::local_file::LocalFile;
 use crate::message::{FileKind, Offer, Proved, Range};
 
@@ -42,6 +44,14 @@ struct Read {
     counts: RowCounts,
 }
 
+impl Read {
+    /// Nothing yet; with all digests, where nobody else computes them.
+    fn new(is_full: bool) -> Read {
+        let digesting = if is_full { Digesting::default() } else { Digesting::crc32c_only() };
+        Read { digesting, counts: RowCounts::default() }
+    }
+}
+
 /// A file that is being shipped.
 #[derive(Debug)]
 pub struct Shipment {
@@ -56,7 +66,9 @@ pub struct Shipment {
     /// Of what was sent behind that, at the end of each range whose proof has not come.
     unproved: VecDeque<Read>,
     /// Of the whole file, for destinations that want to know them first.
-    whole: Digesting,
+    whole: Option<Digests>,
+    /// What others in this process have computed.
+    known: Arc<KnownDigests>,
     /// Batches and rows of it, if it is a table.
     whole_counts: Option<RowCounts>,
     finished: Option<Digests>,
@@ -73,10 +85,17 @@ impl Shipment {
             is_begun: false,
             proved: Read::default(),
             unproved: VecDeque::new(),
-            whole: Digesting::default(),
+            whole: None,
+            known: Arc::default(),
             whole_counts: None,
             finished: None,
         }
+    }
+
+    /// The same with digests that others compute, too.
+    #[must_use]
+    pub(crate) fn with_known(self, known: Arc<KnownDigests>) -> Shipment {
+        Shipment { known, ..self }
     }
 
     /// The same with other distances between proofs.
@@ -166,17 +185,22 @@ impl Shipment {
         gate: Gate<'_>,
     ) -> Result<(), ShipError> {
         let (run, file) = (self.run.clone(), self.file.clone());
-        let digests = match destination.takes_growing() {
-            true => None,
+        self.whole = match destination.takes_growing() {
+            true => self.known.get(self.local.path(), &self.local.identity()),
             false => Some(self.whole_digests(recorded, gate)?),
         };
+        let digests = self.whole.clone();
         let (kind, identity) = (self.local.kind(), self.local.identity());
         let have = destination.begin(&Offer { run, file, kind, identity, digests })?;
         if have.proved > self.local.bytes()? {
             return Err(self.differs(destination, "the copy there is longer than the file here"));
         }
-        if self.proved.digesting.bytes() > have.proved {
-            self.proved = Read::default();
+        let is_left_to_others = self.whole.is_some() || have.makes_digests;
+        if self.proved.digesting.bytes() > have.proved
+            || self.proved.digesting.bytes() == 0
+            || !is_left_to_others && !self.proved.digesting.is_full()
+        {
+            self.proved = Read::new(!is_left_to_others);
         }
         let known = self.proved.digesting.bytes();
         read_up_to(&mut self.proved.digesting, have.proved, &self.local, gate)?;
@@ -184,7 +208,7 @@ impl Shipment {
             self.proved.counts += self.local.counts(known, have.proved)?;
         }
         if self.proved.digesting.crc32c() != have.crc32c {
-            self.proved = Read::default();
+            self.proved = Read::new(!is_left_to_others);
             return Err(self.differs(destination, "the copy there is not the beginning of the file here"));
         }
         (self.is_begun, self.finished) = (true, have.finished);
@@ -193,10 +217,14 @@ impl Shipment {
 
     /// The digests of a file that nobody writes any more.
     fn whole_digests(&mut self, recorded: Option<&str>, gate: Gate<'_>) -> Result<Digests, ShipError> {
-        let end = self.local.identity().bytes;
-        read_up_to(&mut self.whole, end, &self.local, gate)?;
-        self.local.check(end)?;
-        let digests = self.whole.digests();
+        let (identity, local) = (self.local.identity(), &self.local);
+        let compute = || {
+            let mut digesting = Digesting::default();
+            read_up_to(&mut digesting, identity.bytes, local, gate)?;
+            local.check(identity.bytes)?;
+            Ok(digesting.digests())
+        };
+        let digests = self.known.get_or_compute(local.path(), &identity, compute)?;
         self.whole_counts = self.local.table_counts();
         self.check_recorded(recorded, &digests)?;
         Ok(digests)
@@ -286,7 +314,10 @@ impl Shipment {
         if self.local.kind() == FileKind::Growing {
             digesting.update(&MARKER);
         }
-        let digests = digesting.digests();
+        let mut digests = digesting.digests();
+        if let Some(known) = self.whole.as_ref().filter(|known| digests.agrees_with(known)) {
+            digests.clone_from(known);
+        }
         self.check_recorded(recorded, &digests)?;
         self.local.check(digests.bytes)?;
         let found = match self.finished.take() {
@@ -294,8 +325,11 @@ impl Shipment {
             None => destination.finish(&digests)?,
         };
         self.is_begun = false;
-        match found == digests {
-            true => Ok(Step::Finished(digests)),
+        match found.agrees_with(&digests) && found.is_full() {
+            true => {
+                self.known.note(self.local.path(), &self.local.identity(), &found);
+                Ok(Step::Finished(found))
+            }
             false => Err(self.differs(destination, "the copy there has other digests")),
         }
     }
@@ -315,4 +349,81 @@ fn read_up_to(
         read.map_err(ShipError::local(local.path(), "reading"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::disk::HostDisk;
+    use crate::far_files::FarFiles;
+    use crate::message::Have;
+
+    /// A far side that notes what it was asked to finish; an older one says nothing of digests.
+    struct Far {
+        files: FarFiles<HostDisk>,
+        is_old: bool,
+        offered: Option<Digests>,
+        expected: Option<Digests>,
+    }
+
+    impl Destination for Far {
+        fn address(&self) -> &str {
+            self.files.address()
+        }
+
+        fn begin(&mut self, offer: &Offer) -> Result<Have, ShipError> {
+            self.offered.clone_from(&offer.digests);
+            let have = self.files.begin(offer)?;
+            Ok(Have { makes_digests: !self.is_old, ..have })
+        }
+
+        fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
+            self.files.write(offset, bytes)
+        }
+
+        fn prove(&mut self, range: &Range) -> Result<Proved, ShipError> {
+            self.files.prove(range)
+        }
+
+        fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {
+            self.expected = Some(expected.clone());
+            self.files.finish(expected)
+        }
+    }
+
+    #[test]
+    fn adler32_and_md5_are_computed_at_one_side_and_once() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("spectra.json");
+        std::fs::write(&path, vec![7; 3000]).expect("written");
+        let known = Arc::new(KnownDigests::default());
+        let ship = |root: &Path, is_old| {
+            let files = FarFiles::new(HostDisk, root, "far", Arc::default(), None);
+            let mut far = Far { files, is_old, offered: None, expected: None };
+            let local = LocalFile::open(&path, FileKind::Whole).expect("there");
+            let shipment = Shipment::new(local, "000001", "spectra.json").with_range_bytes(1000);
+            let mut shipment = shipment.with_known(known.clone());
+            loop {
+                match shipment.step(&mut far, true, None, &mut |_| Ok(())).expect("shipped") {
+                    Step::Finished(digests) => return (far, digests),
+                    step => assert!(matches!(step, Step::Proved(_)), "{step:?}"),
+                }
+            }
+        };
+        let mut whole = Digesting::default();
+        whole.update(&[7; 3000]);
+        let [one, two, three] = ["one", "two", "three"].map(|name| folder.path().join(name));
+        // The far side computes them.
+        let (far, found) = ship(&one, false);
+        assert!(far.offered.is_none() && !far.expected.expect("finished").is_full());
+        assert_eq!(found, whole.digests());
+        // Another one gets them; one of an older version gets what is computed here.
+        let (far, found) = ship(&two, false);
+        assert_eq!((far.offered, found), (Some(whole.digests()), whole.digests()));
+        known.forget(&path);
+        let (far, found) = ship(&three, true);
+        assert_eq!((far.offered, far.expected, found), (None, Some(whole.digests()), whole.digests()));
+    }
 }

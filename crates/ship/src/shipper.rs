@@ -155,6 +155,7 @@ impl<'o> Shipper<'o> {
             pacer: limit_bytes_per_s.map(pacer),
             start: Instant::now(),
             give_up_after: (!order.follow).then_some(order.give_up_after),
+            digests: Arc::default(),
             finished: FinishedBell::default(),
         });
         let route = |address| Arc::new(Route::new(address, shared.clone()));
@@ -218,6 +219,7 @@ impl<'o> Shipper<'o> {
                 self.locks.remove(&run.path);
                 let ledgers = self.routes.clone().iter().map(|route| self.ledger(route, &run)).collect();
                 self.contents.forget(&run.files);
+                run.files.iter().for_each(|file| self.shared.digests.forget(&file.path));
                 self.done.insert(run.path.clone(), Done { stamp, run, ledgers });
             }
         }
@@ -241,6 +243,12 @@ impl<'o> Shipper<'o> {
         }
         for route in &self.routes {
             let state = RunState::load(&run.path, &route.name)?;
+            for file in &run.files {
+                let known = state.files.get(&file.name).filter(|known| known.identity == file.identity);
+                if let Some(digests) = known.and_then(|known| known.finished.as_ref()) {
+                    self.shared.digests.note(&file.path, &file.identity, digests);
+                }
+            }
             route.state().runs.insert(run.path.clone(), state);
         }
         self.locks.insert(run.path.clone(), directory);

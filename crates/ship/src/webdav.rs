@@ -216,7 +216,7 @@ impl Collection {
                 Ok(answer) => answer.into_parts(),
                 Err(failure) => return Err(self.failed(failure)),
             };
-            let (status, mut digesting) = (parts.status, Digesting::default());
+            let (status, mut digesting) = (parts.status, Digesting::crc32c_only());
             if status == StatusCode::OK {
                 while let Some(frame) = self.link.wait(body.frame())? {
                     let cause = |error: hyper::Error| io::Error::new(io::ErrorKind::UnexpectedEof, error);
@@ -273,7 +273,7 @@ impl Collection {
         let is_like = |reported: Option<bool>| reported.unwrap_or(true);
         let may_be = is_like(length(&parts).map(|bytes| bytes == digests.bytes))
             && is_like(adler32(&parts).map(|found| Some(found) == hexadecimal(&digests.adler32)));
-        if may_be && self.read(url)?.as_ref() == Some(digests) {
+        if may_be && self.read(url)?.is_some_and(|found| found.agrees_with(digests)) {
             return Ok(true);
         }
         // A document is replaced by a newer one; a file of a table never changes once it is closed.
@@ -377,7 +377,10 @@ impl Collection {
 
     fn read_back(&self, url: &Url, digests: &Digests) -> Result<(), ShipError> {
         let found = self.read(url)?;
-        if found.as_ref() == Some(digests) { Ok(()) } else { Err(self.unproved(url, found, digests)) }
+        match &found {
+            Some(found) if found.agrees_with(digests) => Ok(()),
+            _ => Err(self.unproved(url, found, digests)),
+        }
     }
 
     fn unproved(&self, url: &Url, found: Option<Digests>, sent: &Digests) -> ShipError {
@@ -414,7 +417,7 @@ impl Destination for Collection {
         let url = self.url(&offer.run, Some(&offer.file))?;
         if self.is_there(offer, &url, &digests)? {
             let crc32c = hexadecimal(&digests.crc32c).unwrap_or_default();
-            return Ok(Have { proved: digests.bytes, crc32c, finished: Some(digests) });
+            return Ok(Have { proved: digests.bytes, crc32c, finished: Some(digests), makes_digests: false });
         }
         let under_way = self.url(&offer.run, Some(&format!("{}{UNDER_WAY}", offer.file)))?;
         let made = self.make(&offer.run);

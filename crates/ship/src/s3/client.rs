@@ -166,13 +166,13 @@ impl Client {
         Ok(Some(Found { bytes: found.meta.size, crc32c }))
     }
 
-    /// Reads an object as it is there, and returns what it is; `None` where there is none.
+    /// Reads an object as it is there, and returns its length and CRC-32C; `None` where there is none.
     pub(super) fn read(&self, path: &Path) -> Asked<Option<Digests>> {
         let Some(found) = self.there(self.link.wait(self.store.get_opts(path, GetOptions::default()))?)?
         else {
             return Ok(None);
         };
-        let (mut digesting, mut stream) = (Digesting::default(), found.into_stream());
+        let (mut digesting, mut stream) = (Digesting::crc32c_only(), found.into_stream());
         while let Some(bytes) = self.link.wait(stream.next())? {
             digesting.update(&bytes.map_err(|error| self.error(&error))?);
         }
