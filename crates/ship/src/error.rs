@@ -131,6 +131,16 @@ pub enum ShipError {
         /// The run.
         path: PathBuf,
     },
+    /// A program at another host that mounts the directory ships this run.
+    #[error("{}: {owner} ships this run; end that, or wait until it has not renewed its token for {takeover_s} s", path.display())]
+    Owned {
+        /// The run.
+        path: PathBuf,
+        /// Who.
+        owner: String,
+        /// When it is followed, seconds after it was seen last.
+        takeover_s: u64,
+    },
     /// What was asked for cannot be.
     #[error("{0}")]
     Settings(String),
@@ -152,7 +162,9 @@ impl ShipError {
             ShipError::Changed { .. } => "changed",
             ShipError::Damaged { .. } => "damaged",
             ShipError::Digest { .. } => "other_digest",
-            ShipError::Locked { .. } | ShipError::Refused { refusal: Refusal::Locked, .. } => "locked",
+            ShipError::Locked { .. }
+            | ShipError::Owned { .. }
+            | ShipError::Refused { refusal: Refusal::Locked, .. } => "locked",
             ShipError::Refused { refusal: Refusal::Name, .. } => "bad_name",
             ShipError::Refused { refusal: Refusal::Differs, .. } => "differs",
             ShipError::Refused { refusal: Refusal::Unproved, .. } => "unproved",
@@ -167,7 +179,8 @@ impl ShipError {
             | ShipError::Changed { .. }
             | ShipError::Damaged { .. }
             | ShipError::Digest { .. }
-            | ShipError::Locked { .. } => true,
+            | ShipError::Locked { .. }
+            | ShipError::Owned { .. } => true,
             ShipError::Refused { refusal, .. } => {
                 matches!(refusal, Refusal::Name | Refusal::Differs | Refusal::Unproved | Refusal::Locked)
             }

@@ -39,6 +39,7 @@
 //! - [`ledger`]: the stage `ship`: recorded, proved, waiting, refused.
 //! - [`manifest`]: the list of a run's files at a destination.
 //! - `on_shipped`: the command that is run when a run is complete there.
+//! - [`ownership`]: one shipper for a run, over all hosts that mount its directory.
 //! - [`progress`]: how far shipping is.
 //! - `http_link`: HTTP with a store, with the feature `object-store`.
 //! - `upload`: what is known here of an upload that is under way.
@@ -76,6 +77,7 @@ pub mod manifest;
 pub mod message;
 pub mod names;
 mod on_shipped;
+pub mod ownership;
 pub mod progress;
 pub mod receiver;
 mod route;

@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Between two looks whether it has ended.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
 
-/// Runs it and waits for its end; when shipping is to stop, it is ended.
+/// Runs it and waits for its end; when shipping is to stop, it is ended. `meanwhile` is called again and again.
 ///
 /// # Errors
 /// In words, when it cannot be started or does not end with 0.
@@ -20,6 +20,7 @@ pub fn run(
     command: &[String],
     (run, destination, manifest): (&Path, &str, &Path),
     stop: &AtomicBool,
+    meanwhile: &mut dyn FnMut(),
 ) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     let mut child = Command::new(program)
@@ -39,7 +40,10 @@ pub fn run(
                 let _ended = child.kill().and_then(|()| child.wait());
                 return Err(format!("on_shipped: {program}: ended, because shipping was stopped"));
             }
-            Ok(None) => std::thread::sleep(CHECK_EVERY),
+            Ok(None) => {
+                meanwhile();
+                std::thread::sleep(CHECK_EVERY);
+            }
             Err(cause) => return Err(format!("on_shipped: {program}: {cause}")),
         }
     }

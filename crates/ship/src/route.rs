@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) give_up_after: Option<Duration>,
     /// What one destination has computed, the others need not.
     pub(crate) digests: Arc<KnownDigests>,
+    /// Until when each run may be shipped from here, unless its token is renewed.
+    pub(crate) held_until: Mutex<HashMap<PathBuf, Instant>>,
     /// Rung when the last file of a route is complete.
     pub(crate) finished: FinishedBell,
 }
@@ -94,6 +96,18 @@ impl Shared {
     pub(crate) fn is_open(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         is_open(&self.windows, now.as_secs())
+    }
+
+    /// Whether a run may be shipped from here now.
+    ///
+    /// # Errors
+    /// When another program may have taken it over.
+    pub(crate) fn check_held(&self, run: &Path) -> Result<(), ShipError> {
+        let held = self.held_until.lock().unwrap_or_else(PoisonError::into_inner);
+        match held.get(run).is_some_and(|until| Instant::now() < *until) {
+            true => Ok(()),
+            false => Err(ShipError::Locked { path: run.to_owned() }),
+        }
     }
 
     /// Waits until so many bytes may go.
@@ -225,6 +239,8 @@ impl Route {
                     }
                 }
                 Err(ShipError::Stopped) => break,
+                // Its new owner writes the state: nothing is noted here.
+                Err(ShipError::Locked { .. }) => _ = state.shipments.remove(&key),
                 Err(error) if error.is_of_file() => {
                     state.shipments.remove(&key);
                     state.refuse(&job, &error);
@@ -345,7 +361,10 @@ impl Route {
         };
         // Another worker may have had it, over another connection.
         shipment.interrupt();
-        let mut gate = |bytes: usize| self.shared.wait_for(bytes);
+        let mut gate = |bytes: usize| {
+            self.shared.check_held(&job.run)?;
+            self.shared.wait_for(bytes)
+        };
         let result = loop {
             if !self.shared.is_open() {
                 break Ok(());
@@ -381,6 +400,7 @@ impl Route {
         counted: Option<RowCounts>,
         finished: Option<Digests>,
     ) -> Result<(), ShipError> {
+        self.shared.check_held(&job.run)?;
         let mut state = self.state();
         let Some(run) = state.runs.get_mut(&job.run) else { return Ok(()) };
         let file = run.files.entry(job.file.name.clone()).or_default();
@@ -405,6 +425,16 @@ impl Route {
             run.save(&job.run)?;
         }
         Ok(())
+    }
+
+    /// Forgets a run that somebody else ships now.
+    pub(crate) fn lose(&self, run: &Path) {
+        self.forget(run);
+        let mut state = self.state();
+        state.runs.remove(run);
+        state.waiting.retain(|job| job.run != run);
+        state.problems.retain(|(of, _), _| of != run);
+        state.caught_up.retain(|(of, _)| of != run);
     }
 
     /// Forgets a run that needs nothing more.

@@ -44,6 +44,10 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
     /// PEM file of the authorities that the certificate of a far host is checked against, in place of those that this host trusts.
     pub tls_ca: Option<PathBuf>,
+    /// A run is shipped by one program, over all hosts that mount its directory. One that is dead or unreachable for so many seconds is followed
+    /// by another one.
+    #[schemars(range(min = 2, max = 3600))]
+    pub takeover_s: u64,
     /// `thalweg serve` and `thalweg run` raise an alarm when a destination has proved nothing for so many seconds although something waits
     /// there; 0 for none.
     #[schemars(range(min = 0))]
@@ -79,6 +83,7 @@ impl Default for Settings {
             windows: Vec::new(),
             token_file: None,
             tls_ca: None,
+            takeover_s: 60,
             alarm_silent_s: 3600.0,
             alarm_disk_left_s: 43_200.0,
             on_shipped: Vec::new(),
@@ -124,6 +129,9 @@ impl Settings {
         }
         if !(1..=32).contains(&self.streams) {
             return Err(format!("`streams = {}`: write 1 to 32", self.streams));
+        }
+        if !(2..=3600).contains(&self.takeover_s) {
+            return Err(format!("`takeover_s = {}`: write 2 to 3600 seconds", self.takeover_s));
         }
         for (key, seconds) in
             [("alarm_silent_s", self.alarm_silent_s), ("alarm_disk_left_s", self.alarm_disk_left_s)]

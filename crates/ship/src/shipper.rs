@@ -8,8 +8,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_record::read::MARKER_BYTES;
@@ -25,6 +25,7 @@ use crate::ledger::ShipLedger;
 use crate::manifest;
 use crate::message::FileKind;
 use crate::on_shipped;
+use crate::ownership::{Claimant, Sighting, Token};
 use crate::progress::{FreeBytes, Progress, RouteProgress, RouteStage};
 use crate::route::{FinishedBell, Job, PROBLEM_AGAIN, Route, Shared};
 use crate::run_files::{FoundFile, FoundRun, Stamp, files_of, runs_at};
@@ -56,6 +57,15 @@ pub struct Order {
     pub give_up_after: Duration,
 }
 
+/// What makes this program the only one that ships a run.
+#[derive(Debug)]
+struct RunLock {
+    /// Of those of this host.
+    _directory: File,
+    /// Of all hosts that mount the directory.
+    token: Token,
+}
+
 /// A run that is complete everywhere.
 #[derive(Debug)]
 struct Done {
@@ -71,7 +81,10 @@ struct Shipper<'o> {
     order: &'o Order,
     shared: Arc<Shared>,
     routes: Vec<Arc<Route>>,
-    locks: HashMap<PathBuf, File>,
+    locks: HashMap<PathBuf, RunLock>,
+    claimant: Claimant,
+    /// What was seen of the tokens of others.
+    sightings: HashMap<PathBuf, Option<Sighting>>,
     /// Runs that are complete everywhere, as they were then.
     done: HashMap<PathBuf, Done>,
     contents: Contents,
@@ -119,9 +132,11 @@ pub fn ship(
     let progress = shipper.progress(is_idle);
     // What was proved since the last state was written.
     let saved = shipper.routes.iter().flat_map(|route| route.state().runs.clone());
-    for (path, state) in saved.filter(|(path, _)| shipper.locks.contains_key(path)).collect::<Vec<_>>() {
+    let held = |path: &PathBuf| shipper.shared.check_held(path).is_ok();
+    for (path, state) in saved.filter(|(path, _)| held(path)).collect::<Vec<_>>() {
         state.save(&path)?;
     }
+    shipper.locks.keys().cloned().collect::<Vec<_>>().iter().for_each(|run| shipper.release(run));
     Ok(progress)
 }
 
@@ -156,14 +171,17 @@ impl<'o> Shipper<'o> {
             start: Instant::now(),
             give_up_after: (!order.follow).then_some(order.give_up_after),
             digests: Arc::default(),
+            held_until: std::sync::Mutex::default(),
             finished: FinishedBell::default(),
         });
         let route = |address| Arc::new(Route::new(address, shared.clone()));
         Ok(Shipper {
             order,
             routes: addresses.into_iter().map(route).collect(),
-            shared,
+            shared: shared.clone(),
             locks: HashMap::new(),
+            claimant: Claimant::here(shared.shipper, Duration::from_secs(order.settings.takeover_s)),
+            sightings: HashMap::new(),
             done: HashMap::new(),
             contents: Contents::default(),
             found: Vec::new(),
@@ -191,6 +209,7 @@ impl<'o> Shipper<'o> {
     /// Looks at every run, and adds what is to be shipped. Whether nothing is on its way, and nothing was added.
     fn look(&mut self) -> bool {
         let mut is_idle = true;
+        self.renew();
         let runs = self.runs();
         self.found = runs.iter().map(|(_, run)| run.clone()).collect();
         for (stamp, run) in runs {
@@ -216,7 +235,7 @@ impl<'o> Shipper<'o> {
             }
             if is_everywhere {
                 self.routes.iter().for_each(|route| route.forget(&run.path));
-                self.locks.remove(&run.path);
+                self.release(&run.path);
                 let ledgers = self.routes.clone().iter().map(|route| self.ledger(route, &run)).collect();
                 self.contents.forget(&run.files);
                 run.files.iter().for_each(|file| self.shared.digests.forget(&file.path));
@@ -238,9 +257,15 @@ impl<'o> Shipper<'o> {
         let folder = run.path.join(FOLDER);
         HostDisk.make_directory(&folder).map_err(ShipError::local(&folder, "making the directory"))?;
         let directory = File::open(&folder).map_err(ShipError::local(&folder, "opening"))?;
-        if let Err(TryLockError::WouldBlock) = directory.try_lock() {
-            return Err(ShipError::Locked { path: run.path.clone() });
-        }
+        let is_alone = match directory.try_lock() {
+            Err(TryLockError::WouldBlock) => return Err(ShipError::Locked { path: run.path.clone() }),
+            // A file system without locks says nothing.
+            locked => locked.is_ok(),
+        };
+        let sighting = self.sightings.entry(run.path.clone()).or_default();
+        let token = self.claimant.take(&folder, is_alone, sighting, Instant::now())?;
+        self.sightings.remove(&run.path);
+        self.hold(&run.path, &token);
         for route in &self.routes {
             let state = RunState::load(&run.path, &route.name)?;
             for file in &run.files {
@@ -251,8 +276,42 @@ impl<'o> Shipper<'o> {
             }
             route.state().runs.insert(run.path.clone(), state);
         }
-        self.locks.insert(run.path.clone(), directory);
+        self.locks.insert(run.path.clone(), RunLock { _directory: directory, token });
         Ok(())
+    }
+
+    fn hold(&self, run: &Path, token: &Token) {
+        let mut held = self.shared.held_until.lock().unwrap_or_else(PoisonError::into_inner);
+        held.insert(run.to_owned(), token.valid_until());
+    }
+
+    /// Renews the tokens; a run whose token somebody else has is no longer shipped from here.
+    fn renew(&mut self) {
+        let now = Instant::now();
+        let lost: Vec<PathBuf> = {
+            let lost = self.locks.iter_mut().filter_map(|(run, lock)| {
+                let is_held = lock.token.renew(now);
+                (!is_held).then(|| run.clone())
+            });
+            lost.collect()
+        };
+        for run in lost {
+            tracing::warn!("{}: another program has taken this run over", run.display());
+            self.locks.remove(&run);
+            self.shared.held_until.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
+            self.routes.iter().for_each(|route| route.lose(&run));
+        }
+        for (run, lock) in &self.locks {
+            self.hold(run, &lock.token);
+        }
+    }
+
+    /// Gives a run back that needs nothing more.
+    fn release(&mut self, run: &Path) {
+        self.shared.held_until.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
+        if let Some(lock) = self.locks.remove(run) {
+            lock.token.release();
+        }
     }
 
     /// Adds the files that are not there yet. Whether there were any, and whether the run is complete there.
@@ -325,7 +384,8 @@ impl<'o> Shipper<'o> {
 
     /// Runs the command of a run that is complete. Whether that is done.
     fn announce(&mut self, route: &Route, run: &FoundRun, manifest: &FoundFile) -> bool {
-        let command = &self.order.settings.on_shipped;
+        let order = self.order;
+        let command = &order.settings.on_shipped;
         let is_announced = route.state().runs.get(&run.path).is_some_and(|state| state.is_announced);
         if command.is_empty() || is_announced {
             return true;
@@ -336,7 +396,9 @@ impl<'o> Shipper<'o> {
         }
         let place = (run.path.as_path(), route.name.as_str(), manifest.path.as_path());
         let problem = (run.path.clone(), "on_shipped".to_owned());
-        match on_shipped::run(command, place, &self.shared.stop) {
+        let stop = self.shared.stop.clone();
+        // A command may take longer than a token lasts.
+        match on_shipped::run(command, place, &stop, &mut || self.renew()) {
             Ok(()) => {
                 let mut state = route.state();
                 state.problems.remove(&problem);

@@ -204,6 +204,8 @@ fn copy(folders: &Folders, receiver: SocketAddr, streams: usize, with_tls: bool)
     let settings = Settings {
         to: vec![format!("{scheme}://{receiver}")],
         streams,
+        // The receiver is beside it and does not yield.
+        yields: false,
         tls_ca: with_tls.then(|| folders.certificate.clone()),
         ..Settings::default()
     };

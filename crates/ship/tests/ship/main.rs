@@ -6,6 +6,7 @@ mod faults;
 mod http_server;
 mod moto;
 mod orders;
+mod owners;
 mod s3;
 mod s3_kills;
 mod s3_server;

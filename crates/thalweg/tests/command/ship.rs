@@ -374,6 +374,30 @@ fn a_command_is_run_once_when_a_run_is_shipped_and_its_failure_is_reported() {
 }
 
 #[test]
+fn a_run_that_another_host_ships_is_left_to_it_until_it_is_silent() {
+    let folder = Folder::new();
+    let run = taken(&folder, 0.2);
+    std::fs::create_dir(folder.at("mounted")).expect("made");
+    let section = format!("[ship]\nto = [\"file://{}\"]\ntakeover_s = 2\n", folder.at("mounted"));
+    let file = configuration(&folder, 0.2, "", &section);
+    // A program at another host that mounts this directory has begun, and was killed.
+    let owner = run.join(".ship/owner");
+    std::fs::create_dir_all(&owner).expect("made");
+    std::fs::write(owner.join("storage-0a1b2c3d-0000000000000005.00000007"), "{}").expect("written");
+    let refused = thalweg(&["ship", "--config", &file]);
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    assert!(refused.out.contains("storage-0a1b2c3d-0000000000000005 ships this run"), "{refused:#?}");
+    assert!(!folder.path().join("mounted/000001").exists(), "nothing is shipped by two");
+    let shipper =
+        Running::start(&["ship", "--config", &file, &folder.at("runs/000001"), "--follow", "--json"]);
+    let progress = shipper.wait().done().json();
+    assert_eq!(progress["is_complete"], true, "{progress:#}");
+    assert_same(&run, &folder.path().join("mounted/000001"));
+    let left = std::fs::read_dir(&owner).expect("there").flatten().map(|entry| entry.file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["free.00000008"], "given back for whoever comes next");
+}
+
+#[test]
 fn the_tables_of_old_runs_stay_until_their_copies_are_proved() {
     let folder = Folder::new();
     std::fs::create_dir(folder.at("mounted")).expect("made");
