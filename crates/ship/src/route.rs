@@ -239,6 +239,8 @@ impl Route {
                     }
                 }
                 Err(ShipError::Stopped) => break,
+                // Cut off by the end of this program, and not held by the far side.
+                Err(error) if error.is_of_connection() && self.shared.is_stopping() => break,
                 // Its new owner writes the state: nothing is noted here.
                 Err(ShipError::Locked { .. }) => _ = state.shipments.remove(&key),
                 Err(error) if error.is_of_file() => {

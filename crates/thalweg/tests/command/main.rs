@@ -42,6 +42,7 @@ mod serve;
 mod settings;
 mod ship;
 mod ship_behind;
+mod ship_foreign;
 mod shown;
 mod slices;
 mod slow_control;

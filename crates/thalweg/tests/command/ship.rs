@@ -21,7 +21,7 @@ fn configuration(folder: &Folder, seconds: f64, record: &str, sections: &str) ->
     folder.file("run.toml", &text)
 }
 
-fn taken(folder: &Folder, seconds: f64) -> PathBuf {
+pub fn taken(folder: &Folder, seconds: f64) -> PathBuf {
     let file = configuration(folder, seconds, "", "");
     thalweg(&["run", &file, "--json"]).done();
     PathBuf::from(folder.at("runs/000001"))
@@ -56,7 +56,7 @@ fn files(run: &Path) -> Vec<String> {
 }
 
 #[track_caller]
-fn assert_same(here: &Path, far: &Path) {
+pub fn assert_same(here: &Path, far: &Path) {
     let names = files(here);
     assert!(
         names.contains(&"hits.arrows".to_owned()) && names.contains(&"ledger.bin".to_owned()),
