@@ -191,6 +191,12 @@ pub trait Experiment: Send + Sync + 'static {
     /// When it cannot be written.
     fn comment(&self, run: &str, text: &str) -> Result<(), RequestRefused>;
 
+    /// Changes the labels of a run, under way or over. The name is one of the listing.
+    ///
+    /// # Errors
+    /// When one cannot be a label, or they cannot be written.
+    fn label(&self, run: &str, added: &[String], removed: &[String]) -> Result<(), RequestRefused>;
+
     /// Adds a note to a run, under way or over. The name is one of the listing.
     ///
     /// # Errors

@@ -245,7 +245,20 @@ function summary(run: RecordedRun): HTMLElement[] {
     void told(post(`/api/runs/${name}/verify`), verified, () => set_text(answer, ""));
   };
   const verify = button("verify", read_back, { title: "read every file back and compare with the ledger" });
-  return [facts.root, comment, h("div", { class: "tools" }, keep, verify, answer)];
+  const labels = h("input", { type: "text", "aria-label": "Labels", placeholder: "labels, such as good cosmics" });
+  labels.value = run.labels.join(" ");
+  let known = run.labels;
+  const label = () => {
+    const wanted = labels.value.split(/\s+/).filter(Boolean);
+    const added = wanted.filter((word) => !known.includes(word));
+    const removed = known.filter((word) => !wanted.includes(word));
+    void told(post(`/api/runs/${name}/labels`, { added, removed }), () => {
+      known = wanted;
+      notice("labels saved");
+    });
+  };
+  const keep_labels = button("save labels", label, { title: "words of a-z, 0-9, _ and -" });
+  return [facts.root, comment, labels, h("div", { class: "tools" }, keep, keep_labels, verify, answer)];
 }
 
 function downloads(run: RecordedRun, files: readonly RunFile[]): HTMLElement[] {

@@ -336,7 +336,6 @@ fn pulse_operations(schemas: &mut Schemas) -> Vec<Operation> {
 
 fn recorded_runs(schemas: &mut Schemas) -> Vec<Operation> {
     let run = schemas.sent::<RecordedRun>();
-    let empty = json_answer(&json!({ "type": "object" }));
     let binary = json!({ "type": "string", "format": "binary" });
     let file = |description| answer(description, "application/octet-stream", &binary);
     let name = || in_path("name", "Name of the run, as /api/runs says it.", "string");
@@ -367,12 +366,29 @@ fn recorded_runs(schemas: &mut Schemas) -> Vec<Operation> {
             "schema": { "type": "string" },
         }))
         .refuses(&[404, 416]),
+    ]
+}
+
+fn changes_of_runs(schemas: &mut Schemas) -> Vec<Operation> {
+    let empty = json_answer(&json!({ "type": "object" }));
+    let name = || in_path("name", "Name of the run, as /api/runs says it.", "string");
+    vec![
         Operation::post(
             "/api/runs/{name}/comment",
             "comment",
             "runs",
             "Replaces the comment of a run.",
             schemas.taken::<runs::Comment>(),
+            empty.clone(),
+        )
+        .with(name())
+        .refuses(&[404, 409]),
+        Operation::post(
+            "/api/runs/{name}/labels",
+            "label",
+            "runs",
+            "Changes the labels of a run, under way or over.",
+            schemas.taken::<runs::NewLabels>(),
             empty.clone(),
         )
         .with(name())
@@ -462,6 +478,7 @@ pub(super) fn document() -> Value {
         view_operations,
         pulse_operations,
         recorded_runs,
+        changes_of_runs,
         notes_for_next,
         commands,
     ];

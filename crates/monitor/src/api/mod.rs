@@ -115,6 +115,7 @@ pub(crate) fn places() -> Vec<(&'static str, &'static str, MethodRouter<Arc<Shar
         ("get", "/api/runs/{name}", get(runs::one)),
         ("get", "/api/runs/{name}/files/{file}", get(runs::file)),
         ("post", "/api/runs/{name}/comment", post(runs::comment)),
+        ("post", "/api/runs/{name}/labels", post(runs::label)),
         ("post", "/api/runs/{name}/notes", post(runs::add_note)),
         ("post", "/api/runs/{name}/verify", post(runs::verify)),
         ("get", "/api/notes/next", get(runs::notes_for_next)),

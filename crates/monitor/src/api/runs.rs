@@ -91,6 +91,27 @@ pub(super) async fn comment(
     Ok(Json(json!({})).into_response())
 }
 
+/// A change of a run's labels.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[derive(Default)]
+#[schemars(rename = "NewRunLabels")]
+pub(super) struct NewLabels {
+    /// Labels that the run gets: words of a-z, 0-9, _ and -.
+    added: Vec<String>,
+    /// Labels that it loses.
+    removed: Vec<String>,
+}
+
+pub(super) async fn label(
+    State(shared): State<Arc<Shared>>,
+    Path(name): Path<String>,
+    JsonBody(NewLabels { added, removed }): JsonBody<NewLabels>,
+) -> Answer {
+    ask_of_run(&shared, name, move |experiment, name| experiment.label(name, &added, &removed)).await?;
+    Ok(Json(json!({})).into_response())
+}
+
 /// A note of the operator.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -305,6 +305,14 @@ impl Experiment for Fake {
         Some(self.runs.path().to_owned())
     }
 
+    fn label(&self, run: &str, added: &[String], removed: &[String]) -> Result<(), RequestRefused> {
+        if added.iter().any(|label| label.contains(' ')) {
+            return Err(RequestRefused::new("no label", "write a word"));
+        }
+        self.note(format!("label {run} {added:?} {removed:?}"));
+        Ok(())
+    }
+
     fn comment(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         self.note(format!("comment {run} {text}"));
         Ok(())

@@ -114,6 +114,10 @@ fn runs_are_listed_commented_verified_and_sent() {
     assert_eq!(client.get("/api/runs").json()[0]["name"], "run-000017");
     assert_eq!(client.get("/api/runs/run-000017").json()["name"], "run-000017");
     assert_eq!(client.post("/api/runs/run-000017/comment", r#"{"comment": "good"}"#).status, 200);
+    let labels = "/api/runs/run-000017/labels";
+    assert_eq!(client.post(labels, r#"{"added": ["good"], "removed": ["bad"]}"#).status, 200);
+    assert_eq!(client.post(labels, r#"{"added": ["not good"]}"#).status, 409);
+    assert_eq!(client.post(labels, r#"{"labels": []}"#).status, 400);
     assert_eq!(client.post("/api/runs/run-000017/notes", r#"{"text": " beam off "}"#).status, 200);
     assert_eq!(client.post("/api/runs/run-000017/notes", r#"{"text": " "}"#).status, 400);
     assert_eq!(client.post("/api/notes/next", r#"{"text": " source moved "}"#).status, 200);
@@ -125,6 +129,7 @@ fn runs_are_listed_commented_verified_and_sent() {
         [
             "run run-000017",
             "comment run-000017 good",
+            "label run-000017 [\"good\"] [\"bad\"]",
             "note run-000017 beam off",
             "note for the next run source moved",
             "verify run-000017"

@@ -44,6 +44,7 @@ pub use thalweg_monitor::Monitor;
 pub use unattended::UnattendedOperation;
 
 use self::in_use::InUse;
+use self::recorded::KnownLines;
 use self::seen_alarms::SeenAlarms;
 use crate::config::Configuration;
 use crate::run_control::{NewRun, RunControl};
@@ -64,6 +65,8 @@ pub struct Served {
     messages: MessageLog,
     alarms: Mutex<Vec<Alarm>>,
     seen: Mutex<SeenAlarms>,
+    /// Runs that are over, as they were read last.
+    lines: Mutex<KnownLines>,
     /// Of each destination of `[ship]`, as it was sampled last.
     copies: Mutex<Vec<CopyState>>,
     began: Instant,
@@ -82,6 +85,7 @@ impl Served {
             messages,
             alarms: Mutex::default(),
             seen: Mutex::default(),
+            lines: Mutex::default(),
             copies: Mutex::default(),
             began: Instant::now(),
             history: Mutex::default(),
@@ -312,7 +316,8 @@ impl Experiment for Served {
 
     fn runs(&self) -> Result<Vec<RecordedRun>, RequestRefused> {
         let run = self.handle();
-        recorded::list(&self.directory(), &run.state(), run.observed())
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded::list(&self.directory(), &run.state(), run.observed(), &mut lines)
     }
 
     fn run(&self, name: &str) -> Result<Option<RecordedRun>, RequestRefused> {
@@ -327,6 +332,10 @@ impl Experiment for Served {
     fn comment(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         let state = self.handle().state();
         recorded::comment(&self.directory(), run, text, &state)
+    }
+
+    fn label(&self, run: &str, added: &[String], removed: &[String]) -> Result<(), RequestRefused> {
+        recorded::label(&self.directory(), run, added, removed)
     }
 
     fn add_note(&self, run: &str, text: &str) -> Result<(), RequestRefused> {

@@ -5,13 +5,16 @@
 //!                      notes.jsonl ─► what the operator wrote
 //! ```
 
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use thalweg_data::Quality;
 use thalweg_data::ledger::LossTotal;
 use thalweg_monitor::{RecordedRun, RemovedData, RequestRefused, RunFile, RunNote};
-use thalweg_record::{LabelChange, Note, RemovedTables, RunDirectory, RunRecord, Table};
+use thalweg_record::catalogue::check_label;
+use thalweg_record::{LabelChange, Note, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table};
 
 use crate::observed::Observed;
 use crate::preview::preview;
@@ -26,12 +29,56 @@ pub(super) fn list(
     directory: &Path,
     present: &LiveState,
     observed: Option<&Observed>,
+    lines: &mut KnownLines,
 ) -> Result<Vec<RecordedRun>, RequestRefused> {
     if !directory.exists() {
         return Ok(Vec::new());
     }
     let runs = RunDirectory::list(directory).map_err(refused)?;
-    Ok(runs.iter().rev().map(|run| listed(run, present, observed)).collect())
+    let here: HashSet<String> = runs.iter().map(RunDirectory::name).collect();
+    lines.0.retain(|name, _| here.contains(name));
+    Ok(runs.iter().rev().map(|run| shown_now(run, lines.line(run), present, observed)).collect())
+}
+
+/// Lines of runs that are over, as they were read last: the list is asked for again and again, and may have thousands of runs.
+#[derive(Default)]
+pub(super) struct KnownLines(HashMap<String, (LineStamp, RecordedRun)>);
+
+/// What shows that the line of a run may have changed: its directory, in which files come and go, and the files that the line is of.
+#[derive(Clone, PartialEq, Eq)]
+struct LineStamp([Option<(u64, u64, i64, i64)>; 4]);
+
+impl LineStamp {
+    fn of(run: &RunDirectory) -> LineStamp {
+        let of = |path: PathBuf| {
+            let data = std::fs::metadata(path).ok()?;
+            Some((data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
+        };
+        LineStamp([
+            of(run.path().to_owned()),
+            of(run.run_record()),
+            of(run.path().join("notes.jsonl")),
+            of(run.labels()),
+        ])
+    }
+}
+
+impl KnownLines {
+    fn line(&mut self, run: &RunDirectory) -> RecordedRun {
+        // The stamp first: what changes while the files are read is read again.
+        let stamp = LineStamp::of(run);
+        if let Some((_, line)) = self.0.get(&run.name()).filter(|(known, _)| *known == stamp) {
+            return line.clone();
+        }
+        let line = line(run);
+        // The files of one that is under way, or was killed, grow without a sign of it.
+        let is_over = line.state != RunRecordState::Running.word() && line.state != UNREADABLE;
+        match is_over {
+            true => _ = self.0.insert(run.name(), (stamp, line.clone())),
+            false => _ = self.0.remove(&run.name()),
+        }
+        line
+    }
 }
 
 /// One run with its record; the name is looked for among those that there are.
@@ -64,6 +111,22 @@ pub(super) fn comment(
     let mut record = RunRecord::read(&run.run_record()).map_err(refused)?;
     record.comment = text.to_owned();
     record.write(&run).map_err(refused)
+}
+
+/// Changes the labels of a run, under way or over.
+pub(super) fn label(
+    directory: &Path,
+    name: &str,
+    added: &[String],
+    removed: &[String],
+) -> Result<(), RequestRefused> {
+    let is_label = |word: &String| {
+        check_label(word).map_err(|why| RequestRefused::new(format!("\"{word}\" cannot be a label"), why))
+    };
+    added.iter().try_for_each(is_label)?;
+    let run = existing(directory, name)?;
+    let run = RunDirectory::open(run.path()).map_err(refused)?;
+    LabelChange::add(&run, "", added, removed).map(drop).map_err(refused)
 }
 
 /// Adds a note to a run, under way or over.
@@ -120,7 +183,15 @@ fn is_under_way(run: &RunDirectory, present: &LiveState) -> bool {
 
 /// A run's line. What its record will say at the end is known before of the one under way.
 fn listed(run: &RunDirectory, present: &LiveState, observed: Option<&Observed>) -> RecordedRun {
-    let line = line(run);
+    shown_now(run, line(run), present, observed)
+}
+
+fn shown_now(
+    run: &RunDirectory,
+    line: RecordedRun,
+    present: &LiveState,
+    observed: Option<&Observed>,
+) -> RecordedRun {
     if !is_under_way(run, present) {
         return line;
     }
@@ -142,6 +213,9 @@ fn lost_of(totals: &[LossTotal]) -> Option<u64> {
     totals.first().map(|total| total.known.count)
 }
 
+/// The state of a run whose record cannot be read.
+const UNREADABLE: &str = "unreadable";
+
 fn line(run: &RunDirectory) -> RecordedRun {
     let known = RecordedRun {
         name: run.name(),
@@ -152,7 +226,7 @@ fn line(run: &RunDirectory) -> RecordedRun {
         ..RecordedRun::default()
     };
     let Ok(record) = RunRecord::read(&run.run_record()) else {
-        return RecordedRun { state: "unreadable".to_owned(), ..known };
+        return RecordedRun { state: UNREADABLE.to_owned(), ..known };
     };
     let loss = record.loss_report().map(|report| report.totals);
     let is_known = |totals: &&Vec<LossTotal>| totals.iter().all(|total| total.quality == Quality::Exact);

@@ -199,3 +199,29 @@ fn an_alarm_is_acknowledged_and_shown_so_while_it_stands() {
     server.signal("TERM");
     server.wait();
 }
+
+#[test]
+fn a_run_in_the_list_has_its_labels_and_comment_as_they_were_changed_last() {
+    let folder = Folder::new();
+    let file = folder.file("run.toml", &text(&folder, "first", ""));
+    let address = format!("127.0.0.1:{}", free_port());
+    let server = Running::start(&["serve", &file, "--listen", &address, "--start"]);
+    wait_until("the page answers", || TcpStream::connect(&address).is_ok());
+    wait_for(&folder, "000001-first");
+    let listed = || get(&address, "/api/runs")[0].clone();
+    wait_until("the run is in the list as it ended", || listed()["state"] == "stopped");
+    let label = |body: &Value| post(&address, "/api/runs/000001-first/labels", body);
+    assert_eq!(label(&json!({ "added": ["good", "cosmics"] })).0, 200);
+    assert_eq!(listed()["labels"], json!(["cosmics", "good"]));
+    assert_eq!(label(&json!({ "added": ["bad"], "removed": ["good"] })).0, 200);
+    assert_eq!(listed()["labels"], json!(["bad", "cosmics"]));
+    let (status, refused) = label(&json!({ "added": ["Not good"] }));
+    assert!(status == 409 && refused.to_string().contains("a label is a word of a-z"), "{refused:#}");
+    assert_eq!(post(&address, "/api/runs/000001-first/comment", &json!({ "comment": "short" })).0, 200);
+    let shown = listed();
+    assert_eq!((&shown["comment"], &shown["labels"]), (&json!("short"), &json!(["bad", "cosmics"])));
+    let found = thalweg(&["runs", "find", "--runs", &folder.at("runs"), "--label", "bad", "--json"]).done();
+    assert!(found.out.contains("000001-first"), "{found:#?}");
+    server.signal("TERM");
+    server.wait();
+}
