@@ -9,8 +9,7 @@
 //! ```
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -518,8 +517,8 @@ impl RunDirectory {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let beside = self.path.join(format!(".{name}.new"));
         let written = || {
-            let mut file = File::create(&beside)?;
-            file.write_all(content)?;
+            let file = system::create(&beside)?;
+            system::write_all_at(&file, content, 0)?;
             self.put(&file, &beside, path)
         };
         written().map_err(|cause| {
@@ -550,7 +549,7 @@ impl RunDirectory {
             if file.metadata()?.len() < content.len() as u64 {
                 return Err(std::io::Error::from_raw_os_error(libc::ENOSPC));
             }
-            file.write_all_at(content, 0)?;
+            system::write_all_at(&file, content, 0)?;
             file.set_len(content.len() as u64)?;
             self.put(&file, reserve, path)
         };
@@ -559,9 +558,9 @@ impl RunDirectory {
 
     /// Gives a complete file its name, when all of it is on the disk.
     fn put(&self, file: &File, from: &Path, path: &Path) -> std::io::Result<()> {
-        file.sync_all()?;
-        fs::rename(from, path)?;
-        File::open(&self.path)?.sync_all()
+        system::force_all(file)?;
+        system::rename(from, path)?;
+        system::force_all(&File::open(&self.path)?)
     }
 
     /// Bytes that can still be written to its disk.

@@ -26,6 +26,7 @@
 //! - `table_part`: one file of a table: [`TablePart`].
 //! - [`ipc`]: Arrow streams that are whole at every moment.
 //! - `amounts`: how much of each source is in a row group.
+//! - `group_files`: the files of a sink.
 //! - `row_group`: the rows that enter all tables of a sink at once.
 //! - `fragment_columns`: fragments become rows here.
 //! - `gather`: payload that lies scattered becomes one buffer of a batch.
@@ -53,7 +54,8 @@
 //! - [`advice`]: what can be done about a loss.
 //! - [`read`]: run files read back: replay, verify, recover, inspect.
 //! - [`catalogue`]: all runs of a directory: listed, found, labelled.
-//! - `system`: the few system calls that the standard library does not have.
+//! - `system`: the system calls by which run files are written.
+//! - [`faults`]: a disk that fails when a test says so (feature `harness`).
 //! - `error`: what can go wrong: [`RecordError`].
 
 pub mod advice;
@@ -66,8 +68,11 @@ mod directory_lock;
 mod error;
 pub mod event_writer;
 mod extra_columns;
+#[cfg(any(test, feature = "harness"))]
+pub mod faults;
 mod fragment_columns;
 mod gather;
+mod group_files;
 mod hit_columns;
 pub mod hit_writer;
 pub mod hits_file;

@@ -289,8 +289,8 @@ mod tests {
     use thalweg_data::{Counters, Ledger};
 
     use super::*;
+    use crate::faults::fail_forces_after;
     use crate::read::LossesReader;
-    use crate::system::faults::fail_forces_after;
 
     #[test]
     fn rows_that_the_disk_was_not_forced_to_take_are_not_listed_twice() {

@@ -182,7 +182,8 @@ impl RangeList {
         if written.is_err() {
             self.join(records);
         }
-        written
+        // Rows that a disk could not be forced to take are visible all the same: joined, they would count twice.
+        written.and_then(|()| self.force())
     }
 
     /// Says in the table that it is full, and joins what waits.
@@ -191,7 +192,7 @@ impl RangeList {
         self.join(waiting);
         self.columns.clear();
         push_end_of_list(&mut self.columns);
-        self.commit()
+        self.commit().and_then(|()| self.force())
     }
 
     fn join(&mut self, records: Vec<RangeRecord>) {
@@ -215,7 +216,11 @@ impl RangeList {
             return Err(RecordError::Missing { path, found: loss.message(&self.file) });
         }
         self.file.stage(&self.columns, Compression::None)?;
-        self.file.commit()?;
+        self.file.commit()
+    }
+
+    /// Forces the table to the disk where that is asked for.
+    fn force(&mut self) -> Result<(), RecordError> {
         if self.sync == Sync::None { Ok(()) } else { self.file.sync() }
     }
 }

@@ -1,7 +1,7 @@
 //! A row group: the rows that enter all tables of a sink at once, and the sink that makes, compresses and writes them.
 //!
 //! ```text
-//!  append ──► open row group ── full or old ──► [ workers compress ] ──► ready ── stage all, commit all ──► files
+//!  append ──► open row group ── full or old ──► [ workers compress ] ──► ready ── written ──► files
 //!             └────────────── held ────────────────────────────────┘        └── out, per source
 //! ```
 //! Every amount is counted per source where it happens: in when a batch comes, held from the row groups in memory, lost when the disk is
@@ -10,19 +10,18 @@
 //! fails then takes back nothing that was counted as out.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 use thalweg_data::{Counters, LossReason, Mark, SinkError, SourceId, Unit};
 
 use crate::amounts::Amounts;
 use crate::error::RecordError;
+use crate::group_files::{GroupFiles, WriteFailure};
 use crate::ipc::columns::Batch;
 use crate::ipc::compress::{Compressed, Compressor};
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::ipc::workers::Workers;
 use crate::settings::{Compression, Settings, Sync};
 use crate::table::Table;
-use crate::written_log::WrittenLog;
 
 /// Rows for all tables of a sink.
 pub(crate) trait RowGroup: Send + 'static {
@@ -51,15 +50,10 @@ struct Sealed<C> {
     compressed: Vec<(Table, Compressed)>,
 }
 
-/// Where the present files of a sink begin.
-#[derive(Clone, Copy, Debug, Default)]
-struct PartBegin {
-    /// 0 for the first files.
-    number: u32,
-    /// When their first row group was begun.
-    first_mark: Option<Mark>,
-    /// Rows of the table of the sink that are in earlier files.
-    first_row: u64,
+/// A row group on its way to the files, and when it was begun.
+struct Begun<C> {
+    sealed: Sealed<C>,
+    begun: Mark,
 }
 
 /// Turns appended rows into batches on file, and keeps their counters.
@@ -68,30 +62,24 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     counters: Vec<Counters>,
     events: Counters,
     untouched: Counters,
-    files: Vec<TableFile>,
+    files: GroupFiles,
     open: C,
     opened_at: Option<Mark>,
     /// Whether a first row group has been made: that one is made early, so that whoever starts a run soon sees that it works.
     has_closed_group: bool,
     workers: Option<Workers<Sealed<C>, Sealed<C>>>,
-    /// Whose rows are in the workers' hands, group by group, and when the group was begun.
+    /// Whose rows are with the threads that compress, group by group, and when the group was begun.
     handed: VecDeque<(Amounts, Mark)>,
-    ready: Option<Sealed<C>>,
-    /// When the group that is ready was begun.
-    ready_begun: Mark,
-    part: PartBegin,
+    /// Complete, and not written: it waits for its turn, or a full disk has refused it.
+    ready: Option<Begun<C>>,
     /// Visible on file, and not yet forced to the disk where that is asked for.
     written: Amounts,
-    /// The directory that names the files is on the disk.
-    is_named: bool,
-    log: WrittenLog,
     spare: Vec<Sealed<C>>,
     make: Box<dyn Fn(&Settings) -> C + Send>,
     settings: Settings,
     /// No table takes rows, and none has the bytes that they were made of.
     keeps_nothing: bool,
     failure: Option<(String, String)>,
-    synchronised: Instant,
 }
 
 impl<C: RowGroup> RowGroupSink<C> {
@@ -107,14 +95,18 @@ impl<C: RowGroup> RowGroupSink<C> {
         make: impl Fn(&Settings) -> C + Send + 'static,
     ) -> Result<RowGroupSink<C>, RecordError> {
         let tables: Vec<Table> = files.iter().map(TableFile::table).collect();
+        let place = files.first().map_or(settings.directory.as_path(), TableFile::first).to_owned();
         let keeps_nothing = files.is_empty() && !settings.keeps(Table::Raw);
-        let compression = settings.compression;
-        let workers = match compression {
+        let files = GroupFiles::new(files, settings);
+        let workers = match settings.compression {
             Compression::None => None,
-            _ => Some(start_workers(tables, settings).map_err(|cause| {
-                let path = files.first().map(TableFile::path).unwrap_or(&settings.directory);
-                RecordError::io(path, "starting threads that compress", cause)
-            })?),
+            _ => {
+                let started = start_workers(tables, settings);
+                Some(
+                    started
+                        .map_err(|cause| RecordError::io(&place, "starting threads that compress", cause))?,
+                )
+            }
         };
         Ok(RowGroupSink {
             units,
@@ -128,17 +120,12 @@ impl<C: RowGroup> RowGroupSink<C> {
             workers,
             handed: VecDeque::new(),
             ready: None,
-            ready_begun: Mark::default(),
-            part: PartBegin::default(),
             written: Amounts::default(),
-            is_named: false,
-            log: WrittenLog::default(),
             spare: Vec::new(),
             make: Box::new(make),
             settings: settings.clone(),
             keeps_nothing,
             failure: None,
-            synchronised: Instant::now(),
         })
     }
 
@@ -254,12 +241,12 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Returns a summary of what the files hold.
     pub fn summaries(&self) -> Vec<TableSummary> {
-        self.files.iter().map(TableFile::summary).collect()
+        self.files.summaries()
     }
 
     /// Rows of one table that are visible on file.
     pub fn rows_on_file(&self, table: Table) -> u64 {
-        self.files.iter().filter(|file| file.table() == table).map(TableFile::rows).sum()
+        self.files.rows(table)
     }
 
     fn alive(&self) -> Result<(), SinkError> {
@@ -313,41 +300,17 @@ impl<C: RowGroup> RowGroupSink<C> {
     /// Writes the open row group from where it was filled, so that the same memory stays in the cache. Only what a full disk refuses
     /// makes way for another.
     fn write_open(&mut self, begun: Mark) -> Result<(), SinkError> {
-        self.expect_no_file_loss()?;
         self.open.seal();
-        let turned = self.turn_over_if_due(begun);
-        if let Err(error) =
-            turned.and_then(|()| write(&mut self.files, &self.open, &[], self.settings.compression))
-        {
-            self.ready = Some(self.replace_open());
-            self.ready_begun = begun;
-            return Err(self.refuse(error));
+        let result = self.files.write(&self.open, &[], begun);
+        if let Err(WriteFailure::Refused(_)) = result {
+            let sealed = self.replace_open();
+            return self.settle(Begun { sealed, begun }, result);
         }
         let amounts = self.open.amounts().clone();
-        self.open.clear();
-        self.enter_written(&amounts);
-        self.synchronise_if_due()
-    }
-
-    /// Goes on in new files, where the present ones are complete: before the row group that begins with `begun`.
-    fn turn_over_if_due(&mut self, begun: Mark) -> Result<(), RecordError> {
-        let Some(last) = self.files.last() else { return Ok(()) };
-        let rows = last.rows() - self.part.first_row;
-        let first = *self.part.first_mark.get_or_insert(begun);
-        let most_bytes = self.files.iter().map(TableFile::file_bytes).max().unwrap_or(0);
-        let are_complete = self.settings.files.are_reached(most_bytes, begun.since_ns(first), rows);
-        if rows == 0 || !are_complete {
-            return Ok(());
+        if !matches!(result, Err(WriteFailure::FileLost { .. })) {
+            self.open.clear();
         }
-        // Those that have gone on in an earlier try, when the disk was full, are left.
-        for file in self.files.iter_mut().filter(|file| file.part() == self.part.number) {
-            file.turn_over(&self.settings.files.directories)?;
-        }
-        let first_row = self.files.last().map_or(0, TableFile::rows);
-        self.part = PartBegin { number: self.part.number + 1, first_mark: Some(begun), first_row };
-        self.log = WrittenLog::default();
-        self.is_named = false;
-        Ok(())
+        self.enter(&amounts, result)
     }
 
     /// Takes the open row group away, and puts an empty one there.
@@ -357,106 +320,120 @@ impl<C: RowGroup> RowGroupSink<C> {
         Sealed { group: std::mem::replace(&mut self.open, next), compressed }
     }
 
+    fn drain(&mut self, wait: bool) -> Result<(), SinkError> {
+        while self.drain_one(wait)? {}
+        Ok(())
+    }
+
+    /// Brings the oldest complete row group a step on; `false` when there is none, or it is not done.
+    fn drain_one(&mut self, wait: bool) -> Result<bool, SinkError> {
+        if self.ready.is_none() && !self.take_compressed(wait)? {
+            return Ok(false);
+        }
+        let Some(group) = self.ready.take() else { return Ok(false) };
+        let Sealed { group: rows, compressed } = &group.sealed;
+        let result = self.files.write(rows, compressed, group.begun);
+        self.settle(group, result).map(|()| true)
+    }
+
+    /// Takes the oldest row group from the threads that compress; `false` when there is none, or it is not done.
+    fn take_compressed(&mut self, wait: bool) -> Result<bool, SinkError> {
+        let Some(workers) = &mut self.workers else { return Ok(false) };
+        match workers.next(wait) {
+            None => Ok(false),
+            Some(Ok(sealed)) => {
+                let begun = self.handed.pop_front().map_or(Mark::default(), |(_, begun)| begun);
+                self.ready = Some(Begun { sealed, begun });
+                Ok(true)
+            }
+            Some(Err(_)) => {
+                let place = self.files.place();
+                Err(self.fail(place, "a thread that compresses has ended early".to_owned()))
+            }
+        }
+    }
+
+    /// Counts what became of a row group. One that was refused is kept.
+    fn settle(&mut self, mut group: Begun<C>, result: Result<bool, WriteFailure>) -> Result<(), SinkError> {
+        let amounts = group.sealed.group.amounts().clone();
+        match result {
+            Err(WriteFailure::Refused(_) | WriteFailure::FileLost { .. }) => self.ready = Some(group),
+            Ok(_) | Err(WriteFailure::Unforced(_)) => {
+                group.sealed.group.clear();
+                self.spare.push(group.sealed);
+            }
+        }
+        self.enter(&amounts, result)
+    }
+
+    /// Enters what became of these rows.
+    fn enter(&mut self, amounts: &Amounts, result: Result<bool, WriteFailure>) -> Result<(), SinkError> {
+        if let Ok(_) | Err(WriteFailure::Unforced(_)) = result {
+            self.enter_written(amounts);
+        }
+        match result {
+            Ok(true) => self.enter_forced(),
+            Ok(false) => {}
+            Err(WriteFailure::Refused(error)) => return Err(self.refuse(error)),
+            Err(WriteFailure::Unforced(error)) => return Err(self.refuse_forcing(error)),
+            Err(WriteFailure::FileLost { place, message, gone }) => {
+                return Err(self.lose_file(place, message, gone));
+            }
+        }
+        Ok(())
+    }
+
     /// Counts what is visible on file.
     fn enter_written(&mut self, amounts: &Amounts) {
-        self.log.add(&self.files, amounts);
         match self.settings.sync {
             Sync::None => self.count(amounts, |counters, unit, count| counters.output(unit, count)),
             Sync::Batch | Sync::Seconds(_) => self.written.add_all(amounts),
         }
     }
 
-    fn drain(&mut self, wait: bool) -> Result<(), SinkError> {
-        while self.drain_one(wait)? {}
-        Ok(())
-    }
-
-    /// Writes the oldest complete row group; `false` when there is none.
-    fn drain_one(&mut self, wait: bool) -> Result<bool, SinkError> {
-        if self.ready.is_none() {
-            match self.workers.as_mut().and_then(|workers| workers.next(wait)) {
-                None => return Ok(false),
-                Some(Ok(sealed)) => {
-                    self.ready_begun = self.handed.pop_front().map_or(self.ready_begun, |(_, begun)| begun);
-                    self.ready = Some(sealed);
-                }
-                Some(Err(_)) => {
-                    let place = self.place();
-                    return Err(self.fail(place, "a thread that compresses has ended early".to_owned()));
-                }
-            }
-        }
-        if self.ready.is_some() {
-            self.expect_no_file_loss()?;
-        }
-        let Some(sealed) = self.ready.take() else { return Ok(false) };
-        let Sealed { group, compressed } = &sealed;
-        let turned = self.turn_over_if_due(self.ready_begun);
-        if let Err(error) =
-            turned.and_then(|()| write(&mut self.files, group, compressed, self.settings.compression))
-        {
-            self.ready = Some(sealed);
-            return Err(self.refuse(error));
-        }
-        let mut sealed = sealed;
-        self.enter_written(sealed.group.amounts());
-        sealed.group.clear();
-        self.spare.push(sealed);
-        self.synchronise_if_due()?;
-        Ok(true)
+    /// Counts what is on the disk: all that is visible.
+    fn enter_forced(&mut self) {
+        let written = std::mem::take(&mut self.written);
+        self.count(&written, |counters, unit, count| counters.output(unit, count));
     }
 
     fn synchronise_if_due(&mut self) -> Result<(), SinkError> {
-        let due = match self.settings.sync {
-            _ if self.written.is_zero() => false,
-            Sync::None => false,
-            Sync::Batch => true,
-            Sync::Seconds(seconds) => {
-                let interval = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO);
-                self.synchronised.elapsed() >= interval
-            }
-        };
-        if due { self.synchronise() } else { Ok(()) }
-    }
-
-    fn synchronise(&mut self) -> Result<(), SinkError> {
-        self.synchronised = Instant::now();
-        let result = self.files.iter_mut().try_for_each(TableFile::sync).and_then(|()| self.name_files());
-        // Whatever the disk says, another try would not write what it has thrown away: it has failed.
-        result.map_err(|error| match error {
-            RecordError::Full { path } => {
-                self.fail(path.display().to_string(), "no space left while forcing to the disk".to_owned())
-            }
-            other => self.refuse(other),
-        })?;
-        let written = std::mem::take(&mut self.written);
-        self.count(&written, |counters, unit, count| counters.output(unit, count));
+        if self.written.is_zero() {
+            return Ok(());
+        }
+        let result = self.files.synchronise_if_due();
+        match result {
+            Ok(true) => self.enter_forced(),
+            Ok(false) => {}
+            Err(error) => return Err(self.refuse_forcing(error)),
+        }
         Ok(())
     }
 
-    /// Forces the directory to the disk once: without it a power cut takes the names of the files.
-    fn name_files(&mut self) -> Result<(), RecordError> {
-        if let (false, Some(file)) = (self.is_named, self.files.first()) {
-            for directory in file.directories() {
-                let synced = std::fs::File::open(directory).and_then(|opened| opened.sync_all());
-                synced.map_err(|cause| RecordError::io(directory, "forcing to the disk", cause))?;
-            }
-            self.is_named = true;
+    fn synchronise(&mut self) -> Result<(), SinkError> {
+        let result = self.files.synchronise();
+        match result {
+            Ok(()) => self.enter_forced(),
+            Err(error) => return Err(self.refuse_forcing(error)),
         }
         Ok(())
     }
 
     /// Ends the recording when somebody has removed, replaced or cut one of its files: what was on file there is lost.
     fn expect_no_file_loss(&mut self) -> Result<(), SinkError> {
-        let loss = self.files.iter().find_map(|file| Some((file, file.loss()?)));
-        let Some((file, loss)) = loss else { return Ok(()) };
-        let (place, message) = (file.path().display().to_string(), loss.message(file));
-        let gone = self.log.gone(file, loss);
+        let found = self.files.expect_no_loss();
+        match found {
+            Err(WriteFailure::FileLost { place, message, gone }) => Err(self.lose_file(place, message, gone)),
+            _ => Ok(()),
+        }
+    }
+
+    fn lose_file(&mut self, place: String, message: String, gone: Amounts) -> SinkError {
         // Of these, what was not out is lost as held.
         let mut out = gone;
         out.take_away(&self.written);
         self.count(&out, |counters, unit, amount| counters.destroyed(LossReason::WriteFailed, unit, amount));
-        Err(self.fail(place, message))
+        self.fail(place, message)
     }
 
     fn refuse(&mut self, error: RecordError) -> SinkError {
@@ -465,7 +442,20 @@ impl<C: RowGroup> RowGroupSink<C> {
             RecordError::Io { path, action, cause } => {
                 self.fail(path.display().to_string(), format!("{action}: {cause}; check the disk"))
             }
-            other => self.fail(self.place(), other.to_string()),
+            other => {
+                let place = self.files.place();
+                self.fail(place, other.to_string())
+            }
+        }
+    }
+
+    /// Whatever the disk says, another try to force it would not write what it has thrown away: it has failed.
+    fn refuse_forcing(&mut self, error: RecordError) -> SinkError {
+        match error {
+            RecordError::Full { path } => {
+                self.fail(path.display().to_string(), "no space left while forcing to the disk".to_owned())
+            }
+            other => self.refuse(other),
         }
     }
 
@@ -481,8 +471,8 @@ impl<C: RowGroup> RowGroupSink<C> {
     fn give_up(&mut self, reason: LossReason) {
         let mut held = self.open.amounts().clone();
         self.handed.drain(..).for_each(|(amounts, _)| held.add_all(&amounts));
-        if let Some(sealed) = self.ready.take() {
-            held.add_all(sealed.group.amounts());
+        if let Some(group) = self.ready.take() {
+            held.add_all(group.sealed.group.amounts());
         }
         held.add_all(&std::mem::take(&mut self.written));
         self.workers = None;
@@ -492,10 +482,6 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     fn reason(&self) -> LossReason {
         if self.failure.is_some() { LossReason::WriteFailed } else { LossReason::DiskFull }
-    }
-
-    fn place(&self) -> String {
-        self.files.first().map(|file| file.path().display().to_string()).unwrap_or_default()
     }
 
     fn count_lost(&mut self, amounts: &Amounts, reason: LossReason) {
@@ -518,7 +504,7 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// What is held, counted from the row groups in memory.
     fn count_held(&mut self) {
-        let ready = self.ready.as_ref().map(|sealed| sealed.group.amounts());
+        let ready = self.ready.as_ref().map(|group| group.sealed.group.amounts());
         let containers = [Some(self.open.amounts()), ready, Some(&self.written)];
         let containers: Vec<&Amounts> =
             containers.into_iter().flatten().chain(self.handed.iter().map(|(amounts, _)| amounts)).collect();
@@ -556,196 +542,5 @@ fn start_workers<C: RowGroup>(
     )
 }
 
-/// Stages all tables, then commits all: a full disk shows before any row is visible.
-fn write<C: RowGroup>(
-    files: &mut [TableFile],
-    group: &C,
-    compressed: &[(Table, Compressed)],
-    compression: Compression,
-) -> Result<(), RecordError> {
-    let staged = files.iter_mut().try_for_each(|file| {
-        let compressed = compressed.iter().find(|(table, _)| *table == file.table());
-        let batch = match compressed {
-            Some((_, compressed)) => Some(compressed as &dyn Batch),
-            None => group.batch(file.table()),
-        };
-        batch.map_or(Ok(()), |batch| file.stage(batch, compression))
-    });
-    let result = staged.and_then(|()| files.iter_mut().try_for_each(TableFile::commit));
-    if result.is_err() {
-        files.iter_mut().for_each(TableFile::discard);
-    }
-    result
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ipc::columns::Columns;
-    use crate::system::faults::fail_forces_after;
-
-    /// Rows of numbers in the table of hits, all of one source.
-    struct Rows {
-        columns: Columns,
-        amounts: Amounts,
-    }
-
-    impl Rows {
-        fn new(_settings: &Settings) -> Rows {
-            Rows { columns: Columns::new(Table::Hits), amounts: Amounts::default() }
-        }
-    }
-
-    impl RowGroup for Rows {
-        fn batch(&self, table: Table) -> Option<&dyn Batch> {
-            (table == Table::Hits && self.columns.rows() > 0).then_some(&self.columns as &dyn Batch)
-        }
-
-        fn amounts(&self) -> &Amounts {
-            &self.amounts
-        }
-
-        fn is_full(&self) -> bool {
-            self.columns.rows() >= 10
-        }
-
-        fn is_empty(&self) -> bool {
-            self.columns.rows() == 0
-        }
-
-        fn seal(&mut self) {}
-
-        fn clear(&mut self) {
-            self.columns.clear();
-            self.amounts.clear();
-        }
-    }
-
-    fn sink(folder: &std::path::Path, sync: Sync) -> RowGroupSink<Rows> {
-        let file = TableFile::create(&folder.join("hits.arrows"), Table::Hits, &[]).expect("made");
-        let settings = Settings { sync, compression: Compression::None, ..Settings::default() };
-        RowGroupSink::new(vec![file], &[Unit::Hits], 1, &settings, Rows::new).expect("no threads are needed")
-    }
-
-    /// Gives ten rows: a full row group.
-    fn give(sink: &mut RowGroupSink<Rows>) -> Result<(), SinkError> {
-        let mut amounts = Amounts::default();
-        amounts.add(SourceId(0), [10, 0]);
-        sink.take(Mark(0), &amounts, |rows| {
-            for _ in 0..10 {
-                rows.columns.push(0, 1i64.to_le_bytes());
-                (1..5).for_each(|column| rows.columns.push(column, [0; 2]));
-                rows.columns.end_row();
-            }
-            rows.amounts.add_all(&amounts);
-        })
-    }
-
-    /// Out, held, lost.
-    fn slot(sink: &RowGroupSink<Rows>) -> [u64; 3] {
-        let counters = sink.counters(SourceId(0));
-        assert_eq!(
-            counters.total_input(Unit::Hits),
-            counters.total_output(Unit::Hits)
-                + counters.held(Unit::Hits)
-                + counters.total_lost_any(Unit::Hits)
-        );
-        [counters.total_output(Unit::Hits), counters.held(Unit::Hits), counters.total_lost_any(Unit::Hits)]
-    }
-
-    #[test]
-    fn rows_are_out_when_they_are_on_the_disk_and_a_failing_disk_takes_none_back() {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let mut sink = sink(folder.path(), Sync::Batch);
-        give(&mut sink).expect("written and forced");
-        assert_eq!(slot(&sink), [10, 0, 0]);
-        fail_forces_after(Some(0));
-        let error = give(&mut sink).expect_err("the disk fails").to_string();
-        fail_forces_after(None);
-        assert!(error.contains("forcing to the disk"), "{error}");
-        assert_eq!(slot(&sink), [10, 0, 10], "visible, but nobody knows whether it is on the disk");
-        assert!(give(&mut sink).is_err() && sink.finish().is_err(), "another try would lie");
-        assert_eq!(slot(&sink), [10, 0, 20]);
-    }
-
-    #[test]
-    fn rows_wait_for_the_disk_that_is_due_by_time() {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let mut sink = sink(folder.path(), Sync::Seconds(3600.0));
-        give(&mut sink).expect("written");
-        assert_eq!((slot(&sink), sink.rows_on_file(Table::Hits)), ([0, 10, 0], 10));
-        sink.advance(Mark(1)).expect("not due");
-        assert_eq!(slot(&sink), [0, 10, 0]);
-        sink.settings.sync = Sync::Seconds(0.0);
-        sink.advance(Mark(2)).expect("due, although nothing comes");
-        assert_eq!(slot(&sink), [10, 0, 0]);
-        sink.settings.sync = Sync::Seconds(3600.0);
-        give(&mut sink).expect("written");
-        sink.force().expect("somebody waits for it");
-        give(&mut sink).expect("written");
-        fail_forces_after(Some(0));
-        assert!(sink.finish().is_err());
-        fail_forces_after(None);
-        assert_eq!(slot(&sink), [20, 0, 10]);
-    }
-
-    #[test]
-    fn rows_are_out_when_they_are_written_where_nobody_asks_for_the_disk() {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let mut sink = sink(folder.path(), Sync::None);
-        fail_forces_after(Some(0));
-        give(&mut sink).expect("written");
-        assert_eq!(slot(&sink), [10, 0, 0]);
-        assert!(sink.finish().is_err(), "the end forces everything to the disk");
-        fail_forces_after(None);
-        assert_eq!(slot(&sink), [10, 0, 0]);
-    }
-
-    #[test]
-    fn a_file_that_is_removed_or_cut_meanwhile_is_noticed_and_its_rows_are_lost() {
-        type Damage = fn(&std::path::Path);
-        let damages: [(Damage, [u64; 3], &str); 3] = [
-            (|file| std::fs::remove_file(file).expect("removed"), [0, 0, 40], "has removed this file"),
-            (
-                |file| std::fs::rename(file, file.with_extension("away")).expect("moved"),
-                [0, 0, 40],
-                "has moved",
-            ),
-            (cut_to_two_batches, [20, 0, 20], "has truncated this file"),
-        ];
-        for (damage, expected, text) in damages {
-            let folder = tempfile::tempdir().expect("temporary folder");
-            let mut sink = sink(folder.path(), Sync::None);
-            (0..3).for_each(|_| give(&mut sink).expect("written"));
-            damage(&folder.path().join("hits.arrows"));
-            let error = give(&mut sink).expect_err("noticed").to_string();
-            assert!(error.contains(text) && error.contains("hits.arrows"), "{error}");
-            assert_eq!(slot(&sink), expected, "{text}");
-        }
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let mut sink = sink(folder.path(), Sync::None);
-        give(&mut sink).expect("written");
-        std::fs::remove_file(folder.path().join("hits.arrows")).expect("removed");
-        assert!(sink.finish().is_err(), "noticed at the end at the latest");
-        assert_eq!(slot(&sink), [0, 0, 10]);
-    }
-
-    fn cut_to_two_batches(path: &std::path::Path) {
-        let mut reader = crate::read::TableReader::open(path).expect("opens");
-        let ends: Vec<u64> =
-            std::iter::from_fn(|| Some(reader.next_batch().expect("whole")?.end())).collect();
-        let file = std::fs::OpenOptions::new().write(true).open(path).expect("opens");
-        file.set_len(ends[1] + 8).expect("cut");
-    }
-
-    #[test]
-    fn what_a_cut_file_lost_is_reported_in_larger_steps_of_long_runs() {
-        let folder = tempfile::tempdir().expect("temporary folder");
-        let mut sink = sink(folder.path(), Sync::None);
-        (0..1000).for_each(|_| give(&mut sink).expect("written"));
-        cut_to_two_batches(&folder.path().join("hits.arrows"));
-        assert!(give(&mut sink).is_err());
-        let [out, held, lost] = slot(&sink);
-        assert!((out, held) == (0, 0) && lost == 10_010, "{out} out, {held} held, {lost} lost");
-    }
-}
+mod tests;

@@ -1,16 +1,21 @@
-//! The few calls of the operating system that the standard library does not have.
+//! The calls of the operating system by which run files are written, and the few that the standard library does not have.
 //!
 //! ```text
 //!  path ──► statvfs ──► bytes, bytes left          file, range ──► sync_file_range ──► write-back begins
+//!  create, write, force, rename ──► [ in tests: faults ] ──► disk
 //! ```
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+#[cfg(any(test, feature = "harness"))]
+use crate::faults::{self, Operation};
 
 /// Bytes that an ordinary user can still write to the file system of `path`.
 ///
@@ -60,40 +65,82 @@ pub fn begin_write_back(file: &File, offset: u64, length: u64) {
     unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
+/// Makes a file that must not exist, for writing.
+///
+/// # Errors
+/// When it exists or the system refuses.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    #[cfg(any(test, feature = "harness"))]
+    faults::fail_if_due(Operation::Open)?;
+    File::options().write(true).create_new(true).open(path)
+}
+
+/// Makes a file for writing, or empties the one that is there.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    #[cfg(any(test, feature = "harness"))]
+    faults::fail_if_due(Operation::Open)?;
+    File::create(path)
+}
+
+/// Gives a file another name, in place of one that has it.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(any(test, feature = "harness"))]
+    faults::fail_if_due(Operation::Rename)?;
+    std::fs::rename(from, to)
+}
+
+/// Writes all bytes at this offset, however few the system takes at a time.
+///
+/// # Errors
+/// When the disk is full or fails.
+pub(crate) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    #[cfg(any(test, feature = "harness"))]
+    if let Some(fault) = faults::due(Operation::Write) {
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        file.write_all_at(first, offset)?;
+        fault.result()?;
+        return file.write_all_at(rest, offset + first.len() as u64);
+    }
+    file.write_all_at(bytes, offset)
+}
+
+/// Writes bytes where the file stands; returns how many.
+///
+/// # Errors
+/// When the disk is full or fails.
+pub(crate) fn write_vectored(file: &mut File, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    #[cfg(any(test, feature = "harness"))]
+    if let (Some(fault), Some(first)) = (faults::due(Operation::Write), parts.first()) {
+        let written = file.write(&first[..first.len().div_ceil(2)])?;
+        return fault.result().map(|()| written);
+    }
+    file.write_vectored(parts)
+}
+
 /// Forces the bytes of a file to the disk.
 ///
 /// # Errors
 /// When the disk fails. What the kernel had not written then is gone: another try would succeed without it.
 pub(crate) fn force(file: &File) -> io::Result<()> {
-    #[cfg(test)]
-    faults::fail_if_due()?;
+    #[cfg(any(test, feature = "harness"))]
+    faults::fail_if_due(Operation::Force)?;
     file.sync_data()
 }
 
-/// A disk that fails when a test says so.
-#[cfg(test)]
-pub(crate) mod faults {
-    use std::cell::Cell;
-    use std::io;
-
-    thread_local! {
-        static FORCES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
-    }
-
-    /// On this thread so many more files are forced to the disk; every later try fails. `None`: none fails.
-    pub(crate) fn fail_forces_after(forces: Option<u32>) {
-        FORCES_LEFT.set(forces);
-    }
-
-    pub(super) fn fail_if_due() -> io::Result<()> {
-        match FORCES_LEFT.get() {
-            Some(0) => Err(io::Error::from_raw_os_error(libc::EIO)),
-            left => {
-                FORCES_LEFT.set(left.map(|left| left - 1));
-                Ok(())
-            }
-        }
-    }
+/// Forces the bytes of a file, or the names in a directory, and all that the system knows of it to the disk.
+///
+/// # Errors
+/// As of [`force`].
+pub(crate) fn force_all(file: &File) -> io::Result<()> {
+    #[cfg(any(test, feature = "harness"))]
+    faults::fail_if_due(Operation::Force)?;
+    file.sync_all()
 }
 
 /// Nothing to do where the system has no such call.

@@ -17,9 +17,9 @@
 //! before a chunk is written, while writing it needs its bytes in the cache anyway. The checksum of the whole file follows from
 //! those of its parts, so that it is known without reading anything again.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use thalweg_data::checksum::{self, Crc32c};
@@ -219,10 +219,10 @@ impl TableFile {
         let body_at = self.end + 8 + metadata.bytes.len() as u64;
         let of_blank = checksum::of(&metadata.bytes);
         let (of_body, body_bytes) = self.write_body(body_at, &buffers)?;
-        self.file.write_all_at(&END_OF_STREAM, body_at + body_bytes)?;
+        system::write_all_at(&self.file, &END_OF_STREAM, body_at + body_bytes)?;
         let digits = format!("{:08x}", checksum::combined(of_blank, of_body, body_bytes));
         metadata.bytes[metadata.checksum_at..][..digits.len()].copy_from_slice(digits.as_bytes());
-        self.file.write_all_at(&metadata.bytes, self.end + 8)?;
+        system::write_all_at(&self.file, &metadata.bytes, self.end + 8)?;
         let prefix = message::prefix(metadata.bytes.len());
         let head = [&prefix[..], &metadata.bytes].concat();
         let before_body = checksum::combined(self.checksum, checksum::of(&head), head.len() as u64);
@@ -267,7 +267,7 @@ impl TableFile {
     /// When the system refuses; what was staged is not visible then.
     pub(crate) fn commit(&mut self) -> Result<(), RecordError> {
         let Some(staged) = self.staged else { return Ok(()) };
-        if let Err(cause) = self.file.write_all_at(&staged.prefix, self.end) {
+        if let Err(cause) = system::write_all_at(&self.file, &staged.prefix, self.end) {
             self.discard();
             // Not reported as a full disk, which would be tried again: files before this one are committed already.
             return Err(RecordError::Io { path: self.path.clone(), action: "making a batch visible", cause });
@@ -327,6 +327,11 @@ impl TableFile {
             _ if open.len() < self.end + END_OF_STREAM.len() as u64 => Some(FileLoss::Truncated(open.len())),
             _ => None,
         }
+    }
+
+    /// The table's first file.
+    pub(crate) fn first(&self) -> &Path {
+        &self.first
     }
 
     /// Where the next batch goes.
@@ -400,9 +405,8 @@ impl Drop for TableFile {
 /// Makes a file that is an empty stream.
 fn create_file(path: &Path, opening: &[u8]) -> Result<File, RecordError> {
     let failed = |action| move |cause| RecordError::io(path, action, cause);
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let mut file = file.map_err(failed("making the file"))?;
-    file.write_all(&[opening, &END_OF_STREAM].concat()).map_err(|cause| {
+    let file = system::create_new(path).map_err(failed("making the file"))?;
+    system::write_all_at(&file, &[opening, &END_OF_STREAM].concat(), 0).map_err(|cause| {
         // One without a schema, on a full disk, would be taken for a damaged table.
         let _still_there = std::fs::remove_file(path);
         failed("writing the schema")(cause)
@@ -446,7 +450,7 @@ fn is_one(files: &u32) -> bool {
 fn write_parts(file: &mut File, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
     let mut rest = parts;
     while !rest.is_empty() {
-        match file.write_vectored(rest) {
+        match system::write_vectored(file, rest) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => IoSlice::advance_slices(&mut rest, written),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -10,6 +10,7 @@ mod example_coincidences;
 mod example_events;
 mod example_losses;
 mod example_run;
+mod faults;
 mod kept_hits;
 mod losses;
 mod parts;
