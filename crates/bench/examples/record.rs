@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use thalweg_bench::record::{EventShape, record_coincidences_in, record_events_in, record_in};
-use thalweg_record::Compression;
+use thalweg_bench::record::{EventShape, Way, record_coincidences_in, record_events_in, record_in};
+use thalweg_record::{Compression, Settings};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -15,11 +15,12 @@ fn main() {
         _ => Compression::None,
     };
     let repeats = arguments.next().and_then(|repeats| repeats.parse().ok()).unwrap_or(5);
+    let way = Way::free(&directory, repeats, Settings { compression, ..Settings::default() });
     let measured = match arguments.next().as_deref() {
-        Some("small") => record_events_in(&directory, EventShape::MANY_SMALL, repeats, compression),
-        Some("large") => record_events_in(&directory, EventShape::FEW_LARGE, repeats, compression),
-        Some("coincidences") => record_coincidences_in(&directory, repeats, compression),
-        _ => record_in(&directory, repeats, compression),
+        Some("small") => record_events_in(&way, EventShape::MANY_SMALL),
+        Some("large") => record_events_in(&way, EventShape::FEW_LARGE),
+        Some("coincidences") => record_coincidences_in(&way),
+        _ => record_in(&way),
     };
     println!("{}", serde_json::to_string_pretty(&measured).unwrap_or_default());
 }

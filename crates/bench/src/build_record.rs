@@ -16,7 +16,6 @@
 //! `build-record-paced` offers triggers at 0.8 of what the disk takes, measured just before: what is compared is the rate at
 //! which events were built without and with recording.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -28,6 +27,7 @@ use thalweg_record::{Compression, Settings};
 
 use super::build::FRAGMENT_BYTES;
 use super::building::Building;
+use super::record::disk_rate;
 use super::recorder::{Keeping, Recorder};
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
@@ -37,9 +37,6 @@ const BOARDS: u16 = 105;
 const RANDOM_FRACTION: f64 = 0.3;
 /// A batch of events has about so much payload, as in a run.
 const BATCH_BYTES: usize = 1 << 20;
-/// The number of bytes by which the rate of a disk is found.
-const PROBE_BYTES: usize = 512 << 20;
-const PROBE_WRITE_BYTES: usize = 1 << 20;
 /// Fraction of what the disk takes that is offered.
 const PACE: f64 = 0.8;
 /// Fragment size at the disk's pace: a raw one of a wire chamber board.
@@ -207,7 +204,7 @@ fn all_lines(fragment_bytes: usize, folder: &Path, repeats: usize) -> Result<Vec
 fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
     let failed = |cause: std::io::Error| SourceError {
         place: folder.display().to_string(),
-        message: format!("a file of {PROBE_BYTES} bytes cannot be written: {cause}"),
+        message: format!("its disk cannot be measured: {cause}"),
     };
     let disk_bytes_per_second = disk_rate(folder).map_err(failed)?;
     let event_bytes = (usize::from(BOARDS) * PACED_BYTES) as f64;
@@ -226,24 +223,6 @@ fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
         .with("disk_bytes_per_second", disk_bytes_per_second)
         .with("offered_hz", rate_hz)
         .with("offered_share_of_disk", PACE))
-}
-
-/// Bytes per second that the disk takes, to the last one.
-fn disk_rate(folder: &Path) -> std::io::Result<f64> {
-    let path = folder.join(format!("thalweg-bench-probe-{}", std::process::id()));
-    let chunk = vec![0x5a; PROBE_WRITE_BYTES];
-    let write = || {
-        let mut file = std::fs::File::create(&path)?;
-        let start = Instant::now();
-        for _ in 0..PROBE_BYTES / PROBE_WRITE_BYTES {
-            file.write_all(&chunk)?;
-        }
-        file.sync_data()?;
-        Ok(PROBE_BYTES as f64 / start.elapsed().as_secs_f64())
-    };
-    let rate = write();
-    let removed = std::fs::remove_file(&path);
-    rate.and_then(|rate| removed.map(|()| rate))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! - [`frontend`]: splitting, decoding and emulating, by family.
 //! - [`order`]: time order, against copying the hits.
 //! - [`record`]: data to files, against a raw write.
+//! - `record_benches`: these in memory and at the pace of a disk, with a published figure beside them.
 //! - `path`: received bytes in memory to a file, on one core.
 //! - `process`: the same with cuts, coincidence and spectra.
 //! - `live`: an emulated board at its limit, over loopback.
@@ -46,6 +47,7 @@ mod path;
 mod process;
 mod receive_fragments;
 pub mod record;
+mod record_benches;
 mod recorder;
 mod ship;
 mod sweep;
@@ -120,8 +122,8 @@ impl Conditions {
 pub fn names() -> Vec<Bench> {
     use frontend::digitizer2;
     use order::{Distribution, order};
-    use record::{EventShape, record_coincidences_in, record_events_in, record_in};
-    use thalweg_record::Compression;
+    use record::{EventShape, Way, record_coincidences_in};
+    use thalweg_record::Settings;
     let mut all = network_benches().to_vec();
     all.extend([
         bench("decode", "16-byte hits out of 1 GiB of aggregates, against copying the bytes", |c| {
@@ -140,26 +142,33 @@ pub fn names() -> Vec<Bench> {
         bench("order-unequal", "rates 1:100, disorder inside a source, and an idle board", |c| {
             Ok(order(Distribution::Unequal, c.repeats).into())
         }),
-        bench("record", "hits to an Arrow file, against a raw write of the same bytes", |c| {
-            Ok(record_in(&c.folder(), c.repeats, Compression::None).into())
-        }),
+        bench(
+            "record",
+            "hits to an Arrow file, in memory and at the pace of a disk, against a raw write of the same bytes",
+            record_benches::record,
+        ),
         bench(
             "record-coincidences",
             "coincidences of two to five hits to an Arrow file, against a raw write of the same bytes",
-            |c| Ok(record_coincidences_in(&c.folder(), c.repeats, Compression::None).into()),
+            |c| Ok(record_coincidences_in(&Way::free(&c.folder(), c.repeats, Settings::default())).into()),
         ),
         bench(
             "record-events",
-            "events of 105 × 380 B to Arrow files, against a raw write of the same bytes",
-            |c| Ok(record_events_in(&c.folder(), EventShape::MANY_SMALL, c.repeats, Compression::None).into()),
+            "events of 105 × 380 B to Arrow files, in memory and at the pace of a disk, against a raw write of the same bytes",
+            |c| record_benches::record_events(c, "record-events", EventShape::MANY_SMALL),
         ),
         bench("record-events-large", "the same with 8 × 64 kB", |c| {
-            Ok(record_events_in(&c.folder(), EventShape::FEW_LARGE, c.repeats, Compression::None).into())
+            record_benches::record_events(c, "record-events-large", EventShape::FEW_LARGE)
         }),
+        bench(
+            "record-files",
+            "the longest time between two batches where files end after 64 MiB, in memory and on a disk, against one file",
+            record_benches::record_files,
+        ),
         bench(
             "record-compressed",
             "events of 8 × 64 kB with lz4 and zstd on one and two workers, against the codec alone on one core",
-            record_compressed,
+            record_benches::record_compressed,
         ),
         bench("path", "received bytes in memory to a file, one core, against copying the bytes", |c| {
             path::path(c).map(Measured::from)
@@ -325,23 +334,6 @@ fn room<E: std::fmt::Display>(
     result: Result<Measurement, E>,
 ) -> Result<Measured, BenchError> {
     result.map(Measured::from).map_err(|error| BenchError::Room { bench, message: error.to_string() })
-}
-
-/// Events recorded with each codec, by the number of threads that compress.
-fn record_compressed(conditions: &Conditions) -> Result<Measured, BenchError> {
-    let sweep = sweep::Sweep {
-        bench: "record-compressed",
-        title: "Recording compressed events".to_owned(),
-        along: "compression_workers",
-        x_title: "threads that compress",
-        lines: Some("compression"),
-        points: record::record_compressed_in(&conditions.folder(), conditions.repeats),
-        shows_ratio: true,
-        logarithmic_x: false,
-        logarithmic_y: false,
-        guide: None,
-    };
-    Ok(sweep.measured())
 }
 
 /// Fragments per second of building alone, by the number of sources and the order in which their fragments come.

@@ -6,15 +6,15 @@
 //! ```
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use thalweg_data::measure::Measurement;
 use thalweg_data::{Flags, Hit, HitEvent, HitEvents};
 
 use super::turn::Turn;
+use super::way::{Spent, Way};
 use super::{default_directory, fresh};
 use thalweg_record::coincidence_writer::CoincidenceWriter;
-use thalweg_record::settings::{Compression, Settings};
+use thalweg_record::settings::Settings;
 
 /// Hits per turn.
 const TURN_HITS: usize = 16 << 20;
@@ -30,38 +30,36 @@ const ROW_BITS: usize = 8 * (8 + 16 + 8 + 2) + 1;
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
 pub fn record_coincidences(repeats: usize) -> Measurement {
-    record_coincidences_in(&default_directory(), repeats, Compression::None)
+    record_coincidences_in(&Way::free(&default_directory(), repeats, Settings::default()))
 }
 
-/// Like [`record_coincidences`], into `parent` and with a compression.
+/// Like [`record_coincidences`], in another way.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
-pub fn record_coincidences_in(parent: &Path, repeats: usize, compression: Compression) -> Measurement {
+pub fn record_coincidences_in(way: &Way) -> Measurement {
     let batches = example_batches();
     let events: usize = batches.iter().map(|batch| batch.events.len()).sum();
     let per_event = (BATCHES * BATCH_HITS) as f64 / events as f64;
     let turn = Turn { bench: "record-coincidences", hits: TURN_HITS, raw_bytes: TURN_HITS * ROW_BITS / 8 };
-    turn.measure(parent, (repeats, compression), |directory, settings| {
-        record_once(directory, settings, &batches)
-    })
-    .with("hits_per_event", per_event)
+    turn.measure(way, |directory| record_once(directory, way, &batches)).with("hits_per_event", per_event)
 }
 
-fn record_once(directory: &Path, settings: &Settings, batches: &[HitEvents]) -> (Duration, u64) {
+fn record_once(directory: &Path, way: &Way, batches: &[HitEvents]) -> (Spent, u64) {
     let run = fresh(directory, TURN_HITS * size_of::<Hit>());
-    let mut writer = CoincidenceWriter::create(&run, settings, &["bench".to_owned()])
+    let mut writer = CoincidenceWriter::create(&run, &way.settings, &["bench".to_owned()])
         .expect("a fresh directory takes files");
-    let start = Instant::now();
+    let mut pacer = way.pace.begin();
     for batch in batches.iter().cycle().take(TURN_HITS / BATCH_HITS) {
+        pacer.wait_for(BATCH_HITS * ROW_BITS / 8);
         writer.write(batch).expect("the disk of a bench has room");
     }
     writer.finish().expect("the disk of a bench has room");
-    let took = start.elapsed();
+    let spent = pacer.spent();
     let bytes = writer.summaries().iter().map(|summary| summary.bytes).sum();
     drop(writer);
     let _ = std::fs::remove_dir_all(&run);
-    (took, bytes)
+    (spent, bytes)
 }
 
 /// Batches of exactly [`BATCH_HITS`] hits in events whose lengths nothing foretells.

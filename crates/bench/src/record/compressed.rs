@@ -16,6 +16,7 @@ use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_record::settings::{Compression, Settings};
 
 use super::events::{EventShape, Example, Noise, record_once};
+use super::way::Way;
 
 /// Level of Zstandard, as the recorder's.
 const ZSTD_LEVEL: i32 = 1;
@@ -49,14 +50,15 @@ fn measure(
     let directory = parent.join(format!("thalweg-bench-compressed-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("the directory of a bench can be written");
     let turns = TURN_BYTES.div_ceil(example.payload_bytes(shape));
+    let way = Way::free(parent, repeats, settings.clone());
     let mut file_bytes = 0;
     let comparison = compare(
         Clock::Wall,
         repeats,
         || {
-            let took;
-            (took, file_bytes) = record_once(&directory, settings, shape, example, turns);
-            took
+            let spent;
+            (spent, file_bytes) = record_once(&directory, &way, shape, example, turns);
+            spent.wall
         },
         || codec_alone(settings.compression, &example.batches, turns),
     );

@@ -8,16 +8,16 @@
 use std::fs::{self, File};
 use std::io::{IoSlice, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Clock, Measurement, compare};
+use thalweg_data::measure::Measurement;
 use thalweg_data::{Closing, Event, EventSink, Events, Fragment, Leases, Mark, Pool, Slice, SourceId};
 
-use super::{default_directory, fresh, is_in_memory};
+use super::way::{Spent, Way};
+use super::{default_directory, fresh};
 use thalweg_record::begin_write_back;
 use thalweg_record::directory::EventFiles;
 use thalweg_record::event_writer::EventWriter;
-use thalweg_record::settings::{Compression, Settings};
+use thalweg_record::settings::Settings;
 
 /// Payload per turn.
 const TURN_BYTES: usize = 1 << 30;
@@ -91,88 +91,79 @@ pub(crate) struct Example {
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
 pub fn record_events(shape: EventShape, repeats: usize) -> Measurement {
-    record_events_in(&default_directory(), shape, repeats, Compression::None)
+    record_events_in(&Way::free(&default_directory(), repeats, Settings::default()), shape)
 }
 
-/// Like [`record_events`], into `parent` and with a compression.
+/// Like [`record_events`], in another way.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
-pub fn record_events_in(
-    parent: &Path,
-    shape: EventShape,
-    repeats: usize,
-    compression: Compression,
-) -> Measurement {
-    let directory = parent.join(format!("thalweg-bench-events-{}", std::process::id()));
+pub fn record_events_in(way: &Way, shape: EventShape) -> Measurement {
+    let directory = way.parent.join(format!("thalweg-bench-events-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("the directory of a bench can be written");
-    let settings = Settings { compression, ..Settings::default() };
     let example = Example::new(shape, Noise::Half);
     let turns = TURN_BYTES.div_ceil(example.payload_bytes(shape));
     let mut file_bytes = 0;
-    let comparison = compare(
-        Clock::Wall,
-        repeats,
+    let compared = way.compare(
         || {
-            let took;
-            (took, file_bytes) = record_once(&directory, &settings, shape, &example, turns);
-            took
+            let spent;
+            (spent, file_bytes) = record_once(&directory, way, shape, &example, turns);
+            spent
         },
-        || write_once(&directory, &example, turns),
+        || write_once(&directory, way, &example, turns),
     );
     // A temporary directory that is not removed does no harm.
     let _ = fs::remove_dir_all(&directory);
     let payload = (turns * example.payload_bytes(shape)) as f64;
     let baseline = "sequential writev of the same blocks, uncompressed, with the same sync policy";
-    Measurement::of_rate("record-events", "B/s", payload, baseline, comparison)
+    let figure = Measurement::of_rate("record-events", "B/s", payload, baseline, compared.comparison)
         .with("sources", shape.sources)
         .with("fragment_bytes", shape.fragment_bytes)
-        .with("events_per_s", (turns * example.events) as f64 / comparison.subject_s)
-        .with("directory", parent.display().to_string())
-        .with("file_system_in_memory", is_in_memory(parent))
-        .with("file_bytes", file_bytes)
-        .with("compression", format!("{compression:?}").to_lowercase())
-        .with("sync", "at the end")
-        .repeated(repeats)
+        .with("events_per_s", (turns * example.events) as f64 / compared.comparison.subject_s)
+        .with("file_bytes", file_bytes);
+    way.described(figure, &compared, payload)
 }
 
 /// Records the example so many times; returns how long that took, and the bytes on file.
 pub(super) fn record_once(
     directory: &Path,
-    settings: &Settings,
+    way: &Way,
     shape: EventShape,
     example: &Example,
     turns: usize,
-) -> (Duration, u64) {
+) -> (Spent, u64) {
     let run = fresh(directory, TURN_BYTES);
     let names: Vec<String> = (0..shape.sources).map(|source| format!("board {source}")).collect();
     let files = EventFiles::in_directory(&run, None);
     let mut writer =
-        EventWriter::create(&files, settings, &names, false).expect("a fresh directory takes files");
-    let start = Instant::now();
+        EventWriter::create(&files, &way.settings, &names, false).expect("a fresh directory takes files");
+    let mut pacer = way.pace.begin();
     for _ in 0..turns {
         for batch in &example.batches {
+            pacer.wait_for(batch.events.len() * shape.event_bytes());
             writer.write(batch).expect("the disk of a bench has room");
         }
     }
     writer.finish().expect("the disk of a bench has room");
-    let took = start.elapsed();
+    let spent = pacer.spent();
     let bytes = writer.summaries().iter().map(|summary| summary.bytes).sum();
     drop(writer);
     let _ = fs::remove_dir_all(&run);
-    (took, bytes)
+    (spent, bytes)
 }
 
-fn write_once(directory: &Path, example: &Example, turns: usize) -> Duration {
+fn write_once(directory: &Path, way: &Way, example: &Example, turns: usize) -> Spent {
     let run = fresh(directory, TURN_BYTES);
     let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
     let (mut written, mut settled) = (0u64, 0u64);
-    let start = Instant::now();
+    let mut pacer = way.pace.begin();
     for _ in 0..turns {
         for (batch, extents) in example.batches.iter().zip(&example.extents) {
             let bytes = extents.iter().map(|extent| batch.leases.bytes(*extent));
             let mut parts: Vec<IoSlice<'_>> = bytes.map(IoSlice::new).collect();
-            written += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+            let length = parts.iter().map(|part| part.len()).sum::<usize>();
+            pacer.wait_for(length);
+            written += length as u64;
             write_all(&mut file, &mut parts);
             if written - settled >= WRITE_BACK_BYTES {
                 begin_write_back(&file, settled, written - settled);
@@ -181,10 +172,10 @@ fn write_once(directory: &Path, example: &Example, turns: usize) -> Duration {
         }
     }
     file.sync_data().expect("the disk of a bench works");
-    let took = start.elapsed();
+    let spent = pacer.spent();
     drop(file);
     let _ = fs::remove_dir_all(&run);
-    took
+    spent
 }
 
 fn write_all(file: &mut File, parts: &mut [IoSlice<'_>]) {

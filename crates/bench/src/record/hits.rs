@@ -14,9 +14,10 @@ use thalweg_data::measure::Measurement;
 use thalweg_data::{Flags, Hit, Hits, Sink, SourceId};
 
 use super::turn::Turn;
+use super::way::{Spent, Way};
 use super::{default_directory, fresh};
 use thalweg_record::hit_writer::HitWriter;
-use thalweg_record::settings::{Compression, Settings};
+use thalweg_record::settings::{FileLimits, Settings};
 
 /// Hits per turn: 512 MiB of columns.
 const TURN_HITS: usize = 32 << 20;
@@ -31,35 +32,80 @@ const BATCHES: usize = 8;
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
 pub fn record(repeats: usize) -> Measurement {
-    record_in(&default_directory(), repeats, Compression::None)
+    record_in(&Way::free(&default_directory(), repeats, Settings::default()))
 }
 
-/// Like [`record`], into `parent` and with a compression.
+/// Like [`record`], in another way.
 ///
 /// # Panics
 /// When the directory cannot be written: there is nothing to measure then.
-pub fn record_in(parent: &Path, repeats: usize, compression: Compression) -> Measurement {
+pub fn record_in(way: &Way) -> Measurement {
     let batches = example_batches();
     let turn = Turn { bench: "record", hits: TURN_HITS, raw_bytes: TURN_HITS * size_of::<Hit>() };
-    turn.measure(parent, (repeats, compression), |directory, settings| {
-        record_once(directory, settings, &batches)
-    })
+    turn.measure(way, |directory| record_once(directory, way, &batches))
 }
 
-fn record_once(directory: &Path, settings: &Settings, batches: &[Hits]) -> (Duration, u64) {
+/// The longest time between two batches that were taken, where files end after `file_bytes`, against recordings of one file.
+///
+/// # Panics
+/// When the directory cannot be written: there is nothing to measure then.
+pub fn change_of_files_in(way: &Way, file_bytes: u64) -> Measurement {
+    let batches = example_batches();
+    let directory = way.parent.join(format!("thalweg-bench-files-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("the directory of a bench can be written");
+    let limits = FileLimits { most_bytes: Some(file_bytes), ..FileLimits::default() };
+    let many = Way { settings: Settings { files: limits, ..way.settings.clone() }, ..way.clone() };
+    let longest = |way: &Way| {
+        let mut longest = Duration::ZERO;
+        let (spent, _) = record_turn(&directory, way, &batches, |took| longest = longest.max(took));
+        Spent { wall: longest, ..spent }
+    };
+    let compared = way.compare(|| longest(&many), || longest(way));
+    // A temporary directory that is not removed does no harm.
+    let _ = fs::remove_dir_all(&directory);
+    let comparison = compared.comparison;
+    let bytes = (TURN_HITS * size_of::<Hit>()) as f64;
+    let figure = Measurement {
+        bench: "record-files".to_owned(),
+        value: 1e3 * comparison.subject_s,
+        unit: "ms".to_owned(),
+        baseline: "the longest time between two batches in a recording of one file".to_owned(),
+        baseline_value: 1e3 * comparison.baseline_s,
+        ratio: comparison.speed_ratio,
+        ratio_range: Some(comparison.ratio_range),
+        ..Measurement::default()
+    };
+    let figure = figure.with("file_bytes", file_bytes).with("changes", bytes as u64 / file_bytes);
+    way.described(figure, &compared, bytes)
+}
+
+fn record_once(directory: &Path, way: &Way, batches: &[Hits]) -> (Spent, u64) {
+    record_turn(directory, way, batches, |_| ())
+}
+
+/// Records a turn; `taken` gets the time that each batch took.
+fn record_turn(
+    directory: &Path,
+    way: &Way,
+    batches: &[Hits],
+    mut taken: impl FnMut(Duration),
+) -> (Spent, u64) {
     let run = fresh(directory, TURN_HITS * size_of::<Hit>());
     let mut writer =
-        HitWriter::create(&run, settings, &["bench".to_owned()]).expect("a fresh directory takes files");
-    let start = Instant::now();
+        HitWriter::create(&run, &way.settings, &["bench".to_owned()]).expect("a fresh directory takes files");
+    let mut pacer = way.pace.begin();
     for batch in batches.iter().cycle().take(TURN_HITS / BATCH_HITS) {
+        pacer.wait_for(BATCH_HITS * size_of::<Hit>());
+        let before = Instant::now();
         writer.write(batch).expect("the disk of a bench has room");
+        taken(before.elapsed());
     }
     writer.finish().expect("the disk of a bench has room");
-    let took = start.elapsed();
+    let spent = pacer.spent();
     let bytes = writer.summaries().iter().map(|summary| summary.bytes).sum();
     drop(writer);
     let _ = fs::remove_dir_all(&run);
-    (took, bytes)
+    (spent, bytes)
 }
 
 fn example_batches() -> Vec<Hits> {

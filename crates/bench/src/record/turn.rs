@@ -8,13 +8,12 @@
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use thalweg_data::measure::{Clock, Measurement, compare};
+use thalweg_data::measure::Measurement;
 use thalweg_record::begin_write_back;
-use thalweg_record::settings::{Compression, Settings};
 
-use super::{fresh, is_in_memory};
+use super::fresh;
+use super::way::{Spent, Way};
 
 /// Bytes per write of the baseline.
 const WRITE_BYTES: usize = 1 << 20;
@@ -32,48 +31,38 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Records so often into `parent`. `record` writes a turn below a directory and gives how long that took, and the bytes on file.
-    pub fn measure(
-        self,
-        parent: &Path,
-        (repeats, compression): (usize, Compression),
-        record: impl Fn(&Path, &Settings) -> (Duration, u64),
-    ) -> Measurement {
-        let directory = parent.join(format!("thalweg-bench-{}-{}", self.bench, std::process::id()));
+    /// Records as `way` says. `record` writes a turn below a directory and gives how long that took, and the bytes on file.
+    pub fn measure(self, way: &Way, record: impl Fn(&Path) -> (Spent, u64)) -> Measurement {
+        let directory = way.parent.join(format!("thalweg-bench-{}-{}", self.bench, std::process::id()));
         fs::create_dir_all(&directory).expect("the directory of a bench can be written");
-        let settings = Settings { compression, ..Settings::default() };
         let mut file_bytes = 0;
-        let comparison = compare(
-            Clock::Wall,
-            repeats,
+        let compared = way.compare(
             || {
-                let took;
-                (took, file_bytes) = record(&directory, &settings);
-                took
+                let spent;
+                (spent, file_bytes) = record(&directory);
+                spent
             },
-            || write_once(&directory, self.raw_bytes),
+            || write_once(&directory, self.raw_bytes, way),
         );
         // A temporary directory that is not removed does no harm.
         let _ = fs::remove_dir_all(&directory);
         let baseline = "sequential write of the same bytes, uncompressed, with the same sync policy";
-        Measurement::of_rate(self.bench, "hits/s", self.hits as f64, baseline, comparison)
-            .with("directory", parent.display().to_string())
-            .with("file_system_in_memory", is_in_memory(parent))
-            .with("hits_per_turn", self.hits)
-            .with("file_bytes", file_bytes)
-            .with("compression", format!("{compression:?}").to_lowercase())
-            .with("sync", "at the end")
-            .repeated(repeats)
+        let figure =
+            Measurement::of_rate(self.bench, "hits/s", self.hits as f64, baseline, compared.comparison)
+                .with("hits_per_turn", self.hits)
+                .with("file_bytes", file_bytes);
+        way.described(figure, &compared, self.raw_bytes as f64)
     }
 }
 
 /// Writes the bytes, in whole megabytes, to a file of their own.
-fn write_once(directory: &Path, count: usize) -> Duration {
+fn write_once(directory: &Path, count: usize, way: &Way) -> Spent {
     let bytes = vec![0x5A; WRITE_BYTES];
     let run = fresh(directory, count);
     let mut file = File::create(run.join("bytes")).expect("a fresh directory takes files");
-    let start = Instant::now();
+    let mut pacer = way.pace.begin();
     for turn in 0..(count / bytes.len()) as u64 {
+        pacer.wait_for(bytes.len());
         file.write_all(&bytes).expect("the disk of a bench has room");
         if (turn + 1) % WRITE_BACK_TURNS == 0 {
             let length = WRITE_BACK_TURNS * bytes.len() as u64;
@@ -81,8 +70,8 @@ fn write_once(directory: &Path, count: usize) -> Duration {
         }
     }
     file.sync_data().expect("the disk of a bench works");
-    let took = start.elapsed();
+    let spent = pacer.spent();
     drop(file);
     let _ = fs::remove_dir_all(&run);
-    took
+    spent
 }
