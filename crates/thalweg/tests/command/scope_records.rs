@@ -5,6 +5,7 @@
 //! ```
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use thalweg::data::record_join::append_joined;
@@ -15,27 +16,26 @@ use thalweg::record::read::WaveformsReader;
 use crate::process::{Folder, assert_ledger_balances, run_directory, thalweg};
 
 /// Samples of a channel: every one has its own value.
-fn ramp(channel: u16, samples: std::ops::Range<u64>) -> Vec<u16> {
+fn ramp(channel: u16, samples: Range<u64>) -> Vec<u16> {
     samples.map(|sample| (sample as u16).wrapping_mul(3).wrapping_add(channel << 12)).collect()
 }
 
-#[test]
-fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refused() {
-    let folder = Folder::new();
+/// What a board sends, the samples of the continuous records in it, and how many samples were sent twice.
+fn scope_events() -> (Vec<u8>, Vec<Range<u64>>, u64) {
     let mut bytes = Vec::new();
     // Every record is 512 samples long; each third overlaps with the one before, and in the middle is a gap.
-    let (mut at, mut expected, mut shared) = (1000, Vec::new(), 0);
+    let (mut at, mut continuous, mut shared) = (1000, Vec::new(), 0);
     for number in 0..300u32 {
         let overlap = if number % 3 == 2 { 4u32 } else { 0 };
         match number {
             0 | 150 => {
                 at += 100;
-                expected.push(at..at + 512);
+                continuous.push(at..at + 512);
             }
             _ => {
                 at -= u64::from(overlap);
                 shared += u64::from(overlap);
-                expected.last_mut().expect("one has begun").end = at + 512;
+                continuous.last_mut().expect("one has begun").end = at + 512;
             }
         }
         let fields = ScopeFields {
@@ -57,7 +57,14 @@ fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refus
         ..ScopeFields::default()
     };
     scope_event(&mut bytes, &fields, &[&ramp(0, at..at + 4), &ramp(3, at..at + 4)]);
-    expected.push(at..at + 4);
+    continuous.push(at..at + 4);
+    (bytes, continuous, shared)
+}
+
+#[test]
+fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refused() {
+    let folder = Folder::new();
+    let (bytes, continuous, shared) = scope_events();
     let file = folder.at("scope.raw");
     fs::write(&file, bytes).expect("written");
     let text = format!(
@@ -91,10 +98,9 @@ fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refus
         }
     }
     for channel in [0, 3] {
-        let whole = |samples: &std::ops::Range<u64>| {
-            ramp(channel, samples.clone()).into_iter().map(i32::from).collect()
-        };
-        let expected: Vec<Vec<i32>> = expected.iter().map(whole).collect();
+        let whole =
+            |samples: &Range<u64>| ramp(channel, samples.clone()).into_iter().map(i32::from).collect();
+        let expected: Vec<Vec<i32>> = continuous.iter().map(whole).collect();
         assert!(records[usize::from(channel)] == expected, "channel {channel}");
     }
     assert!(records[1].is_empty() && records[2].is_empty());
