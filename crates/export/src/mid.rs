@@ -195,7 +195,7 @@ impl MidExporter {
             let same = triggers[from..].iter().take_while(|trigger| **trigger == triggers[from]).count();
             let Some(rows) = &mut self.events else {
                 let row = EventRow { trigger: triggers[from], fragments: same, ..EventRow::default() };
-                self.built_event(&row, false, &batch.slice(from, same))?;
+                self.built_event(&row, false, Some(&batch.slice(from, same)))?;
                 from += same;
                 continue;
             };
@@ -210,18 +210,18 @@ impl MidExporter {
                     event.trigger, event.fragments, triggers[from]
                 )));
             }
-            self.built_event(&event, true, &batch.slice(from, event.fragments))?;
+            self.built_event(&event, true, Some(&batch.slice(from, event.fragments)))?;
             from += event.fragments;
         }
         Ok(())
     }
 
-    /// Writes one built event with a bank for each of its fragments.
+    /// Writes one built event with a bank for each of its fragments, if it has any.
     fn built_event(
         &mut self,
         row: &EventRow,
         is_known: bool,
-        fragments: &RecordBatch,
+        fragments: Option<&RecordBatch>,
     ) -> Result<(), ExportError> {
         let time = self.zero_s.saturating_add((row.first_arrival_ns / NS_PER_S) as i64);
         self.begin_event(EVENTS_ID, seconds(time));
@@ -234,12 +234,14 @@ impl MidExporter {
             self.event.bank(*b"INFO", Type::U8, &[row.closing, row.attempt]);
             self.event.bank(*b"MISS", Type::U16, &row.missing);
         }
-        let sources = fragments.column(1).as_primitive::<UInt16Type>().values();
-        let ticks = fragments.column(2).as_primitive::<UInt64Type>().values();
-        let payloads = fragments.column(3).as_binary_view();
+        let ticks = fragments.map_or(&[][..], |rows| rows.column(2).as_primitive::<UInt64Type>().values());
         self.event.bank(*b"TICK", Type::U64, &little_endian(ticks, |ticks| ticks.to_le_bytes()));
-        for (place, source) in sources.iter().enumerate() {
-            self.event.bank(source_bank(*source), Type::U8, payloads.value(place));
+        if let Some(fragments) = fragments {
+            let sources = fragments.column(1).as_primitive::<UInt16Type>().values();
+            let payloads = fragments.column(3).as_binary_view();
+            for (place, source) in sources.iter().enumerate() {
+                self.event.bank(source_bank(*source), Type::U8, payloads.value(place));
+            }
         }
         self.write_event()
     }
@@ -269,9 +271,13 @@ impl Exporter for MidExporter {
 
     fn end(&mut self) -> Result<(), ExportError> {
         while let Some(rows) = &mut self.events
-            && rows.next_event()?.is_some()
+            && let Some(event) = rows.next_event()?
         {
-            self.without_fragments += 1;
+            match event.fragments {
+                // Nobody has answered its trigger.
+                0 => self.built_event(&event, true, None)?,
+                _ => self.without_fragments += 1,
+            }
         }
         self.write_hits()
     }

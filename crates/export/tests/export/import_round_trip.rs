@@ -328,6 +328,23 @@ fn damage_is_named_counted_and_costs_nothing_else() {
 }
 
 #[test]
+fn events_that_no_source_has_answered_are_exported_and_imported() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let nobody = || (0, vec![None, None, None]);
+    let answered = (0, vec![Some(vec![1, 2, 3]), None, None]);
+    for events in [vec![nobody()], vec![nobody(), answered, nobody(), nobody()]] {
+        let parent = folder.path().join(events.len().to_string());
+        let content = Content { events, hits: Vec::new(), coincidences: Vec::new() };
+        let run = write(&parent, &content);
+        let report = imported(&exported(&run, parent.join("run.mid")), parent.join("again"));
+        let again = report.expect("imported").run_directory;
+        let table = |run: &Path| rows(run, Table::Events, folder.path());
+        assert_eq!(table(&run), table(&again));
+        assert_eq!(table(&again).lines().count(), 1 + content.events.len());
+    }
+}
+
+#[test]
 fn hits_of_an_import_are_read_as_hits() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let hits =

@@ -99,7 +99,8 @@ fn a_board_says_what_it_is_and_a_contradicting_configuration_is_refused_with_bot
         serde_json::from_str::<Value>(&record).expect("whole")["details"]["boards"]["left"].clone()
     };
     let board = serde_json::json!({
-        "model": "VX2730", "serial": "10000", "firmware": "pha", "sampling_mhz": 500.0, "tick_ps": 2000.0, "channels": 16
+        "model": "VX2730", "serial": "10000", "firmware": "pha", "sampling_mhz": 500.0, "tick_ps": 2000.0, "channels": 16,
+        "decimation": 1, "samples_before_trigger": 0
     });
     assert_eq!(reports(&run), board);
     // The replay has nobody to ask: it knows from the record.

@@ -206,7 +206,7 @@ fn files_of_a_table_are_complete_elsewhere_while_the_run_goes_on() {
 fn a_run_is_followed_while_it_is_taken_and_its_copy_is_a_whole_stream_meanwhile() {
     let folder = Folder::new();
     let far = Far::start(&folder, &[]);
-    let file = configuration(&folder, 4.0, "", "");
+    let file = configuration(&folder, 600.0, "", "");
     let run = Running::start(&["run", &file, "--json"]);
     let (here, copy) = (PathBuf::from(folder.at("runs/000001")), folder.path().join("far/000001"));
     wait_until("the run has begun", || here.join("run.json").exists() && here.join("hits.arrows").exists());
@@ -220,6 +220,7 @@ fn a_run_is_followed_while_it_is_taken_and_its_copy_is_a_whole_stream_meanwhile(
         }
         lengths.len() > 3
     });
+    run.signal("INT");
     run.wait().done();
     let progress = shipper.wait().done().json();
     assert_eq!(progress["is_complete"], true, "{progress:#}");
@@ -416,6 +417,8 @@ fn the_tables_of_old_runs_stay_until_their_copies_are_proved() {
     wait_until("the first runs are removed", || !has_hits(1) && !has_hits(2));
     for run in ["000001", "000002"] {
         let copy = folder.path().join("mounted").join(run);
+        // Its documents may come behind its tables.
+        wait_until("the copy is complete", || copy.join("shipped-manifest.json").exists());
         let verified = thalweg(&["verify", &copy.display().to_string(), "--json"]).done().json();
         assert_eq!(verified["ok"], true, "{verified:#}");
     }
