@@ -55,6 +55,8 @@ impl Folder {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("command-{}-{number}", std::process::id());
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        // A test that failed has left its folder, and the system may give the number of its process again.
+        let _none_there = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("the target directory can be written");
         Folder(path)
     }
