@@ -14,8 +14,10 @@ const DIRECTORY: &str = "THALWEG_OWNERS_DIRECTORY";
 const NUMBER: &str = "THALWEG_OWNERS_NUMBER";
 const TEST: &str = "owners::a_run_has_one_owner_at_any_time_whoever_is_killed";
 const TAKEOVER: Duration = Duration::from_millis(400);
-/// How long processes come and go.
+/// How long processes come and go, at least; on a busy machine until each has been the owner.
 const LASTS: Duration = Duration::from_secs(6);
+/// Nobody waits longer than this.
+const PATIENCE: Duration = Duration::from_secs(120);
 const PROCESSES: u64 = 3;
 
 /// Whether a process lives, and is none that was killed and waits to be noticed.
@@ -73,7 +75,9 @@ fn a_run_has_one_owner_at_any_time_whoever_is_killed() {
     let mut processes: Vec<Child> = (0..PROCESSES).map(|number| start(folder.path(), number)).collect();
     let began = Instant::now();
     let mut kills = 0;
-    while began.elapsed() < LASTS {
+    let lines = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();
+    let have_all_owned = || (0..PROCESSES).all(|number| lines().contains(&format!("owned {number} ")));
+    while began.elapsed() < LASTS || !have_all_owned() && began.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(200 + choices.below(500)));
         let number = choices.below(PROCESSES);
         let process = &mut processes[number as usize];
@@ -82,9 +86,8 @@ fn a_run_has_one_owner_at_any_time_whoever_is_killed() {
         kills += 1;
     }
     // Whoever was killed with the token: the run goes on.
-    let lines = || fs::read_to_string(folder.path().join("log")).unwrap_or_default();
     let after_kills = lines().lines().count();
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + PATIENCE;
     while lines().lines().count() < after_kills + 5 && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -94,6 +97,5 @@ fn a_run_has_one_owner_at_any_time_whoever_is_killed() {
     let log = lines();
     assert!(log.lines().count() >= after_kills + 5, "nobody owns it any more: {log}");
     assert!(!log.contains("TWO"), "{log}");
-    let owners = (0..PROCESSES).filter(|number| log.contains(&format!("owned {number} "))).count();
-    assert!(owners == PROCESSES as usize && kills > 5, "{owners} owners, {kills} kills: {log}");
+    assert!(have_all_owned() && kills > 5, "{kills} kills: {log}");
 }
