@@ -55,7 +55,7 @@
 //! - [`read`]: run files read back: replay, verify, recover, inspect.
 //! - [`catalogue`]: all runs of a directory: listed, found, labelled.
 //! - `system`: the system calls by which run files are written.
-//! - [`faults`]: a disk that fails when a test says so (feature `harness`).
+//! - `faults`: a disk that fails when a test says so (feature `harness`).
 //! - `error`: what can go wrong: [`RecordError`].
 
 pub mod advice;
