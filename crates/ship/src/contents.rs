@@ -75,14 +75,15 @@ impl Walked {
         let mut counts = RowCounts::default();
         let mut bytes = 0;
         for segment in self.segments.iter().rev().take_while(|segment| segment.end > from) {
-            if segment.from >= from {
-                counts += segment.counts;
-                bytes += segment.end - segment.from;
+            let begin = segment.from.max(from);
+            counts += if segment.from >= from {
+                segment.counts
             } else {
-                let (more_bytes, more) = walk(opened(&mut open, &file.path).ok()?, from, segment.end).ok()?;
-                counts += more;
-                bytes += more_bytes;
-            }
+                let local = opened(&mut open, &file.path).ok()?;
+                let (end, counts) = local.range_end(begin, segment.end - begin).ok()??;
+                (end == segment.end).then_some(counts)?
+            };
+            bytes += segment.end - begin;
         }
         self.is_at_marker.then(|| Amount::of_table(bytes + MARKER_BYTES, Some(counts)))
     }
@@ -109,18 +110,6 @@ impl Walked {
         }
         Ok(())
     }
-}
-
-/// The messages from one byte to another, where a message ends.
-fn walk(file: &LocalFile, from: u64, end: u64) -> io::Result<(u64, RowCounts)> {
-    let (mut at, mut counts, mut bytes) = (from, RowCounts::default(), 0);
-    while at < end {
-        let message = message_at(file.file(), at)?.ok_or(io::ErrorKind::InvalidData)?;
-        counts.count(&message);
-        bytes += message.end - at;
-        at = message.end;
-    }
-    if at == end { Ok((bytes, counts)) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 fn opened<'f>(open: &'f mut Option<LocalFile>, path: &Path) -> Result<&'f LocalFile, ShipError> {

@@ -133,12 +133,8 @@ impl LocalFile {
 
     /// What a whole table holds; `None` of a file that is none.
     pub fn table_counts(&self) -> Option<RowCounts> {
-        let (mut at, mut counts) = (0, RowCounts::default());
-        while let Some(message) = message_at(&self.file, at).ok()? {
-            counts.count(&message);
-            at = message.end;
-        }
-        (at + MARKER_BYTES == self.identity.bytes).then_some(counts)
+        let (end, counts) = self.range_end(0, u64::MAX).ok()??;
+        (self.kind == FileKind::Growing && end + MARKER_BYTES == self.identity.bytes).then_some(counts)
     }
 
     /// Whether a growing file ends with the marker at `end`, once nobody writes it any more.
