@@ -6,7 +6,6 @@
 //! ```
 
 use std::collections::{HashMap, HashSet};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -15,6 +14,7 @@ use thalweg_data::ledger::LossTotal;
 use thalweg_monitor::{RecordedRun, RemovedData, RequestRefused, RunFile, RunNote};
 use thalweg_record::catalogue::check_label;
 use thalweg_record::{LabelChange, Note, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table};
+use thalweg_ship::message::Identity;
 
 use crate::observed::Observed;
 use crate::preview::preview;
@@ -46,14 +46,11 @@ pub(super) struct KnownLines(HashMap<String, (LineStamp, RecordedRun)>);
 
 /// What shows that the line of a run may have changed: its directory, in which files come and go, and the files that the line is of.
 #[derive(Clone, PartialEq, Eq)]
-struct LineStamp([Option<(u64, u64, i64, i64)>; 4]);
+struct LineStamp([Option<Identity>; 4]);
 
 impl LineStamp {
     fn of(run: &RunDirectory) -> LineStamp {
-        let of = |path: PathBuf| {
-            let data = std::fs::metadata(path).ok()?;
-            Some((data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
-        };
+        let of = |path: PathBuf| Some(Identity::of(&std::fs::metadata(path).ok()?));
         LineStamp([
             of(run.path().to_owned()),
             of(run.run_record()),
