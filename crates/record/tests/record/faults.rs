@@ -15,8 +15,8 @@ use thalweg_record::faults::{Fault, Faults, Operation, with_faults};
 use thalweg_record::read::HitsReader;
 use thalweg_record::{
     CoincidenceWriter, EventWriter, FileLimits, HitWriter, RangeBounds, RangeList, RawSource, RawWriter,
-    Reading, RunDirectory, RunRecord, RunRecordState, SeriesList, SeriesName, Settings, Sync, Table,
-    UnitNames, check, recover, verify,
+    Reading, RecordError, RunDirectory, RunRecord, RunRecordState, SeriesList, SeriesName, Settings, Sync,
+    Table, UnitNames, check, recover, verify,
 };
 
 /// No call fails; they are counted.
@@ -39,25 +39,45 @@ fn chosen(calls: u64, seed: u64) -> impl Iterator<Item = Faults> {
     })
 }
 
+/// Records without a fault, at the place `counted`, then with each of those that a seed chooses among the calls of that, at places of their
+/// own. Returns the number of these calls.
+fn with_each_fault(seed: u64, record: impl Fn(&str, Faults) -> u64) -> u64 {
+    let calls = record("counted", NONE);
+    for (turn, faults) in chosen(calls, seed).enumerate() {
+        record(&turn.to_string(), faults);
+    }
+    calls
+}
+
 /// What a writer said first, if it refused anything.
 #[derive(Default)]
-struct Said(Option<String>);
+struct Said {
+    text: Option<String>,
+    /// Its files could not be made: the run does not begin, and its writer does not say what to do.
+    is_of_creation: bool,
+}
 
 impl Said {
     fn note(&mut self, result: Result<(), SinkError>) {
         if let Err(error) = result {
-            self.0.get_or_insert(error.to_string());
+            self.text.get_or_insert(error.to_string());
         }
+    }
+
+    /// The writer, if it was made.
+    fn made<W>(&mut self, created: Result<W, RecordError>) -> Option<W> {
+        created.map_err(|error| (self.text, self.is_of_creation) = (Some(error.to_string()), true)).ok()
     }
 
     /// It names a file, the error in words, and what to do.
     fn expect_useful(&self, faults: Faults) {
-        let Some(text) = &self.0 else { return };
+        let Some(text) = &self.text else { return };
         assert!(text.contains(".arrows") || text.contains('/'), "{faults:?}: {text}");
         let words = ["Input/output error", "o space left"];
         assert!(words.iter().any(|words| text.contains(words)), "{faults:?}: {text}");
         let advice = ["check the disk", "free some", "while forcing to the disk"];
-        assert!(advice.iter().any(|advice| text.contains(advice)), "{faults:?}: {text}");
+        let has_advice = advice.iter().any(|advice| text.contains(advice));
+        assert!(has_advice || self.is_of_creation, "{faults:?}: {text}");
         assert!(faults.fault != Fault::Short, "{text}");
     }
 }
@@ -78,9 +98,7 @@ fn record_hits(run: &RunDirectory, settings: &Settings, faults: Faults) -> u64 {
     const HITS: usize = 2500;
     let mut said = Said::default();
     let (writer, calls) = with_faults(faults, || {
-        let mut writer = HitWriter::create(run.path(), settings, &sources())
-            .inspect_err(|error| said.0 = Some(format!("{error}; check the disk")))
-            .ok()?;
+        let mut writer = said.made(HitWriter::create(run.path(), settings, &sources()))?;
         let pool = Pool::new(2, 1 << 20).expect("small");
         for start in (0..HITS).step_by(100) {
             said.note(writer.write(&example_run::batch(&pool, start..start + 100, Mark(start as u64))));
@@ -112,14 +130,13 @@ fn record_hits(run: &RunDirectory, settings: &Settings, faults: Faults) -> u64 {
 fn hits_survive_a_call_that_fails() {
     for (seed, settings) in settings().iter().enumerate() {
         let folder = folder();
-        let made = |name: &str| RunDirectory::create(&folder.path().join(name), "faults").expect("made");
-        let calls = record_hits(&made("counted"), settings, NONE);
-        assert!(calls > 50, "{calls}");
-        for (turn, faults) in chosen(calls, seed as u64).enumerate() {
-            let run = made(&turn.to_string());
-            record_hits(&run, settings, faults);
+        let calls = with_each_fault(seed as u64, |name, faults| {
+            let run = RunDirectory::create(&folder.path().join(name), "faults").expect("made");
+            let calls = record_hits(&run, settings, faults);
             expect_order(unlocked(run), faults);
-        }
+            calls
+        });
+        assert!(calls > 50, "{calls}");
     }
 }
 
@@ -147,9 +164,7 @@ fn record_events(place: &Path, settings: &Settings, faults: Faults) -> u64 {
     let mut said = Said::default();
     let (writer, calls) = with_faults(faults, || {
         let names = example_events::sources(example_events::SOURCES);
-        let mut writer = EventWriter::create(&files, settings, &names, true)
-            .inspect_err(|error| said.0 = Some(format!("{error}; check the disk")))
-            .ok()?;
+        let mut writer = said.made(EventWriter::create(&files, settings, &names, true))?;
         let mut blocks = Blocks::new(false, 1);
         for first in (0..EVENTS).step_by(10) {
             let events: Vec<_> = (first..first + 10).map(example_events::planned).collect();
@@ -179,10 +194,9 @@ fn record_events(place: &Path, settings: &Settings, faults: Faults) -> u64 {
 fn events_survive_a_call_that_fails() {
     for (seed, settings) in settings()[..2].iter().enumerate() {
         let folder = folder();
-        let calls = record_events(&folder.path().join("counted"), settings, NONE);
-        for (turn, faults) in chosen(calls, 100 + seed as u64).enumerate() {
-            record_events(&folder.path().join(turn.to_string()), settings, faults);
-        }
+        with_each_fault(100 + seed as u64, |name, faults| {
+            record_events(&folder.path().join(name), settings, faults)
+        });
     }
 }
 
@@ -191,9 +205,8 @@ fn record_coincidences(place: &Path, settings: &Settings, faults: Faults) -> u64
     let run = RunDirectory::create(place, "faults").expect("made");
     let mut said = Said::default();
     let (writer, calls) = with_faults(faults, || {
-        let mut writer = CoincidenceWriter::create(run.path(), settings, &coincidences::sources())
-            .inspect_err(|error| said.0 = Some(format!("{error}; check the disk")))
-            .ok()?;
+        let mut writer =
+            said.made(CoincidenceWriter::create(run.path(), settings, &coincidences::sources()))?;
         for start in (0..EVENTS).step_by(50) {
             said.note(writer.write(&coincidences::batch(start..start + 50)));
         }
@@ -214,10 +227,9 @@ fn record_coincidences(place: &Path, settings: &Settings, faults: Faults) -> u64
 fn coincidences_survive_a_call_that_fails() {
     for (seed, settings) in settings()[..2].iter().enumerate() {
         let folder = folder();
-        let calls = record_coincidences(&folder.path().join("counted"), settings, NONE);
-        for (turn, faults) in chosen(calls, 200 + seed as u64).enumerate() {
-            record_coincidences(&folder.path().join(turn.to_string()), settings, faults);
-        }
+        with_each_fault(200 + seed as u64, |name, faults| {
+            record_coincidences(&folder.path().join(name), settings, faults)
+        });
     }
 }
 
@@ -226,9 +238,7 @@ fn record_raw(path: &Path, faults: Faults) -> u64 {
     let settings = Settings { batch_bytes: 4096, ..Settings::default() };
     let mut said = Said::default();
     let (writer, calls) = with_faults(faults, || {
-        let mut writer = RawWriter::create(path, &settings, &[source])
-            .inspect_err(|error| said.0 = Some(format!("{error}; check the disk")))
-            .ok()?;
+        let mut writer = said.made(RawWriter::create(path, &settings, &[source]))?;
         let pool = Pool::new(64, 4096).expect("small");
         for call in 0..60 {
             let mut block = pool.take().expect("blocks come back when their rows are on file or lost");
@@ -255,12 +265,11 @@ fn record_raw(path: &Path, faults: Faults) -> u64 {
 #[test]
 fn raw_bytes_survive_a_call_that_fails() {
     let folder = folder();
-    let calls = record_raw(&folder.path().join("raw.arrows"), NONE);
-    for (turn, faults) in chosen(calls, 300).enumerate() {
-        let place = folder.path().join(turn.to_string());
+    with_each_fault(300, |name, faults| {
+        let place = folder.path().join(name);
         fs::create_dir(&place).expect("made");
-        record_raw(&place.join("raw.arrows"), faults);
-    }
+        record_raw(&place.join("raw.arrows"), faults)
+    });
 }
 
 fn range(number: u64) -> RangeRecord {
@@ -280,7 +289,7 @@ fn range(number: u64) -> RangeRecord {
 #[test]
 fn ranges_and_values_are_on_file_once_whichever_call_fails() {
     let folder = folder();
-    let write = |name: String, faults: Faults| {
+    with_each_fault(400, |name, faults| {
         let run = RunDirectory::create(&folder.path().join(name), "faults").expect("made");
         let names = [SeriesName { name: "t".to_owned(), ..SeriesName::default() }];
         let lists =
@@ -310,11 +319,7 @@ fn ranges_and_values_are_on_file_once_whichever_call_fails() {
         let sum: u64 = listed.records.iter().map(|row| row.ranges).sum();
         assert!(ended.is_err() || sum == 20, "{faults:?}: {sum} ranges");
         calls
-    };
-    let calls = write("counted".to_owned(), NONE);
-    for (turn, faults) in chosen(calls, 400).enumerate() {
-        write(turn.to_string(), faults);
-    }
+    });
 }
 
 #[test]
