@@ -1,9 +1,9 @@
 // Makes the page's types from the schemas that the server's own types give.
 //
-//   crates/monitor/src/openapi.json ─ components/schemas ─► web/src/live/generated.ts
+//   crates/monitor/src/openapi.json ─ components/schemas ─► web/src/live/generated.ts, generated_spectra.ts
 //
 // Understands what schemars writes of plain structs and enums, and refuses everything else: a type that was guessed would be worse than
-// none. `make generated` writes the file; with --check it is only compared.
+// none. `make generated` writes the files; with --check they are only compared.
 
 import { readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -13,7 +13,11 @@ import { format } from "prettier";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const SOURCE = join(here, "../crates/monitor/src/openapi.json");
-const GENERATED = join(here, "src/live/generated.ts");
+/** The files, and the schemas of each; what these need is in the same file. */
+const FILES = {
+  "src/live/generated.ts": ["LiveState", "Past", "OperatorMessage", "RecordedRun"],
+  "src/live/generated_spectra.ts": ["Spectrum", "PulseChannel", "PulseTrace"],
+};
 const PREFIX = "#/components/schemas/";
 /** What may stand in a schema without changing the type: words, and limits of numbers. */
 const SAID = ["description", "format", "minimum", "maximum", "default", "title", "examples", "maxProperties"];
@@ -115,13 +119,16 @@ export function types_of(names, schemas) {
 
 async function main() {
   const { schemas } = JSON.parse(await readFile(SOURCE, "utf8")).components;
-  const names = ["LiveState", "Past", "OperatorMessage", "RecordedRun", "Spectrum", "PulseChannel", "PulseTrace"];
   const style = JSON.parse(await readFile(join(here, ".prettierrc.json"), "utf8"));
-  const text = await format(types_of(names, schemas), { ...style, parser: "typescript" });
-  if (!argv.includes("--check")) return await writeFile(GENERATED, text);
-  if ((await readFile(GENERATED, "utf8").catch(() => "")) === text) return;
-  console.error("web/src/live/generated.ts is not what the types of Rust give: run `make generated`");
-  exit(1);
+  for (const [name, names] of Object.entries(FILES)) {
+    const file = join(here, name);
+    const text = await format(types_of(names, schemas), { ...style, parser: "typescript" });
+    if (!argv.includes("--check")) await writeFile(file, text);
+    else if ((await readFile(file, "utf8").catch(() => "")) !== text) {
+      console.error(`web/${name} is not what the types of Rust give: run \`make generated\``);
+      exit(1);
+    }
+  }
 }
 
 if (argv[1] === fileURLToPath(import.meta.url)) await main();

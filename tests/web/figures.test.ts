@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { corners, from_corners, from_range, parsed, range, written } from "../../web/src/figures/address.js";
 import { coincidence_window_ps, text_of } from "../../web/src/live/configuration.js";
 import { narrowed } from "../../web/src/live/chosen_spectra.js";
-import type { Axis, Spectrum } from "../../web/src/live/generated.js";
+import type { Axis, Spectrum } from "../../web/src/live/generated_spectra.js";
 import { value_in_words } from "../../web/src/figures/named_value.js";
 import {
   as_name,

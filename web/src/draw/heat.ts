@@ -6,7 +6,7 @@
 // Drawn as one picture of one pixel per bin, stretched without smoothing: what is seen is what was counted.
 
 import { bins_of, bin_width, projections } from "../figures/spectrum.js";
-import type { Axis } from "../live/generated.js";
+import type { Axis } from "../live/generated_spectra.js";
 import { along, decades, tick, ticks } from "../figures/ticks.js";
 import type { Point } from "../figures/polygon.js";
 import { colour, on_theme } from "../parts/theme.js";

@@ -1,6 +1,6 @@
 // Pulses as they come, and laid over each other: how often each height was seen at each time.
 
-import type { Axis, PulseTrace } from "../live/generated.js";
+import type { Axis, PulseTrace } from "../live/generated_spectra.js";
 
 /** What is read of a pulse here. */
 export type Pulse = Pick<PulseTrace, "time_ps" | "ns_per_sample" | "analog">;

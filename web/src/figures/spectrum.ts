@@ -1,6 +1,6 @@
 // What is done to the counts of a spectrum before it is drawn: bins joined, background estimated, planes projected.
 
-import type { Axis } from "../live/generated.js";
+import type { Axis } from "../live/generated_spectra.js";
 
 /** Width of a bin. */
 export function bin_width(axis: Axis): number {

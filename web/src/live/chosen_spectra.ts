@@ -1,6 +1,6 @@
 // Which spectra of a view are shown: filled at one place, in one unit of energy.
 
-import type { Spectrum } from "./generated.js";
+import type { Spectrum } from "./generated_spectra.js";
 
 /** Of the spectra of a view, those filled at one place, in one unit of energy: what is asked for (`"1"` raw, `"0"` keV), else in keV
  *  where every channel is calibrated. */

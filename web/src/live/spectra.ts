@@ -5,7 +5,7 @@
 // One request at a time, the next a while after the answer: a slow link is asked less often, never more.
 
 import { frames, type Frame } from "../figures/packed.js";
-import type { Spectrum } from "./generated.js";
+import type { Spectrum } from "./generated_spectra.js";
 import { get, get_bytes, in_words } from "./requests.js";
 
 /** The channel's name alone where others are of its kind; all of the name of what a user has named. */

@@ -17,7 +17,7 @@ import {
 import { exact, measured, plain, rough, share } from "../figures/quantity.js";
 import { bin_width, bins_of, projections } from "../figures/spectrum.js";
 import { in_words, post } from "../live/requests.js";
-import type { Spectrum } from "../live/generated.js";
+import type { Spectrum } from "../live/generated_spectra.js";
 import { CountsFeed, short_name } from "../live/spectra.js";
 import { ask_to_apply } from "../parts/applied.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";

@@ -13,7 +13,7 @@ import { fit_peak, type Measured, type Peak } from "../figures/peak.js";
 import { from_range, range } from "../figures/address.js";
 import { coincidence_window_ps } from "../live/configuration.js";
 import { get, in_words, post } from "../live/requests.js";
-import type { Axis, Spectrum } from "../live/generated.js";
+import type { Axis, Spectrum } from "../live/generated_spectra.js";
 import { CountsFeed, short_name } from "../live/spectra.js";
 import { labelled } from "../draw/heat.js";
 import { ask_to_apply } from "../parts/applied.js";

@@ -8,7 +8,7 @@ import { Plot, PLOT_RIGHT_PX, type Line } from "../draw/plot.js";
 import { exact, quantity } from "../figures/quantity.js";
 import { Persistence } from "../figures/pulse.js";
 import { along, tick } from "../figures/ticks.js";
-import type { PulseChannel, PulseTrace } from "../live/generated.js";
+import type { PulseChannel, PulseTrace } from "../live/generated_spectra.js";
 import { get, in_words, post } from "../live/requests.js";
 import { Choice, Facts, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";

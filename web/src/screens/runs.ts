@@ -238,11 +238,11 @@ function summary(run: RecordedRun): HTMLElement[] {
   comment.value = run.comment ?? "";
   const answer = h("output", { class: "readout" });
   const save = () => post(`/api/runs/${name}/comment`, { comment: comment.value });
-  const keep = button("save comment", () => void told(save(), () => notice("comment saved")));
+  const keep = button("save comment", () => void answered(save(), () => notice("comment saved")));
   const read_back = () => {
     set_text(answer, "reading every file …");
     const verified = (found: unknown) => set_text(answer, verdict(found));
-    void told(post(`/api/runs/${name}/verify`), verified, () => set_text(answer, ""));
+    void answered(post(`/api/runs/${name}/verify`), verified, () => set_text(answer, ""));
   };
   const verify = button("verify", read_back, { title: "read every file back and compare with the ledger" });
   const labels = h("input", { type: "text", "aria-label": "Labels", placeholder: "labels, such as good cosmics" });
@@ -252,7 +252,7 @@ function summary(run: RecordedRun): HTMLElement[] {
     const wanted = labels.value.split(/\s+/).filter(Boolean);
     const added = wanted.filter((word) => !known.includes(word));
     const removed = known.filter((word) => !wanted.includes(word));
-    void told(post(`/api/runs/${name}/labels`, { added, removed }), () => {
+    void answered(post(`/api/runs/${name}/labels`, { added, removed }), () => {
       known = wanted;
       notice("labels saved");
     });
@@ -267,7 +267,7 @@ function downloads(run: RecordedRun, files: readonly RunFile[]): HTMLElement[] {
     const size = h("span", { class: "quiet" }, ` ${quantity(bytes, "B")}`);
     return h("li", {}, h("a", { href, download: name.replace(/^.*\//, "") }, name), size);
   };
-  const none = h("li", { class: "quiet" }, "no files are told");
+  const none = h("li", { class: "quiet" }, "no files are listed");
   const list = h("ul", { class: "files" }, ...(files.length > 0 ? files.map(link) : [none]));
   const { path } = run;
   if (!path) return [list];
@@ -283,7 +283,7 @@ function downloads(run: RecordedRun, files: readonly RunFile[]): HTMLElement[] {
   ];
 }
 
-async function told(
+async function answered(
   answer: Promise<unknown>,
   then: (found: unknown) => void,
   refused: () => void = () => {},

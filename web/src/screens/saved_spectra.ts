@@ -3,7 +3,7 @@
 //   /api/runs/{name}/files/spectra.json (UHI) ──► counts of the spectrum with the same name
 
 import { get } from "../live/requests.js";
-import type { Spectrum } from "../live/generated.js";
+import type { Spectrum } from "../live/generated_spectra.js";
 
 /** A histogram as the Universal Histogram Interface writes it; only what is read here. */
 export interface SavedHistogram {

@@ -3,7 +3,7 @@
 //   view = grid │ planes │ times        channel = … opens the large one of that view
 
 import { narrowed } from "../live/chosen_spectra.js";
-import type { Spectrum } from "../live/generated.js";
+import type { Spectrum } from "../live/generated_spectra.js";
 import { spectra } from "../live/spectra.js";
 import { in_words } from "../live/requests.js";
 import { is_taking } from "../live/state.js";

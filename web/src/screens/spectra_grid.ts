@@ -3,7 +3,7 @@
 import { count } from "../figures/quantity.js";
 import type { Frame } from "../figures/packed.js";
 import { all_calibrated } from "../live/chosen_spectra.js";
-import type { Spectrum } from "../live/generated.js";
+import type { Spectrum } from "../live/generated_spectra.js";
 import { CountsFeed, PERIOD_MS, short_name } from "../live/spectra.js";
 import { draw_spark } from "../draw/spark.js";
 import { draw_stamp } from "../draw/stamp.js";
