@@ -129,7 +129,7 @@ fn the_list_of_losses_of_triggered_boards_with_faults_adds_up_to_the_ledger() {
          [source.emulate.faults]\ndouble_every = 70\n\
          [[source]]\nname = \"weak\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
          [source.emulate.faults]\nlose_every = 1000\n\
-         [trigger]\nprogram = \"constant\"\nrate_hz = 2000.0\ntriggers = 4000\n[build]\nage_ms = 100\n\
+         [trigger]\nprogram = \"constant\"\nrate_hz = 2000.0\ntriggers = 4000\n[build]\nage_ms = 1000\n\
          [record]\ndirectory = \"{}\"\n",
         folder.at("runs")
     );
