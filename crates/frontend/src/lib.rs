@@ -21,6 +21,8 @@
 //! - A *decoder* ([`Decode`](thalweg_data::Decode)) decodes units to hits. Several decoders may take the units of one
 //!   source in turn. Families of triggered boards have none: their framing finds fragments, of which the event builder
 //!   reads only trigger and source.
+//! - A *control* ([`ControlEntry`](format::ControlEntry)), if the boards have a protocol for that: the family speaks it over a channel,
+//!   and the host has the socket.
 //! - An *emulated board* sends the data of a real one, at a given rate and with known truth, so that a run needs no
 //!   hardware.
 //!
@@ -41,7 +43,7 @@
 //! 3. `entry`: the [`Format`](format::Format), and the traits behind it: [`HitFormat`](format::HitFormat) for sources of hits,
 //!    [`FragmentFormat`](format::FragmentFormat) for triggered boards. Most families implement less: `numbered` and `unit_decode` serve
 //!    boards that number their datagrams and send hits of one size, `framing` serves streams.
-//! 4. `emulate`: the board.
+//! 4. `emulate`: the board. Of boards that are controlled, the control is an entry of its own, as that of [`sitcp`] and [`digitizer2`].
 //! 5. `check` and `seeds`: the fuzz targets of the family. `check` in this crate runs a front end as the host does.
 //! 6. `tests`: golden bytes, each loss by its reason, and the board from end to end.
 //!

@@ -15,15 +15,19 @@ use std::time::{Duration, Instant};
 use thalweg_data::{
     ControlError, Counters, DeviceControl, Frames, LossReason, Received, Source, SourceError, Unit,
 };
-use thalweg_frontend::digitizer2::control::BoardInfo;
+use thalweg_frontend::format::{BoardControl, BoardFacts, ControlEntry, DataPlace};
 
 use crate::clock::RunClock;
-use crate::dig2::Board;
+use crate::control;
 
 /// Between two attempts to open a board that is gone.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// The time that one attempt waits for the control connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
+/// Empty datagrams are sent this often.
+const INTRODUCTION_STEP: Duration = Duration::from_millis(10);
+/// After so many, what the board says is about us.
+const SETTLED_ROUNDS: u32 = 10;
 
 /// What the source and the keeper of one board share.
 #[derive(Default)]
@@ -188,7 +192,8 @@ impl Source for BoardSource {
 }
 
 /// Opens the stream that a board names.
-pub(crate) type OpenStream = Box<dyn FnMut(&BoardInfo) -> Result<Box<dyn Source>, ControlError> + Send>;
+pub(crate) type OpenStream =
+    Box<dyn FnMut(Option<DataPlace>) -> Result<Box<dyn Source>, ControlError> + Send>;
 
 /// The way in which the data connection of a board is opened again.
 pub(crate) enum Reopen {
@@ -198,13 +203,39 @@ pub(crate) enum Reopen {
     Datagrams(UdpSocket),
 }
 
+/// Sends empty datagrams from our data port until the board says that it knows where to stream.
+///
+/// # Errors
+/// When it does not say so within `wait`.
+pub(crate) fn introduce(
+    board: &mut dyn BoardControl,
+    own_port: u16,
+    mut send_empty: impl FnMut() -> Result<(), String>,
+    (place, wait): (&str, Duration),
+) -> Result<(), ControlError> {
+    let failed = |message: String| ControlError { board: place.to_owned(), message };
+    let deadline = Instant::now() + wait;
+    for round in 0.. {
+        send_empty().map_err(failed)?;
+        if board.knows_receiver(own_port, round >= SETTLED_ROUNDS)? {
+            break;
+        }
+        if Instant::now() >= deadline {
+            let message = "the board did not see our datagrams; is its 10 GbE port on this network, and UDP let through?";
+            return Err(failed(message.to_owned()));
+        }
+        std::thread::sleep(INTRODUCTION_STEP);
+    }
+    Ok(())
+}
+
 /// Drives a board and watches it.
 pub(crate) struct BoardKeeper {
     /// `None` while it is gone.
-    board: Option<Board>,
-    address: SocketAddr,
+    board: Option<Box<dyn BoardControl>>,
+    place: BoardPlace,
     /// What it was when the run began.
-    info: BoardInfo,
+    facts: BoardFacts,
     parameters: Vec<(String, String)>,
     link: Arc<BoardLink>,
     /// `None` where the configuration does not want it.
@@ -214,16 +245,35 @@ pub(crate) struct BoardKeeper {
     replaced: bool,
 }
 
+/// Where a board is asked, and in which protocol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoardPlace {
+    pub(crate) entry: &'static ControlEntry,
+    pub(crate) address: SocketAddr,
+}
+
+impl BoardPlace {
+    pub(crate) fn open(self, wait: Duration) -> Result<Box<dyn BoardControl>, ControlError> {
+        control::open(self.entry, self.address, wait)
+    }
+}
+
+impl std::fmt::Display for BoardPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}://{}", self.entry.scheme, self.address)
+    }
+}
+
 impl BoardKeeper {
     pub(crate) fn new(
-        board: Board,
+        (place, board): (BoardPlace, Box<dyn BoardControl>),
         parameters: &[(String, String)],
         link: Arc<BoardLink>,
         reopen: Option<Reopen>,
     ) -> BoardKeeper {
         BoardKeeper {
-            address: board.address(),
-            info: board.info().clone(),
+            place,
+            facts: board.known_facts(),
             board: Some(board),
             parameters: parameters.to_vec(),
             link,
@@ -233,10 +283,9 @@ impl BoardKeeper {
         }
     }
 
-    fn board(&mut self) -> Result<&mut Board, ControlError> {
-        let name = format!("dig2://{}", self.address);
+    fn board(&mut self) -> Result<&mut Box<dyn BoardControl>, ControlError> {
         self.board.as_mut().ok_or_else(|| ControlError {
-            board: name,
+            board: self.place.to_string(),
             message: "the board went away in the run and is not back; see its power, its cable and its error lights"
                 .to_owned(),
         })
@@ -244,7 +293,7 @@ impl BoardKeeper {
 
     fn is_lost(&mut self, message: String) -> String {
         self.link.gone.store(true, Ordering::Release);
-        if let Some(board) = self.board.take() {
+        if let Some(mut board) = self.board.take() {
             board.abandon();
         }
         self.retry_at = Instant::now() + RETRY_EVERY;
@@ -252,16 +301,14 @@ impl BoardKeeper {
             Some(_) => "it is opened, armed and started again when it answers",
             None => "it stays away in this run (`reconnect = false`)",
         };
-        format!("dig2://{}: the board is gone, and what it measures is lost: {message}; {then}", self.address)
+        format!("{}: the board is gone, and what it measures is lost: {message}; {then}", self.place)
     }
 
-    fn open_again(&mut self) -> Result<Board, ControlError> {
-        let mut board = Board::open(self.address, CONNECT_WAIT)?;
-        let (found, before) = (board.info(), &self.info);
-        let same = found.sampling_mhz == before.sampling_mhz && found.channels == before.channels;
-        if !same || found.firmware_endpoint() != before.firmware_endpoint() {
+    fn open_again(&mut self) -> Result<Box<dyn BoardControl>, ControlError> {
+        let mut board = self.place.open(CONNECT_WAIT)?;
+        if board.known_facts() != self.facts {
             let message = "another board answers than before: it is left alone in this run".to_owned();
-            let error = ControlError { board: format!("dig2://{}", self.address), message };
+            let error = ControlError { board: self.place.to_string(), message };
             if !std::mem::replace(&mut self.replaced, true) {
                 tracing::error!("{error}");
             }
@@ -271,7 +318,7 @@ impl BoardKeeper {
         let _idle_already = board.disarm();
         board.prepare(&self.parameters)?;
         let next = match &mut self.reopen {
-            Some(Reopen::Stream(open)) => Some(open(board.info())?),
+            Some(Reopen::Stream(open)) => Some(open(board.data())?),
             Some(Reopen::Datagrams(socket)) => {
                 let port = socket.local_addr().map_or(0, |local| local.port());
                 let send = || match socket.send(&[]) {
@@ -280,7 +327,7 @@ impl BoardKeeper {
                     }
                     _ => Ok(()),
                 };
-                board.introduce(port, send, CONNECT_WAIT)?;
+                introduce(&mut *board, port, send, (&self.place.to_string(), CONNECT_WAIT))?;
                 None
             }
             None => None,
@@ -331,8 +378,8 @@ impl DeviceControl for BoardKeeper {
             Ok(board) => {
                 self.board = Some(board);
                 Some(format!(
-                    "dig2://{}: the board is back, and was armed and started again; its times go on from its new start, as accurately as that was seen here",
-                    self.address
+                    "{}: the board is back, and was armed and started again; its times go on from its new start, as accurately as that was seen here",
+                    self.place
                 ))
             }
             Err(error) => {

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!  [[control]] url ─┬─ ipbusudp-2.0:// ipbustcp-2.0:// chtcp-2.0:// ─► IpbusControl ─┐
-//!                   ├─ rbcp:// ──────────────────────────────────────► RegisterControl ─┼─► dyn DeviceControl
-//!                   └─ dig2:// ──────────────────────────────────────► dig2::Board ─────┘
+//!                   └─ the scheme of a family: rbcp:// dig2:// … ────► BoardControl ─┴─► dyn DeviceControl
 //!  parameters ─ apply: set in order, read back, compare ─► Applied, for run.json
 //! ```
 
@@ -14,17 +13,16 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thalweg_data::{ControlError, DeviceControl};
+use thalweg_frontend::format::{Format, register_number};
 
-use crate::dig2::Board;
-use crate::host::CONTROL_PORT;
+use crate::control;
 use crate::ipbus_control::IpbusControl;
-use crate::register_control::{REGISTER_PORT, RegisterControl, RegisterSettings, number};
 
 /// How long a connection to a device may take.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
-/// The schemes of devices, for messages.
-const SCHEMES: &str = "ipbusudp-2.0://HOST:PORT, ipbustcp-2.0://HOST:PORT, \
-                       chtcp-2.0://HUB:PORT?target=HOST:PORT, rbcp://HOST[:4660], dig2://HOST[:51936]";
+/// The schemes of IPbus targets, for messages.
+const IPBUS_SCHEMES: &str =
+    "ipbusudp-2.0://HOST:PORT, ipbustcp-2.0://HOST:PORT, chtcp-2.0://HUB:PORT?target=HOST:PORT";
 
 /// `[[control]]`: a device whose registers or parameters are set for a run, and read in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -121,8 +119,8 @@ impl DeviceSettings {
                 self.url.parse::<thalweg_ipbus::uri::Uri>().map_err(|error| error.to_string())?;
                 true
             }
-            "rbcp" | "dig2" if !rest.is_empty() => false,
-            _ => return Err(format!("`url = \"{}\"` is no device; write one of {SCHEMES}", self.url)),
+            scheme if Format::control_of(scheme).is_some() && !rest.is_empty() => false,
+            _ => return Err(format!("`url = \"{}\"` is no device; write one of {}", self.url, schemes())),
         };
         if self.address_table.is_some() && !is_ipbus {
             return Err(format!("`address_table` belongs to an IPbus target, and this one is {}", self.url));
@@ -141,15 +139,14 @@ impl DeviceSettings {
     pub fn open(&self) -> Result<Box<dyn DeviceControl>, ControlError> {
         let failed = |message: String| ControlError { board: self.url.clone(), message };
         self.check().map_err(failed)?;
-        let address = |port| address_of(&self.url, port).map_err(failed);
-        Ok(match self.url.split_once("://") {
-            Some(("rbcp", _)) => {
-                let address = address(REGISTER_PORT)?;
-                Box::new(RegisterControl::open(address, RegisterSettings::default(), Vec::new())?)
+        let scheme = self.url.split_once("://").map_or("", |(scheme, _)| scheme);
+        match Format::control_of(scheme) {
+            Some(entry) => {
+                let address = address_of(&self.url, entry.port).map_err(failed)?;
+                Ok(control::open(entry, address, CONNECT_WAIT)?)
             }
-            Some(("dig2", _)) => Box::new(Board::open(address(CONTROL_PORT)?, CONNECT_WAIT)?),
-            _ => Box::new(IpbusControl::open(&self.url, self.address_table.as_deref())?),
-        })
+            None => Ok(Box::new(IpbusControl::open(&self.url, self.address_table.as_deref())?)),
+        }
     }
 
     /// Sets the parameters of a device that was opened, in their order, and reads them back when all are set.
@@ -187,10 +184,16 @@ impl DeviceSettings {
     }
 }
 
+/// The schemes of devices, for messages.
+fn schemes() -> String {
+    let boards = Format::controls().map(|entry| format!(", {}://HOST[:{}]", entry.scheme, entry.port));
+    std::iter::once(IPBUS_SCHEMES.to_owned()).chain(boards).collect()
+}
+
 /// Whether two texts say one value: as numbers where both are.
 fn are_same(set: &str, read: &str) -> bool {
     let real = |text: &str| text.trim().parse::<f64>().ok();
-    match (number(set.trim()), number(read.trim())) {
+    match (register_number(set.trim()), register_number(read.trim())) {
         (Some(set), Some(read)) => set == read,
         _ => set == read || real(set).is_some() && real(set) == real(read),
     }
@@ -226,7 +229,7 @@ mod tests {
         }
 
         fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
-            let value = number(value).expect("a number");
+            let value = register_number(value).expect("a number");
             self.0.insert(path.to_owned(), if path.starts_with('r') { value & !1 } else { value });
             Ok(())
         }

@@ -11,11 +11,11 @@ use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 
 use thalweg_data::{LinkId, SourceError};
+use thalweg_frontend::format::EmulatedRegisters;
 use thalweg_frontend::trigger::Trigger;
 
-use crate::host::triggered::{HostedLink, HostedRegisters, Outlet, SharedRegisters};
+use crate::host::triggered::{HostedLink, HostedRegisters, Outlet};
 use crate::links::LinkSettings;
-use crate::register_control::REGISTER_PORT;
 use crate::url::Endpoint;
 
 /// The other ends of a source that another process reads: boards that listen where its `tcp://` connects to, or send to its
@@ -31,7 +31,8 @@ pub fn other_ends(
     let failed = |message: String| SourceError { place: url.to_string(), message };
     let plan = settings.plan().map_err(failed)?;
     let boards = settings.emulated_links(plan).map_err(failed)?;
-    let port = settings.endpoint.register_port.unwrap_or(REGISTER_PORT);
+    let own_port = settings.boards.control().map_or(0, |entry| entry.port);
+    let port = settings.endpoint.register_port.unwrap_or(own_port);
     let mut ports = RegisterPorts::default();
     let end = |(link, endpoint): (usize, &Endpoint)| {
         let (own, registers) = boards.behind(LinkId::from_index(link));
@@ -96,7 +97,7 @@ impl RegisterPorts {
     fn at(
         &mut self,
         place: SocketAddr,
-        registers: SharedRegisters,
+        registers: Box<dyn EmulatedRegisters>,
     ) -> Result<Option<HostedRegisters>, String> {
         if !self.0.insert(place) {
             return Ok(None);

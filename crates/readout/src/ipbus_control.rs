@@ -7,11 +7,10 @@
 use std::path::Path;
 
 use thalweg_data::{ControlError, DeviceControl, Parameter};
+use thalweg_frontend::format::register_number;
 use thalweg_ipbus::board::Board;
 use thalweg_ipbus::client::Client;
 use thalweg_ipbus::table::{Mode, Permission, Table};
-
-use crate::register_control::number;
 
 /// The registers of one IPbus target.
 pub struct IpbusControl {
@@ -47,7 +46,7 @@ impl DeviceControl for IpbusControl {
     }
 
     fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
-        let word = number(value).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| {
+        let word = register_number(value).and_then(|value| u32::try_from(value).ok()).ok_or_else(|| {
             self.failed(format!("`{path}`: `{value}` is no word; write 0 to 4294967295, decimal or after 0x"))
         })?;
         self.board.write(path, word).map_err(|error| self.failed(error))

@@ -5,7 +5,7 @@
 //!
 //!  udp:// emulate:// ─► UdpSource  ┐
 //!  tcp://            ─► TcpSource  │
-//!  dig2://           ─► Dig2       ├─► Frames with a mark ─► (Faulty) ─► framing
+//!  dig2://           ─► BoardSource├─► Frames with a mark ─► (Faulty) ─► framing
 //!  file://           ─► FileSource │
 //!  pcap://           ─► PcapSource ┘
 //!
@@ -21,8 +21,8 @@
 //! - `open`: from settings to an open source: [`open()`].
 //! - [`live`]: sources on sockets, and the policy for a full pool.
 //! - [`clock`]: the clock of arrival marks.
-//! - [`dig2`]: an x27xx board driven over its own control protocol.
-//! - `board_link`: its data over all its connections, opened again when they break.
+//! - [`control`]: the way to a board's control port, of any family.
+//! - `board_link`: the data of a board over all its connections, opened again when they break.
 //! - [`file`](mod@file): bytes as they stand in files.
 //! - [`pcap`]: captures as a source, and written.
 //! - [`faults`]: a bad network in front of any source.
@@ -33,15 +33,14 @@
 //! - [`busy`]: BUSY for a real trigger.
 //! - `busy_input`: the trigger's end of it: [`BusyInput`].
 //! - [`device`]: devices of slow control, of every family.
-//! - [`register_control`]: a SiTCP board driven through its registers.
 //! - `ipbus_control`: an IPbus target driven through its registers: [`IpbusControl`].
 
 mod board_link;
 pub mod busy;
 mod busy_input;
 pub mod clock;
+pub mod control;
 pub mod device;
-pub mod dig2;
 mod emulated;
 pub mod faults;
 pub mod file;
@@ -53,7 +52,6 @@ pub mod live;
 mod open;
 pub mod pcap;
 mod pool_refusal;
-pub mod register_control;
 mod settings;
 mod url;
 mod url_range;
@@ -69,7 +67,6 @@ pub use ipbus_control::IpbusControl;
 pub use links::{LinkSettings, OpenedLinks, open_links};
 pub use open::{Opened, ask_board, open};
 pub use pool_refusal::pool_refusal;
-pub use register_control::{RegisterControl, RegisterSettings};
 pub use settings::{BlockPolicy, DatagramBackend, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};
 pub use url_range::MOST_LINKS;

@@ -18,17 +18,18 @@ use std::time::Duration;
 use thalweg_data::{
     Busy, DeviceControl, FragmentRecord, Fragments, Framing, LinkId, Pool, Source, SourceError, SourceId,
 };
-use thalweg_frontend::format::{EmulatedBoards, EmulatedLinks, EmulatedShape, FragmentFormat};
+use thalweg_frontend::FORMATS;
+use thalweg_frontend::format::{ControlEntry, EmulatedBoards, EmulatedLinks, EmulatedShape, FragmentFormat};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
 use crate::clock::RunClock;
+use crate::control::{self, SetWhenArmed};
 use crate::file::FileSource;
 use crate::group::{Link, Reopen};
 use crate::host::triggered::{HostedLink, HostedRegisters, Outlet};
 use crate::open::{CONNECT_WAIT, Opening};
 use crate::pcap::{PcapFilter, PcapSource};
 use crate::pool_refusal::pool_refusal;
-use crate::register_control::{REGISTER_PORT, RegisterControl, RegisterSettings};
 use crate::settings::{BlockPolicy, Settings};
 use crate::url::{Endpoint, HostPort};
 
@@ -148,7 +149,7 @@ impl LinkSettings<'_> {
         let senders = match self.endpoint.url.endpoint() {
             Endpoint::Udp { from, .. } => from.len(),
             Endpoint::Pcap { from, .. } => from.len(),
-            Endpoint::File(_) | Endpoint::Emulate | Endpoint::Tcp(_) | Endpoint::Dig2(_) => {
+            Endpoint::File(_) | Endpoint::Emulate | Endpoint::Tcp(_) | Endpoint::Board { .. } => {
                 return Err(format!(
                     "boards are named by the sender of their datagrams, which {}:// does not know; use udp:// or pcap://",
                     self.endpoint.url.scheme()
@@ -184,7 +185,7 @@ impl LinkSettings<'_> {
 
     /// Sockets that this process has open for the source, those of emulated boards included.
     fn sockets(&self, plan: &LinkPlan) -> usize {
-        let registers = usize::from(self.boards.has_registers());
+        let registers = usize::from(self.boards.control().is_some());
         let per_link = match self.endpoint.url.endpoint() {
             // Where the board listens, and both ends of the connection.
             Endpoint::Emulate if self.emulates_streams() => 3 + 2 * registers,
@@ -239,7 +240,7 @@ pub fn open_links(
         pools.push(pool.map_err(|error| failed(pool_refusal(&error)))?);
     }
     let opener = Opener { settings, plan, clock, busy: policy_busy, pools: &pools, place: &place };
-    let (lives, hosted, register_ports) = opener.open_all()?;
+    let (lives, hosted, control_ports) = opener.open_all()?;
     let mut links = Vec::with_capacity(plan.links);
     for (index, Opened { live, reopen }) in lives.into_iter().enumerate() {
         let link = LinkId::from_index(index);
@@ -249,9 +250,9 @@ pub fn open_links(
         links.push(Link { source, live, framing, reopen });
     }
     let mut controls: Vec<Box<dyn DeviceControl>> = Vec::new();
-    for address in register_ports {
-        let parameters = settings.endpoint.parameters.clone();
-        let control = RegisterControl::open(address, RegisterSettings::default(), parameters);
+    for (entry, address) in control_ports {
+        let control = control::open(entry, address, CONNECT_WAIT)
+            .and_then(|control| SetWhenArmed::new(control, settings.endpoint.parameters.clone()));
         controls.push(Box::new(control.map_err(|error| failed(error.to_string()))?));
     }
     if controls.is_empty() && !settings.endpoint.parameters.is_empty() {
@@ -280,7 +281,9 @@ struct Opened {
     reopen: Option<Reopen>,
 }
 
-type OpenedAll = (Vec<Opened>, Vec<HostedLink>, Vec<SocketAddr>);
+/// Links, the emulated boards at their other ends, and where the boards are controlled.
+type OpenedAll = (Vec<Opened>, Vec<HostedLink>, Vec<ControlPort>);
+type ControlPort = (&'static ControlEntry, SocketAddr);
 
 struct Opener<'a> {
     settings: &'a LinkSettings<'a>,
@@ -323,9 +326,12 @@ impl Opener<'_> {
                 let source = PcapSource::open(path, filter, self.pools[0].clone())?;
                 Ok(self.recorded(Box::new(source)))
             }
-            Endpoint::Dig2(_) => {
+            Endpoint::Board { entry, .. } => {
+                let scheme = entry.scheme;
+                let mut families = FORMATS.iter().filter(|format| format.control == Some(entry));
+                let family = families.next().map_or("", |format| format.word);
                 Err(self
-                    .failed("dig2:// boards are self-triggered; use `format = \"digitizer2\"`".to_owned()))
+                    .failed(format!("{scheme}:// boards are self-triggered; use `format = \"{family}\"`")))
             }
         }
     }
@@ -367,9 +373,9 @@ impl Opener<'_> {
         let (mut lives, mut ports, mut failures) = (Vec::new(), Vec::new(), Vec::new());
         for (_, result) in all {
             match result {
-                Ok((opened, address)) => {
+                Ok((opened, port)) => {
                     lives.push(opened);
-                    ports.push(address);
+                    ports.extend(port);
                 }
                 Err(error) => failures.push(error),
             }
@@ -383,12 +389,15 @@ impl Opener<'_> {
         if lives.len() < endpoints.len() {
             return Err(self.failed("not every board could be connected to".to_owned()));
         }
-        let has_registers = self.settings.boards.has_registers();
-        Ok((lives, Vec::new(), if has_registers { ports } else { Vec::new() }))
+        Ok((lives, Vec::new(), ports))
     }
 
-    /// One board: its connection, the way back to it, and its register port.
-    fn connect(&self, link: LinkId, endpoint: &Endpoint) -> Result<(Opened, SocketAddr), SourceError> {
+    /// One board: its connection, the way back to it, and where it is controlled.
+    fn connect(
+        &self,
+        link: LinkId,
+        endpoint: &Endpoint,
+    ) -> Result<(Opened, Option<ControlPort>), SourceError> {
         let Endpoint::Tcp(host) = endpoint else {
             return Err(self.failed("not all links are tcp://".to_owned()));
         };
@@ -397,8 +406,11 @@ impl Opener<'_> {
         let address = opening.resolve(host)?;
         let live = Box::new(opening.tcp_within(address, CONNECT_WAIT)?);
         let reopen = self.settings.endpoint.reconnect.then(|| self.reopen(link, host));
-        let port = self.settings.endpoint.register_port.unwrap_or(REGISTER_PORT);
-        Ok((Opened { live, reopen }, SocketAddr::new(address.ip(), port)))
+        let control = self.settings.boards.control().map(|entry| {
+            let port = self.settings.endpoint.register_port.unwrap_or(entry.port);
+            (entry, SocketAddr::new(address.ip(), port))
+        });
+        Ok((Opened { live, reopen }, control))
     }
 
     fn reopen(&self, link: LinkId, host: &HostPort) -> Reopen {
@@ -435,10 +447,10 @@ impl Opener<'_> {
             lives.push(opened);
             let (own, registers) = boards.behind(link);
             let mut end = HostedLink::new(outlet, own);
-            if let Some(registers) = registers {
+            if let (Some(registers), Some(entry)) = (registers, self.settings.boards.control()) {
                 let failed = |cause: std::io::Error| self.failed(format!("register port: {cause}"));
                 let socket = UdpSocket::bind(local).map_err(failed)?;
-                ports.push(socket.local_addr().map_err(failed)?);
+                ports.push((entry, socket.local_addr().map_err(failed)?));
                 end.registers = Some(HostedRegisters { socket, registers });
             }
             hosted.push(end);

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_data::{Busy, ControlError, DeviceControl, Pool, Source, SourceError};
-use thalweg_frontend::format::BoardFacts;
+use thalweg_frontend::format::{BoardFacts, DataPlace};
 use thalweg_transport::{
     Backend, ExpectedSenders, FullPolicy, SenderAddress, TcpReceiver, TcpReceiverSettings, UdpReceiver,
     UdpReceiverSettings,
 };
 
-use crate::board_link::{BoardKeeper, BoardLink, BoardSource, OpenStream, Reopen};
+use crate::board_link::{BoardKeeper, BoardLink, BoardPlace, BoardSource, OpenStream, Reopen, introduce};
 use crate::clock::RunClock;
-use crate::dig2;
+use crate::control::local_address_towards;
 use crate::file::FileSource;
 use crate::live::{TcpSource, UdpSource, source_error};
 use crate::pcap::{PcapFilter, PcapSource};
@@ -75,9 +75,9 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
             let address = opening.resolve(host)?;
             Box::new(opening.tcp(address)?)
         }
-        Endpoint::Dig2(host) => {
-            let address = opening.resolve(host)?;
-            let (source, board) = opening.dig2(address)?;
+        Endpoint::Board { entry, host } => {
+            let place = BoardPlace { entry, address: opening.resolve(host)? };
+            let (source, board) = opening.board(place)?;
             control = Some(board);
             source
         }
@@ -93,15 +93,15 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     Ok(Opened { source, control, pool, address })
 }
 
-/// Asks the board behind a `dig2://` URL what it is; `None` of any other source.
+/// Asks the board that a URL names what it is; `None` of sources that are no board with a control port.
 ///
 /// # Errors
 /// When it cannot be reached, or is not such a board.
 pub fn ask_board(settings: &Settings) -> Result<Option<BoardFacts>, SourceError> {
-    let Endpoint::Dig2(host) = settings.url.endpoint() else { return Ok(None) };
+    let Endpoint::Board { entry, host } = settings.url.endpoint() else { return Ok(None) };
     let failed = |message: String| SourceError { place: settings.url.to_string(), message };
     let address = host.resolve().map_err(|cause| failed(no_address(host, &cause)))?;
-    let board = dig2::Board::open(address, CONNECT_WAIT);
+    let board = BoardPlace { entry, address }.open(CONNECT_WAIT);
     board.map(|mut board| Some(board.facts(&settings.parameters))).map_err(|error| failed(error.message))
 }
 
@@ -187,18 +187,19 @@ impl Opening<'_> {
     }
 
     /// Opens the board by its control port; its data come as it says: a stream, or datagrams.
-    fn dig2(&self, address: SocketAddr) -> Result<SourceAndControl, SourceError> {
-        use thalweg_frontend::digitizer2::control::{DataPort, UDP_DATA_PORT};
-        let refused = |error: thalweg_data::ControlError| self.failed(error.to_string());
-        let mut board = dig2::Board::open(address, CONNECT_WAIT).map_err(refused)?;
-        let (source, reopen): (Box<dyn Source>, Reopen) = match board.info().data {
-            DataPort::Tcp(port) => {
+    fn board(&self, place: BoardPlace) -> Result<SourceAndControl, SourceError> {
+        let refused = |error: ControlError| self.failed(error.to_string());
+        let mut board = place.open(CONNECT_WAIT).map_err(refused)?;
+        let address = place.address;
+        let (source, reopen): (Box<dyn Source>, Reopen) = match board.data() {
+            None => return Err(self.failed("the board names no place of its data".to_owned())),
+            Some(DataPlace::Stream(port)) => {
                 let source = self.tcp(SocketAddr::new(address.ip(), port))?;
                 (Box::new(source), Reopen::Stream(self.streams_of(address)))
             }
-            DataPort::Udp => {
-                let data = SocketAddr::new(address.ip(), UDP_DATA_PORT);
-                let local = dig2::local_address_towards(data).map_err(|cause| {
+            Some(DataPlace::Datagrams(port)) => {
+                let data = SocketAddr::new(address.ip(), port);
+                let local = local_address_towards(data).map_err(|cause| {
                     self.failed(format!(
                         "no route leads to {}: {cause}; check address and interface",
                         address.ip()
@@ -210,25 +211,25 @@ impl Opening<'_> {
                 let socket = socket.map_err(|cause| self.failed(format!("{cause}; close other programs")))?;
                 let port = socket.local_addr().map_or(0, |local| local.port());
                 let send = || receiver.send_empty().map_err(|error| error.to_string());
-                board.introduce(port, send, CONNECT_WAIT).map_err(refused)?;
+                introduce(&mut *board, port, send, (&place.to_string(), CONNECT_WAIT)).map_err(refused)?;
                 (Box::new(self.udp_source(receiver)), Reopen::Datagrams(socket))
             }
         };
         board.prepare(&self.settings.parameters).map_err(refused)?;
         let (link, reopens) = (Arc::<BoardLink>::default(), self.settings.reconnect);
         let source = BoardSource::new(source, link.clone(), self.clock, reopens);
-        let keeper = BoardKeeper::new(board, &self.settings.parameters, link, reopens.then_some(reopen));
+        let keeper =
+            BoardKeeper::new((place, board), &self.settings.parameters, link, reopens.then_some(reopen));
         Ok((Box::new(source), Box::new(keeper)))
     }
 
     /// Opens the data connection of the board at `address` once more, at the port that it names then.
     fn streams_of(&self, address: SocketAddr) -> OpenStream {
-        use thalweg_frontend::digitizer2::control::{BoardInfo, DataPort};
         let (settings, pool, clock) = (self.settings.clone(), self.pool.clone(), self.clock);
         let (busy, place) = (self.busy.clone(), self.place.to_owned());
-        Box::new(move |info: &BoardInfo| {
+        Box::new(move |data: Option<DataPlace>| {
             let failed = |message: String| ControlError { board: place.clone(), message };
-            let DataPort::Tcp(port) = info.data else {
+            let Some(DataPlace::Stream(port)) = data else {
                 return Err(failed("its data came as a stream before, and come as datagrams now".to_owned()));
             };
             let (settings, busy) = (&settings, busy.clone());

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::{HugePages, Memory};
 use thalweg_transport::udp::MESSAGE_ROOM_BYTES;
 
-use crate::url::SourceUrl;
+use crate::url::{Endpoint, SourceUrl};
 
 /// How datagrams are read from the socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -201,7 +201,8 @@ impl Settings {
         if !self.continuations.is_empty() && self.url.scheme() != "file" {
             return Err(format!("`continuations` belong to a file:// URL, and this one is {}", self.url));
         }
-        if !self.parameters.is_empty() && !matches!(self.url.scheme(), "dig2" | "tcp" | "emulate") {
+        let is_controlled = self.url.control().is_some() || matches!(self.url.scheme(), "tcp" | "emulate");
+        if !self.parameters.is_empty() && !is_controlled {
             let url = &self.url;
             return Err(format!("`parameters` belong to boards with a control port, and this one is {url}"));
         }
@@ -225,15 +226,15 @@ impl Settings {
 
     /// Whether the source gives a stream rather than datagrams; `None` of boards that are asked first.
     pub fn gives_stream(&self) -> Option<bool> {
-        match self.url.scheme() {
-            "tcp" | "file" => Some(true),
-            "dig2" => None,
-            _ => Some(false),
+        match self.url.endpoint() {
+            Endpoint::Tcp(_) | Endpoint::File(_) => Some(true),
+            Endpoint::Board { .. } => None,
+            Endpoint::Udp { .. } | Endpoint::Emulate | Endpoint::Pcap { .. } => Some(false),
         }
     }
 
     fn takes_datagrams(&self) -> bool {
-        matches!(self.url.scheme(), "udp" | "emulate" | "dig2" | "pcap")
+        self.gives_stream() != Some(true)
     }
 }
 

@@ -18,18 +18,17 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thalweg_frontend::format::{ControlEntry, Format};
 
 use crate::url_range::{BadRange, expand};
-
-/// Port on which x27xx boards answer requests.
-const DIG2_CONTROL_PORT: u16 = thalweg_frontend::digitizer2::control::CONTROL_PORT;
 
 /// A URL that names no source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// No scheme, or none that is known.
     #[error(
-        "`{0}` names no source; write udp://ADDRESS:PORT, tcp://HOST:PORT, dig2://HOST, emulate://, file://PATH or pcap://PATH"
+        "`{0}` names no source; write udp://ADDRESS:PORT, tcp://HOST:PORT, {boards}emulate://, file://PATH or pcap://PATH",
+        boards = boards_of_schemes()
     )]
     Scheme(String),
     /// The part behind the scheme is not what it should be.
@@ -98,8 +97,13 @@ pub enum Endpoint {
     },
     /// A stream that is connected to.
     Tcp(HostPort),
-    /// A board with the x27xx control protocol, at its control port.
-    Dig2(HostPort),
+    /// A board that is controlled over its own protocol and says where its data are, at its control port.
+    Board {
+        /// The control of its family.
+        entry: &'static ControlEntry,
+        /// Where it is.
+        host: HostPort,
+    },
     /// An emulated board of this process, over loopback datagrams.
     Emulate,
     /// The bytes of a file.
@@ -172,10 +176,18 @@ impl SourceUrl {
         match self.endpoint() {
             Endpoint::Udp { .. } => "udp",
             Endpoint::Tcp(_) => "tcp",
-            Endpoint::Dig2(_) => "dig2",
+            Endpoint::Board { entry, .. } => entry.scheme,
             Endpoint::Emulate => "emulate",
             Endpoint::File(_) => "file",
             Endpoint::Pcap { .. } => "pcap",
+        }
+    }
+
+    /// The control of the board that it names, if that is a board with a control port.
+    pub fn control(&self) -> Option<&'static ControlEntry> {
+        match self.endpoint() {
+            Endpoint::Board { entry, .. } => Some(entry),
+            _ => None,
         }
     }
 
@@ -230,12 +242,22 @@ fn one_endpoint(scheme: &str, parts: Parts<'_>) -> Result<Endpoint, UrlError> {
     match scheme {
         "udp" => parts.udp(),
         "tcp" => Ok(Endpoint::Tcp(parts.no_query()?.host_port(None)?)),
-        "dig2" => Ok(Endpoint::Dig2(parts.no_query()?.host_port(Some(DIG2_CONTROL_PORT))?)),
         "emulate" => parts.no_query()?.emulate(),
         "file" => Ok(Endpoint::File(parts.no_query()?.path()?)),
         "pcap" => parts.pcap(),
-        _ => Err(UrlError::Scheme(parts.text.to_owned())),
+        _ => match Format::control_of(scheme).filter(|entry| entry.is_source) {
+            Some(entry) => {
+                Ok(Endpoint::Board { entry, host: parts.no_query()?.host_port(Some(entry.port))? })
+            }
+            None => Err(UrlError::Scheme(parts.text.to_owned())),
+        },
     }
+}
+
+/// What to write for boards that say where their data are.
+fn boards_of_schemes() -> String {
+    let boards = Format::controls().filter(|entry| entry.is_source);
+    boards.map(|entry| format!("{}://HOST, ", entry.scheme)).collect()
 }
 
 fn bad_range(url: &str, bad: BadRange) -> UrlError {
@@ -436,7 +458,10 @@ mod tests {
         assert_eq!(endpoint("tcp://host:4000/"), Endpoint::Tcp(HostPort { host: "host".into(), port: 4000 }));
         assert_eq!(
             endpoint("dig2://127.0.0.2"),
-            Endpoint::Dig2(HostPort { host: "127.0.0.2".into(), port: 51936 })
+            Endpoint::Board {
+                entry: Format::control_of("dig2").expect("a family has it"),
+                host: HostPort { host: "127.0.0.2".into(), port: 51936 }
+            }
         );
         assert_eq!(endpoint("emulate://"), Endpoint::Emulate);
         assert_eq!(endpoint("file://run/raw.bin"), Endpoint::File("run/raw.bin".into()));

@@ -49,9 +49,9 @@ fn add(needs: &mut Needs, source: &SourceSettings) {
                 continue;
             }
             Endpoint::Udp { bind, .. } => needs.addresses.push(bind.ip()),
-            Endpoint::Dig2(board) => {
-                needs.boards.extend(literal(board));
-                needs.addresses.extend(literal(board));
+            Endpoint::Board { host, .. } => {
+                needs.boards.extend(literal(host));
+                needs.addresses.extend(literal(host));
             }
             Endpoint::Emulate => needs.addresses.push(Ipv4Addr::LOCALHOST.into()),
             Endpoint::File(_) | Endpoint::Pcap { .. } => continue,

@@ -3,10 +3,13 @@
 use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 use thalweg_data::{Frames, Framing, Unit};
 
+use super::control::{Board, CONTROL_PORT};
 use super::settings::Firmware;
 use super::wire::probe_names;
 use super::{Decoder, Settings, TcpUnpack, UdpUnpack, emulate};
-use crate::format::{BoardFacts, Format, FramingInput, HitFormat, HitFraming, several};
+use crate::format::{
+    BoardFacts, ControlEntry, ControlTransport, Format, FramingInput, HitFormat, HitFraming, several,
+};
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
@@ -14,6 +17,16 @@ pub static FORMAT: Format = Format {
     fuzz: super::check::FUZZ,
     ..Format::of_hits::<Settings>("digitizer2", "CAEN Digitizer 2.0 boards (x27xx).")
         .with_self_triggered::<emulate::Settings>()
+        .with_control(&CONTROL)
+};
+
+/// The boards' own protocol, which also says where their data are.
+static CONTROL: ControlEntry = ControlEntry {
+    scheme: "dig2",
+    port: CONTROL_PORT,
+    transport: ControlTransport::Stream,
+    is_source: true,
+    open: |channel| Ok(Box::new(Board::open(channel)?)),
 };
 
 impl HitFormat for Settings {
@@ -87,7 +100,7 @@ impl HitFormat for Settings {
 
 /// Whether the run arms and starts boards behind a URL of this scheme.
 fn is_armed(scheme: &str) -> bool {
-    matches!(scheme, "dig2" | "emulate")
+    scheme == CONTROL.scheme || scheme == "emulate"
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use std::fmt;
 
 use thalweg_data::LinkId;
 
-use crate::sitcp::emulate::SharedRegisters;
 use crate::trigger::Hosted;
 
 /// The settings of the boards behind an `emulate://` URL of a triggered source.
@@ -51,8 +50,26 @@ impl EmulatedShape {
 
 /// Emulated boards of one source, created once and shared by its links.
 pub trait EmulatedLinks {
-    /// The boards behind one link, and their registers.
-    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>);
+    /// The other end of one link.
+    fn behind(&self, link: LinkId) -> OtherEnd;
+}
+
+/// The boards behind one link, and their registers if they have any.
+pub type OtherEnd = (Vec<Box<dyn Hosted>>, Option<Box<dyn EmulatedRegisters>>);
+
+/// The registers of emulated boards, as the host serves them on a UDP port.
+pub trait EmulatedRegisters: Send {
+    /// Answers a request, and reports it to the boards.
+    fn answer(&mut self, datagram: &[u8], now_ns: u64, answers: &mut Vec<DueDatagram>);
+}
+
+/// A datagram to be sent at a given time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueDatagram {
+    /// The time on the clock of `now_ns`.
+    pub at_ns: u64,
+    /// Its bytes.
+    pub datagram: Vec<u8>,
 }
 
 /// The settings of a family's own emulated boards, or their defaults.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId, Tick};
 
+use super::ControlEntry;
 use super::emulated::{EmulatedBoards, EmulatedLinks, EmulatedShape};
 
 /// Knowledge of the clock behind the times in fragments.
@@ -76,9 +77,9 @@ pub trait FragmentFormat: fmt::Debug + Send + Sync {
         is_stream: bool,
     ) -> Result<Box<dyn Framing<Output = Fragments>>, String>;
 
-    /// Whether each board has registers that can be accessed over RBCP.
-    fn has_registers(&self) -> bool {
-        false
+    /// The control that each board has at its address, beside its data.
+    fn control(&self) -> Option<&'static ControlEntry> {
+        None
     }
 
     /// Whether emulated boards send a stream each, or datagrams.

@@ -4,12 +4,14 @@
 //! ```text
 //!  FORMATS ─ word ─► Format ─ read ─► FormatSettings ┬ Hits(dyn HitFormat) ──────────► framing, decoders
 //!                      │                             └ Triggered(dyn FragmentFormat) ─► framing
+//!                      ├ control ─► ControlEntry ─ open(channel) ─► BoardControl
 //!                      └ read_emulated ─► EmulateSettings ┬ SelfTriggered(dyn SelfTriggeredSettings) ─► an emulated board
 //!                                                         └ Triggered(dyn EmulatedBoards) ───────────► emulated boards
 //! ```
 //! The rest of the system uses settings through these traits, regardless of their family, and only before a run starts;
 //! the objects that they create are called once per batch.
 
+mod control;
 mod emulated;
 mod facts;
 mod fragments;
@@ -26,8 +28,9 @@ use toml::de::ValueDeserializer;
 
 use crate::FORMATS;
 
+pub use control::{BoardControl, ControlChannel, ControlEntry, ControlTransport, DataPlace, register_number};
 pub(crate) use emulated::own_emulated;
-pub use emulated::{EmulatedBoards, EmulatedLinks, EmulatedShape};
+pub use emulated::{DueDatagram, EmulatedBoards, EmulatedLinks, EmulatedRegisters, EmulatedShape, OtherEnd};
 pub use facts::BoardFacts;
 pub(crate) use fragments::first_board_of_link;
 pub use fragments::{BoardClock, FragmentFormat};
@@ -45,6 +48,8 @@ pub struct Format {
     pub document: Option<&'static str>,
     /// The extension of its files in lower case, if that identifies the family.
     pub file_extension: Option<&'static str>,
+    /// How its boards are controlled, if they have a protocol for that.
+    pub control: Option<&'static ControlEntry>,
     /// The fuzz targets of its parsers.
     #[cfg(any(test, feature = "harness"))]
     pub fuzz: &'static [FuzzTarget],
@@ -118,6 +123,7 @@ impl Format {
             about,
             document: None,
             file_extension: None,
+            control: None,
             #[cfg(any(test, feature = "harness"))]
             fuzz: &[],
             schema,
@@ -181,6 +187,21 @@ impl Format {
             emulated: Some(EmulatedEntry { schema: |all| all.subschema_for::<S>(), read, default }),
             ..self
         }
+    }
+
+    /// Adds the control of its boards.
+    pub(crate) const fn with_control(self, control: &'static ControlEntry) -> Format {
+        Format { control: Some(control), ..self }
+    }
+
+    /// The control of the boards that a URL of this scheme names.
+    pub fn control_of(scheme: &str) -> Option<&'static ControlEntry> {
+        Format::controls().find(|control| control.scheme == scheme)
+    }
+
+    /// The controls of all families.
+    pub fn controls() -> impl Iterator<Item = &'static ControlEntry> {
+        FORMATS.iter().filter_map(|format| format.control)
     }
 
     /// The family with this name in the configuration.
@@ -323,6 +344,14 @@ mod tests {
         for format in FORMATS {
             assert!(Format::named(format.word).is_some_and(|named| std::ptr::eq(named, *format)), "{format}");
             assert!(!format.about.is_empty() && !format.keys().is_empty(), "{format}");
+        }
+    }
+
+    #[test]
+    fn every_control_has_a_scheme_of_its_own() {
+        for control in Format::controls() {
+            assert!(Format::control_of(control.scheme).is_some_and(|found| std::ptr::eq(found, control)));
+            assert!(control.port > 0 && !["udp", "tcp", "emulate", "file", "pcap"].contains(&control.scheme));
         }
     }
 

@@ -5,10 +5,9 @@ use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId, Tick};
 use super::emulate::{self, Board};
 use super::{Settings, Splitter, StreamSplitter};
 use crate::format::{
-    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, first_board_of_link,
-    own_emulated,
+    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, OtherEnd,
+    first_board_of_link, own_emulated,
 };
-use crate::sitcp::emulate::SharedRegisters;
 use crate::trigger::Hosted;
 
 /// The entry of the family.
@@ -114,7 +113,7 @@ struct Links {
 }
 
 impl EmulatedLinks for Links {
-    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+    fn behind(&self, link: LinkId) -> OtherEnd {
         let own = self.boards.iter().skip(link.index() * self.per_link).take(self.per_link);
         (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
     }

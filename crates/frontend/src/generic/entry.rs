@@ -10,9 +10,8 @@ use super::settings::{Length, NamedBy};
 use super::{GenericDecode, GenericSplitter, GenericUnpack, Settings};
 use crate::format::{
     BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FormatSettings, FragmentFormat,
-    FramingInput, HitFormat, HitFraming, own_emulated, several,
+    FramingInput, HitFormat, HitFraming, OtherEnd, own_emulated, several,
 };
-use crate::sitcp::emulate::SharedRegisters;
 use crate::trigger::Hosted;
 
 /// The entry of the family.
@@ -167,7 +166,7 @@ struct Links {
 }
 
 impl EmulatedLinks for Links {
-    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+    fn behind(&self, link: LinkId) -> OtherEnd {
         let own = self.boards.iter().skip(link.index() * self.per_link).take(self.per_link);
         (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
     }

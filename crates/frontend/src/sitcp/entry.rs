@@ -3,12 +3,12 @@
 use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId};
 
 use super::emulate::{self, Board, Mode, SharedRegisters, SitcpBoard};
-use super::rbcp::Registers;
 use super::rbcp::map::recbe;
+use super::rbcp::{self, RegisterControl, Registers};
 use super::{Profile, Settings, Splitter};
 use crate::format::{
-    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, first_board_of_link,
-    own_emulated,
+    BoardClock, ControlEntry, ControlTransport, EmulatedBoards, EmulatedLinks, EmulatedShape, Format,
+    FragmentFormat, OtherEnd, first_board_of_link, own_emulated,
 };
 use crate::trigger::Hosted;
 
@@ -18,6 +18,16 @@ pub static FORMAT: Format = Format {
     fuzz: super::check::FUZZ,
     ..Format::of_fragments::<Settings>("sitcp", "Triggered SiTCP boards: RECBE and others.")
         .with_emulated::<emulate::Settings>()
+        .with_control(&CONTROL)
+};
+
+/// Registers over RBCP, beside the connection of the data.
+static CONTROL: ControlEntry = ControlEntry {
+    scheme: "rbcp",
+    port: rbcp::wire::PORT,
+    transport: ControlTransport::Datagrams,
+    is_source: false,
+    open: |channel| Ok(Box::new(RegisterControl::new(channel, rbcp::Settings::default()))),
 };
 
 impl FragmentFormat for Settings {
@@ -76,8 +86,8 @@ impl FragmentFormat for Settings {
         Ok(Box::new(Splitter::new(first_source, self).map_err(|error| error.to_string())?))
     }
 
-    fn has_registers(&self) -> bool {
-        true
+    fn control(&self) -> Option<&'static ControlEntry> {
+        FORMAT.control
     }
 
     fn emulates_streams(&self, _emulated: Option<&dyn EmulatedBoards>) -> bool {
@@ -132,12 +142,12 @@ struct Links {
 }
 
 impl EmulatedLinks for Links {
-    fn behind(&self, link: LinkId) -> (Vec<Box<dyn Hosted>>, Option<SharedRegisters>) {
+    fn behind(&self, link: LinkId) -> OtherEnd {
         let shared = self.registers.clone().map(SharedRegisters::new);
         let own = (0..self.per_link).map(|board| {
             let number = self.first_board.plus((link.index() * self.per_link + board) as u16);
             Box::new(SitcpBoard::new(self.first.like(number), shared.clone())) as Box<dyn Hosted>
         });
-        (own.collect(), shared)
+        (own.collect(), shared.map(|shared| Box::new(shared) as _))
     }
 }

@@ -39,17 +39,12 @@ pub enum Place {
     Network {
         /// Its address; several boards have several addresses.
         address: IpAddr,
-        /// Port of the control protocol; boards use [`CONTROL_PORT`].
+        /// Port of the control protocol.
         control_port: u16,
-        /// Port of UDP data; boards use [`UDP_PORT`]. TCP data have a port that the system chooses.
+        /// Port of UDP data. TCP data have a port that the system chooses.
         udp_port: u16,
     },
 }
-
-/// The control port of x27xx boards (caen-control-protocol).
-pub const CONTROL_PORT: u16 = 51936;
-/// The UDP data port of x27xx boards.
-pub const UDP_PORT: u16 = 51940;
 
 /// The sink for truth: called with hits as they are emitted.
 pub type TruthSink = Box<dyn FnMut(&[Hit]) -> Result<(), String> + Send>;

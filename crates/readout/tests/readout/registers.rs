@@ -3,14 +3,15 @@
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use thalweg_data::ControlError;
 use thalweg_data::{BoardId, DeviceControl};
-use thalweg_frontend::sitcp::emulate::{Board, Settings as BoardSettings};
-use thalweg_frontend::sitcp::rbcp::{Faults, Registers};
+use thalweg_frontend::format::{BoardControl, ControlEntry, Format};
+use thalweg_frontend::sitcp::emulate::{Board, Settings as BoardSettings, SharedRegisters, SitcpBoard};
+use thalweg_frontend::sitcp::rbcp::{Faults, RegisterControl, Registers, Settings as RegisterSettings};
+use thalweg_readout::control;
 use thalweg_readout::host::triggered::{
-    Feed, Hosted, HostedBoards, HostedLink, HostedRegisters, Outlet, SharedRegisters, SitcpBoard,
-    TriggeredSettings,
+    Feed, Hosted, HostedBoards, HostedLink, HostedRegisters, Outlet, TriggeredSettings,
 };
-use thalweg_readout::{RegisterControl, RegisterSettings};
 
 struct Lab {
     hosted: HostedBoards,
@@ -19,7 +20,14 @@ struct Lab {
     data: SocketAddr,
 }
 
-fn lab(faults: Faults, parameters: &[(&str, &str)]) -> Lab {
+/// The registers at an address, asked by these rules.
+fn registers_at(address: SocketAddr, settings: RegisterSettings) -> RegisterControl {
+    let entry: &ControlEntry = Format::control_of("rbcp").expect("a family has it");
+    let channel = control::connect(entry, address, Duration::from_secs(1)).expect("a route");
+    RegisterControl::new(channel, settings)
+}
+
+fn lab(faults: Faults) -> Lab {
     let registers = SharedRegisters::new(Registers::recbe(3, faults));
     let board = Board::new(BoardId(3), &BoardSettings::default()).expect("defaults");
     let board: Box<dyn Hosted> = Box::new(SitcpBoard::new(board, Some(registers.clone())));
@@ -27,13 +35,12 @@ fn lab(faults: Faults, parameters: &[(&str, &str)]) -> Lab {
     let data = outlet.local_address().expect("listening");
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let address = socket.local_addr().expect("bound");
-    let port = HostedRegisters { socket, registers: registers.clone() };
+    let port = HostedRegisters { socket, registers: Box::new(registers.clone()) };
     let link = HostedLink { registers: Some(port), ..HostedLink::new(outlet, vec![board]) };
     let feed = Feed::Unpaced { triggers: Some(10) };
     let hosted = HostedBoards::new(TriggeredSettings::new(vec![link], feed)).expect("a board");
     let settings = RegisterSettings { timeout_ns: 50_000_000, ..RegisterSettings::default() };
-    let parameters = parameters.iter().map(|(path, value)| (path.to_string(), value.to_string())).collect();
-    let control = RegisterControl::open(address, settings, parameters).expect("a route");
+    let control = registers_at(address, settings);
     Lab { hosted, registers, control, data }
 }
 
@@ -54,9 +61,11 @@ fn read_data(stream: &mut TcpStream, least: usize) -> Vec<u8> {
 
 #[test]
 fn parameters_are_set_before_the_run_and_change_what_is_sent() {
-    let mut lab = lab(Faults::default(), &[("mode", "raw"), ("window", "32"), ("0x1c:2", "3400")]);
+    let mut lab = lab(Faults::default());
+    let parameters = [("mode", "raw"), ("window", "32"), ("0x1c:2", "3400")];
+    let parameters = parameters.map(|(path, value)| (path.to_owned(), value.to_owned()));
     assert_eq!(lab.control.get("mode").expect("a register"), "suppressed");
-    lab.control.arm().expect("a board");
+    lab.control.prepare(&parameters).expect("a board");
     assert_eq!(lab.control.get("mode").expect("a register"), "raw");
     assert_eq!(lab.control.get("discriminator_threshold").expect("a register"), "3400");
     let mut stream = TcpStream::connect(lab.data).expect("listening");
@@ -76,7 +85,7 @@ fn lost_late_and_double_answers_do_no_harm() {
         late_ns: 80_000_000,
         double_answer_every: 2,
     };
-    let mut lab = lab(faults, &[]);
+    let mut lab = lab(faults);
     for value in 1..=12u32 {
         lab.control.set("window", &value.to_string()).expect("asked again until it is answered");
         assert_eq!(lab.control.get("window").expect("a register"), value.to_string());
@@ -90,7 +99,7 @@ fn lost_late_and_double_answers_do_no_harm() {
 #[test]
 fn a_reset_is_done_once_and_closes_the_connection() {
     // Its acknowledgement is lost; read back, it is seen to be done.
-    let mut lab = lab(Faults { lose_answer_every: 1, ..Faults::default() }, &[]);
+    let mut lab = lab(Faults { lose_answer_every: 1, ..Faults::default() });
     let mut stream = TcpStream::connect(lab.data).expect("listening");
     let until = Instant::now() + Duration::from_secs(60);
     while lab.hosted.links_without_client() > 0 {
@@ -108,16 +117,16 @@ fn a_reset_is_done_once_and_closes_the_connection() {
 fn a_board_that_is_not_there_is_named() {
     let gone = UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
     let settings = RegisterSettings { timeout_ns: 5_000_000, attempts: 2, ..RegisterSettings::default() };
-    let mut control = RegisterControl::open(gone, settings, Vec::new()).expect("a route");
+    let mut control = registers_at(gone, settings);
     let error = control.get("mode").expect_err("nobody is there").to_string();
     assert!(error.contains(&format!("rbcp://{gone}")) && error.contains("check power"), "{error}");
-    let wrong = RegisterControl::open(gone, settings, vec![("mod".into(), "raw".into())]).err();
-    assert!(wrong.expect("a typo").to_string().contains("`mod` is no register"));
+    let wrong: ControlError = control.check("mod", "raw").expect_err("a typo");
+    assert!(wrong.to_string().contains("`mod` is no register"));
 }
 
 #[test]
 fn a_register_that_the_board_does_not_have_is_a_bus_error() {
-    let mut lab = lab(Faults::default(), &[]);
+    let mut lab = lab(Faults::default());
     let error = lab.control.get("0x14").expect_err("not acknowledged").to_string();
     assert!(error.contains("bus error"), "{error}");
     lab.hosted.end();

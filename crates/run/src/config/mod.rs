@@ -194,7 +194,7 @@ impl Configuration {
 
     /// Returns true if a board of this run is asked what it is.
     pub(crate) fn asks_boards(&self) -> bool {
-        self.sources.iter().any(|source| source.endpoint.url.scheme() == "dig2")
+        self.sources.iter().any(|source| source.endpoint.url.control().is_some())
     }
 
     /// The channels of each source that gives hits, by its name.

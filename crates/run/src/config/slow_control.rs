@@ -80,7 +80,7 @@ impl SeriesSettings {
 
 /// Returns the sources whose boards have a keeper that can read for a series, in addition to the devices.
 pub(crate) fn read_by_keepers(configuration: &Configuration) -> impl Iterator<Item = &str> {
-    let of_boards = configuration.hit_sources().filter(|(source, _)| source.endpoint.url.scheme() == "dig2");
+    let of_boards = configuration.hit_sources().filter(|(source, _)| source.endpoint.url.control().is_some());
     of_boards.map(|(source, _)| source.head.name.as_str())
 }
 

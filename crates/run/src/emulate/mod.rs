@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use thalweg_frontend::digitizer2::control::{CONTROL_PORT, UDP_DATA_PORT};
 use thalweg_frontend::digitizer2::emulate::{Settings, settings::Rates};
-use thalweg_readout::host::{CONTROL_PORT, HostError, HostSettings, HostedBoard, Place, UDP_PORT};
+use thalweg_readout::host::{HostError, HostSettings, HostedBoard, Place};
 use thalweg_record::RecordError;
 
 use crate::config::ConfigError;
@@ -133,7 +134,11 @@ impl Emulation {
         let address = u32::from(self.address).checked_add(u32::from(board)).map(Ipv4Addr::from);
         let address =
             address.ok_or(EmulateError::Addresses { boards: self.boards, address: self.address })?;
-        Ok(Place::Network { address: IpAddr::V4(address), control_port: CONTROL_PORT, udp_port: UDP_PORT })
+        Ok(Place::Network {
+            address: IpAddr::V4(address),
+            control_port: CONTROL_PORT,
+            udp_port: UDP_DATA_PORT,
+        })
     }
 
     fn board_settings(&self) -> Result<Settings, EmulateError> {

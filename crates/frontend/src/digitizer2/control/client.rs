@@ -6,8 +6,9 @@
 //! ```
 
 use crate::digitizer2::Firmware;
-use crate::format::BoardFacts;
+use crate::format::{BoardFacts, DataPlace};
 
+use super::UDP_DATA_PORT;
 use super::message::{Assembler, LONGEST_REPLY, MessageError, Reply, Request, Verb};
 
 /// Why a request to a board failed.
@@ -93,16 +94,6 @@ impl Client {
     }
 }
 
-/// The port of a board's data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataPort {
-    /// Connect to this TCP port and wait for a clear marker.
-    Tcp(u16),
-    /// Send empty datagrams to [`super::UDP_DATA_PORT`] until register [`super::UDP_READY_REGISTER`] of
-    /// `/par/registermisc` is not "0".
-    Udp,
-}
-
 /// Properties of an open board.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoardInfo {
@@ -114,8 +105,9 @@ pub struct BoardInfo {
     pub channels: u16,
     /// Sampling rate in MHz: one count of the board's clock is `1 / sampling_mhz` microseconds.
     pub sampling_mhz: f64,
-    /// The port of the board's data.
-    pub data: DataPort,
+    /// The port of the board's data. A stream begins with a clear marker; datagrams come when register
+    /// [`super::UDP_READY_REGISTER`] of `/par/registermisc` is not "0".
+    pub data: DataPlace,
     /// Endpoints by name, with their handles: `raw` or `rawudp`, and the firmware's decoded format (`dpppsd`, …).
     pub endpoints: Vec<(String, u64)>,
 }
@@ -181,7 +173,7 @@ impl Default for Opening {
                 version: 0,
                 channels: 0,
                 sampling_mhz: 0.0,
-                data: DataPort::Udp,
+                data: DataPlace::Datagrams(UDP_DATA_PORT),
                 endpoints: Vec::new(),
             },
             handles: Vec::new(),
@@ -248,7 +240,7 @@ impl Opening {
                 self.after_endpoints()?;
             }
             Step::Port(_) => {
-                self.info.data = DataPort::Tcp(first.parse().map_err(|_| wrong("a TCP port"))?);
+                self.info.data = DataPlace::Stream(first.parse().map_err(|_| wrong("a TCP port"))?);
                 self.step = Step::Done;
             }
             Step::Done => {}

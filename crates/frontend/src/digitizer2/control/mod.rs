@@ -3,10 +3,12 @@
 //! ```text
 //!  client: Opening, Request ─► framed JSON ─► server: Session ─► Tree, Action ─► the board
 //!          Reply           ◄─ framed JSON ◄─                    flag, values
+//!  Board: the client over a channel of the host
 //! ```
 //! There is one reply per request, in order, over a TCP connection to port [`CONTROL_PORT`]. Data have other ports:
 //! that of the TCP data connection is a value of the tree, UDP data use [`UDP_DATA_PORT`].
 
+mod board;
 pub mod client;
 mod listing;
 pub mod message;
@@ -14,7 +16,8 @@ pub mod server;
 mod service;
 pub mod tree;
 
-pub use client::{BoardInfo, Client, ClientError, DataPort, Opening};
+pub use board::Board;
+pub use client::{BoardInfo, Client, ClientError, Opening};
 pub use listing::parameters_of;
 pub use message::{Assembler, Flag, MessageError, Reply, Request, Verb};
 pub use server::{Action, Server, Session};
@@ -28,5 +31,7 @@ pub const UDP_DATA_PORT: u16 = 0xCAE4;
 /// The register that is not "0" when the board knows where to send datagrams.
 pub const UDP_READY_REGISTER: &str = "0x8014";
 
+#[cfg(test)]
+mod board_tests;
 #[cfg(test)]
 mod tests;

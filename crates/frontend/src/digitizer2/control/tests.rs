@@ -3,6 +3,7 @@
 use super::*;
 use crate::digitizer2::emulate::settings::{Firmware, Transport};
 use crate::digitizer2::emulate::{Board, Settings};
+use crate::format::DataPlace;
 use crate::self_triggered::{
     BoardCommand, ControlService, ControlSession, Outgoing, SelfTriggeredBoard, State,
 };
@@ -65,13 +66,13 @@ fn small() -> Settings {
 #[test]
 fn a_client_opens_a_board_and_gets_its_properties() {
     let info = Bench::new(&small()).open();
-    assert_eq!((info.channels, info.sampling_mhz, info.data), (4, 125.0, DataPort::Tcp(40_123)));
+    assert_eq!((info.channels, info.sampling_mhz, info.data), (4, 125.0, DataPlace::Stream(40_123)));
     assert_eq!((info.root, info.version), (1, 10_402));
     assert_eq!(info.firmware_endpoint(), Some("dpppsd"));
     let udp = Settings { transport: Transport::Udp, firmware: Firmware::Pha, ..small() };
     let mut bench = Bench::new(&udp);
     let info = bench.open();
-    assert_eq!((info.data, info.firmware_endpoint()), (DataPort::Udp, Some("dpppha")));
+    assert_eq!((info.data, info.firmware_endpoint()), (DataPlace::Datagrams(UDP_DATA_PORT), Some("dpppha")));
     let register = Request::new(Verb::GetValue, 1, "/par/registermisc", UDP_READY_REGISTER);
     assert_eq!(bench.ask(&register).expect("answered").value, ["0"]);
     bench.service.udp_client(50_000);

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Board;
-use crate::sitcp::rbcp::{Outgoing, Registers};
+use crate::format::{DueDatagram, EmulatedRegisters};
+use crate::sitcp::rbcp::Registers;
 use crate::trigger::{Answer, Hosted, Trigger};
 
 /// Registers that the board and its register port share.
@@ -32,10 +33,12 @@ impl SharedRegisters {
     pub fn now(&self) -> Registers {
         lock(&self.registers).clone()
     }
+}
 
-    /// Answers a request, and reports it to the board.
-    pub fn answer(&self, datagram: &[u8], now_ns: u64, answers: &mut Vec<Outgoing>) {
+impl EmulatedRegisters for SharedRegisters {
+    fn answer(&mut self, datagram: &[u8], now_ns: u64, answers: &mut Vec<DueDatagram>) {
         lock(&self.registers).answer(datagram, now_ns, answers);
+        // The board looks after them when it sees a new number.
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 }

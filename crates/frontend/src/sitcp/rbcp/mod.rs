@@ -4,11 +4,12 @@
 //!  Operation ─► Client ─► datagram ─► board's registers ─► datagram ─► Client ─► Done
 //!                 ▲ now: time-outs, re-sending, read-back
 //! ```
-//! [`wire`] is the datagram, [`Client`] the side of the host, [`Registers`] that of an emulated board, [`map`] the
+//! [`wire`] is the datagram, [`Client`] and [`RegisterControl`] the side of the host, [`Registers`] that of an emulated board, [`map`] the
 //! addresses. None of them has a socket or a clock. Sources: h-sendai/SitcpRbcp, BeeBeansTechnologies/sitcpy,
 //! RyotaroHonda/ug-amaneq.
 
 mod client;
+mod control;
 pub mod map;
 mod registers;
 #[cfg(test)]
@@ -16,4 +17,5 @@ mod tests;
 pub mod wire;
 
 pub use client::{Client, Counts, Done, Operation, RbcpError, Settings};
-pub use registers::{Faults, Outgoing, Registers};
+pub use control::RegisterControl;
+pub use registers::{Faults, Registers};

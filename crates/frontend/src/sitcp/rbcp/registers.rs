@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::map::{recbe, sitcp};
 use super::wire::{Reply, Request};
+use crate::format::DueDatagram;
 use crate::sitcp::wire::recbe::{CHANNELS, Mode};
 
 /// Faults, each at every n-th request; 0 means never.
@@ -27,15 +28,6 @@ pub struct Faults {
     pub late_ns: u64,
     /// The answer arrives twice.
     pub double_answer_every: u32,
-}
-
-/// A datagram to be sent at a given time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    /// The time on the clock of `now_ns`.
-    pub at_ns: u64,
-    /// Its bytes.
-    pub datagram: Vec<u8>,
 }
 
 const USER_BYTES: usize = recbe::PEDESTALS as usize + 2 * CHANNELS;
@@ -113,7 +105,7 @@ impl Registers {
     }
 
     /// Executes a request, and appends the answers. An invalid request is ignored, as real boards do.
-    pub fn answer(&mut self, datagram: &[u8], now_ns: u64, answers: &mut Vec<Outgoing>) {
+    pub fn answer(&mut self, datagram: &[u8], now_ns: u64, answers: &mut Vec<DueDatagram>) {
         let Ok(request) = Request::check(datagram) else { return };
         self.requests += 1;
         let faults = self.faults;
@@ -129,9 +121,9 @@ impl Registers {
         }
         let at_ns = if late { now_ns.saturating_add(faults.late_ns) } else { now_ns };
         if twice {
-            answers.push(Outgoing { at_ns, datagram: datagram.clone() });
+            answers.push(DueDatagram { at_ns, datagram: datagram.clone() });
         }
-        answers.push(Outgoing { at_ns, datagram });
+        answers.push(DueDatagram { at_ns, datagram });
     }
 
     fn serve(&mut self, request: &Request<'_>) -> Vec<u8> {

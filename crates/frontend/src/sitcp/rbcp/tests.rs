@@ -1,7 +1,8 @@
 //! Golden datagrams, and the client with an emulated board that loses, delays and duplicates answers.
 
 use super::wire::{Command, Reply, Request, WireError};
-use super::{Client, Done, Faults, Operation, Outgoing, RbcpError, Registers, Settings, map};
+use super::{Client, Done, Faults, Operation, RbcpError, Registers, Settings, map};
+use crate::format::DueDatagram;
 use crate::sitcp::wire::recbe::Mode;
 
 const TIMEOUT_NS: u64 = 1000;
@@ -10,7 +11,7 @@ const TIMEOUT_NS: u64 = 1000;
 struct Desk {
     client: Client,
     registers: Registers,
-    cable: Vec<Outgoing>,
+    cable: Vec<DueDatagram>,
     now_ns: u64,
 }
 
@@ -31,7 +32,7 @@ impl Desk {
                 self.registers.answer(&datagram, self.now_ns, &mut self.cable);
             }
             let now_ns = self.now_ns;
-            let due = |outgoing: &mut Outgoing| outgoing.at_ns <= now_ns;
+            let due = |outgoing: &mut DueDatagram| outgoing.at_ns <= now_ns;
             for outgoing in self.cable.extract_if(.., due) {
                 self.client.receive(&outgoing.datagram);
             }

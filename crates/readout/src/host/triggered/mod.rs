@@ -35,7 +35,6 @@ use super::{HostError, lock};
 pub use feed::Feed;
 pub use numbers::AcceptedNumbers;
 pub use registers::HostedRegisters;
-pub use thalweg_frontend::sitcp::emulate::{SharedRegisters, SitcpBoard};
 pub use thalweg_frontend::trigger::Hosted;
 pub use timing::{Spread, Times};
 

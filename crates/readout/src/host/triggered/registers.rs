@@ -1,10 +1,10 @@
-//! The registers of emulated SiTCP boards, on UDP ports of their own.
+//! The registers of emulated boards, on UDP ports of their own.
 //!
 //! ```text
-//!  request ─► Registers ─► answers, each at its time (late ones later, lost ones never) ─► whoever asked
+//!  request ─► EmulatedRegisters ─► answers, each at its time (late ones later, lost ones never) ─► whoever asked
 //!                 │ changed
 //!                 ▼
-//!            SitcpBoard: mode and window of what it sends; a reset closes its connection
+//!            the board: what it sends; a reset closes its connection
 //! ```
 //! One thread serves all ports. The board looks after changes between triggers, so that a block is of one mode.
 
@@ -12,8 +12,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_frontend::sitcp::emulate::SharedRegisters;
-use thalweg_frontend::sitcp::rbcp::Outgoing;
+use thalweg_frontend::format::{DueDatagram, EmulatedRegisters};
 use thalweg_transport::{ReadySet, TransportError};
 
 use super::super::HostError;
@@ -28,13 +27,13 @@ pub struct HostedRegisters {
     /// Where it is asked.
     pub socket: UdpSocket,
     /// What it serves.
-    pub registers: SharedRegisters,
+    pub registers: Box<dyn EmulatedRegisters>,
 }
 
 struct Port {
     socket: UdpSocket,
-    registers: SharedRegisters,
-    late: Vec<(SocketAddr, Outgoing)>,
+    registers: Box<dyn EmulatedRegisters>,
+    late: Vec<(SocketAddr, DueDatagram)>,
 }
 
 /// Serves the register ports of all boards.

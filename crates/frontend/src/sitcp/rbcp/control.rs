@@ -1,24 +1,19 @@
-//! A SiTCP board driven through its registers (RBCP over UDP).
+//! A board driven through its registers.
 //!
 //! ```text
-//!  RegisterControl: get, set, arm ─► rbcp::Client ─ datagram ─► board, port 4660
-//!                                        ▲ answers: lost ones asked for again, late and double ones put aside
+//!  RegisterControl: get, set ─► Client ─ datagram ─► board
+//!                                 ▲ answers: lost ones asked for again, late and double ones put aside
 //! ```
 //! Registers are named as in the RECBE's table (`mode`, `window`, …) or by address: `0x1c` is one byte, `0x1c:2` two, the
 //! highest first. Values are numbers, decimal or after `0x`; `mode` also takes `raw` and `suppressed`.
 
-use std::net::{SocketAddr, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use thalweg_data::{ControlError, DeviceControl, Parameter};
-pub use thalweg_frontend::sitcp::rbcp::Settings as RegisterSettings;
-use thalweg_frontend::sitcp::rbcp::map::{recbe, sitcp};
-use thalweg_frontend::sitcp::rbcp::{Client, Counts, Done, Operation};
 
-use crate::dig2::local_address_towards;
-
-/// The port at which SiTCP boards are asked.
-pub const REGISTER_PORT: u16 = thalweg_frontend::sitcp::rbcp::wire::PORT;
+use super::map::{recbe, sitcp};
+use super::{Client, Counts, Done, Operation, Settings};
+use crate::format::{BoardControl, ControlChannel, register_number};
 
 /// Registers by name: address, bytes.
 const NAMES: [(&str, u32, u8); 13] = [
@@ -40,13 +35,10 @@ const NAMES: [(&str, u32, u8); 13] = [
 /// Those of them that cannot be written.
 const READ_ONLY: [u32; 2] = [recbe::SYNTHESIS_DATE, recbe::FIRMWARE_VERSION];
 
-/// The register port of one board.
+/// The registers of one board.
 pub struct RegisterControl {
-    socket: UdpSocket,
-    place: String,
+    channel: Box<dyn ControlChannel>,
     client: Client,
-    parameters: Vec<(String, String)>,
-    start: Instant,
 }
 
 /// Where a register lies.
@@ -63,7 +55,7 @@ impl Register {
             return Ok(Register { address: *address, bytes: *bytes });
         }
         let (address, bytes) = path.split_once(':').unwrap_or((path, "1"));
-        let address = number(address).and_then(|address| u32::try_from(address).ok());
+        let address = register_number(address).and_then(|address| u32::try_from(address).ok());
         let bytes = bytes.parse().ok().filter(|bytes| (1..=8).contains(bytes));
         match (address, bytes) {
             (Some(address), Some(bytes)) => Ok(Register { address, bytes }),
@@ -82,7 +74,7 @@ impl Register {
         let number = match (self.address, value.trim()) {
             (recbe::MODE, "raw") => Some(u64::from(recbe::MODE_RAW)),
             (recbe::MODE, "suppressed") => Some(u64::from(recbe::MODE_SUPPRESSED)),
-            (_, value) => number(value),
+            (_, value) => register_number(value),
         };
         let room = u32::from(self.bytes) * 8;
         match number.filter(|number| room >= 64 || *number >> room == 0) {
@@ -97,42 +89,10 @@ impl Register {
     }
 }
 
-/// A number, decimal or after 0x.
-pub(crate) fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
 impl RegisterControl {
-    /// The registers of the board at `address`; `parameters` are set, in order, when it is armed. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// When no route leads there, or a parameter names no register or no value.
-    pub fn open(
-        address: SocketAddr,
-        settings: RegisterSettings,
-        parameters: Vec<(String, String)>,
-    ) -> Result<RegisterControl, ControlError> {
-        let place = format!("rbcp://{address}");
-        let failed = |message: String| ControlError { board: place.clone(), message };
-        for (path, value) in &parameters {
-            Register::parse(path)
-                .and_then(|register| register.bytes_of(value))
-                .map_err(|message| failed(format!("parameter `{path}`: {message}")))?;
-        }
-        let socket = local_address_towards(address)
-            .and_then(|local| UdpSocket::bind(SocketAddr::new(local.ip(), 0)))
-            .and_then(|socket| socket.connect(address).map(|()| socket))
-            .map_err(|cause| failed(format!("no route leads there: {cause}; check address and interface")))?;
-        Ok(RegisterControl {
-            socket,
-            place,
-            client: Client::new(settings),
-            parameters,
-            start: Instant::now(),
-        })
+    /// The registers of the board behind a channel. Nothing is sent yet.
+    pub fn new(channel: Box<dyn ControlChannel>, settings: Settings) -> RegisterControl {
+        RegisterControl { channel, client: Client::new(settings) }
     }
 
     /// Reads bytes from an address on, at most 255.
@@ -157,37 +117,26 @@ impl RegisterControl {
     }
 
     fn failed(&self, message: impl ToString) -> ControlError {
-        ControlError { board: self.place.clone(), message: message.to_string() }
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
+        ControlError { board: self.channel.place().to_owned(), message: message.to_string() }
     }
 
     /// Every operation ends: the client gives up by itself.
     fn perform(&mut self, operation: Operation) -> Result<Done, ControlError> {
-        let now_ns = self.now_ns();
-        self.client.begin(operation, now_ns).map_err(|error| self.failed(error))?;
-        let mut datagram = [0; 512];
+        let begun = self.client.begin(operation, self.channel.now_ns());
+        begun.map_err(|error| self.failed(error))?;
         loop {
-            let now_ns = self.now_ns();
+            let now_ns = self.channel.now_ns();
             if let Some(request) = self.client.transmit(now_ns) {
                 // One that the network refuses is as good as lost: it is sent again.
-                let _lost = self.socket.send(&request);
+                let _lost = self.channel.send(&request);
             }
             if let Some(outcome) = self.client.outcome() {
                 return outcome.map_err(|error| self.failed(error));
             }
             let due_ns = self.client.due_ns().unwrap_or(now_ns);
-            let wait = Duration::from_nanos(due_ns.saturating_sub(now_ns)).max(Duration::from_micros(100));
-            self.socket.set_read_timeout(Some(wait)).map_err(|cause| self.failed(cause))?;
-            match self.socket.recv(&mut datagram) {
-                Ok(length) => self.client.receive(&datagram[..length]),
-                Err(cause) if is_silence(&cause) => {}
-                // Nobody listens: the board may be starting, so the attempts go on, at their times.
-                Err(cause) if cause.kind() == std::io::ErrorKind::ConnectionRefused => {
-                    std::thread::sleep(wait);
-                }
+            match self.channel.receive(Duration::from_nanos(due_ns.saturating_sub(now_ns))) {
+                Ok(Some(datagram)) => self.client.receive(datagram),
+                Ok(None) => {}
                 Err(cause) => return Err(self.failed(cause)),
             }
         }
@@ -196,11 +145,10 @@ impl RegisterControl {
     fn register(&self, path: &str) -> Result<Register, ControlError> {
         Register::parse(path).map_err(|message| self.failed(message))
     }
-}
 
-fn is_silence(cause: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(cause.kind(), WouldBlock | TimedOut | Interrupted)
+    fn bytes_of(&self, register: Register, path: &str, value: &str) -> Result<Vec<u8>, ControlError> {
+        register.bytes_of(value).map_err(|message| self.failed(format!("`{path}`: {message}")))
+    }
 }
 
 impl DeviceControl for RegisterControl {
@@ -217,8 +165,7 @@ impl DeviceControl for RegisterControl {
 
     fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
         let register = self.register(path)?;
-        let bytes =
-            register.bytes_of(value).map_err(|message| self.failed(format!("`{path}`: {message}")))?;
+        let bytes = self.bytes_of(register, path, value)?;
         self.write(register.address, &bytes, register.is_idempotent()).map(drop)
     }
 
@@ -231,13 +178,11 @@ impl DeviceControl for RegisterControl {
         };
         Ok(NAMES.iter().map(each).collect())
     }
+}
 
-    /// Sets the parameters, in their order.
-    fn arm(&mut self) -> Result<(), ControlError> {
-        for (path, value) in self.parameters.clone() {
-            self.set(&path, &value)?;
-        }
-        Ok(())
+impl BoardControl for RegisterControl {
+    fn check(&self, path: &str, value: &str) -> Result<(), ControlError> {
+        self.bytes_of(self.register(path)?, path, value).map(drop)
     }
 }
 
