@@ -147,8 +147,7 @@ fn probes(rig: &mut Rig<'_>, seen: &mut dyn FnMut(&Attempt)) -> Result<Recovery,
 
 /// The most events without a loss, and the fewest with.
 fn edge(rig: &mut Rig<'_>, separation_s: f64) -> Result<Result<(u64, u64), String>, RigError> {
-    let settings =
-        SearchSettings { separations_s: vec![separation_s], ..SearchSettings::spread(1, separation_s) };
+    let settings = SearchSettings { separations_s: vec![separation_s], ..rig.search_settings(1) };
     let mut search = Search::new(settings);
     while let Some(request) = search.next() {
         search.report(rig.send(&Schedule::burst(request.events, request.separation_s))?.outcome);

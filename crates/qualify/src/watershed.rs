@@ -15,7 +15,7 @@ use crate::rig::{FlowControl, RateSource, Rig, RigError, StartSkew};
 use crate::switch::burst::{Edge, Queue};
 use crate::switch::fit::{Buffering, Fit, Trial, fit};
 use crate::switch::model::{BufferVerdict, Comparison, compare};
-use crate::switch::search::{Column, End, Search, Settings as SearchSettings};
+use crate::switch::search::{Column, End, Search};
 use crate::testbed::TestbedSettings;
 use crate::trial::{Judged, Schedule};
 
@@ -173,8 +173,7 @@ pub fn map(
     let mut trials: Vec<Trial> = Vec::new();
     for sources in map.ports.clone() {
         rig.use_sources(sources);
-        let saturation_s = rig.event_bytes() / rig.rate_bytes_per_s();
-        let mut search = Search::new(SearchSettings::spread(columns, saturation_s));
+        let mut search = Search::new(rig.search_settings(columns));
         let before = map.columns.len();
         while let Some(request) = search.next() {
             let judged = rig.send(&Schedule::burst(request.events, request.separation_s))?;

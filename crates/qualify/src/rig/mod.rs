@@ -26,7 +26,7 @@ use crate::host::{Counter, LossCounters, PauseReading};
 use crate::receipt::{self, ReceiptError, UdpReceiverSettings};
 use crate::switch::burst::peak_bytes;
 use crate::switch::frame::{Frame, PayloadTooLong};
-use crate::switch::search::TrialOutcome;
+use crate::switch::search::{Settings as SearchSettings, TrialOutcome};
 use crate::testbed::{Testbed, TestbedError, TestbedSettings};
 use crate::trial::{
     Beside, Emission, Emitter, Judged, KnownPath, PayloadSizes, Receiver, Reception, Schedule, judge, new_run,
@@ -141,6 +141,8 @@ pub struct Rig<'t> {
     /// The counts of PAUSE that cards reported last, each with the card's place.
     pauses: Vec<(String, PauseReading)>,
     trial: u32,
+    /// The longest time in which the buffer drains.
+    longest_drain: Duration,
     stop: Arc<AtomicBool>,
 }
 
@@ -189,6 +191,7 @@ impl<'t> Rig<'t> {
             card: None,
             pauses: Vec::new(),
             trial: 0,
+            longest_drain: Duration::from_secs_f64(drain_s),
             stop: stop.clone(),
         }
         // A blind device is measured like one with nothing stated.
@@ -219,6 +222,7 @@ impl<'t> Rig<'t> {
             card: Some((hosts.receiver.ip(), PauseReading::at)),
             pauses: Vec::new(),
             trial: 0,
+            longest_drain: hosts.longest_drain,
             stop: stop.clone(),
         };
         // Before the rate is measured: a pause spoils that, too.
@@ -329,6 +333,14 @@ impl<'t> Rig<'t> {
     /// Returns the origin of that rate.
     pub fn rate_source(&self) -> RateSource {
         self.rate_source
+    }
+
+    /// Returns the settings of a search in so many columns, with the sources that send now.
+    pub(crate) fn search_settings(&self, columns: usize) -> SearchSettings {
+        SearchSettings {
+            longest_drain_s: self.longest_drain.as_secs_f64(),
+            ..SearchSettings::spread(columns, self.event_bytes() / self.rate_bytes_per_s())
+        }
     }
 
     /// Makes one trial.

@@ -22,7 +22,12 @@ pub struct Settings {
     pub separations_s: Vec<f64>,
     /// Events of the first trial of the first column.
     pub first_events: u64,
-    /// The most events of a trial.
+    /// The separation at which the output is saturated, in seconds.
+    pub saturation_s: f64,
+    /// The longest time in which the buffer drains, in seconds. A buffer cannot hold more than drains in it, so that a column in which
+    /// nothing is lost ends with twice the events that fill such a buffer.
+    pub longest_drain_s: f64,
+    /// The most events of a trial, however deep the buffer may be.
     pub most_events: u64,
     /// Lossy trials, and none lossless, that the lossy end of a bracket needs.
     pub confirmations: u32,
@@ -33,18 +38,32 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns settings for `columns` columns, spread evenly over 0.1 to 0.95 of the separation at which the output is saturated.
-    pub fn spread(columns: usize, saturation_separation_s: f64) -> Settings {
+    /// Returns settings for `columns` columns, spread evenly over 0.1 to 0.95 of the separation at which the output is saturated, in
+    /// seconds, for a buffer of any depth.
+    pub fn spread(columns: usize, saturation_s: f64) -> Settings {
         let steps = columns.saturating_sub(1).max(1) as f64;
         let fraction = |column: usize| 0.1 + 0.85 * column as f64 / steps;
         Settings {
-            separations_s: (0..columns).map(|column| fraction(column) * saturation_separation_s).collect(),
+            separations_s: (0..columns).map(|column| fraction(column) * saturation_s).collect(),
+            saturation_s,
+            longest_drain_s: f64::INFINITY,
             first_events: 8,
             most_events: 1 << 20,
             confirmations: 3,
             most_trials: 60,
             most_invalid: 10,
         }
+    }
+
+    /// The most events of a trial at a separation.
+    fn most_events_at(&self, separation_s: f64) -> u64 {
+        // What an event adds to the queue before the next one comes, as the time in which that drains.
+        let added_s = self.saturation_s - separation_s;
+        if !(added_s > 0.0 && self.longest_drain_s.is_finite()) {
+            return self.most_events;
+        }
+        let filling = (2.0 * self.longest_drain_s / added_s).ceil() as u64;
+        filling.clamp(1, self.most_events)
     }
 }
 
@@ -186,8 +205,8 @@ impl Search {
     fn wanted(&self, column: &Column) -> Option<u64> {
         let lower = column.lossless_events;
         let Some(upper) = column.lossy_events else {
-            let doubled = lower.saturating_mul(2).max(self.hint()).min(self.settings.most_events);
-            return (lower < self.settings.most_events).then_some(doubled);
+            let most = self.settings.most_events_at(column.separation_s);
+            return (lower < most).then_some(lower.saturating_mul(2).max(self.hint()).min(most));
         };
         let narrow = ((lower as f64 * BRACKET_FRACTION) as u64).max(1);
         if upper - lower > narrow {
@@ -307,6 +326,20 @@ mod tests {
         search.report(TrialOutcome::Lossless);
         assert_eq!((search.next(), search.columns[0].end.clone()), (None, Some(End::NeverLossy)));
         assert_eq!(Search::new(Settings::spread(0, 1e-3)).next(), None);
+    }
+
+    #[test]
+    fn a_column_without_a_loss_ends_with_what_fills_the_deepest_buffer_that_there_can_be() {
+        // An event per millisecond saturates; 0.4 s drain, so that at 0.1 ms each event adds 0.9 ms of them.
+        let settings = Settings { longest_drain_s: 0.4, ..Settings::spread(2, 1e-3) };
+        let mut search = Search::new(settings);
+        let mut most = [0, 0];
+        while let Some(request) = search.next() {
+            most[request.column] = request.events;
+            search.report(TrialOutcome::Lossless);
+        }
+        assert_eq!(most, [889, 16_000]);
+        assert!(search.columns.iter().all(|column| column.end == Some(End::NeverLossy)));
     }
 
     #[test]

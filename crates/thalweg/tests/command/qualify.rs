@@ -178,13 +178,13 @@ fn the_highest_rate_without_a_loss_lies_between_what_was_lossless_and_what_was_n
 fn rate_depth_and_queues_that_are_hidden_from_the_measurement_are_named_or_it_is_said_why_not() {
     let folder = Folder::new();
     let page = folder.at("map.html");
-    let command = ["qualify", "watershed", "--testbed", "blind=4,datagram=8972,sources=2", "--ports", "1,2"];
+    let command = ["qualify", "watershed", "--testbed", "blind=49,datagram=8972,sources=2", "--ports", "1,2"];
     let ended = thalweg(&[&command[..], &["--columns", "6", "--report", &page, "--json"]].concat());
     if ended.error.contains("a testbed needs") {
         return skip(&format!("a testbed needs a bridge and a shaper in the kernel: {}", ended.error));
     }
     let map = ended.json();
-    assert_eq!((map["rate_source"].as_str(), number(&map["testbed"], "blind")), (Some("measured"), 4));
+    assert_eq!((map["rate_source"].as_str(), number(&map["testbed"], "blind")), (Some("measured"), 49));
     let text = std::fs::read_to_string(&page).expect("it was written");
     assert!(
         text.contains("<svg") && text.contains("watershed.json") && !text.contains("http-equiv"),
