@@ -39,6 +39,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const BUSY_LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Most bytes that a limit of bandwidth lets go at once, as a time.
 const BURST_S: f64 = 0.1;
+/// The record of a run, which makes a directory a run.
+const RECORD: &str = "run.json";
 /// A command that has failed is run again after this time.
 const COMMAND_AGAIN: Duration = Duration::from_secs(30);
 
@@ -96,8 +98,8 @@ struct Shipper<'o> {
     rates: HashMap<String, (Instant, u64)>,
 }
 
-/// Ships until everything is at every destination, or, of an order to follow, until it is to stop. `report` gets the progress at every
-/// look.
+/// Ships until everything is at every destination, or, of an order to follow, until it is to stop. `report` gets the progress once a
+/// second, and whenever nothing is left to do.
 ///
 /// # Errors
 /// When the order cannot be followed at all. What cannot be shipped is in the progress.
@@ -109,15 +111,29 @@ pub fn ship(
     order.settings.check().map_err(ShipError::Settings)?;
     let mut shipper = Shipper::new(order, stop)?;
     for path in &order.runs {
-        runs_at(path, 0)?;
+        match runs_at(path, 0) {
+            Err(error) if order.follow && !path.exists() => {
+                tracing::warn!("{error}; looked for again every second, until it is there");
+            }
+            found => _ = found?,
+        }
     }
     let workers: Vec<_> =
         shipper.routes.iter().flat_map(|route| start(route, order.settings.streams)).collect();
+    let mut reported: Option<Instant> = None;
     loop {
         let is_idle = shipper.look();
-        let progress = shipper.progress(is_idle);
-        report(&progress);
-        if stop.load(Ordering::Acquire) || is_idle && shipper.is_over(&progress) {
+        let is_stopping = stop.load(Ordering::Acquire);
+        // The files of every open run are walked for it.
+        if is_idle || reported.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
+            let progress = shipper.progress(is_idle);
+            report(&progress);
+            reported = Some(Instant::now());
+            if is_idle && shipper.is_over(&progress) {
+                break;
+            }
+        }
+        if is_stopping {
             break;
         }
         shipper.shared.finished.wait(if is_idle { LOOK_EVERY } else { BUSY_LOOK_EVERY }, stop);
@@ -343,7 +359,18 @@ impl<'o> Shipper<'o> {
                 }
             }
         };
-        run.files.iter().for_each(&mut add);
+        let (record, others): (Vec<_>, Vec<_>) = run.files.iter().partition(|file| file.name == RECORD);
+        others.iter().for_each(|file| add(file));
+        // The record goes when all is there that it names, so that a copy is a run, or none yet. Of a run that is taken, documents may
+        // change at any time: they are there once they have been there. What cannot be shipped holds nothing up.
+        let is_there = |file: &FoundFile| match run.has_ended {
+            true => !needs_work(route, run, file),
+            false => file.kind != FileKind::Whole || has_been_there(route, run, file),
+        };
+        if others.iter().all(|file| is_there(file) || is_stuck(file)) {
+            record.iter().for_each(|file| add(file));
+        }
+        is_complete &= !record.iter().any(|file| needs_work(route, run, file));
         if !run.has_ended || !is_complete {
             return (added, false);
         }
@@ -424,7 +451,7 @@ impl<'o> Shipper<'o> {
         if !self.order.follow {
             return true;
         }
-        let is_directory = |path: &PathBuf| path.is_dir() && !path.join("run.json").exists();
+        let is_directory = |path: &PathBuf| !path.exists() || path.is_dir() && !path.join(RECORD).exists();
         progress.is_complete && !self.order.runs.iter().any(is_directory)
     }
 
@@ -513,6 +540,13 @@ impl<'o> Shipper<'o> {
         };
         progress
     }
+}
+
+/// Whether a file has been there as a whole, as it is now or as it was.
+fn has_been_there(route: &Route, run: &FoundRun, file: &FoundFile) -> bool {
+    let state = route.state();
+    let known = state.runs.get(&run.path).and_then(|known| known.files.get(&file.name));
+    known.is_some_and(|known| known.finished.is_some())
 }
 
 /// Whether a file is not there as it is here.

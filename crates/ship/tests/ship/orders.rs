@@ -1,11 +1,13 @@
-//! Whole orders of `thalweg ship` to stores: which files go, what is tried again, what is given up, what may be removed here.
+//! Whole orders of `thalweg ship`: which files go, what is tried again, what is given up, what may be removed here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use thalweg_record::{RunRecord, RunRecordState, TableSummary};
+use thalweg_data::Hit;
+use thalweg_record::{Compression, HitsFile, RunRecord, RunRecordState, TableSummary};
 use thalweg_ship::progress::{Progress, RouteStage};
 use thalweg_ship::shipper::{Order, ship};
 use thalweg_ship::{CopyRule, Settings};
@@ -224,4 +226,74 @@ fn closed_files_of_a_table_go_while_the_run_is_taken_and_documents_at_its_end() 
     assert!(progress.is_complete, "{progress:?}");
     assert_eq!(scene.s3.object("site/000001/hits.0001.arrows").expect("an object").bytes, b"more");
     assert!(scene.s3.object("site/000001/run.json").is_some());
+}
+
+/// A run in `runs` with a table of so many hits, which has ended.
+fn write_run(runs: &Path, hits: usize) -> PathBuf {
+    let run = runs.join("000001");
+    std::fs::create_dir_all(&run).expect("made");
+    let mut table = HitsFile::create(&run.join("hits.arrows"), Compression::None, &[]).expect("made");
+    (0..hits / 1000).for_each(|_| table.write(&[Hit::default(); 1000]).expect("written"));
+    let tables = vec![table.finish().expect("written")];
+    let record = RunRecord { state: RunRecordState::Stopped, number: 1, tables, ..RunRecord::default() };
+    std::fs::write(run.join("run.json"), serde_json::to_vec(&record).expect("plain data")).expect("written");
+    run
+}
+
+#[test]
+fn the_record_of_a_run_is_there_when_all_is_that_it_names() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let (runs, far) = (folder.path().join("runs"), folder.path().join("far"));
+    std::fs::create_dir(&far).expect("made");
+    let bytes = |path: PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
+    let run = write_run(&runs, 100_000);
+    let whole = bytes(run.join("hits.arrows"));
+    let settings = Settings {
+        to: vec![format!("file://{}", far.display())],
+        yields: false,
+        // So that the table is under way for some two seconds.
+        limit_bytes_per_s: Some(whole / 2),
+        ..Settings::default()
+    };
+    let order = Order { runs: vec![runs], settings, key: None, follow: false, give_up_after: GIVE_UP_AFTER };
+    let (is_over, mut looks) = (AtomicBool::new(false), 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            ship(&order, &Arc::default(), &mut |_| {}).expect("an order");
+            is_over.store(true, Ordering::Release);
+        });
+        while !is_over.load(Ordering::Acquire) {
+            let has_record = far.join("000001/run.json").exists();
+            assert!(!has_record || bytes(far.join("000001/hits.arrows")) == whole, "not before the table");
+            looks += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert!(
+        looks > 10
+            && far.join("000001/run.json").exists()
+            && far.join("000001/shipped-manifest.json").exists()
+    );
+}
+
+#[test]
+fn a_directory_of_runs_that_does_not_exist_yet_is_waited_for() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let (runs, far) = (folder.path().join("runs"), folder.path().join("far"));
+    std::fs::create_dir(&far).expect("made");
+    let settings =
+        Settings { to: vec![format!("file://{}", far.display())], yields: false, ..Settings::default() };
+    let order =
+        Order { runs: vec![runs.clone()], settings, key: None, follow: true, give_up_after: GIVE_UP_AFTER };
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut is_made = false;
+    let progress = ship(&order, &stop, &mut |progress| match progress.is_complete {
+        true if progress.runs == 1 => stop.store(true, Ordering::Release),
+        true if !std::mem::replace(&mut is_made, true) => _ = write_run(&runs, 1000),
+        _ => {}
+    });
+    assert!(progress.expect("an order").is_complete && far.join("000001/run.json").exists());
+    let order = Order { follow: false, runs: vec![folder.path().join("none")], ..order };
+    let refused = ship(&order, &Arc::default(), &mut |_| {}).expect_err("there is none");
+    assert!(refused.to_string().contains("none"), "{refused}");
 }
