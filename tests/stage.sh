@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs one stage of `make test`, prints what it printed, and notes how long it took.
+# Runs one stage of `make test`, prints what it printed, and notes how long it took, and how long processors worked for it.
 #
 #   stage.sh TIMES NAME COMMAND…
 set -uo pipefail
@@ -10,6 +10,11 @@ shift 2
 started=$EPOCHREALTIME
 "$@"
 status=$?
-awk -v name="$name" -v started="$started" -v ended="$EPOCHREALTIME" -v status="$status" \
-    'BEGIN { printf "%-12s %7.1f s%s\n", name, ended - started, status ? "  FAILED" : "" }' >>"$times"
+# Into a file: a pipe or $( ) would be a shell of its own, without those children. The second line is user and system time of children that
+# have ended, as in 1m2.345s.
+times >"$times.$name"
+processor=$(awk 'NR == 2 { for (each = 1; each <= 2; each++) { split($each, part, /[ms]/); sum += 60 * part[1] + part[2] } print sum }' "$times.$name")
+rm "$times.$name"
+awk -v name="$name" -v started="$started" -v ended="$EPOCHREALTIME" -v processor="$processor" -v status="$status" \
+    'BEGIN { printf "%-12s %7.1f s, processors %7.1f s%s\n", name, ended - started, processor, status ? "  FAILED" : "" }' >>"$times"
 exit "$status"
