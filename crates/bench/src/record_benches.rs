@@ -8,7 +8,7 @@
 
 use serde_json::json;
 use thalweg_data::measure::Measurement;
-use thalweg_run::plot::{Chart, Series, lines_svg};
+use thalweg_run::plot::{Bar, BarChart, Series, bars_svg};
 
 use super::record::{self, EventShape, Pace, Way, record_compressed_in};
 use super::sweep::Sweep;
@@ -80,25 +80,24 @@ fn in_both_ways(
     Ok(Measured { measurement: measurement.with("paced", described(&paced)), plot: Some(plot) })
 }
 
-/// Ours and the baseline, in memory at x = 0 and on the disk at x = 1.
+/// Ours and the baseline, in memory and on the disk.
 fn picture(title: &str, published: Option<f64>, [free, paced]: [&Measurement; 2]) -> String {
-    let line = |name: &str, [free, paced]: [f64; 2]| Series {
-        name: name.to_owned(),
-        points: vec![(0.0, free), (1.0, paced)],
-    };
-    let mut series = vec![
-        line("thalweg", [free.value, paced.value]),
-        line("baseline", [free.baseline_value, paced.baseline_value]),
+    let bar = |name: &str, values: [f64; 2]| Bar { name: name.to_owned(), values: values.to_vec() };
+    let mut bars = vec![
+        bar("thalweg", [free.value, paced.value]),
+        bar("baseline", [free.baseline_value, paced.baseline_value]),
     ];
-    series.extend(published.map(|published| line("COMET (published)", [published; 2])));
-    lines_svg(&Chart {
+    bars.extend(published.map(|published| bar("COMET (published)", [published; 2])));
+    let group = |place: &str, point: &Measurement| format!("{place}: {:.2} of the baseline", point.ratio);
+    bars_svg(&BarChart {
         title: title.to_owned(),
         subtitle: format!("baseline: {}", free.baseline),
-        x_title: "0: in memory, as fast as possible · 1: on a disk, offered 0.8 of what it takes".to_owned(),
         y_title: free.unit.clone(),
-        logarithmic_x: false,
-        logarithmic_y: false,
-        series,
+        groups: vec![
+            group("in memory, as fast as possible", free),
+            group("on a disk, offered 0.8 of what it takes", paced),
+        ],
+        bars,
     })
 }
 

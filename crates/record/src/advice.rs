@@ -137,6 +137,9 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
             "a board stopped answering in the run: what it measured until it was back, or until the end, is not known; see the run's messages, and the board's power and cable"
         }
         WriteFailed => "the disk or file failed: see the message of the run, and the system's log",
+        NotForced => {
+            "these are on file, and the disk could not force them: copy the run elsewhere before the power is switched off, and see the system's log"
+        }
         Added(_) if reason.about().is_empty() => {
             "a stage that was added took these, and has not said more: see what is written of that stage"
         }

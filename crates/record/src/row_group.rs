@@ -449,8 +449,10 @@ impl<C: RowGroup> RowGroupSink<C> {
         }
     }
 
-    /// Whatever the disk says, another try to force it would not write what it has thrown away: it has failed.
+    /// Whatever the disk says, another try to force it would not write what it has thrown away: it has failed. What is visible stays so.
     fn refuse_forcing(&mut self, error: RecordError) -> SinkError {
+        let visible = std::mem::take(&mut self.written);
+        self.count_lost(&visible, LossReason::NotForced);
         match error {
             RecordError::Full { path } => {
                 self.fail(path.display().to_string(), "no space left while forcing to the disk".to_owned())

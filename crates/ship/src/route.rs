@@ -45,7 +45,10 @@ pub(crate) const PROBLEM_AGAIN: Duration = Duration::from_secs(10);
 /// What all routes share.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Set by the caller, who may set it at any time: nothing here writes it.
     pub(crate) stop: Arc<AtomicBool>,
+    /// The order is done: the workers end.
+    pub(crate) is_over: AtomicBool,
     /// How stores are spoken to.
     pub(crate) settings: Settings,
     pub(crate) key: Option<SharedKey>,
@@ -89,7 +92,7 @@ impl FinishedBell {
 
 impl Shared {
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
+        self.stop.load(Ordering::Acquire) || self.is_over.load(Ordering::Acquire)
     }
 
     /// Whether files may go now.

@@ -138,11 +138,10 @@ pub fn ship(
         }
         shipper.shared.finished.wait(if is_idle { LOOK_EVERY } else { BUSY_LOOK_EVERY }, stop);
     }
-    let is_stopped = stop.swap(true, Ordering::AcqRel);
+    shipper.shared.is_over.store(true, Ordering::Release);
     for worker in workers {
         let _ = worker.join();
     }
-    stop.store(is_stopped, Ordering::Release);
     // The workers may have completed files since the last look.
     let is_idle = shipper.look();
     let progress = shipper.progress(is_idle);
@@ -178,6 +177,7 @@ impl<'o> Shipper<'o> {
         let tls = tls.map_err(|error| ShipError::Settings(error.to_string()))?;
         let shared = Arc::new(Shared {
             stop: stop.clone(),
+            is_over: AtomicBool::new(false),
             settings: order.settings.clone(),
             key: order.key.clone(),
             tls,

@@ -95,7 +95,7 @@ impl LossReason {
             DatagramTooLong | NoBlock | CaptureTruncated | BadHash | TooLarge | UnknownFormat
             | BadChannel | TruncatedHit | BadSamples | WrongConstant | TimeRange | Late | OverBudget
             | LateFragment | OutOfWindow | WrongRun | UnknownSource | Incomplete | UnitLost | DiskFull
-            | WriteFailed | Abandoned | Added(_) => ours,
+            | WriteFailed | NotForced | Abandoned | Added(_) => ours,
         }
     }
 

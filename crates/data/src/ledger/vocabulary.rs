@@ -310,6 +310,8 @@ open_vocabulary! {
         /// Data that are missing in a replay because the raw recording is damaged, by the sequence numbers on both sides of the gap. For
         /// received bytes, the unread bytes of the file, divided evenly among its sources, since it is not known whose they were.
         RecordingDamaged = "recording_damaged",
+        /// On file, and the disk could not force it: readable until then, and gone if the power fails.
+        NotForced = "not_forced",
     }
 }
 

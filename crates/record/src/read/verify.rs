@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::{LedgerError, LossReport};
-use thalweg_data::{Flags, Hit, Ledger, LedgerSnapshot, Noted, StageRole, Unit};
+use thalweg_data::{Flags, Hit, Ledger, LedgerSnapshot, LossReason, Noted, StageRole, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
@@ -577,39 +577,65 @@ fn compare_amounts(report: &mut VerifyReport, ledger: &LedgerRecord) {
     };
     let raw_bytes = report.tables.iter().filter(|found| found.table == Table::Raw);
     let raw_bytes = raw_bytes.map(|found| found.payload_bytes).sum::<u64>();
-    let fragment_bytes = ledger.total(StageRole::Recording, Unit::Bytes, |row| row.output);
+    let of_unit = |role, unit| ledger.total(role, unit, promised).zip(ledger.total(role, unit, not_forced));
+    let of_events = |table| ledger.total_events(table, promised).zip(ledger.total_events(table, not_forced));
     let pairs = [
-        (report.ledger.hits_recorded, has(Table::Hits), with_removed(Table::Hits, report.hits), "hits"),
-        (report.ledger.raw_bytes, is_whole(Table::Raw), raw_bytes, "raw bytes"),
         (
-            report.ledger.events_recorded,
+            of_unit(StageRole::Recording, Unit::Hits),
+            has(Table::Hits),
+            with_removed(Table::Hits, report.hits),
+            "hits",
+        ),
+        (of_unit(StageRole::Raw, Unit::Bytes), is_whole(Table::Raw), raw_bytes, "raw bytes"),
+        (
+            of_events(Table::Events),
             has(Table::Events),
             with_removed(Table::Events, report.events.events),
             "events",
         ),
         (
-            report.ledger.coincidences_recorded,
+            of_events(Table::Coincidences),
             is_whole(Table::Coincidences),
             report.coincidences.events,
             "coincidences",
         ),
         (
-            report.ledger.fragments_recorded,
+            of_unit(StageRole::Recording, Unit::Fragments),
             has(Table::Fragments),
             with_removed(Table::Fragments, report.events.fragments),
             "fragments",
         ),
-        (fragment_bytes, is_whole(Table::Fragments), report.events.payload_bytes, "bytes of fragments"),
+        (
+            of_unit(StageRole::Recording, Unit::Bytes),
+            is_whole(Table::Fragments),
+            report.events.payload_bytes,
+            "bytes of fragments",
+        ),
     ];
     for (said, kept, found, what) in pairs {
-        if let Some(said) = said
+        if let Some((said, not_forced)) = said
             && kept
-            && said != found
+            && !is_as_said(found, said, not_forced)
         {
             let place = if report.removed.is_some() { "on file or removed" } else { "on file" };
             report.problem(format!("{found} {what} {place}, and {said} in the ledger"));
         }
     }
+}
+
+/// What the ledger promises to be on file.
+fn promised(row: &EntriesRecord) -> u64 {
+    row.output
+}
+
+/// What was on file when the disk could not force it.
+fn not_forced(row: &EntriesRecord) -> u64 {
+    row.lost.get(LossReason::NotForced.word()).copied().unwrap_or(0)
+}
+
+/// Whether as much is on file as the ledger says. What could not be forced may be there or not.
+fn is_as_said(found: u64, promised: u64, not_forced: u64) -> bool {
+    (promised..=promised.saturating_add(not_forced)).contains(&found)
 }
 
 /// The same of the fragments of each source.
@@ -624,8 +650,8 @@ fn compare_sources(report: &mut VerifyReport, ledger: &LedgerRecord, names: &[St
             let said = ledger.entries.iter().find(|row| {
                 row.source == *name && row.unit == unit.word() && row.is_at(StageRole::Recording)
             });
-            if let Some(said) = said.map(|row| row.output)
-                && said != found
+            if let Some((said, not_forced)) = said.map(|row| (promised(row), not_forced(row)))
+                && !is_as_said(found, said, not_forced)
             {
                 report.problem(format!("{name}: {found} {unit} on file, and {said} in the ledger"));
             }

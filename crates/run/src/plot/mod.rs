@@ -14,6 +14,7 @@
 //! Pure: hits in, text out. Filling costs a few nanoseconds per hit and a bounded amount of memory, so that a run
 //! may do it on the way; the axes find their range themselves.
 
+mod bars;
 mod colour;
 mod lines;
 mod losses;
@@ -28,6 +29,7 @@ pub(crate) mod svg;
 mod timeline;
 mod watershed;
 
+pub use bars::{Bar, BarChart, bars_svg};
 pub use lines::{Chart, Series, lines_svg};
 pub use losses::Lanes;
 pub use page::{Facts, PlotSource, spectra_svg};
