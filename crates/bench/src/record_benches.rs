@@ -88,7 +88,8 @@ fn picture(title: &str, published: Option<f64>, [free, paced]: [&Measurement; 2]
         bar("baseline", [free.baseline_value, paced.baseline_value]),
     ];
     bars.extend(published.map(|published| bar("COMET (published)", [published; 2])));
-    let group = |place: &str, point: &Measurement| format!("{place}: {:.2} of the baseline", point.ratio);
+    let group =
+        |place: &str, point: &Measurement| [place.to_owned(), format!("{:.2} of the baseline", point.ratio)];
     bars_svg(&BarChart {
         title: title.to_owned(),
         subtitle: format!("baseline: {}", free.baseline),

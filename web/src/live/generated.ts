@@ -433,7 +433,7 @@ export interface Loss {
   unit: Unit;
 }
 
-/** One of never_received, datagram_gap, buffer_gap, frame_gap, datagram_too_long, unexpected_sender, no_block, capture_truncated, capture_damaged, fragment_missing, duplicate_datagram, bad_framing, bad_hash, resynchronised, unfinished, too_large, zero_words, word_count, unknown_format, bad_channel, truncated_hit, bad_samples, wrong_constant, bad_length, time_range, late, over_budget, late_fragment, duplicate_fragment, out_of_window, wrong_run, unknown_source, incomplete, missing_fragment, busy, unit_lost, disk_full, write_failed, abandoned, board_gone, recording_damaged, or the name of an added one. */
+/** One of never_received, datagram_gap, buffer_gap, frame_gap, datagram_too_long, unexpected_sender, no_block, capture_truncated, capture_damaged, fragment_missing, duplicate_datagram, bad_framing, bad_hash, resynchronised, unfinished, too_large, zero_words, word_count, unknown_format, bad_channel, truncated_hit, bad_samples, wrong_constant, bad_length, time_range, late, over_budget, late_fragment, duplicate_fragment, out_of_window, wrong_run, unknown_source, incomplete, missing_fragment, busy, unit_lost, disk_full, write_failed, abandoned, board_gone, recording_damaged, not_forced, or the name of an added one. */
 export type LossReason = string;
 
 /** A stretch of time in which something was lost. */

@@ -6,7 +6,7 @@
 
 use super::colour;
 use super::panel::{GREY, INK};
-use super::scale::{Scale, short_number};
+use super::scale::{Scale, short_number, three_digits};
 use super::svg::{Area, Svg, Type};
 
 /// The contents of the chart.
@@ -18,8 +18,8 @@ pub struct BarChart {
     pub subtitle: String,
     /// Along y, with its unit.
     pub y_title: String,
-    /// Below each group of bars.
-    pub groups: Vec<String>,
+    /// Below each group of bars, in two lines: its name, and what is to be said of it.
+    pub groups: Vec<[String; 2]>,
     /// The bars that each group has.
     pub bars: Vec<Bar>,
 }
@@ -45,7 +45,7 @@ pub fn bars_svg(chart: &BarChart) -> String {
     svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), &chart.title);
     svg.label(28.0, 51.0, Type::new(11.5, GREY), &chart.subtitle);
     name_bars(&mut svg, &chart.bars);
-    let area = Area { x: 76.0, y: 104.0, width: WIDTH - 76.0 - 28.0, height: HEIGHT - 104.0 - 44.0 };
+    let area = Area { x: 76.0, y: 104.0, width: WIDTH - 76.0 - 28.0, height: HEIGHT - 104.0 - 54.0 };
     let highest = chart.bars.iter().flat_map(|bar| &bar.values).copied().filter(|value| value.is_finite());
     let most = highest.fold(0.0, f64::max);
     let y = if most > 0.0 { Scale::linear(0.0, most * 1.12) } else { Scale::linear(0.0, 1.0) };
@@ -58,9 +58,11 @@ pub fn bars_svg(chart: &BarChart) -> String {
     svg.label_turned(area.x - 50.0, area.y + area.height / 2.0, -90.0, style, &chart.y_title);
     let group_width = area.width / chart.groups.len().max(1) as f64;
     let bar_width = 0.7 * group_width / chart.bars.len().max(1) as f64;
-    for (group, name) in chart.groups.iter().enumerate() {
+    for (group, [name, remark]) in chart.groups.iter().enumerate() {
         let left = area.x + group_width * (group as f64 + 0.15);
-        svg.label(left + 0.35 * group_width, area.bottom() + 20.0, Type::new(11.5, INK).middle(), name);
+        let middle = left + 0.35 * group_width;
+        svg.label(middle, area.bottom() + 19.0, Type::new(11.5, INK).middle(), name);
+        svg.label(middle, area.bottom() + 36.0, Type::new(11.5, GREY).middle(), remark);
         for (index, bar) in chart.bars.iter().enumerate() {
             let Some(value) = bar.values.get(group).copied().filter(|value| value.is_finite()) else {
                 continue;
@@ -71,12 +73,18 @@ pub fn bars_svg(chart: &BarChart) -> String {
                 Area { x: x + 0.04 * bar_width, y: area.bottom() - height, width: 0.92 * bar_width, height };
             svg.mark(drawn, colour::of_source(index), 1.0, &format!("{}, {name}: {value:.4e}", bar.name));
             let middle = x + bar_width / 2.0;
-            svg.label(middle, drawn.y - 5.0, Type::new(11.0, INK).middle(), &short_number(value));
+            svg.label(
+                middle,
+                drawn.y - 5.0,
+                Type::new(11.0, INK).middle(),
+                &short_number(three_digits(value)),
+            );
         }
     }
     svg.line((area.x, area.bottom()), (area.right(), area.bottom()), GREY);
     let said: Vec<String> = chart.bars.iter().map(|bar| format!("{} {:?}", bar.name, bar.values)).collect();
-    svg.finish(&chart.title, &format!("{}, {}: {}", chart.y_title, chart.groups.join(", "), said.join("; ")))
+    let names: Vec<&str> = chart.groups.iter().map(|[name, _]| name.as_str()).collect();
+    svg.finish(&chart.title, &format!("{}, {}: {}", chart.y_title, names.join(", "), said.join("; ")))
 }
 
 /// Colours and names, in one line above the bars.
@@ -101,11 +109,13 @@ mod tests {
             title: "a < b".to_owned(),
             subtitle: "of c".to_owned(),
             y_title: "bytes / s".to_owned(),
-            groups: vec!["memory".to_owned(), "disk".to_owned()],
+            groups: [["memory", "half"], ["disk", "all"]].map(|group| group.map(str::to_owned)).to_vec(),
             bars: vec![bar("ours", [1.5e9, 9e8]), bar("bare", [2.0e9, f64::NAN])],
         };
         let text = bars_svg(&chart);
-        for words in ["a &lt; b", ">memory<", ">disk<", ">ours<", ">bare<", ">1.5G<", ">900M<", ">2G<"] {
+        for words in
+            ["a &lt; b", ">memory<", ">disk<", ">half<", ">ours<", ">bare<", ">1.5G<", ">900M<", ">2G<"]
+        {
             assert!(text.contains(words), "{words}");
         }
         assert_eq!(text.matches("<title>").count(), 1 + 3, "of what was not measured there is no bar");
