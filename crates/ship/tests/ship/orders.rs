@@ -172,6 +172,40 @@ fn stores_that_ask_for_time_or_are_full_get_the_run_later() {
 }
 
 #[test]
+fn buckets_of_one_name_at_two_endpoints_are_two_copies() {
+    if !has_keys("orders::buckets_of_one_name_at_two_endpoints_are_two_copies") {
+        return;
+    }
+    let scene = Scene::new(5000);
+    assert!(scene.ship().is_complete);
+    let (other, server) = S3::start();
+    let settings = Settings {
+        to: vec![format!("s3://{BUCKET}/site")],
+        copies: 1,
+        endpoint: Some(format!("http://{}", server.address)),
+        ..scene.settings()
+    };
+    let rule = CopyRule::new(&settings);
+    let table = std::slice::from_ref(&scene.table);
+    assert!(
+        rule.reason_to_keep(&scene.run(), table).is_some(),
+        "what is at one endpoint is not at the other"
+    );
+    let order = Order {
+        runs: vec![scene.folder.path().join("runs")],
+        settings,
+        key: None,
+        follow: false,
+        give_up_after: GIVE_UP_AFTER,
+    };
+    let progress = ship(&order, &Arc::default(), &mut |_| {}).expect("an order");
+    assert!(progress.is_complete, "{progress:?}");
+    assert!(other.object("site/000001/hits.arrows").expect("shipped there, too").bytes == scene.bytes);
+    assert_eq!(rule.reason_to_keep(&scene.run(), table), None);
+    scene.assert_shipped();
+}
+
+#[test]
 fn a_store_that_denies_access_is_given_up_at_once_and_says_why() {
     if !has_keys("orders::a_store_that_denies_access_is_given_up_at_once_and_says_why") {
         return;
