@@ -25,7 +25,7 @@ use crate::error::{Refusal, ShipError};
 use crate::far_files::FarFiles;
 use crate::known_digests::KnownDigests;
 use crate::local_file::LocalFile;
-use crate::message::FileKind;
+use crate::message::{FileKind, Identity};
 use crate::run_files::FoundFile;
 use crate::run_locks::RunLocks;
 use crate::run_state::RunState;
@@ -156,13 +156,34 @@ pub(crate) struct RouteState {
     pub(crate) waiting: VecDeque<Job>,
     pub(crate) busy: HashSet<FileKey>,
     pub(crate) runs: HashMap<PathBuf, RunState>,
-    pub(crate) problems: BTreeMap<FileKey, (String, Instant)>,
+    pub(crate) problems: BTreeMap<FileKey, Problem>,
     pub(crate) held: Option<(String, Instant)>,
     pub(crate) is_given_up: bool,
     /// Files of runs that are being taken, everything of which was shipped once.
     pub(crate) caught_up: HashSet<FileKey>,
     shipments: HashMap<FileKey, Shipment>,
     saved: HashMap<PathBuf, Instant>,
+}
+
+/// What keeps a file from being shipped.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    since: Instant,
+    /// Which file had it.
+    of: Option<(FileKind, Identity)>,
+}
+
+impl Problem {
+    pub(crate) fn new(text: String) -> Problem {
+        Problem { text, since: Instant::now(), of: None }
+    }
+
+    /// Whether a file has it still, for so long after it was seen. A document that was replaced meanwhile is another one.
+    pub(crate) fn is_of(&self, file: &FoundFile, lasts: Duration) -> bool {
+        let is_replaced = self.of.is_some_and(|(kind, of)| kind == FileKind::Whole && of != file.identity);
+        !is_replaced && self.since.elapsed() < lasts
+    }
 }
 
 impl RouteState {
@@ -178,7 +199,8 @@ impl RouteState {
                 problem = format!("{problem}; {error}");
             }
         }
-        self.problems.insert(job.key(), (problem, Instant::now()));
+        let of = Some((job.file.kind, job.file.identity));
+        self.problems.insert(job.key(), Problem { of, ..Problem::new(problem) });
     }
 }
 

@@ -27,7 +27,7 @@ use crate::message::FileKind;
 use crate::on_shipped;
 use crate::ownership::{Claimant, Sighting, Token};
 use crate::progress::{FreeBytes, Progress, RouteProgress, RouteStage};
-use crate::route::{FinishedBell, Job, PROBLEM_AGAIN, Route, Shared};
+use crate::route::{FinishedBell, Job, PROBLEM_AGAIN, Problem, Route, Shared};
 use crate::run_files::{FoundFile, FoundRun, Stamp, files_of, runs_at};
 use crate::run_state::{FOLDER, RunState, name_of};
 use crate::settings::Settings;
@@ -342,7 +342,7 @@ impl<'o> Shipper<'o> {
             let is_enough = !self.order.follow && !file.is_closed && state.caught_up.contains(&key);
             is_enough
                 || state.is_given_up
-                || state.problems.get(&key).is_some_and(|(_, since)| since.elapsed() < again)
+                || state.problems.get(&key).is_some_and(|problem| problem.is_of(file, again))
         };
         // A store gets what nobody writes any more: closed files of tables, and documents at the end.
         let is_for_later = |file: &FoundFile| {
@@ -383,10 +383,10 @@ impl<'o> Shipper<'o> {
             }
             Ok(manifest) => (false, self.announce(route, run, &manifest)),
             Err(error) => {
-                route.state().problems.insert(
-                    (run.path.clone(), manifest::FILE.to_owned()),
-                    (error.to_string(), Instant::now()),
-                );
+                route
+                    .state()
+                    .problems
+                    .insert((run.path.clone(), manifest::FILE.to_owned()), Problem::new(error.to_string()));
                 (false, false)
             }
         }
@@ -433,14 +433,14 @@ impl<'o> Shipper<'o> {
                 known.is_announced = true;
                 let known = known.clone();
                 if let Err(error) = known.save(&run.path) {
-                    state.problems.insert(problem, (error.to_string(), Instant::now()));
+                    state.problems.insert(problem, Problem::new(error.to_string()));
                 }
                 true
             }
             Err(text) => {
                 tracing::warn!("{text}");
                 self.commands.insert(key, Instant::now());
-                route.state().problems.insert(problem, (text, Instant::now()));
+                route.state().problems.insert(problem, Problem::new(text));
                 false
             }
         }
@@ -525,7 +525,7 @@ impl<'o> Shipper<'o> {
         }
         progress.ledger_balances = ledger.balances();
         progress.ledger = ledger;
-        progress.problems = state.problems.values().map(|(text, _)| text.clone()).collect();
+        progress.problems = state.problems.values().map(|problem| problem.text.clone()).collect();
         progress.problems.extend(self.refused.values().cloned());
         progress.held = state.held.as_ref().map(|(text, _)| text.clone());
         progress.stage = match progress.held {

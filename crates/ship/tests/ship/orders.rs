@@ -331,3 +331,32 @@ fn a_directory_of_runs_that_does_not_exist_yet_is_waited_for() {
     let refused = ship(&order, &Arc::default(), &mut |_| {}).expect_err("there is none");
     assert!(refused.to_string().contains("none"), "{refused}");
 }
+
+#[test]
+fn a_document_that_is_replaced_while_it_is_shipped_is_shipped_again_at_once() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let (runs, far) = (folder.path().join("runs"), folder.path().join("far"));
+    std::fs::create_dir(&far).expect("made");
+    let run = write_run(&runs, 1000);
+    let (notes, next) = (run.join("notes.jsonl"), folder.path().join("next"));
+    std::fs::write(&notes, vec![b'a'; 1_500_000]).expect("written");
+    let settings = Settings {
+        to: vec![format!("file://{}", far.display())],
+        yields: false,
+        limit_bytes_per_s: Some(1_000_000),
+        ..Settings::default()
+    };
+    let order = Order { runs: vec![runs], settings, key: None, follow: false, give_up_after: GIVE_UP_AFTER };
+    // The first report comes when the files have been given to the streams.
+    let mut is_replaced = false;
+    let mut replace = |_: &Progress| {
+        if !std::mem::replace(&mut is_replaced, true) {
+            std::thread::sleep(Duration::from_millis(200));
+            std::fs::write(&next, "new").and_then(|()| std::fs::rename(&next, &notes)).expect("replaced");
+        }
+    };
+    let progress = ship(&order, &Arc::default(), &mut replace).expect("an order");
+    assert!(progress.is_complete, "{progress:?}");
+    assert_eq!(std::fs::read(far.join("000001/notes.jsonl")).expect("there"), b"new");
+    assert!(is_replaced && far.join("000001/run.json").exists());
+}
