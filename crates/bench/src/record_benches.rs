@@ -6,12 +6,11 @@
 //! ```
 //! COMET published what one recording thread did to 1.2 GiB/s that came: 0.80 GiB/s were left, and 0.53 with lz4.
 
-use serde_json::json;
 use thalweg_data::measure::Measurement;
 use thalweg_run::plot::{Bar, BarChart, Series, bars_svg};
 
 use super::record::{self, EventShape, Pace, Way, record_compressed_in};
-use super::sweep::Sweep;
+use super::sweep::{Sweep, point};
 use super::{BenchError, Conditions, Measured};
 use thalweg_record::Settings;
 
@@ -77,7 +76,7 @@ fn in_both_ways(
     let [free, paced] = both_ways(bench, conditions)?.map(|way| measure(&way));
     let plot = picture(title, published, [&free, &paced]);
     let measurement = Measurement { bench: bench.to_owned(), ..free };
-    Ok(Measured { measurement: measurement.with("paced", described(&paced)), plot: Some(plot) })
+    Ok(Measured { measurement: measurement.with("paced", point(&paced)), plot: Some(plot) })
 }
 
 /// Ours and the baseline, in memory and on the disk.
@@ -117,36 +116,24 @@ fn both_ways(bench: &'static str, conditions: &Conditions) -> Result<[Way; 2], B
     Ok([free, paced])
 }
 
-/// The point at a disk's pace, as the parameter `paced` of a figure.
-fn described(point: &Measurement) -> serde_json::Value {
-    json!({
-        "value": point.value,
-        "unit": point.unit,
-        "baseline_value": point.baseline_value,
-        "ratio": point.ratio,
-        "ratio_range": point.ratio_range,
-        "parameters": point.parameters,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_picture_has_ours_the_baseline_and_what_was_published() {
-        let point = |value, baseline_value| Measurement {
+        let measured = |value, baseline_value| Measurement {
             value,
             baseline_value,
             unit: "B/s".to_owned(),
             baseline: "sequential write of the same bytes".to_owned(),
             ..Measurement::default()
         };
-        let (free, paced) = (point(1.56e9, 2.63e9), point(9.2e8, 9.5e8));
+        let (free, paced) = (measured(1.56e9, 2.63e9), measured(9.2e8, 9.5e8));
         let svg = picture("Recording events of 105 × 380 B", Some(COMET), [&free, &paced]);
         for words in ["thalweg", "baseline", "COMET (published)", "B/s", "in memory", "on a disk"] {
             assert!(svg.contains(words), "{words}");
         }
-        assert_eq!(described(&paced)["value"], 9.2e8);
+        assert_eq!(point(&paced)["value"], 9.2e8);
     }
 }

@@ -77,7 +77,8 @@ fn said(parameters: &std::collections::BTreeMap<String, Value>, name: &str) -> S
     }
 }
 
-fn point(measured: &Measurement) -> Value {
+/// A measurement as a parameter of another.
+pub(crate) fn point(measured: &Measurement) -> Value {
     json!({
         "value": measured.value,
         "unit": measured.unit,

@@ -42,8 +42,13 @@ pub enum InspectError {
     #[error(transparent)]
     Configuration(#[from] ConfigError),
     /// It is not known what the file speaks.
-    #[error("{0}: not a recording; say what it speaks with --format digitizer2, compass or abcd")]
+    #[error("{0}: not a recording; say what it speaks with --format, one of {formats}", formats = words_of_formats())]
     NoFormat(String),
+}
+
+/// The words of all formats, for messages.
+fn words_of_formats() -> String {
+    FORMATS.iter().map(|format| format.word).collect::<Vec<_>>().join(", ")
 }
 
 /// Looks.

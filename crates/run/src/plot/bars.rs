@@ -5,7 +5,7 @@
 //! ```
 
 use super::colour;
-use super::panel::{GREY, INK};
+use super::panel::{Frame, GREY, INK, page};
 use super::scale::{Scale, short_number, three_digits};
 use super::svg::{Area, Svg, Type};
 
@@ -40,22 +40,19 @@ const LETTER_WIDTH: f64 = 6.4;
 
 /// Draws the chart. Heights begin at 0.
 pub fn bars_svg(chart: &BarChart) -> String {
-    let mut svg = Svg::new(WIDTH, HEIGHT);
-    svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT }, "#ffffff", "none");
-    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), &chart.title);
-    svg.label(28.0, 51.0, Type::new(11.5, GREY), &chart.subtitle);
+    let mut svg = page(WIDTH, HEIGHT, &chart.title, &chart.subtitle);
     name_bars(&mut svg, &chart.bars);
     let area = Area { x: 76.0, y: 104.0, width: WIDTH - 76.0 - 28.0, height: HEIGHT - 104.0 - 54.0 };
     let highest = chart.bars.iter().flat_map(|bar| &bar.values).copied().filter(|value| value.is_finite());
     let most = highest.fold(0.0, f64::max);
-    let y = if most > 0.0 { Scale::linear(0.0, most * 1.12) } else { Scale::linear(0.0, 1.0) };
-    for value in y.ticks(8) {
-        let at = area.bottom() - area.height * y.place(value);
-        svg.line((area.x, at), (area.right(), at), "#e6e8ea");
-        svg.label(area.x - 7.0, at + 3.6, Type::new(10.5, GREY).end(), &short_number(value));
-    }
-    let style = Type::new(11.5, GREY).middle();
-    svg.label_turned(area.x - 50.0, area.y + area.height / 2.0, -90.0, style, &chart.y_title);
+    let frame = Frame {
+        area,
+        x: Scale::linear(0.0, chart.groups.len() as f64),
+        y: Scale::linear(0.0, most * 1.12),
+        numbers: (false, true),
+    };
+    frame.draw_y(&mut svg);
+    frame.name_axes(&mut svg, "", &chart.y_title);
     let group_width = area.width / chart.groups.len().max(1) as f64;
     let bar_width = 0.7 * group_width / chart.bars.len().max(1) as f64;
     for (group, [name, remark]) in chart.groups.iter().enumerate() {
@@ -67,10 +64,14 @@ pub fn bars_svg(chart: &BarChart) -> String {
             let Some(value) = bar.values.get(group).copied().filter(|value| value.is_finite()) else {
                 continue;
             };
-            let height = area.height * y.place(value);
+            let top = frame.down(value);
             let x = left + bar_width * index as f64;
-            let drawn =
-                Area { x: x + 0.04 * bar_width, y: area.bottom() - height, width: 0.92 * bar_width, height };
+            let drawn = Area {
+                x: x + 0.04 * bar_width,
+                y: top,
+                width: 0.92 * bar_width,
+                height: area.bottom() - top,
+            };
             svg.mark(drawn, colour::of_source(index), 1.0, &format!("{}, {name}: {value:.4e}", bar.name));
             let middle = x + bar_width / 2.0;
             svg.label(

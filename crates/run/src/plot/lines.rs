@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use super::colour;
-use super::panel::{Frame, GREY, INK};
+use super::panel::{Frame, page};
 use super::scale::Scale;
 use super::svg::{Area, Svg, Type};
 
@@ -46,10 +46,7 @@ const NAME_HEIGHT: f64 = 15.0;
 
 /// Draws the chart.
 pub fn lines_svg(chart: &Chart) -> String {
-    let mut svg = Svg::new(WIDTH, HEIGHT);
-    svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT }, "#ffffff", "none");
-    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), &chart.title);
-    svg.label(28.0, 51.0, Type::new(11.5, GREY), &chart.subtitle);
+    let mut svg = page(WIDTH, HEIGHT, &chart.title, &chart.subtitle);
     let area = Area { x: 76.0, y: 74.0, width: WIDTH - 76.0 - 150.0, height: HEIGHT - 74.0 - 60.0 };
     let points = || chart.series.iter().flat_map(|series| &series.points);
     let frame = Frame {

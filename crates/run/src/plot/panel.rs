@@ -18,6 +18,15 @@ const GRID: &str = "#e9edf0";
 const AXIS: &str = "#9aa5ae";
 const TICK: Type = Type::new(10.5, GREY);
 
+/// A white page with a title, and smaller letters below it.
+pub fn page(width: f64, height: f64, title: &str, subtitle: &str) -> Svg {
+    let mut svg = Svg::new(width, height);
+    svg.rectangle(Area { x: 0.0, y: 0.0, width, height }, "#ffffff", "none");
+    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), title);
+    svg.label(28.0, 51.0, Type::new(11.5, GREY), subtitle);
+    svg
+}
+
 /// The axes of a panel.
 pub struct Frame {
     /// The area in which the data are drawn; ticks and words are outside, left and below.
@@ -33,6 +42,12 @@ pub struct Frame {
 impl Frame {
     /// Draws grid, axis lines and tick numbers.
     pub fn draw(&self, svg: &mut Svg) {
+        self.draw_y(svg);
+        self.draw_x(svg);
+    }
+
+    /// Draws the grid of the y axis alone, with its tick numbers.
+    pub fn draw_y(&self, svg: &mut Svg) {
         let Area { x, width, height, .. } = self.area;
         for value in self.y.ticks((height / 34.0) as usize) {
             let at = self.down(value);
@@ -41,7 +56,6 @@ impl Frame {
                 svg.label(x - 7.0, at + 3.6, TICK.end(), &short_number(value));
             }
         }
-        self.draw_x(svg);
     }
 
     /// Draws the x axis alone, with its tick numbers.

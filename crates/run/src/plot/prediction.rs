@@ -14,7 +14,7 @@ use thalweg_qualify::predict::chain::sweep::{Saturation, Swept, SweptPoint};
 
 use super::colour;
 use super::lines::name_ends;
-use super::panel::{Frame, GREY, INK};
+use super::panel::{Frame, GREY, page};
 use super::scale::{Scale, short_number, three_digits};
 use super::svg::{Area, Svg, Type};
 
@@ -35,12 +35,9 @@ type Value = fn(&HopPrediction) -> Option<f64>;
 
 /// Draws a sweep.
 pub fn prediction_svg(swept: &Swept) -> String {
-    let mut svg = Svg::new(WIDTH, HEIGHT);
-    svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT }, "#ffffff", "none");
     let title = "Predicted utilisation and loss, hop by hop";
-    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), title);
     let said = subtitle(swept);
-    svg.label(28.0, 51.0, Type::new(11.5, GREY), &said);
+    let mut svg = page(WIDTH, HEIGHT, title, &said);
     let x = x_scale(swept);
     let upper = Frame { area: UPPER, x, y: utilisation_scale(swept), numbers: (false, true) };
     let lower = Frame { area: LOWER, x, y: loss_scale(swept), numbers: (true, true) };

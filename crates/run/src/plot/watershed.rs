@@ -13,7 +13,7 @@ use thalweg_qualify::switch::burst::{Edge, Queue};
 use thalweg_qualify::switch::fit::{Buffering, Fit};
 use thalweg_qualify::watershed::{Point, Watershed};
 
-use super::panel::{Frame, GREY, INK};
+use super::panel::{Frame, GREY, INK, page};
 use super::scale::Scale;
 use super::svg::{Area, Svg, Type};
 
@@ -27,14 +27,11 @@ const STEPS: u32 = 240;
 
 /// Draws the map; while it is measured, what there is of it.
 pub fn watershed_svg(map: &Watershed) -> String {
-    let mut svg = Svg::new(WIDTH, HEIGHT);
-    svg.rectangle(Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT }, "#ffffff", "none");
     let ports: Vec<String> = map.ports.iter().map(u32::to_string).collect();
     let title =
         format!("Synchronous bursts of {} sources, {} bytes each", ports.join(", "), map.datagram_bytes);
-    svg.label(28.0, 32.0, Type::new(16.0, INK).strong(), &title);
     let said = words(map);
-    svg.label(28.0, 51.0, Type::new(11.5, GREY), &said);
+    let mut svg = page(WIDTH, HEIGHT, &title, &said);
     let frame = frame(map);
     frame.draw(&mut svg);
     frame.name_axes(&mut svg, "separation of events / µs", "events in a burst");

@@ -646,7 +646,7 @@ pub(crate) struct Inspect {
     pub(crate) what: String,
     #[command(flatten)]
     pub(crate) directory_of_runs: RunsDirectory,
-    /// What the file or stream speaks: digitizer2, compass, abcd.
+    /// What the file or stream speaks: digitizer2, compass, abcd, or another `format` of the configuration.
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// One count of the clock in picoseconds, for formats that do not say.
