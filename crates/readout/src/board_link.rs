@@ -7,7 +7,7 @@
 //! ```
 //! The keeper may wait seconds for a reply and has a thread of its own; the source looks at two flags per receive call.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,19 +15,15 @@ use std::time::{Duration, Instant};
 use thalweg_data::{
     ControlError, Counters, DeviceControl, Frames, LossReason, Received, Source, SourceError, Unit,
 };
-use thalweg_frontend::format::{BoardControl, BoardFacts, ControlEntry, DataPlace};
+use thalweg_frontend::format::{BoardControl, BoardFacts, DataPlace};
 
 use crate::clock::RunClock;
-use crate::control;
+use crate::control::BoardPlace;
 
 /// Between two attempts to open a board that is gone.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// The time that one attempt waits for the control connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(1);
-/// Empty datagrams are sent this often.
-const INTRODUCTION_STEP: Duration = Duration::from_millis(10);
-/// After so many, what the board says is about us.
-const SETTLED_ROUNDS: u32 = 10;
 
 /// What the source and the keeper of one board share.
 #[derive(Default)]
@@ -203,32 +199,6 @@ pub(crate) enum Reopen {
     Datagrams(UdpSocket),
 }
 
-/// Sends empty datagrams from our data port until the board says that it knows where to stream.
-///
-/// # Errors
-/// When it does not say so within `wait`.
-pub(crate) fn introduce(
-    board: &mut dyn BoardControl,
-    own_port: u16,
-    mut send_empty: impl FnMut() -> Result<(), String>,
-    (place, wait): (&str, Duration),
-) -> Result<(), ControlError> {
-    let failed = |message: String| ControlError { board: place.to_owned(), message };
-    let deadline = Instant::now() + wait;
-    for round in 0.. {
-        send_empty().map_err(failed)?;
-        if board.knows_receiver(own_port, round >= SETTLED_ROUNDS)? {
-            break;
-        }
-        if Instant::now() >= deadline {
-            let message = "the board did not see our datagrams; is its 10 GbE port on this network, and UDP let through?";
-            return Err(failed(message.to_owned()));
-        }
-        std::thread::sleep(INTRODUCTION_STEP);
-    }
-    Ok(())
-}
-
 /// Drives a board and watches it.
 pub(crate) struct BoardKeeper {
     /// `None` while it is gone.
@@ -243,25 +213,6 @@ pub(crate) struct BoardKeeper {
     retry_at: Instant,
     /// Another board was found in its place, which is said once.
     replaced: bool,
-}
-
-/// Where a board is asked, and in which protocol.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BoardPlace {
-    pub(crate) entry: &'static ControlEntry,
-    pub(crate) address: SocketAddr,
-}
-
-impl BoardPlace {
-    pub(crate) fn open(self, wait: Duration) -> Result<Box<dyn BoardControl>, ControlError> {
-        control::open(self.entry, self.address, wait)
-    }
-}
-
-impl std::fmt::Display for BoardPlace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}://{}", self.entry.scheme, self.address)
-    }
 }
 
 impl BoardKeeper {
@@ -308,7 +259,7 @@ impl BoardKeeper {
         let mut board = self.place.open(CONNECT_WAIT)?;
         if board.known_facts() != self.facts {
             let message = "another board answers than before: it is left alone in this run".to_owned();
-            let error = ControlError { board: self.place.to_string(), message };
+            let error = self.place.failed(message);
             if !std::mem::replace(&mut self.replaced, true) {
                 tracing::error!("{error}");
             }
@@ -327,7 +278,7 @@ impl BoardKeeper {
                     }
                     _ => Ok(()),
                 };
-                introduce(&mut *board, port, send, (&self.place.to_string(), CONNECT_WAIT))?;
+                self.place.introduce(&mut *board, port, send, CONNECT_WAIT)?;
                 None
             }
             None => None,

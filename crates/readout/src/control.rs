@@ -1,7 +1,7 @@
 //! The way to a board's control port, of any family.
 //!
 //! ```text
-//!  ControlEntry (of the family) ─ connect ─► StreamChannel | DatagramChannel ─► BoardControl (of the family)
+//!  BoardPlace ─ connect ─► Channel: a stream, or datagrams ─ ControlEntry of the family ─► BoardControl
 //! ```
 
 use std::io::{Error, ErrorKind, Read, Write};
@@ -16,100 +16,131 @@ const SEND_WAIT: Duration = Duration::from_secs(10);
 /// The shortest wait of a socket.
 const LEAST_WAIT: Duration = Duration::from_micros(100);
 
-/// Opens the way to a board's control port. A stream is connected within `wait`; of datagrams, none is sent yet.
-///
-/// # Errors
-/// When it cannot be reached.
-pub fn connect(
-    entry: &ControlEntry,
-    address: SocketAddr,
-    wait: Duration,
-) -> Result<Box<dyn ControlChannel>, ControlError> {
-    let place = format!("{}://{address}", entry.scheme);
-    let failed = |message: String| ControlError { board: place.clone(), message };
-    match entry.transport {
-        ControlTransport::Stream => match StreamChannel::connect(&place, address, wait) {
-            Ok(channel) => Ok(Box::new(channel)),
-            Err(cause) => Err(failed(format!(
-                "no control connection: {cause}; check address, cable and that no other program holds it"
-            ))),
-        },
-        ControlTransport::Datagrams => match DatagramChannel::connect(&place, address) {
-            Ok(channel) => Ok(Box::new(channel)),
-            Err(cause) => Err(failed(format!("no route leads there: {cause}; check address and interface"))),
-        },
+/// Empty datagrams are sent this often.
+const INTRODUCTION_STEP: Duration = Duration::from_millis(10);
+/// After so many, what the board says is about us.
+const SETTLED_ROUNDS: u32 = 10;
+/// Longest datagram of an answer, and most bytes of a stream that are taken at once.
+const MOST_BYTES: usize = 4096;
+
+/// Where a board is controlled, and in which protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardPlace {
+    /// The protocol, of the board's family.
+    pub entry: &'static ControlEntry,
+    /// Its control port.
+    pub address: SocketAddr,
+}
+
+impl std::fmt::Display for BoardPlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}://{}", self.entry.scheme, self.address)
     }
 }
 
-/// Opens a board at its control port.
-///
-/// # Errors
-/// When it cannot be reached, does not answer, or is not of the family.
-pub fn open(
-    entry: &ControlEntry,
-    address: SocketAddr,
-    wait: Duration,
-) -> Result<Box<dyn BoardControl>, ControlError> {
-    entry.open(connect(entry, address, wait)?)
+impl BoardPlace {
+    /// Opens the way to the control port. A stream is connected within `wait`; of datagrams, none is sent yet.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub fn connect(self, wait: Duration) -> Result<Box<dyn ControlChannel>, ControlError> {
+        let opened = match self.entry.transport {
+            ControlTransport::Stream => connected_stream(self.address, wait).map(Socket::Stream).map_err(|cause| {
+                format!("no control connection: {cause}; check address, cable and that no other program holds it")
+            }),
+            ControlTransport::Datagrams => connected_socket(self.address)
+                .map(Socket::Datagrams)
+                .map_err(|cause| format!("no route leads there: {cause}; check address and interface")),
+        };
+        let socket = opened.map_err(|message| self.failed(message))?;
+        Ok(Box::new(Channel {
+            place: self.to_string(),
+            socket,
+            start: Instant::now(),
+            bytes: [0; MOST_BYTES],
+        }))
+    }
+
+    /// Opens the board.
+    ///
+    /// # Errors
+    /// When it cannot be reached, does not answer, or is not of the family.
+    pub fn open(self, wait: Duration) -> Result<Box<dyn BoardControl>, ControlError> {
+        self.entry.open(self.connect(wait)?)
+    }
+
+    /// Sends empty datagrams from our data port until the board says that it knows where to stream.
+    ///
+    /// # Errors
+    /// When it does not say so within `wait`.
+    pub(crate) fn introduce(
+        self,
+        board: &mut dyn BoardControl,
+        own_port: u16,
+        mut send_empty: impl FnMut() -> Result<(), String>,
+        wait: Duration,
+    ) -> Result<(), ControlError> {
+        let deadline = Instant::now() + wait;
+        for round in 0.. {
+            send_empty().map_err(|message| self.failed(message))?;
+            if board.knows_receiver(own_port, round >= SETTLED_ROUNDS)? {
+                break;
+            }
+            if Instant::now() >= deadline {
+                let message = "the board did not see our datagrams; is its 10 GbE port on this network, and UDP let through?";
+                return Err(self.failed(message.to_owned()));
+            }
+            std::thread::sleep(INTRODUCTION_STEP);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn failed(self, message: String) -> ControlError {
+        ControlError { board: self.to_string(), message }
+    }
 }
 
-struct StreamChannel {
+struct Channel {
     place: String,
-    stream: TcpStream,
+    socket: Socket,
     start: Instant,
-    bytes: [u8; 4096],
+    bytes: [u8; MOST_BYTES],
 }
 
-impl StreamChannel {
-    fn connect(place: &str, address: SocketAddr, wait: Duration) -> std::io::Result<StreamChannel> {
-        let stream = TcpStream::connect_timeout(&address, wait)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(SEND_WAIT))?;
-        Ok(StreamChannel { place: place.to_owned(), stream, start: Instant::now(), bytes: [0; 4096] })
-    }
+enum Socket {
+    Stream(TcpStream),
+    Datagrams(UdpSocket),
 }
 
-impl ControlChannel for StreamChannel {
-    fn place(&self) -> &str {
-        &self.place
-    }
+fn connected_stream(address: SocketAddr, wait: Duration) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, wait)?;
+    stream.set_nodelay(true)?;
+    stream.set_write_timeout(Some(SEND_WAIT))?;
+    Ok(stream)
+}
 
-    fn now_ns(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64
-    }
+fn connected_socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
+    let socket = UdpSocket::bind(local_address_towards(address)?)?;
+    socket.connect(address)?;
+    Ok(socket)
+}
 
-    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.stream.write_all(bytes).map_err(|cause| cause.to_string())
-    }
-
-    fn receive(&mut self, wait: Duration) -> Result<Option<&[u8]>, String> {
-        let set = self.stream.set_read_timeout(Some(wait.max(LEAST_WAIT)));
-        set.map_err(|cause| cause.to_string())?;
-        match self.stream.read(&mut self.bytes) {
-            Ok(0) => Err("the board closed the connection".to_owned()),
-            Ok(length) => Ok(Some(&self.bytes[..length])),
-            Err(cause) if is_silence(&cause) => Ok(None),
-            Err(cause) => Err(cause.to_string()),
+impl Channel {
+    fn take(&mut self, wait: Duration) -> std::io::Result<usize> {
+        match &mut self.socket {
+            Socket::Stream(stream) => {
+                stream.set_read_timeout(Some(wait))?;
+                stream.read(&mut self.bytes)
+            }
+            Socket::Datagrams(socket) => {
+                socket.set_read_timeout(Some(wait))?;
+                socket.recv(&mut self.bytes)
+            }
         }
     }
 }
 
-struct DatagramChannel {
-    place: String,
-    socket: UdpSocket,
-    start: Instant,
-    datagram: [u8; 512],
-}
-
-impl DatagramChannel {
-    fn connect(place: &str, address: SocketAddr) -> std::io::Result<DatagramChannel> {
-        let socket = UdpSocket::bind(local_address_towards(address)?)?;
-        socket.connect(address)?;
-        Ok(DatagramChannel { place: place.to_owned(), socket, start: Instant::now(), datagram: [0; 512] })
-    }
-}
-
-impl ControlChannel for DatagramChannel {
+impl ControlChannel for Channel {
     fn place(&self) -> &str {
         &self.place
     }
@@ -119,17 +150,22 @@ impl ControlChannel for DatagramChannel {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.socket.send(bytes).map(drop).map_err(|cause| cause.to_string())
+        let sent = match &mut self.socket {
+            Socket::Stream(stream) => stream.write_all(bytes),
+            Socket::Datagrams(socket) => socket.send(bytes).map(drop),
+        };
+        sent.map_err(|cause| cause.to_string())
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<&[u8]>, String> {
         let wait = wait.max(LEAST_WAIT);
-        self.socket.set_read_timeout(Some(wait)).map_err(|cause| cause.to_string())?;
-        match self.socket.recv(&mut self.datagram) {
-            Ok(length) => Ok(Some(&self.datagram[..length])),
+        let is_stream = matches!(self.socket, Socket::Stream(_));
+        match self.take(wait) {
+            Ok(0) if is_stream => Err("the board closed the connection".to_owned()),
+            Ok(length) => Ok(Some(&self.bytes[..length])),
             Err(cause) if is_silence(&cause) => Ok(None),
             // Nobody listens: the board may be starting, so that its family goes on asking, at its times.
-            Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => {
+            Err(cause) if !is_stream && cause.kind() == ErrorKind::ConnectionRefused => {
                 std::thread::sleep(wait);
                 Ok(None)
             }

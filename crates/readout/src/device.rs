@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::{ControlError, DeviceControl};
 use thalweg_frontend::format::{Format, register_number};
 
-use crate::control;
+use crate::control::BoardPlace;
 use crate::ipbus_control::IpbusControl;
 
 /// How long a connection to a device may take.
@@ -143,7 +143,7 @@ impl DeviceSettings {
         match Format::control_of(scheme) {
             Some(entry) => {
                 let address = address_of(&self.url, entry.port).map_err(failed)?;
-                Ok(control::open(entry, address, CONNECT_WAIT)?)
+                Ok(BoardPlace { entry, address }.open(CONNECT_WAIT)?)
             }
             None => Ok(Box::new(IpbusControl::open(&self.url, self.address_table.as_deref())?)),
         }

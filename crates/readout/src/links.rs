@@ -19,11 +19,11 @@ use thalweg_data::{
     Busy, DeviceControl, FragmentRecord, Fragments, Framing, LinkId, Pool, Source, SourceError, SourceId,
 };
 use thalweg_frontend::FORMATS;
-use thalweg_frontend::format::{ControlEntry, EmulatedBoards, EmulatedLinks, EmulatedShape, FragmentFormat};
+use thalweg_frontend::format::{EmulatedBoards, EmulatedLinks, EmulatedShape, FragmentFormat};
 use thalweg_transport::{UdpReceiverSettings, raise_open_files};
 
 use crate::clock::RunClock;
-use crate::control::{self, SetWhenArmed};
+use crate::control::{BoardPlace, SetWhenArmed};
 use crate::file::FileSource;
 use crate::group::{Link, Reopen};
 use crate::host::triggered::{HostedLink, HostedRegisters, Outlet};
@@ -250,8 +250,9 @@ pub fn open_links(
         links.push(Link { source, live, framing, reopen });
     }
     let mut controls: Vec<Box<dyn DeviceControl>> = Vec::new();
-    for (entry, address) in control_ports {
-        let control = control::open(entry, address, CONNECT_WAIT)
+    for place in control_ports {
+        let control = place
+            .open(CONNECT_WAIT)
             .and_then(|control| SetWhenArmed::new(control, settings.endpoint.parameters.clone()));
         controls.push(Box::new(control.map_err(|error| failed(error.to_string()))?));
     }
@@ -282,8 +283,7 @@ struct Opened {
 }
 
 /// Links, the emulated boards at their other ends, and where the boards are controlled.
-type OpenedAll = (Vec<Opened>, Vec<HostedLink>, Vec<ControlPort>);
-type ControlPort = (&'static ControlEntry, SocketAddr);
+type OpenedAll = (Vec<Opened>, Vec<HostedLink>, Vec<BoardPlace>);
 
 struct Opener<'a> {
     settings: &'a LinkSettings<'a>,
@@ -397,7 +397,7 @@ impl Opener<'_> {
         &self,
         link: LinkId,
         endpoint: &Endpoint,
-    ) -> Result<(Opened, Option<ControlPort>), SourceError> {
+    ) -> Result<(Opened, Option<BoardPlace>), SourceError> {
         let Endpoint::Tcp(host) = endpoint else {
             return Err(self.failed("not all links are tcp://".to_owned()));
         };
@@ -408,7 +408,7 @@ impl Opener<'_> {
         let reopen = self.settings.endpoint.reconnect.then(|| self.reopen(link, host));
         let control = self.settings.boards.control().map(|entry| {
             let port = self.settings.endpoint.register_port.unwrap_or(entry.port);
-            (entry, SocketAddr::new(address.ip(), port))
+            BoardPlace { entry, address: SocketAddr::new(address.ip(), port) }
         });
         Ok((Opened { live, reopen }, control))
     }
@@ -450,7 +450,7 @@ impl Opener<'_> {
             if let (Some(registers), Some(entry)) = (registers, self.settings.boards.control()) {
                 let failed = |cause: std::io::Error| self.failed(format!("register port: {cause}"));
                 let socket = UdpSocket::bind(local).map_err(failed)?;
-                ports.push((entry, socket.local_addr().map_err(failed)?));
+                ports.push(BoardPlace { entry, address: socket.local_addr().map_err(failed)? });
                 end.registers = Some(HostedRegisters { socket, registers });
             }
             hosted.push(end);

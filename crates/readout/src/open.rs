@@ -16,9 +16,9 @@ use thalweg_transport::{
     UdpReceiverSettings,
 };
 
-use crate::board_link::{BoardKeeper, BoardLink, BoardPlace, BoardSource, OpenStream, Reopen, introduce};
+use crate::board_link::{BoardKeeper, BoardLink, BoardSource, OpenStream, Reopen};
 use crate::clock::RunClock;
-use crate::control::local_address_towards;
+use crate::control::{BoardPlace, local_address_towards};
 use crate::file::FileSource;
 use crate::live::{TcpSource, UdpSource, source_error};
 use crate::pcap::{PcapFilter, PcapSource};
@@ -211,7 +211,7 @@ impl Opening<'_> {
                 let socket = socket.map_err(|cause| self.failed(format!("{cause}; close other programs")))?;
                 let port = socket.local_addr().map_or(0, |local| local.port());
                 let send = || receiver.send_empty().map_err(|error| error.to_string());
-                introduce(&mut *board, port, send, (&place.to_string(), CONNECT_WAIT)).map_err(refused)?;
+                place.introduce(&mut *board, port, send, CONNECT_WAIT).map_err(refused)?;
                 (Box::new(self.udp_source(receiver)), Reopen::Datagrams(socket))
             }
         };

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::ControlError;
 use thalweg_data::{BoardId, DeviceControl};
-use thalweg_frontend::format::{BoardControl, ControlEntry, Format};
+use thalweg_frontend::format::{BoardControl, Format};
 use thalweg_frontend::sitcp::emulate::{Board, Settings as BoardSettings, SharedRegisters, SitcpBoard};
 use thalweg_frontend::sitcp::rbcp::{Faults, RegisterControl, Registers, Settings as RegisterSettings};
-use thalweg_readout::control;
+use thalweg_readout::control::BoardPlace;
 use thalweg_readout::host::triggered::{
     Feed, Hosted, HostedBoards, HostedLink, HostedRegisters, Outlet, TriggeredSettings,
 };
@@ -22,8 +22,8 @@ struct Lab {
 
 /// The registers at an address, asked by these rules.
 fn registers_at(address: SocketAddr, settings: RegisterSettings) -> RegisterControl {
-    let entry: &ControlEntry = Format::control_of("rbcp").expect("a family has it");
-    let channel = control::connect(entry, address, Duration::from_secs(1)).expect("a route");
+    let entry = Format::control_of("rbcp").expect("a family has it");
+    let channel = BoardPlace { entry, address }.connect(Duration::from_secs(1)).expect("a route");
     RegisterControl::new(channel, settings)
 }
 

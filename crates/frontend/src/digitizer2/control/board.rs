@@ -143,8 +143,10 @@ impl DeviceControl for Board {
 }
 
 impl BoardControl for Board {
+    /// The firmware is named by its endpoint, so that two that we do not know differ, too.
     fn known_facts(&self) -> BoardFacts {
-        self.info.facts(String::new(), String::new())
+        let facts = self.info.facts(String::new(), String::new());
+        BoardFacts { firmware: self.info.firmware_endpoint().map(str::to_owned), ..facts }
     }
 
     fn facts(&mut self, parameters: &[(String, String)]) -> BoardFacts {

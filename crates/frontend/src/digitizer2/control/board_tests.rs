@@ -82,6 +82,7 @@ fn a_board_is_opened_set_armed_started_stopped_and_disarmed() {
     let facts = board.facts(&[]);
     assert_eq!((facts.channels, facts.sampling_mhz, facts.firmware.as_deref()), (4, 125.0, Some("psd")));
     assert!(!facts.model.is_empty() && board.known_facts().model.is_empty());
+    assert_eq!(board.known_facts().firmware.as_deref(), Some("dpppsd"));
     board.prepare(&[("/ch/2/par/chenable".to_owned(), "false".to_owned())]).expect("a parameter");
     assert_eq!(board.get("/ch/2/par/chenable").expect("it is there").to_lowercase(), "false");
     assert_eq!(board.get("/endpoint/par/activeendpoint").expect("it is there"), "raw");
