@@ -14,6 +14,9 @@
 //! - `path`: received bytes in memory to a file, on one core.
 //! - `process`: the same with cuts, coincidence and spectra.
 //! - `live`: an emulated board at its limit, over loopback.
+//! - `live_board`: the run of that board.
+//! - `live_scope`: the same with waveforms, received, decoded and recorded.
+//! - `saturate`: the trigger rate up to which nothing is lost.
 //! - `page`: what it costs that somebody looks.
 //! - [`build_memory`]: building, of fragments in memory.
 //! - `building`: reads many links and builds their events, as a run does.
@@ -40,6 +43,8 @@ pub mod frontend;
 mod ipbus;
 mod link;
 mod live;
+mod live_board;
+mod live_scope;
 mod n2n;
 pub mod order;
 mod page;
@@ -49,6 +54,7 @@ mod receive_fragments;
 pub mod record;
 mod record_benches;
 mod recorder;
+mod saturate;
 mod ship;
 mod sweep;
 pub mod transport;
@@ -223,7 +229,7 @@ fn bench(
 }
 
 /// Those of whole runs with an emulated board.
-fn live_benches() -> [Bench; 4] {
+fn live_benches() -> [Bench; 7] {
     [
         bench("page", "what a page that is looked at costs the thread that fills its spectra", |c| {
             page::page(c).map(Measured::from)
@@ -237,6 +243,21 @@ fn live_benches() -> [Bench; 4] {
         bench("live-process", "half the rate, with coincidence and all default spectra", |c| {
             live::live_process(c).map(Measured::from)
         }),
+        bench(
+            "live-scope",
+            "waveforms of one board at more than 1140 MB/s over loopback UDP: received, decoded, recorded",
+            live_scope::live_scope,
+        ),
+        bench(
+            "saturate",
+            "the highest trigger rate of scope events by record length, channels and decimation, against 10 Gb/s Ethernet",
+            saturate::saturate,
+        ),
+        bench(
+            "saturate-list",
+            "the highest external trigger rate of hits by channels, up to 8 MHz, against the same",
+            saturate::saturate_list,
+        ),
     ]
 }
 

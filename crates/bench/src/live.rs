@@ -7,11 +7,13 @@
 //! The baseline is the rate that the board was asked for: the ratio is the share of its hits that arrived. Two cores:
 //! the sender takes one of them.
 
-use thalweg_data::measure::{Measurement, median};
+use std::path::Path;
 
+use thalweg_data::measure::{Measurement, median};
+use thalweg_frontend::digitizer2::emulate::Settings;
+
+use super::live_board::LiveBoard;
 use super::{BenchError, Conditions};
-use thalweg_run::config::Configuration;
-use thalweg_run::supervise::{EndWhen, Watch};
 
 /// A little above the 40 M hits/s that one board can send over 10 Gb/s Ethernet: the emulated one, which has dead time,
 /// sends half a percent less than it is asked for.
@@ -51,14 +53,11 @@ pub(super) fn live_process(conditions: &Conditions) -> Result<Measurement, Bench
 fn measure(shape: Shape, conditions: &Conditions) -> Result<Measurement, BenchError> {
     let bench = shape.bench;
     let fail = |message: String| BenchError::Room { bench, message };
-    let folder = conditions.folder().join(format!("thalweg-live-{}", std::process::id()));
     let (mut rates, mut asked) = (Vec::new(), Vec::new());
     let mut worst_loss = 0.0f64;
     for _ in 0..conditions.repeats.max(1) {
-        let result = once(&folder, shape, conditions.seconds);
-        let cleaned = std::fs::remove_dir_all(&folder);
-        let (taken_hz, sent_hz, lost) = result.map_err(fail)?;
-        cleaned.map_err(|error| fail(format!("{}: {error}", folder.display())))?;
+        let (taken_hz, sent_hz, lost) =
+            once(&conditions.folder(), shape, conditions.seconds).map_err(fail)?;
         rates.push(taken_hz);
         asked.push(sent_hz);
         worst_loss = worst_loss.max(lost);
@@ -81,27 +80,14 @@ fn measure(shape: Shape, conditions: &Conditions) -> Result<Measurement, BenchEr
     .with("directory", conditions.folder().display().to_string()))
 }
 
-/// One run: hits taken and sent per second, and the share lost.
-fn once(folder: &std::path::Path, shape: Shape, seconds: f64) -> Result<(f64, f64, f64), String> {
-    let Shape { rate_hz, tables, processing, .. } = shape;
-    let text = format!(
-        "[run]\ntitle = \"live\"\n[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
-         [source.emulate]\nprepared = true\ntotal_rate_hz = {rate_hz:?}\n\
-         {processing}[record]\ndirectory = {folder:?}\ntables = {tables}\n"
-    );
-    let configuration =
-        Configuration::parse(std::path::Path::new("(live)"), text).map_err(|error| error.to_string())?;
-    let end = EndWhen { seconds: Some(seconds), ..EndWhen::default() };
-    let summary =
-        thalweg_run::run(&configuration, end, &mut Watch::nobody()).map_err(|error| error.to_string())?;
-    if !summary.is_good() {
-        return Err(format!("the run failed: {:?} {:?}", summary.failures, summary.discrepancies));
-    }
-    let sent = summary.hits_sent.unwrap_or(0);
-    let elapsed = summary.elapsed_seconds;
+/// One run: hits taken and sent per second, and the fraction lost.
+fn once(folder: &Path, shape: Shape, seconds: f64) -> Result<(f64, f64, f64), String> {
+    let board = Settings { prepared: true, total_rate_hz: Some(shape.rate_hz), ..Settings::default() };
+    let Shape { bench, tables, processing, .. } = shape;
+    let turn = LiveBoard { bench, board: &board, source: "", processing, tables, folder }.run(seconds)?;
     Ok((
-        (summary.hits_recorded + summary.hits_left_out) as f64 / elapsed,
-        sent as f64 / elapsed,
-        summary.hits_lost as f64 / sent.max(1) as f64,
+        turn.hits_taken as f64 / turn.elapsed_s,
+        turn.hits_sent as f64 / turn.elapsed_s,
+        turn.hits_lost as f64 / turn.hits_sent.max(1) as f64,
     ))
 }

@@ -12,18 +12,43 @@ use crate::pool::Leases;
 use crate::simd::{Wide, widest};
 use crate::slice::Slice;
 
-/// The samples of one waveform. The value is reused for the next one.
+/// A number that holds a sample.
+pub trait Sample: Copy + Default {
+    /// The sample, or its lowest bits.
+    fn of(value: i32) -> Self;
+}
+
+/// Holds every sample.
+impl Sample for i32 {
+    #[inline(always)]
+    fn of(value: i32) -> i32 {
+        value
+    }
+}
+
+/// The 16 bits of a sample that has no more: of an unsigned one, those of the `u16`.
+impl Sample for i16 {
+    #[inline(always)]
+    fn of(value: i32) -> i16 {
+        value as i16
+    }
+}
+
+/// The samples of one waveform, of any kind. The value is reused for the next one.
+pub type Samples = SamplesOf<i32>;
+
+/// The samples of one waveform as numbers of a kind that holds them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Samples {
+pub struct SamplesOf<T> {
     /// First or only analog probe.
-    pub analog_1: Vec<i32>,
+    pub analog_1: Vec<T>,
     /// Second analog probe; empty if the layout has none.
-    pub analog_2: Vec<i32>,
+    pub analog_2: Vec<T>,
     /// Digital probes 1–4 in bits 0–3; empty if the layout has none.
     pub digital: Vec<u8>,
 }
 
-impl Samples {
+impl<T: Sample> SamplesOf<T> {
     fn clear(&mut self) {
         self.analog_1.clear();
         self.analog_2.clear();
@@ -35,25 +60,21 @@ impl Samples {
     pub fn read(&mut self, extra: &Extra, slices: &[Slice], leases: &Leases) {
         let first = extra.samples_first as usize;
         let chain = slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[]);
+        let parts = chain.iter().map(|slice| leases.bytes(*slice));
         if extra.layout == Layout::DualProbe {
-            return self.dual_probe(chain.iter().map(|slice| leases.bytes(*slice)), extra.info);
+            return self.dual_probe(parts, extra.info);
         }
         self.clear();
-        let mut word_index = 0;
-        for slice in chain {
-            let bytes = leases.bytes(*slice);
-            match extra.layout {
-                Layout::None | Layout::DualProbe => {}
-                Layout::Packed => self.packed(bytes),
-                Layout::Interleaved => {
-                    word_index = self.interleaved(bytes, word_index, extra.info);
-                }
-                Layout::Plain => {
-                    self.analog_1.extend(
-                        bytes.as_chunks::<2>().0.iter().map(|pair| i32::from(u16::from_le_bytes(*pair))),
-                    );
-                }
+        match extra.layout {
+            Layout::None | Layout::DualProbe => {}
+            Layout::Packed => self.interleaved(parts, 1, 0),
+            Layout::Interleaved => {
+                self.interleaved(parts, (extra.info >> 16 & 0xFFFF) as usize, (extra.info & 0xFFFF) as usize);
             }
+            Layout::Plain => parts.for_each(|bytes| {
+                let samples = bytes.as_chunks::<2>().0.iter();
+                self.analog_1.extend(samples.map(|pair| T::of(u16::from_le_bytes(*pair).into())));
+            }),
         }
     }
 
@@ -61,8 +82,8 @@ impl Samples {
         let (first, second) = (Analog::from_info(info), Analog::from_info(info >> 6));
         // Vectors that already have this length are not zeroed first: every element is written below.
         let samples = chain.clone().map(|bytes| bytes.len() / 8 * 2).sum();
-        self.analog_1.resize(samples, 0);
-        self.analog_2.resize(samples, 0);
+        self.analog_1.resize(samples, T::default());
+        self.analog_2.resize(samples, T::default());
         self.digital.resize(samples, 0);
         let mut done = 0;
         for bytes in chain {
@@ -78,35 +99,44 @@ impl Samples {
         }
     }
 
-    fn packed(&mut self, bytes: &[u8]) {
-        self.analog_1.extend(bytes.as_chunks::<8>().0.iter().flat_map(|word| four_samples(*word)));
-    }
-
-    fn interleaved(&mut self, bytes: &[u8], word_index: usize, info: u64) -> usize {
-        let (stride, first) = ((info >> 16 & 0xFFFF).max(1) as usize, (info & 0xFFFF) as usize);
-        let words = bytes.as_chunks::<8>().0;
-        let skip = (first + stride - word_index % stride) % stride;
-        self.analog_1.extend(words.iter().skip(skip).step_by(stride).flat_map(|word| four_samples(*word)));
-        word_index + words.len()
+    /// Takes every `stride`-th word, beginning with word `first`.
+    fn interleaved<'a>(
+        &mut self,
+        chain: impl Iterator<Item = &'a [u8]> + Clone,
+        stride: usize,
+        first: usize,
+    ) {
+        let stride = stride.max(1);
+        let all: usize = chain.clone().map(|bytes| bytes.len() / 8).sum();
+        self.analog_1.resize(all.saturating_sub(first).div_ceil(stride) * 4, T::default());
+        let mut to = self.analog_1.as_chunks_mut::<4>().0.iter_mut();
+        let mut skip = first;
+        for bytes in chain {
+            let words = bytes.as_chunks::<8>().0;
+            let own = words.get(skip..).unwrap_or(&[]).iter().step_by(stride);
+            let taken = own.len();
+            own.zip(to.by_ref()).for_each(|(word, to)| *to = four_samples(*word).map(T::of));
+            skip = skip + taken * stride - words.len();
+        }
     }
 }
 
 /// The output for the samples of both probes; all three have the same length.
-struct DualProbe<'a> {
-    analog_1: &'a mut [i32],
-    analog_2: &'a mut [i32],
+struct DualProbe<'a, T> {
+    analog_1: &'a mut [T],
+    analog_2: &'a mut [T],
     digital: &'a mut [u8],
 }
 
 /// The work of separating the samples of two probes.
-struct Expand<'a> {
+struct Expand<'a, T> {
     words: &'a [[u8; 8]],
     first: Analog,
     second: Analog,
-    to: DualProbe<'a>,
+    to: DualProbe<'a, T>,
 }
 
-impl Wide for Expand<'_> {
+impl<T: Sample> Wide for Expand<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -123,7 +153,7 @@ const SAMPLES: usize = 2 * TOGETHER;
 const AHEAD_BYTES: usize = 6144;
 
 #[inline(always)]
-fn expand(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
+fn expand<T: Sample>(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_, T>) {
     let DualProbe { analog_1, analog_2, digital } = to;
     let many = words.as_chunks::<TOGETHER>().0;
     let outputs = analog_1.as_chunks_mut().0.iter_mut().zip(analog_2.as_chunks_mut().0);
@@ -138,7 +168,7 @@ fn expand(words: &[[u8; 8]], first: Analog, second: Analog, to: DualProbe<'_>) {
         return expand_block(words, first, second, one, two, digital);
     }
     let (mut block, mut one, mut two, mut probes) =
-        ([[0; 8]; TOGETHER], [0; SAMPLES], [0; SAMPLES], [0; SAMPLES]);
+        ([[0; 8]; TOGETHER], [T::default(); SAMPLES], [T::default(); SAMPLES], [0; SAMPLES]);
     block[..words.len()].copy_from_slice(words);
     expand_block(&block, first, second, &mut one, &mut two, &mut probes);
     analog_1.copy_from_slice(&one[..analog_1.len()]);
@@ -161,12 +191,12 @@ fn expect_soon(words: &[[u8; 8]; TOGETHER]) {
 }
 
 #[inline(always)]
-fn expand_block(
+fn expand_block<T: Sample>(
     words: &[[u8; 8]; TOGETHER],
     first: Analog,
     second: Analog,
-    analog_1: &mut [i32; SAMPLES],
-    analog_2: &mut [i32; SAMPLES],
+    analog_1: &mut [T; SAMPLES],
+    analog_2: &mut [T; SAMPLES],
     digital: &mut [u8; SAMPLES],
 ) {
     let mut samples = [0u32; SAMPLES];
@@ -175,8 +205,8 @@ fn expand_block(
         *pair = [word as u32, (word >> 32) as u32];
     }
     for index in 0..SAMPLES {
-        analog_1[index] = first.value(samples[index]);
-        analog_2[index] = second.value(samples[index] >> 16);
+        analog_1[index] = T::of(first.value(samples[index]));
+        analog_2[index] = T::of(second.value(samples[index] >> 16));
         digital[index] = digital_probes(samples[index]);
     }
 }
@@ -254,12 +284,34 @@ mod tests {
     }
 
     #[test]
+    fn samples_of_16_bits_are_those_of_32() {
+        let bytes: Vec<u8> =
+            (0..100u64).flat_map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()).collect();
+        let (mut wide, mut narrow) = (Samples::default(), SamplesOf::<i16>::default());
+        wide.interleaved([&bytes[..]].into_iter(), 3, 2);
+        narrow.interleaved([&bytes[..]].into_iter(), 3, 2);
+        assert!(
+            narrow.analog_1.iter().map(|sample| i32::from(*sample as u16)).eq(wide.analog_1.iter().copied())
+        );
+        // Probe 1 signed x1, probe 2 unsigned x1.
+        wide.dual_probe([&bytes[..]].into_iter(), 0b1000);
+        narrow.dual_probe([&bytes[..]].into_iter(), 0b1000);
+        assert!(narrow.analog_1.iter().map(|sample| i32::from(*sample)).eq(wide.analog_1.iter().copied()));
+        assert!(narrow.analog_2.iter().map(|sample| i32::from(*sample)).eq(wide.analog_2.iter().copied()));
+        assert_eq!(narrow.digital, wide.digital);
+    }
+
+    #[test]
     fn interleaved_channels_are_separated_across_slices() {
         let bytes: Vec<u8> =
             (0u64..6).flat_map(|word| (word * 0x0001_0001_0001_0001).to_be_bytes()).collect();
         let mut samples = Samples::default();
-        let index = samples.interleaved(&bytes[..24], 0, 2 << 16 | 1);
-        samples.interleaved(&bytes[24..], index, 2 << 16 | 1);
+        samples.interleaved([&bytes[..24], &bytes[24..]].into_iter(), 2, 1);
         assert_eq!(samples.analog_1, [1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5]);
+        // A slice that has no word of the channel, and channels of different lengths.
+        samples.interleaved([&bytes[..8], &bytes[8..16], &bytes[16..]].into_iter(), 4, 1);
+        assert_eq!(samples.analog_1, [1, 1, 1, 1, 5, 5, 5, 5]);
+        samples.interleaved([&bytes[..8], &bytes[8..16]].into_iter(), 4, 3);
+        assert!(samples.analog_1.is_empty());
     }
 }

@@ -11,7 +11,7 @@
 
 use thalweg_data::hit::Layout;
 use thalweg_data::record_join::{RecordJoin, ScopeRecord};
-use thalweg_data::waveform::Samples;
+use thalweg_data::waveform::{Samples, SamplesOf};
 use thalweg_data::waveform_facts::{WaveformFacts, WaveformHead};
 use thalweg_data::{Extra, Flags, Hit, Hits};
 
@@ -19,6 +19,10 @@ use crate::ipc::columns::Columns;
 use crate::table::Table;
 use crate::waveform_sources::WaveformSources;
 
+/// Columns of `waveforms` that hold its signals: two analog ones, the digital ones, and analog ones of more than 16 bits.
+const ANALOG: usize = 4;
+const DIGITAL: usize = 6;
+const WIDE: usize = 13;
 /// Bytes of a user word; boards send them most significant byte first.
 const WORD_BYTES: usize = 8;
 
@@ -31,7 +35,9 @@ pub(crate) struct ExtraColumns {
     pub waveforms: Option<Columns>,
     /// The table `statistics`, when it is kept.
     pub statistics: Option<Columns>,
-    samples: Samples,
+    /// Of a waveform whose signals all have 16 bits, and of one with a wide signal.
+    narrow: SamplesOf<i16>,
+    wide: Samples,
     sources: WaveformSources,
 }
 
@@ -43,7 +49,8 @@ impl ExtraColumns {
             extras: columns(Table::Extras),
             waveforms: keeps(Table::Waveforms).then(|| Columns::of(sources.columns())),
             statistics: columns(Table::Statistics),
-            samples: Samples::default(),
+            narrow: SamplesOf::default(),
+            wide: Samples::default(),
             sources: sources.clone(),
         }
     }
@@ -96,36 +103,32 @@ impl ExtraColumns {
     }
 
     fn append_waveform(&mut self, batch: &Hits, row: u64, hit: &Hit, extra: &Extra, joins: &mut RecordJoin) {
-        let Some(columns) = &mut self.waveforms else { return };
+        let ExtraColumns { waveforms: Some(columns), narrow, wide, sources, .. } = self else { return };
         if extra.samples_count == 0 {
             return;
         }
-        self.samples.read(extra, &batch.slices, &batch.leases);
-        let (facts, head) = (self.sources.facts(extra.source), WaveformHead::of(extra));
+        let (facts, head) = (sources.facts(extra.source), WaveformHead::of(extra));
         columns.push(0, row.to_le_bytes());
         columns.push(1, extra.time_ps.to_le_bytes());
         columns.push(2, hit.channel.to_le_bytes());
         columns.push(3, extra.source.0.to_le_bytes());
-        for (probe, samples) in [&self.samples.analog_1, &self.samples.analog_2].into_iter().enumerate() {
-            let (narrow, wide) = match self.sources.fits(head.bounds[probe]) {
-                true => (&samples[..], &[][..]),
-                false => (&[][..], &samples[..]),
-            };
-            push_narrow(columns, 4 + probe, narrow);
-            if self.sources.has_wide() {
-                push_wide(columns, 13 + probe, wide);
-            }
-        }
-        let digital = &self.samples.digital[..];
-        let digital = if columns.list_has_capacity(6, digital.len()) { digital } else { &[] };
-        columns.push_list(6, digital.len(), |bytes| bytes.copy_from_slice(digital));
+        let fits = head.bounds.map(|bounds| sources.fits(bounds));
+        let length = if fits == [true; 2] {
+            narrow.read(extra, &batch.slices, &batch.leases);
+            push_narrow_signals(columns, narrow, sources.has_wide());
+            narrow.analog_1.len()
+        } else {
+            wide.read(extra, &batch.slices, &batch.leases);
+            push_mixed_signals(columns, wide, fits);
+            wide.analog_1.len()
+        };
         columns.push_optional(7, facts.sample_ps(&head).map(f64::to_le_bytes));
         columns.push_optional(8, facts.first_sample_ps(&head).map(i64::to_le_bytes));
         let [first, second] = facts.analog_codes(&head);
         columns.push_optional(9, first.map(|code| [code]));
         columns.push_optional(10, second.map(|code| [code]));
         columns.push_optional(11, head.digital.map(u16::to_le_bytes));
-        let overlapped = scope_record(extra, &facts, &head, self.samples.analog_1.len())
+        let overlapped = scope_record(extra, &facts, &head, length)
             .and_then(|record| joins.next(extra.source, hit.channel, record));
         columns.push_optional(12, overlapped.map(u32::to_le_bytes));
         columns.end_row();
@@ -181,21 +184,37 @@ fn scope_record(
     Some(ScopeRecord { start, length: length as u32, claimed: extra.raw_flags >> 13 & 7 })
 }
 
-/// Samples as a list of 16-bit numbers, which hold them; none when the batch's offsets have no space, which `batch_bytes` keeps from
-/// happening.
-fn push_narrow(columns: &mut Columns, column: usize, samples: &[i32]) {
-    let samples = if columns.list_has_capacity(column, samples.len()) { samples } else { &[] };
-    columns.push_list(column, samples.len(), |bytes| {
-        let to = bytes.as_chunks_mut::<2>().0.iter_mut();
-        to.zip(samples).for_each(|(to, sample)| *to = (*sample as u16).to_le_bytes());
-    });
+/// The signals of a waveform that 16 bits hold.
+fn push_narrow_signals(columns: &mut Columns, samples: &SamplesOf<i16>, has_wide: bool) {
+    for (probe, signal) in [&samples.analog_1, &samples.analog_2].into_iter().enumerate() {
+        push_samples(columns, ANALOG + probe, signal, i16::to_le_bytes);
+        if has_wide {
+            push_samples(columns, WIDE + probe, &[], i32::to_le_bytes);
+        }
+    }
+    push_samples(columns, DIGITAL, &samples.digital, |sample| [sample]);
 }
 
-/// The same of 32-bit numbers.
-fn push_wide(columns: &mut Columns, column: usize, samples: &[i32]) {
+/// The signals of a waveform of which 16 bits do not hold all: each is in the columns that hold it.
+fn push_mixed_signals(columns: &mut Columns, samples: &Samples, fits: [bool; 2]) {
+    for (probe, signal) in [&samples.analog_1, &samples.analog_2].into_iter().enumerate() {
+        let (narrow, wide) = if fits[probe] { (&signal[..], &[][..]) } else { (&[][..], &signal[..]) };
+        push_samples(columns, ANALOG + probe, narrow, |sample| (sample as u16).to_le_bytes());
+        push_samples(columns, WIDE + probe, wide, i32::to_le_bytes);
+    }
+    push_samples(columns, DIGITAL, &samples.digital, |sample| [sample]);
+}
+
+/// Samples as a list; none when the batch's offsets have no space, which `batch_bytes` keeps from happening.
+fn push_samples<T: Copy, const N: usize>(
+    columns: &mut Columns,
+    column: usize,
+    samples: &[T],
+    bytes_of: impl Fn(T) -> [u8; N],
+) {
     let samples = if columns.list_has_capacity(column, samples.len()) { samples } else { &[] };
     columns.push_list(column, samples.len(), |bytes| {
-        let to = bytes.as_chunks_mut::<4>().0.iter_mut();
-        to.zip(samples).for_each(|(to, sample)| *to = sample.to_le_bytes());
+        let to = bytes.as_chunks_mut::<N>().0.iter_mut();
+        to.zip(samples).for_each(|(to, sample)| *to = bytes_of(*sample));
     });
 }

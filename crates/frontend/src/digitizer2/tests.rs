@@ -534,7 +534,7 @@ fn clear_idle_and_wrap_lose_nothing() {
         .flat_map(|buffer| {
             simple_datagrams(2).into_iter().map(move |mut datagram| {
                 emit::set_buffer_id(&mut datagram, buffer as u16);
-                emit::set_aggregate_counter(&mut datagram, 0xFF_FFF0 + buffer - 65530);
+                emit::set_event_counter(&mut datagram, 0xFF_FFF0 + buffer - 65530);
                 datagram
             })
         })

@@ -11,7 +11,7 @@ use std::path::Path;
 use thalweg::data::record_join::append_joined;
 use thalweg::frontend::digitizer2::emit::{ScopeFields, scope_event};
 use thalweg::record::RunRecord;
-use thalweg::record::read::WaveformsReader;
+use thalweg::record::read::{CoincidencesReader, WaveformsReader};
 
 use crate::process::{Folder, assert_ledger_balances, run_directory, thalweg};
 
@@ -104,4 +104,67 @@ fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refus
         assert!(records[usize::from(channel)] == expected, "channel {channel}");
     }
     assert!(records[1].is_empty() && records[2].is_empty());
+}
+
+#[test]
+fn a_live_board_whose_records_leave_no_gap_is_one_ramp_on_file() {
+    let folder = Folder::new();
+    // 40 MB/s, and a buffer that holds what comes while a busy machine looks away.
+    let text = format!(
+        "[run]\ntitle = \"gapless\"\n[[source]]\nname = \"scope\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         receive_buffer_bytes = 134_217_728\nmemory_bytes = 134_217_728\n[source.emulate]\nfirmware = \"scope\"\n\
+         channels = 2\nsampling_mhz = 10\nwaveform_samples = 16384\nprepared = true\naligned_datagrams = false\n\
+         external_trigger_hz = 1e9\n[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n\
+         tables = [\"hits\", \"waveforms\"]\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let summary = thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json();
+    assert_ledger_balances(&summary);
+    let run = run_directory(&summary);
+    thalweg(&["verify", &run]).done();
+    let mut reader = WaveformsReader::open(&Path::new(&run).join("waveforms.arrows")).expect("recorded");
+    let (mut rows, mut next, mut records) = (Vec::new(), [0u64; 2], [0u64; 2]);
+    while reader.next_batch(&mut rows).expect("whole") {
+        for row in &rows {
+            let channel = usize::from(row.channel);
+            assert_eq!(row.overlapped, (records[channel] > 0).then_some(0), "one record continues the other");
+            records[channel] += 1;
+            for sample in &row.analog[0] {
+                assert_eq!(*sample, i32::from((next[channel] + channel as u64) as u16));
+                next[channel] += 1;
+            }
+        }
+    }
+    assert!(records[0] > 100 && records[0] == records[1], "{records:?}");
+    let joins = serde_json::json!({ "joined": 2 * (records[0] - 1), "samples_overlapped": 0, "refused": 0 });
+    assert_eq!(summary["scope_joins"], joins);
+}
+
+#[test]
+fn scope_events_of_two_boards_are_built_by_time() {
+    let folder = Folder::new();
+    let source = |name: &str, first: u16| {
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nfirst_channel = {first}\n\
+             receive_buffer_bytes = 67_108_864\nmemory_bytes = 67_108_864\n[source.emulate]\nfirmware = \"scope\"\n\
+             channels = 4\nwaveform_samples = 64\nprepared = true\nexternal_trigger_hz = 5000\n"
+        )
+    };
+    let text = format!(
+        "[run]\ntitle = \"two\"\n{}{}[coincidence]\nwindow_ps = 8000\n[spectra]\nenabled = false\n[record]\n\
+         directory = \"{}\"\n",
+        source("left", 0),
+        source("right", 4),
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let summary = thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json();
+    assert_ledger_balances(&summary);
+    let run = run_directory(&summary);
+    thalweg(&["verify", &run]).done();
+    let reader = CoincidencesReader::open(&Path::new(&run).join("coincidences.arrows")).expect("recorded");
+    let events = reader.read_all().expect("whole");
+    let whole = events.events.iter().filter(|event| event.count == 8).count();
+    assert!(whole > 1000, "events with all channels of both boards: {whole}");
 }

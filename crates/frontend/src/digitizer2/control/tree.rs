@@ -234,7 +234,7 @@ impl Tree {
                     Takes::Number { low: 0.0, high: 8188.0, step: SAMPLES_STEP },
                 ),
             ),
-            ("decimationfactor", fixed("1")),
+            ("decimationfactor", fixed(&settings.decimation.to_string())),
             ("enstatevents", (boolean(settings.statistics_interval_ms > 0), Takes::Boolean)),
             ("startsource", ("SWcmd".into(), Takes::Anything)),
             ("clocksource", ("Internal".into(), Takes::Anything)),
@@ -497,14 +497,14 @@ impl Tree {
             _ if channel(0, "wavetriggersource") == Some("Disabled") => Some("0"),
             _ => channel(0, "chrecordlengths"),
         };
-        let samples = samples.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) as u16;
+        let samples = samples.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) as u32;
         settings.waveform_samples = samples;
         let before = match base.firmware {
             Firmware::Scope => self.value("/par/pretriggers"),
             _ => channel(0, "chpretriggers"),
         };
         let before =
-            before.and_then(|text| text.parse::<f64>().ok()).map(|before| (before as u16).min(samples));
+            before.and_then(|text| text.parse::<f64>().ok()).map(|before| (before as u32).min(samples));
         if let Some(before) = before.filter(|before| *before != settings.samples_before_trigger()) {
             settings.samples_before_trigger = Some(before);
         }

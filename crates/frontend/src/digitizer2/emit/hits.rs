@@ -61,8 +61,8 @@ pub fn end_aggregate(out: &mut [u8], start: AggregateStart) {
     }
 }
 
-/// Changes the counter of the aggregate at the start of `bytes`. The hash of a datagram does not cover it.
-pub fn set_aggregate_counter(bytes: &mut [u8], counter: u32) {
+/// Changes the counter of the aggregate, or the trigger id of the scope event, at the start of `bytes`. The hash of a datagram does not cover it.
+pub fn set_event_counter(bytes: &mut [u8], counter: u32) {
     if let Some(field) = bytes.get_mut(1..4) {
         field.copy_from_slice(&counter.to_be_bytes()[1..]);
     }

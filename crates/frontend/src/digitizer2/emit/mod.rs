@@ -15,7 +15,7 @@ mod runs;
 
 pub use hits::{
     AggregateStart, HitFields, StatisticsFields, ZleFields, begin_aggregate, end_aggregate, hit,
-    one_word_hit, packed_hit, set_aggregate_counter, statistics, wave_hit, wave_sample, zle_record,
+    one_word_hit, packed_hit, set_event_counter, statistics, wave_hit, wave_sample, zle_record,
 };
 pub use network::{Datagrams, clear_marker, datagram, empty_datagram, footer, packet, rehash, set_buffer_id};
 pub use runs::{ScopeFields, StartFields, StopFields, scope_event, start, stop};
@@ -73,7 +73,7 @@ mod tests {
         let expected =
             [0x2000_0007_0000_0004, 0x0500_0000_075b_cd15, 0x8101_000c_8200_03e8, 0xbf01_ffff_ffff_ffff];
         assert_eq!(words(&out), expected);
-        set_aggregate_counter(&mut out, 8);
+        set_event_counter(&mut out, 8);
         assert_eq!(words(&out)[0], 0x2000_0008_0000_0004);
     }
 

@@ -182,14 +182,11 @@ impl Board {
             self.packer.totals.hits_inhibited += ring.pass_over(until / FINE);
             return;
         }
-        let samples = u64::from(self.settings.waveform_samples) * FINE;
         loop {
             let pulses = self.physics.pulses_until(until);
-            let (taken, hits) = match (self.settings.firmware, pulses.first()) {
-                (Firmware::Scope, Some(first)) => {
-                    let end = first.time_fine + samples;
-                    let taken = pulses.partition_point(|pulse| pulse.time_fine < end);
-                    (taken, u64::from(self.settings.channels))
+            let (taken, hits) = match self.settings.firmware {
+                Firmware::Scope if !pulses.is_empty() => {
+                    (self.encoder.scope_window(pulses).0, u64::from(self.settings.channels))
                 }
                 _ => (pulses.len(), pulses.len() as u64),
             };
@@ -228,14 +225,12 @@ impl Board {
 
     /// Appends scope events: each pulse outside of a window opens a window of all channels.
     fn scope_until(&mut self, until: u64, out: &mut Outgoing) -> bool {
-        let samples = usize::from(self.settings.waveform_samples);
         let channels = usize::from(self.settings.channels);
-        let bytes = 24 + 2 * samples * channels;
+        let bytes = self.settings.scope_event_bytes();
         while !out.is_full() {
             let pulses = self.physics.pulses_until(until);
             let Some(first) = pulses.first() else { return !self.physics.is_worked_out(until) };
-            let end = first.time_fine + samples as u64 * FINE;
-            let count = pulses.partition_point(|pulse| pulse.time_fine < end);
+            let (count, _) = self.encoder.scope_window(pulses);
             self.encoder.scope(&pulses[..count], channels, &mut self.waveforms);
             let fields = ScopeFields {
                 trigger_id: self.trigger_id,
@@ -268,9 +263,9 @@ impl Board {
         }
         let mask = u64::MAX >> (64 - u32::from(self.settings.channels.min(64)));
         let fields = StartFields {
-            acquisition_width: self.settings.waveform_samples.into(),
+            acquisition_width: self.settings.waveform_samples,
             traces: if self.settings.waveform_samples > 0 { 2 } else { 0 },
-            log2_decimation: 0,
+            log2_decimation: self.settings.decimation.ilog2() as u8,
             channel_mask: mask,
         };
         emit::start(self.packer.begin_event(32, out), &fields);

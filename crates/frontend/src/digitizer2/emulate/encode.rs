@@ -51,11 +51,11 @@ const TOP: f32 = 65_535.0;
 impl Encoder {
     pub(super) fn new(settings: &Settings) -> Encoder {
         let tick = Tick::from_mhz(settings.sampling_mhz.into()).expect("the sampling rate was checked");
-        let samples = usize::from(settings.waveform_samples);
+        let samples = settings.waveform_samples as usize;
         let saturation = settings.detector.saturation_kev * settings.detector.gain_per_kev;
         let trace = TraceSettings {
             samples,
-            before_trigger: settings.samples_before_trigger().into(),
+            before_trigger: settings.samples_before_trigger() as usize,
             gate: (settings.detector.gate_ns * f64::from(settings.sampling_mhz) / 1000.0) as usize,
             height_per_energy: ((pulse::FULL_SCALE - pulse::BASELINE) as f64 / (0.7 * saturation)) as f32,
             trapezoid: settings.firmware == Firmware::Pha,
@@ -197,6 +197,12 @@ impl Encoder {
     pub(super) fn scope_truth(&self, channel: u16, timestamp: u64) -> Hit {
         let flags = Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA;
         Hit { time_ps: self.tick.to_ps(timestamp as i64), channel, energy: 0, energy_short: 0, flags }
+    }
+
+    /// The number of `pulses` within the window that the first one opens, and the end of that window in fine counts.
+    pub(super) fn scope_window(&self, pulses: &[Pulse]) -> (usize, u64) {
+        let end = pulses.first().map_or(0, |first| first.time_fine + self.samples as u64 * FINE);
+        (pulses.partition_point(|pulse| pulse.time_fine < end), end)
     }
 
     /// The samples of every channel for one scope trigger; `pulses` are those within the window that the first one

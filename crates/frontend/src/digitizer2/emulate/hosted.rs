@@ -2,14 +2,11 @@
 
 use super::Board;
 use super::hit_counter::DecodedHits;
+use super::packer::datagram_data_bytes;
 use super::settings::{Pace, Settings, SettingsError, Transport};
 use crate::digitizer2::control::Service;
 use crate::format::{BoardFacts, HitCounter, SelfTriggeredSettings};
 use crate::self_triggered::{ControlService, SelfTriggeredBoard};
-
-/// Bytes of a hit, and of a sample of its waveform, on the wire.
-const HIT_BYTES: f64 = 16.0;
-const SAMPLE_BYTES: f64 = 2.0;
 
 impl SelfTriggeredSettings for Settings {
     fn check(&self) -> Result<(), SettingsError> {
@@ -29,11 +26,16 @@ impl SelfTriggeredSettings for Settings {
     }
 
     fn rate_hz(&self) -> f64 {
-        self.board_rate_hz()
+        self.event_rate_hz() * self.hits_per_event()
     }
 
     fn bytes_per_s(&self) -> f64 {
-        self.board_rate_hz() * (HIT_BYTES + SAMPLE_BYTES * f64::from(self.waveform_samples))
+        self.event_rate_hz() * self.event_bytes()
+    }
+
+    fn most_frames_hz(&self) -> f64 {
+        let datagrams_hz = self.bytes_per_s() / datagram_data_bytes(self) as f64;
+        if self.is_unlimited() { f64::MAX } else { self.event_rate_hz().max(datagrams_hz) }
     }
 
     fn datagram_bytes(&self) -> u32 {
@@ -49,7 +51,12 @@ impl SelfTriggeredSettings for Settings {
     }
 
     fn steady(&self) -> Box<dyn SelfTriggeredSettings> {
-        Box::new(Settings { prepared: false, start_stop_events: false, duration_s: None, ..self.clone() })
+        Box::new(Settings {
+            prepared: self.external_trigger_hz.is_some(),
+            start_stop_events: false,
+            duration_s: None,
+            ..self.clone()
+        })
     }
 
     fn hit_counter(&self) -> Option<Box<dyn HitCounter>> {

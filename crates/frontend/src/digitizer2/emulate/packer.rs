@@ -23,7 +23,15 @@ enum Layout {
 }
 
 /// Most hits in an aggregate that is not limited by a datagram or the settings.
-const AGGREGATE_HITS: u32 = 1024;
+pub(super) const AGGREGATE_HITS: u32 = 1024;
+
+/// The ids of a datagram, and whether it is the last of its network buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DatagramIds {
+    pub buffer: u16,
+    pub datagram: u32,
+    pub last: bool,
+}
 
 /// The board's output stage.
 #[derive(Debug)]
@@ -116,7 +124,7 @@ impl Packer {
 
     /// Records a datagram.
     #[inline]
-    pub(super) fn write_datagram(&self, buffer_id: u16, datagram_id: u32) {
+    fn write_datagram(&self, buffer_id: u16, datagram_id: u32) {
         if let Some(record) = &self.record {
             record.send_datagram(datagram_key(buffer_id, datagram_id));
         }
@@ -203,18 +211,14 @@ impl Packer {
     }
 
     fn send_aligned(&mut self, end: bool, out: &mut Outgoing) {
-        let (buffer_id, datagram_id, last) = self.next_datagram(end);
+        let DatagramIds { buffer, datagram, last } = self.next_datagram(end);
         let start = out.bytes.len();
-        emit::datagram(&mut out.bytes, &self.events, buffer_id, datagram_id, true, last);
-        self.write_datagram(buffer_id, datagram_id);
+        emit::datagram(&mut out.bytes, &self.events, buffer, datagram, true, last);
         self.sent(out, start);
     }
 
     fn send_spanning(&mut self, out: &mut Outgoing) {
-        // If this buffer started with markers, data start a new one, so that ids count from 0.
-        if self.datagram_id > 0 {
-            self.end_buffer_with_marker(out);
-        }
+        self.begin_buffer(out);
         let mut datagrams = emit::Datagrams::new(&self.events, self.datagram_data / 8, self.buffer_id);
         for datagram_id in 0.. {
             let start = out.bytes.len();
@@ -226,6 +230,13 @@ impl Packer {
             self.totals.bytes += out.end_datagram(start);
         }
         self.buffer_id = self.buffer_id.wrapping_add(1);
+    }
+
+    /// Begins a network buffer for data. If the present one started with markers, it is ended, so that ids count from 0.
+    pub(super) fn begin_buffer(&mut self, out: &mut Outgoing) {
+        if self.datagram_id > 0 {
+            self.end_buffer_with_marker(out);
+        }
     }
 
     /// Ends a buffer that contains only markers, with an empty last datagram.
@@ -252,13 +263,18 @@ impl Packer {
         }
     }
 
-    /// The ids of the next datagram, and whether it is the last of its buffer.
-    pub(super) fn next_datagram(&mut self, end: bool) -> (u16, u32, bool) {
-        let (buffer_id, datagram_id) = (self.buffer_id, self.datagram_id);
-        let last = end || datagram_id + 1 >= self.datagrams_per_buffer;
-        self.buffer_id = buffer_id.wrapping_add(last.into());
-        self.datagram_id = if last { 0 } else { datagram_id + 1 };
-        (buffer_id, datagram_id, last)
+    /// The next datagram of a network buffer that ends with it, or after its number of datagrams.
+    pub(super) fn next_datagram(&mut self, end: bool) -> DatagramIds {
+        self.next_of_buffer(end || self.datagram_id + 1 >= self.datagrams_per_buffer)
+    }
+
+    /// The next datagram of a network buffer, and whether it is the last. It is recorded as sent.
+    pub(super) fn next_of_buffer(&mut self, last: bool) -> DatagramIds {
+        let ids = DatagramIds { buffer: self.buffer_id, datagram: self.datagram_id, last };
+        self.buffer_id = self.buffer_id.wrapping_add(last.into());
+        self.datagram_id = if last { 0 } else { self.datagram_id + 1 };
+        self.write_datagram(ids.buffer, ids.datagram);
+        ids
     }
 
     fn sent(&mut self, out: &mut Outgoing, start: usize) {

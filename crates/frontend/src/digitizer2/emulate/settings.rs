@@ -22,7 +22,11 @@ pub const CHANNELS_MAXIMUM: u16 = 128;
 /// Most channels of a scope board: its events have a 64-bit mask of channels.
 pub const SCOPE_CHANNELS_MAXIMUM: u16 = 64;
 /// Most samples of one waveform: 4095 words of two samples (caen-digitizer2, wave header).
-pub const WAVEFORM_SAMPLES_MAXIMUM: u16 = 8190;
+pub const WAVEFORM_SAMPLES_MAXIMUM: u32 = 8188;
+/// Most samples of a scope record: 84 ms at 500 MS/s.
+pub const RECORD_SAMPLES_MAXIMUM: u32 = 42_000_000;
+/// Most samples that a board combines to one.
+pub const DECIMATION_MAXIMUM: u32 = 1 << 15;
 /// Largest UDP payload over IPv4.
 pub const DATAGRAM_BYTES_MAXIMUM: u32 = 65_507;
 /// Most boards that may share decays.
@@ -210,10 +214,11 @@ pub struct Settings {
     pub firmware: Firmware,
     /// Content of a hit on the wire.
     pub data: Data,
-    /// Samples per waveform, a multiple of 4; 0 for none. Scope firmware needs at least 4.
-    pub waveform_samples: u16,
+    /// Samples per waveform, a multiple of 4 up to 8188; 0 for none. Scope firmware needs at least 4, and with
+    /// `external_trigger_hz` it can have 42000000 (84 ms at 500 MS/s).
+    pub waveform_samples: u32,
     /// Samples of a waveform before its trigger; without it a quarter of them.
-    pub samples_before_trigger: Option<u16>,
+    pub samples_before_trigger: Option<u32>,
     /// One in so many hits has a waveform; 1 for all. All scope events have waveforms.
     pub waveform_every: u32,
     /// Drift of the board's clock in parts per million; positive if it is fast.
@@ -241,10 +246,18 @@ pub struct Settings {
     /// Pace of board time.
     pub pace: Pace,
     /// Replays a ring of prepared data with new times and counters, for rates that are too high to simulate physics.
-    /// These data are sent only in whole datagrams; an incomplete one at a stop is not sent.
+    /// These data are sent only in whole datagrams, or network buffers if datagrams are not aligned; an incomplete one at a
+    /// stop is not sent.
     pub prepared: bool,
     /// Largest ring of prepared data in MiB.
     pub prepared_mib: u32,
+    /// All channels are triggered at once at this constant rate, instead of by their own pulses at `rate_hz`. With scope
+    /// firmware the samples are a ramp, the number of the sample plus that of the channel, in which a missing one shows; a
+    /// rate at which records would overlap gives records that follow each other without a gap. Needs `prepared`.
+    pub external_trigger_hz: Option<f64>,
+    /// How many samples the board combines to one, a power of two up to 32768. More than 1 needs scope firmware and
+    /// `external_trigger_hz`.
+    pub decimation: u32,
 }
 
 impl Default for Settings {
@@ -286,6 +299,8 @@ impl Default for Settings {
             pace: Pace::RealTime,
             prepared: false,
             prepared_mib: 4,
+            external_trigger_hz: None,
+            decimation: 1,
         }
     }
 }
@@ -399,9 +414,8 @@ impl Settings {
     }
 
     fn check_data(&self) -> Result<(), SettingsError> {
+        self.check_samples()?;
         let samples = self.waveform_samples;
-        let fits = samples.is_multiple_of(4) && samples <= WAVEFORM_SAMPLES_MAXIMUM;
-        check(fits, "waveform_samples", samples, "a multiple of 4 up to 8188")?;
         let before = self.samples_before_trigger();
         let allowed = "at most `waveform_samples`";
         check(before <= samples, "samples_before_trigger", before, allowed)?;
@@ -411,10 +425,6 @@ impl Settings {
         let one_word = self.data == Data::OneWord;
         let plain = samples == 0 && matches!(self.firmware, Firmware::Psd | Firmware::Pha);
         check(!one_word || plain, "data", "one-word", "two-word with waveforms, scope or opendpp")?;
-        let plain = samples == 0 && !scope;
-        check(!self.prepared || plain, "prepared", "true", "false with waveforms or scope firmware")?;
-        let whole = self.aligned_datagrams || self.transport == Transport::Tcp;
-        check(!self.prepared || whole, "prepared", "true", "false without `aligned_datagrams`")?;
         let none = self.statistics_interval_ms == 0;
         check(
             !self.prepared || none,
@@ -424,7 +434,7 @@ impl Settings {
         )?;
         let bytes = self.datagram_bytes;
         check((64..=DATAGRAM_BYTES_MAXIMUM).contains(&bytes), "datagram_bytes", bytes, "64 to 65507")?;
-        self.check_unit_fits()?;
+        self.check_event_fits()?;
         let buffer = self.datagrams_per_buffer;
         check((1..=65_536).contains(&buffer), "datagrams_per_buffer", buffer, "1 to 65536")?;
         let whole = u64::from(buffer) * u64::from(bytes);
@@ -435,17 +445,92 @@ impl Settings {
         check((1..=PREPARED_MIB_MAXIMUM).contains(&mib), "prepared_mib", mib, "1 to 4096")
     }
 
-    /// An aligned datagram must fit the largest unit that cannot be divided.
-    fn check_unit_fits(&self) -> Result<(), SettingsError> {
-        let samples = u32::from(self.waveform_samples);
-        let unit = match self.firmware {
-            Firmware::Scope => 24 + 2 * samples * u32::from(self.channels),
+    fn check_samples(&self) -> Result<(), SettingsError> {
+        let samples = self.waveform_samples;
+        let is_record = self.firmware == Firmware::Scope && self.external_trigger_hz.is_some();
+        let most = if is_record { RECORD_SAMPLES_MAXIMUM } else { WAVEFORM_SAMPLES_MAXIMUM };
+        let allowed = format!("a multiple of 4 up to {most}");
+        check(samples.is_multiple_of(4) && samples <= most, "waveform_samples", samples, allowed)?;
+        let bytes = self.scope_event_bytes().div_ceil(1 << 20);
+        let allowed = "so small that an event fits `prepared_mib`";
+        let fits = !is_record || bytes <= self.prepared_mib as usize;
+        check(fits, "waveform_samples", samples, allowed)?;
+        let decimation = self.decimation;
+        let combines = decimation.is_power_of_two() && decimation <= DECIMATION_MAXIMUM;
+        check(combines, "decimation", decimation, "a power of two up to 32768")?;
+        let allowed = "1 without scope firmware and `external_trigger_hz`";
+        check(decimation == 1 || is_record, "decimation", decimation, allowed)?;
+        let Some(rate_hz) = self.external_trigger_hz else { return Ok(()) };
+        let key = "external_trigger_hz";
+        check(within(rate_hz, 1e-3, RATE_MAXIMUM_HZ), key, rate_hz, "0.001 to 1e9")?;
+        check(self.prepared, key, rate_hz, "absent without `prepared`")
+    }
+
+    /// Clock counts of a scope record.
+    pub fn record_counts(&self) -> u64 {
+        u64::from(self.waveform_samples) * u64::from(self.decimation)
+    }
+
+    /// Clock counts between two external triggers: at least a scope record.
+    pub fn external_trigger_counts(&self) -> Option<u64> {
+        let counts = (f64::from(self.sampling_mhz) * 1e6 / self.external_trigger_hz?).round() as u64;
+        let record = if self.firmware == Firmware::Scope { self.record_counts() } else { 1 };
+        Some(counts.max(record).next_multiple_of(self.decimation.max(1).into()))
+    }
+
+    /// Bytes of a scope event.
+    pub fn scope_event_bytes(&self) -> usize {
+        24 + 2 * self.waveform_samples as usize * usize::from(self.channels)
+    }
+
+    /// Bytes of the largest event that an aligned datagram must hold: a scope event, or an aggregate of one hit.
+    pub fn largest_event_bytes(&self) -> usize {
+        let samples = self.waveform_samples as usize;
+        match self.firmware {
+            Firmware::Scope => self.scope_event_bytes(),
             Firmware::Opendpp => 8 + 24 + 2 * samples,
             Firmware::Psd | Firmware::Pha => 8 + 32 + 4 * samples,
-        };
+        }
+    }
+
+    /// An aligned datagram must fit the largest event.
+    fn check_event_fits(&self) -> Result<(), SettingsError> {
         let whole = self.aligned_datagrams && self.transport == Transport::Udp;
+        let fits = self.largest_event_bytes() + 8 <= self.datagram_bytes as usize;
         let allowed = "false when a waveform or scope event is larger than a datagram";
-        check(!whole || unit + 8 <= self.datagram_bytes, "aligned_datagrams", "true", allowed)
+        check(!whole || fits, "aligned_datagrams", "true", allowed)
+    }
+
+    /// Mean bytes of a scope event, or of a hit.
+    pub fn event_bytes(&self) -> f64 {
+        let samples = f64::from(self.waveform_samples);
+        let waveform_bytes = match self.firmware {
+            _ if self.waveform_samples == 0 => 0.0,
+            Firmware::Scope => return self.scope_event_bytes() as f64,
+            Firmware::Opendpp => 16.0 + 2.0 * samples,
+            Firmware::Psd | Firmware::Pha => 16.0 + 4.0 * samples,
+        };
+        let hit_bytes = if self.data == Data::OneWord { 8.0 } else { 16.0 };
+        hit_bytes + waveform_bytes / f64::from(self.waveform_every)
+    }
+
+    /// Hits in a scope event: one for each channel. A hit by itself is one.
+    pub fn hits_per_event(&self) -> f64 {
+        if self.firmware == Firmware::Scope { self.channels.into() } else { 1.0 }
+    }
+
+    /// Scope events, or hits, per second.
+    pub fn event_rate_hz(&self) -> f64 {
+        let clock_hz = f64::from(self.sampling_mhz) * 1e6;
+        let triggers_hz = self.external_trigger_counts().map(|counts| clock_hz / counts as f64);
+        match (self.firmware, triggers_hz) {
+            (Firmware::Scope, Some(triggers_hz)) => triggers_hz,
+            (Firmware::Scope, None) => {
+                self.board_rate_hz().min(clock_hz / self.record_counts().max(1) as f64)
+            }
+            (_, Some(triggers_hz)) => triggers_hz * f64::from(self.channels),
+            (_, None) => self.board_rate_hz(),
+        }
     }
 
     /// The properties that the board reports.
@@ -464,13 +549,13 @@ impl Settings {
             sampling_mhz: self.sampling_mhz.into(),
             tick_ps: 1e6 / f64::from(self.sampling_mhz),
             channels: self.channels,
-            decimation: Some(1),
-            samples_before_trigger: Some(self.samples_before_trigger().into()),
+            decimation: Some(self.decimation),
+            samples_before_trigger: Some(self.samples_before_trigger()),
         }
     }
 
     /// Samples of a waveform before its trigger.
-    pub fn samples_before_trigger(&self) -> u16 {
+    pub fn samples_before_trigger(&self) -> u32 {
         self.samples_before_trigger.unwrap_or(self.waveform_samples / 4)
     }
 

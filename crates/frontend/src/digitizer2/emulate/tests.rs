@@ -92,7 +92,9 @@ fn decoder(settings: &Settings) -> Decoder {
 /// Reads the datagrams or packets by unpacker and decoder; they must be without loss.
 fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
     const BLOCK: usize = 1 << 20;
-    let pool = Pool::new(16, BLOCK).expect("small");
+    // The waveforms of all hits are kept, and what a stream has of an incomplete event is copied with each packet.
+    let bytes: usize = raw.iter().map(Vec::len).sum();
+    let pool = Pool::new(16 + 8 * bytes / BLOCK, BLOCK).expect("small");
     let mut decoder = decoder(settings);
     let mut unpack: Box<dyn Framing<Output = Frames>> = match settings.transport {
         Transport::Udp => Box::new(UdpUnpack::new(SourceId(0), BLOCK as u64)),
@@ -128,7 +130,8 @@ fn read(raw: &[Vec<u8>], settings: &Settings) -> Hits {
 
 /// Decodes the events; also returns the aggregate counters.
 fn decode(events: &[u8], settings: &Settings) -> (Hits, Vec<u32>) {
-    let pool = Pool::new(64, 1 << 21).expect("small");
+    const BLOCK: usize = 1 << 21;
+    let pool = Pool::new(4 + 2 * events.len() / BLOCK, BLOCK).expect("small");
     let mut decoder = decoder(settings);
     let (mut hits, mut counters) = (Hits::default(), Vec::new());
     let mut writer = pool.take().expect("a block");
@@ -191,7 +194,7 @@ fn check(settings: &Settings) -> (Receiver, Truth) {
     assert_eq!(totals.aggregates, count(Format::Aggregate));
     assert_eq!((totals.scope_events, totals.special_events), (count(Format::Scope), count(Format::Special)));
     let (decoded, counters) = decode(&receiver.events, settings);
-    assert!(truth.hits.len() > 50, "{}", truth.hits.len());
+    assert!(truth.hits.len() > 50, "{}: {settings:?}", truth.hits.len());
     assert_eq!(decoded.hits.len(), truth.hits.len());
     for (index, (read, sent)) in decoded.hits.iter().zip(&truth.hits).enumerate() {
         assert_eq!(read, sent, "hit {index}");
@@ -254,6 +257,107 @@ fn prepared_data_are_decoded_to_the_truth_in_every_lap() {
             check(&Settings { aggregate_hits: 100, ..settings });
         }
     }
+}
+
+#[test]
+fn prepared_waveforms_and_scope_events_are_decoded_to_the_truth_in_every_lap() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        for aligned_datagrams in [true, false] {
+            let plain = Settings {
+                prepared: true,
+                prepared_mib: 1,
+                total_rate_hz: Some(1e5),
+                transport,
+                aligned_datagrams,
+                drift_ppm: 3.0,
+                offset_ps: 12_345_678,
+                ..busy()
+            };
+            check(&plain);
+            check(&Settings { data: Data::OneWord, sampling_mhz: 500, ..plain.clone() });
+            let waves = Settings { waveform_samples: 128, ..plain.clone() };
+            let (_, truth) = check(&waves);
+            let rate = truth.hits.len() as f64 / 0.060;
+            assert!((rate / 1e5 - 1.0).abs() < 0.1, "{rate}");
+            assert!(truth.hits.windows(2).all(|pair| pair[0].time_ps <= pair[1].time_ps));
+            check(&Settings { firmware: Firmware::Pha, waveform_every: 3, ..waves.clone() });
+            check(&Settings { firmware: Firmware::Opendpp, aggregate_hits: 37, ..waves.clone() });
+            check(&Settings { firmware: Firmware::Scope, ..waves.clone() });
+            let large = transport == Transport::Tcp || !aligned_datagrams;
+            let samples = if large { 2048 } else { 64 };
+            let scope = Settings { firmware: Firmware::Scope, waveform_samples: samples, ..waves };
+            check(&Settings { datagrams_per_buffer: 4, total_rate_hz: Some(5e3), ..scope });
+        }
+    }
+}
+
+#[test]
+fn records_at_a_high_external_trigger_follow_each_other_and_their_samples_are_a_ramp() {
+    let settings = Settings {
+        firmware: Firmware::Scope,
+        external_trigger_hz: Some(1e6),
+        prepared: true,
+        prepared_mib: 1,
+        channels: 2,
+        sampling_mhz: 100,
+        waveform_samples: 1 << 13,
+        aligned_datagrams: false,
+        ..busy()
+    };
+    check(&Settings { decimation: 8, ..settings.clone() });
+    let (receiver, truth) = check(&settings);
+    let mut starts: Vec<i64> = truth.hits.iter().map(|hit| hit.time_ps).collect();
+    starts.dedup();
+    assert!(starts.len() > 700, "60 ms at 100 MS/s: {}", starts.len());
+    assert!(starts.windows(2).all(|pair| pair[1] - pair[0] == 10_000 << 13));
+    let read = read(&receiver.raw, &settings);
+    let mut samples = thalweg_data::waveform::Samples::default();
+    for (number, extra) in read.extras.iter().enumerate() {
+        samples.read(extra, &read.slices, &read.leases);
+        let first = number / 2 * (1 << 13) + number % 2;
+        let ramp = (first..first + (1 << 13)).map(|sample| i32::from(sample as u16));
+        assert!(samples.analog_1.iter().copied().eq(ramp), "record {number}");
+    }
+}
+
+#[test]
+fn an_external_trigger_gives_a_hit_of_each_channel_at_its_rate() {
+    let settings = Settings { prepared: true, external_trigger_hz: Some(1e6), channels: 4, ..busy() };
+    for samples in [0, 8] {
+        let (_, truth) = check(&Settings { waveform_samples: samples, ..settings.clone() });
+        let (triggers, rest) = truth.hits.as_chunks::<4>();
+        assert!(rest.is_empty() && triggers.len().abs_diff(60_000) < 1000, "{}", triggers.len());
+        for (number, trigger) in (0..).zip(triggers) {
+            assert!(trigger.iter().all(|hit| hit.time_ps == number * 1_000_000), "trigger {number}");
+            assert_eq!(trigger.map(|hit| hit.channel), [0, 1, 2, 3]);
+        }
+    }
+}
+
+#[test]
+fn the_longest_record_of_a_board_needs_an_external_trigger_and_memory() {
+    let record = |external_trigger_hz, waveform_samples, prepared_mib| {
+        let settings = Settings {
+            firmware: Firmware::Scope,
+            external_trigger_hz,
+            prepared: true,
+            channels: 1,
+            waveform_samples,
+            aligned_datagrams: false,
+            prepared_mib,
+            ..busy()
+        };
+        settings.check().map_err(|error| error.key)
+    };
+    assert_eq!(record(Some(1.0), 42_000_000, 128), Ok(()));
+    assert_eq!(record(Some(1.0), 42_000_000, 80), Err("waveform_samples"));
+    assert_eq!(record(Some(1.0), 42_000_004, 128), Err("waveform_samples"));
+    assert_eq!(record(None, 8192, 128), Err("waveform_samples"));
+    assert_eq!(record(Some(0.0), 4, 128), Err("external_trigger_hz"));
+    let halved = Settings { prepared: true, decimation: 2, external_trigger_hz: Some(1.0), ..busy() };
+    assert_eq!(halved.check().map_err(|error| error.key), Err("decimation"), "of hits");
+    let live = Settings { external_trigger_hz: Some(1.0), ..busy() };
+    assert_eq!(live.check().map_err(|error| error.key), Err("external_trigger_hz"));
 }
 
 #[test]
@@ -475,11 +579,12 @@ fn the_record_of_the_sender_has_the_hits_in_every_gap() {
             Settings { firmware: Firmware::Pha, statistics_interval_ms: 10, ..plain.clone() },
             slow.clone(),
             Settings { firmware: Firmware::Scope, ..slow },
+            Settings { prepared: true, prepared_mib: 1, total_rate_hz: Some(5e6), ..plain.clone() },
             Settings {
                 prepared: true,
-                prepared_mib: 1,
-                total_rate_hz: Some(5e6),
-                aligned_datagrams: true,
+                total_rate_hz: Some(4e4),
+                waveform_samples: 128,
+                firmware: Firmware::Scope,
                 ..plain.clone()
             },
         ] {
