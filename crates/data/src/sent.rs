@@ -9,8 +9,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Most entries of each ring: two seconds of the fastest board.
-const MOST_ENTRIES: usize = 1 << 18;
+/// Most entries of each ring: eight seconds of the fastest board, which sends 130 000 datagrams a second.
+const MOST_ENTRIES: usize = 1 << 20;
 /// Fewest entries, of a board that sends little.
 const FEWEST_ENTRIES: usize = 1 << 12;
 /// How far a receiver may fall behind, seconds: the content of a full socket, or a delay on a busy machine.
