@@ -121,6 +121,53 @@ impl<T: Sample> SamplesOf<T> {
     }
 }
 
+/// The samples of all channels of a scope record, which a board sends word by word in turn. The value is reused for the next one.
+///
+/// Channel by channel, [`SamplesOf::read`] touches every cache line of a record of 64 channels 64 times; this touches it once.
+#[derive(Clone, Debug, Default)]
+pub struct ChannelsOfRecord {
+    words: Vec<[u8; 8]>,
+    samples: Vec<[i16; 4]>,
+    words_each: usize,
+}
+
+/// Rows and channels that are turned together: a cache line of each.
+const TILE: usize = 8;
+
+impl ChannelsOfRecord {
+    /// Replaces the content by the record that `extra`, of the layout [`Layout::Interleaved`], refers to. Words behind the last one that
+    /// all channels have are ignored.
+    pub fn read(&mut self, extra: &Extra, slices: &[Slice], leases: &Leases) {
+        let first = extra.samples_first as usize;
+        let chain = slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[]);
+        self.words.clear();
+        chain.iter().for_each(|slice| self.words.extend_from_slice(leases.bytes(*slice).as_chunks().0));
+        self.turn(((extra.info >> 16 & 0xFFFF) as usize).max(1));
+    }
+
+    /// The samples of a channel, by its place in the record: 16 bits, as of a `u16`.
+    pub fn channel(&self, index: usize) -> &[i16] {
+        let own = self.samples.get(index * self.words_each..(index + 1) * self.words_each);
+        own.unwrap_or(&[]).as_flattened()
+    }
+
+    fn turn(&mut self, channels: usize) {
+        let rows = self.words.len() / channels;
+        self.words_each = rows;
+        self.samples.resize(rows * channels, [0; 4]);
+        for row in (0..rows).step_by(TILE) {
+            for channel in (0..channels).step_by(TILE) {
+                let (height, width) = (TILE.min(rows - row), TILE.min(channels - channel));
+                for column in channel..channel + width {
+                    let to = &mut self.samples[column * rows + row..][..height];
+                    let from = self.words[row * channels + column..].iter().step_by(channels);
+                    to.iter_mut().zip(from).for_each(|(to, word)| *to = four_samples(*word).map(i16::of));
+                }
+            }
+        }
+    }
+}
+
 /// The output for the samples of both probes; all three have the same length.
 struct DualProbe<'a, T> {
     analog_1: &'a mut [T],
@@ -299,6 +346,23 @@ mod tests {
         assert!(narrow.analog_1.iter().map(|sample| i32::from(*sample)).eq(wide.analog_1.iter().copied()));
         assert!(narrow.analog_2.iter().map(|sample| i32::from(*sample)).eq(wide.analog_2.iter().copied()));
         assert_eq!(narrow.digital, wide.digital);
+    }
+
+    #[test]
+    fn all_channels_of_a_record_are_those_read_one_by_one() {
+        for (channels, rows) in [(1, 5), (3, 1), (8, 8), (11, 19), (64, 33)] {
+            let words =
+                (0..channels * rows).map(|n| (n as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
+            let mut record = ChannelsOfRecord { words: words.collect(), ..ChannelsOfRecord::default() };
+            let bytes = record.words.as_flattened().to_vec();
+            record.turn(channels);
+            let mut samples = SamplesOf::<i16>::default();
+            for channel in 0..channels {
+                samples.interleaved([&bytes[..]].into_iter(), channels, channel);
+                assert_eq!(record.channel(channel), samples.analog_1, "{channel} of {channels}");
+            }
+            assert!(record.channel(channels).is_empty());
+        }
     }
 
     #[test]

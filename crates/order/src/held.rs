@@ -103,7 +103,12 @@ impl Run {
         self.extras_head += extras;
     }
 
+    /// Whether a small batch can be appended. A run that passes hits on while others are appended is never empty, and holds the blocks of
+    /// all that have passed: so none is appended to what has begun to pass on and holds any.
     fn has_capacity_for(&self, hits: usize) -> bool {
+        if self.head > 0 && !self.content.leases.is_empty() {
+            return false;
+        }
         let free = self.content.hits.capacity() - self.content.hits.len();
         hits <= free && hits <= self.content.hits.capacity() / SMALL_FRACTION
     }

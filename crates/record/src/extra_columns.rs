@@ -11,9 +11,9 @@
 
 use thalweg_data::hit::Layout;
 use thalweg_data::record_join::{RecordJoin, ScopeRecord};
-use thalweg_data::waveform::{Samples, SamplesOf};
+use thalweg_data::waveform::{ChannelsOfRecord, Samples, SamplesOf};
 use thalweg_data::waveform_facts::{WaveformFacts, WaveformHead};
-use thalweg_data::{Extra, Flags, Hit, Hits};
+use thalweg_data::{Extra, Flags, Hit, Hits, Slice};
 
 use crate::ipc::columns::Columns;
 use crate::table::Table;
@@ -38,6 +38,9 @@ pub(crate) struct ExtraColumns {
     /// Of a waveform whose signals all have 16 bits, and of one with a wide signal.
     narrow: SamplesOf<i16>,
     wide: Samples,
+    /// The scope record whose channels are being appended, and its first slice.
+    record: ChannelsOfRecord,
+    record_at: Option<Slice>,
     sources: WaveformSources,
 }
 
@@ -51,6 +54,8 @@ impl ExtraColumns {
             statistics: columns(Table::Statistics),
             narrow: SamplesOf::default(),
             wide: Samples::default(),
+            record: ChannelsOfRecord::default(),
+            record_at: None,
             sources: sources.clone(),
         }
     }
@@ -60,6 +65,7 @@ impl ExtraColumns {
     ///
     /// `joins` knows the records before, and is asked for each waveform of scope firmware.
     pub fn append(&mut self, batch: &Hits, pass: Option<&[u8]>, first_row: u64, joins: &mut RecordJoin) {
+        self.record_at = None;
         if !batch.extras.is_empty() && (self.extras.is_some() || self.waveforms.is_some()) {
             let (mut row, mut extras) = (first_row, batch.extras.iter());
             for (place, hit) in batch.hits.iter().enumerate() {
@@ -103,7 +109,10 @@ impl ExtraColumns {
     }
 
     fn append_waveform(&mut self, batch: &Hits, row: u64, hit: &Hit, extra: &Extra, joins: &mut RecordJoin) {
-        let ExtraColumns { waveforms: Some(columns), narrow, wide, sources, .. } = self else { return };
+        let ExtraColumns { waveforms: Some(columns), narrow, wide, record, record_at, sources, .. } = self
+        else {
+            return;
+        };
         if extra.samples_count == 0 {
             return;
         }
@@ -113,14 +122,24 @@ impl ExtraColumns {
         columns.push(2, hit.channel.to_le_bytes());
         columns.push(3, extra.source.0.to_le_bytes());
         let fits = head.bounds.map(|bounds| sources.fits(bounds));
-        let length = if fits == [true; 2] {
-            narrow.read(extra, &batch.slices, &batch.leases);
-            push_narrow_signals(columns, narrow, sources.has_wide());
-            narrow.analog_1.len()
-        } else {
+        let length = if fits != [true; 2] {
             wide.read(extra, &batch.slices, &batch.leases);
             push_mixed_signals(columns, wide, fits);
             wide.analog_1.len()
+        } else if extra.layout == Layout::Interleaved {
+            // The channels of a record follow each other, each with slices of its own that are the same bytes.
+            let first = batch.slices.get(extra.samples_first as usize).copied();
+            if std::mem::replace(record_at, first) != first {
+                record.read(extra, &batch.slices, &batch.leases);
+            }
+            let samples = record.channel((extra.info & 0xFFFF) as usize);
+            push_narrow_signals(columns, [samples, &[]], &[], sources.has_wide());
+            samples.len()
+        } else {
+            narrow.read(extra, &batch.slices, &batch.leases);
+            let analog = [&narrow.analog_1[..], &narrow.analog_2[..]];
+            push_narrow_signals(columns, analog, &narrow.digital, sources.has_wide());
+            narrow.analog_1.len()
         };
         columns.push_optional(7, facts.sample_ps(&head).map(f64::to_le_bytes));
         columns.push_optional(8, facts.first_sample_ps(&head).map(i64::to_le_bytes));
@@ -185,14 +204,14 @@ fn scope_record(
 }
 
 /// The signals of a waveform that 16 bits hold.
-fn push_narrow_signals(columns: &mut Columns, samples: &SamplesOf<i16>, has_wide: bool) {
-    for (probe, signal) in [&samples.analog_1, &samples.analog_2].into_iter().enumerate() {
+fn push_narrow_signals(columns: &mut Columns, analog: [&[i16]; 2], digital: &[u8], has_wide: bool) {
+    for (probe, signal) in analog.into_iter().enumerate() {
         push_samples(columns, ANALOG + probe, signal, i16::to_le_bytes);
         if has_wide {
             push_samples(columns, WIDE + probe, &[], i32::to_le_bytes);
         }
     }
-    push_samples(columns, DIGITAL, &samples.digital, |sample| [sample]);
+    push_samples(columns, DIGITAL, digital, |sample| [sample]);
 }
 
 /// The signals of a waveform of which 16 bits do not hold all: each is in the columns that hold it.

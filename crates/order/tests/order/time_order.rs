@@ -479,3 +479,30 @@ fn samples_stay_readable_and_blocks_return_to_the_pool() {
     out.clear();
     assert_eq!(pool.free_count(), 4);
 }
+
+#[test]
+fn blocks_of_waveforms_that_were_passed_on_are_free() {
+    // Each hit comes by itself, with a block of samples; the next one lets it pass.
+    let pool = Pool::new(4, 64).expect("small");
+    let mut order = TimeOrder::new(&Settings::default(), 1, 4096);
+    let (mut batch, mut out, mut passed) = (Hits::with_capacity(4096), Hits::default(), 0i64);
+    for number in 0..100u64 {
+        let mut writer = pool.take().unwrap_or_else(|| panic!("hit {number} finds no block"));
+        let hit = Hit { time_ps: number as i64, flags: Flags::EXTRA, ..Hit::default() };
+        let slice = writer.append(&number.to_le_bytes()).expect("it fits");
+        batch.header.mark = Mark(number * 30_000_000);
+        batch.hits.push(hit);
+        batch.extras.push(Extra { samples_count: 1, ..Extra::of(&hit, SourceId(0)) });
+        batch.slices.push(slice);
+        batch.leases.add(writer.lease());
+        assert_eq!(order.push(&mut batch), Ok(Pushed::Taken));
+        while order.pull(&mut out) {
+            for (hit, extra) in out.hits.iter().zip(&out.extras) {
+                let sample = out.leases.bytes(out.slices[extra.samples_first as usize]);
+                assert_eq!((hit.time_ps, sample), (passed, &passed.to_le_bytes()[..]));
+                passed += 1;
+            }
+        }
+    }
+    assert_eq!(passed, 99, "the last one waits");
+}
