@@ -14,10 +14,24 @@ type Value<'t> = Spanned<DeValue<'t>>;
 
 /// The line of `text` that `message` is about, counted from 1; `None` where it names nothing that is there.
 pub(super) fn line_of(text: &str, message: &str) -> Option<usize> {
+    line_among(text, message, |top| keys_of_table(top))
+}
+
+/// The same where the message names a section that is in the text.
+pub(super) fn line_in_section(text: &str, message: &str) -> Option<usize> {
+    line_among(text, message, |_| Vec::new())
+}
+
+/// The line among the keys of the section that the message names; of one that is not there, among those that `others` gives.
+fn line_among(
+    text: &str,
+    message: &str,
+    others: impl for<'t> Fn(&'t DeTable<'_>) -> Vec<Key<'t>>,
+) -> Option<usize> {
     let top = DeTable::parse(text).ok()?.into_inner();
     let tables = section(&top, message);
     let everything: Vec<Key<'_>> = match tables.is_empty() {
-        true => keys_of_table(&top),
+        true => others(&top),
         false => tables.iter().flat_map(|table| keys_of(table)).collect(),
     };
     let named = everything.iter().filter_map(|key| Some((mention(message, key.name)?, key.byte)));
