@@ -123,7 +123,10 @@ fn as_replay(
     configuration.record.directory = parent_of(directory.path());
     configuration.record.tables.retain(|table| *table != Table::Raw);
     configuration.record.retention = None;
-    configuration.run.title = format!("replay of {}", record.title);
+    configuration.run.title = match record.title.as_str() {
+        "" => format!("replay of run {}", record.number),
+        title => format!("replay of {title}"),
+    };
     (configuration.monitor, configuration.ship) = (None, None);
     (configuration.alarms, configuration.notify) = Default::default();
     // The channels as they were when the run was recorded: the table itself may have changed or gone since.

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use crate::process::{Ended, Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 
-const CHANNEL: &str =
-    "[[channel]]\nnumber = 0\nname = \"LaBr3\"\ngroup = \"gamma\"\nenergy_kev = [0.0, 0.5]\n";
+const CHANNEL: &str = "[[channel]]\nnumber = 0\nname = \"LaBr3\"\ngroup = \"gamma\"\nenergy_kev = [0.0, 0.5]\n[[channel]]\nnumber = 4\ngroup = \"gamma\"\n";
 const CUT: &str = "[[cut]]\nname = \"bright\"\nkeep = \"energy > 1000\"\n";
 const COINCIDENCE: &str = "[coincidence]\nwindow_ps = 100_000\n";
 
@@ -181,11 +180,11 @@ fn what_does_not_fit_is_refused_with_file_and_line_and_leaves_no_run() {
     replay("--cuts", "[[cut]]\nname = \"c\"\nkeep = \"enrgy > 3\"\n", &["other.toml: line 3", "\"enrgy\""]);
     replay("--cuts", "\n[[cut]]\nname = \"c\"\nkeep = \"inside(n)\"\n", &["other.toml: line 4", "\"n\""]);
     let point = "[[polygon]]\nname = \"n\"\nx = \"energy\"\ny = \"psd\"\npoints = [[0, 0]]\n";
-    replay("--cuts", point, &["other.toml: line 5", "polygon"]);
-    replay("--calibration", "[[channel]]\nnumber = 99\n", &["other.toml: line 2", "no source sends it"]);
+    replay("--cuts", point, &["other.toml: line 1: [[polygon]] \"n\": 1 points"]);
+    replay("--calibration", "[[channel]]\nnumber = 99\n", &["other.toml: line 1", "no source sends it"]);
     replay("--calibration", "[channels]\nfile = \"nowhere.csv\"\n", &["other.toml: line 2", "nowhere.csv"]);
     replay("--calibration", "[clocks]\nreference = \"middle\"\n", &["other.toml: line 2", "left, right"]);
-    replay("--coincidence", "[coincidence]\ngroups = [\"labr\"]\n", &["other.toml: line 2", "\"labr\""]);
+    replay("--coincidence", "[coincidence]\ngroups = [\"labr\"]\n", &["other.toml: line 1", "\"labr\""]);
     refused(
         &thalweg(&["replay", &run, "--cuts", &folder.at("missing.toml")]),
         2,
@@ -203,7 +202,7 @@ fn a_section_that_others_need_is_missed_where_they_stand() {
     let nameless = folder.file("nameless.toml", "[[channel]]\nnumber = 0\nenergy_kev = [0.0, 0.4]\n");
     replayed(&run, &["--coincidence", &by_group]);
     let ended = thalweg(&["replay", &run, "--coincidence", &by_group, "--calibration", &nameless]);
-    refused(&ended, 2, &["group.toml: line 2", "there is no group \"gamma\""]);
+    refused(&ended, 2, &["group.toml: line 1", "there is no group \"gamma\""]);
 }
 
 #[test]
