@@ -56,8 +56,7 @@ impl Replay {
             return Err(without_raw(&directory, &record).into());
         }
         let mut configuration = boards::recorded_but_for(&directory.run_record(), &record, replaced)?;
-        let keeps_channels = !replaced.iter().any(|by| by.replaces("channels"));
-        as_replay(&mut configuration, &directory, &record, keeps_channels);
+        as_replay(&mut configuration, (&directory, &record), replaced);
         let planned = Planned {
             source_table: SourceTable::of(&configuration)?,
             placement: Placement::default(),
@@ -116,12 +115,17 @@ impl Replay {
 /// Makes the configuration of a recorded run that of its replay: what it does beside the path was done for people who took data.
 fn as_replay(
     configuration: &mut Configuration,
-    directory: &RunDirectory,
-    record: &RunRecord,
-    keeps_channels: bool,
+    (directory, record): (&RunDirectory, &RunRecord),
+    replaced: &[Replacement],
 ) {
+    let replaces = |section| replaced.iter().any(|by| by.replaces(section));
     configuration.record.directory = parent_of(directory.path());
-    configuration.record.tables.retain(|table| *table != Table::Raw);
+    let tables = &mut configuration.record.tables;
+    tables.retain(|table| *table != Table::Raw);
+    // Where none were made there was no reason to keep them.
+    if replaces("coincidence") && !tables.contains(&Table::Coincidences) {
+        tables.push(Table::Coincidences);
+    }
     configuration.record.retention = None;
     configuration.run.title = match record.title.as_str() {
         "" => format!("replay of run {}", record.number),
@@ -130,7 +134,8 @@ fn as_replay(
     (configuration.monitor, configuration.ship) = (None, None);
     (configuration.alarms, configuration.notify) = Default::default();
     // The channels as they were when the run was recorded: the table itself may have changed or gone since.
-    if let (Some(file), copy, true) = (&mut configuration.channels.file, directory.channels(), keeps_channels)
+    if let (Some(file), copy) = (&mut configuration.channels.file, directory.channels())
+        && !replaces("channels")
         && copy.exists()
     {
         *file = std::path::absolute(&copy).unwrap_or(copy);
@@ -138,12 +143,6 @@ fn as_replay(
     // The cores and nodes are those of the machine that recorded.
     for source in &mut configuration.sources {
         (source.endpoint.numa_node, source.endpoint.huge_pages) = Default::default();
-    }
-    if configuration.process.coincidence.is_some() && !configuration.record.keeps(Table::Coincidences) {
-        tracing::warn!(
-            "{}: `[record] tables` has no \"coincidences\": events of hits are counted and shown in spectra, and not recorded",
-            directory.path().display()
-        );
     }
 }
 

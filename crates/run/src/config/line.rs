@@ -161,7 +161,7 @@ mod tests {
             ("[[cut]] \"fast\": what is this\n    x\n    ^", Some(16)),
             ("[slices]: `depth = 7`", Some(2)),
             ("[[cut]] or [[source]] \"right\" `block_bytes`", Some(12)),
-            ("channel 7 is not sent", Some(18)),
+            ("channel 7 is not sent", Some(19)),
             ("channel 8 is not sent", None),
             ("[threads]: nothing of this is there", None),
         ] {

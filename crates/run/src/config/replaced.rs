@@ -178,8 +178,8 @@ fn replaced_text(recorded: &str, by: &[Replacement]) -> String {
 
 /// Appends whole lines, each behind `prefix` unless it is empty.
 fn push_lines(lines: &str, prefix: &str, text: &mut String) {
-    end_line(text);
     for line in lines.split_inclusive('\n') {
+        end_line(text);
         if !line.trim().is_empty() {
             text.push_str(prefix);
         }

@@ -161,6 +161,20 @@ fn a_coincidence_of_a_file_makes_its_own_events_and_the_hits_stay() {
     );
 }
 
+#[test]
+fn a_run_without_coincidence_is_given_one_and_the_replay_records_its_events() {
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(configuration(&folder)).expect("written");
+    let file = folder.file("alone.toml", &text.replace(COINCIDENCE, "").replace("\"coincidences\", ", ""));
+    let summary = thalweg(&["run", &file, "--seconds", "100", "--json"]).done().json();
+    let given = folder.file("coincidence.toml", COINCIDENCE);
+    let (summary, record) = replayed(&run_directory(&summary), &["--coincidence", &given]);
+    let made = number(&record["coincidences"], "made");
+    assert!(made > 100 && number(&summary, "coincidences_recorded") == made, "{summary:#}");
+    let inspected = thalweg(&["inspect", &run_directory(&summary)]).done().out;
+    assert!(inspected.contains(&format!("{made} coincidences of ")), "{inspected}");
+}
+
 #[track_caller]
 fn refused(ended: &Ended, code: i32, words: &[&str]) {
     assert_eq!(ended.code, Some(code), "{ended:#?}");
