@@ -14,7 +14,7 @@ type Value<'t> = Spanned<DeValue<'t>>;
 
 /// The line of `text` that `message` is about, counted from 1; `None` where it names nothing that is there.
 pub(super) fn line_of(text: &str, message: &str) -> Option<usize> {
-    line_among(text, message, |top| keys_of_table(top))
+    line_among(text, message, keys_of_table)
 }
 
 /// The same where the message names a section that is in the text.
