@@ -83,14 +83,19 @@ impl Places<'_> {
 
     /// The beginning of the line of a byte. An expression begins a line: TOML has no two of them on one.
     fn line_of(&self, byte: usize) -> usize {
-        self.text[..byte].rfind('\n').map_or(0, |end| end + 1)
+        self.text[..byte].rfind('\n').map_or_else(|| self.first_line(), |end| end + 1)
+    }
+
+    /// The beginning of the first line: some editors put a mark of the byte order in front of it.
+    fn first_line(&self) -> usize {
+        self.text.len() - self.text.trim_start_matches('\u{feff}').len()
     }
 
     /// The beginning of the comment that stands directly above a line, or of the line.
     fn with_comment(&self, line: usize) -> usize {
         // What begins with `#` before that is the end of a text of several lines.
         let before = self.ends.partition_point(|end| *end <= line);
-        let least = before.checked_sub(1).map_or(0, |last| self.ends[last]);
+        let least = before.checked_sub(1).map_or(self.first_line(), |last| self.ends[last]);
         let mut begin = line;
         while begin > least {
             let above = self.line_of(begin - 1);
@@ -144,6 +149,13 @@ mod tests {
     fn the_end_of_a_text_of_several_lines_is_no_comment() {
         let text = "[run]\ntitle = '''\n# it ends here'''\n[[cut]]\nkeep = \"a\"\n";
         assert_eq!(parts(text)[1], ("cut".to_owned(), "[[cut]]\nkeep = \"a\"\n"));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_line() {
+        let text = "\u{feff}[[cut]]\nkeep = \"a\"\n";
+        assert_eq!(parts(text), [("cut".to_owned(), "[[cut]]\nkeep = \"a\"\n")]);
+        assert_eq!(parts("\u{feff}# all\ncut = []")[0].1, "# all\ncut = []");
     }
 
     #[test]
