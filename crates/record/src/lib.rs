@@ -44,6 +44,7 @@
 //! - `range_list`: what became of each range of triggers, as a table: [`RangeList`].
 //! - `series_list`: values of slow control, as a table: [`SeriesList`].
 //! - [`run_record`]: `run.json`: what a run was.
+//! - `replay_record`: what a replayed run was made of: [`ReplayRecord`].
 //! - `json_lines`: files of lines that people add to.
 //! - `notes`: what people write down: [`Note`].
 //! - `removed`: what is left of tables that were removed: [`RemovedTables`].
@@ -87,6 +88,7 @@ mod range_list;
 pub mod raw_writer;
 pub mod read;
 mod removed;
+mod replay_record;
 mod retention;
 mod row_group;
 pub mod run_record;
@@ -115,10 +117,11 @@ pub use notes::Note;
 pub use range_list::{RangeBounds, RangeList, ReadoutName, UnitNames};
 pub use raw_writer::{RawSource, RawWriter};
 pub use read::{
-    EdgeReport, Inspection, NodesReport, RawReplay, RecoverReport, ShippedReport, VerifyReport, check,
+    EdgeReport, Inspection, NodesReport, Pace, RawReplay, RecoverReport, ShippedReport, VerifyReport, check,
     inspect, raw_sources, recover, verify, verify_nodes,
 };
 pub use removed::RemovedTables;
+pub use replay_record::{ReplacedSections, ReplayRecord};
 pub use retention::{OldRuns, RemovedRun, Retained};
 pub use run_record::{
     ChannelsRecord, CoincidenceRecord, CutRecord, IdentityRecord, RunRecord, RunRecordState, utc_text,

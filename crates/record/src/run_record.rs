@@ -23,6 +23,7 @@ use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
 use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
+use crate::replay_record::ReplayRecord;
 use crate::table::Table;
 
 /// Version of this file's form.
@@ -80,11 +81,14 @@ pub struct RunRecord {
     /// The channels of each source that gives hits, by its name: they are disjoint, so that the channel of a hit says which source it
     /// came from. Empty of older runs, and where they are not disjoint.
     pub channels: BTreeMap<String, ChannelsRecord>,
-    /// The configuration as the user wrote it.
+    /// The configuration as the user wrote it; of a replay, with the sections that were replaced.
     pub configuration: String,
     /// Of a node of a run with readout and builder units: which run that is. Other runs, and older ones, have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<IdentityRecord>,
+    /// Of a replay: which run was read again, and what was done otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay: Option<ReplayRecord>,
     /// What the files hold.
     pub tables: Vec<TableSummary>,
     /// Files beside the tables, such as spectra.

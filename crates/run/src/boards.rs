@@ -10,7 +10,7 @@ use std::path::Path;
 use thalweg_frontend::format::{BoardFacts, FormatSettings};
 use thalweg_record::RunRecord;
 
-use crate::config::{ConfigError, Configuration};
+use crate::config::{ConfigError, Configuration, Replacement};
 use crate::error::RunError;
 
 /// The reports of the boards, by the names of their sources.
@@ -50,7 +50,19 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
 /// # Errors
 /// When the recorded text is not a configuration any more.
 pub(crate) fn recorded(file: &Path, record: &RunRecord) -> Result<Configuration, ConfigError> {
-    let mut configuration = Configuration::parse(file, record.configuration.clone())?;
+    recorded_but_for(file, record, &[])
+}
+
+/// The same with some sections `replaced`.
+///
+/// # Errors
+/// When the recorded text is not a configuration any more, or does not fit what is replaced.
+pub(crate) fn recorded_but_for(
+    file: &Path,
+    record: &RunRecord,
+    replaced: &[Replacement],
+) -> Result<Configuration, ConfigError> {
+    let mut configuration = Configuration::parse_replaced(file, &record.configuration, replaced)?;
     let (reports, original) = (reports_of(record), configuration.clone());
     for source in &mut configuration.sources {
         if let Some(facts) = reports.get(&source.head.name) {

@@ -28,7 +28,7 @@
 //! - [`emulate`]: emulated boards alone.
 //! - `units`: readout units, builder units and event manager on threads.
 //! - [`supervise`]: a run from its start to its end: states, commands, snapshots, summary.
-//! - `assemble`: from a configuration to running threads, and to their end: [`run`], [`replay`].
+//! - `assemble`: from a configuration to running threads, and to their end: [`run`], [`Replay`].
 //! - [`inspect`]: what is in a recording, a data file or a stream.
 //! - [`run_control`]: run after run of a configuration.
 //! - [`serve`]: what the page shows of a run, and what it may ask of it.
@@ -64,7 +64,7 @@ mod slow_control;
 mod source_table;
 mod units;
 
-pub use assemble::{replay, run, run_planned};
+pub use assemble::{Replay, replay, run, run_planned};
 pub use error::RunError;
 pub use needs::needs;
 pub use thalweg_data::{DeviceControl, Parameter, RunState};

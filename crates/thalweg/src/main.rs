@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Command::Run(options) => commands::run(&options, json, &messages),
         Command::Serve(options) => commands::serve(&options, json, &messages),
         Command::Emulate(options) => commands::emulate(&options, json),
-        Command::Replay(options) => commands::replay(&options, json),
+        Command::Replay(options) => commands::replay(&options, json, &messages),
         Command::Verify(options) => commands::verify(&options, json),
         Command::Recover(options) => commands::recover(&options, json),
         Command::Inspect(options) => commands::inspect(&options, json),

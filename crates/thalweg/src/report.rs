@@ -41,8 +41,17 @@ pub(crate) fn exit_code(result: Result<CommandOutcome, Failure>) -> ExitCode {
         Err(Failure::Usage(error)) => (error, 2),
         Err(Failure::Other(error)) => (error, 1),
     };
-    terminal::notice(&format!("thalweg: {error:#}"));
+    terminal::notice(&format!("thalweg: {}", text_of(&error)));
     ExitCode::from(code)
+}
+
+/// An error and its causes. Errors that repeat the words of their cause stand for it.
+fn text_of(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        _ => format!("{text}: {cause}"),
+    })
 }
 
 /// Prints one JSON object, or the text.
@@ -76,6 +85,14 @@ pub(crate) fn si(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_is_reported_once() {
+        let cause = || anyhow::anyhow!("run.json: no space left");
+        assert_eq!(text_of(&cause().context("the run failed")), "the run failed: run.json: no space left");
+        let repeated = cause().context("run.json: no space left; free some");
+        assert_eq!(text_of(&repeated), "run.json: no space left; free some");
+    }
 
     #[test]
     fn three_significant_digits() {

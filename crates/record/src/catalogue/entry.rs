@@ -18,6 +18,7 @@ use crate::directory_lock::DirectoryLock;
 use crate::error::RecordError;
 use crate::json_lines;
 use crate::notes::Note;
+use crate::replay_record::ReplayRecord;
 use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
@@ -113,6 +114,8 @@ pub struct RunEntry {
     pub bytes: u64,
     /// What it has lost, as its own ledger says it; of one that runs, so far. `None` where there is no ledger, or it ended too soon.
     pub loss: Option<Vec<LossTotal>>,
+    /// Of a replay: which run was read again, and what was done otherwise.
+    pub replay: Option<ReplayRecord>,
     /// Tables that the policy on old runs has removed, in words.
     pub removed: Option<String>,
     /// Names of its sources.
@@ -178,6 +181,7 @@ impl RunEntry {
             Ok(removed) => self.removed = removed.flatten().map(|removed| removed.to_string()),
             Err(error) => self.problems.push(error.to_string()),
         }
+        self.replay = record.replay;
         self.title = record.title;
         self.comment = record.comment;
         self.started = record.started;

@@ -7,8 +7,8 @@
 //! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
 //! Where rows are missing in a recovered file, the next batch says so: the bytes on both sides do not follow each other.
 //! A file that is damaged and was not recovered ends its sources there, and what they would have given is counted as lost.
-//! No clock is read: the replay runs as fast as it is asked. When no block is free it waits, like the policy `hold`, and what it has of a
-//! batch waits with it: stages downstream decide by batches, and would decide otherwise by parts of one.
+//! The replay runs as fast as it is asked, or keeps to a [`Pace`]; what it gives is the same. When no block is free it waits, like the policy
+//! `hold`, and what it has of a batch waits with it: stages downstream decide by batches, and would decide otherwise by parts of one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use thalweg_data::{
     BlockWriter, Counters, Frames, LossReason, Mark, Pool, Received, Source, SourceError, SourceId, Unit,
 };
 
+use super::pace::Pace;
 use super::raw::{LoadedBatch, RawContent, RawRow, raw_sources};
 use super::table_reader::TableReader;
 use crate::error::RecordError;
@@ -46,6 +47,7 @@ pub struct RawReplay {
     /// What is read of a batch of datagrams whose rest waits for a block.
     begun: Frames,
     mark: Mark,
+    pace: Option<Pace>,
     counters: Counters,
 }
 
@@ -101,8 +103,14 @@ impl RawReplay {
             blocks,
             begun: Frames::default(),
             mark: Mark::default(),
+            pace: None,
             counters: Counters::default(),
         })
+    }
+
+    /// The same, which gives nothing before it is due.
+    pub fn paced(self, pace: Option<Pace>) -> RawReplay {
+        RawReplay { pace, ..self }
     }
 
     /// What the recording holds of this source.
@@ -165,7 +173,7 @@ impl RawReplay {
         self.batch.as_ref()?.rows().get(self.next_row).copied()
     }
 
-    fn give(&mut self, frames: &mut Frames) -> Result<Received, RecordError> {
+    fn give(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, RecordError> {
         frames.header.source = SourceId(self.content.source.source);
         frames.header.mark = self.mark;
         if !self.find_row()? {
@@ -174,6 +182,11 @@ impl RawReplay {
             return Ok(Received::End);
         }
         let Some(row) = self.row() else { return Ok(Received::End) };
+        let early = self.pace.as_ref().map_or(Duration::ZERO, |pace| pace.until(Mark(row.mark_ns)));
+        if !early.is_zero() {
+            std::thread::sleep(wait.min(early));
+            return Ok(Received::Idle);
+        }
         let received = match row.kind {
             kind::MARK => {
                 self.next_row += 1;
@@ -303,7 +316,7 @@ impl Blocks {
 
 impl Source for RawReplay {
     fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, SourceError> {
-        let received = self.give(frames).map_err(|error| {
+        let received = self.give(frames, wait).map_err(|error| {
             self.lose_the_rest();
             SourceError { place: self.path.display().to_string(), message: error.with_advice() }
         })?;

@@ -29,9 +29,11 @@ pub(super) fn open(
     busy: &Arc<Busy>,
 ) -> Result<(Option<Devices>, BusyOutput), RunError> {
     let plan = UnitPlan::of(configuration, source_table)?;
-    let drives = matches!(origin, Origin::Configured) && drives_devices(configuration, plan.as_ref());
+    // A replay asks no trigger to wait: it may be taking data for another run.
+    let is_live = matches!(origin, Origin::Configured);
+    let drives = is_live && drives_devices(configuration, plan.as_ref());
     let devices = drives.then(|| Devices::open(configuration, values)).transpose()?;
-    let raises = drives_busy(configuration, plan.as_ref());
+    let raises = is_live && drives_busy(configuration, plan.as_ref());
     let settings = if raises { configuration.busy.clone() } else { BusySettings::default() };
     let register = settings.register.as_ref().zip(devices.as_ref());
     let register = register.and_then(|(switch, devices)| devices.switch(switch));

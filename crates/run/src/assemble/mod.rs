@@ -14,10 +14,11 @@ mod loss_list;
 mod paths;
 mod range_lists;
 mod raw;
+mod replay;
 mod unit_threads;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -32,7 +33,7 @@ use thalweg_readout::RunClock;
 use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{
     ChannelsRecord, CoincidenceRecord, Compression, CutRecord, Note, RecordError, RunDirectory, RunRecord,
-    RunRecordState, Table,
+    RunRecordState,
 };
 
 use crate::boards::{self, BoardReports};
@@ -43,7 +44,7 @@ use crate::observed::{CutReport, Observed};
 use crate::open::Origin;
 use crate::pipeline::{Ledgered, Signals, joined};
 use crate::plan::thread_names;
-use crate::plan::{self, Placement, Plan};
+use crate::plan::{Placement, Plan};
 use crate::preview::preview;
 use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
 use crate::source_table::{Entry, SourceTable};
@@ -57,6 +58,7 @@ use devices::SlowControl;
 use loss_list::{ListedLosses, LossKeeper};
 use paths::Paths;
 use raw::RawLinks;
+pub use replay::{Replay, replay};
 
 /// Takes data as configured until the end is reached, everything in flight is written, and the ledger is closed.
 ///
@@ -84,38 +86,6 @@ pub fn run_planned(
     placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
     let planned = Planned { source_table, placement, topology };
     take_data(configuration, (&Origin::Configured, &board_reports), planned, end, watch)
-}
-
-/// Runs a raw recording again through the same path, into a new run in `parent`.
-///
-/// # Errors
-/// When `recorded` holds no raw recording, or the new run cannot be started.
-pub fn replay(recorded: &Path, parent: &Path, watch: &mut Watch<'_>) -> Result<Summary, RunError> {
-    let directory = RunDirectory::open(recorded)?;
-    let recorded = directory.path();
-    let record = RunRecord::read(&directory.run_record())?;
-    let mut configuration = boards::recorded(&recorded.join("run.json"), &record)?;
-    let board_reports = boards::reports_of(&record);
-    configuration.record.directory = parent.to_owned();
-    configuration.record.tables.retain(|table| *table != Table::Raw);
-    configuration.run.title = format!("replay of {}", record.title);
-    // The channels as they were when the run was recorded: the table itself may have changed or gone since.
-    if let (Some(file), copy) = (&mut configuration.channels.file, directory.channels())
-        && copy.exists()
-    {
-        *file = std::path::absolute(&copy).unwrap_or(copy);
-    }
-    // The cores and nodes are those of the machine that recorded.
-    for source in &mut configuration.sources {
-        (source.endpoint.numa_node, source.endpoint.huge_pages) = Default::default();
-    }
-    let planned = Planned {
-        source_table: SourceTable::of(&configuration)?,
-        placement: Placement::default(),
-        topology: plan::of_recording(&configuration)?,
-    };
-    let origin = Origin::Recorded(recorded.to_owned());
-    take_data(&configuration, (&origin, &board_reports), planned, EndWhen::default(), watch)
 }
 
 /// A run with its plan.
@@ -394,14 +364,15 @@ fn take_data(
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
     let started_ns = nanoseconds_since_1970();
-    let identity = match origin {
-        Origin::Configured => identity_record(configuration, &planned.source_table, started_ns)?,
+    let (identity, replay) = match origin {
+        Origin::Configured => (identity_record(configuration, &planned.source_table, started_ns)?, None),
         // Events recorded by units are built without units again.
-        Origin::Recorded(_) => None,
+        Origin::Recorded(recording) => (None, Some(recording.replay.clone())),
     };
     let mut record = RunRecord {
         comment,
         identity,
+        replay,
         channels: channels_of(configuration),
         ..RunRecord::start(&directory, title, &configuration.text, &planned.source_table.names)
     };

@@ -14,10 +14,24 @@ type Value<'t> = Spanned<DeValue<'t>>;
 
 /// The line of `text` that `message` is about, counted from 1; `None` where it names nothing that is there.
 pub(super) fn line_of(text: &str, message: &str) -> Option<usize> {
+    line_among(text, message, keys_of_table)
+}
+
+/// The same where the message names a section that is in the text.
+pub(super) fn line_in_section(text: &str, message: &str) -> Option<usize> {
+    line_among(text, message, |_| Vec::new())
+}
+
+/// The line among the keys of the section that the message names; of one that is not there, among those that `others` gives.
+fn line_among(
+    text: &str,
+    message: &str,
+    others: impl for<'t> Fn(&'t DeTable<'_>) -> Vec<Key<'t>>,
+) -> Option<usize> {
     let top = DeTable::parse(text).ok()?.into_inner();
     let tables = section(&top, message);
     let everything: Vec<Key<'_>> = match tables.is_empty() {
-        true => keys_of_table(&top),
+        true => others(&top),
         false => tables.iter().flat_map(|table| keys_of(table)).collect(),
     };
     let named = everything.iter().filter_map(|key| Some((mention(message, key.name)?, key.byte)));
@@ -61,7 +75,7 @@ fn keys_of<'t>(value: &'t Value<'_>) -> Vec<Key<'t>> {
     }
 }
 
-/// The tables of the section that a message names first: as `[x]`, `[[x]]`, `[x.y]`, or as source "x".
+/// The tables of the section that a message names first: as `[x]`, `[[x]]`, `[x.y]`, as source "x", or as a channel by its number.
 fn section<'t, 'v>(top: &'t DeTable<'v>, message: &str) -> Vec<&'t Value<'v>> {
     let in_brackets =
         message.split('[').skip(1).filter_map(|rest| rest.split_once(']')).map(|(path, _)| path);
@@ -70,7 +84,8 @@ fn section<'t, 'v>(top: &'t DeTable<'v>, message: &str) -> Vec<&'t Value<'v>> {
         of_source.into_iter().chain(in_brackets).map(|path| tables_at(top, path, message)).collect();
     let is_meant = |tables: &&Vec<&Value<'_>>| tables.iter().any(|table| is_named(table, message));
     let meant = found.iter().find(is_meant).or_else(|| found.iter().find(|tables| !tables.is_empty()));
-    meant.cloned().unwrap_or_default()
+    let of_channel = || Some(tables_at(top, "channel", message)).filter(|tables| is_meant(&tables));
+    meant.cloned().or_else(of_channel).unwrap_or_default()
 }
 
 fn tables_at<'t, 'v>(top: &'t DeTable<'v>, path: &str, message: &str) -> Vec<&'t Value<'v>> {
@@ -130,7 +145,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "[build]\ndepth = 7\n\n[[source]]\nname = \"left\"\nblock_bytes = 5\n[source.fields]\ntime = { offset = 1, width = 99 }\n\n\
-                        [[source]]\nname = \"right\"\nblock_bytes = 6\n\n[[cut]]\nname = \"fast\"\nkeep = \"x\"\n[[cut]]\nname = \"slow\"\n";
+                        [[source]]\nname = \"right\"\nblock_bytes = 6\n\n[[cut]]\nname = \"fast\"\nkeep = \"x\"\n[[cut]]\nname = \"slow\"\n[[channel]]\nnumber = 7\n";
 
     #[test]
     fn errors_have_the_line_of_the_key_that_they_name() {
@@ -146,6 +161,8 @@ mod tests {
             ("[[cut]] \"fast\": what is this\n    x\n    ^", Some(16)),
             ("[slices]: `depth = 7`", Some(2)),
             ("[[cut]] or [[source]] \"right\" `block_bytes`", Some(12)),
+            ("channel 7 is not sent", Some(19)),
+            ("channel 8 is not sent", None),
             ("[threads]: nothing of this is there", None),
         ] {
             assert_eq!(line_of(TEXT, message), line, "{message}");

@@ -11,8 +11,10 @@ mod channel_range;
 mod error;
 mod line;
 mod reader;
+mod replaced;
 mod run;
 mod schema;
+mod section_text;
 mod slow_control;
 mod source;
 mod threads;
@@ -28,6 +30,7 @@ use thalweg_record::Table;
 
 pub(crate) use channel_range::ChannelRange;
 pub use error::ConfigError;
+pub use replaced::{Replaceable, Replacement};
 pub use run::RunSettings;
 pub use schema::json_schema;
 pub use slow_control::SeriesSettings;
@@ -96,6 +99,8 @@ pub struct Configuration {
     pub unattended: Unattended,
     /// Where emulated boards write every emitted hit; from the command line only.
     pub truth: Option<PathBuf>,
+    /// Of a replay: which sections were replaced, and by what.
+    replaced: Option<replaced::Replaced>,
 }
 
 impl Configuration {
@@ -131,11 +136,15 @@ impl Configuration {
     /// The error that something in this file cannot be: with the line that the message names, as `[section]`, table "name" or `key`.
     pub(crate) fn invalid(&self, message: impl std::fmt::Display) -> ConfigError {
         let message = message.to_string();
-        let report = match line::line_of(&self.text, &message) {
+        let (file, line) = match &self.replaced {
+            Some(replaced) => replaced.place_of(&message, &self.file),
+            None => (&*self.file, line::line_of(&self.text, &message)),
+        };
+        let report = match line {
             Some(line) => format!("line {line}: {message}"),
             None => message,
         };
-        ConfigError::NotAllowed { file: self.file.clone(), report }
+        ConfigError::NotAllowed { file: file.to_owned(), report }
     }
 
     /// The same for one of its sources.

@@ -19,6 +19,18 @@ use super::{ConfigError, Configuration, FollowTrigger, SourceHead, SourceSetting
 /// # Errors
 /// When it says something that is not allowed: with file, line, key, what was found and what is allowed.
 pub(super) fn configuration(file: &Path, text: &str) -> Result<Configuration, ConfigError> {
+    let configuration = part(file, text)?;
+    if configuration.sources.is_empty() {
+        return Err(Reader { file, text }.at(0, "no [[source]]: say where hits come from, as in\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:51940\"".to_owned()));
+    }
+    Ok(configuration)
+}
+
+/// The same of a text that may be a part of a configuration only: what it does not say is as if a configuration did not say it.
+///
+/// # Errors
+/// As for [`configuration`].
+pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError> {
     let reader = Reader { file, text };
     let mut top = Entries(
         DeTable::parse(text).map_err(|error| reader.error(error))?.into_inner().into_iter().collect(),
@@ -78,6 +90,7 @@ pub(super) fn configuration(file: &Path, text: &str) -> Result<Configuration, Co
         notify,
         unattended,
         truth: None,
+        replaced: None,
         text: String::new(),
     })
 }
@@ -204,10 +217,7 @@ impl<'t> Reader<'t> {
     }
 
     fn sources(&self, value: Given<'t>) -> Result<Vec<SourceSettings>, ConfigError> {
-        let missing = || {
-            self.at(0, "no [[source]]: say where hits come from, as in\n[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"udp://127.0.0.1:51940\"".to_owned())
-        };
-        let value = value.ok_or_else(missing)?;
+        let Some(value) = value else { return Ok(Vec::new()) };
         let span = value.span();
         let DeValue::Array(tables) = value.into_inner() else {
             return Err(

@@ -6,7 +6,6 @@
 //! ```
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +17,7 @@ use thalweg_readout::links::{self, LinkSettings};
 use thalweg_readout::{BlockPolicy, Group, GroupSettings, Inputs, Link, RunClock, pool_refusal};
 use thalweg_record::RawReplay;
 
-use super::{Origin, refused};
+use super::{Origin, Recording, refused};
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::pipeline::{RecordedLink, ReplayedLinks};
@@ -75,7 +74,7 @@ pub(crate) fn open_links(
 ) -> Result<OpenedLinks, RunError> {
     match origin {
         Origin::Configured => open_live(configuration, (source_table, sources), clock, busy),
-        Origin::Recorded(path) => open_recorded(configuration, (source_table, sources), path),
+        Origin::Recorded(recording) => open_recorded(configuration, (source_table, sources), recording),
     }
 }
 
@@ -165,7 +164,7 @@ pub(crate) fn host(
 fn open_recorded(
     configuration: &Configuration,
     (source_table, sources): (&SourceTable, &[usize]),
-    path: &Path,
+    Recording { path, pace, .. }: &Recording,
 ) -> Result<OpenedLinks, RunError> {
     let (mut links, mut places, mut descriptions) = (Vec::new(), Vec::new(), Vec::new());
     for &index in sources {
@@ -199,7 +198,7 @@ fn open_recorded(
         }
         descriptions.push((index, format!("replay of {} link(s)", entry.links.len())));
     }
-    let links = Box::new(ReplayedLinks::new(links));
+    let links = Box::new(ReplayedLinks::new(links, pace.clone()));
     let (hosted, emulated, controls) = (Vec::new(), Vec::new(), Vec::new());
     Ok(OpenedLinks { links, places, hosted, emulated, controls, descriptions })
 }

@@ -10,7 +10,7 @@ mod links;
 mod truth;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use thalweg_data::{
@@ -19,7 +19,8 @@ use thalweg_data::{
 use thalweg_frontend::format::{FramingInput, HitFormat};
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_readout::{Faulty, RunClock, pool_refusal};
-use thalweg_record::RawReplay;
+use thalweg_record::read::Pace;
+use thalweg_record::{RawReplay, ReplayRecord};
 
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
@@ -33,8 +34,18 @@ pub(crate) use truth::TruthFile;
 pub(crate) enum Origin {
     /// The endpoints of the configuration.
     Configured,
-    /// The raw recording in this directory.
-    Recorded(PathBuf),
+    /// A raw recording.
+    Recorded(Recording),
+}
+
+/// A raw recording that is read again.
+pub(crate) struct Recording {
+    /// The run's directory.
+    pub(crate) path: PathBuf,
+    /// How fast it is read; as fast as possible without one.
+    pub(crate) pace: Option<Pace>,
+    /// What the new run says of its origin.
+    pub(crate) replay: ReplayRecord,
 }
 
 /// One source, ready to be read.
@@ -72,7 +83,7 @@ pub(crate) fn open_all(
         let given = Given { configuration, settings, format, id: SourceId(index as u16), placement };
         let open = || match origin {
             Origin::Configured => given.configured(clock, busy, truth.as_ref()),
-            Origin::Recorded(path) => given.recorded(path),
+            Origin::Recorded(recording) => given.recorded(recording),
         };
         // Its blocks are near the core that will read it.
         sources.push(placement.near(settings.head.reader(), open)??);
@@ -125,12 +136,12 @@ impl Given<'_> {
     }
 
     /// One source of a raw recording, with a pool of the same shape, so that units are cut where they were.
-    fn recorded(&self, path: &Path) -> Result<Opened, RunError> {
+    fn recorded(&self, Recording { path, pace, .. }: &Recording) -> Result<Opened, RunError> {
         let (blocks, block_bytes) = self.settings.endpoint.pool_shape();
         let pool = Pool::of(blocks, block_bytes, self.settings.endpoint.memory()).map_err(|error| {
             SourceError { place: path.display().to_string(), message: pool_refusal(&error) }
         })?;
-        let replay = RawReplay::open(path, self.id, pool.clone())?;
+        let replay = RawReplay::open(path, self.id, pool.clone())?.paced(pace.clone());
         self.framed(Box::new(replay), pool, None)
     }
 

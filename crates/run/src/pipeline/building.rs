@@ -274,7 +274,11 @@ impl ReadoutWork for Building {
 impl Readout<Building> {
     /// Builds what a turn has given, and passes events on that are due.
     fn build(&mut self, turn: Turn, took_nothing: bool, drain: &mut Drain, signals: &Signals) -> bool {
-        self.work.latest = turn.mark;
+        let is_passing = turn.mark > std::mem::replace(&mut self.work.latest, turn.mark);
+        if !is_passing && self.waits_for_its_time(took_nothing, signals) {
+            self.publish_when_due(turn.mark, signals);
+            return true;
+        }
         self.work.feed.advance_cutters(turn.mark);
         // In a replay that waits for blocks, events leave although no time passes.
         let since_ns = turn.mark.since_ns(self.work.feed.builder_informed);
@@ -302,6 +306,12 @@ impl Readout<Building> {
             false => true,
         };
         goes_on && passed_on && !self.work.feed.raw_lost
+    }
+
+    /// Returns true if a replay has read ahead and waits until that is due: whatever is built meanwhile would not have been built then in the
+    /// run.
+    fn waits_for_its_time(&self, took_nothing: bool, signals: &Signals) -> bool {
+        took_nothing && !self.inputs.is_starved() && !signals.stop_requested()
     }
 
     /// Reports to the builder what the framing has refused, and what a recording could not give.

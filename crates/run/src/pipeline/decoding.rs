@@ -152,7 +152,9 @@ impl ReadoutWork for Decoding {
     #[inline]
     fn wants_mark(&self, link: LinkId, mark: Mark) -> bool {
         let pending = &self.links[link.index()].1;
-        !pending.is_waiting && mark.since_ns(pending.sent_mark) >= IDLE_MARK_NS
+        // A replay that waits gives the mark again that it has given.
+        let is_new = mark > pending.mark;
+        is_new && !pending.is_waiting && mark.since_ns(pending.sent_mark) >= IDLE_MARK_NS
     }
 
     fn name(&self, link: LinkId) -> &str {

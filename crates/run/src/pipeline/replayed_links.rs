@@ -4,7 +4,7 @@
 //!  raw recording ─► one replay per link ─ the next of each ─► smallest (mark, link) ─► framing ─► Take
 //! ```
 //! Time is that of the marks: a batch is handed over when everything that was received before it has been, so that the builder sees what it
-//! saw in the run. While no link has a free block no time passes: the holder of the blocks is asked to release some
+//! saw in the run; at a [`Pace`], not before it is due. While no link has a free block no time passes: the holder of the blocks is asked to release some
 //! ([`ReplayedLinks::is_starved`]).
 
 use std::time::Duration;
@@ -13,6 +13,7 @@ use thalweg_data::{
     Counters, Fragments, Frames, Framing, LinkId, Mark, Received, Source, SourceError, SourceId,
 };
 use thalweg_readout::group::{Inputs, Take, Turn};
+use thalweg_record::read::Pace;
 
 /// One link's recording, and what comes next of it.
 struct Replayed {
@@ -57,11 +58,13 @@ pub(crate) struct RecordedLink {
 pub(crate) struct ReplayedLinks {
     links: Vec<Replayed>,
     latest: Mark,
+    /// How fast they are read; as fast as possible without one.
+    pace: Option<Pace>,
 }
 
 impl ReplayedLinks {
     /// These recordings with their framings, in the order of the links.
-    pub(crate) fn new(links: Vec<RecordedLink>) -> ReplayedLinks {
+    pub(crate) fn new(links: Vec<RecordedLink>, pace: Option<Pace>) -> ReplayedLinks {
         let link = |RecordedLink { source, replay, has_gaps, framing }| Replayed {
             source,
             replay,
@@ -73,7 +76,21 @@ impl ReplayedLinks {
             is_full: false,
             counted: Counters::default(),
         };
-        ReplayedLinks { links: links.into_iter().map(link).collect(), latest: Mark(0) }
+        ReplayedLinks { links: links.into_iter().map(link).collect(), latest: Mark(0), pace }
+    }
+}
+
+impl ReplayedLinks {
+    /// The link whose batch was received first of all that are left, and when that was.
+    fn first(&self) -> Option<(usize, Mark)> {
+        let waiting = self.links.iter().enumerate().filter(|(_, link)| link.waiting);
+        let first = waiting.map(|(index, link)| (link.next.header.mark, index)).min();
+        first.map(|(mark, index)| (index, mark))
+    }
+
+    fn hand_over(&mut self, index: usize, mark: Mark, taker: &mut dyn Take<Fragments>) {
+        self.latest = self.latest.max(mark);
+        self.links[index].hand_over(LinkId::from_index(index), taker);
     }
 }
 
@@ -83,12 +100,13 @@ impl Inputs<Fragments> for ReplayedLinks {
         for link in &mut self.links {
             link.look_ahead(wait)?;
         }
-        let waiting = self.links.iter().enumerate().filter(|(_, link)| link.waiting);
-        let first = waiting.min_by_key(|(index, link)| (link.next.header.mark, *index));
-        let Some((index, _)) = first else { return Ok(Turn { links: 0, mark: self.latest }) };
-        let link = &mut self.links[index];
-        self.latest = self.latest.max(link.next.header.mark);
-        link.hand_over(LinkId::from_index(index), taker);
+        let Some((index, mark)) = self.first() else { return Ok(Turn { links: 0, mark: self.latest }) };
+        let early = self.pace.as_ref().map_or(Duration::ZERO, |pace| pace.until(mark));
+        if !early.is_zero() {
+            std::thread::sleep(wait.min(early));
+            return Ok(Turn { links: 0, mark: self.latest });
+        }
+        self.hand_over(index, mark, taker);
         Ok(Turn { links: 1, mark: self.latest })
     }
 
@@ -103,6 +121,10 @@ impl Inputs<Fragments> for ReplayedLinks {
     }
 
     fn finish(&mut self, taker: &mut dyn Take<Fragments>) {
+        // What was read ahead was received.
+        while let Some((index, mark)) = self.first() {
+            self.hand_over(index, mark, taker);
+        }
         let mark = self.latest;
         for (index, link) in self.links.iter_mut().enumerate().filter(|(_, link)| !link.ended) {
             link.end(LinkId::from_index(index), mark, taker);
@@ -281,8 +303,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_ledger_balances_between_two_batches_on_every_link_of_a_replay() {
+    /// Three links, whose six batches were received at these marks.
+    fn three_links() -> ReplayedLinks {
         let pool = Pool::new(8, 4096).expect("small");
         let link = |number: u16, marks: &[u64]| -> RecordedLink {
             let recording =
@@ -290,8 +312,25 @@ mod tests {
             let (replay, framing) = (Box::new(recording), Box::new(Counted::default()));
             RecordedLink { source: SourceId(number), replay, has_gaps: false, framing }
         };
-        let mut links = ReplayedLinks::new(vec![link(0, &[1, 5, 9]), link(1, &[2, 3]), link(2, &[4])]);
-        let mut batches = 0;
+        ReplayedLinks::new(vec![link(0, &[1, 5, 9]), link(1, &[2, 3]), link(2, &[4])], None)
+    }
+
+    /// Checks that what each link has received was framed, and that this many batches were.
+    #[track_caller]
+    fn assert_framed(links: &ReplayedLinks, batches: u64) {
+        let mut received = 0;
+        for id in (0..3).map(LinkId) {
+            let out = links.receive_counters(id).total_output(Unit::Bytes);
+            let framed = links.framing(id).counters().total_input(Unit::Bytes);
+            assert_eq!(out, framed, "link {} after {batches} batches", id.0);
+            received += out;
+        }
+        assert_eq!(received, 100 * batches);
+    }
+
+    #[test]
+    fn the_ledger_balances_between_two_batches_on_every_link_of_a_replay() {
+        let (mut links, mut batches) = (three_links(), 0);
         while links.open_links() > 0 {
             links
                 .turn(
@@ -299,20 +338,21 @@ mod tests {
                     &mut each(|_, frames, _| batches += u64::from(!frames.slices.is_empty())),
                 )
                 .expect("no error");
-            let mut received = 0;
-            for id in (0..3).map(LinkId) {
-                let out = links.receive_counters(id).total_output(Unit::Bytes);
-                assert_eq!(
-                    out,
-                    links.framing(id).counters().total_input(Unit::Bytes),
-                    "link {} after {batches} batches",
-                    id.0
-                );
-                received += out;
-            }
-            assert_eq!(received, 100 * batches);
+            assert_framed(&links, batches);
         }
         assert_eq!(batches, 6);
+    }
+
+    #[test]
+    fn what_was_read_ahead_when_a_replay_is_stopped_is_handed_over() {
+        let (mut links, mut marks) = (three_links(), Vec::new());
+        let mut taker = each(|_, frames: &Frames, _| {
+            marks.extend((!frames.slices.is_empty()).then_some(frames.header.mark.0));
+        });
+        links.turn(Duration::ZERO, &mut taker).expect("no error");
+        links.finish(&mut taker);
+        assert_eq!((marks, links.open_links()), (vec![1, 2, 4], 0));
+        assert_framed(&links, 3);
     }
 
     #[test]

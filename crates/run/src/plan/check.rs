@@ -45,11 +45,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     ship.map_err(|text| not_allowed(format!("[ship]: {text}")))?;
     configuration.notify.check().map_err(|error| not_allowed(format!("[notify]: {error}")))?;
     Alarms::new(&configuration.alarms).map_err(|error| not_allowed(error.to_string()))?;
-    if !resolved.has_hits() && crate::processing::asks_for_anything(configuration) {
-        let report = "channels, clocks, cuts, coincidences and spectra are of hits, and no source gives any"
-            .to_owned();
-        return Err(not_allowed(report));
-    }
+    hits(resolved)?;
     if resolved.triggered().any(|(source, _)| source.is_emulated()) {
         configuration.trigger_program()?;
     }
@@ -69,6 +65,16 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
         configuration.build.check().map_err(|error| not_allowed(format!("[build]: {error}")))?;
     }
     Ok(())
+}
+
+/// Checks that there are hits, if anything is to be done with them.
+pub(super) fn hits(resolved: &Resolved<'_>) -> Result<(), ConfigError> {
+    match !resolved.has_hits() && crate::processing::asks_for_anything(resolved.configuration) {
+        true => Err(resolved.configuration.invalid(
+            "channels, clocks, cuts, coincidences and spectra are of hits, and no source gives any",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Checks that framing, decoders, faults and emulated boards can be made as the source asks.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use thalweg_run::Replay;
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
 use thalweg_run::serve::MessageLog;
@@ -114,11 +115,24 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
     Ok(ended)
 }
 
-pub(crate) fn replay(options: &arguments::Replay, json: bool) -> Ended {
+pub(crate) fn replay(options: &arguments::Replay, json: bool, messages: &MessageLog) -> Ended {
     let run = options.directory_of_runs.find(&options.run)?;
-    thalweg_run::recording::check_replayable(&run)?;
-    let summary =
-        watched(json, None, RunHandle::new(), |watch| thalweg_run::replay(&run, &options.directory, watch))?;
+    let mut replay = Replay::open(&run, &options.replaced()?)?;
+    if let Some(directory) = &options.directory {
+        replay = replay.into_directory(directory);
+    }
+    if let Some(pace) = options.pace() {
+        replay = replay.at_pace(pace);
+    }
+    if let Some(listen) = &options.listen {
+        replay = replay.with_page(listen);
+    }
+    if !json {
+        terminal::notice(&replay.story());
+    }
+    let handle = RunHandle::new();
+    let _page = Page::beside(&handle, replay.configuration(), messages)?;
+    let summary = watched(json, options.states, handle, |watch| replay.run(watch))?;
     report(&summary, json)
 }
 

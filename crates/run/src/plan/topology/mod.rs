@@ -17,7 +17,7 @@ use thalweg_data::topology::{
 };
 use thalweg_data::{SourceId, Stage, Unit};
 
-use super::{Resolved, memory, threads};
+use super::{Resolved, check, memory, threads};
 use crate::config::{ConfigError, Configuration};
 use crate::plan::Placement;
 use crate::processing::Processing;
@@ -52,6 +52,7 @@ pub(super) fn of(
 /// When the recorded configuration does not fit together.
 pub(crate) fn of_recording(configuration: &Configuration) -> Result<Topology, ConfigError> {
     let resolved = Resolved::of_recording(configuration)?;
+    check::hits(&resolved)?;
     let processing = Processing::of(configuration).map_err(|message| configuration.invalid(message))?;
     let pools = memory::pools(&resolved, &Placement::default(), &super::this_machine(configuration)?);
     Ok(of(&resolved, processing.as_ref(), threads::threads(&resolved), pools))

@@ -109,6 +109,9 @@ fn text(shown: &Shown<'_>) -> String {
         "{}",
         entry.seconds.map_or(String::new(), |seconds| format!(", {}", duration(seconds)))
     );
+    if let Some(replay) = &entry.replay {
+        let _ = writeln!(text, "  {}", plain(&replay.to_string()));
+    }
     let labels = if entry.labels.is_empty() { "none".to_owned() } else { entry.labels.join(" ") };
     let _ = writeln!(text, "  labels: {labels}");
     if !entry.sources.is_empty() {

@@ -53,7 +53,7 @@ fn row(run: &RunEntry) -> [String; 10] {
         known(shortened(&plain(&run.title))),
         known(moment(&run.started)),
         run.seconds.map_or(UNKNOWN.to_owned(), duration),
-        state(run),
+        state_and_origin(run),
         count(run.hits),
         count(run.events),
         format!("{}B", si(run.bytes as f64)),
@@ -77,6 +77,12 @@ fn write_row(row: &[String; 10], widths: &[usize; 10], text: &mut String) {
 pub(super) fn state(run: &RunEntry) -> String {
     let removed = if run.removed.is_some() { ", tables removed" } else { "" };
     format!("{}{removed}", run.state.word())
+}
+
+/// The same, and of a replay what it is one of.
+fn state_and_origin(run: &RunEntry) -> String {
+    let origin = run.replay.as_ref().map(|replay| format!(", {}", plain(&replay.brief())));
+    state(run) + &origin.unwrap_or_default()
 }
 
 /// What a run has lost, as its ledger says it: the totals that are not zero.
