@@ -92,6 +92,9 @@ fn the_worked_statistics_waveform_scope_start_and_stop() {
         dead_time_ps: 1234 * 8000,
         triggers: 5000,
         saved: 4990,
+        since_start_ps: 8_000_000_000,
+        start: 0,
+        counter_bits: 24,
     };
     assert_eq!(decode_in(&mut psd, &unit, 12, Mark(0)).statistics, [expected]);
 

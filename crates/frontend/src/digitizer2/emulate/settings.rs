@@ -145,6 +145,17 @@ impl Default for Coincidence {
     }
 }
 
+/// What a pulse does that comes while its channel is blind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeadTime {
+    /// Nothing: the channel is blind for a fixed time after each hit (non-paralysable).
+    #[default]
+    NonExtending,
+    /// The channel stays blind for the whole time after this pulse, too (paralysable).
+    Extending,
+}
+
 /// The detectors in front of the board.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -165,6 +176,8 @@ pub struct Detector {
     pub gate_ns: f64,
     /// Time in nanoseconds after a trigger for which the channel is blind; at least the gate.
     pub dead_time_ns: f64,
+    /// Whether a pulse in that time extends it.
+    pub dead_time: DeadTime,
 }
 
 impl Default for Detector {
@@ -178,6 +191,7 @@ impl Default for Detector {
             saturation_kev: 5500.0,
             gate_ns: 400.0,
             dead_time_ns: 600.0,
+            dead_time: DeadTime::NonExtending,
         }
     }
 }
@@ -385,7 +399,7 @@ impl Settings {
             ("detector.threshold_kev", detector.threshold_kev, 0.0, 400.0, "0 to 400"),
             ("detector.saturation_kev", detector.saturation_kev, 1.0, 1e6, "1 to 1000000"),
             ("detector.gate_ns", detector.gate_ns, 0.0, 10_000.0, "0 to 10000"),
-            ("detector.dead_time_ns", detector.dead_time_ns, 0.0, 100_000.0, "0 to 100000"),
+            ("detector.dead_time_ns", detector.dead_time_ns, 0.0, 1e9, "0 to 1000000000"),
         ] {
             check(within(value, low, high), key, value, allowed)?;
         }
@@ -413,6 +427,13 @@ impl Settings {
         check(!one_word || plain, "data", "one-word", "two-word with waveforms, scope or opendpp")?;
         let plain = samples == 0 && !scope;
         check(!self.prepared || plain, "prepared", "true", "false with waveforms or scope firmware")?;
+        let extends = self.detector.dead_time == DeadTime::Extending;
+        check(
+            !self.prepared || !extends,
+            "detector.dead_time",
+            "extending",
+            "non-extending with `prepared`",
+        )?;
         let whole = self.aligned_datagrams || self.transport == Transport::Tcp;
         check(!self.prepared || whole, "prepared", "true", "false without `aligned_datagrams`")?;
         let none = self.statistics_interval_ms == 0;
