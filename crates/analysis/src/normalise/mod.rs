@@ -224,7 +224,16 @@ pub fn rate_together_hz(channels: impl Iterator<Item = Normalised>) -> Corrected
     }
 }
 
-/// The least that hits or events of several channels stand for: each is lost at least as often as a hit of the channel that loses least. `exact`
+/// What events of hits of these channels stand for: `exact` where none of them has lost any. A lost hit takes an event away, or leaves one in
+/// that it would have vetoed: then nobody knows.
+pub fn corrected_events(count: u64, channels: impl Iterator<Item = Normalised>) -> Corrected {
+    match corrected_together(count, channels) {
+        exact if exact.quality == Quality::Exact => exact,
+        _ => Corrected::UNKNOWN,
+    }
+}
+
+/// The least that hits of several channels stand for: each is lost at least as often as a hit of the channel that loses least. `exact`
 /// where none of them has lost any.
 pub fn corrected_together(count: u64, channels: impl Iterator<Item = Normalised>) -> Corrected {
     let none = (f64::INFINITY, true);

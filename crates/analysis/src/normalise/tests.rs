@@ -187,9 +187,15 @@ fn rates_of_channels_add_up_and_one_that_is_unknown_hides_their_sum() {
     assert_eq!(rate_together_hz([one, unknown].into_iter()), Corrected::UNKNOWN);
     let exact = corrected_together(7, [one, one].into_iter());
     assert_eq!((exact.value, exact.quality), (Some(7.0), Quality::Exact));
+    assert_eq!(corrected_events(7, [one, one].into_iter()), exact);
     let tenth = Normalised::of(900, &BoardCounters::default(), &lost(0.1));
     let least = corrected_together(7, [one, tenth].into_iter());
     assert_eq!((least.value, least.quality), (Some(7.0), Quality::AtLeast));
+    assert_eq!(
+        corrected_events(7, [one, tenth].into_iter()),
+        Corrected::UNKNOWN,
+        "not even a bound: there are vetoes"
+    );
 }
 
 #[test]

@@ -17,7 +17,7 @@ use super::axis::Axis;
 use super::catalogue::Info;
 use super::set::{SpectrumSet, Totals};
 use super::settings::{At, SpectrumError};
-use crate::normalise::{Corrected, Normalised, corrected_together};
+use crate::normalise::{Corrected, Normalised, corrected_events, corrected_together};
 
 /// A spectrum as UHI says it, but for the counts as they are: as a tree of JSON, those of a run would take many times their memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,11 +93,9 @@ impl SpectrumSet {
             (Some(own), At::Received | At::Kept) => {
                 (own.corrected(totals.entries), own.rate_of_hz(totals.entries))
             }
-            (_, At::Events) => match corrected_together(totals.entries, channels.iter().copied()) {
-                exact if exact.quality == Quality::Exact => (exact, Corrected::UNKNOWN),
-                // A lost hit takes an event away, or leaves one in that it would have forbidden.
-                _ => (Corrected::UNKNOWN, Corrected::UNKNOWN),
-            },
+            (_, At::Events) => {
+                (corrected_events(totals.entries, channels.iter().copied()), Corrected::UNKNOWN)
+            }
             (None, _) => (corrected_together(totals.entries, channels.iter().copied()), Corrected::UNKNOWN),
         };
         let own = own.filter(|_| info.at != At::Events);

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use thalweg_analysis::normalise::{Corrected, corrected_events};
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::record_join::JoinCounts;
 use thalweg_data::topology::{Marker, Topology};
@@ -647,6 +648,7 @@ impl EndedRun {
         let sources = self.sources(source_table, descriptions, gauges);
         let hit_source = |source: SourceId| source_table.names.get(source.index()).map_or("", String::as_str);
         let channels = self.observed.as_ref().map(|observed| ChannelSummary::all_of(observed, hit_source));
+        let coincidences = source_table.coincidences.map(|_| source_table.coincidences_recorded(snapshot));
         let bytes_unread = sources.iter().flat_map(|source| &source.drop_counters);
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
@@ -667,9 +669,8 @@ impl EndedRun {
             hits_left_out: left_out.sum(),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
             hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),
-            coincidences_recorded: source_table
-                .coincidences
-                .map(|_| source_table.coincidences_recorded(snapshot)),
+            coincidences_recorded: coincidences,
+            coincidences_corrected: coincidences.zip(self.observed.as_ref()).map(corrected_coincidences),
             bytes_unread,
             loss,
             events: self.events.clone(),
@@ -687,6 +688,11 @@ impl EndedRun {
             failures,
         }
     }
+}
+
+/// What coincidences of the channels of a run stand for.
+fn corrected_coincidences((count, observed): (u64, &Observed)) -> Corrected {
+    corrected_events(count, observed.spectra.history().normalised().into_iter())
 }
 
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {

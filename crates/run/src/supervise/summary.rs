@@ -169,6 +169,8 @@ pub struct Summary {
     pub hits_late: Option<u64>,
     /// Events of hits that were recorded, of a run with coincidence.
     pub coincidences_recorded: Option<u64>,
+    /// What these stand for, of a run with coincidence; known where no hit was lost.
+    pub coincidences_corrected: Option<Corrected>,
     /// Bytes of damaged captures and recordings that could not be read.
     pub bytes_unread: u64,
     /// Losses as people read them: totals with how well they are known, and kinds.
