@@ -18,6 +18,6 @@ export function channel_times(own: ChannelState): [name: string, value: string][
       "pulses, losses included",
       corrected_hits === null ? UNKNOWN : PREFIX[corrected_quality] + quantity(corrected_hits, ""),
     ],
-    ["per second of live time", rate === null || uncertainty === null ? UNKNOWN : measured_as(rate, uncertainty, "/s")],
+    ["corrected rate", rate === null || uncertainty === null ? UNKNOWN : measured_as(rate, uncertainty, "/s")],
   ];
 }
