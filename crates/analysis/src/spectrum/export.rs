@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use thalweg_data::Quality;
 
 use super::axis::Axis;
@@ -99,16 +99,21 @@ impl SpectrumSet {
             (None, _) => (corrected_together(totals.entries, channels.iter().copied()), Corrected::UNKNOWN),
         };
         let own = own.filter(|_| info.at != At::Events);
-        known(json!({
+        let mut metadata = json!({
             "name": info.name, "title": info.name, "kind": info.kind, "at": info.at, "channel": info.channel,
             "entries": totals.entries, "below": totals.below, "above": totals.above, "beside": totals.beside,
             "real_time_s": own.and_then(|own| own.real_time_s),
             "live_time_s": own.and_then(|own| own.live_time_s),
             "live_time_quality": own.map_or(Quality::Unknown, |own| own.live_time_quality),
             "dead_time_fraction": own.and_then(Normalised::dead_time_fraction),
-            "loss_corrected": known(json!(corrected)),
-            "rate_hz": known(json!(rate)),
-        }))
+        });
+        if let Some(fields) = metadata.as_object_mut() {
+            enter("loss_corrected", &corrected, fields);
+            enter("rate_hz", &rate, fields);
+            // The schema knows no null.
+            fields.retain(|_, value| !value.is_null());
+        }
+        metadata
     }
 
     /// Spectra that anything was filled into, by name, as UHI says it, as JSON text: those of one axis first, and no more than `most_bins`
@@ -174,12 +179,12 @@ fn labelled(axis: &Axis) -> String {
     if axis.unit.is_empty() { axis.label.clone() } else { format!("{} [{}]", axis.label, axis.unit) }
 }
 
-/// An object without its fields that are null: the schema knows no null.
-fn known(mut object: Value) -> Value {
-    if let Some(fields) = object.as_object_mut() {
-        fields.retain(|_, value| !value.is_null());
-    }
-    object
+/// A number with its uncertainty, interval and quality, in fields of their own: the schema knows no objects in metadata.
+fn enter(name: &str, number: &Corrected, fields: &mut Map<String, Value>) {
+    let Corrected { value, uncertainty, low_95, high_95, quality } = *number;
+    let parts = [("", value), ("_uncertainty", uncertainty), ("_low_95", low_95), ("_high_95", high_95)];
+    fields.extend(parts.map(|(part, number)| (format!("{name}{part}"), json!(number))));
+    fields.insert(format!("{name}_quality"), json!(quality));
 }
 
 /// Counts with a bin before and behind each axis.

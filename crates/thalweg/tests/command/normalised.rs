@@ -50,7 +50,12 @@ fn rates_of_a_demo_that_loses_datagrams_are_those_of_its_boards() {
     for key in ["real_time_s", "live_time_s", "live_time_quality", "dead_time_fraction"] {
         assert_eq!(energy[key], first[key], "{key} of {energy:#}");
     }
-    let per_entry = float(&energy["loss_corrected"], "value") / float(energy, "entries");
+    for quality in ["loss_corrected_quality", "rate_hz_quality"] {
+        assert_eq!(energy[quality], "exact", "{energy:#}");
+    }
+    let off = (float(energy, "rate_hz") - RATE_HZ).abs() / float(energy, "rate_hz_uncertainty");
+    assert!(off < 6.0, "{off} standard uncertainties: {energy:#}");
+    let per_entry = float(energy, "loss_corrected") / float(energy, "entries");
     assert!((per_entry - float(&first["loss_corrected"], "value") / float(first, "hits")).abs() < 1e-6);
 }
 
