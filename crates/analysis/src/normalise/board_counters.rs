@@ -21,8 +21,6 @@ pub struct Covered {
     pub real_ps: i64,
     /// Dead time in it, picoseconds.
     pub dead_ps: i64,
-    /// Triggers that the board has seen.
-    pub triggers: u64,
     /// Hits that the board has saved.
     pub saved: u64,
     /// Hits that have come.
@@ -66,10 +64,8 @@ impl BoardCounters {
         self.newest = self.waiting;
         let now = Passed { record, hits };
         // A start that was seen is a record of zeros; behind another one, it is not known which hits came since then.
-        let at_start = Passed {
-            record: Statistics { since_start_ps: 0, dead_time_ps: 0, triggers: 0, saved: 0, ..record },
-            hits: 0,
-        };
+        let at_start =
+            Passed { record: Statistics { since_start_ps: 0, dead_time_ps: 0, saved: 0, ..record }, hits: 0 };
         let before = self.last.replace(now).or((record.start == 1).then_some(at_start));
         let Some(before) = before.filter(|before| before.record.start == record.start) else { return };
         match step(&before, &now) {
@@ -93,7 +89,6 @@ impl Covered {
     fn add(&mut self, step: &Covered) {
         self.real_ps = self.real_ps.saturating_add(step.real_ps);
         self.dead_ps = self.dead_ps.saturating_add(step.dead_ps);
-        self.triggers = self.triggers.saturating_add(step.triggers);
         self.saved = self.saved.saturating_add(step.saved);
         self.hits += step.hits;
     }
@@ -112,9 +107,7 @@ fn step(before: &Passed, now: &Passed) -> Option<Covered> {
     if second.counter_bits < 64 && lost >> (second.counter_bits.max(1) - 1) > 0 {
         return None;
     }
-    let triggers =
-        grown(first.triggers, second.triggers, second.counter_bits, saved.saturating_sub(EDGE_HITS))?;
-    Some(Covered { real_ps, dead_ps, triggers, saved, hits })
+    Some(Covered { real_ps, dead_ps, saved, hits })
 }
 
 /// By how much a counter of so many bits has grown, if by `least` or more: the smallest number that it can be.
