@@ -151,5 +151,10 @@ def test_what_was_saved_with_the_run_is_what_was_shown(stopped):
     saved = json.loads(file.read_text())
     for spectrum in get(f"{address}/api/spectra"):
         if spectrum["entries"] > 0:
-            histogram = from_uhi(saved[f"{spectrum['name']} ({spectrum['at']})"])
+            text = saved[f"{spectrum['name']} ({spectrum['at']})"]
+            # The schema of UHI allows nothing else in metadata.
+            assert all(isinstance(value, str | int | float) for value in text["metadata"].values())
+            qualities = [text["metadata"][f"{number}_quality"] for number in ("live_time", "loss_corrected", "rate_hz")]
+            assert set(qualities) <= {"exact", "at_least", "unknown"}
+            histogram = from_uhi(text)
             compare(histogram, spectrum, counts_of(address, spectrum))

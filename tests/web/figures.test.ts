@@ -3,8 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { corners, from_corners, from_range, parsed, range, written } from "../../web/src/figures/address.js";
+import { channel_times } from "../../web/src/figures/channel_times.js";
 import { coincidence_window_ps, text_of } from "../../web/src/live/configuration.js";
 import { narrowed } from "../../web/src/live/chosen_spectra.js";
+import type { ChannelState } from "../../web/src/live/generated.js";
 import type { Axis, Spectrum } from "../../web/src/live/generated_spectra.js";
 import { value_in_words } from "../../web/src/figures/named_value.js";
 import {
@@ -21,6 +23,28 @@ import { background, bins_of, projections, rebinned } from "../../web/src/figure
 import { along, decades, logarithmic_ticks, tick, ticks } from "../../web/src/figures/ticks.js";
 import { ago, elapsed, lasting } from "../../web/src/figures/time.js";
 import { chance } from "./chance.js";
+
+test("live time and corrected rate of a channel are unknown where nobody knows them", () => {
+  const channel: ChannelState = {
+    channel: 3,
+    name: "c3",
+    group: null,
+    enabled: true,
+    rate_hz: 900,
+    hits: 7900,
+    live_time_s: 1.6,
+    live_time_quality: "at_least",
+    dead_time_fraction: 0.2,
+    corrected_hits: 8000,
+    corrected_quality: "exact",
+    corrected_rate_hz: 5000,
+    corrected_rate_uncertainty_hz: 56,
+  };
+  const values = (own: ChannelState) => channel_times(own).map(([, value]) => value);
+  assert.deepEqual(values(channel), ["≥ 1.6 s", "20.0 %", "8.00 k", "5.000 ± 0.056 k/s"]);
+  const unknown = { live_time_s: null, dead_time_fraction: null, corrected_hits: null, corrected_rate_hz: null };
+  assert.deepEqual(values({ ...channel, ...unknown }), ["unknown", "unknown", "unknown", "unknown"]);
+});
 
 test("three significant digits, prefix, unit", () => {
   assert.equal(rate(3_214_567), "3.21 M/s");

@@ -115,7 +115,13 @@ function digitizer(board, taking, lost) {
     enabled: true,
     rate_hz: taking ? rate(board, channel) : 0,
     hits: 0,
-    dead_share: null,
+    live_time_s: null,
+    live_time_quality: "unknown",
+    dead_time_fraction: null,
+    corrected_hits: 0,
+    corrected_quality: "exact",
+    corrected_rate_hz: null,
+    corrected_rate_uncertainty_hz: null,
   }));
   const hit_rate_hz = channels.reduce((sum, { rate_hz }) => sum + rate_hz, 0);
   const rates = { hit_rate_hz, fragment_rate_hz: 0, byte_rate_hz: hit_rate_hz * 16 };

@@ -11,6 +11,7 @@
 //! - [`hit_stage`]: stages that a configuration adds directly after the time order.
 //! - [`cut`]: selections by expression, polygon and list, compiled once.
 //! - [`coincide`]: which hits belong together, by windows and roles.
+//! - [`normalise`]: live time and losses of each channel: numbers that can be compared between runs.
 //! - [`spectrum`]: histograms, their history and export.
 //! - [`pulse`]: waveforms and their persistence.
 //! - [`process`]: all of these one after the other, in two halves.
@@ -21,6 +22,7 @@ pub mod clocks;
 pub mod coincide;
 pub mod cut;
 pub mod hit_stage;
+pub mod normalise;
 pub mod process;
 pub mod pulse;
 pub mod spectrum;

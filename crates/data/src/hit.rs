@@ -220,7 +220,7 @@ impl Extra {
 }
 
 /// A board's own counters of one channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// The board.
     pub source: SourceId,
@@ -234,6 +234,12 @@ pub struct Statistics {
     pub triggers: u64,
     /// Hits saved, likewise.
     pub saved: u64,
+    /// The same real time by the board's clock alone, which counts from the board's start, picoseconds.
+    pub since_start_ps: i64,
+    /// Which start of the board in this run its counters count from, from 1 on; 0 of a board that ran before.
+    pub start: u32,
+    /// Bits of the board's counters of triggers and hits: what is counted is known modulo this power of two.
+    pub counter_bits: u8,
 }
 
 /// What a board reports about the run.

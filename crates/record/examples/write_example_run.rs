@@ -200,6 +200,7 @@ fn some_hits(pool: &Pool, first: usize, mark: Mark) -> Result<Hits, Box<dyn Erro
         dead_time_ps,
         triggers: counter,
         saved: counter,
+        ..Statistics::default()
     });
     Ok(batch)
 }

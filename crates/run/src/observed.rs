@@ -10,9 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use thalweg_analysis::channels::ChannelMap;
 use thalweg_analysis::clocks::ClockState;
+use thalweg_analysis::normalise::SourceLoss;
 use thalweg_analysis::pulse::PulseStore;
 use thalweg_analysis::spectrum::SpectrumSet;
 use thalweg_analysis::view::View;
+use thalweg_data::ledger::LossReport;
+use thalweg_data::{LedgerSnapshot, SourceId, StageRole};
 pub use thalweg_monitor::state::CutReport;
 
 use crate::processing::Processing;
@@ -90,7 +93,16 @@ impl Observed {
     /// Hits of each channel so far, by row of the channel map.
     pub(crate) fn channel_hits(&self) -> Vec<u64> {
         let history = self.spectra.history();
-        (0..history.channels()).map(|row| history.channel(row).hits).collect()
+        (0..history.channels()).map(|row| history.hits(row)).collect()
+    }
+
+    /// Takes what the ledger says of the losses of each source of hits on the way to the spectra: live time and losses are shown together.
+    pub(crate) fn take_losses(&self, counts: &LedgerSnapshot) {
+        let report = LossReport::of(counts, StageRole::Display);
+        let sources = self.channels.channels().iter().map(|channel| channel.source.0 + 1).max().unwrap_or(0);
+        let of_source =
+            |source| report.of_source(SourceId(source)).map_or(SourceLoss::UNKNOWN, SourceLoss::of);
+        self.spectra.history().set_losses((0..sources).map(of_source).collect());
     }
 
     /// Sets the counts of the hits that the cuts have kept.

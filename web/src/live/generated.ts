@@ -53,14 +53,26 @@ export type ChangeKind = "calibration" | "cut";
 export interface ChannelState {
   /** Its number. */
   channel: number;
+  /** Pulses that its hits stand for: those that were lost included; null where it is unknown. */
+  corrected_hits: number | null;
+  /** How well that is known; `at_least` is a lower bound. */
+  corrected_quality: Quality;
+  /** Pulses per second of live time since the start; null where live time or losses are unknown. */
+  corrected_rate_hz: number | null;
+  /** The standard uncertainty of that rate, of counting. */
+  corrected_rate_uncertainty_hz: number | null;
   /** Dead time ÷ real time since the start, 0 to 1; null where the board does not report it. */
-  dead_share: number | null;
+  dead_time_fraction: number | null;
   /** Whether its hits are taken. */
   enabled: boolean;
   /** The group that it is in; null of one in none. */
   group: string | null;
   /** Hits since the start. */
   hits: number;
+  /** How well that is known; `at_least` as long as the board has reported nothing after the last hits. */
+  live_time_quality: Quality;
+  /** Seconds since the start in which it could take a hit, by its board's counters; null where the board does not report them. */
+  live_time_s: number | null;
   /** Its name. */
   name: string;
   /** Hits per second. */
@@ -524,7 +536,7 @@ export interface Past {
 /** Why a run is paused. */
 export type PausedBy = "command" | "disk";
 
-/** How well the number of a loss is known, in order from best to worst. */
+/** How well the number of a loss is known, or a number that was corrected by it, in order from best to worst. */
 export type Quality = "exact" | "at_least" | "unknown";
 
 /** The rate of one source at each moment. */

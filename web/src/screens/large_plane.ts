@@ -17,9 +17,12 @@ import {
 import { exact, measured, plain, rough, share } from "../figures/quantity.js";
 import { bin_width, bins_of, projections } from "../figures/spectrum.js";
 import { in_words, post } from "../live/requests.js";
+import type { LiveState } from "../live/generated.js";
 import type { Spectrum } from "../live/generated_spectra.js";
 import { CountsFeed, short_name } from "../live/spectra.js";
+import { is_taking } from "../live/state.js";
 import { ask_to_apply } from "../parts/applied.js";
+import { ChannelTimes } from "../parts/channel_times.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import type { Scene } from "./screen.js";
@@ -41,6 +44,7 @@ export class LargePlane implements Picture {
   readonly #heat: HeatMap;
   readonly #feed: CountsFeed;
   readonly #facts = new Facts();
+  readonly #times: ChannelTimes;
   readonly #hint = h("p", { class: "quiet" });
   readonly #readout = h("output", { class: "readout" });
   readonly #trouble = h("output", { class: "readout" });
@@ -69,6 +73,7 @@ export class LargePlane implements Picture {
     private readonly back: () => void,
     private readonly other_spectrum: () => void,
   ) {
+    this.#times = new ChannelTimes(spectrum.at === "events" ? null : spectrum.channel);
     this.#heat = new HeatMap(spectrum.name, {
       down: (at) => this.#down(at),
       move: (at, is_down) => this.#move(at, is_down),
@@ -143,8 +148,9 @@ export class LargePlane implements Picture {
     return true;
   }
 
-  taking(is_taking: boolean): void {
-    this.#apply.disabled = !is_taking;
+  update(state: LiveState): void {
+    this.#apply.disabled = !is_taking(state);
+    this.#times.update(state);
   }
 
   leave(): void {
@@ -194,7 +200,7 @@ export class LargePlane implements Picture {
         "div",
         { class: "large-body" },
         panel(this.spectrum.name, "large-plot", [this.#readout, this.#trouble], this.#heat.root),
-        panel("Region", "beside", [], this.#hint, this.#facts.root, this.#copying),
+        panel("Region", "beside", [], this.#hint, this.#facts.root, this.#copying, this.#times.root),
       ),
     );
   }

@@ -13,10 +13,13 @@ import { fit_peak, type Measured, type Peak } from "../figures/peak.js";
 import { from_range, range } from "../figures/address.js";
 import { coincidence_window_ps } from "../live/configuration.js";
 import { get, in_words, post } from "../live/requests.js";
+import type { LiveState } from "../live/generated.js";
 import type { Axis, Spectrum } from "../live/generated_spectra.js";
 import { CountsFeed, short_name } from "../live/spectra.js";
+import { is_taking } from "../live/state.js";
 import { labelled } from "../draw/heat.js";
 import { ask_to_apply } from "../parts/applied.js";
+import { ChannelTimes } from "../parts/channel_times.js";
 import { button, Choice, copy, Facts, notice, panel, segments, Toggle } from "../parts/controls.js";
 import { h, set_text, show } from "../parts/element.js";
 import { saved_counts } from "./saved_spectra.js";
@@ -41,6 +44,7 @@ export class LargeSpectrum implements Picture {
   readonly #plot: Plot;
   readonly #feed: CountsFeed;
   readonly #facts = new Facts();
+  readonly #times: ChannelTimes;
   readonly #hint = h("p", { class: "quiet" });
   readonly #trouble = h("output", { class: "readout" });
   readonly #log: Toggle;
@@ -65,6 +69,8 @@ export class LargeSpectrum implements Picture {
     private readonly other_spectrum: () => void,
   ) {
     this.#is_time = spectrum.axes[0]?.field === "dt";
+    // Events are of several channels.
+    this.#times = new ChannelTimes(spectrum.at === "events" ? null : spectrum.channel);
     const unit = spectrum.axes[0]?.unit ?? "";
     this.#plot = new Plot({
       label: spectrum.name,
@@ -134,8 +140,9 @@ export class LargeSpectrum implements Picture {
     return true;
   }
 
-  taking(is_taking: boolean): void {
-    this.#apply.disabled = !is_taking;
+  update(state: LiveState): void {
+    this.#apply.disabled = !is_taking(state);
+    this.#times.update(state);
   }
 
   leave(): void {
@@ -175,6 +182,7 @@ export class LargeSpectrum implements Picture {
       this.#facts.root,
       ...(this.#is_calibratable() ? [this.#calibrating()] : []),
       this.#copying,
+      this.#times.root,
     );
     return h(
       "div",

@@ -3,10 +3,10 @@
 //   view = grid │ planes │ times        channel = … opens the large one of that view
 
 import { narrowed } from "../live/chosen_spectra.js";
+import type { LiveState } from "../live/generated.js";
 import type { Spectrum } from "../live/generated_spectra.js";
 import { spectra } from "../live/spectra.js";
 import { in_words } from "../live/requests.js";
-import { is_taking } from "../live/state.js";
 import { AppliedChanges } from "../parts/applied.js";
 import { segments } from "../parts/controls.js";
 import { h } from "../parts/element.js";
@@ -30,8 +30,8 @@ export interface Picture {
   moved(): void;
   key(key: string): boolean;
   leave(): void;
-  /** Whether the run takes data: only then can something be applied to it. */
-  taking(is_taking: boolean): void;
+  /** The run is in this state: only while it takes data can something be applied to it. */
+  update(state: LiveState): void;
 }
 
 /** Which view a spectrum belongs to. */
@@ -59,7 +59,7 @@ class SpectraScreen implements Screen {
   readonly #applied = new AppliedChanges();
   readonly #timer: number;
   #run = "";
-  #is_taking = false;
+  #state: LiveState | null = null;
 
   constructor(scene: Scene) {
     this.#scene = scene;
@@ -88,8 +88,8 @@ class SpectraScreen implements Screen {
 
   update({ state }: Heard): void {
     this.#applied.show(state);
-    this.#is_taking = is_taking(state);
-    this.#picture?.taking(this.#is_taking);
+    this.#state = state;
+    this.#picture?.update(state);
     // What is applied changes which spectra there are, as another run does.
     const run = JSON.stringify([
       state.run.name,
@@ -111,7 +111,7 @@ class SpectraScreen implements Screen {
     this.#picture?.leave();
     this.#picture = this.#make();
     if (!this.#picture) return;
-    this.#picture.taking(this.#is_taking);
+    if (this.#state) this.#picture.update(this.#state);
     this.#body.replaceChildren(this.#picture.root);
   }
 

@@ -90,7 +90,7 @@ export class Grid implements Picture {
   }
 
   // Nothing is applied from here.
-  taking(): void {}
+  update(): void {}
 
   leave(): void {
     this.#feed.close();

@@ -45,26 +45,33 @@ impl Aligner {
         self.lines.get(source.index()).map_or(0, |line| line.channels_ps.1.abs_diff(line.channels_ps.0))
     }
 
-    /// Corrects the times of one batch of one source, its extras' with them.
+    /// Corrects the times of one batch of one source, with those of its extras and of the board's records of its counters.
     pub fn align(&self, batch: &mut Hits, map: &ChannelMap) {
         let Some(line) = self.lines.get(batch.header.source.index()).filter(|line| **line != Line::default())
         else {
             return;
         };
         let has_channels = line.channels_ps != (0, 0);
-        let mut extras = batch.extras.iter_mut();
-        for hit in &mut batch.hits {
+        let aligned = |time_ps: i64, channel: u16| {
             let of_channel = match has_channels {
-                true => map.get(hit.channel).map_or(0, |channel| channel.offset_ps),
+                true => map.get(channel).map_or(0, |channel| channel.offset_ps),
                 false => 0,
             };
-            let drifted = (hit.time_ps as f64 * line.drift).round() as i64;
-            hit.time_ps = hit.time_ps.saturating_add(line.offset_ps + drifted + of_channel);
+            let drifted = (time_ps as f64 * line.drift).round() as i64;
+            time_ps.saturating_add(line.offset_ps + drifted + of_channel)
+        };
+        let mut extras = batch.extras.iter_mut();
+        for hit in &mut batch.hits {
+            hit.time_ps = aligned(hit.time_ps, hit.channel);
             if hit.flags.has(Flags::EXTRA)
                 && let Some(extra) = extras.next()
             {
                 extra.time_ps = hit.time_ps;
             }
+        }
+        // They count the hits before them.
+        for record in &mut batch.statistics {
+            record.real_time_ps = aligned(record.real_time_ps, record.channel);
         }
     }
 }

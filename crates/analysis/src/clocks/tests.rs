@@ -2,7 +2,7 @@ use rand::RngExt;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use thalweg_data::hit::Extra;
-use thalweg_data::{Flags, Hit, Hits, SourceId};
+use thalweg_data::{Flags, Hit, Hits, SourceId, Statistics};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
@@ -34,8 +34,13 @@ fn times_are_moved_with_their_extras() {
     };
     batch.extras.push(Extra::of(&batch.hits[1], SourceId(1)));
     batch.header.source = SourceId(1);
+    let (real_time_ps, since_start_ps) = (2_000_000_000_000, 1_999_000_000_000);
+    batch.statistics.push(Statistics { channel: 5, real_time_ps, since_start_ps, ..Statistics::default() });
     aligner.align(&mut batch, &map());
     assert_eq!(batch.hits[0].time_ps, 1_000_000_000_000 + 1000 + 50_000);
+    let record = batch.statistics[0];
+    assert_eq!(record.real_time_ps, batch.hits[1].time_ps, "it counts the hits before it, by their times");
+    assert_eq!(record.since_start_ps, since_start_ps, "this is by the board's clock alone");
     assert_eq!(batch.hits[1].time_ps, 2_000_000_000_000 + 1000 + 100_000 - 70);
     assert_eq!(batch.extras[0].time_ps, batch.hits[1].time_ps);
     assert_eq!((aligner.disorder_ps(SourceId(0)), aligner.disorder_ps(SourceId(1))), (0, 70));

@@ -172,7 +172,7 @@ impl Processor {
         }
         let passed_on = self.pass_on(&mut each);
         // Behind the last events, whose time differences wait, too.
-        self.filler.settle();
+        self.filler.finish();
         self.shown.finish();
         passed_on
     }

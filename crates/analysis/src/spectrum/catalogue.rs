@@ -172,6 +172,13 @@ impl Catalogue {
         }
     }
 
+    /// The row of the channel that a spectrum is of.
+    pub fn row_of(&self, id: usize) -> Option<usize> {
+        let standard = [self.received, self.kept].into_iter().flatten().flat_map(Standard::blocks);
+        let row = |block: Block| id.checked_sub(block.first).filter(|row| *row < block.count);
+        standard.chain(self.differences).find_map(row)
+    }
+
     /// The spectrum of the same hits behind the cuts, whose counts belong to this one's, too.
     pub fn kept_of(&self, id: usize) -> Option<usize> {
         let (received, kept) = (self.received?, self.kept?);

@@ -10,12 +10,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use thalweg_data::Quality;
 
 use super::axis::Axis;
 use super::catalogue::Info;
 use super::set::{SpectrumSet, Totals};
-use super::settings::SpectrumError;
+use super::settings::{At, SpectrumError};
+use crate::normalise::{Corrected, Normalised, corrected_events, corrected_together};
 
 /// A spectrum as UHI says it, but for the counts as they are: as a tree of JSON, those of a run would take many times their memory.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,6 +50,11 @@ impl SpectrumSet {
     /// # Errors
     /// When there is none of this number.
     pub fn uhi(&self, id: u32) -> Result<UhiHistogram, SpectrumError> {
+        self.uhi_of(id, &self.history().normalised())
+    }
+
+    /// The same, with what is known of each channel, by row of the channel map.
+    fn uhi_of(&self, id: u32, channels: &[Normalised]) -> Result<UhiHistogram, SpectrumError> {
         let mut counts = Vec::new();
         let totals = self.read(id, &mut counts)?;
         let info = self.info(id)?;
@@ -73,8 +80,40 @@ impl SpectrumSet {
             writer_info: json!({ "thalweg": { "version": env!("CARGO_PKG_VERSION") } }),
             axes: info.axes.iter().map(axis).collect(),
             storage: UhiStorage { kind: "int", values },
-            metadata: metadata(info, totals),
+            metadata: self.metadata(info, totals, channels),
         })
+    }
+
+    fn metadata(&self, info: &Info, totals: Totals, channels: &[Normalised]) -> Value {
+        // What was emptied has counts of another time than the live time.
+        let is_whole = !self.was_emptied(info.id);
+        let own = info.channel.and_then(|_| channels.get(self.row_of(info)?)).filter(|_| is_whole);
+        let (corrected, rate) = match (own, info.at) {
+            _ if !is_whole => (Corrected::UNKNOWN, Corrected::UNKNOWN),
+            (Some(own), At::Received | At::Kept) => {
+                (own.corrected(totals.entries), own.rate_of_hz(totals.entries))
+            }
+            (_, At::Events) => {
+                (corrected_events(totals.entries, channels.iter().copied()), Corrected::UNKNOWN)
+            }
+            (None, _) => (corrected_together(totals.entries, channels.iter().copied()), Corrected::UNKNOWN),
+        };
+        let own = own.filter(|_| info.at != At::Events);
+        let mut metadata = json!({
+            "name": info.name, "title": info.name, "kind": info.kind, "at": info.at, "channel": info.channel,
+            "entries": totals.entries, "below": totals.below, "above": totals.above, "beside": totals.beside,
+            "real_time_s": own.and_then(|own| own.real_time_s),
+            "live_time_s": own.and_then(|own| own.live_time_s),
+            "live_time_quality": own.map_or(Quality::Unknown, |own| own.live_time_quality),
+            "dead_time_fraction": own.and_then(Normalised::dead_time_fraction),
+        });
+        if let Some(fields) = metadata.as_object_mut() {
+            enter("loss_corrected", &corrected, fields);
+            enter("rate_hz", &rate, fields);
+            // The schema knows no null.
+            fields.retain(|_, value| !value.is_null());
+        }
+        metadata
     }
 
     /// Spectra that anything was filled into, by name, as UHI says it, as JSON text: those of one axis first, and no more than `most_bins`
@@ -91,9 +130,10 @@ impl SpectrumSet {
             bins += info.bins();
             bins <= most_bins
         });
+        let channels = self.history().normalised();
         let named = |info: &Info| {
             let place = serde_json::to_value(info.at).ok()?.as_str()?.to_owned();
-            Some((format!("{} ({place})", info.name), self.uhi(info.id).ok()?))
+            Some((format!("{} ({place})", info.name), self.uhi_of(info.id, &channels).ok()?))
         };
         let all: BTreeMap<String, UhiHistogram> = fitting.filter_map(named).collect();
         serde_json::to_vec(&all)
@@ -139,16 +179,12 @@ fn labelled(axis: &Axis) -> String {
     if axis.unit.is_empty() { axis.label.clone() } else { format!("{} [{}]", axis.label, axis.unit) }
 }
 
-fn metadata(info: &Info, totals: Totals) -> Value {
-    let mut metadata = json!({
-        "name": info.name, "title": info.name, "kind": info.kind, "at": info.at,
-        "entries": totals.entries, "below": totals.below, "above": totals.above, "beside": totals.beside,
-    });
-    // The schema knows no null.
-    if let Some(channel) = info.channel {
-        metadata["channel"] = channel.into();
-    }
-    metadata
+/// A number with its uncertainty, interval and quality, in fields of their own: the schema knows no objects in metadata.
+fn enter(name: &str, number: &Corrected, fields: &mut Map<String, Value>) {
+    let Corrected { value, uncertainty, low_95, high_95, quality } = *number;
+    let parts = [("", value), ("_uncertainty", uncertainty), ("_low_95", low_95), ("_high_95", high_95)];
+    fields.extend(parts.map(|(part, number)| (format!("{name}{part}"), json!(number))));
+    fields.insert(format!("{name}_quality"), json!(quality));
 }
 
 /// Counts with a bin before and behind each axis.

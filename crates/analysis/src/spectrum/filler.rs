@@ -43,6 +43,8 @@ pub struct Filler {
     is_cut: bool,
     /// By row, and of channels that nobody sends: hits that are counted, and shown as kept.
     shown: Box<[u64]>,
+    /// When the hits reach this time, they are compared with what a board has counted.
+    report_due_ps: i64,
 }
 
 impl Filler {
@@ -67,6 +69,7 @@ impl Filler {
             seen_asked: 0,
             is_cut: false,
             shown,
+            report_due_ps: i64::MAX,
         }
     }
 
@@ -116,16 +119,27 @@ impl Filler {
     /// A batch begins: what the boards say of themselves with it is kept.
     pub fn begin(&mut self, batch: &Hits, map: &ChannelMap) {
         self.rest();
-        for statistics in &batch.statistics {
-            if let Some(row) = map.row(statistics.channel) {
-                self.set.0.history.add(row, statistics);
-            }
+        if !batch.statistics.is_empty() {
+            let records =
+                batch.statistics.iter().filter_map(|record| Some((map.row(record.channel)?, record)));
+            self.report_due_ps = self.set.0.history.report(records);
         }
     }
 
     /// Takes hits from behind time order; `pass` says which of them the cuts keep, `None` when there are no cuts.
-    pub fn fill(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+    pub fn fill(&mut self, mut hits: &[Hit], mut pass: Option<&[u8]>, map: &ChannelMap) {
         self.rest();
+        while hits.last().is_some_and(|last| last.time_ps >= self.report_due_ps) {
+            let before = hits.partition_point(|hit| hit.time_ps < self.report_due_ps);
+            self.fill_all(&hits[..before], pass.map(|pass| &pass[..before]), map);
+            (hits, pass) = (&hits[before..], pass.map(|pass| &pass[before..]));
+            self.settle();
+            self.report_due_ps = self.set.0.history.pass(self.report_due_ps);
+        }
+        self.fill_all(hits, pass, map);
+    }
+
+    fn fill_all(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
         if self.is_cut != pass.is_some() {
             self.settle();
             self.is_cut = pass.is_some();
@@ -167,6 +181,12 @@ impl Filler {
         if let Some(differences) = &mut self.differences {
             differences.settle(&self.set.0.stores[self.store]);
         }
+    }
+
+    /// No hit follows: what boards have reported is compared with all that came.
+    pub fn finish(&mut self) {
+        self.settle();
+        self.report_due_ps = self.set.0.history.pass(i64::MAX);
     }
 
     /// Fills in events from behind the cuts on events; `pass` says which of their members are shown, `None` all.

@@ -27,7 +27,7 @@ mod tests;
 pub use axis::{Axis, AxisSettings};
 pub use catalogue::{Info, Kind, Path};
 pub use filler::Filler;
-pub use history::{ChannelCounts, History};
+pub use history::History;
 pub use pack::{pack, unpack};
 pub use set::{SpectrumSet, Totals};
 pub use settings::{At, Partner, Settings, SpectrumError, SpectrumSettings};

@@ -80,7 +80,7 @@ impl SpectrumSet {
             filled: (0..fillers).map(|_| AtomicBool::new(true)).collect(),
             asked: (0..count).map(|_| AtomicU32::new(0)).collect(),
             asked_at_all: AtomicU32::new(0),
-            history: History::new(map.channels().len()),
+            history: History::new(map),
             has_kev: map.channels().iter().map(|each| AtomicBool::new(each.energy_kev.is_some())).collect(),
             has_kept: AtomicBool::new(path.cuts_hits),
             catalogue,
@@ -221,6 +221,16 @@ impl SpectrumSet {
     pub(super) fn begin_anew(&self, filler: usize, index: usize) {
         let asked = self.0.asked[index].fetch_add(1, Ordering::AcqRel) + 1;
         self.0.stores[filler].clear(index, self.spectra()[index].range(), asked);
+    }
+
+    /// Whether a spectrum of the run has begun anew, so that it has not all of its hits.
+    pub(super) fn was_emptied(&self, id: u32) -> bool {
+        self.asked_of(id as usize) > 0
+    }
+
+    /// The row of the channel that a spectrum is of.
+    pub(super) fn row_of(&self, info: &Info) -> Option<usize> {
+        self.0.catalogue.row_of(info.id as usize)
     }
 
     fn asked_of(&self, index: usize) -> u32 {

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use thalweg_data::{Flags, Hit, SourceId};
+use serde_json::json;
+use thalweg_data::{Flags, Hit, Hits, Quality, SourceId, Statistics};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
@@ -60,7 +61,67 @@ fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
     );
     let (kev, _) = counts(&set, find(&set, Kind::Kev, At::Received, 5));
     assert_eq!(kev, BTreeMap::from([(90, 1)]));
-    assert_eq!(set.history().channel(0).hits, 2);
+    assert_eq!(set.history().hits(0), 2);
+}
+
+/// A record of the counters of channel 4 at a time.
+fn record(real_time_ps: i64, dead_time_ps: i64, saved: u64) -> Statistics {
+    let counts = Statistics { triggers: saved, saved, counter_bits: 24, ..Statistics::default() };
+    Statistics { channel: 4, real_time_ps, since_start_ps: real_time_ps, dead_time_ps, start: 1, ..counts }
+}
+
+#[test]
+fn a_record_of_the_board_is_compared_with_the_hits_before_its_time() {
+    let (set, mut filler) = one(&[], ALL);
+    let hits: Vec<Hit> = (0..3000).map(|index| hit(index * 1_000_000, 4, 100, 50)).collect();
+    let pass = vec![1; 3000];
+    let ran = |filler: &mut Filler, from: usize, to: usize, statistics: Vec<Statistics>| {
+        filler.begin(&Hits { statistics, ..Hits::default() }, &map());
+        filler.fill(&hits[from..to], Some(&pass[from..to]), &map());
+    };
+    // Both come before the hits that they count: order holds hits, and passes records on.
+    let records = vec![record(1_000_000_000, 100_000_000, 1010), record(2_000_000_000, 200_000_000, 2020)];
+    ran(&mut filler, 0, 900, records);
+    assert_eq!(set.history().normalised()[0].live_time_s, None, "not all hits before it have come");
+    ran(&mut filler, 900, 1600, Vec::new());
+    let known = set.history().normalised()[0];
+    assert_eq!(known.live_time_s, Some(0.0009));
+    assert!((known.rate_hz().value.expect("known") * 0.0009 - 1010.0).abs() < 1e-6);
+    ran(&mut filler, 1600, 3000, Vec::new());
+    filler.finish();
+    let known = set.history().normalised()[0];
+    assert_eq!(
+        (known.hits(), known.live_time_s, known.live_time_quality),
+        (3000, Some(0.0018), Quality::AtLeast)
+    );
+    assert!((known.corrected(3000).value.expect("known") - 3000.0 * 2020.0 / 2000.0).abs() < 1e-9);
+
+    let id = find(&set, Kind::Energy, At::Received, 4);
+    let metadata = |id| serde_json::to_value(set.uhi(id).expect("known")).expect("JSON")["metadata"].clone();
+    let shown = metadata(id);
+    assert_eq!((&shown["live_time_s"], &shown["live_time_quality"]), (&json!(0.0018), &json!("at_least")));
+    assert_eq!((&shown["real_time_s"], &shown["loss_corrected_quality"]), (&json!(0.002), &json!("exact")));
+    let corrected = known.corrected(3000);
+    assert_eq!(shown["loss_corrected"], corrected.value.expect("known"));
+    assert_eq!(shown["loss_corrected_uncertainty"], corrected.uncertainty.expect("known"));
+    let is_plain = |value: &serde_json::Value| value.is_string() || value.is_number() || value.is_boolean();
+    assert!(
+        shown.as_object().expect("an object").values().all(is_plain),
+        "as the schema of UHI wants it: {shown:#}"
+    );
+    // Of a channel whose board reports nothing, no time is given.
+    let other = metadata(find(&set, Kind::Energy, At::Received, 6));
+    assert_eq!((other.get("live_time_s"), &other["live_time_quality"]), (None, &json!("unknown")));
+    let is_unknown = |shown: &serde_json::Value| {
+        let absent = ["live_time_s", "loss_corrected", "rate_hz"].iter().all(|key| shown.get(key).is_none());
+        let unknown = ["live_time_quality", "loss_corrected_quality", "rate_hz_quality"];
+        absent && unknown.iter().all(|key| shown[key] == "unknown")
+    };
+    let of_events = metadata(find(&set, Kind::TimeDifference, At::Events, 4));
+    assert!(is_unknown(&of_events) && !is_unknown(&shown), "{of_events:#}");
+    set.empty(Some(id)).expect("known");
+    let emptied = metadata(id);
+    assert!(is_unknown(&emptied), "it has counts of another time: {emptied:#}");
 }
 
 /// The mean and the standard deviation of one channel's time differences, of 20 000 pairs of channel 6 and then channel 7 that
@@ -147,7 +208,7 @@ fn more_hits_than_a_fill_buffer_holds_are_all_counted() {
             // The first has no energy, hence no shape.
             assert_eq!(plane.values().sum::<u64>(), expected - u64::from(channel == 4));
         }
-        assert_eq!(set.history().channel(usize::from(channel) - 4).hits, 10_000);
+        assert_eq!(set.history().hits(usize::from(channel) - 4), 10_000);
     }
 }
 

@@ -12,8 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::vocabulary::{LossReason, Unit};
 
-/// How well the number of a loss is known, in order from best to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+/// How well the number of a loss is known, or a number that was corrected by it, in order from best to worst.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Quality {
     /// Counted one by one, or from sequence numbers or sender totals.
@@ -21,6 +23,7 @@ pub enum Quality {
     /// A lower bound.
     AtLeast,
     /// Something was lost; how much is not known.
+    #[default]
     Unknown,
 }
 

@@ -9,7 +9,7 @@ use thalweg_analysis::clocks::ClockState;
 use thalweg_data::RunState;
 
 use super::exposition::{Exposition, Kind};
-use crate::state::{CopyState, CutReport, LiveState, SourceState};
+use crate::state::{ChannelState, CopyState, CutReport, LiveState, SourceState};
 
 /// A family of numbers of `T`.
 struct Metric<T> {
@@ -237,23 +237,38 @@ fn write_each<T, const LABELS: usize>(
     }
 }
 
-fn write_channels(exposition: &mut Exposition, state: &LiveState) {
-    let mut rates = exposition.family(
-        "thalweg_channel_hit_rate_hertz",
-        Kind::Gauge,
+const OF_CHANNELS: [Metric<ChannelState>; 3] = [
+    gauge("thalweg_channel_hit_rate_hertz", "hertz", "Hits of a channel per second.", |channel| {
+        Some(channel.rate_hz)
+    }),
+    gauge(
+        "thalweg_channel_dead_time_ratio",
+        "ratio",
+        "Dead time of a channel since the start, as its board reports it.",
+        |channel| channel.dead_time_fraction,
+    ),
+    gauge(
+        "thalweg_channel_corrected_rate_hertz",
         "hertz",
-        "Hits of a channel per second.",
-    );
-    for source in &state.sources {
-        for channel in &source.channels {
-            let number = channel.channel.to_string();
-            let labels = [
-                ("source", &*source.name),
-                ("channel", &number),
-                ("name", &channel.name),
-                ("group", channel.group.as_deref().unwrap_or_default()),
-            ];
-            rates.sample(&labels, channel.rate_hz);
+        "Pulses of a channel per second of live time since the start, lost ones included.",
+        |channel| channel.corrected_rate_hz,
+    ),
+];
+
+fn write_channels(exposition: &mut Exposition, state: &LiveState) {
+    for Metric { name, kind, unit, help, read } in OF_CHANNELS {
+        let mut family = exposition.family(name, kind, unit, help);
+        for source in &state.sources {
+            for channel in &source.channels {
+                let number = channel.channel.to_string();
+                let labels = [
+                    ("source", &*source.name),
+                    ("channel", &number),
+                    ("name", &channel.name),
+                    ("group", channel.group.as_deref().unwrap_or_default()),
+                ];
+                family.maybe(&labels, read(channel));
+            }
         }
     }
 }

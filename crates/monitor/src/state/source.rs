@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thalweg_data::Quality;
 use thalweg_data::ledger::LossTotal;
 
 use super::DeadTime;
@@ -77,6 +78,18 @@ pub struct ChannelState {
     pub rate_hz: f64,
     /// Hits since the start.
     pub hits: u64,
+    /// Seconds since the start in which it could take a hit, by its board's counters; null where the board does not report them.
+    pub live_time_s: Option<f64>,
+    /// How well that is known; `at_least` as long as the board has reported nothing after the last hits.
+    pub live_time_quality: Quality,
     /// Dead time ÷ real time since the start, 0 to 1; null where the board does not report it.
-    pub dead_share: Option<f64>,
+    pub dead_time_fraction: Option<f64>,
+    /// Pulses that its hits stand for: those that were lost included; null where it is unknown.
+    pub corrected_hits: Option<f64>,
+    /// How well that is known; `at_least` is a lower bound.
+    pub corrected_quality: Quality,
+    /// Pulses per second of live time since the start; null where live time or losses are unknown.
+    pub corrected_rate_hz: Option<f64>,
+    /// The standard uncertainty of that rate, of counting.
+    pub corrected_rate_uncertainty_hz: Option<f64>,
 }

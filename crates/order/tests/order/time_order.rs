@@ -432,6 +432,7 @@ fn board_statistics_are_passed_on() {
         dead_time_ps: 0,
         triggers: 2,
         saved: 2,
+        ..Statistics::default()
     };
     batch.statistics.push(statistics);
     batch.header.end = true;

@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use thalweg_analysis::normalise::{Corrected, corrected_events};
 use thalweg_data::ledger::{LossKind, LossReport};
 use thalweg_data::record_join::JoinCounts;
 use thalweg_data::topology::{Marker, Topology};
@@ -49,8 +50,8 @@ use crate::preview::preview;
 use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
 use crate::source_table::{Entry, SourceTable};
 use crate::supervise::{
-    EndWhen, EventSummary, LiveState, Rates, RefusedUnit, RunHandle, ScopeJoins, SnapshotAudit,
-    SourceSummary, Summary, Watch, Watched, dead_time, no_data, unplaced_loss,
+    ChannelSummary, EndWhen, EventSummary, LiveState, Rates, RefusedUnit, RunHandle, ScopeJoins,
+    SnapshotAudit, SourceSummary, Summary, Watch, Watched, corrected_rate, dead_time, no_data, unplaced_loss,
 };
 use crate::units::identity_record;
 use claims::Claims;
@@ -190,6 +191,8 @@ const BYTES_OF_BIN: usize = 6;
 const RECORD_BYTES: usize = 256 << 10;
 /// Bytes of a source in a run's record: its lines of the ledger, its losses and gauges.
 const RECORD_BYTES_OF_SOURCE: usize = 16 << 10;
+/// Bytes of a channel in it: its live time and its rate.
+const RECORD_BYTES_OF_CHANNEL: usize = 1 << 10;
 
 struct Files {
     directory: RunDirectory,
@@ -212,7 +215,9 @@ impl Files {
     /// Reserves space for the record of the run as it will be in the end.
     fn reserve_record(&self, sources: usize) -> Result<(), RunError> {
         let text = 2 * self.record.configuration.len();
-        Ok(self.directory.reserve_record(RECORD_BYTES + text + sources * RECORD_BYTES_OF_SOURCE)?)
+        let channels: usize = self.record.channels.values().map(|range| usize::from(range.count)).sum();
+        let rows = sources * RECORD_BYTES_OF_SOURCE + channels * RECORD_BYTES_OF_CHANNEL;
+        Ok(self.directory.reserve_record(RECORD_BYTES + text + rows)?)
     }
 
     /// The run begins: from now on its directory stays, and its losses are listed. Reserves space for the spectra that it will have.
@@ -569,18 +574,14 @@ impl EndedRun {
         found.chain(self.audit.open.iter().cloned()).chain(unplaced).collect()
     }
 
-    fn summary(
+    /// Sums up what each source gave.
+    fn sources(
         &self,
-        directory: &RunDirectory,
         source_table: &SourceTable,
         descriptions: &[String],
         gauges: &GaugesOf,
-        failures: Vec<String>,
-    ) -> Summary {
+    ) -> Vec<SourceSummary> {
         let snapshot = &self.snapshot;
-        let hits_made = snapshot.making(Unit::Hits);
-        let decoded: u64 = hits_made.iter().map(|own| own.counters.total_output(Unit::Hits)).sum();
-        let discrepancies = self.discrepancies(decoded);
         let made = |unit, entry: &Entry| -> u64 {
             entry.all.iter().map(|source| snapshot.made_of(*source, unit)).sum()
         };
@@ -596,9 +597,29 @@ impl EndedRun {
             fragments: made(Unit::Fragments, entry),
             bytes: received(entry),
             dead_time: dead_time(self.observed.as_ref(), source_table, index),
+            corrected_rate_hz: corrected_rate(self.observed.as_ref(), source_table, index),
             drop_counters: add_drop_counters(entry.all.iter().filter_map(|source| gauges.get(source))),
         });
-        let sources: Vec<SourceSummary> = sources.collect();
+        sources.collect()
+    }
+
+    fn summary(
+        &self,
+        directory: &RunDirectory,
+        source_table: &SourceTable,
+        descriptions: &[String],
+        gauges: &GaugesOf,
+        failures: Vec<String>,
+    ) -> Summary {
+        let snapshot = &self.snapshot;
+        let hits_made = snapshot.making(Unit::Hits);
+        let decoded: u64 = hits_made.iter().map(|own| own.counters.total_output(Unit::Hits)).sum();
+        let discrepancies = self.discrepancies(decoded);
+        self.observed.iter().for_each(|observed| observed.take_losses(snapshot));
+        let sources = self.sources(source_table, descriptions, gauges);
+        let hit_source = |source: SourceId| source_table.names.get(source.index()).map_or("", String::as_str);
+        let channels = self.observed.as_ref().map(|observed| ChannelSummary::all_of(observed, hit_source));
+        let coincidences = source_table.coincidences.map(|_| source_table.coincidences_recorded(snapshot));
         let bytes_unread = sources.iter().flat_map(|source| &source.drop_counters);
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
@@ -619,9 +640,8 @@ impl EndedRun {
             hits_left_out: left_out.sum(),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
             hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),
-            coincidences_recorded: source_table
-                .coincidences
-                .map(|_| source_table.coincidences_recorded(snapshot)),
+            coincidences_recorded: coincidences,
+            coincidences_corrected: coincidences.zip(self.observed.as_ref()).map(corrected_coincidences),
             bytes_unread,
             loss,
             events: self.events.clone(),
@@ -631,6 +651,7 @@ impl EndedRun {
             first_hit_ms: self.first_hit_ms,
             scope_joins: ScopeJoins::of(self.joins),
             sources,
+            channels: channels.unwrap_or_default(),
             losses,
             refused: self.refused.clone(),
             ledger: snapshot.entries(),
@@ -640,8 +661,14 @@ impl EndedRun {
     }
 }
 
+/// What coincidences of the channels of a run stand for.
+fn corrected_coincidences((count, observed): (u64, &Observed)) -> Corrected {
+    corrected_events(count, observed.spectra.history().normalised().into_iter())
+}
+
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let sources = serde_json::to_value(&summary.sources).unwrap_or_default();
+    let channels = serde_json::to_value(&summary.channels).unwrap_or_default();
     let refused = serde_json::to_value(&summary.refused).unwrap_or_default();
     let host_counters = serde_json::to_value(&summary.host_counters).unwrap_or_default();
     let events = summary.events.as_ref();
@@ -649,6 +676,7 @@ fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let scope_joins = serde_json::to_value(summary.scope_joins).unwrap_or_default();
     BTreeMap::from([
         ("sources".to_owned(), sources),
+        ("channels".to_owned(), channels),
         ("scope_joins".to_owned(), scope_joins),
         ("refused".to_owned(), refused),
         ("host_counters".to_owned(), host_counters),

@@ -29,8 +29,8 @@ pub(crate) use dead_time::{TriggerCounts, busy_time};
 #[cfg(test)]
 pub(crate) use flow_places::of as flow_places;
 pub use handle::{CommandError, RunCommand, RunHandle};
-pub(crate) use progress::{configured_sources, dead_time};
-pub use summary::{EventSummary, ScopeJoins, SourceSummary, Summary};
+pub(crate) use progress::{configured_sources, corrected_rate, dead_time};
+pub use summary::{ChannelSummary, EventSummary, ScopeJoins, SourceSummary, Summary};
 pub(crate) use summary::{no_data, unplaced_loss};
 
 use crate::gauges::{BuildGauges, GaugesOf, RefusedGauges};
@@ -291,6 +291,8 @@ impl Watched {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
         let path = self.directory.path();
+        let counts = self.ledger.snapshot();
+        self.handle.observed().into_iter().for_each(|observed| observed.take_losses(&counts));
         let run = LiveRun {
             number: self.directory.number(),
             name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
@@ -320,7 +322,7 @@ impl Watched {
             ..LiveState::default()
         };
         let state = self.rates().state(StateInputs {
-            counts: &self.ledger.snapshot(),
+            counts: &counts,
             source_table: &self.source_table,
             gauges: &self.gauges,
             build: self.build.as_ref().map(|gauges| gauges.latest()),

@@ -6,13 +6,14 @@
 //! One [type](thalweg_monitor::state) for runs of hits, of events, and of both. What is only looked at on request, as the channels, is
 //! put in by `serve`.
 
+use thalweg_analysis::normalise::Corrected;
 use thalweg_data::{LedgerSnapshot, SourceId, Unit};
 use thalweg_monitor::state::{
     BuildSample, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
     SourceState, TriggerCounts, TriggerState,
 };
 
-use super::dead_time::{busy_time, reported_dead_time};
+use super::dead_time::{busy_time, reported_dead_time, reported_rate};
 use super::rates::{Counts, Rates, Sample, expected_and_built};
 use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
 use crate::observed::Observed;
@@ -110,11 +111,24 @@ pub(crate) fn dead_time(
     source_table: &SourceTable,
     index: usize,
 ) -> Option<DeadTime> {
+    reported_dead_time(observed?, number_of_hits(source_table, index)?)
+}
+
+/// Returns the rate of a `[[source]]` of hits per second of live time.
+pub(crate) fn corrected_rate(
+    observed: Option<&Observed>,
+    source_table: &SourceTable,
+    index: usize,
+) -> Corrected {
+    let number = number_of_hits(source_table, index);
+    observed.zip(number).map_or(Corrected::UNKNOWN, |(observed, number)| reported_rate(observed, number))
+}
+
+/// The index among the sources of hits of a `[[source]]`, if it is one.
+fn number_of_hits(source_table: &SourceTable, index: usize) -> Option<usize> {
     let is_of_hits = |entry: &&Entry| entry.links.is_empty();
     let number = source_table.entries[..index].iter().filter(is_of_hits).count();
-    observed
-        .filter(|_| is_of_hits(&&source_table.entries[index]))
-        .and_then(|own| reported_dead_time(own, number))
+    is_of_hits(&&source_table.entries[index]).then_some(number)
 }
 
 fn source_state(entry: &Entry, by_source: &LedgerSnapshot, index: usize, gauges: &GaugesOf) -> SourceState {

@@ -5,13 +5,16 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use thalweg_analysis::channels::Channel;
+use thalweg_analysis::normalise::{Corrected, Normalised};
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::record_join::JoinCounts;
-use thalweg_data::{LedgerSnapshot, StageRole, Unit};
+use thalweg_data::{LedgerSnapshot, Quality, SourceId, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, RefusedUnit};
 use thalweg_qualify::host::{Counter, losses_text};
 
 use super::refused::write_first;
+use crate::observed::Observed;
 
 /// The events of a run at its end.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -70,8 +73,60 @@ pub struct SourceSummary {
     pub bytes: u64,
     /// Live and dead time as its boards report them, the mean over its channels; `None` where they do not.
     pub dead_time: Option<DeadTime>,
+    /// Pulses of all its channels per second of live time.
+    pub corrected_rate_hz: Corrected,
     /// The kernel's counters and the like, which place losses and are added to nothing.
     pub drop_counters: BTreeMap<&'static str, u64>,
+}
+
+/// One channel of a source of hits at the end: what its hits stand for.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChannelSummary {
+    /// Its number.
+    pub channel: u16,
+    /// Its name.
+    pub name: String,
+    /// Its source.
+    pub source: String,
+    /// Hits in its spectra.
+    pub hits: u64,
+    /// Seconds that its board counted; `None` where the board does not report them.
+    pub real_time_s: Option<f64>,
+    /// Of these, the seconds in which it could take a hit.
+    pub live_time_s: Option<f64>,
+    /// How well the live time is known.
+    pub live_time_quality: Quality,
+    /// Dead time ÷ real time, 0 to 1.
+    pub dead_time_fraction: Option<f64>,
+    /// Pulses that its hits stand for.
+    pub loss_corrected: Corrected,
+    /// Pulses per second of live time.
+    pub rate_hz: Corrected,
+}
+
+impl ChannelSummary {
+    /// The channels of which there are hits or live times; `source_of` names the source of hits of a number.
+    pub(crate) fn all_of<'n>(
+        observed: &Observed,
+        source_of: impl Fn(SourceId) -> &'n str,
+    ) -> Vec<ChannelSummary> {
+        let known = observed.spectra.history().normalised();
+        let rows = observed.channels.channels().iter().zip(known);
+        let has_any = rows.filter(|(_, own)| own.hits() > 0 || own.live_time_s.is_some());
+        let summary = |(channel, own): (&Channel, Normalised)| ChannelSummary {
+            channel: channel.number,
+            name: channel.name.clone(),
+            source: source_of(channel.source).to_owned(),
+            hits: own.hits(),
+            real_time_s: own.real_time_s,
+            live_time_s: own.live_time_s,
+            live_time_quality: own.live_time_quality,
+            dead_time_fraction: own.dead_time_fraction(),
+            loss_corrected: own.corrected(own.hits()),
+            rate_hz: own.rate_hz(),
+        };
+        has_any.map(summary).collect()
+    }
 }
 
 /// How scope records follow each other on their channels.
@@ -114,6 +169,8 @@ pub struct Summary {
     pub hits_late: Option<u64>,
     /// Events of hits that were recorded, of a run with coincidence.
     pub coincidences_recorded: Option<u64>,
+    /// What these stand for, of a run with coincidence; known where no hit was lost.
+    pub coincidences_corrected: Option<Corrected>,
     /// Bytes of damaged captures and recordings that could not be read.
     pub bytes_unread: u64,
     /// Losses as people read them: totals with how well they are known, and kinds.
@@ -133,6 +190,8 @@ pub struct Summary {
     pub scope_joins: Option<ScopeJoins>,
     /// By source.
     pub sources: Vec<SourceSummary>,
+    /// By channel of the sources of hits.
+    pub channels: Vec<ChannelSummary>,
     /// Every loss, with place, reason and quality.
     pub losses: Vec<Loss>,
     /// The first units that were refused: whose, which, why, what was expected, how they begin.
@@ -185,7 +244,9 @@ impl Summary {
             }
         }
         for source in &self.sources {
-            let SourceSummary { name, hits, fragments, bytes, description, dead_time, .. } = source;
+            let SourceSummary {
+                name, hits, fragments, bytes, description, dead_time, corrected_rate_hz, ..
+            } = source;
             let (count, what) = if *fragments > 0 { (fragments, "fragments") } else { (hits, "hits") };
             writeln!(text, "  {name:<12} {count:>12} {what}  {bytes:>14} bytes  {description}")?;
             if let Some(DeadTime { live_seconds, fraction, .. }) = dead_time {
@@ -193,6 +254,12 @@ impl Summary {
                 writeln!(
                     text,
                     "               dead time {dead:.2} %, live time {live_seconds:.3} s, as its boards report"
+                )?;
+            }
+            if let Corrected { value: Some(rate), uncertainty: Some(uncertainty), .. } = corrected_rate_hz {
+                writeln!(
+                    text,
+                    "               {rate:.1} ± {uncertainty:.1} pulses per second of live time, losses included"
                 )?;
             }
         }

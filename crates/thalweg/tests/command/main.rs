@@ -23,6 +23,7 @@ mod ipbus;
 mod losses;
 mod namespaces;
 mod network;
+mod normalised;
 mod overload;
 mod packages;
 mod parts;

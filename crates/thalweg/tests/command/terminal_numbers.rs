@@ -275,6 +275,14 @@ fn expected_sources(details: &Value, ledger: &Ledger<'_>) -> Vec<String> {
                 float(time, "live_seconds")
             ));
         }
+        let rate = &source["corrected_rate_hz"];
+        if !rate["value"].is_null() {
+            lines.push(format!(
+                "               {:.1} ± {:.1} pulses per second of live time, losses included",
+                float(rate, "value"),
+                float(rate, "uncertainty")
+            ));
+        }
     }
     lines
 }

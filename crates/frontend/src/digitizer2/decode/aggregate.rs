@@ -13,8 +13,8 @@ use super::cursor::Cursor;
 use super::flags::{LOSSY, LOSSY_ONE_WORD, translate, translate_one_word};
 use super::{Decoder, Firmware, FrameOutcome, words_bytes};
 use crate::digitizer2::wire::{
-    CounterInfo, EventHeader, ExtraType, ExtraWord, HitWords, OneWordHit, TimeInfo, WORD, WaveHeader,
-    ZleWords,
+    COUNTER_MASK, CounterInfo, EventHeader, ExtraType, ExtraWord, HitWords, OneWordHit, TimeInfo, WORD,
+    WaveHeader, ZleWords,
 };
 
 /// Records that are read one by one before blocks are tried again.
@@ -315,10 +315,12 @@ impl Decoder {
         if channel >= self.plan.channels {
             return Ok(Record::Lost(LossReason::BadChannel));
         }
-        let Some(real_time_ps) = self.scale.ps(self.clock.long(words.timestamp()), 0) else {
+        let count = self.clock.long(words.timestamp());
+        let Some(real_time_ps) = self.scale.ps(count, 0) else {
             return Ok(Record::Lost(LossReason::TimeRange));
         };
         let own = &mut self.channel_counters[usize::from(channel)];
+        own.extend_dead_time(dead_time.unwrap_or(0));
         if let Some(counters) = counters {
             own.extend(counters.triggers(), counters.saved());
         }
@@ -326,9 +328,12 @@ impl Decoder {
             source: self.source,
             channel: self.plan.first_channel + channel,
             real_time_ps,
-            dead_time_ps: self.scale.duration_ps(dead_time.unwrap_or(0)),
+            dead_time_ps: self.scale.duration_ps(own.dead_time.unsigned_abs()),
             triggers: own.triggers,
             saved: own.saved,
+            since_start_ps: self.scale.duration_ps(u64::try_from(count).unwrap_or(0)),
+            start: self.starts_read,
+            counter_bits: COUNTER_MASK.count_ones() as u8,
         });
         Ok(Record::Used)
     }

@@ -33,7 +33,7 @@ use self::block::Level;
 use self::cursor::Cursor;
 use self::time::{Clock, Scale};
 use super::settings::{Firmware, Plan, Settings, SettingsError};
-use super::wire::{CHANNELS, COUNTER_MASK, EventHeader, Format, WORD, counter_distance};
+use super::wire::{CHANNELS, COUNTER_MASK, EventHeader, Format, TIME_MASK, WORD, counter_distance};
 
 /// Decodes one board's events.
 #[derive(Clone, Debug)]
@@ -52,11 +52,13 @@ pub struct Decoder {
     counters: Counters,
 }
 
-/// The board's 24-bit counters of one channel, extended.
+/// The board's 24-bit counters of one channel, and its 48 bits of dead time, extended.
 #[derive(Clone, Copy, Debug, Default)]
 struct ChannelCounters {
     triggers: u64,
     saved: u64,
+    /// Counts of the board's clock.
+    dead_time: i64,
 }
 
 impl ChannelCounters {
@@ -64,6 +66,12 @@ impl ChannelCounters {
         let further = |old: u64, new: u32| old + u64::from(counter_distance(old as u32 & COUNTER_MASK, new));
         self.triggers = further(self.triggers, triggers);
         self.saved = further(self.saved, saved);
+    }
+
+    /// To the value nearest to that of before, so that a dead time that goes back does not look like one that has wrapped.
+    fn extend_dead_time(&mut self, dead_time: u64) {
+        let base = self.dead_time.saturating_sub(1 << 47).max(0);
+        self.dead_time = time::extend(dead_time, base, TIME_MASK);
     }
 }
 

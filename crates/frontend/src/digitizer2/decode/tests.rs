@@ -76,6 +76,30 @@ fn the_worked_aggregate_is_decoded_from_slices_of_any_size() {
 }
 
 #[test]
+fn statistics_count_from_the_start_that_was_seen_and_dead_time_wraps_and_goes_back() {
+    let mut board = decoder(Firmware::Psd);
+    let start =
+        bytes(&[0x3000_0003_0000_0004, 0x0200_0000_0400_0040, 0x0100_0000_ffff_ffff, 0x0100_0000_ffff_ffff]);
+    let record = |board: &mut Decoder, timestamp: u64, dead_time: u64| {
+        let words =
+            [0x0280_0000_0000_0000 | timestamp, 0, 0x1000_0000_0000_0000 | dead_time, 0xa000_0013_8800_137e];
+        let unit = bytes(&[&[0x2000_0000_0000_0005][..], &words].concat());
+        decode_in(board, &unit, 4096, Mark(0)).statistics[0]
+    };
+    assert_eq!(record(&mut board, 1000, 10).start, 0, "it ran before");
+    for count in 1..=2 {
+        decode_in(&mut board, &start, 4096, Mark(0));
+        let first = record(&mut board, 125_000_000, 10);
+        assert_eq!((first.start, first.since_start_ps), (count, 1_000_000_000_000));
+    }
+    let counts =
+        [1 << 46, TIME_MASK - 1, 5, TIME_MASK - 100].map(|sent| record(&mut board, 125_000_000, sent));
+    let counts = counts.map(|record| record.dead_time_ps / 8000);
+    let wrap = TIME_MASK as i64 + 1;
+    assert_eq!(counts, [1 << 46, wrap - 2, wrap + 5, wrap - 101]);
+}
+
+#[test]
 fn the_worked_statistics_waveform_scope_start_and_stop() {
     let mut psd = decoder(Firmware::Psd);
     let unit = bytes(&[
@@ -92,6 +116,9 @@ fn the_worked_statistics_waveform_scope_start_and_stop() {
         dead_time_ps: 1234 * 8000,
         triggers: 5000,
         saved: 4990,
+        since_start_ps: 8_000_000_000,
+        start: 0,
+        counter_bits: 24,
     };
     assert_eq!(decode_in(&mut psd, &unit, 12, Mark(0)).statistics, [expected]);
 

@@ -55,7 +55,9 @@ pub struct Board {
     held_since_ns: u64,
     datagrams_then: u64,
     statistics_due: u64,
-    saved: Box<[u64]>,
+    /// Board time up to which hits were sent or passed over, and how much of it was inhibited, in fine counts.
+    reached: u64,
+    inhibited_fine: u64,
     waveforms: Vec<Vec<u16>>,
     trigger_id: u32,
     /// Clock count of the last hit.
@@ -78,7 +80,6 @@ impl Board {
         let ring = settings.prepared.then(|| Ring::new(&settings, &mut physics, &mut encoder));
         Ok(Board {
             packer: Packer::new(&settings),
-            saved: vec![0; settings.channels.into()].into(),
             settings,
             physics,
             encoder,
@@ -91,6 +92,8 @@ impl Board {
             held_since_ns: 0,
             datagrams_then: 0,
             statistics_due: u64::MAX,
+            reached: 0,
+            inhibited_fine: 0,
             waveforms: Vec::new(),
             trigger_id: 0,
             last_count: 0,
@@ -145,9 +148,12 @@ impl Board {
             let step = until.min(self.statistics_due);
             if self.inhibited {
                 self.pass_over(step);
+                self.inhibited_fine += step.saturating_sub(self.reached);
             } else if self.hits_until(step, out) {
+                self.reached = self.reached.max(self.last_count * FINE);
                 return true;
             }
+            self.reached = self.reached.max(step);
             if step == until {
                 break;
             }
@@ -194,7 +200,7 @@ impl Board {
                 return;
             }
             self.packer.totals.hits_inhibited += hits;
-            self.physics.take(taken);
+            self.physics.pass_over(taken);
         }
     }
 
@@ -211,7 +217,6 @@ impl Board {
                 let words = self.packer.begin_hit(hit_bytes, out);
                 self.encoder.hit(pulse, words);
                 self.packer.count_hit();
-                self.saved[usize::from(pulse.channel)] += 1;
                 if let Some(truth) = &mut self.truth {
                     truth.hits.push(self.encoder.truth(pulse));
                     truth.aggregates.push(self.packer.counter());
@@ -291,17 +296,19 @@ impl Board {
         (hits && counts > 0).then_some(counts * FINE)
     }
 
-    /// Appends one statistics record per channel, with the time at which it is due.
+    /// Appends one statistics record per channel, with the time at which it is due. The board is dead while it is inhibited, and at times
+    /// that its clock showed before its start.
     fn statistics(&mut self, out: &mut Outgoing) {
+        let due = self.statistics_due;
+        let dead_fine = self.inhibited_fine + self.physics.board_time_fine(0);
         for channel in 0..self.settings.channels {
             let counts = self.physics.counts(channel);
-            let saved = self.saved[usize::from(channel)];
             let fields = StatisticsFields {
                 channel: channel as u8,
-                real_time: self.statistics_due / FINE,
-                dead_time: saved.saturating_mul(self.physics.dead_time_fine()) / FINE,
-                triggers: (saved + counts.triggers - counts.saved) as u32,
-                saved: saved as u32,
+                real_time: due / FINE,
+                dead_time: (counts.dead_fine_until(due) + dead_fine).min(due) / FINE,
+                triggers: counts.triggers as u32,
+                saved: counts.saved as u32,
             };
             emit::statistics(self.packer.begin_hit(32, out), &fields);
             self.packer.totals.statistics_records += 1;
@@ -365,8 +372,8 @@ impl SelfTriggeredBoard for Board {
         self.start_sent = false;
         self.trigger_id = 0;
         self.last_count = 0;
-        self.saved.fill(0);
         self.physics.restart();
+        (self.reached, self.inhibited_fine) = (self.physics.board_time_fine(0), 0);
         self.encoder.restart(&self.settings);
         if let Some(ring) = &mut self.ring {
             ring.restart();

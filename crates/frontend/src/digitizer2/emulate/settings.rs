@@ -149,6 +149,17 @@ impl Default for Coincidence {
     }
 }
 
+/// What a pulse does that comes while its channel is blind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeadTime {
+    /// Nothing: the channel is blind for a fixed time after each hit (non-paralysable).
+    #[default]
+    NonExtending,
+    /// The channel stays blind for the whole time after this pulse, too (paralysable).
+    Extending,
+}
+
 /// The detectors in front of the board.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -169,6 +180,8 @@ pub struct Detector {
     pub gate_ns: f64,
     /// Time in nanoseconds after a trigger for which the channel is blind; at least the gate.
     pub dead_time_ns: f64,
+    /// Whether a pulse in that time extends it.
+    pub dead_time: DeadTime,
 }
 
 impl Default for Detector {
@@ -182,6 +195,7 @@ impl Default for Detector {
             saturation_kev: 5500.0,
             gate_ns: 400.0,
             dead_time_ns: 600.0,
+            dead_time: DeadTime::NonExtending,
         }
     }
 }
@@ -400,7 +414,7 @@ impl Settings {
             ("detector.threshold_kev", detector.threshold_kev, 0.0, 400.0, "0 to 400"),
             ("detector.saturation_kev", detector.saturation_kev, 1.0, 1e6, "1 to 1000000"),
             ("detector.gate_ns", detector.gate_ns, 0.0, 10_000.0, "0 to 10000"),
-            ("detector.dead_time_ns", detector.dead_time_ns, 0.0, 100_000.0, "0 to 100000"),
+            ("detector.dead_time_ns", detector.dead_time_ns, 0.0, 1e9, "0 to 1000000000"),
         ] {
             check(within(value, low, high), key, value, allowed)?;
         }
@@ -425,6 +439,13 @@ impl Settings {
         let one_word = self.data == Data::OneWord;
         let plain = samples == 0 && matches!(self.firmware, Firmware::Psd | Firmware::Pha);
         check(!one_word || plain, "data", "one-word", "two-word with waveforms, scope or opendpp")?;
+        let extends = self.detector.dead_time == DeadTime::Extending;
+        check(
+            !self.prepared || !extends,
+            "detector.dead_time",
+            "extending",
+            "non-extending with `prepared`",
+        )?;
         let none = self.statistics_interval_ms == 0;
         check(
             !self.prepared || none,

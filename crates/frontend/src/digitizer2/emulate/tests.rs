@@ -498,6 +498,41 @@ fn an_inhibited_board_counts_hits_and_does_not_take_them_later() {
 }
 
 #[test]
+fn statistics_records_have_the_dead_time_of_pulses_inhibit_and_the_time_before_the_start() {
+    let (interval_ms, offset_ps) = (10, 5_000_000_000);
+    let settings = Settings { statistics_interval_ms: interval_ms, offset_ps, ..busy() };
+    let mut board = Board::new(settings.clone()).expect("valid");
+    let (mut out, mut receiver) = (Outgoing::new(1 << 20), Receiver::default());
+    board.arm().and_then(|()| board.start(0)).expect("idle");
+    let mut until = |board: &mut Board, now_ms: u64| {
+        while {
+            let more = board.produce(now_ms * MS, &mut out);
+            receiver.take(&mut out, &settings);
+            more
+        } {}
+    };
+    until(&mut board, 40);
+    board.inhibit(true);
+    until(&mut board, 70);
+    board.inhibit(false);
+    until(&mut board, 100);
+    board.stop(100 * MS);
+    until(&mut board, 101);
+    let (decoded, _) = decode(&receiver.events, &settings);
+    let last = decoded.statistics.last().expect("ten of each channel");
+    let hits =
+        decoded.hits.iter().filter(|hit| hit.channel == last.channel && hit.time_ps < last.real_time_ps);
+    let hits = hits.count() as i64;
+    assert_eq!((last.saved as i64, last.start), (hits, 1), "{last:?}");
+    assert!(last.real_time_ps >= 95_000_000_000, "{last:?}");
+    let not_taking_ps = offset_ps as i64 + 30_000_000_000;
+    let expected_ps = not_taking_ps + hits * 600_000;
+    // Its last hit before it was inhibited may have been blind for a part of that time.
+    let more_ps = last.dead_time_ps - expected_ps;
+    assert!((-610_000..=610_000).contains(&more_ps), "{} for {expected_ps}", last.dead_time_ps);
+}
+
+#[test]
 fn board_time_of_an_unlimited_board_stands_still_while_it_is_inhibited() {
     let mut board = Board::new(Settings { pace: super::settings::Pace::Unlimited, ..busy() }).expect("valid");
     let mut out = Outgoing::new(100_000);

@@ -106,6 +106,7 @@ pub fn batch(pool: &Pool, range: std::ops::Range<usize>, mark: Mark) -> Hits {
         dead_time_ps: 1,
         triggers: range.end as u64,
         saved: range.end as u64,
+        ..Statistics::default()
     });
     hits
 }

@@ -17,7 +17,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_distr::Exp1;
 use rand_pcg::Pcg64Mcg;
 
-use super::settings::{Settings, SettingsError};
+use super::settings::{DeadTime, Settings, SettingsError};
 use alias::Alias;
 use coincidence::{Decays, Partner};
 use detector::{Particle, Response};
@@ -59,13 +59,40 @@ pub struct Pulse {
     pub marks: u8,
 }
 
-/// A channel's counters since the start of the run.
+/// A channel's counters of the pulses that were taken as hits since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounts {
-    /// Pulses above threshold, including those in dead time.
+    /// Pulses above threshold, including those in the dead time behind hits.
     pub triggers: u64,
     /// Pulses that became hits.
     pub saved: u64,
+    /// Dead time behind these, in fine counts.
+    dead_fine: u64,
+    /// End of the dead time behind the latest.
+    blind_until: u64,
+}
+
+impl ChannelCounts {
+    /// Dead time until a board time by which all earlier pulses were taken, in fine counts.
+    pub fn dead_fine_until(&self, until_fine: u64) -> u64 {
+        self.dead_fine.saturating_sub(self.blind_until.saturating_sub(until_fine))
+    }
+
+    fn take(&mut self, pulse: &Pulse, dead_time: &DeadTimeBehind) {
+        self.triggers += 1 + dead_time.pulses;
+        self.saved += 1;
+        self.dead_fine += dead_time.fine;
+        self.blind_until = pulse.time_fine + dead_time.own_fine;
+    }
+}
+
+/// The dead time behind a pulse, and the pulses in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct DeadTimeBehind {
+    fine: u64,
+    /// The part behind this pulse; the rest was left by one before, which had been taken when another pulse extended it.
+    own_fine: u64,
+    pulses: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,6 +101,8 @@ struct ChannelState {
     gate_until: u64,
     disturbed_until: u64,
     last_pulse: u64,
+    /// Dead time behind a pulse that was taken before.
+    left: DeadTimeBehind,
     counts: ChannelCounts,
 }
 
@@ -86,11 +115,14 @@ pub struct Physics {
     clock: Clock,
     gate: u64,
     dead: u64,
+    extends: bool,
     disturbed: u64,
     next_bin: u64,
     channels: Box<[ChannelState]>,
     partners: Vec<Partner>,
     pulses: Vec<Pulse>,
+    /// By pulse.
+    dead_times: Vec<DeadTimeBehind>,
     taken: usize,
     dropped: u64,
     settled: usize,
@@ -158,11 +190,13 @@ impl Physics {
             clock: Clock::new(settings),
             gate: fine(settings.detector.gate_ns),
             dead: fine(settings.detector.dead_time_ns),
+            extends: settings.detector.dead_time == DeadTime::Extending,
             disturbed: fine(POST_SATURATION_NS),
             next_bin: 0,
             channels: vec![ChannelState::default(); settings.channels.into()].into(),
             partners: Vec::new(),
             pulses: Vec::new(),
+            dead_times: Vec::new(),
             taken: 0,
             dropped: 0,
             settled: 0,
@@ -174,6 +208,7 @@ impl Physics {
         self.next_bin = 0;
         self.channels.fill(ChannelState::default());
         self.pulses.clear();
+        self.dead_times.clear();
         (self.taken, self.dropped, self.settled) = (0, 0, 0);
     }
 
@@ -192,19 +227,14 @@ impl Physics {
         &self.response
     }
 
-    /// The counters of a channel. They are ahead of the pulses taken by at most two bins.
+    /// The counters of a channel.
     pub fn counts(&self, channel: u16) -> ChannelCounts {
         self.channels.get(usize::from(channel)).map(|state| state.counts).unwrap_or_default()
     }
 
-    /// Dead time of a channel after a trigger, in fine counts.
-    pub fn dead_time_fine(&self) -> u64 {
-        self.dead
-    }
-
     /// The next pulses with a board time below `until_fine`, in time order, but not necessarily all of them; none if
     /// there are no more, or if so many time bins were empty that the caller should return to its other work. Call
-    /// [`Physics::take`] with the number used.
+    /// [`Physics::take`] or [`Physics::pass_over`] with the number used.
     pub fn pulses_until(&mut self, until_fine: u64) -> &[Pulse] {
         for _ in 0..BINS_PER_CALL {
             if self.taken < self.settled || self.is_worked_out(until_fine) {
@@ -227,8 +257,18 @@ impl Physics {
         self.settled_until() >= until_fine
     }
 
-    /// Marks the first `count` pulses of the last call as used.
+    /// Marks the first `count` pulses of the last call as hits, and counts them.
     pub fn take(&mut self, count: usize) {
+        let end = (self.taken + count).min(self.settled);
+        let taken = self.taken..end;
+        for (pulse, dead_time) in self.pulses[taken.clone()].iter().zip(&self.dead_times[taken]) {
+            self.channels[usize::from(pulse.channel)].counts.take(pulse, dead_time);
+        }
+        self.taken = end;
+    }
+
+    /// Leaves out the first `count` pulses of the last call, for which the board was inhibited.
+    pub fn pass_over(&mut self, count: usize) {
         self.taken = (self.taken + count).min(self.settled);
     }
 
@@ -240,6 +280,7 @@ impl Physics {
     /// Computes one more bin.
     fn next(&mut self) {
         self.pulses.drain(..self.taken);
+        self.dead_times.drain(..self.taken);
         self.dropped += self.taken as u64;
         self.taken = 0;
         let bin = self.next_bin;
@@ -285,10 +326,17 @@ impl Physics {
         let time_fine = self.clock.fine(start_fine, arrival.time_ps);
         let measured = self.response.measure(arrival.channel, arrival.deposit_kev, arrival.particle, random);
         let state = &mut self.channels[usize::from(arrival.channel)];
-        state.counts.triggers += 1;
         if time_fine < state.blind_until {
+            let index = state.last_pulse.wrapping_sub(self.dropped) as usize;
+            let behind = self.dead_times.get_mut(index).unwrap_or(&mut state.left);
+            behind.pulses += 1;
+            if self.extends {
+                let more = time_fine + self.dead - state.blind_until;
+                behind.fine += more;
+                behind.own_fine += more;
+                state.blind_until += more;
+            }
             if time_fine < state.gate_until {
-                let index = state.last_pulse.wrapping_sub(self.dropped) as usize;
                 // A gate that was open at the end of the last bin belongs to a pulse that can still change.
                 if let Some(pulse) = self.pulses.get_mut(index) {
                     let part = (state.gate_until - time_fine) as f32 / self.gate as f32;
@@ -316,7 +364,9 @@ impl Physics {
         state.blind_until = time_fine + self.dead;
         state.gate_until = time_fine + self.gate;
         state.last_pulse = self.dropped + self.pulses.len() as u64;
-        state.counts.saved += 1;
+        let left = std::mem::take(&mut state.left);
+        let fine = left.fine + self.dead;
+        self.dead_times.push(DeadTimeBehind { fine, own_fine: self.dead, pulses: left.pulses });
         self.pulses.push(pulse);
     }
 }

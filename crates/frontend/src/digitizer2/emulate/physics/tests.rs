@@ -1,6 +1,6 @@
 //! Statistics of the pulses: rates, lines, bands, partners; wide tolerances, fixed seeds.
 
-use super::super::settings::{Coincidence, Detector, Isotope, Rates};
+use super::super::settings::{Coincidence, DeadTime, Detector, Isotope, Rates};
 use super::*;
 
 fn collect(settings: &Settings, seconds: f64) -> Vec<Pulse> {
@@ -130,6 +130,46 @@ fn pile_up_and_saturation_agree_with_times_and_energies() {
         let gap = pulse.time_fine - last[usize::from(pulse.channel)];
         assert!(last[usize::from(pulse.channel)] == 0 || gap >= 600 * 128);
         last[usize::from(pulse.channel)] = pulse.time_fine;
+    }
+}
+
+#[test]
+fn dead_time_extends_or_not_as_configured_and_is_counted() {
+    // Half a pulse comes in each dead time.
+    let rate_hz = 100_000.0;
+    for (dead_time, saved_fraction) in
+        [(DeadTime::NonExtending, 1.0 / 1.5), (DeadTime::Extending, (-0.5f64).exp())]
+    {
+        let detector = Detector { dead_time_ns: 5000.0, dead_time, ..quiet().detector };
+        let settings = Settings { rate_hz: Rates::Each(rate_hz), detector, ..quiet() };
+        let mut physics = Physics::new(&settings).expect("valid settings");
+        let until = physics.board_time_fine(1_000_000_000_000);
+        let mut last = [0u64; 8];
+        loop {
+            let pulses = physics.pulses_until(until);
+            let count = pulses.len();
+            if count == 0 {
+                break;
+            }
+            for pulse in pulses {
+                let before = std::mem::replace(&mut last[usize::from(pulse.channel)], pulse.time_fine);
+                assert!(before == 0 || pulse.time_fine - before >= 5000 * 128);
+            }
+            physics.take(count);
+        }
+        for channel in 0..8 {
+            let counts = physics.counts(channel);
+            let (triggers, saved) = (counts.triggers as f64, counts.saved as f64);
+            let live = 1.0 - counts.dead_fine_until(until) as f64 / until as f64;
+            assert!((triggers - rate_hz).abs() < 5.0 * rate_hz.sqrt(), "{dead_time:?}: {counts:?}");
+            assert!((saved / triggers - saved_fraction).abs() < 0.01, "{dead_time:?}: {counts:?}");
+            assert!((live - saved_fraction).abs() < 0.01, "{dead_time:?}: live for {live}");
+            // Pulses per live time are the true ones, whatever the dead time is like.
+            assert!(
+                (saved / live - rate_hz).abs() < 5.0 * rate_hz / saved.sqrt(),
+                "{dead_time:?}: {counts:?}"
+            );
+        }
     }
 }
 
