@@ -1,7 +1,7 @@
 //! How fast a recording is read again, where that is not as fast as possible.
 //!
 //! ```text
-//!  mark, time since the first look ─► Pace ─► how long until what arrived then is due
+//!  mark, time since the first call ─► Pace ─► how long until what arrived then is due
 //! ```
 
 use std::sync::{Arc, OnceLock};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::Mark;
 
-/// The pace of a replay that keeps to the arrival marks. Clones are one clock, which starts at the first look of any of them: so all sources
-/// of a replay keep time together. A replay that was held up reads as fast as it can until it has caught up.
+/// The pace of a replay that keeps to the arrival marks. Clones are one clock, which starts at the first call of [`Pace::until`] of any of them: so all
+/// sources of a replay keep time together. A replay that was held up reads as fast as it can until it has caught up.
 #[derive(Clone, Debug)]
 pub struct Pace {
     speed: f64,
