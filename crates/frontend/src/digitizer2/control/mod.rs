@@ -10,18 +10,23 @@
 
 mod board;
 pub mod client;
+mod faults;
+mod initial_values;
 mod listing;
 pub mod message;
 pub mod server;
 mod service;
+mod status;
 pub mod tree;
 
 pub use board::Board;
 pub use client::{BoardInfo, Client, ClientError, Opening};
-pub use listing::parameters_of;
+pub use faults::Faults;
+pub use listing::{nodes_of, parameters_of};
 pub use message::{Assembler, Flag, MessageError, Reply, Request, Verb};
 pub use server::{Action, Server, Session};
 pub use service::Service;
+pub use status::Status;
 pub use tree::{NodeType, Tree, TreeError};
 
 /// TCP port on which a board answers requests.

@@ -13,6 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::digitizer2;
+use crate::digitizer2::control::Faults;
 pub use crate::emulated_settings::SettingsError;
 use crate::emulated_settings::check;
 use crate::format::BoardFacts;
@@ -245,6 +246,8 @@ pub struct Settings {
     pub prepared: bool,
     /// Largest ring of prepared data in MiB.
     pub prepared_mib: u32,
+    /// What the board does wrong on its control port, as `thalweg emulate` serves it.
+    pub control_faults: Faults,
 }
 
 impl Default for Settings {
@@ -286,6 +289,7 @@ impl Default for Settings {
             pace: Pace::RealTime,
             prepared: false,
             prepared_mib: 4,
+            control_faults: Faults::default(),
         }
     }
 }
@@ -461,6 +465,7 @@ impl Settings {
             model: if fast { "VX2730" } else { "VX2740" }.to_owned(),
             serial: (10_000 + u32::from(self.board)).to_string(),
             firmware: Some(firmware.word().to_owned()),
+            firmware_version: None,
             sampling_mhz: self.sampling_mhz.into(),
             tick_ps: 1e6 / f64::from(self.sampling_mhz),
             channels: self.channels,
