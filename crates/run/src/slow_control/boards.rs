@@ -6,7 +6,7 @@
 //!                                    └─► what was set and read, lock, news ─► Values ─► run.json
 //! ```
 
-use thalweg_data::DeviceControl;
+use thalweg_data::ControlError;
 use thalweg_readout::Applied;
 
 use super::{DeviceRecord, Shared, Values, lock};
@@ -113,7 +113,7 @@ impl ControlledBoards {
 }
 
 impl ControlledBoard {
-    fn failed(&self, error: thalweg_data::ControlError) -> RunError {
+    fn failed(&self, error: ControlError) -> RunError {
         RunError::Board { name: self.name.clone(), error }
     }
 

@@ -51,7 +51,7 @@ impl Ranged {
         let elements: Vec<&str> = lower.split('/').filter(|element| !element.is_empty()).collect();
         let is_number = |element: &&str| element.starts_with(|first: char| first.is_ascii_digit());
         let joined = |elements: &[&str]| elements.iter().map(|element| format!("/{element}")).collect();
-        let Some(at) = elements.iter().position(|element| is_number(&element)) else {
+        let Some(at) = elements.iter().position(is_number) else {
             return Ok(Ranged { before: joined(&elements), after: String::new(), numbers: None });
         };
         let (first, last) = elements[at].split_once("..").unwrap_or((elements[at], elements[at]));
