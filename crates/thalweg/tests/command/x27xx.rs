@@ -144,7 +144,7 @@ fn a_board_that_starts_by_a_signal_is_armed_and_started_by_the_first_of_the_chai
 #[test]
 fn a_lost_lock_is_a_message_with_the_name_of_the_board_and_in_the_record() {
     let folder = Folder::new();
-    let settings = folder.file("board.toml", "channels = 4\n[control_faults]\nunlock_s = 0.5\n");
+    let settings = folder.file("board.toml", "channels = 4\n[control_faults]\nunlock_ms = 500\n");
     let _boards = boards_at("127.0.3.58", &settings);
     let file = configuration(&folder, 1_000_000_000, &[("left", "127.0.3.58", "")]);
     let running = Running::start(&["run", &file, "--json"]);

@@ -182,7 +182,7 @@ fn a_board_that_arms_late_is_waited_for_and_one_that_does_not_arm_is_named_with_
 
 #[test]
 fn the_status_says_when_the_clock_has_lost_its_lock() {
-    let control_faults = super::Faults { unlock_s: Some(2.0), ..super::Faults::default() };
+    let control_faults = super::Faults { unlock_ms: Some(2000), ..super::Faults::default() };
     let (lab, mut board) = lab(&Settings { control_faults, ..Settings::default() });
     board.arm().expect("idle");
     board.start().expect("armed");

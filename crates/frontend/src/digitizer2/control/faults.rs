@@ -8,13 +8,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Faults of a board with a control port; an `emulate://` source has none.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Faults {
     /// Milliseconds from the command to arm until the board reports that it is armed.
     pub arm_ms: u32,
-    /// Seconds from the command to arm until its clock loses its lock; without it, the clock stays locked.
-    pub unlock_s: Option<f64>,
+    /// Milliseconds from the command to arm until its clock loses its lock; without it, the clock stays locked.
+    pub unlock_ms: Option<u32>,
 }
 
 impl Faults {
@@ -23,6 +23,6 @@ impl Faults {
     }
 
     pub(super) fn unlock_ns(&self) -> u64 {
-        self.unlock_s.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64)
+        self.unlock_ms.map_or(u64::MAX, |unlock_ms| u64::from(unlock_ms) * 1_000_000)
     }
 }

@@ -59,8 +59,9 @@ impl<'s> InitialValues<'s> {
 
     fn of_board(&self, name: &str) -> Option<String> {
         let Settings { channels, sampling_mhz, .. } = self.settings;
-        let is_fast = self.kind.family == Some(Family::X2730);
-        let family = if is_fast { "2730" } else { "2740" };
+        let family = self.kind.family.unwrap_or(Family::X2740);
+        let has_14_bits = matches!(family, Family::X2730 | Family::X2751);
+        let family = family.number();
         let firmware = match self.kind.firmware {
             Firmware::Psd => "DPP_PSD",
             Firmware::Pha => "DPP_PHA",
@@ -71,7 +72,7 @@ impl<'s> InitialValues<'s> {
         Some(match name {
             "numch" => channels.to_string(),
             "adc_samplrate" => sampling_mhz.to_string(),
-            "adc_nbit" => if is_fast { "14" } else { "16" }.to_owned(),
+            "adc_nbit" => if has_14_bits { "14" } else { "16" }.to_owned(),
             "modelname" => self.model.clone(),
             "modelcode" => format!("WVX{family}XAAAA"),
             "familycode" => family.to_owned(),

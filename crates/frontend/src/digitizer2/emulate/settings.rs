@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digitizer2;
 use crate::digitizer2::control::Faults;
+use crate::digitizer2::parameters::Family;
 pub use crate::emulated_settings::SettingsError;
 use crate::emulated_settings::check;
 use crate::format::BoardFacts;
@@ -197,6 +198,8 @@ pub struct Settings {
     pub channels: u16,
     /// Sampling rate in MHz; one count of the board's clock is one sampling period.
     pub sampling_mhz: u32,
+    /// Model of the board: a 2740, 2745, 2730 or 2751, such as "VX2745". Without it VX2740, and VX2730 from 500 MHz on.
+    pub model: Option<String>,
     /// Hits per second per channel above threshold, or a list with one value per channel.
     pub rate_hz: Rates,
     /// Scales the rates of the channels so that the board has this many hits per second.
@@ -258,6 +261,7 @@ impl Default for Settings {
             seed: 1,
             channels: 64,
             sampling_mhz: 125,
+            model: None,
             rate_hz: Rates::Each(1000.0),
             total_rate_hz: None,
             isotopes: [
@@ -319,6 +323,13 @@ impl Settings {
         let most = if self.firmware == Firmware::Scope { SCOPE_CHANNELS_MAXIMUM } else { CHANNELS_MAXIMUM };
         check((1..=most).contains(&self.channels), "channels", self.channels, format!("1 to {most}"))?;
         check((1..=10_000).contains(&self.sampling_mhz), "sampling_mhz", self.sampling_mhz, "1 to 10000")?;
+        let model = self.model();
+        check(
+            Family::of_model(model).is_some(),
+            "model",
+            model,
+            "a 2740, 2745, 2730 or 2751, such as VX2745",
+        )?;
         check(within(self.drift_ppm, -1000.0, 1000.0), "drift_ppm", self.drift_ppm, "-1000 to 1000")?;
         check(self.offset_ps <= 1 << 60, "offset_ps", self.offset_ps, "at most 2^60")?;
         let duration = self.duration_s.unwrap_or(1.0);
@@ -454,7 +465,6 @@ impl Settings {
 
     /// The properties that the board reports.
     pub fn facts(&self) -> BoardFacts {
-        let fast = self.sampling_mhz >= 500;
         let firmware = match self.firmware {
             Firmware::Psd => digitizer2::Firmware::Psd,
             Firmware::Pha => digitizer2::Firmware::Pha,
@@ -462,7 +472,7 @@ impl Settings {
             Firmware::Opendpp => digitizer2::Firmware::OpenDpp,
         };
         BoardFacts {
-            model: if fast { "VX2730" } else { "VX2740" }.to_owned(),
+            model: self.model().to_owned(),
             serial: (10_000 + u32::from(self.board)).to_string(),
             firmware: Some(firmware.word().to_owned()),
             firmware_version: None,
@@ -472,6 +482,11 @@ impl Settings {
             decimation: Some(1),
             samples_before_trigger: Some(self.samples_before_trigger().into()),
         }
+    }
+
+    fn model(&self) -> &str {
+        let usual = if self.sampling_mhz >= 500 { "VX2730" } else { "VX2740" };
+        self.model.as_deref().unwrap_or(usual)
     }
 
     /// Samples of a waveform before its trigger.
@@ -538,6 +553,7 @@ mod tests {
         let key = |settings: Settings| settings.check().map_err(|error| error.key);
         let usual = Settings::default;
         assert_eq!(key(Settings { channels: 129, ..usual() }), Err("channels"));
+        assert_eq!(key(Settings { model: Some("DT5730".to_owned()), ..usual() }), Err("model"));
         assert_eq!(key(Settings { rate_hz: Rates::Each(f64::NAN), ..usual() }), Err("rate_hz"));
         assert_eq!(key(Settings { board: 1, ..usual() }), Err("board"));
         assert_eq!(key(Settings { firmware: Firmware::Scope, ..usual() }), Err("waveform_samples"));

@@ -55,6 +55,11 @@ impl Family {
     pub fn of_model(model: &str) -> Option<Family> {
         Family::ALL.into_iter().find(|(_, number)| model.contains(number)).map(|(family, _)| family)
     }
+
+    /// Its number, as in the names of its models.
+    pub fn number(self) -> &'static str {
+        Family::ALL.into_iter().find(|(family, _)| *family == self).map_or("", |(_, number)| number)
+    }
 }
 
 /// What a board is, as far as its parameters depend on it.

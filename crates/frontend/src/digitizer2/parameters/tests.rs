@@ -206,6 +206,19 @@ fn a_connected_board_decides_by_what_it_lists() {
 }
 
 #[test]
+fn an_emulated_2745_has_amplifiers_and_a_2740_has_none() {
+    let tree = |model: &str| {
+        let model = Some(model.to_owned());
+        Tree::new(&emulate::Settings { channels: 32, model, ..emulate::Settings::default() }, 1)
+    };
+    let mut board = tree("VX2745");
+    board.set(1, "/vga/0..1/par/VGAGain", "20.3").expect("taken");
+    assert_eq!(board.value("/vga/1/par/vgagain").as_deref(), Some("20"));
+    assert_eq!(board.value("/par/familycode").as_deref(), Some("2745"));
+    assert!(tree("VX2740").set(1, "/vga/0/par/VGAGain", "20").is_err());
+}
+
+#[test]
 fn times_and_samples_are_one_value() {
     let mut tree = Tree::new(&emulate::Settings { channels: 1, ..emulate::Settings::default() }, 1);
     tree.set(1, "/ch/0/par/GateLongLengthT", "405").expect("taken");
