@@ -11,11 +11,11 @@ use thalweg_data::{BoardStatus, ControlError, DeviceControl, Parameter};
 
 use super::client::{BoardInfo, Client, Opening};
 use super::message::{Reply, Request, Verb};
-use super::server::SOFTWARE_START;
 use super::status::{self, Status};
-use super::{UDP_READY_REGISTER, nodes_of, parameters_of};
+use super::{UDP_READY_REGISTER, nodes_of, parameters_of, starts_by_software};
 use crate::digitizer2::Firmware;
 use crate::digitizer2::parameters::check::Checker;
+use crate::digitizer2::parameters::path::Ranged;
 use crate::digitizer2::parameters::{BoardKind, Family};
 use crate::format::{BoardControl, BoardFacts, ControlChannel, DataPlace};
 
@@ -163,8 +163,10 @@ impl Board {
 impl DeviceControl for Board {
     /// Of a range, such as `/ch/0..63/par/dcoffset`, the one value that all have, or those of each.
     fn get(&mut self, path: &str) -> Result<String, ControlError> {
-        let Some(paths) = each_of(path) else { return self.value(path, REPLY_WAIT) };
-        let values: Result<Vec<String>, _> = paths.iter().map(|path| self.value(path, REPLY_WAIT)).collect();
+        let ranged = path.contains("..").then(|| Ranged::of(path).ok()).flatten();
+        let Some(ranged) = ranged else { return self.value(path, REPLY_WAIT) };
+        let values: Result<Vec<String>, _> =
+            ranged.each().map(|path| self.value(&path, REPLY_WAIT)).collect();
         let values = values?;
         match values.split_first() {
             Some((first, others)) if others.iter().all(|other| other == first) => Ok(first.clone()),
@@ -189,8 +191,7 @@ impl DeviceControl for Board {
 
     fn start_signal(&mut self) -> Option<String> {
         let sources = self.value("/par/startsource", REPLY_WAIT).ok()?;
-        let is_command = |source: &str| source.trim().eq_ignore_ascii_case(SOFTWARE_START);
-        (!sources.split('|').any(is_command)).then_some(sources)
+        (!starts_by_software(&sources)).then_some(sources)
     }
 
     fn start(&mut self) -> Result<(), ControlError> {
@@ -280,15 +281,6 @@ impl BoardControl for Board {
     fn abandon(&mut self) {
         self.armed = false;
     }
-}
-
-/// The paths of a range; `None` of a path without one.
-fn each_of(path: &str) -> Option<Vec<String>> {
-    let element = path.split('/').find(|element| element.contains(".."))?;
-    let (first, last) = element.split_once("..")?;
-    let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
-    let at = |number: u16| path.replacen(element, &number.to_string(), 1);
-    (first <= last).then(|| (first..=last).map(at).collect())
 }
 
 impl Drop for Board {

@@ -36,6 +36,14 @@ pub const UDP_DATA_PORT: u16 = 0xCAE4;
 /// The register that is not "0" when the board knows where to send datagrams.
 pub const UDP_READY_REGISTER: &str = "0x8014";
 
+/// The start source that is a command; the others are signals.
+const SOFTWARE_START: &str = "SWcmd";
+
+/// Whether a board with these start sources, joined by `|`, starts by command.
+fn starts_by_software(sources: &str) -> bool {
+    sources.split('|').any(|source| source.trim().eq_ignore_ascii_case(SOFTWARE_START))
+}
+
 #[cfg(test)]
 mod board_tests;
 #[cfg(test)]

@@ -18,8 +18,6 @@ use crate::self_triggered::{Moment, State};
 
 /// The version that the server reports: 1.4.2, which common clients expect.
 const VERSION: &str = "10402";
-/// The start source that is a command.
-pub(super) const SOFTWARE_START: &str = "SWcmd";
 /// Most user registers that are kept.
 const REGISTERS_MAXIMUM: usize = 4096;
 
@@ -94,10 +92,13 @@ impl Server {
         self.tree.report(status::ERRORS, status.errors.to_string());
     }
 
+    fn start_sources(&self) -> String {
+        self.tree.value("/par/startsource").unwrap_or_default()
+    }
+
     /// Whether none of the start sources is the software start.
     pub fn starts_by_signal(&self) -> bool {
-        let sources = self.tree.value("/par/startsource").unwrap_or_default();
-        !sources.split('|').any(|source| source.trim() == SOFTWARE_START)
+        !super::starts_by_software(&self.start_sources())
     }
 
     /// The parameters with the changes of clients.
@@ -214,11 +215,9 @@ impl Server {
             self.registers.clear();
         }
         if action == Action::Start && self.starts_by_signal() {
-            let sources = self.tree.value("/par/startsource").unwrap_or_default();
-            return Reply::refused(
-                &request.cmd,
-                format!("`/par/startsource` is {sources}, without {SOFTWARE_START}"),
-            );
+            let sources = self.start_sources();
+            let reason = format!("`/par/startsource` is {sources}, without {}", super::SOFTWARE_START);
+            return Reply::refused(&request.cmd, reason);
         }
         match perform(&action, &self.tree) {
             Ok(()) => {

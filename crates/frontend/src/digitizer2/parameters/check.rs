@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::path::Ranged;
 use super::{BoardKind, Entry, Place, Refusal, Rule, entries};
 use crate::digitizer2::Firmware;
 
@@ -35,61 +36,6 @@ pub struct Checker {
     pub channels: u16,
     /// Its parameters by their paths in lower case; `None` where it lists none.
     pub nodes: Option<HashMap<String, Node>>,
-}
-
-/// A path with a range of numbers, such as `/ch/0..63/par/dcoffset`, in lower case.
-struct Ranged {
-    /// `/ch/`, and `/par/dcoffset`; all of it if there is no number.
-    before: String,
-    after: String,
-    numbers: Option<(u32, u32)>,
-}
-
-impl Ranged {
-    fn of(path: &str) -> Result<Ranged, String> {
-        let lower = path.trim().trim_end_matches('/').to_lowercase();
-        let elements: Vec<&str> = lower.split('/').filter(|element| !element.is_empty()).collect();
-        let is_number = |element: &&str| element.starts_with(|first: char| first.is_ascii_digit());
-        let joined = |elements: &[&str]| elements.iter().map(|element| format!("/{element}")).collect();
-        let Some(at) = elements.iter().position(is_number) else {
-            return Ok(Ranged { before: joined(&elements), after: String::new(), numbers: None });
-        };
-        let (first, last) = elements[at].split_once("..").unwrap_or((elements[at], elements[at]));
-        let numbers =
-            first.parse().ok().zip(last.parse().ok()).filter(|(first, last): &(u32, u32)| first <= last);
-        let numbers = numbers
-            .ok_or_else(|| format!("`{}` is no number and no range; write 0 or 0..63", elements[at]))?;
-        Ok(Ranged {
-            before: joined(&elements[..at]),
-            after: joined(&elements[at + 1..]),
-            numbers: Some(numbers),
-        })
-    }
-
-    fn at(&self, number: u32) -> String {
-        match self.numbers {
-            Some(_) => format!("{}/{number}{}", self.before, self.after),
-            None => self.before.clone(),
-        }
-    }
-
-    /// The place in the table, and the name there.
-    fn place(&self) -> Option<(Place, &str)> {
-        let place = match (self.before.as_str(), self.numbers) {
-            ("/ch", Some(_)) => Place::Channel,
-            ("/group", Some(_)) => Place::Group,
-            ("/vga", Some(_)) => Place::Vga,
-            ("/lvds", Some(_)) => Place::Lvds,
-            (board, None) => return Some((Place::Board, board.strip_prefix("/par/")?)),
-            _ => return None,
-        };
-        Some((place, self.after.strip_prefix("/par/")?))
-    }
-
-    fn name(&self) -> &str {
-        let path = if self.numbers.is_some() { &self.after } else { &self.before };
-        path.rsplit('/').next().unwrap_or(path)
-    }
 }
 
 impl Checker {

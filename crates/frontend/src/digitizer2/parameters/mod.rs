@@ -11,6 +11,7 @@
 mod board;
 mod channel;
 pub mod check;
+pub(crate) mod path;
 mod rule;
 mod words;
 
