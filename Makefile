@@ -127,6 +127,7 @@ page: web/node_modules/.package-lock.json ## Build the live page into crates/mon
 generated: web/node_modules/.package-lock.json ## Write anew what follows from types: crates/monitor/src/openapi.json, web/src/live/generated*.ts, docs/configuration
 	THALWEG_GENERATE=1 $(CARGO) test --locked --quiet -p thalweg-monitor --lib the_description_is_what_the_types_give
 	THALWEG_GENERATE=1 $(CARGO) test --locked --quiet -p thalweg-run --test run the_configuration_reference_is_what_the_schema_gives
+	THALWEG_GENERATE=1 $(CARGO) test --locked --quiet -p thalweg-frontend --lib the_page_of_parameters_is_what_the_table_gives
 	cd web && npm run --silent types
 
 web/node_modules/.package-lock.json: web/package-lock.json

@@ -304,6 +304,15 @@ pub struct ControlError {
     pub message: String,
 }
 
+/// What a board reports of its acquisition and its clock.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct BoardStatus {
+    /// Whether its clock is locked: its times cannot be compared with those of others while it is not.
+    pub is_locked: bool,
+    /// All that it reports, as text.
+    pub text: String,
+}
+
 /// A parameter or register that a board lists.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Parameter {
@@ -343,15 +352,25 @@ pub trait DeviceControl: Send {
         Ok(Vec::new())
     }
 
-    /// Makes the board ready to start.
+    /// Makes the board ready to start, and waits until it is.
     ///
     /// # Errors
-    /// As for `get`.
+    /// As for `get`, and if it is not ready in time.
     fn arm(&mut self) -> Result<(), ControlError> {
         Ok(())
     }
 
-    /// Starts the acquisition.
+    /// The signal that starts the armed board, if `start` does not: that of another board, or of the experiment.
+    fn start_signal(&mut self) -> Option<String> {
+        None
+    }
+
+    /// What the board reports of its acquisition and its clock; `None` if it does not.
+    fn status(&mut self) -> Option<BoardStatus> {
+        None
+    }
+
+    /// Starts the acquisition. A board with a `start_signal` is not asked to.
     ///
     /// # Errors
     /// As for `get`.

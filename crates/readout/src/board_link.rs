@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_data::{
-    ControlError, Counters, DeviceControl, Frames, LossReason, Received, Source, SourceError, Unit,
+    BoardStatus, ControlError, Counters, DeviceControl, Frames, LossReason, Received, Source, SourceError,
+    Unit,
 };
 use thalweg_frontend::format::{BoardControl, BoardFacts, DataPlace};
 
@@ -213,6 +214,8 @@ pub(crate) struct BoardKeeper {
     retry_at: Instant,
     /// Another board was found in its place, which is said once.
     replaced: bool,
+    /// Its clock was not locked when it was looked at last.
+    is_unlocked: bool,
 }
 
 impl BoardKeeper {
@@ -231,6 +234,7 @@ impl BoardKeeper {
             reopen,
             retry_at: Instant::now(),
             replaced: false,
+            is_unlocked: false,
         }
     }
 
@@ -284,9 +288,28 @@ impl BoardKeeper {
             None => None,
         };
         board.arm()?;
-        board.start()?;
+        if board.start_signal().is_none() {
+            board.start()?;
+        }
         self.link.give(next);
         Ok(board)
+    }
+
+    /// Reports a change of the lock of its clock.
+    fn lock_news(&mut self) -> Option<String> {
+        let status = self.board.as_mut()?.status()?;
+        let was_unlocked = std::mem::replace(&mut self.is_unlocked, !status.is_locked);
+        match (was_unlocked, self.is_unlocked) {
+            (false, true) => Some(format!(
+                "{}: its clock has lost its lock, and its times cannot be compared with those of other boards: it reports \"{}\"; \
+                 check the clock cables",
+                self.place, status.text
+            )),
+            (true, false) => {
+                Some(format!("{}: its clock is locked again: it reports \"{}\"", self.place, status.text))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -301,6 +324,16 @@ impl DeviceControl for BoardKeeper {
 
     fn arm(&mut self) -> Result<(), ControlError> {
         self.board()?.arm()
+    }
+
+    fn start_signal(&mut self) -> Option<String> {
+        self.board.as_mut()?.start_signal()
+    }
+
+    fn status(&mut self) -> Option<BoardStatus> {
+        let status = self.board.as_mut()?.status()?;
+        self.is_unlocked = !status.is_locked;
+        Some(status)
     }
 
     fn start(&mut self) -> Result<(), ControlError> {
@@ -320,18 +353,28 @@ impl DeviceControl for BoardKeeper {
         if let Some(board) = &mut self.board {
             let gone = self.link.is_gone().then(|| "it closed its data connection".to_owned());
             let gone = gone.or_else(|| board.keep_alive().err().map(|error| error.message));
-            return gone.map(|message| self.is_lost(message));
+            return match gone {
+                Some(message) => Some(self.is_lost(message)),
+                None => self.lock_news(),
+            };
         }
         if self.reopen.is_none() || Instant::now() < self.retry_at {
             return None;
         }
         match self.open_again() {
-            Ok(board) => {
+            Ok(mut board) => {
+                let signal = board.start_signal();
                 self.board = Some(board);
-                Some(format!(
-                    "{}: the board is back, and was armed and started again; its times go on from its new start, as accurately as that was seen here",
-                    self.place
-                ))
+                Some(match signal {
+                    None => format!(
+                        "{}: the board is back, and was armed and started again; its times go on from its new start, as accurately as that was seen here",
+                        self.place
+                    ),
+                    Some(signal) => format!(
+                        "{}: the board is back, and armed; it starts by {signal}, which may not come before the next run",
+                        self.place
+                    ),
+                })
             }
             Err(error) => {
                 self.link.gone.store(true, Ordering::Release);

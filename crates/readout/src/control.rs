@@ -8,7 +8,7 @@ use std::io::{Error, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{ControlError, DeviceControl, Parameter};
+use thalweg_data::{BoardStatus, ControlError, DeviceControl, Parameter};
 use thalweg_frontend::format::{BoardControl, ControlChannel, ControlEntry, ControlTransport};
 
 /// A board that accepts no request within this is gone.
@@ -172,6 +172,10 @@ impl ControlChannel for Channel {
             Err(cause) => Err(cause.to_string()),
         }
     }
+
+    fn pause(&mut self, wait: Duration) {
+        std::thread::sleep(wait);
+    }
 }
 
 fn is_silence(cause: &Error) -> bool {
@@ -199,15 +203,10 @@ impl SetWhenArmed {
     /// # Errors
     /// When a parameter cannot be set to its value.
     pub(crate) fn new(
-        control: Box<dyn BoardControl>,
+        mut control: Box<dyn BoardControl>,
         parameters: Vec<(String, String)>,
     ) -> Result<SetWhenArmed, ControlError> {
-        for (path, value) in &parameters {
-            control.check(path, value).map_err(|error| ControlError {
-                message: format!("parameter `{path}`: {}", error.message),
-                ..error
-            })?;
-        }
+        control.check_all(&parameters)?;
         Ok(SetWhenArmed { control, parameters })
     }
 }
@@ -232,6 +231,14 @@ impl DeviceControl for SetWhenArmed {
     fn arm(&mut self) -> Result<(), ControlError> {
         self.control.prepare(&self.parameters)?;
         self.control.arm()
+    }
+
+    fn start_signal(&mut self) -> Option<String> {
+        self.control.start_signal()
+    }
+
+    fn status(&mut self) -> Option<BoardStatus> {
+        self.control.status()
     }
 
     fn start(&mut self) -> Result<(), ControlError> {

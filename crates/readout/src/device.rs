@@ -135,7 +135,7 @@ impl DeviceSettings {
     /// Opens it.
     ///
     /// # Errors
-    /// When it cannot be reached, or is not such a device.
+    /// When it cannot be reached, is not such a device, or has no such parameters.
     pub fn open(&self) -> Result<Box<dyn DeviceControl>, ControlError> {
         let failed = |message: String| ControlError { board: self.url.clone(), message };
         self.check().map_err(failed)?;
@@ -143,7 +143,9 @@ impl DeviceSettings {
         match Format::control_of(scheme) {
             Some(entry) => {
                 let address = address_of(&self.url, entry.port).map_err(failed)?;
-                Ok(BoardPlace { entry, address }.open(CONNECT_WAIT)?)
+                let mut board = BoardPlace { entry, address }.open(CONNECT_WAIT)?;
+                board.check_all(&self.parameters)?;
+                Ok(board)
             }
             None => Ok(Box::new(IpbusControl::open(&self.url, self.address_table.as_deref())?)),
         }
@@ -195,7 +197,7 @@ fn are_same(set: &str, read: &str) -> bool {
     let real = |text: &str| text.trim().parse::<f64>().ok();
     match (register_number(set.trim()), register_number(read.trim())) {
         (Some(set), Some(read)) => set == read,
-        _ => set == read || real(set).is_some() && real(set) == real(read),
+        _ => set.eq_ignore_ascii_case(read) || real(set).is_some() && real(set) == real(read),
     }
 }
 

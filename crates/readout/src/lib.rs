@@ -65,7 +65,7 @@ pub use faults::{FaultError, FaultSettings, Faults, Faulty};
 pub use group::{Each, Group, GroupSettings, Inputs, Link, News, Take, Turn, each};
 pub use ipbus_control::IpbusControl;
 pub use links::{LinkSettings, OpenedLinks, open_links};
-pub use open::{Opened, ask_board, open};
+pub use open::{AskedBoard, Opened, ask_board, open};
 pub use pool_refusal::pool_refusal;
 pub use settings::{BlockPolicy, DatagramBackend, Settings};
 pub use url::{Endpoint, HostPort, SourceUrl, UrlError};

@@ -93,16 +93,26 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     Ok(Opened { source, control, pool, address })
 }
 
-/// Asks the board that a URL names what it is; `None` of sources that are no board with a control port.
+/// What a board has answered before the run.
+pub struct AskedBoard {
+    /// What it is.
+    pub facts: BoardFacts,
+    /// The first of the parameters that it cannot be set to, and what is wrong with it.
+    pub refused: Option<ControlError>,
+}
+
+/// Asks the board that a URL names what it is, and checks its parameters; `None` of sources that are no board with a control port.
 ///
 /// # Errors
 /// When it cannot be reached, or is not such a board.
-pub fn ask_board(settings: &Settings) -> Result<Option<BoardFacts>, SourceError> {
+pub fn ask_board(settings: &Settings) -> Result<Option<AskedBoard>, SourceError> {
     let Endpoint::Board { entry, host } = settings.url.endpoint() else { return Ok(None) };
     let failed = |message: String| SourceError { place: settings.url.to_string(), message };
     let address = host.resolve().map_err(|cause| failed(no_address(host, &cause)))?;
     let board = BoardPlace { entry, address }.open(CONNECT_WAIT);
-    board.map(|mut board| Some(board.facts(&settings.parameters))).map_err(|error| failed(error.message))
+    let mut board = board.map_err(|error| failed(error.message))?;
+    let facts = board.facts(&settings.parameters);
+    Ok(Some(AskedBoard { facts, refused: board.check_all(&settings.parameters).err() }))
 }
 
 fn no_address(host: &HostPort, cause: &std::io::Error) -> String {

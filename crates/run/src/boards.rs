@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use thalweg_frontend::format::{BoardFacts, FormatSettings};
-use thalweg_record::RunRecord;
+use thalweg_record::{RunDirectory, RunRecord};
 
 use crate::config::{ConfigError, Configuration, Replacement};
 use crate::error::RunError;
@@ -18,6 +18,9 @@ pub(crate) type BoardReports = BTreeMap<String, BoardFacts>;
 
 /// The key of the reports among the details of a run's record.
 pub(crate) const DETAIL: &str = "boards";
+
+/// The key of what has changed at boards since the last run.
+pub(crate) const CHANGES: &str = "board_changes";
 
 /// Asks the boards that can be asked; the configuration that is returned says what they say.
 ///
@@ -34,9 +37,13 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
             // The report was taken when the configuration was read.
             let board = source.emulated_board();
             board.map_err(|error| configuration.invalid_source(source, error))?.facts()
-        } else if let Some(facts) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
-            source.complete(&facts).map_err(|error| configuration.invalid_source(source, error))?;
-            facts
+        } else if let Some(asked) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
+            let completed = source.complete(&asked.facts);
+            completed.map_err(|error| configuration.invalid_source(source, error))?;
+            if let Some(refused) = asked.refused {
+                return Err(configuration.invalid_source(source, refused.to_string()).into());
+            }
+            asked.facts
         } else {
             continue;
         };
@@ -77,4 +84,55 @@ pub(crate) fn recorded_but_for(
 pub(crate) fn reports_of(record: &RunRecord) -> BoardReports {
     let reports = record.details.get(DETAIL).cloned().unwrap_or_default();
     serde_json::from_value(reports).unwrap_or_default()
+}
+
+/// Returns what is different at the boards since the last run in `runs`, in words; nothing where that run had no such source, or its boards
+/// could not be asked.
+pub(crate) fn changes(runs: &Path, now: &BoardReports) -> Vec<String> {
+    let Some(last) = RunDirectory::list(runs).ok().and_then(|mut runs| runs.pop()) else { return Vec::new() };
+    let record = RunRecord::read(&last.run_record());
+    let before = record.map(|record| reports_of(&record)).unwrap_or_default();
+    let change = |(name, now): (&String, &BoardFacts)| change(name, before.get(name)?, now, last.number());
+    now.iter().filter_map(change).collect()
+}
+
+fn change(name: &str, before: &BoardFacts, now: &BoardFacts, run: u64) -> Option<String> {
+    if (&before.model, &before.serial) != (&now.model, &now.serial) {
+        return Some(format!("source \"{name}\" is {}; in run {run} it was {}", now.name(), before.name()));
+    }
+    let (had, has) = (firmware_of(before), firmware_of(now));
+    (had != has)
+        .then(|| format!("source \"{name}\", {}, has firmware {has}; in run {run} it had {had}", now.name()))
+}
+
+fn firmware_of(board: &BoardFacts) -> String {
+    let firmware = board.firmware.as_deref().unwrap_or("of an unknown kind");
+    board.firmware_version.as_ref().map_or(firmware.to_owned(), |version| format!("{firmware} ({version})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_firmware_version_or_board_than_in_the_last_run_is_named_with_both() {
+        let board = |serial: &str, firmware: &str, version: &str| BoardFacts {
+            model: "VX2730".to_owned(),
+            serial: serial.to_owned(),
+            firmware: Some(firmware.to_owned()),
+            firmware_version: Some(version.to_owned()),
+            ..BoardFacts::default()
+        };
+        let before = board("17", "psd", "FPGA 1.0.57");
+        assert_eq!(change("left", &before, &before, 41), None);
+        let updated = change("left", &before, &board("17", "psd", "FPGA 1.0.58"), 41);
+        assert_eq!(
+            updated.as_deref(),
+            Some(
+                "source \"left\", the VX2730 with serial number 17, has firmware psd (FPGA 1.0.58); in run 41 it had psd (FPGA 1.0.57)"
+            )
+        );
+        let other = change("left", &before, &board("18", "pha", "FPGA 1.0.57"), 41).expect("another board");
+        assert!(other.contains("serial number 18") && other.contains("serial number 17"), "{other}");
+    }
 }

@@ -15,9 +15,14 @@ pub enum RunError {
     /// A source could not be opened.
     #[error(transparent)]
     Source(#[from] thalweg_data::SourceError),
-    /// A board did not take a command.
-    #[error(transparent)]
-    Control(#[from] thalweg_data::ControlError),
+    /// A board was not armed or started.
+    #[error("the run was not started, and no board is left armed: \"{name}\", {error}")]
+    Board {
+        /// The source, with a number if it has several boards.
+        name: String,
+        /// What it answered.
+        error: thalweg_data::ControlError,
+    },
     /// The recording could not be started or closed.
     #[error("{}", .0.with_advice())]
     Record(#[from] RecordError),

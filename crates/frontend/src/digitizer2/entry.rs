@@ -6,7 +6,7 @@ use thalweg_data::{Frames, Framing, Unit};
 use super::control::{Board, CONTROL_PORT};
 use super::settings::Firmware;
 use super::wire::probe_names;
-use super::{Decoder, Settings, TcpUnpack, UdpUnpack, emulate};
+use super::{Decoder, Settings, TcpUnpack, UdpUnpack, compass_settings, emulate};
 use crate::format::{
     BoardFacts, ControlEntry, ControlTransport, Format, FramingInput, HitFormat, HitFraming, several,
 };
@@ -27,6 +27,7 @@ static CONTROL: ControlEntry = ControlEntry {
     transport: ControlTransport::Stream,
     is_source: true,
     open: |channel| Ok(Box::new(Board::open(channel)?)),
+    import: Some(compass_settings::read),
 };
 
 impl HitFormat for Settings {

@@ -7,11 +7,13 @@
 
 #[cfg(any(test, feature = "harness"))]
 pub mod check;
+mod compass_settings;
 pub mod control;
 pub mod decode;
 pub mod emit;
 pub mod emulate;
 mod entry;
+pub mod parameters;
 #[cfg(any(test, feature = "harness"))]
 mod seeds;
 pub mod settings;

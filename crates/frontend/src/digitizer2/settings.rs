@@ -248,6 +248,7 @@ mod tests {
             model: "VX2730".to_owned(),
             serial: "17".to_owned(),
             firmware: Some("pha".to_owned()),
+            firmware_version: None,
             sampling_mhz: 500.0,
             tick_ps: 2000.0,
             channels: 32,

@@ -24,6 +24,35 @@ pub struct ControlEntry {
     /// Whether a URL of this scheme is a source: the board itself says where its data are to be had.
     pub is_source: bool,
     pub(crate) open: OpenBoard,
+    /// Reads the settings of boards in a file of their vendor's program.
+    pub import: Option<ImportSettings>,
+}
+
+/// Reads the boards of a settings file. The error says what the text is instead, or that it has no board of the family.
+pub type ImportSettings = fn(&str) -> Result<Vec<ImportedSettings>, String>;
+
+/// The settings of one board in a file of its vendor's program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct ImportedSettings {
+    /// The board as the file names it.
+    pub board: String,
+    /// Its parameters.
+    pub parameters: Vec<(String, String)>,
+    /// The settings that are no parameter here.
+    pub not_imported: Vec<NotImported>,
+}
+
+/// A setting that was not taken from a file.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct NotImported {
+    /// Its name in the file.
+    pub key: String,
+    /// Its value there.
+    pub value: String,
+    /// The channels that it is for.
+    pub place: String,
+    /// Why it was not taken.
+    pub reason: String,
 }
 
 /// Opens the board behind a channel.
@@ -57,6 +86,9 @@ pub trait ControlChannel: Send {
     /// # Errors
     /// When the board cannot be reached any more, or has closed the connection.
     fn receive(&mut self, wait: Duration) -> Result<Option<&[u8]>, String>;
+
+    /// Waits before the board is asked again.
+    fn pause(&mut self, wait: Duration);
 }
 
 /// The place of a board's data.
@@ -95,12 +127,26 @@ pub trait BoardControl: DeviceControl {
         Ok(true)
     }
 
-    /// Whether a parameter could be set to this value, as far as can be said without the board.
+    /// Whether a parameter can be set to this value, as far as is known before it is set.
     ///
     /// # Errors
-    /// What is wrong with it.
-    fn check(&self, _path: &str, _value: &str) -> Result<(), ControlError> {
+    /// What is wrong with it, and what is allowed.
+    fn check(&mut self, _path: &str, _value: &str) -> Result<(), ControlError> {
         Ok(())
+    }
+
+    /// Checks all parameters of a run before the first is set.
+    ///
+    /// # Errors
+    /// The first that cannot be set, and what is wrong with it.
+    fn check_all(&mut self, parameters: &[(String, String)]) -> Result<(), ControlError> {
+        parameters.iter().try_for_each(|(path, value)| {
+            let named = |error: ControlError| ControlError {
+                message: format!("parameter `{path}`: {}", error.message),
+                ..error
+            };
+            self.check(path, value).map_err(named)
+        })
     }
 
     /// Sets the parameters of a run, in their order, and whatever the host needs besides.

@@ -12,6 +12,9 @@ pub struct BoardFacts {
     pub serial: String,
     /// Firmware, as the family names it, if it is known.
     pub firmware: Option<String>,
+    /// Version of its firmware, if it reports one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware_version: Option<String>,
     /// Sampling rate in MHz: one count of the board's clock is one sampling period.
     pub sampling_mhz: f64,
     /// Length of one count in picoseconds.

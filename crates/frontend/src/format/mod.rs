@@ -28,7 +28,10 @@ use toml::de::ValueDeserializer;
 
 use crate::FORMATS;
 
-pub use control::{BoardControl, ControlChannel, ControlEntry, ControlTransport, DataPlace, register_number};
+pub use control::{
+    BoardControl, ControlChannel, ControlEntry, ControlTransport, DataPlace, ImportSettings,
+    ImportedSettings, NotImported, register_number,
+};
 pub(crate) use emulated::own_emulated;
 pub use emulated::{DueDatagram, EmulatedBoards, EmulatedLinks, EmulatedRegisters, EmulatedShape, OtherEnd};
 pub use facts::BoardFacts;

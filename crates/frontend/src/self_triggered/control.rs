@@ -4,7 +4,7 @@
 //!  client ─ bytes ─► ControlSession ─► BoardCommand ─► perform (the host's: its board) ─► done or refused ─► bytes
 //! ```
 
-use super::{BoardError, SelfTriggeredBoard};
+use super::{BoardError, SelfTriggeredBoard, State};
 use crate::format::SelfTriggeredSettings;
 
 /// A command from a client to the board.
@@ -45,6 +45,15 @@ impl BoardCommand {
 /// Performs a command on the host's board: `Ok` when done, otherwise the reason of the refusal.
 pub type Perform<'a> = dyn FnMut(&BoardCommand) -> Result<(), String> + 'a;
 
+/// The host's board at the time of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// Nanoseconds of the host's clock.
+    pub now_ns: u64,
+    /// The state of the board.
+    pub state: State,
+}
+
 /// One board's control service; its connections share it.
 pub trait ControlService: Send + Sync {
     /// Opens one more connection.
@@ -53,6 +62,11 @@ pub trait ControlService: Send + Sync {
     /// The client has sent an empty datagram from this port, to which the board then streams. 0 means that nobody
     /// listens.
     fn udp_client(&self, port: u16);
+
+    /// Whether clients have set the board to start by a signal, such as that of another board, and not by their command.
+    fn starts_by_signal(&self) -> bool {
+        false
+    }
 }
 
 /// One control connection.
@@ -61,5 +75,11 @@ pub trait ControlSession: Send {
     ///
     /// # Errors
     /// When the connection is to be closed; the content of `out` should still be sent.
-    fn receive(&mut self, bytes: &[u8], perform: &mut Perform<'_>, out: &mut Vec<u8>) -> Result<(), String>;
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        at: Moment,
+        perform: &mut Perform<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String>;
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use thalweg_data::{Hit, SentRecord};
 
 pub use acquisition::{Acquisition, BoardError, LONGEST_RUN_NS, State};
-pub use control::{BoardCommand, ControlService, ControlSession, Perform};
+pub use control::{BoardCommand, ControlService, ControlSession, Moment, Perform};
 pub(crate) use numbered_board::NumberedBoard;
 pub use outgoing::{Outgoing, Run};
 

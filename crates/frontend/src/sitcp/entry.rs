@@ -28,6 +28,7 @@ static CONTROL: ControlEntry = ControlEntry {
     transport: ControlTransport::Datagrams,
     is_source: false,
     open: |channel| Ok(Box::new(RegisterControl::new(channel, rbcp::Settings::default()))),
+    import: None,
 };
 
 impl FragmentFormat for Settings {

@@ -16,13 +16,15 @@ pub mod triggered;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Instant;
 
 use thalweg_data::{Hit, SentRecord};
 use thalweg_frontend::emulated_settings::SettingsError;
 use thalweg_frontend::format::SelfTriggeredSettings;
-use thalweg_frontend::self_triggered::{BoardCommand, SelfTriggeredBoard, State, Totals};
+use thalweg_frontend::self_triggered::{
+    BoardCommand, ControlService, Moment, SelfTriggeredBoard, State, Totals,
+};
 
 pub use loss::Dropped;
 use threads::{Failures, Threads};
@@ -99,6 +101,10 @@ pub(crate) struct Shared {
     ending: AtomicBool,
     dropped: Mutex<Dropped>,
     failures: Failures,
+    /// The service of its control port, if it has one.
+    control: OnceLock<Arc<dyn ControlService>>,
+    /// The boards at the end of its start line.
+    followers: Mutex<Vec<Weak<Shared>>>,
 }
 
 /// A board that is being emulated. Dropping it ends it.
@@ -159,6 +165,8 @@ impl HostedBoard {
             ending: AtomicBool::new(false),
             dropped: Mutex::new(Dropped::default()),
             failures: Failures::default(),
+            control: OnceLock::new(),
+            followers: Mutex::default(),
         });
         let threads = data::spawn(&shared, settings.place, loss, (settings.truth, &*settings.board))?;
         Ok(HostedBoard { shared, sent, threads })
@@ -170,6 +178,14 @@ impl HostedBoard {
         let mut board = self.shared.board();
         if let Err(error) = board.arm().and_then(|()| board.start(now)) {
             self.shared.fail(error.to_string());
+        }
+    }
+
+    /// Connects the start lines of boards: when a client starts one, those start that are armed and set to start by a signal.
+    pub fn connect_starts(boards: &[HostedBoard]) {
+        for (number, board) in boards.iter().enumerate() {
+            let others = boards.iter().enumerate().filter(|(other, _)| *other != number);
+            *lock(&board.shared.followers) = others.map(|(_, other)| Arc::downgrade(&other.shared)).collect();
         }
     }
 
@@ -242,7 +258,31 @@ impl Shared {
             *before = before.plus(board.totals());
             *board = next;
         }
-        command.perform(&mut **board, now_ns).map_err(|error| error.to_string())
+        command.perform(&mut **board, now_ns).map_err(|error| error.to_string())?;
+        drop(board);
+        if let BoardCommand::Start = command {
+            lock(&self.followers)
+                .iter()
+                .filter_map(Weak::upgrade)
+                .for_each(|follower| follower.signal_start());
+        }
+        Ok(())
+    }
+
+    /// The start signal of another board comes.
+    fn signal_start(&self) {
+        let mut board = self.board();
+        if board.state() == State::Armed
+            && self.control.get().is_some_and(|control| control.starts_by_signal())
+        {
+            let now_ns = self.now_ns();
+            board.start(now_ns).unwrap_or_else(|error| self.fail(error.to_string()));
+        }
+    }
+
+    /// The board now, for its control port.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { now_ns: self.now_ns(), state: self.board().state() }
     }
 
     pub(crate) fn is_ending(&self) -> bool {

@@ -45,8 +45,10 @@ pub(super) fn spawn(
     };
     let control = listen(control_port)?;
     let mut threads = Threads::default();
-    let service =
-        |data_port| board.control(data_port).map(SharedService::from).ok_or(HostError::NoControlPort);
+    let service = |data_port| {
+        let service = board.control(data_port).map(SharedService::from).ok_or(HostError::NoControlPort)?;
+        Ok::<_, HostError>(shared.control.get_or_init(|| service).clone())
+    };
     let service = match board.is_stream() {
         true => {
             let data = listen(0)?;
@@ -120,7 +122,7 @@ fn converse(shared: &Shared, mut stream: TcpStream, service: &dyn ControlService
         };
         replies.clear();
         let mut perform = |command: &BoardCommand| shared.perform(command);
-        let followed = session.receive(&bytes[..length], &mut perform, &mut replies);
+        let followed = session.receive(&bytes[..length], shared.moment(), &mut perform, &mut replies);
         stream.write_all(&replies)?;
         if followed.is_err() {
             return Ok(());

@@ -20,7 +20,7 @@ use crate::pipeline::{
     BoardSlots, Building, BuildingParts, Leader, LinkSlots, RefusedOutlet, Reported, link_units,
 };
 use crate::plan::thread_names;
-use crate::slow_control::BoardControl;
+use crate::slow_control::ControlledBoard;
 
 /// The sources of one reader and what it needs to read them.
 pub(super) struct Reading<'r> {
@@ -49,7 +49,7 @@ pub(super) struct StartedReader {
     /// The other ends of emulated links, and the boards they stand for.
     pub(super) hosted: Vec<HostedLink>,
     pub(super) emulated: Vec<EmulatedBoard>,
-    pub(super) controls: Vec<BoardControl>,
+    pub(super) controls: Vec<ControlledBoard>,
     pub(super) descriptions: Vec<(usize, String)>,
     /// Gauges by the number of the link.
     pub(super) gauges: Vec<(SourceId, Arc<Gauges>)>,

@@ -27,7 +27,7 @@ use crate::open::{EmulatedBoard, Origin, host};
 use crate::pipeline::{EventRecorder, Recorded, RecordingState};
 use crate::plan::UnitPlan;
 use crate::plan::thread_names;
-use crate::slow_control::{BoardControl, lock};
+use crate::slow_control::ControlledBoards;
 use crate::supervise::{BuildSample, EventSummary, TriggerCounts, TriggerState, busy_time};
 
 /// The time that emulated boards may take to send what they have answered, once triggers are stopped.
@@ -46,7 +46,7 @@ pub(super) struct EventPath {
     boards: Option<(HostedBoards, Vec<EmulatedBoard>)>,
     /// The time for which BUSY held back the trigger until it was stopped, nanoseconds.
     busy_ns: u64,
-    controls: Vec<BoardControl>,
+    controls: ControlledBoards,
     readers: Vec<JoinHandle<()>>,
     recording: Recording,
 }
@@ -120,7 +120,7 @@ impl EventPath {
             events,
             boards: None,
             busy_ns: 0,
-            controls: Vec::new(),
+            controls: ControlledBoards::default(),
             readers: Vec::new(),
             recording,
         };
@@ -148,14 +148,24 @@ impl EventPath {
         Ok(Some(path))
     }
 
+    /// Sets the registers of real boards.
+    ///
+    /// # Errors
+    /// When one does not take them.
+    pub(super) fn arm(&mut self, site: &Site<'_>) -> Result<(), RunError> {
+        self.controls.arm(site.values)
+    }
+
     /// Lets triggers come; those of emulated boards of a run with units when the event manager lets them.
-    pub(super) fn start(&mut self, site: &Site<'_>) {
-        if let Err(error) = self.controls.iter().try_for_each(|board| board.start(site.values)) {
-            site.signals.fail(error.to_string());
-        }
+    ///
+    /// # Errors
+    /// When a real board is not started.
+    pub(super) fn start(&mut self) -> Result<(), RunError> {
+        self.controls.start()?;
         if let Some((boards, _)) = &self.boards {
             boards.start();
         }
+        Ok(())
     }
 
     /// Stops the triggers, also those of boards elsewhere, and waits until emulated boards have sent what they have answered, if they can.
@@ -173,12 +183,8 @@ impl EventPath {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        for BoardControl { control, .. } in &self.controls {
-            let mut control = lock(control);
-            if let Err(error) = control.stop().and_then(|()| control.disarm()) {
-                signals.fail(error.to_string());
-            }
-        }
+        self.controls.stop(signals);
+        self.controls.disarm(site.values, signals);
     }
 
     /// Returns true if emulated boards have come to the end of their program, and everything they sent was given to a socket.

@@ -37,13 +37,13 @@ use crate::plan::SLICES;
 use crate::plan::capacity::{HITS_PER_BATCH, OUTPUT_HITS};
 use crate::plan::thread_names;
 use crate::processing::Processing;
-use crate::slow_control::{BoardControl, Keeper, lock};
+use crate::slow_control::{ControlledBoard, ControlledBoards, Keeper};
 
 /// The hits' sources and threads while a run is under way.
 pub(super) struct HitPath {
     pub(super) descriptions: Vec<String>,
     pub(super) gauges: Vec<Arc<Gauges>>,
-    controls: Vec<BoardControl>,
+    controls: ControlledBoards,
     keepers: Vec<Keeper>,
     boards: Vec<Option<HostedBoard>>,
     truth: Option<TruthFile>,
@@ -90,16 +90,16 @@ impl HitPath {
             opened.iter().map(|source| Arc::new(Gauges::new(Some(source.pool.clone())))).collect();
         let sources = site.configuration.hit_sources().map(|(source, _)| source);
         let controls = opened.iter_mut().zip(sources).filter_map(|(opened, source)| {
-            Some(BoardControl {
+            Some(ControlledBoard {
                 name: source.head.name.clone(),
                 url: source.endpoint.url.to_string(),
                 parameters: source.endpoint.parameters.clone(),
                 control: Arc::new(Mutex::new(opened.control.take()?)),
             })
         });
-        let controls: Vec<BoardControl> = controls.collect();
-        if !controls.is_empty() {
-            site.claims.threads(thread_names::KEEPER, controls.len());
+        let controls = ControlledBoards::new(controls.collect());
+        if !controls.all().is_empty() {
+            site.claims.threads(thread_names::KEEPER, controls.all().len());
         }
         let boards: Vec<Option<HostedBoard>> = opened.iter_mut().map(|source| source.board.take()).collect();
         if boards.iter().any(Option::is_some) {
@@ -131,30 +131,35 @@ impl HitPath {
         self.slices.as_ref().map(|slices| slices.gauges.clone())
     }
 
+    /// Arms the boards.
+    ///
+    /// # Errors
+    /// When one is not armed in time.
+    pub(super) fn arm(&mut self, site: &Site<'_>) -> Result<(), RunError> {
+        self.controls.arm(site.values)
+    }
+
     /// Lets hits flow.
-    pub(super) fn start(&mut self, site: &Site<'_>) {
-        let signals = site.signals;
-        if let Err(error) = self.controls.iter().try_for_each(|board| board.start(site.values)) {
-            signals.fail(error.to_string());
-        }
-        for board in &self.controls {
+    ///
+    /// # Errors
+    /// When a board is not started.
+    pub(super) fn start(&mut self, site: &Site<'_>) -> Result<(), RunError> {
+        self.controls.start()?;
+        for board in self.controls.all() {
             match site.keeper(&board.name, &board.control) {
                 Ok(keeper) => self.keepers.push(keeper),
-                Err(error) => signals.fail(error.to_string()),
+                Err(error) => site.signals.fail(error.to_string()),
             }
         }
         self.boards.iter().flatten().for_each(HostedBoard::start);
+        Ok(())
     }
 
     /// Stops the boards; what they have sent is still on its way.
     pub(super) fn stop(&mut self, signals: &Signals) {
         self.keepers.drain(..).for_each(|keeper| keeper.finish(signals));
-        for BoardControl { control, .. } in &self.controls {
-            // It is disarmed when what it has measured is here: that would clear what it still holds.
-            if let Err(error) = lock(control).stop() {
-                signals.fail(error.to_string());
-            }
-        }
+        // They are disarmed when what they have measured is here.
+        self.controls.stop(signals);
         self.boards.iter_mut().flatten().for_each(HostedBoard::end);
     }
 
@@ -171,11 +176,7 @@ impl HitPath {
         for reader in self.readers {
             joined(reader, site.signals);
         }
-        for BoardControl { control, .. } in &self.controls {
-            if let Err(error) = lock(control).disarm() {
-                site.signals.note_failure(error.to_string());
-            }
-        }
+        self.controls.disarm(site.values, site.signals);
         let order_thread = joined(self.order_thread, site.signals);
         let process = self.process.and_then(|process| joined(process, site.signals));
         let slices = self.slices.map(|slices| {

@@ -249,6 +249,14 @@ impl Files {
         }
     }
 
+    /// Writes what was set at boards as soon as they run, so that also a run that is killed has it.
+    fn write_controls(&mut self, values: &Values) {
+        self.note_controls(values);
+        if let Err(error) = self.record.write(&self.directory) {
+            tracing::warn!("{error}; what the boards were set to is written at the end of the run");
+        }
+    }
+
     /// Notes the event managers that reached a unit here.
     fn note_managers(&mut self, managers: &[u64]) {
         if let Some(identity) = &mut self.record.identity {
@@ -366,6 +374,11 @@ fn take_data(
     // Threads that are not named share one placement: this thread first, then every thread that it makes.
     let _standing = planned.placement.begin()?;
     let title = &configuration.run.title;
+    let changes = match origin {
+        Origin::Configured => boards::changes(&configuration.record.directory, board_reports),
+        Origin::Recorded(_) => Vec::new(),
+    };
+    changes.iter().for_each(|change| tracing::warn!("{change}; check that its parameters still fit"));
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
     let started_ns = nanoseconds_since_1970();
@@ -385,6 +398,9 @@ fn take_data(
         record
             .details
             .insert(boards::DETAIL.to_owned(), serde_json::to_value(board_reports).unwrap_or_default());
+    }
+    if !changes.is_empty() {
+        record.details.insert(boards::CHANGES.to_owned(), changes.into());
     }
     record.write(&directory)?;
     // A replay is no run that people have prepared.
@@ -452,7 +468,7 @@ fn take_data_into(
     let loss_list = files.begin(&site, watch.handle.observed(), paths.build_gauges())?;
     let slow_control = devices.map(|devices| files.begin_slow_control(&site, devices)).transpose()?;
     let host_before = LossCounters::read(&HostFiles::of_host());
-    let paths = start_as_declared(&site, paths)?;
+    let paths = start_as_declared(&site, paths, files)?;
     let watched = as_watched(&site, &source_table, &paths, started, watch.handle.clone());
     let audit = watched.until_end(end, &paths, watch);
     let elapsed_seconds = started.elapsed().as_secs_f64();
@@ -520,15 +536,20 @@ fn ledger(directory: &RunDirectory, topology: Topology) -> Result<Ledger, RunErr
     }
 }
 
-/// Lets data flow through what was assembled, which must be what the topology declares, no more and no less.
-fn start_as_declared(site: &Site<'_>, mut paths: Paths) -> Result<Paths, RunError> {
+/// Lets data flow through what was assembled, which must be what the topology declares, no more and no less; and writes what the boards
+/// were set to.
+fn start_as_declared(site: &Site<'_>, mut paths: Paths, files: &mut Files) -> Result<Paths, RunError> {
     let faults = [site.claims.faults(), site.ledger.claim_faults(&[Marker::PerSubject])].concat();
-    if faults.is_empty() {
-        paths.start(site);
-        return Ok(paths);
+    let started = match faults.is_empty() {
+        true => paths.start(site),
+        false => Err(RunError::Claims(faults)),
+    };
+    if let Err(error) = started {
+        paths.finish(site)?;
+        return Err(error);
     }
-    paths.finish(site)?;
-    Err(RunError::Claims(faults))
+    files.write_controls(site.values);
+    Ok(paths)
 }
 
 /// Says what was opened in the end otherwise than declared.

@@ -83,15 +83,17 @@ impl Paths {
         self.hits.as_ref()?.observed.as_ref()
     }
 
-    /// Lets data flow.
-    pub(super) fn start(&mut self, site: &Site<'_>) {
-        if let Some(hits) = &mut self.hits {
-            hits.start(site);
-        }
-        if let Some(events) = &mut self.events {
-            events.start(site);
-        }
+    /// Arms all boards, then lets data flow.
+    ///
+    /// # Errors
+    /// When a board is not armed in time, or not started.
+    pub(super) fn start(&mut self, site: &Site<'_>) -> Result<(), RunError> {
+        self.hits.as_mut().map_or(Ok(()), |hits| hits.arm(site))?;
+        self.events.as_mut().map_or(Ok(()), |events| events.arm(site))?;
+        self.hits.as_mut().map_or(Ok(()), |hits| hits.start(site))?;
+        self.events.as_mut().map_or(Ok(()), EventPath::start)?;
         self.enable(true);
+        Ok(())
     }
 
     /// Lets a real trigger through, or holds it back.

@@ -120,6 +120,7 @@ impl Emulation {
             let board = Box::new(settings);
             boards.push(HostedBoard::new(HostSettings { board, place, loss: self.loss, truth })?);
         }
+        HostedBoard::connect_starts(&boards);
         let streams = self.to.is_some();
         if streams {
             boards.iter().for_each(HostedBoard::start);

@@ -21,7 +21,7 @@ use super::{Origin, Recording, refused};
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::pipeline::{RecordedLink, ReplayedLinks};
-use crate::slow_control::BoardControl;
+use crate::slow_control::ControlledBoard;
 use crate::source_table::SourceTable;
 
 /// One link's place among the counters, and how it is treated.
@@ -56,7 +56,7 @@ pub(crate) struct OpenedLinks {
     /// The other ends of emulated links, and the boards they stand for.
     pub(crate) hosted: Vec<HostedLink>,
     pub(crate) emulated: Vec<EmulatedBoard>,
-    pub(crate) controls: Vec<BoardControl>,
+    pub(crate) controls: Vec<ControlledBoard>,
     /// Descriptions by the source's index in the configuration.
     pub(crate) descriptions: Vec<(usize, String)>,
 }
@@ -128,9 +128,9 @@ fn open_live(
 fn board_controls(
     source: &SourceSettings,
     controls: Vec<Box<dyn DeviceControl>>,
-) -> impl Iterator<Item = BoardControl> {
+) -> impl Iterator<Item = ControlledBoard> {
     let is_alone = controls.len() == 1;
-    controls.into_iter().enumerate().map(move |(number, control)| BoardControl {
+    controls.into_iter().enumerate().map(move |(number, control)| ControlledBoard {
         name: if is_alone { source.head.name.clone() } else { format!("{}-{number}", source.head.name) },
         url: source.endpoint.url.to_string(),
         parameters: source.endpoint.parameters.clone(),

@@ -47,10 +47,10 @@ impl Keeper {
         let (ends, values) = (Arc::new(AtomicBool::new(false)), values.clone());
         let ending = ends.clone();
         let now = Instant::now();
-        let own = series.iter().filter(|each| each.of == of);
+        let (own, of) = (series.iter().filter(|each| each.of == of), of.to_owned());
         let due: Vec<Due> =
             own.map(|each| Due { settings: each.clone(), at: now, is_missed: false }).collect();
-        let work = move || keep(&control, due, &values, clock, &ending);
+        let work = move || keep((&of, &control), due, &values, clock, &ending);
         let thread = std::thread::Builder::new().name(thread_names::KEEPER.to_owned());
         let started = placement.at(thread_names::KEEPER, || thread.spawn(work))?;
         let thread =
@@ -82,14 +82,21 @@ impl Drop for Keeper {
     }
 }
 
-fn keep(control: &Shared, mut due: Vec<Due>, values: &Values, clock: RunClock, ending: &AtomicBool) {
+fn keep(
+    (of, control): (&str, &Shared),
+    mut due: Vec<Due>,
+    values: &Values,
+    clock: RunClock,
+    ending: &AtomicBool,
+) {
     let mut service_at = Instant::now() + SERVICE_EVERY;
     while !ending.load(Ordering::Acquire) {
         let now = Instant::now();
         if now >= service_at {
             service_at = now + SERVICE_EVERY;
             if let Some(news) = lock(control).service() {
-                tracing::warn!("{news}");
+                tracing::warn!("\"{of}\", {news}");
+                values.note_news(of, clock.mark().0, &news);
             }
         }
         for each in &mut due {

@@ -8,19 +8,21 @@
 //! ```
 //! None of it is on the data path. A device that does not answer costs its series values, which are shown as unknown, and nothing else.
 
+mod boards;
 mod keeper;
 mod recorder;
 mod values;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use thalweg_data::{ControlError, DeviceControl};
+use thalweg_data::{BoardStatus, ControlError, DeviceControl};
 use thalweg_readout::{Applied, DeviceSettings, SetRegister, Switch};
 
 use crate::config::Configuration;
 use crate::error::RunError;
 use crate::pipeline::Signals;
 
+pub(crate) use boards::{ControlledBoard, ControlledBoards};
 pub(crate) use keeper::Keeper;
 pub(crate) use recorder::Recorder;
 pub(crate) use values::Values;
@@ -37,41 +39,22 @@ pub(crate) fn lock(control: &Shared) -> MutexGuard<'_, Box<dyn DeviceControl>> {
 pub(crate) const DETAIL: &str = "controls";
 
 /// The values that were set at a device or board, and its readings then; for `run.json`.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub(crate) struct DeviceRecord {
     url: String,
     parameters: Vec<Applied>,
-}
-
-/// The control of a board of a `[[source]]`.
-pub(crate) struct BoardControl {
-    /// The name of the source, followed by a number where it has several boards.
-    pub(crate) name: String,
-    /// The address, for people.
-    pub(crate) url: String,
-    /// The parameters that are set when it is armed.
-    pub(crate) parameters: Vec<(String, String)>,
-    pub(crate) control: Shared,
-}
-
-impl BoardControl {
-    /// Arms the board, notes what it was set to and reads then, and starts it. What cannot be read, or is rounded, is no error here.
-    ///
-    /// # Errors
-    /// When it does not take a parameter or a command.
-    pub(crate) fn start(&self, values: &Values) -> Result<(), ControlError> {
-        let mut control = lock(&self.control);
-        control.arm()?;
-        let mut read = |(path, set): &(String, String)| {
-            let read = control.is_readable(path).then(|| control.get(path).ok()).flatten();
-            Applied { path: path.clone(), set: set.clone(), read }
-        };
-        let parameters: Vec<Applied> = self.parameters.iter().map(&mut read).collect();
-        if !parameters.is_empty() {
-            values.note(&self.name, DeviceRecord { url: self.url.clone(), parameters });
-        }
-        control.start()
-    }
+    /// What a board reported when all were armed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    armed: Option<BoardStatus>,
+    /// The signal that starts a board, if it is not the software start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts_by: Option<String>,
+    /// What a board reported at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ended: Option<BoardStatus>,
+    /// What changed meanwhile, with the seconds since the start of the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    news: Vec<String>,
 }
 
 /// The devices of a run.
@@ -94,7 +77,10 @@ impl Devices {
             let located = DeviceSettings { address_table, ..settings.clone() };
             let mut control = located.open().map_err(named)?;
             let parameters = settings.apply(&mut *control).map_err(named)?;
-            values.note(name, DeviceRecord { url: settings.url.clone(), parameters });
+            values.note(
+                name,
+                DeviceRecord { url: settings.url.clone(), parameters, ..DeviceRecord::default() },
+            );
             devices.0.push((name.clone(), Arc::new(Mutex::new(control))));
         }
         Ok(devices)

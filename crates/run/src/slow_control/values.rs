@@ -12,6 +12,9 @@ use crate::config::SeriesSettings;
 /// Readings that wait for the recorder at most: it comes several times a second.
 const MOST_WAITING: usize = 65_536;
 
+/// News that are noted of a board; all of them are logged.
+const MOST_NEWS: usize = 100;
+
 /// The readings of the keepers. The lock is taken once per reading, and by readers of the values.
 #[derive(Debug, Default)]
 pub(crate) struct Values(Mutex<Inner>);
@@ -53,6 +56,23 @@ impl Values {
     /// Notes what was set at a device or board.
     pub(crate) fn note(&self, name: &str, record: DeviceRecord) {
         self.inner().records.insert(name.to_owned(), record);
+    }
+
+    /// Changes the record of a device or board, if it has one.
+    pub(crate) fn update(&self, name: &str, change: impl FnOnce(&mut DeviceRecord)) {
+        if let Some(record) = self.inner().records.get_mut(name) {
+            change(record);
+        }
+    }
+
+    /// Notes that something has changed at a board, so many nanoseconds after the start of the run.
+    pub(crate) fn note_news(&self, name: &str, time_ns: u64, news: &str) {
+        let seconds = time_ns as f64 / 1e9;
+        self.update(name, |record| {
+            if record.news.len() < MOST_NEWS {
+                record.news.push(format!("{seconds:.1} s: {news}"));
+            }
+        });
     }
 
     /// Returns what was set at each device or board; `None` where nothing was.

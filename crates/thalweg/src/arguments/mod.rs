@@ -230,6 +230,13 @@ pub(crate) enum BoardWhat {
         #[arg(long, value_name = "PATH")]
         unchecked: Vec<String>,
     },
+    /// Write the boards of a settings file of their vendor's program (settings.xml of CoMPASS) as sources of a configuration
+    Import {
+        file: PathBuf,
+        /// The file; standard output without.
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 //! ```text
 //!  URL ─► DeviceSettings ─► dyn DeviceControl ─ get, set, list ─► values
 //!                                                 dump ─► TOML that `load` and `parameters` of a configuration take
+//!  settings file of a vendor ─ import ─► TOML: sources of a configuration
 //! ```
 
 use std::fmt::Write as _;
@@ -10,6 +11,8 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
+use thalweg_frontend::FORMATS;
+use thalweg_frontend::format::ImportedSettings;
 use thalweg_run::{Applied, DeviceControl, DeviceSettings, Parameter};
 
 use super::Ended;
@@ -23,6 +26,7 @@ pub(crate) fn board(options: &Board, json: bool) -> Ended {
         BoardWhat::Set { target, assignments, unchecked } => set(target, assignments, unchecked, json),
         BoardWhat::Dump { target, output } => dump(target, output.as_deref(), json),
         BoardWhat::Load { target, file, unchecked } => load(target, file, unchecked, json),
+        BoardWhat::Import { file, output } => import(file, output.as_deref(), json),
     }
 }
 
@@ -124,4 +128,65 @@ fn load(target: &BoardTarget, file: &Path, unchecked: &[String], json: bool) -> 
     let parameters: Parameters = toml::from_str(&text)
         .map_err(|error| usage(format!("{}: {}", file.display(), error.to_string().trim_end())))?;
     apply(target, parameters.parameters, unchecked, json)
+}
+
+fn import(file: &Path, output: Option<&Path>, json: bool) -> Ended {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let mut refused = Vec::new();
+    for (family, control) in FORMATS.iter().filter_map(|family| Some((family.word, family.control?))) {
+        match control.import.map(|import| import(&text)) {
+            Some(Ok(boards)) => return write_imported(&boards, (family, control.scheme), output, json),
+            Some(Err(reason)) => refused.push(reason),
+            None => {}
+        }
+    }
+    Err(usage(format!("{}: {}", file.display(), refused.join("; "))))
+}
+
+fn write_imported(
+    boards: &[ImportedSettings],
+    family: (&str, &str),
+    output: Option<&Path>,
+    json: bool,
+) -> Ended {
+    let Some(file) = output else {
+        print(&boards, json, |boards| sources_of(boards, family))?;
+        return Ok(CommandOutcome::Done);
+    };
+    std::fs::write(file, sources_of(boards, family)).with_context(|| file.display().to_string())?;
+    let parameters = boards.iter().map(|board| board.parameters.len()).sum::<usize>();
+    let left = boards.iter().map(|board| board.not_imported.len()).sum::<usize>();
+    print(&boards, json, |_| {
+        format!(
+            "{parameters} parameters in {}; {left} settings were not taken, and are comments there",
+            file.display()
+        )
+    })?;
+    Ok(CommandOutcome::Done)
+}
+
+/// Sources as a configuration has them; what was not taken as comments.
+fn sources_of(boards: &[ImportedSettings], (format, scheme): (&str, &str)) -> String {
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let mut text = String::new();
+    for (number, ImportedSettings { board, parameters, not_imported }) in boards.iter().enumerate() {
+        let _ = write!(
+            text,
+            "# {}\n[[source]]\nname   = \"board-{number}\"\nformat = \"{format}\"\nurl    = \"{scheme}://ADDRESS\"\nparameters = [\n",
+            board.replace(char::is_control, " ")
+        );
+        for (path, value) in parameters {
+            let _ = writeln!(text, "    [{}, {}],", quoted(path), quoted(value));
+        }
+        text.push_str("]\n");
+        if !not_imported.is_empty() {
+            text.push_str("# Not taken:\n");
+        }
+        for left in not_imported {
+            let line = format!("{} = {} ({}): {}", left.key, left.value, left.place, left.reason);
+            let _ = writeln!(text, "#   {}", line.replace(char::is_control, " "));
+        }
+        text.push('\n');
+    }
+    text
 }

@@ -99,8 +99,8 @@ fn a_board_says_what_it_is_and_a_contradicting_configuration_is_refused_with_bot
         serde_json::from_str::<Value>(&record).expect("whole")["details"]["boards"]["left"].clone()
     };
     let board = serde_json::json!({
-        "model": "VX2730", "serial": "10000", "firmware": "pha", "sampling_mhz": 500.0, "tick_ps": 2000.0, "channels": 16,
-        "decimation": 1, "samples_before_trigger": 0
+        "model": "VX2730", "serial": "10000", "firmware": "pha", "firmware_version": "FPGA 1.0.0, CUP 2025091500",
+        "sampling_mhz": 500.0, "tick_ps": 2000.0, "channels": 16, "samples_before_trigger": 0
     });
     assert_eq!(reports(&run), board);
     // The replay has nobody to ask: it knows from the record.
@@ -251,7 +251,7 @@ fn control_message(json: &str) -> Vec<u8> {
 }
 
 /// A request with the keys, and in the order, in which a vendor client sends them.
-fn vendor_request(command: &str, handle: u64, query: &str, value: &str) -> Vec<u8> {
+pub fn vendor_request(command: &str, handle: u64, query: &str, value: &str) -> Vec<u8> {
     control_message(&format!(
         "{{\"cmd\":\"{command}\",\"handle\":{handle},\"multipleQuery\":[],\"multipleValue\":[],\
          \"query\":\"{query}\",\"value\":\"{value}\"}}"
@@ -263,7 +263,7 @@ fn done(command: &str, values: &str) -> Vec<u8> {
 }
 
 /// Sends a request and returns as many bytes as are expected back, from the socket.
-fn asked(control: &mut TcpStream, request: &[u8], bytes: usize) -> Vec<u8> {
+pub fn asked(control: &mut TcpStream, request: &[u8], bytes: usize) -> Vec<u8> {
     control.write_all(request).expect("sent");
     let mut answer = vec![0; bytes];
     control.read_exact(&mut answer).expect("answered");

@@ -60,3 +60,4 @@ mod units;
 mod units_start;
 mod units_unexpected;
 mod units_verify;
+mod x27xx;

@@ -2,20 +2,29 @@
 //!
 //! ```text
 //!  Board::open ─ Opening ─► BoardInfo
-//!  Board: get, set, arm, start, stop, disarm        one request, one reply
+//!  Board: check, get, set, arm, start, stop, disarm        one request, one reply
 //! ```
 
 use std::time::Duration;
 
-use thalweg_data::{ControlError, DeviceControl, Parameter};
+use thalweg_data::{BoardStatus, ControlError, DeviceControl, Parameter};
 
 use super::client::{BoardInfo, Client, Opening};
 use super::message::{Reply, Request, Verb};
-use super::{UDP_READY_REGISTER, parameters_of};
+use super::status::{self, Status};
+use super::{UDP_READY_REGISTER, nodes_of, parameters_of, starts_by_software};
+use crate::digitizer2::Firmware;
+use crate::digitizer2::parameters::check::Checker;
+use crate::digitizer2::parameters::path::Ranged;
+use crate::digitizer2::parameters::{BoardKind, Family};
 use crate::format::{BoardControl, BoardFacts, ControlChannel, DataPlace};
 
 /// A board that does not answer a request within this is gone.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
+/// A board that has taken the command to arm and does not report within this that it is armed will not start.
+const ARM_WAIT: Duration = Duration::from_secs(10);
+/// Between two looks at whether it is.
+const ARM_STEP: Duration = Duration::from_millis(20);
 /// A running board that does not answer within this is gone.
 const KEEP_ALIVE_WAIT: Duration = Duration::from_secs(3);
 
@@ -25,6 +34,8 @@ pub struct Board {
     info: BoardInfo,
     /// Armed by us and not disarmed since.
     armed: bool,
+    /// What its parameters are checked by; made for the first of them.
+    checker: Option<Checker>,
 }
 
 struct Connection {
@@ -79,7 +90,7 @@ impl Board {
         let info = opening
             .finish()
             .ok_or_else(|| connection.failed("the board reported too little about itself"))?;
-        Ok(Board { connection, info, armed: false })
+        Ok(Board { connection, info, armed: false, checker: None })
     }
 
     fn value(&mut self, path: &str, wait: Duration) -> Result<String, ControlError> {
@@ -101,14 +112,66 @@ impl Board {
         (number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number)).then_some(number as u32)
     }
 
+    /// The whole tree of the board, as JSON.
+    fn tree(&mut self) -> Result<String, ControlError> {
+        let request = Request::new(Verb::GetDeviceTree, self.info.root, "", "");
+        let reply = self.connection.ask(&request, REPLY_WAIT)?;
+        Ok(reply.value.into_iter().next().unwrap_or_default())
+    }
+
+    /// The limits that the board lists, and the table where it lists none.
+    fn make_checker(&mut self) -> Checker {
+        let nodes = self.tree().ok().and_then(|tree| nodes_of(&tree).ok());
+        let family = self.get("/par/modelname").ok().and_then(|model| Family::of_model(&model));
+        let firmware = self.info.firmware_endpoint().and_then(Firmware::of_endpoint).unwrap_or_default();
+        let kind = BoardKind { firmware, family, sampling_mhz: self.info.sampling_mhz };
+        Checker { kind, channels: self.info.channels, nodes }
+    }
+
+    /// What the board reports of its acquisition and its clock; `None` if it has no such parameter.
+    fn reported(&mut self, wait: Duration) -> Option<Status> {
+        let mut bits = |path| Status::bits(&self.value(path, wait).ok()?);
+        let acquisition = bits(status::ACQUISITION)?;
+        Some(Status { acquisition, errors: bits(status::ERRORS).unwrap_or(0) })
+    }
+
+    fn wait_until_armed(&mut self) -> Result<(), ControlError> {
+        let deadline_ns = self.connection.channel.now_ns() + ARM_WAIT.as_nanos() as u64;
+        // A board that reports no status has said with its reply that it is armed.
+        while let Some(status) = self.reported(REPLY_WAIT) {
+            if status.is_armed() {
+                return Ok(());
+            }
+            if self.connection.channel.now_ns() >= deadline_ns {
+                let seconds = ARM_WAIT.as_secs();
+                let message = format!(
+                    "it took the command to arm, and is not armed {seconds} s later: it reports \"{status}\"; see its clock \
+                     source and its error lights"
+                );
+                return Err(self.connection.failed(message));
+            }
+            self.connection.channel.pause(ARM_STEP);
+        }
+        Ok(())
+    }
+
     fn command(&mut self, path: &str) -> Result<(), ControlError> {
         self.connection.ask(&Request::command(self.info.root, path), REPLY_WAIT).map(drop)
     }
 }
 
 impl DeviceControl for Board {
+    /// Of a range, such as `/ch/0..63/par/dcoffset`, the one value that all have, or those of each.
     fn get(&mut self, path: &str) -> Result<String, ControlError> {
-        self.value(path, REPLY_WAIT)
+        let ranged = path.contains("..").then(|| Ranged::of(path).ok()).flatten();
+        let Some(ranged) = ranged else { return self.value(path, REPLY_WAIT) };
+        let values: Result<Vec<String>, _> =
+            ranged.each().map(|path| self.value(&path, REPLY_WAIT)).collect();
+        let values = values?;
+        match values.split_first() {
+            Some((first, others)) if others.iter().all(|other| other == first) => Ok(first.clone()),
+            _ => Ok(values.join(", ")),
+        }
     }
 
     fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
@@ -116,16 +179,19 @@ impl DeviceControl for Board {
     }
 
     fn list(&mut self) -> Result<Vec<Parameter>, ControlError> {
-        let request = Request::new(Verb::GetDeviceTree, self.info.root, "", "");
-        let reply = self.connection.ask(&request, REPLY_WAIT)?;
-        let tree = reply.value.first().map_or("", String::as_str);
-        parameters_of(tree).map_err(|message| self.connection.failed(message))
+        let tree = self.tree()?;
+        parameters_of(&tree).map_err(|message| self.connection.failed(message))
     }
 
     fn arm(&mut self) -> Result<(), ControlError> {
         self.command("/cmd/armacquisition")?;
         self.armed = true;
-        Ok(())
+        self.wait_until_armed()
+    }
+
+    fn start_signal(&mut self) -> Option<String> {
+        let sources = self.value("/par/startsource", REPLY_WAIT).ok()?;
+        (!starts_by_software(&sources)).then_some(sources)
     }
 
     fn start(&mut self) -> Result<(), ControlError> {
@@ -140,6 +206,11 @@ impl DeviceControl for Board {
         self.armed = false;
         self.command("/cmd/disarmacquisition")
     }
+
+    fn status(&mut self) -> Option<BoardStatus> {
+        let status = self.reported(KEEP_ALIVE_WAIT)?;
+        Some(BoardStatus { is_locked: status.is_locked(), text: status.to_string() })
+    }
 }
 
 impl BoardControl for Board {
@@ -152,9 +223,13 @@ impl BoardControl for Board {
     fn facts(&mut self, parameters: &[(String, String)]) -> BoardFacts {
         let mut text = |path| self.get(path).unwrap_or_default();
         let (model, serial) = (text("/par/modelname"), text("/par/serialnum"));
+        let versions = [("FPGA", text("/par/fpga_fwver")), ("CUP", text("/par/cupver"))];
+        let versions = versions.iter().filter(|(_, version)| !version.is_empty());
+        let versions: Vec<String> = versions.map(|(part, version)| format!("{part} {version}")).collect();
         let facts = self.info.facts(model, serial);
         let changes = |word: &str| parameters.iter().any(|(path, _)| path.to_lowercase().contains(word));
         BoardFacts {
+            firmware_version: (!versions.is_empty()).then(|| versions.join(", ")),
             decimation: if changes("decimation") { None } else { self.number("/par/decimationfactor") },
             samples_before_trigger: if changes("pretrigger") { None } else { self.samples_before_trigger() },
             ..facts
@@ -177,6 +252,16 @@ impl BoardControl for Board {
             Some(known) => known != "0" && is_settled,
             None => false,
         })
+    }
+
+    fn check(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
+        let checker = match self.checker.take() {
+            Some(checker) => checker,
+            None => self.make_checker(),
+        };
+        let checked = checker.check(path, value);
+        self.checker = Some(checker);
+        checked.map_err(|message| self.connection.failed(message))
     }
 
     /// Selects undecoded data and sets the parameters.

@@ -8,7 +8,7 @@ use crate::digitizer2::emulate::settings::Transport;
 use crate::digitizer2::emulate::{self, Settings};
 use crate::format::{BoardControl, ControlChannel, DataPlace, Format};
 use crate::self_triggered::{
-    BoardCommand, ControlService, ControlSession, Outgoing, SelfTriggeredBoard, State,
+    BoardCommand, ControlService, ControlSession, Moment, Outgoing, SelfTriggeredBoard, State,
 };
 
 /// What the test sees and changes of the board behind the channel.
@@ -43,9 +43,10 @@ impl ControlChannel for Channel {
         if *is_silent {
             return Ok(());
         }
+        let at = Moment { now_ns: *now_ns, state: board.state() };
         let mut perform =
             |command: &BoardCommand| command.perform(board, *now_ns).map_err(|error| error.to_string());
-        self.session.receive(bytes, &mut perform, &mut self.answers)
+        self.session.receive(bytes, at, &mut perform, &mut self.answers)
     }
 
     /// A few bytes at a time; where there are none, the time passes.
@@ -57,6 +58,10 @@ impl ControlChannel for Channel {
         let rest = self.answers.split_off(self.answers.len().min(17));
         self.taken = std::mem::replace(&mut self.answers, rest);
         Ok(Some(&self.taken))
+    }
+
+    fn pause(&mut self, wait: Duration) {
+        self.lab.lock().expect("no panic").now_ns += wait.as_nanos() as u64;
     }
 }
 
@@ -134,4 +139,68 @@ fn a_board_knows_its_receiver_by_its_port_or_once_it_must_be_ours() {
     lab.lock().expect("no panic").service.udp_client(40_000);
     assert!(!knows(50_000, false), "this may be the client before us");
     assert!(knows(50_000, true) && knows(40_000, false));
+}
+
+#[test]
+fn parameters_are_checked_by_what_the_board_lists_before_any_is_set() {
+    let (_lab, mut board) = lab(&Settings { channels: 4, ..Settings::default() });
+    let pair = |path: &str, value: &str| (path.to_owned(), value.to_owned());
+    let good = [pair("/ch/0..3/par/DCOffset", "30"), pair("/par/GlobalTriggerSource", "SwTrg | TestPulse")];
+    board.check_all(&good).expect("all can be set");
+    let wrong = [good[0].clone(), pair("/ch/0..3/par/TriggerThr", "9999")];
+    let refused = board.check_all(&wrong).expect_err("too much").to_string();
+    for word in ["dig2://board.lab", "`/ch/0..3/par/TriggerThr`", "9999", "0 to 8191", "ADC counts"] {
+        assert!(refused.contains(word), "{word} in {refused}");
+    }
+    assert_eq!(board.get("/ch/0..3/par/DCOffset").expect("there"), "20", "nothing was set");
+}
+
+#[test]
+fn a_range_reads_as_one_value_or_as_those_of_each() {
+    let (_lab, mut board) = lab(&Settings { channels: 3, ..Settings::default() });
+    assert_eq!(board.get("/ch/0..2/par/ChEnable").expect("there"), "True");
+    board.set("/ch/1/par/ChEnable", "False").expect("taken");
+    assert_eq!(board.get("/ch/0..2/par/ChEnable").expect("there"), "True, False, True");
+}
+
+#[test]
+fn a_board_that_arms_late_is_waited_for_and_one_that_does_not_arm_is_named_with_what_it_reports() {
+    let board = |arm_ms| {
+        let control_faults = super::Faults { arm_ms, ..super::Faults::default() };
+        lab(&Settings { control_faults, ..Settings::default() })
+    };
+    let (late, mut control) = board(3000);
+    control.arm().expect("in time");
+    let waited_ns = late.lock().expect("no panic").now_ns;
+    assert!((3_000_000_000..4_000_000_000).contains(&waited_ns), "{waited_ns}");
+    let (_lab, mut control) = board(60_000);
+    let failed = control.arm().expect_err("too late").to_string();
+    for word in ["dig2://board.lab", "not armed 10 s later", "not armed, clock locked"] {
+        assert!(failed.contains(word), "{word} in {failed}");
+    }
+}
+
+#[test]
+fn the_status_says_when_the_clock_has_lost_its_lock() {
+    let control_faults = super::Faults { unlock_ms: Some(2000), ..super::Faults::default() };
+    let (lab, mut board) = lab(&Settings { control_faults, ..Settings::default() });
+    board.arm().expect("idle");
+    board.start().expect("armed");
+    let status = board.status().expect("it reports one");
+    assert_eq!((status.is_locked, status.text.as_str()), (true, "running, clock locked"));
+    lab.lock().expect("no panic").now_ns += 2_000_000_000;
+    let status = board.status().expect("it reports one");
+    assert!(!status.is_locked && status.text.contains("LMK04832 unlocked"), "{status:?}");
+}
+
+#[test]
+fn a_board_that_starts_by_a_signal_takes_no_command() {
+    let (lab, mut board) = lab(&Settings::default());
+    assert_eq!(board.start_signal(), None);
+    board.set("/par/StartSource", "SINedge | LVDS").expect("taken");
+    assert_eq!(board.start_signal().as_deref(), Some("SINedge | LVDS"));
+    board.arm().expect("idle");
+    let refused = board.start().expect_err("no software start").to_string();
+    assert!(refused.contains("SINedge") && refused.contains("SWcmd"), "{refused}");
+    assert_eq!(state(&lab), State::Armed);
 }

@@ -125,8 +125,7 @@ impl BoardInfo {
             sampling_mhz: self.sampling_mhz,
             tick_ps: 1e6 / self.sampling_mhz,
             channels: self.channels,
-            decimation: None,
-            samples_before_trigger: None,
+            ..BoardFacts::default()
         }
     }
 

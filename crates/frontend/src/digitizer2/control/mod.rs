@@ -10,18 +10,23 @@
 
 mod board;
 pub mod client;
+mod faults;
+mod initial_values;
 mod listing;
 pub mod message;
 pub mod server;
 mod service;
+mod status;
 pub mod tree;
 
 pub use board::Board;
 pub use client::{BoardInfo, Client, ClientError, Opening};
-pub use listing::parameters_of;
+pub use faults::Faults;
+pub use listing::{nodes_of, parameters_of};
 pub use message::{Assembler, Flag, MessageError, Reply, Request, Verb};
 pub use server::{Action, Server, Session};
 pub use service::Service;
+pub use status::Status;
 pub use tree::{NodeType, Tree, TreeError};
 
 /// TCP port on which a board answers requests.
@@ -30,6 +35,14 @@ pub const CONTROL_PORT: u16 = 0xCAE0;
 pub const UDP_DATA_PORT: u16 = 0xCAE4;
 /// The register that is not "0" when the board knows where to send datagrams.
 pub const UDP_READY_REGISTER: &str = "0x8014";
+
+/// The start source that is a command; the others are signals.
+const SOFTWARE_START: &str = "SWcmd";
+
+/// Whether a board with these start sources, joined by `|`, starts by command.
+fn starts_by_software(sources: &str) -> bool {
+    sources.split('|').any(|source| source.trim().eq_ignore_ascii_case(SOFTWARE_START))
+}
 
 #[cfg(test)]
 mod board_tests;

@@ -9,9 +9,12 @@
 
 use std::collections::HashMap;
 
+use super::faults::Faults;
 use super::message::{Assembler, Flag, LONGEST_REQUEST, MessageError, Reply, Request, Verb};
+use super::status::{self, Status};
 use super::tree::{Tree, TreeError};
 use crate::digitizer2::emulate::Settings;
+use crate::self_triggered::{Moment, State};
 
 /// The version that the server reports: 1.4.2, which common clients expect.
 const VERSION: &str = "10402";
@@ -50,6 +53,11 @@ pub struct Server {
     tree: Tree,
     registers: HashMap<u64, String>,
     udp_client_port: u16,
+    faults: Faults,
+    /// The board when the last request came, with what has been commanded since.
+    at: Moment,
+    /// The time at which it was armed last.
+    armed_ns: u64,
 }
 
 /// Performs an action of the host's board: `Ok` when done, otherwise the reason of the refusal.
@@ -58,7 +66,39 @@ pub type Perform<'a> = dyn FnMut(&Action, &Tree) -> Result<(), String> + 'a;
 impl Server {
     /// Creates the service of the board with these settings, whose TCP data port is `data_port`.
     pub fn new(settings: &Settings, data_port: u16) -> Server {
-        Server { tree: Tree::new(settings, data_port), registers: HashMap::new(), udp_client_port: 0 }
+        Server {
+            tree: Tree::new(settings, data_port),
+            registers: HashMap::new(),
+            udp_client_port: 0,
+            faults: settings.control_faults.clone(),
+            at: Moment::default(),
+            armed_ns: 0,
+        }
+    }
+
+    /// Takes note of the host's board before the next requests.
+    pub fn observe(&mut self, at: Moment) {
+        self.at = at;
+        self.report_status();
+    }
+
+    fn report_status(&mut self) {
+        let since_ns = self.at.now_ns.saturating_sub(self.armed_ns);
+        let is_armed = self.at.state == State::Armed && since_ns >= self.faults.arm_ns();
+        let is_running = self.at.state == State::Running;
+        let is_locked = self.at.state == State::Idle || since_ns < self.faults.unlock_ns();
+        let status = Status::emulated(is_armed, is_running, is_locked);
+        self.tree.report(status::ACQUISITION, status.acquisition.to_string());
+        self.tree.report(status::ERRORS, status.errors.to_string());
+    }
+
+    fn start_sources(&self) -> String {
+        self.tree.value("/par/startsource").unwrap_or_default()
+    }
+
+    /// Whether none of the start sources is the software start.
+    pub fn starts_by_signal(&self) -> bool {
+        !super::starts_by_software(&self.start_sources())
     }
 
     /// The parameters with the changes of clients.
@@ -174,10 +214,32 @@ impl Server {
             self.tree.reset();
             self.registers.clear();
         }
+        if action == Action::Start && self.starts_by_signal() {
+            let sources = self.start_sources();
+            let reason = format!("`/par/startsource` is {sources}, without {}", super::SOFTWARE_START);
+            return Reply::refused(&request.cmd, reason);
+        }
         match perform(&action, &self.tree) {
-            Ok(()) => Reply { flag, ..Reply::done(request, Vec::new()) },
+            Ok(()) => {
+                self.follow(&action);
+                Reply { flag, ..Reply::done(request, Vec::new()) }
+            }
             Err(reason) => Reply::refused(&request.cmd, reason),
         }
+    }
+
+    /// The state of the board after a command.
+    fn follow(&mut self, action: &Action) {
+        self.at.state = match action {
+            Action::Arm => {
+                self.armed_ns = self.at.now_ns;
+                State::Armed
+            }
+            Action::Start => State::Running,
+            Action::Disarm | Action::Reset => State::Idle,
+            _ => return,
+        };
+        self.report_status();
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::server::{Action, Server, Session};
 use super::tree::Tree;
 use crate::digitizer2::emulate::Settings;
-use crate::self_triggered::{BoardCommand, ControlService, ControlSession, Perform};
+use crate::self_triggered::{BoardCommand, ControlService, ControlSession, Moment, Perform};
 
 /// The control service of one emulated board.
 #[derive(Clone)]
@@ -51,6 +51,10 @@ impl ControlService for Service {
     fn udp_client(&self, port: u16) {
         self.shared().server.udp_client(port);
     }
+
+    fn starts_by_signal(&self) -> bool {
+        self.shared().server.starts_by_signal()
+    }
 }
 
 /// One connection.
@@ -60,8 +64,15 @@ struct Connection {
 }
 
 impl ControlSession for Connection {
-    fn receive(&mut self, bytes: &[u8], perform: &mut Perform<'_>, out: &mut Vec<u8>) -> Result<(), String> {
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        at: Moment,
+        perform: &mut Perform<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
         let Shared { server, first, armed } = &mut *self.service.shared();
+        server.observe(at);
         let mut act = |action: &Action, tree: &Tree| {
             let command = match action {
                 Action::Arm => {

@@ -5,7 +5,7 @@ use crate::digitizer2::emulate::settings::{Firmware, Transport};
 use crate::digitizer2::emulate::{Board, Settings};
 use crate::format::DataPlace;
 use crate::self_triggered::{
-    BoardCommand, ControlService, ControlSession, Outgoing, SelfTriggeredBoard, State,
+    BoardCommand, ControlService, ControlSession, Moment, Outgoing, SelfTriggeredBoard, State,
 };
 
 struct Bench {
@@ -32,10 +32,11 @@ impl Bench {
         let (mut there, mut back) = (Vec::new(), Vec::new());
         self.client.request(request, &mut there);
         let (board, now_ns) = (&mut self.board, self.now_ns);
+        let at = Moment { now_ns, state: board.state() };
         let mut perform =
             |command: &BoardCommand| command.perform(board, now_ns).map_err(|error| error.to_string());
         for chunk in there.chunks(13) {
-            self.session.receive(chunk, &mut perform, &mut back).expect("a valid stream");
+            self.session.receive(chunk, at, &mut perform, &mut back).expect("a valid stream");
         }
         for chunk in back.chunks(11) {
             if let Some(reply) = self.client.receive(request, chunk)? {
@@ -181,7 +182,8 @@ fn parameters_change_the_settings_of_the_board() {
 fn a_value_is_read_back_as_rounded_by_the_board() {
     let mut bench = Bench::new(&small());
     for (path, value, kept) in [
-        ("/par/recordlengths", "1023", "1020"),
+        ("/ch/0/par/chrecordlengths", "1023", "1020"),
+        ("/par/globaltriggersource", "swtrg|TestPulse", "SwTrg | TestPulse"),
         ("/ch/0/par/chpretriggers", "7", "4"),
         ("/ch/0/par/gatelonglengtht", "405", "400"),
         ("/ch/0/par/dcoffset", "33.37", "33.3"),
@@ -215,9 +217,9 @@ fn the_device_tree_and_its_handles_agree() {
     let reply = bench.ask(&Request::new(Verb::GetDeviceTree, 1, "", "")).expect("answered");
     let tree: serde_json::Value = serde_json::from_str(&reply.value[0]).expect("JSON");
     assert_eq!(tree["par"]["numch"]["value"], "4");
-    let handle = tree["ch"]["2"]["par"]["chgain"]["handle"].as_u64().expect("a handle");
+    let handle = tree["ch"]["2"]["par"]["dcoffset"]["handle"].as_u64().expect("a handle");
     let path = bench.ask(&Request::new(Verb::GetPath, handle, "", "")).expect("answered").value;
-    assert_eq!(path, ["/ch/2/par/chgain"]);
+    assert_eq!(path, ["/ch/2/par/dcoffset"]);
     let parent = bench.ask(&Request::new(Verb::GetParentHandle, handle, "", "")).expect("answered").value;
     let parent: u64 = parent[0].parse().expect("a handle");
     let name = bench.ask(&Request::new(Verb::GetNodeProperties, parent, "", "")).expect("answered").value;

@@ -16,11 +16,15 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
+use super::initial_values::InitialValues;
+use crate::digitizer2::emulate::Settings;
 use crate::digitizer2::emulate::settings::{Firmware, Rates, Transport};
-use crate::digitizer2::emulate::{Settings, buffer_bytes};
+use crate::digitizer2::parameters::{COMMANDS, Place, Refusal, Rule, Words, entries, plain};
 
 /// Most nodes in one range: otherwise, two ranges in one path could have millions.
 const RANGE_MAXIMUM: usize = 4096;
+/// Groups of four pairs on the LVDS connector.
+const LVDS_GROUPS: u16 = 4;
 
 /// The type of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,12 @@ pub enum NodeType {
     Command,
     /// An endpoint of data.
     Endpoint,
+    /// Channels with one input delay.
+    Group,
+    /// Channels with one amplifier.
+    Vga,
+    /// Pairs of the LVDS connector.
+    Lvds,
 }
 
 impl NodeType {
@@ -52,6 +62,9 @@ impl NodeType {
             NodeType::Attribute => "ATTRIBUTE",
             NodeType::Command => "COMMAND",
             NodeType::Endpoint => "ENDPOINT",
+            NodeType::Group => "GROUP",
+            NodeType::Vga => "VGA",
+            NodeType::Lvds => "LVDS",
         }
     }
 }
@@ -91,21 +104,6 @@ pub enum TreeError {
     NotCommand(String),
 }
 
-/// The values that a parameter accepts.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Takes {
-    Nothing,
-    Anything,
-    Boolean,
-    /// Rounded down to a multiple of `step`, from 0.
-    Number {
-        low: f64,
-        high: f64,
-        step: f64,
-    },
-    OneOf(&'static [&'static str]),
-}
-
 #[derive(Clone, Debug)]
 struct Node {
     parent: usize,
@@ -113,7 +111,10 @@ struct Node {
     kind: NodeType,
     value: String,
     default: String,
-    takes: Takes,
+    rule: Rule,
+    unit: &'static str,
+    /// The node that has the same value in samples, and the nanoseconds of one.
+    in_samples: Option<(usize, f64)>,
     children: Vec<usize>,
 }
 
@@ -124,56 +125,44 @@ pub struct Tree {
     index: HashMap<(usize, String), usize>,
 }
 
-const TRIGGER_SOURCES: &[&str] = &[
-    "Disabled",
-    "Ch64Trigger",
-    "ChSelfTrigger",
-    "SwTrg",
-    "ADCOverSaturation",
-    "ADCUnderSaturation",
-    "ExternalInhibit",
-    "TRGIN",
-    "GlobalTriggerSource",
-    "LVDS",
-    "ITLA",
-    "ITLB",
-    "AllEvents",
-    "OnRequest",
-];
-/// Samples are counted in words of four.
-const SAMPLES_STEP: f64 = 4.0;
-const WAVE_SAVING: &[&str] = &["Always", "OnRequest"];
-
 impl Tree {
     /// Creates the tree of the board with these settings, whose TCP data port is `data_port`.
     pub fn new(settings: &Settings, data_port: u16) -> Tree {
         let mut tree = Tree { nodes: Vec::new(), index: HashMap::new() };
-        let root = tree.add(0, "", NodeType::Digitizer, "", Takes::Nothing);
-        tree.add_parameters(root, settings);
-        let commands = tree.add(root, "cmd", NodeType::Folder, "", Takes::Nothing);
-        for name in [
-            "armacquisition",
-            "disarmacquisition",
-            "swstartacquisition",
-            "swstopacquisition",
-            "sendswtrigger",
-            "cleardata",
-            "reset",
-            "reloadcalibration",
-        ] {
-            tree.add(commands, name, NodeType::Command, "", Takes::Nothing);
+        let root = tree.add(0, "", NodeType::Digitizer, "");
+        let initial = InitialValues::of(settings);
+        tree.add_parameters(root, Place::Board, &initial, None);
+        let commands = tree.add(root, "cmd", NodeType::Folder, "");
+        for name in COMMANDS {
+            tree.add(commands, name, NodeType::Command, "");
         }
-        let channels = tree.add(root, "ch", NodeType::Folder, "", Takes::Nothing);
-        for channel in 0..settings.channels {
-            tree.add_channel(channels, channel, settings);
+        let channels = settings.channels;
+        for (folder, kind, count, place) in [
+            ("ch", NodeType::Channel, channels, Place::Channel),
+            ("group", NodeType::Group, channels.div_ceil(4), Place::Group),
+            ("vga", NodeType::Vga, channels.div_ceil(16), Place::Vga),
+            ("lvds", NodeType::Lvds, LVDS_GROUPS, Place::Lvds),
+        ] {
+            if entries(place, &initial.kind).is_empty() {
+                continue;
+            }
+            let folder = tree.add(root, folder, NodeType::Folder, "");
+            for number in 0..count {
+                let node = tree.add(folder, &number.to_string(), kind, "");
+                tree.add_parameters(node, place, &initial, Some(number));
+            }
         }
         tree.add_endpoints(root, settings, data_port);
         tree
     }
 
-    fn add(&mut self, parent: usize, name: &str, kind: NodeType, value: &str, takes: Takes) -> usize {
+    fn add(&mut self, parent: usize, name: &str, kind: NodeType, value: &str) -> usize {
+        self.add_ruled((parent, name, kind), value, Rule::ReadOnly)
+    }
+
+    fn add_ruled(&mut self, (parent, name, kind): (usize, &str, NodeType), value: &str, rule: Rule) -> usize {
         let index = self.nodes.len();
-        let (name, value) = (name.to_string(), value.to_string());
+        let (name, value) = (name.to_lowercase(), value.to_owned());
         if index > 0 {
             self.nodes[parent].children.push(index);
             self.index.insert((parent, name.clone()), index);
@@ -184,107 +173,42 @@ impl Tree {
             kind,
             default: value.clone(),
             value,
-            takes,
+            rule,
+            unit: "",
+            in_samples: None,
             children: Vec::new(),
         });
         index
     }
 
-    fn add_parameters(&mut self, root: usize, settings: &Settings) {
-        let folder = self.add(root, "par", NodeType::Folder, "", Takes::Nothing);
-        let (facts, fast) = (settings.facts(), settings.sampling_mhz >= 500);
-        let firmware = match settings.firmware {
-            Firmware::Psd => "DPP_PSD",
-            Firmware::Pha => "DPP_PHA",
-            Firmware::Scope => "Scope",
-            Firmware::Opendpp => "DPP_OPEN",
-        };
-        let fixed = |text: &str| (text.to_string(), Takes::Nothing);
-        for (name, (value, takes)) in [
-            ("numch", fixed(&settings.channels.to_string())),
-            ("adc_samplrate", fixed(&settings.sampling_mhz.to_string())),
-            ("adc_nbit", fixed(if fast { "14" } else { "16" })),
-            ("modelname", fixed(&facts.model)),
-            ("modelcode", fixed(if fast { "WVX2730XAAAA" } else { "WVX2740XAAAA" })),
-            ("familycode", fixed(if fast { "2730" } else { "2740" })),
-            ("formfactor", fixed("VME64X")),
-            ("serialnum", fixed(&facts.serial)),
-            ("cupver", fixed("2025091500")),
-            ("fpga_fwver", fixed("1.0.0")),
-            ("fwtype", fixed(firmware)),
-            ("license", fixed("emulated")),
-            ("licensestatus", fixed("Licensed")),
-            ("inputrange", fixed("2")),
-            ("acquisitionstatus", fixed("0")),
-            ("errorflags", fixed("0")),
-            ("maxrawdatasize", fixed(&buffer_bytes(settings).max(1 << 20).to_string())),
-            ("registermisc", (String::new(), Takes::Anything)),
-            ("registeruser", (String::new(), Takes::Anything)),
-            (
-                "recordlengths",
-                (
-                    settings.waveform_samples.to_string(),
-                    Takes::Number { low: 0.0, high: 8188.0, step: SAMPLES_STEP },
-                ),
-            ),
-            (
-                "pretriggers",
-                (
-                    settings.samples_before_trigger().to_string(),
-                    Takes::Number { low: 0.0, high: 8188.0, step: SAMPLES_STEP },
-                ),
-            ),
-            ("decimationfactor", fixed(&settings.decimation.to_string())),
-            ("enstatevents", (boolean(settings.statistics_interval_ms > 0), Takes::Boolean)),
-            ("startsource", ("SWcmd".into(), Takes::Anything)),
-            ("clocksource", ("Internal".into(), Takes::Anything)),
-            ("globaltriggersource", ("SwTrg".into(), Takes::Anything)),
-            ("acqtriggersource", ("SwTrg".into(), Takes::Anything)),
-            ("iolevel", ("NIM".into(), Takes::OneOf(&["NIM", "TTL"]))),
-        ] {
-            self.add(folder, name, NodeType::Parameter, &value, takes);
-        }
-    }
-
-    fn add_channel(&mut self, channels: usize, channel: u16, settings: &Settings) {
-        let node = self.add(channels, &channel.to_string(), NodeType::Channel, "", Takes::Nothing);
-        let folder = self.add(node, "par", NodeType::Folder, "", Takes::Nothing);
-        let waves = settings.waveform_samples > 0;
-        let samples = settings.waveform_samples.to_string();
-        let number = |low: f64, high: f64, step: f64| Takes::Number { low, high, step };
-        let gate = settings.detector.gate_ns;
-        let period_ns = 1000.0 / f64::from(settings.sampling_mhz);
-        for (name, value, takes) in [
-            ("chenable", "True".to_string(), Takes::Boolean),
-            ("eventtriggersource", "ChSelfTrigger".into(), Takes::OneOf(TRIGGER_SOURCES)),
-            (
-                "wavetriggersource",
-                if waves { "ChSelfTrigger" } else { "Disabled" }.into(),
-                Takes::OneOf(TRIGGER_SOURCES),
-            ),
-            ("wavesaving", "Always".into(), Takes::OneOf(WAVE_SAVING)),
-            ("chrecordlengths", samples, number(0.0, 8188.0, SAMPLES_STEP)),
-            (
-                "chpretriggers",
-                settings.samples_before_trigger().to_string(),
-                number(0.0, 8188.0, SAMPLES_STEP),
-            ),
-            ("chgain", "0".into(), number(0.0, 40.0, 0.5)),
-            ("dcoffset", "20".into(), number(0.0, 100.0, 0.1)),
-            ("triggerthr", "20".into(), number(0.0, 65_535.0, 1.0)),
-            ("pulsepolarity", "Positive".into(), Takes::OneOf(&["Positive", "Negative"])),
-            ("gatelonglengtht", gate.to_string(), number(0.0, 1e6, period_ns)),
-            ("gateshortlengtht", (gate / 5.0).to_string(), number(0.0, 1e6, period_ns)),
-            ("selftrgrate", format!("{:.0}", settings.channel_rate_hz(channel)), Takes::Nothing),
-            ("chstatus", "0".into(), Takes::Nothing),
-        ] {
-            self.add(folder, name, NodeType::Parameter, &value, takes);
+    /// Adds the parameters that the table has for such a board at a place.
+    fn add_parameters(
+        &mut self,
+        node: usize,
+        place: Place,
+        initial: &InitialValues<'_>,
+        number: Option<u16>,
+    ) {
+        let folder = self.add(node, "par", NodeType::Folder, "");
+        for entry in entries(place, &initial.kind) {
+            let name = entry.name.to_lowercase();
+            let samples = entry.in_samples.map(|samples| self.index[&(folder, samples.to_lowercase())]);
+            let rule = match samples.map(|samples| &self.nodes[samples].rule) {
+                Some(Rule::Number(range)) => {
+                    Rule::Number(range.map(|range| range.times(initial.period_ns())))
+                }
+                _ => initial.emulated_rule(&name, entry.rule),
+            };
+            let value = initial.value(&name, &rule, number);
+            let added = self.add_ruled((folder, &name, NodeType::Parameter), &value, rule);
+            self.nodes[added].unit = entry.unit;
+            self.nodes[added].in_samples = samples.map(|samples| (samples, initial.period_ns()));
         }
     }
 
     fn add_endpoints(&mut self, root: usize, settings: &Settings, data_port: u16) {
-        let folder = self.add(root, "endpoint", NodeType::Folder, "", Takes::Nothing);
-        let parameters = self.add(folder, "par", NodeType::Folder, "", Takes::Nothing);
+        let folder = self.add(root, "endpoint", NodeType::Folder, "");
+        let parameters = self.add(folder, "par", NodeType::Folder, "");
         let hardware = match settings.transport {
             Transport::Udp => "rawudp",
             Transport::Tcp => "raw",
@@ -295,12 +219,13 @@ impl Tree {
             Firmware::Scope => ("scope", &["raw", "rawudp", "scope"]),
             Firmware::Opendpp => ("opendpp", &["raw", "rawudp", "opendpp"]),
         };
-        self.add(parameters, "activeendpoint", NodeType::Parameter, hardware, Takes::OneOf(names));
-        let raw = self.add(folder, hardware, NodeType::Endpoint, "", Takes::Nothing);
+        let active = (parameters, "activeendpoint", NodeType::Parameter);
+        self.add_ruled(active, hardware, Rule::OneOf(Words::Known(names)));
+        let raw = self.add(folder, hardware, NodeType::Endpoint, "");
         let port = if settings.transport == Transport::Tcp { data_port } else { super::UDP_DATA_PORT };
-        self.add(raw, "port", NodeType::Attribute, &port.to_string(), Takes::Nothing);
-        let software = self.add(folder, software, NodeType::Endpoint, "", Takes::Nothing);
-        self.add(software, "stats", NodeType::Endpoint, "", Takes::Nothing);
+        self.add(raw, "port", NodeType::Attribute, &port.to_string());
+        let software = self.add(folder, software, NodeType::Endpoint, "");
+        self.add(software, "stats", NodeType::Endpoint, "");
     }
 
     /// The handle of the root.
@@ -395,16 +320,23 @@ impl Tree {
     /// When there is no such node, or it has no value.
     pub fn values(&self, handle: u64, path: &str) -> Result<Vec<String>, TreeError> {
         let value = |node: usize| match self.nodes[node].kind {
-            NodeType::Parameter | NodeType::Attribute => Ok(self.nodes[node].value.clone()),
+            NodeType::Parameter | NodeType::Attribute => Ok(self.value_of(node)),
             kind => Err(TreeError::NoValue { path: self.path_of(node), kind: kind.word() }),
         };
         self.nodes_at(handle, path)?.into_iter().map(value).collect()
     }
 
     /// The value of one node, by its path from the root.
-    pub fn value(&self, path: &str) -> Option<&str> {
+    pub fn value(&self, path: &str) -> Option<String> {
         let node = self.nodes_at(self.root(), path).ok()?;
-        node.first().map(|node| self.nodes[*node].value.as_str())
+        node.first().map(|node| self.value_of(*node))
+    }
+
+    fn value_of(&self, node: usize) -> String {
+        let Some((samples, period_ns)) = self.nodes[node].in_samples else {
+            return self.nodes[node].value.clone();
+        };
+        plain(self.nodes[samples].value.parse::<f64>().unwrap_or(0.0) * period_ns)
     }
 
     /// Sets the value of each node at a path; either all or none.
@@ -413,33 +345,33 @@ impl Tree {
     /// When there is no such node, it cannot be set, or it does not accept the value.
     pub fn set(&mut self, handle: u64, path: &str, value: &str) -> Result<(), TreeError> {
         let nodes = self.nodes_at(handle, path)?;
-        let values: Vec<String> =
+        let values: Vec<(usize, String)> =
             nodes.iter().map(|node| self.accepted(*node, value)).collect::<Result<_, _>>()?;
-        for (node, value) in nodes.into_iter().zip(values) {
+        for (node, value) in values {
             self.nodes[node].value = value;
         }
         Ok(())
     }
 
-    /// Converts a value to the form in which a node keeps it.
-    fn accepted(&self, node: usize, value: &str) -> Result<String, TreeError> {
-        let refused =
-            |allowed: String| TreeError::Value { path: self.path_of(node), value: value.into(), allowed };
-        match self.nodes[node].takes {
-            Takes::Nothing => Err(TreeError::ReadOnly(self.path_of(node))),
-            Takes::Anything => Ok(value.to_string()),
-            Takes::Boolean if value.eq_ignore_ascii_case("true") || value == "1" => Ok("True".into()),
-            Takes::Boolean if value.eq_ignore_ascii_case("false") || value == "0" => Ok("False".into()),
-            Takes::Boolean => Err(refused("True or False".into())),
-            Takes::Number { low, high, step } => match value.trim().parse::<f64>() {
-                Ok(number) if (low..=high).contains(&number) => Ok(rounded(number, step)),
-                _ => Err(refused(format!("a number from {low} to {high}"))),
-            },
-            Takes::OneOf(words) => words
-                .iter()
-                .find(|word| word.eq_ignore_ascii_case(value))
-                .map(|word| word.to_string())
-                .ok_or_else(|| refused(words.join(", "))),
+    /// The node that keeps a value, and the form in which it does: times are kept in samples.
+    fn accepted(&self, node: usize, value: &str) -> Result<(usize, String), TreeError> {
+        let named = |refusal| match refusal {
+            Refusal::ReadOnly => TreeError::ReadOnly(self.path_of(node)),
+            Refusal::Allowed(allowed) => {
+                TreeError::Value { path: self.path_of(node), value: value.to_owned(), allowed }
+            }
+        };
+        let kept = self.nodes[node].rule.kept(value).map_err(named)?;
+        let Some((samples, period_ns)) = self.nodes[node].in_samples else { return Ok((node, kept)) };
+        let count = value.trim().parse::<f64>().unwrap_or(0.0) / period_ns;
+        let kept = self.nodes[samples].rule.kept(&count.to_string()).map_err(named)?;
+        Ok((samples, kept))
+    }
+
+    /// Reports a value that clients can read only.
+    pub(super) fn report(&mut self, path: &str, value: String) {
+        if let Ok([node]) = self.nodes_at(self.root(), path).as_deref() {
+            self.nodes[*node].value = value;
         }
     }
 
@@ -469,11 +401,10 @@ impl Tree {
         object.insert("name".into(), json!(node.name));
         object.insert("type".into(), json!(node.kind.word()));
         if matches!(node.kind, NodeType::Parameter | NodeType::Attribute) {
-            object.insert("value".into(), json!(node.value));
-            object.insert(
-                "accessmode".into(),
-                json!(if node.takes == Takes::Nothing { "READ_ONLY" } else { "READ_WRITE" }),
-            );
+            object.insert("value".into(), json!(self.value_of(index)));
+        }
+        if node.kind == NodeType::Parameter {
+            object.extend(attributes(node));
         }
         for child in &node.children {
             object.insert(self.nodes[*child].name.clone(), self.node_json(*child));
@@ -485,30 +416,28 @@ impl Tree {
     /// determines whether there are waveforms, and statistics are sent if enabled.
     pub fn board_settings(&self, base: &Settings) -> Settings {
         let channel = |channel: u16, name: &str| self.value(&format!("/ch/{channel}/par/{name}"));
-        let enabled = |number: u16| channel(number, "chenable") != Some("False");
+        let enabled = |number: u16| channel(number, "chenable").as_deref() != Some("False");
         let mut settings = base.clone();
         if !(0..base.channels).all(enabled) {
             let rate = |number: u16| if enabled(number) { base.channel_rate_hz(number) } else { 0.0 };
             settings.rate_hz = Rates::List((0..base.channels).map(rate).collect());
             settings.total_rate_hz = None;
         }
-        let samples = match base.firmware {
-            Firmware::Scope => self.value("/par/recordlengths"),
-            _ if channel(0, "wavetriggersource") == Some("Disabled") => Some("0"),
-            _ => channel(0, "chrecordlengths"),
+        let (length, before) = match base.firmware {
+            Firmware::Scope => (self.value("/par/recordlengths"), self.value("/par/pretriggers")),
+            _ if channel(0, "wavetriggersource").as_deref() == Some("Disabled") => {
+                (Some("0".to_owned()), channel(0, "chpretriggers"))
+            }
+            _ => (channel(0, "chrecordlengths"), channel(0, "chpretriggers")),
         };
-        let samples = samples.and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) as u32;
+        let number = |text: Option<String>| text?.parse::<f64>().ok().map(|number| number as u32);
+        let samples = number(length).unwrap_or(base.waveform_samples);
         settings.waveform_samples = samples;
-        let before = match base.firmware {
-            Firmware::Scope => self.value("/par/pretriggers"),
-            _ => channel(0, "chpretriggers"),
-        };
-        let before =
-            before.and_then(|text| text.parse::<f64>().ok()).map(|before| (before as u32).min(samples));
+        let before = number(before).map(|before| before.min(samples));
         if let Some(before) = before.filter(|before| *before != settings.samples_before_trigger()) {
             settings.samples_before_trigger = Some(before);
         }
-        let wanted = self.value("/par/enstatevents") == Some("True");
+        let wanted = self.value("/par/enstatevents").as_deref() == Some("True");
         settings.statistics_interval_ms = match base.statistics_interval_ms {
             _ if !wanted => 0,
             0 => 1000,
@@ -518,15 +447,36 @@ impl Tree {
     }
 }
 
-/// Rounds `number` down to a multiple of `step`, with as many digits as the step has.
-fn rounded(number: f64, step: f64) -> String {
-    // A number that is a multiple, except for the last bits of a binary fraction, is not changed.
-    let multiple = (number / step + 1e-9).floor() * step;
-    format!("{}", (multiple * 1000.0).round() / 1000.0)
-}
-
-fn boolean(value: bool) -> String {
-    if value { "True".into() } else { "False".into() }
+/// The attributes of a parameter, as boards list them: nodes with a value of their own.
+fn attributes(node: &Node) -> serde_json::Map<String, serde_json::Value> {
+    let attribute = |value: String| json!({ "type": NodeType::Attribute.word(), "value": value });
+    let mut all = vec![(
+        "accessmode",
+        attribute(if node.rule == Rule::ReadOnly { "READ_ONLY" } else { "READ_WRITE" }.to_owned()),
+    )];
+    let words = match &node.rule {
+        Rule::OneOf(words) | Rule::AnyOf(words) => words.all().map(str::to_owned).collect(),
+        Rule::Boolean => vec!["True".to_owned(), "False".to_owned()],
+        _ => Vec::new(),
+    };
+    if !words.is_empty() {
+        let listed = words.into_iter().enumerate();
+        let listed: serde_json::Map<_, _> =
+            listed.map(|(number, word)| (number.to_string(), attribute(word))).collect();
+        all.push(("allowedvalues", listed.into()));
+    }
+    if let Rule::Number(range) = &node.rule {
+        all.push(("datatype", attribute("NUMBER".to_owned())));
+        all.extend(range.iter().flat_map(|range| {
+            let step = range.step.map(|step| ("increment", attribute(plain(step))));
+            let limits = [("minvalue", range.low), ("maxvalue", range.high)];
+            limits.map(|(name, limit)| (name, attribute(plain(limit)))).into_iter().chain(step)
+        }));
+    }
+    if !node.unit.is_empty() {
+        all.push(("uom", attribute(node.unit.to_owned())));
+    }
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The names of a path element: itself, or all numbers of a range.

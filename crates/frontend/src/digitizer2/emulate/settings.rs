@@ -13,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::digitizer2;
+use crate::digitizer2::control::Faults;
+use crate::digitizer2::parameters::Family;
 pub use crate::emulated_settings::SettingsError;
 use crate::emulated_settings::check;
 use crate::format::BoardFacts;
@@ -214,6 +216,8 @@ pub struct Settings {
     pub channels: u16,
     /// Sampling rate in MHz; one count of the board's clock is one sampling period.
     pub sampling_mhz: u32,
+    /// Model of the board: a 2740, 2745, 2730 or 2751, such as "VX2745". Without it VX2740, and VX2730 from 500 MHz on.
+    pub model: Option<String>,
     /// Hits per second per channel above threshold, or a list with one value per channel.
     pub rate_hz: Rates,
     /// Scales the rates of the channels so that the board has this many hits per second.
@@ -272,6 +276,8 @@ pub struct Settings {
     /// How many samples the board combines to one, a power of two up to 32768. More than 1 needs scope firmware and
     /// `external_trigger_hz`.
     pub decimation: u32,
+    /// What the board does wrong on its control port, as `thalweg emulate` serves it.
+    pub control_faults: Faults,
 }
 
 impl Default for Settings {
@@ -282,6 +288,7 @@ impl Default for Settings {
             seed: 1,
             channels: 64,
             sampling_mhz: 125,
+            model: None,
             rate_hz: Rates::Each(1000.0),
             total_rate_hz: None,
             isotopes: [
@@ -315,6 +322,7 @@ impl Default for Settings {
             prepared_mib: 4,
             external_trigger_hz: None,
             decimation: 1,
+            control_faults: Faults::default(),
         }
     }
 }
@@ -344,6 +352,13 @@ impl Settings {
         let most = if self.firmware == Firmware::Scope { SCOPE_CHANNELS_MAXIMUM } else { CHANNELS_MAXIMUM };
         check((1..=most).contains(&self.channels), "channels", self.channels, format!("1 to {most}"))?;
         check((1..=10_000).contains(&self.sampling_mhz), "sampling_mhz", self.sampling_mhz, "1 to 10000")?;
+        let model = self.model();
+        check(
+            Family::of_model(model).is_some(),
+            "model",
+            model,
+            "a 2740, 2745, 2730 or 2751, such as VX2745",
+        )?;
         check(within(self.drift_ppm, -1000.0, 1000.0), "drift_ppm", self.drift_ppm, "-1000 to 1000")?;
         check(self.offset_ps <= 1 << 60, "offset_ps", self.offset_ps, "at most 2^60")?;
         let duration = self.duration_s.unwrap_or(1.0);
@@ -466,10 +481,18 @@ impl Settings {
         check((1..=PREPARED_MIB_MAXIMUM).contains(&mib), "prepared_mib", mib, "1 to 4096")
     }
 
+    /// Whether waveforms are scope records at an external trigger, which hold no drawn pulses.
+    fn is_record(&self) -> bool {
+        self.firmware == Firmware::Scope && self.external_trigger_hz.is_some()
+    }
+
+    /// Most samples of a waveform.
+    pub fn most_samples(&self) -> u32 {
+        if self.is_record() { RECORD_SAMPLES_MAXIMUM } else { WAVEFORM_SAMPLES_MAXIMUM }
+    }
+
     fn check_samples(&self) -> Result<(), SettingsError> {
-        let samples = self.waveform_samples;
-        let is_record = self.firmware == Firmware::Scope && self.external_trigger_hz.is_some();
-        let most = if is_record { RECORD_SAMPLES_MAXIMUM } else { WAVEFORM_SAMPLES_MAXIMUM };
+        let (samples, most, is_record) = (self.waveform_samples, self.most_samples(), self.is_record());
         let allowed = format!("a multiple of 4 up to {most}");
         check(samples.is_multiple_of(4) && samples <= most, "waveform_samples", samples, allowed)?;
         let bytes = self.scope_event_bytes().div_ceil(1 << 20);
@@ -556,7 +579,6 @@ impl Settings {
 
     /// The properties that the board reports.
     pub fn facts(&self) -> BoardFacts {
-        let fast = self.sampling_mhz >= 500;
         let firmware = match self.firmware {
             Firmware::Psd => digitizer2::Firmware::Psd,
             Firmware::Pha => digitizer2::Firmware::Pha,
@@ -564,15 +586,21 @@ impl Settings {
             Firmware::Opendpp => digitizer2::Firmware::OpenDpp,
         };
         BoardFacts {
-            model: if fast { "VX2730" } else { "VX2740" }.to_owned(),
+            model: self.model().to_owned(),
             serial: (10_000 + u32::from(self.board)).to_string(),
             firmware: Some(firmware.word().to_owned()),
+            firmware_version: None,
             sampling_mhz: self.sampling_mhz.into(),
             tick_ps: 1e6 / f64::from(self.sampling_mhz),
             channels: self.channels,
             decimation: Some(self.decimation),
             samples_before_trigger: Some(self.samples_before_trigger()),
         }
+    }
+
+    fn model(&self) -> &str {
+        let usual = if self.sampling_mhz >= 500 { "VX2730" } else { "VX2740" };
+        self.model.as_deref().unwrap_or(usual)
     }
 
     /// Samples of a waveform before its trigger.
@@ -639,6 +667,7 @@ mod tests {
         let key = |settings: Settings| settings.check().map_err(|error| error.key);
         let usual = Settings::default;
         assert_eq!(key(Settings { channels: 129, ..usual() }), Err("channels"));
+        assert_eq!(key(Settings { model: Some("DT5730".to_owned()), ..usual() }), Err("model"));
         assert_eq!(key(Settings { rate_hz: Rates::Each(f64::NAN), ..usual() }), Err("rate_hz"));
         assert_eq!(key(Settings { board: 1, ..usual() }), Err("board"));
         assert_eq!(key(Settings { firmware: Firmware::Scope, ..usual() }), Err("waveform_samples"));

@@ -181,7 +181,7 @@ impl DeviceControl for RegisterControl {
 }
 
 impl BoardControl for RegisterControl {
-    fn check(&self, path: &str, value: &str) -> Result<(), ControlError> {
+    fn check(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
         self.bytes_of(self.register(path)?, path, value).map(drop)
     }
 }

@@ -1,0 +1,217 @@
+//! Boards of the x27xx family, emulated in a process of their own: their parameters, their start, their lock, their firmware.
+
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::boards::{asked, boards_at, vendor_request, wait_for_control_port};
+use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
+
+fn text(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn record(run: &str) -> Value {
+    serde_json::from_str(&text(&Path::new(run).join("run.json"))).expect("whole")
+}
+
+/// A configuration of one source per name, address and further keys, which ends at so many hits.
+fn configuration(folder: &Folder, hits: u32, sources: &[(&str, &str, &str)]) -> String {
+    let source = |(number, (name, address, keys)): (usize, &(&str, &str, &str))| {
+        let first_channel = number * 64;
+        format!(
+            "[[source]]\nname = \"{name}\"\nformat = \"digitizer2\"\nurl = \"dig2://{address}\"\nfirst_channel = {first_channel}\n{keys}\n"
+        )
+    };
+    let sources: String = sources.iter().enumerate().map(source).collect();
+    let end = format!("[run]\n hits = {hits}\n");
+    folder.file("run.toml", &format!("{end}{sources}[record]\ndirectory = \"{}\"\n", folder.at("runs")))
+}
+
+/// Runs an example of the repository against the emulated board that it names.
+fn example(name: &str, board: &str, address: &str) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = Folder::new();
+    let _boards = boards_at(address, &examples.join("boards").join(board).display().to_string());
+    let configured = text(&examples.join(name))
+        .replace("dig2://127.0.0.2", &format!("dig2://{address}"))
+        .replace("directory   = \"runs\"", &format!("directory = \"{}\"", folder.at("runs")))
+        .replace("[run]\n", "[run]\n hits = 2000\n");
+    let file = folder.file("run.toml", &configured);
+    let summary = thalweg(&["run", &file, "--seconds", "100", "--json"]).done().json();
+    assert_ledger_balances(&summary);
+    assert!(number(&summary, "hits_recorded") >= 2000, "{summary:#}");
+    let run = run_directory(&summary);
+    let controls = record(&run)["details"]["controls"].clone();
+    let (_, board) = controls.as_object().expect("a table").iter().next().expect("one board");
+    let parameters = board["parameters"].as_array().expect("a list");
+    let lines = configured.lines().filter(|line| line.trim_start().starts_with("[\"/")).count();
+    assert_eq!(parameters.len(), lines, "every parameter of the example is in the record");
+    for parameter in parameters {
+        let read = parameter["read"].as_str().unwrap_or_else(|| panic!("{parameter} was not read"));
+        assert!(!read.is_empty() && !read.contains(", "), "all channels have one value: {parameter}");
+    }
+    for when in ["armed", "ended"] {
+        assert_eq!(board[when]["is_locked"], true, "{board:#}");
+    }
+    thalweg(&["verify", &run]).done();
+}
+
+#[test]
+fn the_example_of_dpp_psd_takes_data_and_every_parameter_is_read_back() {
+    example("dpp-psd.toml", "psd.toml", "127.0.3.50");
+}
+
+#[test]
+fn the_example_of_dpp_pha_takes_data_and_every_parameter_is_read_back() {
+    example("dpp-pha.toml", "pha.toml", "127.0.3.51");
+}
+
+#[test]
+fn the_example_of_scope_takes_data_and_every_parameter_is_read_back() {
+    example("scope.toml", "scope.toml", "127.0.3.52");
+}
+
+#[test]
+fn a_parameter_that_no_board_takes_is_explained_before_any_board_is_set() {
+    let folder = Folder::new();
+    let settings = folder.file("board.toml", "channels = 32\nsampling_mhz = 500\n");
+    let _boards = boards_at("127.0.3.53", &settings);
+    let refused = |parameter: &str, words: &[&str]| {
+        let keys = format!("parameters = [[\"/ch/0..31/par/DCOffset\", \"70\"], {parameter}]");
+        let ended = thalweg(&["run", &configuration(&folder, 10, &[("left", "127.0.3.53", &keys)])]);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        for word in ["left", "dig2://127.0.3.53"].iter().chain(words) {
+            assert!(ended.error.contains(word), "{word} in {}", ended.error);
+        }
+    };
+    refused("[\"/ch/0..31/par/TriggerThr\", \"70000\"]", &["70000", "1 to 8191", "ADC counts"]);
+    refused("[\"/ch/0..31/par/GateLongLen\", \"400\"]", &["none of that name", "GateLongLengthT"]);
+    refused("[\"/ch/0..63/par/ChEnable\", \"True\"]", &["32", "/ch/0..31"]);
+    refused("[\"/ch/0/par/EnergyFilterFlatTopT\", \"80\"]", &["firmware pha", "psd"]);
+    refused("[\"/ch/0/par/EventTriggerSource\", \"Ch64Trigger | Soft\"]", &["SwTrg", "joined by"]);
+    refused("[\"/vga/0/par/VGAGain\", \"20\"]", &["hardware"]);
+    assert!(!folder.path().join("runs").exists(), "a refused start leaves no run");
+    let offset = thalweg(&["board", "get", "dig2://127.0.3.53", "/ch/0/par/DCOffset"]).done();
+    assert!(offset.out.contains("= 20"), "nothing was set: {}", offset.out);
+}
+
+#[test]
+fn a_board_that_is_not_armed_ends_the_start_with_its_name_and_leaves_no_other_armed() {
+    let folder = Folder::new();
+    let arguments = ["emulate", "--boards", "2", "--address", "127.0.3.54", "--seconds", "100"];
+    let _boards = Running::start(&arguments);
+    ["127.0.3.54", "127.0.3.55"].into_iter().for_each(wait_for_control_port);
+    // Another program runs the second board.
+    let mut other = TcpStream::connect(("127.0.3.55", 51_936)).expect("it listens");
+    for command in ["/cmd/armacquisition", "/cmd/swstartacquisition"] {
+        asked(&mut other, &vendor_request("sendCommand", 1, command, ""), 32);
+    }
+    let sources = [("left", "127.0.3.54", ""), ("right", "127.0.3.55", "")];
+    let ended = thalweg(&["run", &configuration(&folder, 10, &sources)]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    for word in ["the run was not started", "\"right\"", "dig2://127.0.3.55", "the board is running"] {
+        assert!(ended.error.contains(word), "{word} in {}", ended.error);
+    }
+    let status = thalweg(&["board", "get", "dig2://127.0.3.54", "/par/AcquisitionStatus"]).done();
+    assert!(status.out.contains("= 8\n"), "not armed, its clock valid: {}", status.out);
+}
+
+#[test]
+fn a_board_that_starts_by_a_signal_is_armed_and_started_by_the_first_of_the_chain() {
+    let folder = Folder::new();
+    let arguments =
+        ["emulate", "--boards", "2", "--address", "127.0.3.56", "--rate", "1000", "--seconds", "100"];
+    let _boards = Running::start(&arguments);
+    ["127.0.3.56", "127.0.3.57"].into_iter().for_each(wait_for_control_port);
+    let last = "parameters = [[\"/par/StartSource\", \"SINedge\"], [\"/par/RunDelay\", \"0\"]]";
+    let first = "parameters = [[\"/par/StartSource\", \"SWcmd\"], [\"/par/RunDelay\", \"48\"]]";
+    // The last board comes first: it is armed before the first one is started all the same.
+    let sources = [("last", "127.0.3.56", last), ("first", "127.0.3.57", first)];
+    let file = configuration(&folder, 5000, &sources);
+    let summary = thalweg(&["run", &file, "--seconds", "100", "--json"]).done().json();
+    assert_ledger_balances(&summary);
+    for source in summary["sources"].as_array().expect("a list") {
+        assert!(number(source, "hits") > 0, "{source:#}");
+    }
+    let controls = record(&run_directory(&summary))["details"]["controls"].clone();
+    assert_eq!(controls["last"]["starts_by"], "SINedge", "{controls:#}");
+    assert!(controls["first"].get("starts_by").is_none(), "{controls:#}");
+    assert_eq!(controls["first"]["parameters"][1]["read"], "48", "{controls:#}");
+}
+
+#[test]
+fn a_lost_lock_is_a_message_with_the_name_of_the_board_and_in_the_record() {
+    let folder = Folder::new();
+    let settings = folder.file("board.toml", "channels = 4\n[control_faults]\nunlock_ms = 500\n");
+    let _boards = boards_at("127.0.3.58", &settings);
+    let file = configuration(&folder, 1_000_000_000, &[("left", "127.0.3.58", "")]);
+    let running = Running::start(&["run", &file, "--json"]);
+    running.wait_for_text("has lost its lock");
+    running.signal("INT");
+    let ended = running.wait().done();
+    assert!(ended.error.contains("\"left\", dig2://127.0.3.58"), "{}", ended.error);
+    let board = record(&run_directory(&ended.json()))["details"]["controls"]["left"].clone();
+    assert_eq!((&board["armed"]["is_locked"], &board["ended"]["is_locked"]), (&true.into(), &false.into()));
+    assert!(board["news"][0].as_str().expect("a text").contains("LMK04832 unlocked"), "{board:#}");
+}
+
+#[test]
+fn another_firmware_than_in_the_last_run_is_named() {
+    let folder = Folder::new();
+    let file = configuration(&folder, 200, &[("left", "127.0.3.59", "")]);
+    let run = |firmware: &str| {
+        let settings = folder.file("board.toml", &format!("channels = 4\nfirmware = \"{firmware}\"\n"));
+        let boards = boards_at("127.0.3.59", &settings);
+        let ended = thalweg(&["run", &file, "--seconds", "100", "--json"]).done();
+        boards.signal("TERM");
+        boards.wait().done();
+        ended
+    };
+    let first = run("psd");
+    let same = run("psd");
+    for ended in [&first, &same] {
+        let details = record(&run_directory(&ended.json()))["details"].clone();
+        assert!(details.get("board_changes").is_none(), "{details:#}");
+    }
+    let changed = run("pha");
+    let expected = "source \"left\", the VX2740 with serial number 10000, has firmware pha";
+    assert!(changed.error.contains(expected), "{}", changed.error);
+    let changes = record(&run_directory(&changed.json()))["details"]["board_changes"].clone();
+    let change = changes[0].as_str().expect("one change");
+    assert!(change.contains(expected) && change.contains("in run 2 it had psd"), "{change}");
+}
+
+#[test]
+fn settings_of_compass_become_sources_and_what_has_no_public_meaning_is_listed() {
+    let folder = Folder::new();
+    let entry = |key: &str, value: &str| {
+        format!("<entry><key>{key}</key><value><value>{value}</value></value></entry>")
+    };
+    let parameters = entry("SRV_PARAM_CH_THRESHOLD", "60.0") + &entry("SRV_PARAM_NOBODY_KNOWS", "7");
+    let settings = folder.file(
+        "settings.xml",
+        &format!(
+            "<configuration><board><modelName>VX2740</modelName><serialNumber>17</serialNumber><label>left</label>\
+             <dppType>DPP_PSD</dppType><parameters>{parameters}</parameters></board></configuration>"
+        ),
+    );
+    let imported = folder.at("imported.toml");
+    let ended = thalweg(&["board", "import", &settings, "--output", &imported]).done();
+    assert!(ended.out.contains("1 parameters") && ended.out.contains("1 settings"), "{}", ended.out);
+    let written = text(Path::new(&imported));
+    assert!(written.contains("#   SRV_PARAM_NOBODY_KNOWS = 7"), "{written}");
+    let address = "127.0.3.60";
+    let _boards = boards_at(address, &folder.file("board.toml", ""));
+    let source = written.replace("dig2://ADDRESS", &format!("dig2://{address}"));
+    let file = folder.file(
+        "run.toml",
+        &format!("[run]\n hits = 100\n{source}\n[record]\ndirectory = \"{}\"\n", folder.at("runs")),
+    );
+    let summary = thalweg(&["run", &file, "--seconds", "100", "--json"]).done().json();
+    let board = record(&run_directory(&summary))["details"]["controls"]["board-0"].clone();
+    assert_eq!(board["parameters"][0]["read"], "60", "{board:#}");
+    let none = thalweg(&["board", "import", &file]);
+    assert_eq!((none.code, none.error.contains("not XML")), (Some(2), true), "{none:#?}");
+}
