@@ -70,7 +70,7 @@ struct Content {
 /// The board of the published figure in three ways, and one channel without any gap.
 const CONTENTS: [Content; 4] = [
     Content {
-        name: "hits of 2072 B",
+        name: "hits of 2064 B",
         firmware: Firmware::Psd,
         channels: 64,
         samples: 508,
@@ -161,7 +161,7 @@ pub(super) fn live_scope(conditions: &Conditions) -> Result<Measured, BenchError
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: Some(Series { name: "published: 10 Gb/s Ethernet".to_owned(), points: ends.to_vec() }),
+        guide: Some(Series { name: "10 Gb/s Ethernet".to_owned(), points: ends.to_vec() }),
     };
     Ok(sweep.measured())
 }

@@ -53,9 +53,10 @@ pub(super) fn saturate(conditions: &Conditions) -> Result<Measured, BenchError> 
                 aligned_datagrams: false,
                 ..prepared()
             };
-            let line = match decimation {
-                1 => format!("{channels} channels"),
-                _ => format!("{channels} channels, decimation {decimation}"),
+            let line = match (channels, decimation) {
+                (1, 1) => "1 channel".to_owned(),
+                (_, 1) => format!("{channels} channels"),
+                _ => format!("{channels}, decimation {decimation}"),
             };
             points.push(Point {
                 board_hz: f64::from(board.sampling_mhz) * 1e6 / f64::from(record_samples),
