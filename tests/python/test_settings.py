@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 from conftest import BINARY, ROOT
 
-# Networks are read by `predict`, whose tests have them.
-EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.toml") if path.parent.name != "networks")
+# Networks are read by `predict` and boards by `emulate`, whose tests have them.
+EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*.toml") if path.parent.name not in {"networks", "boards"})
 
 
 @pytest.fixture(scope="module")

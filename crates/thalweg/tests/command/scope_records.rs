@@ -13,7 +13,7 @@ use thalweg::frontend::digitizer2::emit::{ScopeFields, scope_event};
 use thalweg::record::RunRecord;
 use thalweg::record::read::{CoincidencesReader, WaveformsReader};
 
-use crate::process::{Folder, assert_ledger_balances, run_directory, thalweg};
+use crate::process::{Folder, assert_ledger_balances, number, run_directory, thalweg};
 
 /// Samples of a channel: every one has its own value.
 fn ramp(channel: u16, samples: Range<u64>) -> Vec<u16> {
@@ -167,4 +167,28 @@ fn scope_events_of_two_boards_are_built_by_time() {
     let events = reader.read_all().expect("whole");
     let whole = events.events.iter().filter(|event| event.count == 8).count();
     assert!(whole > 1000, "events with all channels of both boards: {whole}");
+}
+
+#[test]
+fn what_a_board_with_zero_length_encoding_sends_is_on_file() {
+    let folder = Folder::new();
+    let text = format!(
+        "[run]\ntitle = \"zle\"\n[[source]]\nname = \"zle\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         receive_buffer_bytes = 67_108_864\nmemory_bytes = 67_108_864\n[source.emulate]\nfirmware = \"zle\"\n\
+         channels = 8\nrate_hz = 200\nwaveform_samples = 512\n[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n",
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let summary = thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json();
+    assert_ledger_balances(&summary);
+    let run = run_directory(&summary);
+    thalweg(&["verify", &run]).done();
+    let sent = number(&summary, "hits_sent");
+    assert!(sent > 1000 && sent.is_multiple_of(8), "{sent}");
+    let mut reader = WaveformsReader::open(&Path::new(&run).join("waveforms.arrows")).expect("recorded");
+    let (mut rows, mut good) = (Vec::new(), 0);
+    while reader.next_batch(&mut rows).expect("whole") {
+        good += rows.iter().map(|row| row.analog[0].len() as u64).sum::<u64>();
+    }
+    assert!(good > 0 && good < sent * 512 / 4, "most samples are suppressed: {good} of {}", sent * 512);
 }

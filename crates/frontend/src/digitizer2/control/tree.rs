@@ -218,6 +218,7 @@ impl Tree {
             Firmware::Pha => ("dpppha", &["raw", "rawudp", "dpppha"]),
             Firmware::Scope => ("scope", &["raw", "rawudp", "scope"]),
             Firmware::Opendpp => ("opendpp", &["raw", "rawudp", "opendpp"]),
+            Firmware::Zle => ("dppzle", &["raw", "rawudp", "dppzle"]),
         };
         let active = (parameters, "activeendpoint", NodeType::Parameter);
         self.add_ruled(active, hardware, Rule::OneOf(Words::Known(names)));
@@ -424,7 +425,9 @@ impl Tree {
             settings.total_rate_hz = None;
         }
         let (length, before) = match base.firmware {
-            Firmware::Scope => (self.value("/par/recordlengths"), self.value("/par/pretriggers")),
+            firmware if firmware.has_windows() => {
+                (self.value("/par/recordlengths"), self.value("/par/pretriggers"))
+            }
             _ if channel(0, "wavetriggersource").as_deref() == Some("Disabled") => {
                 (Some("0".to_owned()), channel(0, "chpretriggers"))
             }

@@ -14,6 +14,7 @@ use super::packer::Packer;
 use super::physics::{FINE, Physics};
 use super::prepared::{Ring, TruthSink, preparing};
 use super::settings::{Firmware, Pace, Settings, SettingsError};
+use super::zle::ZleRuns;
 use crate::digitizer2::emit::{self, ScopeFields, StartFields, StatisticsFields, StopFields};
 use crate::self_triggered::{Acquisition, BoardError, Outgoing, SelfTriggeredBoard, State, Totals};
 
@@ -59,6 +60,7 @@ pub struct Board {
     reached: u64,
     inhibited_fine: u64,
     waveforms: Vec<Vec<u16>>,
+    zle_runs: ZleRuns,
     trigger_id: u32,
     /// Clock count of the last hit.
     last_count: u64,
@@ -95,6 +97,7 @@ impl Board {
             reached: 0,
             inhibited_fine: 0,
             waveforms: Vec::new(),
+            zle_runs: ZleRuns::default(),
             trigger_id: 0,
             last_count: 0,
             truth: None,
@@ -170,6 +173,7 @@ impl Board {
         let Some(ring) = &mut self.ring else {
             return match self.settings.firmware {
                 Firmware::Scope => self.scope_until(until, out),
+                Firmware::Zle => self.zle_until(until, out),
                 _ => self.live_until(until, out),
             };
         };
@@ -191,7 +195,7 @@ impl Board {
         loop {
             let pulses = self.physics.pulses_until(until);
             let (taken, hits) = match self.settings.firmware {
-                Firmware::Scope if !pulses.is_empty() => {
+                firmware if firmware.has_windows() && !pulses.is_empty() => {
                     (self.encoder.scope_window(pulses).0, u64::from(self.settings.channels))
                 }
                 _ => (pulses.len(), pulses.len() as u64),
@@ -257,6 +261,31 @@ impl Board {
             }
             self.packer.end_frame();
             self.trigger_id = self.trigger_id.wrapping_add(1);
+            self.physics.take(count);
+        }
+        true
+    }
+
+    /// Appends a record of zero-length encoding of each channel for each window.
+    fn zle_until(&mut self, until: u64, out: &mut Outgoing) -> bool {
+        let channels = self.settings.channels;
+        while !out.is_full() {
+            let pulses = self.physics.pulses_until(until);
+            let Some(first) = pulses.first() else { return !self.physics.is_worked_out(until) };
+            let (count, _) = self.encoder.scope_window(pulses);
+            self.encoder.scope(&pulses[..count], channels.into(), &mut self.waveforms);
+            let timestamp = first.time_fine / FINE;
+            self.last_count = timestamp;
+            for (channel, waveform) in (0..channels).zip(&self.waveforms) {
+                self.zle_runs.divide(waveform);
+                let words = self.packer.begin_hit(self.zle_runs.record_bytes(), out);
+                self.zle_runs.append(words, channel as u8, timestamp, channel + 1 == channels);
+                self.packer.count_hit();
+                if let Some(truth) = &mut self.truth {
+                    truth.hits.push(self.encoder.scope_truth(channel, timestamp));
+                    truth.aggregates.push(self.packer.counter());
+                }
+            }
             self.physics.take(count);
         }
         true

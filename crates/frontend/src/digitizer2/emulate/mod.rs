@@ -14,6 +14,7 @@ mod packer;
 pub mod physics;
 mod prepared;
 pub mod settings;
+mod zle;
 
 pub use board::{Board, Truth};
 pub(in crate::digitizer2) use packer::datagram_key;

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::zle::most_record_bytes;
 use crate::digitizer2;
 use crate::digitizer2::control::Faults;
 use crate::digitizer2::parameters::Family;
@@ -21,7 +22,7 @@ use crate::format::BoardFacts;
 
 /// Most channels of a board: the format's channel number has 7 bits.
 pub const CHANNELS_MAXIMUM: u16 = 128;
-/// Most channels of a scope board: its events have a 64-bit mask of channels.
+/// Most channels of a board with scope or ZLE firmware: scope events have a 64-bit mask of channels.
 pub const SCOPE_CHANNELS_MAXIMUM: u16 = 64;
 /// Most samples of one waveform: 4095 words of two samples (caen-digitizer2, wave header).
 pub const WAVEFORM_SAMPLES_MAXIMUM: u32 = 8188;
@@ -51,6 +52,15 @@ pub enum Firmware {
     Scope,
     /// User firmware frame (Open DPP): energy, pulse shape and 16-bit samples.
     Opendpp,
+    /// Samples of all channels on each trigger, without those near the baseline (zero-length encoding); no hits.
+    Zle,
+}
+
+impl Firmware {
+    /// Whether a trigger opens a window of all channels, instead of a hit of its own.
+    pub fn has_windows(self) -> bool {
+        matches!(self, Firmware::Scope | Firmware::Zle)
+    }
 }
 
 /// Content of a hit on the wire.
@@ -212,7 +222,7 @@ pub struct Settings {
     pub boards: u16,
     /// The same seed gives the same bytes; all boards of a set-up have the same seed.
     pub seed: u64,
-    /// Number of channels, 1 to 128; with scope firmware, 1 to 64.
+    /// Number of channels, 1 to 128; with scope or ZLE firmware, 1 to 64.
     pub channels: u16,
     /// Sampling rate in MHz; one count of the board's clock is one sampling period.
     pub sampling_mhz: u32,
@@ -232,7 +242,7 @@ pub struct Settings {
     pub firmware: Firmware,
     /// Content of a hit on the wire.
     pub data: Data,
-    /// Samples per waveform, a multiple of 4 up to 8188; 0 for none. Scope firmware needs at least 4, and with
+    /// Samples per waveform, a multiple of 4 up to 8188; 0 for none. Scope and ZLE firmware need at least 4; scope firmware with
     /// `external_trigger_hz` it can have 42000000 (84 ms at 500 MS/s).
     pub waveform_samples: u32,
     /// Samples of a waveform before its trigger; without it a quarter of them.
@@ -349,7 +359,7 @@ impl Settings {
         let boards = self.boards;
         check(within(boards.into(), 1.0, BOARDS_MAXIMUM.into()), "boards", boards, "1 to 1024")?;
         check(self.board < boards, "board", self.board, format!("0 to {}", boards - 1))?;
-        let most = if self.firmware == Firmware::Scope { SCOPE_CHANNELS_MAXIMUM } else { CHANNELS_MAXIMUM };
+        let most = if self.firmware.has_windows() { SCOPE_CHANNELS_MAXIMUM } else { CHANNELS_MAXIMUM };
         check((1..=most).contains(&self.channels), "channels", self.channels, format!("1 to {most}"))?;
         check((1..=10_000).contains(&self.sampling_mhz), "sampling_mhz", self.sampling_mhz, "1 to 10000")?;
         let model = self.model();
@@ -449,11 +459,14 @@ impl Settings {
         let allowed = "at most `waveform_samples`";
         check(before <= samples, "samples_before_trigger", before, allowed)?;
         check(self.waveform_every > 0, "waveform_every", self.waveform_every, "1 or more")?;
-        let scope = self.firmware == Firmware::Scope;
-        check(!scope || samples > 0, "waveform_samples", samples, "at least 4 with scope firmware")?;
+        let windows = self.firmware.has_windows();
+        let allowed = "at least 4 with scope or zle firmware";
+        check(!windows || samples > 0, "waveform_samples", samples, allowed)?;
+        let zle = self.firmware == Firmware::Zle;
+        check(!self.prepared || !zle, "prepared", "true", "false with zle firmware")?;
         let one_word = self.data == Data::OneWord;
         let plain = samples == 0 && matches!(self.firmware, Firmware::Psd | Firmware::Pha);
-        check(!one_word || plain, "data", "one-word", "two-word with waveforms, scope or opendpp")?;
+        check(!one_word || plain, "data", "one-word", "two-word with waveforms, scope, zle or opendpp")?;
         let extends = self.detector.dead_time == DeadTime::Extending;
         check(
             !self.prepared || !extends,
@@ -533,6 +546,7 @@ impl Settings {
         match self.firmware {
             Firmware::Scope => self.scope_event_bytes(),
             Firmware::Opendpp => 8 + 24 + 2 * samples,
+            Firmware::Zle => 8 + most_record_bytes(samples),
             Firmware::Psd | Firmware::Pha => 8 + 32 + 4 * samples,
         }
     }
@@ -545,12 +559,17 @@ impl Settings {
         check(!whole || fits, "aligned_datagrams", "true", allowed)
     }
 
-    /// Mean bytes of a scope event, or of a hit.
+    /// Mean bytes of a scope event, or of a hit; the most of an event of zero-length encoding.
     pub fn event_bytes(&self) -> f64 {
         let samples = f64::from(self.waveform_samples);
         let waveform_bytes = match self.firmware {
             _ if self.waveform_samples == 0 => 0.0,
             Firmware::Scope => return self.scope_event_bytes() as f64,
+            // How much is suppressed depends on the pulses: this is the most.
+            Firmware::Zle => {
+                return (most_record_bytes(self.waveform_samples as usize) * usize::from(self.channels))
+                    as f64;
+            }
             Firmware::Opendpp => 16.0 + 2.0 * samples,
             Firmware::Psd | Firmware::Pha => 16.0 + 4.0 * samples,
         };
@@ -558,9 +577,9 @@ impl Settings {
         hit_bytes + waveform_bytes / f64::from(self.waveform_every)
     }
 
-    /// Hits in a scope event: one for each channel. A hit by itself is one.
+    /// Hits in a window of all channels: one for each. A hit by itself is one.
     pub fn hits_per_event(&self) -> f64 {
-        if self.firmware == Firmware::Scope { self.channels.into() } else { 1.0 }
+        if self.firmware.has_windows() { self.channels.into() } else { 1.0 }
     }
 
     /// Scope events, or hits, per second.
@@ -569,7 +588,7 @@ impl Settings {
         let triggers_hz = self.external_trigger_counts().map(|counts| clock_hz / counts as f64);
         match (self.firmware, triggers_hz) {
             (Firmware::Scope, Some(triggers_hz)) => triggers_hz,
-            (Firmware::Scope, None) => {
+            (Firmware::Scope | Firmware::Zle, None) => {
                 self.board_rate_hz().min(clock_hz / self.record_counts().max(1) as f64)
             }
             (_, Some(triggers_hz)) => triggers_hz * f64::from(self.channels),
@@ -584,6 +603,7 @@ impl Settings {
             Firmware::Pha => digitizer2::Firmware::Pha,
             Firmware::Scope => digitizer2::Firmware::Scope,
             Firmware::Opendpp => digitizer2::Firmware::OpenDpp,
+            Firmware::Zle => digitizer2::Firmware::Zle,
         };
         BoardFacts {
             model: self.model().to_owned(),
