@@ -3,7 +3,8 @@
 
     thalweg serve recorder.toml --start  ─►  runs/*/run.json  ─►  hits sent, recorded, lost; bytes on file; verdict
 
-One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked.
+One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked; with `--content gapless` the
+records of one channel at 500 MS/s, without a gap, into a table of waveforms.
 """
 
 import argparse
@@ -27,12 +28,10 @@ url = "emulate://"
 receive_buffer_bytes = {receive_buffer_bytes}
 [source.emulate]
 prepared = true
-total_rate_hz = {rate}
-[coincidence]
-window_ps = 3000
+{content}
 [record]
 directory = "{directory}"
-tables = ["hits"]
+tables = {tables}
 [record.retention]
 most_bytes = {most_bytes}
 [unattended]
@@ -40,6 +39,19 @@ rotate = true
 [monitor]
 listen = "127.0.0.1:0"
 """
+
+# What the board sends, what is done with it, and the tables that keep it.
+HITS = """total_rate_hz = {rate}
+[coincidence]
+window_ps = 3000"""
+GAPLESS = """firmware = "scope"
+channels = 1
+sampling_mhz = 500
+waveform_samples = 32768
+aligned_datagrams = false
+external_trigger_hz = 1e9
+[spectra]
+enabled = false"""
 
 
 def table_bytes(directory):
@@ -90,16 +102,20 @@ def main():
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--run-seconds", type=float, default=15.0)
     parser.add_argument("--hits-per-second", type=float, default=20.6e6)
+    parser.add_argument("--content", choices=["hits", "gapless"], default="hits")
     parser.add_argument("--receive-buffer-bytes", type=int, default=512 << 20)
     parser.add_argument("--most-bytes", type=int, default=11_000_000_000)
     parser.add_argument("--directory", default="/dev/shm" if Path("/dev/shm").is_dir() else None)
     options = parser.parse_args()
+    gapless = options.content == "gapless"
     with tempfile.TemporaryDirectory(prefix="thalweg-recorder-", dir=options.directory) as folder:
         directory = Path(folder) / "runs"
         directory.mkdir()
         file = Path(folder) / "recorder.toml"
         file.write_text(CONFIGURATION.format(
-            run_seconds=options.run_seconds, rate=options.hits_per_second, directory=directory,
+            run_seconds=options.run_seconds, directory=directory,
+            content=GAPLESS if gapless else HITS.format(rate=options.hits_per_second),
+            tables='["hits", "waveforms"]' if gapless else '["hits"]',
             receive_buffer_bytes=options.receive_buffer_bytes, most_bytes=options.most_bytes))
         started = time.monotonic()
         command = [options.binary, "serve", str(file), "--start"]
@@ -124,6 +140,10 @@ def main():
           f" ({100 * lost / max(sent, 1):.3f} %), {removed} runs removed, {most / 1e9:.1f} GB on file at most")
     print(f"recorder: {recorded / running / 1e6:.2f} M hits/s while runs went on, {recorded / took / 1e6:.2f} M/s in all;"
           f" ledger {'balances' if good else 'DOES NOT BALANCE, or a run has failed'}")
+    if gapless:
+        joined = sum(each["scope_joins"]["joined"] for each in details)
+        print(f"recorder: {joined} records continue the one before, of {recorded - len(runs)} that can"
+              f" ({65536 * recorded / running / 1e6:.0f} MB/s of samples while runs went on)")
     for place, count in sorted(lost_by_reason(runs).items()):
         print(f"recorder: {count} hits lost at {place}")
     for run in runs:
