@@ -215,6 +215,13 @@ impl Settings {
     /// As of [`Settings::check`], and of a range of links.
     pub fn check_single(&self) -> Result<(), String> {
         self.check()?;
+        if !self.parameters.is_empty() && self.url.scheme() == "emulate" {
+            return Err(
+                "`parameters` are set by a board's control port, and a board behind emulate:// has none; \
+                 serve it with `thalweg emulate` and write its dig2:// address as `url`"
+                    .to_owned(),
+            );
+        }
         match self.url.endpoints().len() {
             0 | 1 => Ok(()),
             _ => Err(
@@ -279,6 +286,11 @@ mod tests {
         assert!(message(|s| s.memory_bytes = 1 << 20).contains("2 blocks"));
         assert!(message(|s| s.datagram_bytes = 0).contains("1 to 65507"));
         assert!(message(|s| s.continuations.push("b".into())).contains("file://"));
+        let mut emulated = Settings::new("emulate://".parse().expect("a URL"));
+        emulated.parameters.push(("/par/RunDelay".to_owned(), "16".to_owned()));
+        let refused = emulated.check_single().expect_err("nobody sets them");
+        assert!(refused.contains("`thalweg emulate`"), "{refused}");
+        assert_eq!(emulated.check(), Ok(()), "emulated triggered boards have registers");
         let unknown =
             serde_json::from_str::<Settings>(r#"{"url":"emulate://","bakend":"auto"}"#).expect_err("a typo");
         assert!(unknown.to_string().contains("bakend"), "{unknown}");
