@@ -28,6 +28,7 @@
 //! - `evb`: readout and builder units in processes.
 //! - `ship`: runs copied elsewhere, against bare connections.
 //! - `link`: two network namespaces and 1 Gb/s between them.
+//! - `mtu`: datagrams that do not fit the packets of the network.
 //! - `ipbus`: registers of emulated IPbus boards, directly and through a hub.
 //! - `sweep`: a bench at several sizes.
 
@@ -45,6 +46,7 @@ mod link;
 mod live;
 mod live_board;
 mod live_scope;
+mod mtu;
 mod n2n;
 pub mod order;
 mod page;
@@ -193,7 +195,7 @@ pub fn names() -> Vec<Bench> {
 }
 
 /// Those of sockets alone.
-fn network_benches() -> [Bench; 6] {
+fn network_benches() -> [Bench; 7] {
     [
         bench(
             "receive-udp",
@@ -213,6 +215,11 @@ fn network_benches() -> [Bench; 6] {
             "emit",
             "events of 16 synchronous sources over loopback, against bare send and sendmmsg loops",
             |c| room("emit", emit::emit(c.repeats)),
+        ),
+        bench(
+            "mtu",
+            "datagrams of one and of many packets between two network namespaces (needs root): processor time, and loss of an overloaded link",
+            mtu::mtu,
         ),
         bench("receive-tcp", "TCP receive into blocks, against a bare receive loop", |c| {
             room("receive-tcp", transport::receive_tcp(c.repeats))

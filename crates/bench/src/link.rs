@@ -1,7 +1,7 @@
-//! Two hosts in one machine, and 1 Gb/s between them: a thread in a network namespace each.
+//! Two hosts in one machine, and a link between them: a thread in a network namespace each.
 //!
 //! ```text
-//!  thread "near" 10.78.0.2 ══ veth, 1 Gb/s each way ══ 10.78.0.1 thread "far"
+//!  thread "near" 10.78.0.2 ══ veth, 1 Gb/s each way or as fast as it goes ══ 10.78.0.1 thread "far"
 //! ```
 //! Making them needs root, `ip` and `tc`; they are removed at the end. Threads that are started by either stay on its side.
 
@@ -20,7 +20,21 @@ const NEAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 /// Bits per second that the link lets pass, headers of Ethernet among them.
 pub(crate) const LINK_RATE: f64 = 1e9;
 /// The queue of the link holds more than a window of packets.
-const SHAPED: &str = "tbf rate 1gbit burst 64kb limit 256kb";
+const QUEUE: &str = "burst 64kb limit 256kb";
+
+/// What the link is like, each way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkShape {
+    /// Largest packet, bytes; without it that of Ethernet.
+    pub(crate) mtu: Option<u32>,
+    /// What it passes, in bits per second; without it what the processor can.
+    pub(crate) rate_bits_per_s: Option<f64>,
+}
+
+impl LinkShape {
+    /// 1 Gb/s.
+    pub(crate) const GIGABIT: LinkShape = LinkShape { mtu: None, rate_bits_per_s: Some(LINK_RATE) };
+}
 
 /// A namespace, for as long as this lives.
 struct Host(String);
@@ -47,11 +61,17 @@ impl Host {
     }
 
     /// Sets up its end of the link with this address.
-    fn join(&self, address: Ipv4Addr) -> Result<(), String> {
+    fn join(&self, address: Ipv4Addr, shape: LinkShape) -> Result<(), String> {
         let Host(name) = self;
         command(&format!("ip -n {name} addr add {address}/24 dev link0"))?;
+        if let Some(mtu) = shape.mtu {
+            command(&format!("ip -n {name} link set link0 mtu {mtu}"))?;
+        }
         command(&format!("ip -n {name} link set link0 up"))?;
-        command(&format!("tc -n {name} qdisc add dev link0 root {SHAPED}"))
+        if let Some(rate) = shape.rate_bits_per_s {
+            command(&format!("tc -n {name} qdisc add dev link0 root tbf rate {rate:.0}bit {QUEUE}"))?;
+        }
+        Ok(())
     }
 
     /// This thread, and those that it starts from now on, are there.
@@ -72,6 +92,7 @@ impl Drop for Host {
 
 /// `far` serves on the far side, and says where; `near` is what is measured, on the near side. What serves ends with it.
 pub(crate) fn between<S, P: Send, T: Send>(
+    shape: LinkShape,
     far: impl FnOnce() -> Result<(S, P), String> + Send,
     near: impl FnOnce(P) -> T + Send,
 ) -> Result<T, String> {
@@ -80,8 +101,8 @@ pub(crate) fn between<S, P: Send, T: Send>(
         "ip link add link0 netns {} type veth peer name link0 netns {}",
         hosts[0].0, hosts[1].0
     ))?;
-    hosts[0].join(FAR)?;
-    hosts[1].join(NEAR)?;
+    hosts[0].join(FAR, shape)?;
+    hosts[1].join(NEAR, shape)?;
     let (serves, places) = channel();
     let (measures, until) = channel::<()>();
     let [far_host, near_host] = &hosts;

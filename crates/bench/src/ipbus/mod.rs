@@ -249,6 +249,7 @@ pub(super) fn ipbus_link(conditions: &Conditions) -> Result<Measured, BenchError
         }
         Ok(points)
     };
-    let points = link::between(|| Boards::start(link::FAR), measured).map_err(failed)??;
+    let points =
+        link::between(link::LinkShape::GIGABIT, || Boards::start(link::FAR), measured).map_err(failed)??;
     Ok(sweep("ipbus-link", "Registers of an emulated IPbus board, in blocks over 1 Gb/s", points))
 }

@@ -146,7 +146,11 @@ pub(super) fn ship_link(conditions: &Conditions) -> Result<Measured, BenchError>
         };
         STREAMS[..3].iter().map(|streams| point(*streams)).collect()
     };
-    let points = link::between(|| Far::start(link::FAR.into(), &folders.far, false), measured);
+    let points = link::between(
+        link::LinkShape::GIGABIT,
+        || Far::start(link::FAR.into(), &folders.far, false),
+        measured,
+    );
     let points = points.map_err(|message| BenchError::Room { bench: "ship-link", message })?;
     Ok(sweep("ship-link", "Runs copied over 1 Gb/s, proved", points))
 }

@@ -149,7 +149,7 @@ fn link(files: &HostFiles, card: &str) -> Check {
 }
 
 fn mtu(files: &HostFiles, needs: &Needs, card: &str) -> Check {
-    let why = "a datagram that does not fit is cut into fragments by who sends it, or thrown away without a word by a switch";
+    let why = "a datagram that does not fit is cut into fragments by who sends it, which takes three times the processor time and is lost with each of them, or it is thrown away without a word by a switch";
     let wanted = needs.datagram_bytes + 28;
     let check = of("MTU", card, Severity::Warning, why)
         .wanting(format!("{wanted} at least: datagrams of up to {} bytes", needs.datagram_bytes));
