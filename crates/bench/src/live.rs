@@ -12,7 +12,7 @@ use std::path::Path;
 use thalweg_data::measure::{Measurement, median};
 use thalweg_frontend::digitizer2::emulate::Settings;
 
-use super::live_board::LiveBoard;
+use super::live_board::{LiveBoard, NO_SPECTRA};
 use super::{BenchError, Conditions};
 
 /// A little above the 40 M hits/s that one board can send over 10 Gb/s Ethernet: the emulated one, which has dead time,
@@ -30,13 +30,13 @@ struct Shape {
 
 /// Received, decoded and ordered.
 pub(super) fn live(conditions: &Conditions) -> Result<Measurement, BenchError> {
-    let processing = "[spectra]\nenabled = false\n";
+    let processing = NO_SPECTRA;
     measure(Shape { bench: "live", rate_hz: BOARD_LIMIT_HZ, tables: "[]", processing }, conditions)
 }
 
 /// Recorded, too.
 pub(super) fn live_record(conditions: &Conditions) -> Result<Measurement, BenchError> {
-    let processing = "[spectra]\nenabled = false\n";
+    let processing = NO_SPECTRA;
     measure(
         Shape { bench: "live-record", rate_hz: BOARD_LIMIT_HZ, tables: "[\"hits\"]", processing },
         conditions,

@@ -11,6 +11,11 @@ use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_run::config::Configuration;
 use thalweg_run::supervise::{EndWhen, Watch};
 
+/// Payload bytes per second over 10 Gb/s Ethernet, as published for a board.
+pub(crate) const LINK_BYTES_PER_S: f64 = 1.14e9;
+/// Processing that fills no spectra.
+pub(crate) const NO_SPECTRA: &str = "[spectra]\nenabled = false\n";
+
 /// The board, and what is done with its data.
 pub(crate) struct LiveBoard<'a> {
     /// The name of the bench.

@@ -20,14 +20,12 @@ use thalweg_readout::host::HostedBoard;
 use thalweg_readout::{RunClock, Settings, SourceUrl, open};
 use thalweg_run::plot::Series;
 
-use super::live_board::LiveBoard;
+use super::live_board::{LINK_BYTES_PER_S, LiveBoard, LiveTurn, NO_SPECTRA};
 use super::record::disk_rate;
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
 const BENCH: &str = "live-scope";
-/// What was published of a board over 10 Gb/s Ethernet, bytes per second.
-const PUBLISHED_BYTES_PER_S: f64 = 1.14e9;
 /// What the board is asked for: a little more.
 const OFFERED_BYTES_PER_S: f64 = 1.17e9;
 /// Buffer of the socket, and memory of the source: a second's data would be more.
@@ -123,15 +121,6 @@ impl Content {
     }
 }
 
-/// Hits of one turn.
-struct Turn {
-    sent_hz: f64,
-    taken_hz: f64,
-    lost: u64,
-    /// Records that continue the one before.
-    joined: Option<u64>,
-}
-
 /// All stages of all contents.
 pub(super) fn live_scope(conditions: &Conditions) -> Result<Measured, BenchError> {
     let fail = |message: String| BenchError::Room { bench: BENCH, message };
@@ -150,7 +139,7 @@ pub(super) fn live_scope(conditions: &Conditions) -> Result<Measured, BenchError
             });
         }
     }
-    let ends = [2e3, 2e5].map(|bytes| (bytes, PUBLISHED_BYTES_PER_S));
+    let ends = [2e3, 2e5].map(|bytes| (bytes, LINK_BYTES_PER_S));
     let sweep = Sweep {
         bench: BENCH,
         title: "Waveforms of one board over loopback UDP".to_owned(),
@@ -177,11 +166,12 @@ fn measure(stage: Stage, content: Content, conditions: &Conditions) -> Result<Me
                 run(content, "[\"hits\", \"waveforms\"]", &conditions.folder(), conditions.seconds)?
             }
         };
-        taken.push(turn.taken_hz * content.hit_bytes());
-        sent.push(turn.sent_hz * content.hit_bytes());
-        ratios.push(turn.taken_hz / turn.sent_hz);
-        lost += turn.lost;
-        joined = turn.joined;
+        let bytes_per_s = |hits: u64| hits as f64 * content.hit_bytes() / turn.elapsed_s;
+        taken.push(bytes_per_s(turn.hits_taken));
+        sent.push(bytes_per_s(turn.hits_sent));
+        ratios.push(turn.hits_taken as f64 / turn.hits_sent as f64);
+        lost += turn.hits_lost;
+        joined = turn.records_joined;
     }
     let figure = Measurement {
         bench: BENCH.to_owned(),
@@ -209,7 +199,7 @@ fn measure(stage: Stage, content: Content, conditions: &Conditions) -> Result<Me
 }
 
 /// Receives, and finds events without decoding them.
-fn received(content: Content, seconds: f64) -> Result<Turn, String> {
+fn received(content: Content, seconds: f64) -> Result<LiveTurn, String> {
     let clock = RunClock::start();
     let url = SourceUrl::parse("emulate://").map_err(|error| error.to_string())?;
     let settings = Settings {
@@ -240,28 +230,24 @@ fn received(content: Content, seconds: f64) -> Result<Turn, String> {
         }
     }
     let elapsed_s = begun.elapsed().as_secs_f64();
-    let sent = board.totals().sent.hits;
-    let failures = board.failures();
-    if let Some(failure) = failures.first() {
-        return Err(failure.clone());
+    if let Some(failure) = board.failures().into_iter().next() {
+        return Err(failure);
     }
-    let wire = unpack.wire_counters();
-    let lost = wire[0].total_lost_any(Unit::Hits);
-    let taken = wire[0].total_output(Unit::Hits);
-    Ok(Turn { sent_hz: sent as f64 / elapsed_s, taken_hz: taken as f64 / elapsed_s, lost, joined: None })
+    let wire = &unpack.wire_counters()[0];
+    Ok(LiveTurn {
+        hits_sent: board.totals().sent.hits,
+        hits_taken: wire.total_output(Unit::Hits),
+        hits_lost: wire.total_lost_any(Unit::Hits),
+        elapsed_s,
+        records_joined: None,
+    })
 }
 
 /// A run that keeps these tables.
-fn run(content: Content, tables: &str, folder: &Path, seconds: f64) -> Result<Turn, String> {
+fn run(content: Content, tables: &str, folder: &Path, seconds: f64) -> Result<LiveTurn, String> {
     let source =
         format!("receive_buffer_bytes = {RECEIVE_BUFFER_BYTES}\nmemory_bytes = {RECEIVE_BUFFER_BYTES}\n");
-    let (board, processing) = (content.board(), "[spectra]\nenabled = false\n");
-    let live = LiveBoard { bench: BENCH, board: &board, source: &source, processing, tables, folder };
-    let turn = live.run(seconds)?;
-    Ok(Turn {
-        sent_hz: turn.hits_sent as f64 / turn.elapsed_s,
-        taken_hz: turn.hits_taken as f64 / turn.elapsed_s,
-        lost: turn.hits_lost,
-        joined: turn.records_joined,
-    })
+    let board = content.board();
+    LiveBoard { bench: BENCH, board: &board, source: &source, processing: NO_SPECTRA, tables, folder }
+        .run(seconds)
 }

@@ -15,12 +15,12 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::sys::time::TimeVal;
 use thalweg_data::measure::{Clock, Measurement, median, range};
+use thalweg_transport::thread_cpu_time;
 
 use super::link::{FAR, LinkShape, between};
+use super::record::processor_seconds;
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
@@ -185,23 +185,16 @@ impl Receiver {
 
     /// Asks for datagrams, and takes what comes.
     fn take(&mut self, order: Order) -> Result<Came, String> {
-        let (processor_s, receiver_s) =
-            (seconds_of(UsageWho::RUSAGE_SELF), seconds_of(UsageWho::RUSAGE_THREAD));
+        let (processor_s, receiver) = (processor_seconds(), thread_cpu_time());
         self.socket.send(&order.words()).map_err(failed("an order"))?;
         let mut datagrams = 0;
         while datagrams < order.datagrams && self.socket.recv(&mut self.buffer).is_ok() {
             datagrams += 1;
         }
-        let (all_s, own_s) = (seconds_of(UsageWho::RUSAGE_SELF), seconds_of(UsageWho::RUSAGE_THREAD));
+        let (processor_s, receiver) = (processor_seconds() - processor_s, thread_cpu_time() - receiver);
         let queue = self.queues.recv().map_err(|_| "the sender has ended".to_owned())?;
-        Ok(Came { datagrams, processor_s: all_s - processor_s, receiver_s: own_s - receiver_s, queue })
+        Ok(Came { datagrams, processor_s, receiver_s: receiver.as_secs_f64(), queue })
     }
-}
-
-fn seconds_of(who: UsageWho) -> f64 {
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + 1e-6 * time.tv_usec() as f64;
-    let usage = getrusage(who).expect("a process may ask for its own time");
-    seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
 /// One size of datagrams over one MTU.

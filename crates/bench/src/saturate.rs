@@ -14,12 +14,10 @@ use serde_json::json;
 use thalweg_data::measure::Measurement;
 use thalweg_frontend::digitizer2::emulate::settings::{Firmware, Settings};
 
-use super::live_board::{LiveBoard, LiveTurn};
+use super::live_board::{LINK_BYTES_PER_S, LiveBoard, LiveTurn, NO_SPECTRA};
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
-/// Payload bytes per second over 10 Gb/s Ethernet, as published for a board.
-const LINK_BYTES_PER_S: f64 = 1.14e9;
 /// The highest rate that is tried, as a multiple of what the link carries.
 const ABOVE_LINK: f64 = 3.0;
 /// Turns of a search: the rate is found to 1 in 60 of the highest.
@@ -186,8 +184,7 @@ fn search(bench: &'static str, point: Point, conditions: &Conditions) -> Result<
 fn trial(bench: &str, board: &Settings, rate_hz: f64, folder: &Path, seconds: f64) -> Result<Trial, String> {
     let board = Settings { external_trigger_hz: Some(rate_hz), ..board.clone() };
     let (asked_hz, hits) = (board.event_rate_hz(), board.hits_per_event());
-    let processing = "[spectra]\nenabled = false\n";
-    let live = LiveBoard { bench, board: &board, source: "", processing, tables: "[]", folder };
+    let live = LiveBoard { bench, board: &board, source: "", processing: NO_SPECTRA, tables: "[]", folder };
     let LiveTurn { hits_sent, hits_lost, elapsed_s, .. } = live.run(seconds)?;
     let sent_hz = hits_sent as f64 / hits / elapsed_s;
     let board_was_late = sent_hz < ON_TIME * asked_hz;

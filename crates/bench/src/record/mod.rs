@@ -19,8 +19,8 @@ pub use coincidences::{record_coincidences, record_coincidences_in};
 pub use compressed::record_compressed_in;
 pub use events::{EventShape, record_events, record_events_in};
 pub use hits::{change_of_files_in, record, record_in};
-pub(crate) use way::disk_rate;
 pub use way::{Pace, Way};
+pub(crate) use way::{disk_rate, processor_seconds};
 
 use std::fs;
 use std::path::{Path, PathBuf};

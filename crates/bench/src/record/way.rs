@@ -177,7 +177,8 @@ fn timed(turn: &mut dyn FnMut() -> Spent, processor_s: &mut Vec<f64>) -> Duratio
     spent.wall
 }
 
-fn processor_seconds() -> f64 {
+/// Processor time of all threads of this process, seconds.
+pub(crate) fn processor_seconds() -> f64 {
     let seconds = |time: TimeVal| time.tv_sec() as f64 + 1e-6 * time.tv_usec() as f64;
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("a process may ask for its own time");
     seconds(usage.user_time()) + seconds(usage.system_time())

@@ -6,8 +6,9 @@
 
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use thalweg::data::record_join::append_joined;
 use thalweg::frontend::digitizer2::emit::{ScopeFields, scope_event};
 use thalweg::record::RunRecord;
@@ -106,16 +107,10 @@ fn scope_records_without_a_gap_are_one_record_and_an_impossible_overlap_is_refus
     assert!(records[1].is_empty() && records[2].is_empty());
 }
 
-#[test]
-fn a_live_board_whose_records_leave_no_gap_is_one_ramp_on_file() {
-    let folder = Folder::new();
-    // 40 MB/s, and a buffer that holds what comes while a busy machine looks away.
+/// Takes data for a second with these sources, and what is done with them; the summary, and the run, which verifies.
+fn taken(folder: &Folder, sources: &str, more: &str) -> (Value, PathBuf) {
     let text = format!(
-        "[run]\ntitle = \"gapless\"\n[[source]]\nname = \"scope\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
-         receive_buffer_bytes = 134_217_728\nmemory_bytes = 134_217_728\n[source.emulate]\nfirmware = \"scope\"\n\
-         channels = 2\nsampling_mhz = 10\nwaveform_samples = 16384\nprepared = true\naligned_datagrams = false\n\
-         external_trigger_hz = 1e9\n[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n\
-         tables = [\"hits\", \"waveforms\"]\n",
+        "[run]\ntitle = \"windows\"\n{sources}{more}[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n",
         folder.at("runs")
     );
     let file = folder.file("run.toml", &text);
@@ -123,7 +118,19 @@ fn a_live_board_whose_records_leave_no_gap_is_one_ramp_on_file() {
     assert_ledger_balances(&summary);
     let run = run_directory(&summary);
     thalweg(&["verify", &run]).done();
-    let mut reader = WaveformsReader::open(&Path::new(&run).join("waveforms.arrows")).expect("recorded");
+    (summary, run.into())
+}
+
+#[test]
+fn a_live_board_whose_records_leave_no_gap_is_one_ramp_on_file() {
+    let folder = Folder::new();
+    // 40 MB/s, and a buffer that holds what comes while a busy machine looks away.
+    let board = "[[source]]\nname = \"scope\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         receive_buffer_bytes = 134_217_728\nmemory_bytes = 134_217_728\n[source.emulate]\nfirmware = \"scope\"\n\
+         channels = 2\nsampling_mhz = 10\nwaveform_samples = 16384\nprepared = true\naligned_datagrams = false\n\
+         external_trigger_hz = 1e9\n";
+    let (summary, run) = taken(&folder, board, "");
+    let mut reader = WaveformsReader::open(&run.join("waveforms.arrows")).expect("recorded");
     let (mut rows, mut next, mut records) = (Vec::new(), [0u64; 2], [0u64; 2]);
     while reader.next_batch(&mut rows).expect("whole") {
         for row in &rows {
@@ -151,19 +158,9 @@ fn scope_events_of_two_boards_are_built_by_time() {
              channels = 4\nwaveform_samples = 64\nprepared = true\nexternal_trigger_hz = 5000\n"
         )
     };
-    let text = format!(
-        "[run]\ntitle = \"two\"\n{}{}[coincidence]\nwindow_ps = 8000\n[spectra]\nenabled = false\n[record]\n\
-         directory = \"{}\"\n",
-        source("left", 0),
-        source("right", 4),
-        folder.at("runs")
-    );
-    let file = folder.file("run.toml", &text);
-    let summary = thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json();
-    assert_ledger_balances(&summary);
-    let run = run_directory(&summary);
-    thalweg(&["verify", &run]).done();
-    let reader = CoincidencesReader::open(&Path::new(&run).join("coincidences.arrows")).expect("recorded");
+    let boards = source("left", 0) + &source("right", 4);
+    let (_, run) = taken(&folder, &boards, "[coincidence]\nwindow_ps = 8000\n");
+    let reader = CoincidencesReader::open(&run.join("coincidences.arrows")).expect("recorded");
     let events = reader.read_all().expect("whole");
     let whole = events.events.iter().filter(|event| event.count == 8).count();
     assert!(whole > 1000, "events with all channels of both boards: {whole}");
@@ -172,20 +169,13 @@ fn scope_events_of_two_boards_are_built_by_time() {
 #[test]
 fn what_a_board_with_zero_length_encoding_sends_is_on_file() {
     let folder = Folder::new();
-    let text = format!(
-        "[run]\ntitle = \"zle\"\n[[source]]\nname = \"zle\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+    let board = "[[source]]\nname = \"zle\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
          receive_buffer_bytes = 67_108_864\nmemory_bytes = 67_108_864\n[source.emulate]\nfirmware = \"zle\"\n\
-         channels = 8\nrate_hz = 200\nwaveform_samples = 512\n[spectra]\nenabled = false\n[record]\ndirectory = \"{}\"\n",
-        folder.at("runs")
-    );
-    let file = folder.file("run.toml", &text);
-    let summary = thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json();
-    assert_ledger_balances(&summary);
-    let run = run_directory(&summary);
-    thalweg(&["verify", &run]).done();
+         channels = 8\nrate_hz = 200\nwaveform_samples = 512\n";
+    let (summary, run) = taken(&folder, board, "");
     let sent = number(&summary, "hits_sent");
     assert!(sent > 1000 && sent.is_multiple_of(8), "{sent}");
-    let mut reader = WaveformsReader::open(&Path::new(&run).join("waveforms.arrows")).expect("recorded");
+    let mut reader = WaveformsReader::open(&run.join("waveforms.arrows")).expect("recorded");
     let (mut rows, mut good) = (Vec::new(), 0);
     while reader.next_batch(&mut rows).expect("whole") {
         good += rows.iter().map(|row| row.analog[0].len() as u64).sum::<u64>();

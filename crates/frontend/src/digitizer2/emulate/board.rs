@@ -232,36 +232,49 @@ impl Board {
         true
     }
 
-    /// Appends scope events: each pulse outside of a window opens a window of all channels.
+    /// Draws the next window of all channels, which the first pulse outside of the one before opens; returns its time stamp.
+    fn draw_window(&mut self, until: u64) -> Option<u64> {
+        let pulses = self.physics.pulses_until(until);
+        let timestamp = pulses.first()?.time_fine / FINE;
+        let (count, _) = self.encoder.scope_window(pulses);
+        self.encoder.scope(&pulses[..count], self.settings.channels.into(), &mut self.waveforms);
+        self.physics.take(count);
+        self.last_count = timestamp;
+        Some(timestamp)
+    }
+
+    /// Counts a channel of a window, in the frame of this number.
+    fn count_in_window(&mut self, channel: u16, timestamp: u64, frame: u32) {
+        self.packer.count_hit();
+        if let Some(truth) = &mut self.truth {
+            truth.hits.push(self.encoder.scope_truth(channel, timestamp));
+            truth.aggregates.push(frame);
+        }
+    }
+
+    /// Appends a scope event for each window.
     fn scope_until(&mut self, until: u64, out: &mut Outgoing) -> bool {
-        let channels = usize::from(self.settings.channels);
+        let channels = self.settings.channels;
         let bytes = self.settings.scope_event_bytes();
         while !out.is_full() {
-            let pulses = self.physics.pulses_until(until);
-            let Some(first) = pulses.first() else { return !self.physics.is_worked_out(until) };
-            let (count, _) = self.encoder.scope_window(pulses);
-            self.encoder.scope(&pulses[..count], channels, &mut self.waveforms);
+            let Some(timestamp) = self.draw_window(until) else {
+                return !self.physics.is_worked_out(until);
+            };
             let fields = ScopeFields {
                 trigger_id: self.trigger_id,
-                timestamp: first.time_fine / FINE,
+                timestamp,
                 channel_mask: u64::MAX >> (64 - channels),
                 ..ScopeFields::default()
             };
-            self.last_count = fields.timestamp;
             let words = self.packer.begin_event(bytes, out);
             let views: Vec<&[u16]> = self.waveforms.iter().map(Vec::as_slice).collect();
             emit::scope_event(words, &fields, &views);
             self.packer.totals.scope_events += 1;
-            for channel in 0..channels as u16 {
-                self.packer.count_hit();
-                if let Some(truth) = &mut self.truth {
-                    truth.hits.push(self.encoder.scope_truth(channel, fields.timestamp));
-                    truth.aggregates.push(self.trigger_id & 0xFF_FFFF);
-                }
+            for channel in 0..channels {
+                self.count_in_window(channel, timestamp, self.trigger_id & 0xFF_FFFF);
             }
             self.packer.end_frame();
             self.trigger_id = self.trigger_id.wrapping_add(1);
-            self.physics.take(count);
         }
         true
     }
@@ -270,23 +283,15 @@ impl Board {
     fn zle_until(&mut self, until: u64, out: &mut Outgoing) -> bool {
         let channels = self.settings.channels;
         while !out.is_full() {
-            let pulses = self.physics.pulses_until(until);
-            let Some(first) = pulses.first() else { return !self.physics.is_worked_out(until) };
-            let (count, _) = self.encoder.scope_window(pulses);
-            self.encoder.scope(&pulses[..count], channels.into(), &mut self.waveforms);
-            let timestamp = first.time_fine / FINE;
-            self.last_count = timestamp;
-            for (channel, waveform) in (0..channels).zip(&self.waveforms) {
-                self.zle_runs.divide(waveform);
+            let Some(timestamp) = self.draw_window(until) else {
+                return !self.physics.is_worked_out(until);
+            };
+            for channel in 0..channels {
+                self.zle_runs.divide(&self.waveforms[usize::from(channel)]);
                 let words = self.packer.begin_hit(self.zle_runs.record_bytes(), out);
                 self.zle_runs.append(words, channel as u8, timestamp, channel + 1 == channels);
-                self.packer.count_hit();
-                if let Some(truth) = &mut self.truth {
-                    truth.hits.push(self.encoder.scope_truth(channel, timestamp));
-                    truth.aggregates.push(self.packer.counter());
-                }
+                self.count_in_window(channel, timestamp, self.packer.counter());
             }
-            self.physics.take(count);
         }
         true
     }

@@ -54,7 +54,9 @@ impl ZleRuns {
                 Some(run) => *run += WORD_SAMPLES as u32,
                 None => self.runs.push(WORD_SAMPLES as u32),
             }
-            self.begins_good = if before.is_none() { good } else { self.begins_good };
+            if index == 0 {
+                self.begins_good = good;
+            }
             before = Some(good);
         }
     }
