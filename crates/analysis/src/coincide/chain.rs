@@ -9,6 +9,7 @@
 
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
+use super::scan::Reach;
 
 /// The open event: places of its first and its last hit.
 type Open = (u64, u64);
@@ -38,8 +39,8 @@ impl Chain {
         }
     }
 
-    pub fn window_ps(&self) -> i64 {
-        self.window_ps
+    pub fn reach(&self) -> Reach {
+        Reach::new(self.window_ps, self.at_least, self.longest)
     }
 
     pub fn waiting(&self) -> &[Waiting] {

@@ -7,6 +7,7 @@
 
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
+use super::scan::Reach;
 
 #[derive(Debug)]
 pub(super) struct Gap {
@@ -28,8 +29,8 @@ impl Gap {
         }
     }
 
-    pub fn gap_ps(&self) -> i64 {
-        self.gap_ps
+    pub fn reach(&self) -> Reach {
+        Reach::new(self.gap_ps, self.at_least, self.longest)
     }
 
     pub fn waiting(&self) -> &[Waiting] {

@@ -20,6 +20,7 @@ mod opened;
 mod output;
 mod referenced;
 mod roles;
+mod scan;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ use opened::Opened;
 use output::Output;
 use referenced::Referenced;
 use roles::Roles;
+use scan::{Found, Reach, STRETCH, Scan};
 
 /// Hits that take no part: they stand out of order, or are no pulses.
 const NO_PART: Flags = Flags::LATE.with(Flags::FAKE);
@@ -94,12 +96,12 @@ impl Rule {
         }
     }
 
-    /// A hit that is farther than this from both its neighbours is in no event; `None` where a rule looks at single hits, too.
-    fn reach_ps(&self) -> Option<i64> {
+    /// How far its windows reach; `None` where a rule looks at single hits, too.
+    fn reach(&self) -> Option<Reach> {
         match self {
-            Rule::Chain(rule) => Some(rule.window_ps()),
-            Rule::Opened(rule) => Some(rule.window_ps()),
-            Rule::Gap(rule) => Some(rule.gap_ps()),
+            Rule::Chain(rule) => Some(rule.reach()),
+            Rule::Opened(rule) => Some(rule.reach()),
+            Rule::Gap(rule) => Some(rule.reach()),
             Rule::Referenced(_) => None,
         }
     }
@@ -121,8 +123,7 @@ pub struct Coincidence {
     admission: Option<Admission>,
     rule: Rule,
     out: Output,
-    /// Places of the hits of one call that have neighbours.
-    crowded: Vec<u32>,
+    scan: Scan,
     /// By source, and behind them of nobody: hits that no rule looks at, because they take no part or stand alone.
     alone: Box<[u64]>,
     counters: Vec<Counters>,
@@ -144,7 +145,7 @@ impl Coincidence {
             admission: Admission::new(span(&settings.veto), span(&settings.gate)),
             rule: Rule::new(settings, roles.elements()),
             out: Output::new(roles.elements(), sources),
-            crowded: Vec::new(),
+            scan: Scan::default(),
             alone: vec![0; sources + 1].into(),
             counters: vec![Counters::default(); sources],
             roles,
@@ -161,11 +162,12 @@ impl Coincidence {
     /// Takes in the next hits of the stream; `pass` says of each whether it is to be looked at at all (1) or was cut (0).
     /// Hits flagged late stand out of order and take no part; nor do markers that are no pulses.
     pub fn push(&mut self, hits: &[Hit], pass: Option<&[u8]>) {
-        if let (Some(reach_ps), None) = (self.rule.reach_ps(), &self.admission) {
-            return match pass {
-                None => self.scan(hits, |_| true, reach_ps),
-                Some(pass) => self.scan(hits, |index| pass[index] != 0, reach_ps),
-            };
+        if let (Some(reach), None) = (self.rule.reach(), &self.admission) {
+            for (index, hits) in hits.chunks(STRETCH).enumerate() {
+                let pass = pass.map(|pass| &pass[index * STRETCH..][..hits.len()]);
+                self.scan(hits, pass, reach);
+            }
+            return;
         }
         match pass {
             None => hits.iter().for_each(|hit| self.take(*hit)),
@@ -176,50 +178,23 @@ impl Coincidence {
         }
     }
 
-    /// Most hits of most streams stand alone. A hit farther from both neighbours than any window reaches is found at a
-    /// glance, without a branch, since none of it can be foreseen; the others, and the first and the last, whose neighbours are
-    /// elsewhere, go through the rule. With each hit one fate is known, and counted: its own, if it takes no part, else that of the one
-    /// before it, whose other neighbour it is.
-    #[inline]
-    fn scan(&mut self, hits: &[Hit], passes: impl Fn(usize) -> bool, reach_ps: i64) {
-        let Coincidence { roles, rule, out, crowded, alone, .. } = self;
-        let look = |index: usize, hit: &Hit| {
-            let (role, passes) = (roles.of(hit.channel), passes(index));
-            let takes_part = passes & role.is_anything() & (hit.flags.0 & NO_PART.0 == 0);
-            (takes_part, passes, role.source())
-        };
-        let mut first = None;
-        for (index, hit) in hits.iter().enumerate() {
-            let (takes_part, passes, source) = look(index, hit);
-            if takes_part {
-                first = Some((index, source));
-                break;
+    /// Most hits of most streams stand alone, and most others in pairs: the rule sees what is left.
+    fn scan(&mut self, hits: &[Hit], pass: Option<&[u8]>, reach: Reach) {
+        let Coincidence { roles, rule, out, scan, alone, .. } = self;
+        scan.look(hits, pass, (roles, reach), alone, |found| match found {
+            Found::Hit(place) => {
+                let hit = hits[place];
+                rule.push(roles.of(hit.channel).waiting(hit), out);
             }
-            alone[source] += u64::from(passes);
-        }
-        let Some((first, mut source_before)) = first else { return };
-        crowded.resize(hits.len().max(crowded.len()), 0);
-        let (mut count, mut before) = (0, first);
-        let (mut before_ps, mut is_near_before) = (hits[first].time_ps, true);
-        for (index, hit) in hits.iter().enumerate().skip(first + 1) {
-            let (takes_part, passes, source) = look(index, hit);
-            // In order, so that the difference is not negative; it may be more than 63 bits say.
-            let is_near = hit.time_ps.wrapping_sub(before_ps) as u64 <= reach_ps as u64;
-            let is_crowded = is_near_before | is_near;
-            crowded[count] = before as u32;
-            count += usize::from(takes_part & is_crowded);
-            let (whose, is_alone) = if takes_part { (source_before, !is_crowded) } else { (source, passes) };
-            alone[whose] += u64::from(is_alone);
-            before = if takes_part { index } else { before };
-            source_before = if takes_part { source } else { source_before };
-            before_ps = if takes_part { hit.time_ps } else { before_ps };
-            is_near_before = if takes_part { is_near } else { is_near_before };
-        }
-        crowded[count] = before as u32;
-        for place in &crowded[..=count] {
-            let hit = hits[*place as usize];
-            rule.push(roles.of(hit.channel).waiting(hit), out);
-        }
+            Found::Pair(first, second) => {
+                let pair = (&hits[first], &hits[second]);
+                if !rule.waiting().is_empty() {
+                    // Nothing before it can be in an event with it, and comes out before it.
+                    rule.advance(pair.0.time_ps, out);
+                }
+                scan::settle_pair(pair, roles, reach.pairs, out);
+            }
+        });
     }
 
     #[inline]
@@ -254,7 +229,7 @@ impl Coincidence {
         while let Some((waiting, takes_part)) = admission.decide(frontier_ps) {
             match takes_part {
                 true => self.rule.push(waiting, &mut self.out),
-                false => self.out.refuse(&waiting),
+                false => self.out.refuse(usize::from(waiting.source)),
             }
         }
     }

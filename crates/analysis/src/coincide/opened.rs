@@ -9,6 +9,7 @@
 
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
+use super::scan::Reach;
 
 #[derive(Debug)]
 pub(super) struct Opened {
@@ -33,8 +34,8 @@ impl Opened {
         }
     }
 
-    pub fn window_ps(&self) -> i64 {
-        self.window_ps
+    pub fn reach(&self) -> Reach {
+        Reach::new(self.window_ps, self.at_least, self.longest)
     }
 
     pub fn waiting(&self) -> &[Waiting] {

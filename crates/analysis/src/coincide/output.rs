@@ -5,7 +5,7 @@
 //!       └ release ────► by source: kept in an event, or single
 //! ```
 
-use thalweg_data::{Counters, Unit};
+use thalweg_data::{Counters, Hit, Unit};
 
 use super::held::{Distinct, Held, Waiting};
 use thalweg_data::{HitEvent, HitEvents};
@@ -58,9 +58,26 @@ impl Output {
         self.next_number
     }
 
-    /// A hit that takes no part after all.
-    pub fn refuse(&mut self, waiting: &Waiting) {
-        self.single[usize::from(waiting.source)] += 1;
+    /// Closes an event of two different hits that nobody else is near to; `sources` are theirs.
+    #[inline]
+    pub fn emit_pair(&mut self, hits: [Hit; 2], sources: [usize; 2]) {
+        self.events.events.push(HitEvent {
+            number: self.next_number,
+            time_ps: hits[0].time_ps,
+            first: self.events.members.len() as u32,
+            count: 2,
+            multiplicity: 2,
+            reference: 0,
+        });
+        self.next_number += 1;
+        self.events.members.extend(hits);
+        sources.into_iter().for_each(|source| self.kept[source] += 1);
+    }
+
+    /// A hit of this source that is in no event.
+    #[inline]
+    pub fn refuse(&mut self, source: usize) {
+        self.single[source] += 1;
     }
 
     /// Lets hits go that no event can want any more.

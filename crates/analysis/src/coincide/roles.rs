@@ -56,6 +56,11 @@ impl Role {
     pub fn is_anything(self) -> bool {
         self.bits != 0
     }
+    /// Number among those that are distinguished.
+    #[inline]
+    pub fn element(self) -> u16 {
+        self.element
+    }
     #[inline]
     pub fn source(self) -> usize {
         usize::from(self.source)
