@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use thalweg_analysis::event_filter::Boards;
 use thalweg_data::ledger::{Carrier, Loss, LossReport};
 use thalweg_data::{LedgerSnapshot, SourceId, StageRole, Unit};
 use thalweg_readout::links::LinkPlan;
@@ -79,6 +80,12 @@ impl SourceTable {
     pub(crate) fn unit(&self, name: &str) -> SourceId {
         let found = self.units.iter().find(|(unit, _)| unit == name);
         found.expect("every unit of the configuration is in the source_table").1
+    }
+
+    /// Those whose fragments are in the events that an event filter selects.
+    pub(crate) fn filtered_boards(&self) -> Boards<'_> {
+        let Range { start, end } = self.boards;
+        Boards { first: SourceId(start), names: &self.names[usize::from(start)..usize::from(end)] }
     }
 
     /// The name of the `[[source]]` to which a number belongs; empty of events and units.

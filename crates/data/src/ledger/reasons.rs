@@ -97,7 +97,7 @@ impl LossReason {
             Busy => LossReasonDescription::of(LossNature::DeadTime, Quality::Exact),
             DatagramTooLong | NoBlock | CaptureTruncated | BadHash | TooLarge | UnknownFormat
             | BadChannel | TruncatedHit | BadSamples | WrongConstant | TimeRange | Late | OverBudget
-            | LateFragment | OutOfWindow | WrongRun | UnknownSource | Incomplete | UnitLost | DiskFull
+            | LateFragment | OutOfWindow | WrongRun | UnknownSource | Incomplete | Undecided | UnitLost | DiskFull
             | WriteFailed | NotForced | Abandoned | Added(_) => ours,
         }
     }

@@ -6,6 +6,7 @@
 
 mod claims;
 mod devices;
+mod event_filter;
 mod event_readers;
 mod events;
 mod hits;
@@ -157,6 +158,20 @@ impl Site<'_> {
         work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
     ) -> Result<JoinHandle<R>, RunError> {
         self.spawn_one_of(name, name, work)
+    }
+
+    /// Starts a thread of its own `name`, one of several that stand where `[threads]` has `group`, for which nobody waits: it may hang, and
+    /// the run ends without it.
+    fn spawn_apart(
+        &self,
+        group: &str,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), RunError> {
+        self.claims.threads(group, 1);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let started = self.placement.at(group, || thread.spawn(work))?;
+        started.map(drop).map_err(|cause| RunError::Thread { name: name.to_owned(), cause })
     }
 
     /// Starts a thread of its own `name`, one of several that stand where `[threads]` has `group`.

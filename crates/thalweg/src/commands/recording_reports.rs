@@ -38,6 +38,9 @@ pub(super) fn verified(report: &VerifyReport) -> String {
             events.out_of_order, events.doubled, events.superseded
         );
     }
+    if let Some(filter) = &events.filter {
+        let _ = writeln!(text, "  selected by the event filter: {filter}");
+    }
     let ledger = &report.ledger;
     if report.tables.iter().any(|table| table.table == Table::Hits) {
         let _ = writeln!(
