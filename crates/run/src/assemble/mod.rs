@@ -720,6 +720,10 @@ fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
         ("hits_lost".to_owned(), summary.hits_lost.into()),
         ("hits_late".to_owned(), summary.hits_late.into()),
         ("bytes_unread".to_owned(), summary.bytes_unread.into()),
+        (
+            "event_selection".to_owned(),
+            serde_json::to_value(events.and_then(|events| events.selection)).unwrap_or_default(),
+        ),
         ("triggers_unseen".to_owned(), events.map(|events| events.triggers_unseen).into()),
         ("dead_time_fraction".to_owned(), events.and_then(|events| events.dead_time_fraction).into()),
         ("busy_time".to_owned(), busy_time),

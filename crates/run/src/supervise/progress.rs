@@ -93,6 +93,7 @@ impl Rates {
                 events_built: sample.events(),
                 events_partial: sample.partial(),
                 events_recorded: source_table.events_recorded(counts),
+                selection: source_table.event_selection(counts),
                 completeness: completeness(source_table, counts, rates),
                 // One number for every screen.
                 sample: BuildSample { busy_share: busy_time.map(|busy| busy.fraction), ..sample },

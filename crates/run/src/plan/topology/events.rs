@@ -127,13 +127,13 @@ impl Making<'_, '_> {
         let (fragments, built) = self.builder(place, events, given);
         let boards = self.resolved.source_table.boards.clone();
         let records = Place { of: "events", thread: thread_names::RECORD, ..place };
+        let (selected, selected_fragments) = match self.resolved.filter() {
+            Some(_) => self.filters(records, events, &built, &fragments),
+            None => (built.clone(), fragments),
+        };
         let recorded = self.node(Stage::Record, records, vec![Counts::of(events, EVENTS)]);
         let of_boards = Place { of: "fragments", ..records };
         let kept = self.node(Stage::Record, of_boards, vec![Counts::of_each(boards, OF_BOARDS)]);
-        let (mut selected, mut selected_fragments) = (built.clone(), fragments);
-        if self.resolved.filter().is_some() {
-            (selected, selected_fragments) = self.filters(records, events, &built, &selected_fragments);
-        }
         self.edge(&selected, &recorded, EVENTS);
         self.edge(&selected_fragments, &kept, OF_BOARDS);
         built

@@ -1,0 +1,112 @@
+//! An event filter of one's own that hangs: it costs its events, and the run goes on and ends without it.
+//!
+//! ```text
+//!  EventFilterKind + add() ─► [filter] kind ─► a worker hangs with one batch ─► undecided, counted; the others select
+//! ```
+
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::AtomicBool;
+
+use thalweg_analysis::event_filter::{self, EventFilterKind};
+use thalweg_data::{EventFilter, Events};
+use thalweg_run::config::Configuration;
+use thalweg_run::supervise::{EndWhen, RunHandle, Summary, Watch};
+
+/// Keeps events with even triggers, and never answers for the batch that has the trigger it is given.
+struct HangsAt(u64);
+
+impl EventFilter for HangsAt {
+    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
+        for (event, keep) in events.events.iter().zip(keep) {
+            while event.trigger == self.0 {
+                std::thread::park();
+            }
+            *keep = event.trigger % 2 == 0;
+        }
+    }
+}
+
+const HANGS: EventFilterKind = EventFilterKind {
+    word: "hangs_at",
+    make: |keep, boards| {
+        assert_eq!(boards.names.len(), 3, "it is told of the boards");
+        let trigger = keep.parse().map_err(|_| format!("\"{keep}\" is no trigger number"))?;
+        Ok(Box::new(HangsAt(trigger)))
+    },
+};
+
+fn add() {
+    static ADDED: Once = Once::new();
+    ADDED.call_once(|| event_filter::add(HANGS).expect("a new word"));
+}
+
+fn configuration(folder: &Path, filter: &str) -> Result<Configuration, String> {
+    let text = format!(
+        "[[source]]\nname = \"boards\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 3\n[trigger]\nprogram = \"constant\"\n\
+         rate_hz = 2000.0\ntriggers = 1500\n[build]\nfull = \"hold\"\n[filter]\nkind = \"hangs_at\"\n{filter}\n[record]\n\
+         directory = {:?}\ntables = [\"events\", \"fragments\"]\n",
+        folder.join("runs")
+    );
+    Configuration::parse(Path::new("filter.toml"), text).map_err(|error| error.to_string())
+}
+
+fn run(filter: &str) -> (Summary, tempfile::TempDir) {
+    add();
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let never = AtomicBool::new(false);
+    let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() };
+    let end = EndWhen { hits: None, seconds: Some(60.0), events: None };
+    let configuration = configuration(folder.path(), filter).expect("valid");
+    (thalweg_run::run(&configuration, end, &mut watch).expect("it starts"), folder)
+}
+
+#[test]
+fn a_worker_that_never_answers_is_named_when_the_run_has_ended_with_all_other_events() {
+    for policy in ["keep", "drop"] {
+        let filter = format!("keep = \"500\"\nworkers = 2\ndeadline_ms = 200\nundecided = \"{policy}\"");
+        let (summary, _folder) = run(&filter);
+        assert_eq!(summary.discrepancies, [""; 0]);
+        let owed: Vec<&String> =
+            summary.failures.iter().filter(|text| text.contains("never answered for")).collect();
+        assert_eq!(owed.len(), 1, "{:?}", summary.failures);
+        assert!(owed[0].contains("worker \"record-filter-"), "{owed:?}");
+        let events = summary.events.clone().expect("it builds events");
+        let selection = events.selection.expect("it has a filter");
+        let undecided = selection.undecided_kept + selection.undecided_lost;
+        assert!(undecided > 0, "{selection:?}");
+        assert_eq!(selection.undecided_lost > 0, policy == "drop", "{selection:?}");
+        let accepted = events.triggers_offered.zip(events.triggers_refused).map(|(all, refused)| all - refused);
+        assert_eq!(Some(events.events_built), accepted, "the trigger goes on");
+        let (rejected, lost) = (selection.rejected, selection.undecided_lost);
+        assert_eq!(events.events_recorded + rejected + lost, events.events_built, "{selection:?}");
+        assert!(rejected > 0);
+        assert_eq!(summary.loss.text().contains("no events lost"), lost == 0, "{}", summary.loss.text());
+        let recorded = summary.run_directory.expect("recorded");
+        let report = thalweg_record::verify(&recorded).expect("readable");
+        assert!(report.problems.iter().all(|text| !text.contains("balance")), "{:?}", report.problems);
+        assert_eq!(report.events.events, events.events_recorded);
+        assert_eq!(report.events.filter.as_deref(), Some("hangs_at: 500"));
+    }
+}
+
+#[test]
+fn a_run_ends_although_its_only_worker_hangs_with_the_first_event() {
+    let (summary, _folder) = run("keep = \"1\"\ndeadline_ms = 50\nundecided = \"drop\"");
+    assert_eq!(summary.discrepancies, [""; 0]);
+    let events = summary.events.expect("it builds events");
+    let selection = events.selection.expect("it has a filter");
+    assert_eq!(selection.undecided_lost + selection.rejected + events.events_recorded, events.events_built);
+    assert!(selection.undecided_lost > events.events_built / 2, "nobody decides: {selection:?}");
+    let loss = summary.losses.iter().find(|loss| loss.reason.word() == "undecided").expect("listed");
+    assert!(loss.advice.contains("raise `[filter] deadline_ms`"), "{}", loss.advice);
+}
+
+#[test]
+fn a_kind_says_what_it_cannot_read() {
+    add();
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let configuration = configuration(folder.path(), "keep = \"never\"").expect("a filter is made with the plan");
+    let error = thalweg_run::plan::Plan::of(&configuration).expect_err("refused").to_string();
+    assert!(error.contains("[filter]: `keep`: \"never\" is no trigger number"), "{error}");
+}
