@@ -22,14 +22,14 @@ pub(crate) enum EventInlet {
 }
 
 /// A batch of events.
-pub(super) enum EventBatch {
+pub(crate) enum EventBatch {
     Whole(Events),
     Selected(Decided),
 }
 
 impl EventBatch {
     /// The events, and which of them are kept; `None`: all of them.
-    pub(super) fn parts(&self) -> (&Events, Option<&[bool]>) {
+    pub(crate) fn parts(&self) -> (&Events, Option<&[bool]>) {
         match self {
             EventBatch::Whole(events) => (events, None),
             EventBatch::Selected(decided) => (&decided.events, Some(&decided.keep)),
@@ -39,7 +39,7 @@ impl EventBatch {
 
 impl EventInlet {
     /// Takes the next batch, and waits at most `wait` for it.
-    pub(super) fn receive_wait(&mut self, wait: Duration, signals: &Signals) -> Option<EventBatch> {
+    pub(crate) fn receive_wait(&mut self, wait: Duration, signals: &Signals) -> Option<EventBatch> {
         match self {
             EventInlet::Ring(ring) => ring.receive_wait(wait).map(EventBatch::Whole),
             EventInlet::Filter(filter) => filter.receive_wait(wait, signals).map(EventBatch::Selected),
@@ -47,7 +47,7 @@ impl EventInlet {
     }
 
     /// Gives a batch back when it has been recorded.
-    pub(super) fn give_back(&mut self, batch: EventBatch) {
+    pub(crate) fn give_back(&mut self, batch: EventBatch) {
         match (self, batch) {
             (EventInlet::Ring(ring), EventBatch::Whole(mut events)) => {
                 events.clear();
@@ -59,7 +59,7 @@ impl EventInlet {
     }
 
     /// Returns true if the builder has ended and nothing is left.
-    pub(super) fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         match self {
             EventInlet::Ring(ring) => ring.is_finished(),
             EventInlet::Filter(filter) => filter.is_finished(),
