@@ -24,6 +24,7 @@
 //! - `build_rate`: events built by the rate of triggers.
 //! - `recorder`: the thread that records what a bench builds.
 //! - `build_record`: recording beside building.
+//! - `filter`: the event filter, against the same way without it.
 //! - `n2n`: messages between processes.
 //! - `evb`: readout and builder units in processes.
 //! - `ship`: runs copied elsewhere, against bare connections.

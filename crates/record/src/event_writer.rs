@@ -255,8 +255,12 @@ impl<'a> Group<'a> {
         let (own_keep, later_keep) = self.keep.map(|keep| keep.split_at(events)).unzip();
         let (own_fragments, later_fragments) = self.fragments.split_at(fragments);
         let (own_slices, later_slices) = self.slices.split_at(slices);
-        *self =
-            Group { events: later_events, keep: later_keep, fragments: later_fragments, slices: later_slices };
+        *self = Group {
+            events: later_events,
+            keep: later_keep,
+            fragments: later_fragments,
+            slices: later_slices,
+        };
         Group { events: own_events, keep: own_keep, fragments: own_fragments, slices: own_slices }
     }
 

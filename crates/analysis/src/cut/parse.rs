@@ -46,14 +46,10 @@ pub(crate) struct Parser<'t, L: Names> {
 }
 
 /// The steps of an expression.
-pub(crate) fn parse<L: Names>(
-    text: &str,
-    language: &L,
-) -> Result<Program<L::Field, L::Condition>, CutError> {
+pub(crate) fn parse<L: Names>(text: &str, language: &L) -> Result<Program<L::Field, L::Condition>, CutError> {
     let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0, language, steps: Vec::new() };
     if parser.peek() == &Token::End {
-        let message =
-            format!("the expression is empty; write what is to be kept, as in \"{}\"", L::EXAMPLE);
+        let message = format!("the expression is empty; write what is to be kept, as in \"{}\"", L::EXAMPLE);
         return Err(parser.refuse(message));
     }
     let kind = parser.either()?;

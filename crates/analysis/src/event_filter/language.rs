@@ -211,15 +211,14 @@ fn with_offset(
 }
 
 /// A field of all fragments, in the brackets of `min`, `max` or `sum`.
-fn fragment_field(
-    parser: &mut Parser<'_, EventLanguage<'_>>,
-) -> Result<FragmentField, CutError> {
+fn fragment_field(parser: &mut Parser<'_, EventLanguage<'_>>) -> Result<FragmentField, CutError> {
     let named = match parser.peek() {
         Token::Name(name) => named_fragment_field(name),
         _ => None,
     };
     let Some(field) = named else {
-        let message = "a number of fragments is missing here: fragment_bytes, ticks, or as in max(u16_le, 12)";
+        let message =
+            "a number of fragments is missing here: fragment_bytes, ticks, or as in max(u16_le, 12)";
         return Err(parser.refuse(message));
     };
     parser.skip();
@@ -241,8 +240,9 @@ fn open(parser: &mut Parser<'_, EventLanguage<'_>>) -> Result<SourceId, CutError
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        return Err(parser
-            .refuse(format!("no board is called \"{name}\"; there are {}{more}", names.join(", "))));
+        return Err(
+            parser.refuse(format!("no board is called \"{name}\"; there are {}{more}", names.join(", ")))
+        );
     };
     parser.skip();
     Ok(board)

@@ -160,7 +160,10 @@ fn a_kind_that_is_not_known_is_refused_by_what_there_is() {
     };
     let error = |kind, keep| make(&settings(kind, keep), boards).err().map(|error| error.to_string());
     let unknown = error("neural", "").expect("refused");
-    assert!(unknown.contains("`kind = \"neural\"`") && unknown.contains("it has \"expression\""), "{unknown}");
+    assert!(
+        unknown.contains("`kind = \"neural\"`") && unknown.contains("it has \"expression\""),
+        "{unknown}"
+    );
     assert_eq!(error("expression", "complete"), None);
     assert!(error("expression", "compleat").expect("refused").starts_with("`keep`: there is no"));
     let out_of_range = Settings { workers: 0, ..settings("expression", "complete") };

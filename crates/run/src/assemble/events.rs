@@ -238,10 +238,8 @@ pub(super) fn recorder(
     let sink = event_writer(site, &files, ordered)?;
     let boards = source_table.boards.clone();
     let of_each = |stage: &str| boards.clone().map(|board| site.slot(stage, SourceId(board))).collect();
-    let slots = || FilterSlots {
-        events: site.slot("filter events", events),
-        sources: of_each("filter fragments"),
-    };
+    let slots =
+        || FilterSlots { events: site.slot("filter events", events), sources: of_each("filter fragments") };
     let inlet = event_inlet(site, thread_names::RECORD, ring, slots, gauges)?;
     let recorder = EventRecorder::new(
         inlet,

@@ -25,7 +25,9 @@ use super::{RawLinks, Site, joined};
 use crate::config::UnitSettings;
 use crate::error::RunError;
 use crate::gauges::BuildGauges;
-use crate::pipeline::{EventRecorder, Filed, FilterSlots, Given, Ledgered, Recorded, RecordingState, WriteLog};
+use crate::pipeline::{
+    EventRecorder, Filed, FilterSlots, Given, Ledgered, Recorded, RecordingState, WriteLog,
+};
 use crate::plan::capacity::{GATE_BLOCKS, UNIT_BLOCK_BYTES};
 use crate::plan::thread_names;
 use crate::plan::{Readout, TRIGGER, UnitPlan, gate, has_emulated, shared_key};

@@ -54,8 +54,7 @@ pub fn pass_events(
             let Some(batch) = inlet.receive_wait(WAIT, &signals) else { continue };
             let (batch_events, keep) = batch.parts();
             events += batch_events.events.len();
-            kept += keep
-                .map_or(batch_events.events.len(), |keep| keep.iter().filter(|keep| **keep).count());
+            kept += keep.map_or(batch_events.events.len(), |keep| keep.iter().filter(|keep| **keep).count());
             inlet.give_back(batch);
         }
         (events as u64, kept as u64)
@@ -114,7 +113,8 @@ fn send(batches: &[Events], turns: usize, outlet: &mut Upstream<Events>) {
 fn append(batch: &Events, to: &mut Events) {
     let (fragments, missing) = (to.fragments.len() as u32, to.missing.len() as u32);
     to.events.extend(batch.events.iter().map(|event| {
-        let (first_fragment, first_missing) = (event.first_fragment + fragments, event.first_missing + missing);
+        let (first_fragment, first_missing) =
+            (event.first_fragment + fragments, event.first_missing + missing);
         thalweg_data::Event { first_fragment, first_missing, ..*event }
     }));
     to.fragments.extend_from_slice(&batch.fragments);

@@ -252,7 +252,9 @@ impl ReadoutWork for Building {
         }
         let lent = self.gauges.lent();
         if lent > 0 {
-            return format!("{lent} workers of the event filter keep a batch and do not answer: look at what `[filter]` asks for");
+            return format!(
+                "{lent} workers of the event filter keep a batch and do not answer: look at what `[filter]` asks for"
+            );
         }
         match self.feed.raw {
             Some(_) => "the raw recording holds the blocks: look at the disk that is recorded on".to_owned(),

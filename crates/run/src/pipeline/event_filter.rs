@@ -278,7 +278,8 @@ impl FilterStage {
     /// Gives batches to workers that are free. While none is there that answers, events are undecided at once.
     fn hand_out(&mut self, now: Instant) {
         let nobody_answers = self.workers.iter().all(WorkerLink::is_out);
-        let waiting = (self.first..).zip(&mut self.queue).filter(|(_, queued)| queued.state == State::Waiting);
+        let waiting =
+            (self.first..).zip(&mut self.queue).filter(|(_, queued)| queued.state == State::Waiting);
         for (number, queued) in waiting {
             if nobody_answers {
                 queued.state = State::Undecided;
@@ -337,8 +338,7 @@ impl FilterStage {
 
     /// Sleeps until a batch or an answer comes.
     fn sleep(&mut self, at_most: Duration) {
-        let waker =
-            self.waker.get_or_insert_with(|| Waker::from(Arc::new(Unpark(std::thread::current()))));
+        let waker = self.waker.get_or_insert_with(|| Waker::from(Arc::new(Unpark(std::thread::current()))));
         let takes_more = self.queue.len() < self.capacity && !self.spare.is_empty();
         let waits_for_batch = takes_more && !self.inlet.is_finished();
         let nothing_came = !waits_for_batch || self.inlet.register(waker);
@@ -349,11 +349,7 @@ impl FilterStage {
 }
 
 /// The batch of this number, if it has not left.
-fn queued(
-    queue: &mut VecDeque<Queued>,
-    first: BatchNumber,
-    number: BatchNumber,
-) -> Option<&mut Queued> {
+fn queued(queue: &mut VecDeque<Queued>, first: BatchNumber, number: BatchNumber) -> Option<&mut Queued> {
     queue.get_mut(usize::try_from(number.checked_sub(first)?).ok()?)
 }
 

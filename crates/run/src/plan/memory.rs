@@ -11,7 +11,8 @@ use thalweg_readout::FaultSettings;
 use thalweg_transport::placement::Machine;
 
 use super::capacity::{
-    BATCHES, EVENTS_PER_BATCH, FILTER_BATCHES, GATE_BLOCKS, HITS_PER_BATCH, OUTPUT_HITS, RANGES_BYTES, SELECTED_BATCHES, UNIT_BLOCK_BYTES,
+    BATCHES, EVENTS_PER_BATCH, FILTER_BATCHES, GATE_BLOCKS, HITS_PER_BATCH, OUTPUT_HITS, RANGES_BYTES,
+    SELECTED_BATCHES, UNIT_BLOCK_BYTES,
 };
 use super::placement::Placement;
 use super::thread_names;

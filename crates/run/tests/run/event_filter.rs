@@ -19,8 +19,10 @@ struct HangsAt(u64);
 impl EventFilter for HangsAt {
     fn decide(&mut self, events: &Events, keep: &mut [bool]) {
         for (event, keep) in events.events.iter().zip(keep) {
-            while event.trigger == self.0 {
-                std::thread::park();
+            if event.trigger == self.0 {
+                loop {
+                    std::thread::park();
+                }
             }
             *keep = event.trigger % 2 == 0;
         }
@@ -30,7 +32,7 @@ impl EventFilter for HangsAt {
 const HANGS: EventFilterKind = EventFilterKind {
     word: "hangs_at",
     make: |keep, boards| {
-        assert_eq!(boards.names.len(), 3, "it is told of the boards");
+        assert_eq!(boards.names.len(), 3, "it is given the boards");
         let trigger = keep.parse().map_err(|_| format!("\"{keep}\" is no trigger number"))?;
         Ok(Box::new(HangsAt(trigger)))
     },
@@ -76,7 +78,8 @@ fn a_worker_that_never_answers_is_named_when_the_run_has_ended_with_all_other_ev
         let undecided = selection.undecided_kept + selection.undecided_lost;
         assert!(undecided > 0, "{selection:?}");
         assert_eq!(selection.undecided_lost > 0, policy == "drop", "{selection:?}");
-        let accepted = events.triggers_offered.zip(events.triggers_refused).map(|(all, refused)| all - refused);
+        let accepted =
+            events.triggers_offered.zip(events.triggers_refused).map(|(all, refused)| all - refused);
         assert_eq!(Some(events.events_built), accepted, "the trigger goes on");
         let (rejected, lost) = (selection.rejected, selection.undecided_lost);
         assert_eq!(events.events_recorded + rejected + lost, events.events_built, "{selection:?}");
@@ -106,7 +109,8 @@ fn a_run_ends_although_its_only_worker_hangs_with_the_first_event() {
 fn a_kind_says_what_it_cannot_read() {
     add();
     let folder = tempfile::tempdir().expect("temporary folder");
-    let configuration = configuration(folder.path(), "keep = \"never\"").expect("a filter is made with the plan");
+    let configuration =
+        configuration(folder.path(), "keep = \"never\"").expect("a filter is made with the plan");
     let error = thalweg_run::plan::Plan::of(&configuration).expect_err("refused").to_string();
     assert!(error.contains("[filter]: `keep`: \"never\" is no trigger number"), "{error}");
 }

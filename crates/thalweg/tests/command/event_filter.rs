@@ -33,9 +33,8 @@ fn configuration(folder: &Folder, sections: &str, tables: &str) -> String {
 #[track_caller]
 fn triggers(run: &str) -> Vec<u64> {
     let inside = std::fs::read_dir(run).expect("a run").flatten().map(|entry| entry.path());
-    let is_events = |path: &PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("events"))
-    };
+    let is_events =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("events"));
     let files: Vec<EventFiles> = inside.filter(is_events).filter_map(|path| EventFiles::of(&path)).collect();
     let mut merged = MergedEvents::open(&files).expect("whole files");
     let (mut triggers, mut event) = (Vec::new(), RecordedEvent::default());
@@ -154,7 +153,10 @@ fn filters_that_cannot_be_are_refused_with_line_place_and_what_there_is() {
         ended.error
     };
     let unknown = refused("keep = 'present(\"boards-9\")'");
-    assert!(unknown.contains("run.toml: line 14: [filter]: `keep`: no board is called \"boards-9\""), "{unknown}");
+    assert!(
+        unknown.contains("run.toml: line 14: [filter]: `keep`: no board is called \"boards-9\""),
+        "{unknown}"
+    );
     assert!(unknown.contains("boards-1, boards-2, boards-3, boards-4"), "{unknown}");
     assert!(unknown.contains("    present(\"boards-9\")\n            ^"), "{unknown}");
     assert!(refused("workers = 2").contains("missing field `keep`"));

@@ -93,8 +93,7 @@ impl Bench {
         let made = filters.into_iter().enumerate();
         let made = made.map(|(number, filter)| FilterWorker::new(format!("worker-{number}"), filter));
         let (links, workers): (Vec<_>, Vec<_>) = made.unzip();
-        let workers =
-            workers.into_iter().map(|worker| std::thread::spawn(move || worker.run())).collect();
+        let workers = workers.into_iter().map(|worker| std::thread::spawn(move || worker.run())).collect();
         let boards = (SourceId(0), 1);
         let stage = FilterStage::new(ring, links, settings, capacity, boards, slots, Arc::default());
         Bench { builder: Some(builder), stage, signals: Signals::default(), workers, ledger }
@@ -144,9 +143,8 @@ impl Bench {
         for (counters, unit) in
             [(self.counters(), Unit::Events), (of_board, Unit::Fragments), (of_board, Unit::Bytes)]
         {
-            let out = counters.total_output(unit)
-                + counters.total_filtered(unit)
-                + counters.total_lost_any(unit);
+            let out =
+                counters.total_output(unit) + counters.total_filtered(unit) + counters.total_lost_any(unit);
             assert_eq!(counters.total_input(unit), out, "{unit}");
         }
         assert_eq!(of_board.total_output(Unit::Fragments), self.counters().total_output(Unit::Events));
