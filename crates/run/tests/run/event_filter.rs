@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use thalweg_analysis::event_filter::{self, EventFilterKind};
 use thalweg_data::{EventFilter, Events};
@@ -38,9 +39,29 @@ const HANGS: EventFilterKind = EventFilterKind {
     },
 };
 
-fn add() {
+/// The same, but it answers after a tenth of a second.
+struct LateAt(u64);
+
+impl EventFilter for LateAt {
+    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
+        if events.events.iter().any(|event| event.trigger == self.0) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        keep.fill(true);
+    }
+}
+
+const LATE: EventFilterKind = EventFilterKind {
+    word: "late_at",
+    make: |keep, _| Ok(Box::new(LateAt(keep.parse().map_err(|_| "no trigger number".to_owned())?))),
+};
+
+pub fn add() {
     static ADDED: Once = Once::new();
-    ADDED.call_once(|| event_filter::add(HANGS).expect("a new word"));
+    ADDED.call_once(|| {
+        event_filter::add(HANGS).expect("a new word");
+        event_filter::add(LATE).expect("a new word");
+    });
 }
 
 fn configuration(folder: &Path, filter: &str) -> Result<Configuration, String> {
