@@ -28,6 +28,10 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     let configuration = resolved.configuration;
     let recorded = configuration.record.check();
     recorded.map_err(|text| configuration.invalid(format!("[record]: {text}")))?;
+    if let Some(filter) = &configuration.filter {
+        let checked = check_filter(resolved, filter);
+        checked.map_err(|message| configuration.invalid(format!("[filter]: {message}")))?;
+    }
     for (source, plan) in configuration.sources.iter().zip(&resolved.source_table.links) {
         let checked = keys(source)
             .and_then(|()| node(source, machine))
@@ -62,9 +66,6 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     configuration.unattended.check().map_err(|error| not_allowed(format!("[unattended]: {error}")))?;
     if let Some(slices) = &configuration.slices {
         check_slices(resolved, slices).map_err(|message| not_allowed(format!("[slices]: {message}")))?;
-    }
-    if let Some(filter) = &configuration.filter {
-        check_filter(resolved, filter).map_err(|message| not_allowed(format!("[filter]: {message}")))?;
     }
     if resolved.source_table.events.is_some() {
         configuration.build.check().map_err(|error| not_allowed(format!("[build]: {error}")))?;

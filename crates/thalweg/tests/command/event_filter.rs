@@ -86,6 +86,13 @@ fn events_are_selected_by_their_bytes_in_order_and_the_rest_is_counted() {
     let again = thalweg(&["replay", &run, "--directory", &replayed, "--json"]).done().json();
     assert_ledger_balances(&again);
     assert_eq!(triggers(&run_directory(&again)), on_file, "a replay selects the same events");
+    let even = folder.file("even.toml", "[filter]\nkeep = '!bit(\"boards-1\", 23, 0)'\n");
+    let others =
+        thalweg(&["replay", &run, "--directory", &replayed, "--filter", &even, "--json"]).done().json();
+    assert_ledger_balances(&others);
+    let others = triggers(&run_directory(&others));
+    assert!(others.iter().all(|trigger| trigger % 2 == 0));
+    assert_eq!((others.len() + on_file.len()) as u64, built, "what one rejects the other one keeps");
 }
 
 #[test]
