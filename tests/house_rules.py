@@ -54,7 +54,7 @@ INSTRUCTIONS = re.compile(r"\btarget_feature\(|\bis_x86_feature_detected!")
 INSTRUCTIONS_PLACE = Path("crates/data/src/simd.rs")
 # Readers ask for what a stage is (`Stage::role`) or for its place in the topology. By its name it is known to itself and to who makes paths.
 STAGES = re.compile(
-    r"\bStage::(?:Trigger|Sender|Wire|Receive|Raw|Unpack|Decode|Order|Cut|Coincide|Spectra|TimeSlice|Build|Ship|Record)\b"
+    r"\bStage::(?:Trigger|Sender|Wire|Receive|Raw|Unpack|Decode|Order|Cut|Coincide|Spectra|TimeSlice|Build|Ship|Filter|Record)\b"
     r"|\buse\b.*\bStage::[*{]"
 )
 STAGES_PLACES = {
@@ -62,6 +62,7 @@ STAGES_PLACES = {
     "crates/data/src/topology/legacy.rs": "the paths of files that do not say theirs",
     "crates/run/src/plan/topology": "the paths of today",
     "crates/run/src/assemble": "who makes a stage opens its account",
+    "crates/run/src/bench/filter.rs": "the same, to be measured alone",
     "crates/export/src/import.rs": "who makes a recording of a file opens its ledger",
     "crates/export/src/import_tables.rs": "the same",
     "crates/record/src/advice.rs": "what to do about a loss depends on where it was counted",

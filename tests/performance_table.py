@@ -39,7 +39,8 @@ README_ROWS = [row for row in CAPABILITIES_ROWS if row[1] in {"receive-udp", "li
 AXES = [("links", "fragment_bytes"), ("line", "fragment_bytes"), ("units", "fragment_bytes"), ("fragments", "offered_hz"),
         ("nodes", "message_bytes"), ("arrival", "sources"), ("line", "words"), ("line", "clients"),
         ("connection", "streams"), ("compression", "compression_workers"),
-        ("stage", "content"), ("line", "record_samples"), ("line", "channels"), ("line", "datagram_bytes")]
+        ("stage", "content"), ("line", "record_samples"), ("line", "channels"), ("line", "datagram_bytes"),
+        ("workers", "boards")]
 
 
 def short(value):

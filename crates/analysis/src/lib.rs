@@ -10,6 +10,7 @@
 //! - [`clocks`]: the clocks of the boards against each other, and what is corrected.
 //! - [`hit_stage`]: stages that a configuration adds directly after the time order.
 //! - [`cut`]: selections by expression, polygon and list, compiled once.
+//! - [`event_filter`]: which of the events that were built of triggered boards are kept, in the language of cuts.
 //! - [`coincide`]: which hits belong together, by windows and roles.
 //! - [`normalise`]: live time and losses of each channel: numbers that can be compared between runs.
 //! - [`spectrum`]: histograms, their history and export.
@@ -21,6 +22,7 @@ pub mod channels;
 pub mod clocks;
 pub mod coincide;
 pub mod cut;
+pub mod event_filter;
 pub mod hit_stage;
 pub mod normalise;
 pub mod process;

@@ -24,6 +24,7 @@
 //! - `build_rate`: events built by the rate of triggers.
 //! - `recorder`: the thread that records what a bench builds.
 //! - `build_record`: recording beside building.
+//! - `filter`: the event filter, against the same way without it.
 //! - `n2n`: messages between processes.
 //! - `evb`: readout and builder units in processes.
 //! - `ship`: runs copied elsewhere, against bare connections.
@@ -40,6 +41,7 @@ mod build_record;
 mod building;
 mod emit;
 mod evb;
+mod filter;
 pub mod frontend;
 mod ipbus;
 mod link;
@@ -311,7 +313,7 @@ fn ipbus_benches() -> Vec<Bench> {
 }
 
 /// Those of receiving from many boards and building their events.
-fn event_benches() -> [Bench; 9] {
+fn event_benches() -> [Bench; 10] {
     [
         bench(
             "build-memory",
@@ -347,6 +349,11 @@ fn event_benches() -> [Bench; 9] {
             "build-record-paced",
             "events recorded at 0.8 of what the disk takes, against building alone",
             build_record::build_record_paced,
+        ),
+        bench(
+            "filter",
+            "built events of 2 to 265 boards through an event filter of one and two workers, against the same way without it",
+            filter::filter,
         ),
         bench("n2n", "messages between 2 to 8 processes over loopback TCP, against bare sockets", n2n::n2n),
         bench(

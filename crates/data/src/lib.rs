@@ -100,6 +100,6 @@ pub use slice::{BlockId, Slice};
 pub use state::{Busy, RunState};
 pub use tick::Tick;
 pub use traits::{
-    BoardStatus, ControlError, Decode, DeviceControl, EventSink, Framed, Framing, Parameter, Received, Sink,
-    SinkError, Source, SourceError,
+    BoardStatus, ControlError, Decode, DeviceControl, EventFilter, EventSink, Framed, Framing, Parameter,
+    Received, Sink, SinkError, Source, SourceError,
 };

@@ -319,6 +319,12 @@ impl<T> Upstream<T> {
         !self.empties.is_empty() || self.is_closed()
     }
 
+    /// Wakes `waker` when a batch is given back or the other end is dropped; `false` if that is the case already. See
+    /// [`Consumer::register`].
+    pub fn register(&self, waker: &Waker) -> bool {
+        self.empties.register(waker)
+    }
+
     /// Takes an empty batch, and waits at most `wait` for one: the policy `hold`.
     pub fn empty_wait(&mut self, wait: Duration) -> Option<T> {
         self.empties.pop_wait(wait)

@@ -261,6 +261,13 @@ pub trait Sink: Send {
     fn counters(&self, source: crate::SourceId) -> &Counters;
 }
 
+/// Decides which built events are kept. Each worker of an event filter has its own, so that it may keep memory from batch to batch. It may
+/// take long, and may even never return: the other workers and the run go on without it.
+pub trait EventFilter: Send {
+    /// Decides each event of a batch, in their order. `keep` has an entry per event, `false` at first.
+    fn decide(&mut self, events: &Events, keep: &mut [bool]);
+}
+
 /// Where events go. A sink is bounded, and counts in the ledger.
 pub trait EventSink: Send {
     /// Takes a batch. The sink itself counts a refused batch as lost.
@@ -268,6 +275,12 @@ pub trait EventSink: Send {
     /// # Errors
     /// If the sink can take no more; see [`SinkError`].
     fn write(&mut self, events: &Events) -> Result<(), SinkError>;
+
+    /// Takes those events of a batch for which `keep`, which has an entry per event, says so. It does not see the others.
+    ///
+    /// # Errors
+    /// As for `write`.
+    fn write_kept(&mut self, events: &Events, keep: &[bool]) -> Result<(), SinkError>;
 
     /// Advances the time to `mark`: data that have waited long enough are written.
     ///

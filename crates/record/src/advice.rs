@@ -129,6 +129,9 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
         Busy => {
             "triggers came while BUSY was raised, and were not taken: the rate is above what this system can take; see which stage is full"
         }
+        Undecided => {
+            "the event filter did not answer in time, and `[filter] undecided = \"drop\"`: raise `[filter] deadline_ms` | raise `[filter] workers` | see the run's messages for the worker that does not answer"
+        }
         UnitLost => {
             "a unit ended with these on their way: see its own log; the events are in the ledger as partial"
         }

@@ -28,6 +28,8 @@ use crate::table::Table;
 pub const MOST_BLOCKS: usize = 1024;
 /// Most bytes of one event. A larger one is counted as lost: its batch would be beyond what readers take.
 pub const MOST_EVENT_BYTES: u64 = 256 << 20;
+/// The key of the schema's metadata that says by what the events were selected.
+pub const FILTER_KEY: &str = "filter";
 /// Rows per batch that are never exceeded but by one event.
 const MOST_ROWS: usize = 128 * 1024;
 /// Bytes that the rows of a row group take at most beside the lists of missing sources: those of an event, those of a fragment.
@@ -49,11 +51,23 @@ struct EventRowGroup {
     most_bytes: usize,
 }
 
-/// Events of a batch that enter one row group.
+/// Events of a batch that enter one row group, and those between them that are not kept.
+#[derive(Clone, Copy)]
 struct Group<'a> {
     events: &'a [Event],
+    /// Which events are kept; `None`: all of them.
+    keep: Option<&'a [bool]>,
     fragments: &'a [Fragment],
     slices: &'a [Slice],
+}
+
+/// What a group has of the events that are kept.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    events: usize,
+    fragments: usize,
+    /// One event alone that no row group can have.
+    is_too_large: bool,
 }
 
 impl EventWriter {
@@ -69,8 +83,23 @@ impl EventWriter {
         sources: &[String],
         ordered: bool,
     ) -> Result<EventWriter, RecordError> {
+        EventWriter::create_selected(files, settings, sources, ordered, None)
+    }
+
+    /// The same of events of which a filter selects some: its text goes into the schema, too.
+    ///
+    /// # Errors
+    /// As [`EventWriter::create`].
+    pub fn create_selected(
+        files: &EventFiles,
+        settings: &Settings,
+        sources: &[String],
+        ordered: bool,
+        filter: Option<&str>,
+    ) -> Result<EventWriter, RecordError> {
         let names = serde_json::to_string(sources).unwrap_or_default();
-        let metadata = [("sources", &names[..]), ("ordered", if ordered { "true" } else { "false" })];
+        let mut metadata = vec![("sources", &names[..]), ("ordered", if ordered { "true" } else { "false" })];
+        metadata.extend(filter.map(|text| (FILTER_KEY, text)));
         let files = [(Table::Fragments, &files.fragments), (Table::Events, &files.events)]
             .into_iter()
             .filter(|(table, _)| settings.keeps(*table))
@@ -116,35 +145,45 @@ impl EventWriter {
         self.sink.force()
     }
 
-    fn write_group(&mut self, batch: &Events, group: &Group<'_>) -> Result<(), SinkError> {
+    fn write_group(&mut self, batch: &Events, group: &Group<'_>, kept: Kept) -> Result<(), SinkError> {
         let (next_fragment, amounts) = (&mut self.next_fragment, &self.amounts);
         self.sink.take(batch.header.mark, amounts, |rows| {
             rows.append(batch, group, *next_fragment);
             rows.amounts.add_all(amounts);
             // Only fragments that are taken get a row.
-            *next_fragment += group.fragments.len() as u64;
+            *next_fragment += kept.fragments as u64;
         })
+    }
+
+    fn write_groups(&mut self, batch: &Events, keep: Option<&[bool]>) -> Result<(), SinkError> {
+        if keep.map_or(batch.events.is_empty(), |keep| !keep.contains(&true)) {
+            return self.advance(batch.header.mark);
+        }
+        let (mut rest, mut result) = (Group::of(batch, keep), Ok(()));
+        while !rest.events.is_empty() {
+            self.amounts.clear();
+            let (group, kept) = rest.take(self.sink.open_group().capacity(), &mut self.amounts);
+            match kept {
+                Kept { events: 0, .. } => {}
+                Kept { is_too_large: true, .. } => {
+                    self.sink.turn_away(&self.amounts, LossReason::TooLarge);
+                }
+                // Of a refused batch the first events may have been taken. What comes behind a refused group is offered, too:
+                // each is counted, and the first refusal is reported.
+                _ => result = result.and(self.write_group(batch, &group, kept)),
+            }
+        }
+        result
     }
 }
 
 impl EventSink for EventWriter {
     fn write(&mut self, events: &Events) -> Result<(), SinkError> {
-        if events.events.is_empty() {
-            return self.advance(events.header.mark);
-        }
-        let (mut rest, mut result) = (Group::all(events), Ok(()));
-        while !rest.events.is_empty() {
-            self.amounts.clear();
-            let group = rest.take(self.sink.open_group().capacity(), &mut self.amounts);
-            if group.is_too_large() {
-                self.sink.turn_away(&self.amounts, LossReason::TooLarge);
-                continue;
-            }
-            // Of a refused batch the first events may have been taken. What comes behind a refused group is offered, too:
-            // each is counted, and the first refusal is reported.
-            result = result.and(self.write_group(events, &group));
-        }
-        result
+        self.write_groups(events, None)
+    }
+
+    fn write_kept(&mut self, events: &Events, keep: &[bool]) -> Result<(), SinkError> {
+        self.write_groups(events, Some(keep))
     }
 
     fn advance(&mut self, mark: Mark) -> Result<(), SinkError> {
@@ -169,42 +208,76 @@ impl EventSink for EventWriter {
 }
 
 impl<'a> Group<'a> {
-    fn all(batch: &'a Events) -> Group<'a> {
-        Group { events: &batch.events, fragments: &batch.fragments, slices: &batch.slices }
+    fn of(batch: &'a Events, keep: Option<&'a [bool]>) -> Group<'a> {
+        Group { events: &batch.events, keep, fragments: &batch.fragments, slices: &batch.slices }
     }
 
-    /// Takes events from the front until they fill `capacity` bytes of payload and lists, at least one; one that is too large
-    /// comes alone. Adds them to `amounts`.
-    fn take(&mut self, capacity: usize, amounts: &mut Amounts) -> Group<'a> {
-        let (mut events, mut fragments, mut slices, mut bytes) = (0, 0, 0, 0u64);
-        for event in self.events {
-            let full = bytes >= capacity as u64 || fragments >= MOST_ROWS || events >= MOST_ROWS;
-            if events > 0 && (full || event.bytes > MOST_EVENT_BYTES) {
-                break;
-            }
+    /// Takes events from the front until those that are kept fill `capacity` bytes of payload and lists, at least one; one that is too
+    /// large comes alone. Adds them to `amounts`.
+    fn take(&mut self, capacity: usize, amounts: &mut Amounts) -> (Group<'a>, Kept) {
+        let (mut kept, mut bytes) = (Kept::default(), 0u64);
+        let (mut events, mut fragments, mut slices) = (0, 0, 0);
+        for (place, event) in self.events.iter().enumerate() {
             let own = &self.fragments[fragments..][..event.fragments as usize];
-            for fragment in own {
-                amounts.add(fragment.source, [1, u64::from(fragment.bytes)]);
-                slices += usize::from(fragment.slices);
+            if self.keep.is_none_or(|keep| keep[place]) {
+                let is_full =
+                    bytes >= capacity as u64 || kept.fragments >= MOST_ROWS || kept.events >= MOST_ROWS;
+                let is_too_large = event.bytes > MOST_EVENT_BYTES;
+                if kept.is_too_large || kept.events > 0 && (is_full || is_too_large) {
+                    break;
+                }
+                for fragment in own {
+                    amounts.add(fragment.source, [1, u64::from(fragment.bytes)]);
+                }
+                kept = Kept {
+                    events: kept.events + 1,
+                    fragments: kept.fragments + own.len(),
+                    is_too_large: kept.is_too_large || is_too_large,
+                };
+                bytes += event.bytes + u64::from(event.missing) * size_of::<SourceId>() as u64;
             }
+            slices += slice_count(own);
             events += 1;
             fragments += own.len();
-            bytes += event.bytes + u64::from(event.missing) * size_of::<SourceId>() as u64;
-            if event.bytes > MOST_EVENT_BYTES {
-                break;
-            }
         }
-        amounts.add_events(events as u64);
-        let (own_events, later_events) = self.events.split_at(events);
-        let (own_fragments, later_fragments) = self.fragments.split_at(fragments);
-        let (own_slices, later_slices) = self.slices.split_at(slices);
-        *self = Group { events: later_events, fragments: later_fragments, slices: later_slices };
-        Group { events: own_events, fragments: own_fragments, slices: own_slices }
+        amounts.add_events(kept.events as u64);
+        (self.split_at(events, fragments, slices), kept)
     }
 
-    fn is_too_large(&self) -> bool {
-        self.events.len() == 1 && self.events[0].bytes > MOST_EVENT_BYTES
+    /// Takes so many events from the front.
+    fn split_off(&mut self, events: usize) -> Group<'a> {
+        let fragments = self.events[..events].iter().map(|event| event.fragments as usize).sum();
+        self.split_at(events, fragments, slice_count(&self.fragments[..fragments]))
     }
+
+    fn split_at(&mut self, events: usize, fragments: usize, slices: usize) -> Group<'a> {
+        let (own_events, later_events) = self.events.split_at(events);
+        let (own_keep, later_keep) = self.keep.map(|keep| keep.split_at(events)).unzip();
+        let (own_fragments, later_fragments) = self.fragments.split_at(fragments);
+        let (own_slices, later_slices) = self.slices.split_at(slices);
+        *self = Group {
+            events: later_events,
+            keep: later_keep,
+            fragments: later_fragments,
+            slices: later_slices,
+        };
+        Group { events: own_events, keep: own_keep, fragments: own_fragments, slices: own_slices }
+    }
+
+    /// The events that are kept, those that follow each other together.
+    fn each_kept(mut self, mut each: impl FnMut(Group<'a>)) {
+        let Some(keep) = self.keep else { return each(self) };
+        for run in keep.chunk_by(|one, next| one == next) {
+            let own = self.split_off(run.len());
+            if run[0] {
+                each(own);
+            }
+        }
+    }
+}
+
+fn slice_count(fragments: &[Fragment]) -> usize {
+    fragments.iter().map(|fragment| usize::from(fragment.slices)).sum()
 }
 
 impl EventRowGroup {
@@ -227,13 +300,15 @@ impl EventRowGroup {
     }
 
     fn append(&mut self, batch: &Events, group: &Group<'_>, mut next_fragment: u64) {
-        for event in group.events {
-            self.append_event(event, batch.missing_of(event), next_fragment);
-            next_fragment += u64::from(event.fragments);
-        }
-        if self.keeps_fragments {
-            self.fragments.append(group.fragments, group.slices, &batch.leases);
-        }
+        group.each_kept(|run| {
+            for event in run.events {
+                self.append_event(event, batch.missing_of(event), next_fragment);
+                next_fragment += u64::from(event.fragments);
+            }
+            if self.keeps_fragments {
+                self.fragments.append(run.fragments, run.slices, &batch.leases);
+            }
+        });
     }
 
     fn append_event(&mut self, event: &Event, missing: &[SourceId], first_fragment: u64) {

@@ -11,8 +11,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use thalweg_data::ledger::{Carrier, Loss, LossReport};
-use thalweg_data::{LedgerSnapshot, SourceId, StageRole, Unit};
+use thalweg_analysis::event_filter::Boards;
+use thalweg_data::ledger::{Carrier, CounterSnapshot, Loss, LossReport};
+use thalweg_data::topology::FlowPath;
+use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, StageRole, Unit};
+use thalweg_monitor::state::EventSelection;
 use thalweg_readout::links::LinkPlan;
 use thalweg_record::{Table, advice};
 
@@ -81,6 +84,12 @@ impl SourceTable {
         found.expect("every unit of the configuration is in the source_table").1
     }
 
+    /// Those whose fragments are in the events that an event filter selects.
+    pub(crate) fn filtered_boards(&self) -> Boards<'_> {
+        let Range { start, end } = self.boards;
+        Boards { first: SourceId(start), names: &self.names[usize::from(start)..usize::from(end)] }
+    }
+
     /// The name of the `[[source]]` to which a number belongs; empty of events and units.
     pub(crate) fn entry_of(&self, source: SourceId) -> &str {
         let entry = self.entries.iter().find(|entry| entry.all.contains(&source));
@@ -127,6 +136,26 @@ impl SourceTable {
         let of_hits = |source| self.events.is_some() && self.coincidences == Some(source);
         let recorded = snapshot.at(StageRole::Recording).filter(|own| !of_hits(own.source));
         recorded.map(|slot| slot.counters.total_output(Unit::Events)).sum()
+    }
+
+    /// What the event filter has done: a stage that built events pass and that makes none. `None` of a run without.
+    pub(crate) fn event_selection(&self, snapshot: &LedgerSnapshot) -> Option<EventSelection> {
+        let path = snapshot.path();
+        let is_filter = |own: &&CounterSnapshot| {
+            own.counts(Unit::Events)
+                && path.flow_path_of(own.stage, own.source) == Some(FlowPath::Events)
+                && !path.is_made(Unit::Events, own.stage, own.source)
+        };
+        let mut filters = snapshot.at(StageRole::Work).filter(is_filter).peekable();
+        filters.peek()?;
+        let mut all = Counters::default();
+        filters.for_each(|own| all.add_all(&own.counters));
+        Some(EventSelection {
+            rejected: all.total_filtered(Unit::Events),
+            prescaled: all.total_noted(Noted::Prescaled, Unit::Events),
+            undecided_kept: all.total_noted(Noted::Undecided, Unit::Events),
+            undecided_lost: all.total_lost(LossReason::Undecided, Unit::Events),
+        })
     }
 
     /// Coincidences on file; 0 of a run without.

@@ -233,6 +233,18 @@ export interface Entries {
   unit: Unit;
 }
 
+/** What an event filter has done with built events. */
+export interface EventSelection {
+  /** Events that it rejected, and that were recorded all the same, for monitoring. */
+  prescaled: number;
+  /** Events that it rejected, and that were not recorded. */
+  rejected: number;
+  /** Events that it did not decide in time, and that were kept. */
+  undecided_kept: number;
+  /** Events that it did not decide in time, and that are lost. */
+  undecided_lost: number;
+}
+
 /** The events of a run with triggered sources. */
 export interface EventState {
   /** Build times, as the sizes. */
@@ -269,6 +281,8 @@ export interface EventState {
   p99_build_ns: number;
   /** How full the ring to the recorder is, 0 to 1. */
   ring_fill: number;
+  /** What the event filter has done with those that were built; null in a run without. */
+  selection: EventSelection | null;
   /** Triggers from the oldest that is open to the newest that was seen. */
   span: number;
 }
@@ -445,7 +459,7 @@ export interface Loss {
   unit: Unit;
 }
 
-/** One of never_received, datagram_gap, buffer_gap, frame_gap, datagram_too_long, unexpected_sender, no_block, capture_truncated, capture_damaged, fragment_missing, duplicate_datagram, bad_framing, bad_hash, resynchronised, unfinished, too_large, zero_words, word_count, unknown_format, bad_channel, truncated_hit, bad_samples, wrong_constant, bad_length, time_range, late, over_budget, late_fragment, duplicate_fragment, out_of_window, wrong_run, unknown_source, incomplete, missing_fragment, busy, unit_lost, disk_full, write_failed, abandoned, board_gone, recording_damaged, not_forced, or the name of an added one. */
+/** One of never_received, datagram_gap, buffer_gap, frame_gap, datagram_too_long, unexpected_sender, no_block, capture_truncated, capture_damaged, fragment_missing, duplicate_datagram, bad_framing, bad_hash, resynchronised, unfinished, too_large, zero_words, word_count, unknown_format, bad_channel, truncated_hit, bad_samples, wrong_constant, bad_length, time_range, late, over_budget, late_fragment, duplicate_fragment, out_of_window, wrong_run, unknown_source, incomplete, missing_fragment, busy, undecided, unit_lost, disk_full, write_failed, abandoned, board_gone, recording_damaged, not_forced, or the name of an added one. */
 export type LossReason = string;
 
 /** A stretch of time in which something was lost. */
@@ -726,7 +740,7 @@ export interface SourceState {
   ring_fill: number;
 }
 
-/** One of trigger, sender, wire, receive, raw, unpack, decode, order, cut, coincide, time_slice, build, ship, record, spectra, or the name of an added one. */
+/** One of trigger, sender, wire, receive, raw, unpack, decode, order, cut, coincide, time_slice, build, ship, filter, record, spectra, or the name of an added one. */
 export type Stage = string;
 
 /** The trigger of a run, where it reports what it counts: emulated ones do. */

@@ -126,12 +126,28 @@ function distribution(plot: Plot, bins: EventState["event_bytes"], scale: number
   plot.set(padded_x, [{ name: "events", values: [0, ...filled.map(([, n]) => n), 0, 0], style: "steps" }]);
 }
 
+/** What the event filter has done, in a run with one. */
+function selection_facts(selection: EventState["selection"]): (readonly [string, string])[] {
+  if (!selection) return [];
+  const { rejected, prescaled, undecided_kept, undecided_lost } = selection;
+  const others: (readonly [string, number])[] = [
+    ["rejected, recorded to monitor", prescaled],
+    ["undecided, recorded", undecided_kept],
+    ["undecided, lost", undecided_lost],
+  ];
+  return [
+    ["rejected by the filter", count(rejected)],
+    ...others.filter(([, n]) => n > 0).map(([what, n]) => [what, count(n)] as const),
+  ];
+}
+
 function event_facts(events: EventState, { trigger, busy_time }: LiveState): (readonly [string, string])[] {
   const { closed } = events;
   const built = closed.reduce((sum, n) => sum + n, 0);
   return [
     ["events", rate(events.event_rate_hz)],
     ["recorded", count(events.events_recorded)],
+    ...selection_facts(events.selection),
     ["complete", built > 0 ? share(closed[0] / built) : "–"],
     ["partial", count(events.events_partial)],
     ["size, median", quantity(events.median_event_bytes, "B")],

@@ -1,22 +1,37 @@
-//! Evaluates an expression for many hits at a time.
+//! Evaluates an expression for many rows at a time.
 //!
 //! ```text
-//!  256 hits ─► columns of numbers ─► columns of answers ─► pass
+//!  256 hits or events ─► columns of numbers ─► columns of answers ─► pass
 //! ```
 //! Step by step over chunks that stay in the first-level cache: each step is a plain loop over a column, which is what the compiler
 //! turns into wide instructions. Memory is made once.
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
 use thalweg_data::simd::{Wide, widest};
 
-use super::field::{Members, Real, fill};
-use super::polygon::Polygon;
+use super::field::Real;
 use super::program::{Program, Relation, Step};
-use crate::channels::ChannelMap;
 
-/// Hits at a time: a column of them is 1 or 2 KiB.
-pub(super) const CHUNK: usize = 256;
+/// Rows at a time: a column of them is 1 or 2 KiB.
+pub(crate) const CHUNK: usize = 256;
+
+/// Rows that an expression is asked about: hits, or built events.
+pub(crate) trait Rows: Copy {
+    type Field: Copy;
+    type Condition: Copy;
+    /// Some of them.
+    fn range(self, range: Range<usize>) -> Self;
+    /// Fills `column`, which is as long as the rows, with a field of each.
+    fn fill<T: Real>(self, field: Self::Field, column: &mut [T]);
+    /// Answers whether a condition is true of each row, 1 or 0. `columns` are as many as it needs.
+    fn ask<T: Real + Into<f64>>(
+        self,
+        condition: Self::Condition,
+        columns: &mut [[T; CHUNK]],
+        answers: &mut [u8],
+    );
+}
 
 /// What columns can do.
 trait Computes:
@@ -43,14 +58,14 @@ struct Stacks<T> {
 
 /// A program with the memory that it works in.
 #[derive(Clone, Debug)]
-pub(super) struct Evaluator {
-    program: Program,
+pub(crate) struct Evaluator<F, C> {
+    program: Program<F, C>,
     short: Stacks<f32>,
     long: Stacks<f64>,
 }
 
-impl Evaluator {
-    pub fn new(program: Program) -> Evaluator {
+impl<F: Copy, C: Copy> Evaluator<F, C> {
+    pub fn new(program: Program<F, C>) -> Evaluator<F, C> {
         let (numbers, answers) = (program.deepest_numbers, program.deepest_answers);
         let mut evaluator = Evaluator { program, short: Stacks::default(), long: Stacks::default() };
         match evaluator.program.is_long {
@@ -61,47 +76,35 @@ impl Evaluator {
     }
 
     /// What it computes.
-    pub fn program(&self) -> &Program {
+    pub fn program(&self) -> &Program<F, C> {
         &self.program
     }
 
-    /// Answers for each member, 1 or 0, into `pass`, which is as long as the members.
-    pub fn evaluate(
-        &mut self,
-        members: Members<'_>,
-        polygons: &[Polygon],
-        map: &ChannelMap,
-        pass: &mut [u8],
-    ) {
+    /// Answers for each row, 1 or 0, into `pass`, which is as long as the rows.
+    pub fn evaluate(&mut self, rows: impl Rows<Field = F, Condition = C>, pass: &mut [u8]) {
         for (index, pass) in pass.chunks_mut(CHUNK).enumerate() {
             let range = index * CHUNK..index * CHUNK + pass.len();
-            let chunk = Members {
-                hits: &members.hits[range.clone()],
-                events: members.events.map(|events| &events[range]),
-            };
-            widest(Chunk { evaluator: self, members: chunk, polygons, map, pass });
+            widest(Chunk { evaluator: self, rows: rows.range(range), pass });
         }
     }
 }
 
 /// A program, what it is asked of, and where the answers go.
-struct Chunk<'p> {
-    evaluator: &'p mut Evaluator,
-    members: Members<'p>,
-    polygons: &'p [Polygon],
-    map: &'p ChannelMap,
+struct Chunk<'p, R: Rows> {
+    evaluator: &'p mut Evaluator<R::Field, R::Condition>,
+    rows: R,
     pass: &'p mut [u8],
 }
 
-impl Wide for Chunk<'_> {
+impl<R: Rows> Wide for Chunk<'_, R> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let Chunk { evaluator: Evaluator { program, short, long }, members, polygons, map, pass } = self;
+        let Chunk { evaluator: Evaluator { program, short, long }, rows, pass } = self;
         match program.is_long {
-            true => long.run(program, members, polygons, map, pass),
-            false => short.run(program, members, polygons, map, pass),
+            true => long.run(program, rows, pass),
+            false => short.run(program, rows, pass),
         }
     }
 }
@@ -113,14 +116,7 @@ impl<T: Computes> Stacks<T> {
     }
 
     #[inline(always)]
-    fn run(
-        &mut self,
-        program: &Program,
-        members: Members<'_>,
-        polygons: &[Polygon],
-        map: &ChannelMap,
-        pass: &mut [u8],
-    ) {
+    fn run<R: Rows>(&mut self, program: &Program<R::Field, R::Condition>, rows: R, pass: &mut [u8]) {
         (self.number_count, self.answer_count) = (0, 0);
         for step in &program.steps {
             match step {
@@ -128,23 +124,25 @@ impl<T: Computes> Stacks<T> {
                 | Step::Number(_)
                 | Step::Negate
                 | Step::Arithmetic(_)
-                | Step::ArithmeticConstant(..) => {
-                    self.compute(step, members, map);
-                }
+                | Step::ArithmeticConstant(..) => self.compute(step, rows, pass.len()),
                 Step::Compare(_) | Step::CompareConstant(..) | Step::Within(..) => self.compare(step),
-                Step::Inside(polygon) => self.look_inside(&polygons[*polygon], members, map),
-                Step::Flag(_) | Step::And | Step::Or | Step::Not => self.decide(step, members),
+                Step::Condition(condition) => {
+                    let columns = &mut self.numbers[self.number_count..];
+                    rows.ask(*condition, columns, &mut self.answers[self.answer_count][..pass.len()]);
+                    self.answer_count += 1;
+                }
+                Step::And | Step::Or | Step::Not => self.decide(step),
             }
         }
-        pass.copy_from_slice(&self.answers[0][..members.hits.len()]);
+        pass.copy_from_slice(&self.answers[0][..pass.len()]);
     }
 
     #[inline(always)]
-    fn compute(&mut self, step: &Step, members: Members<'_>, map: &ChannelMap) {
+    fn compute<R: Rows>(&mut self, step: &Step<R::Field, R::Condition>, rows: R, count: usize) {
         let top = self.number_count;
         match *step {
             Step::Field(field) => {
-                fill(field, members, map, &mut self.numbers[top][..members.hits.len()]);
+                rows.fill(field, &mut self.numbers[top][..count]);
                 self.number_count += 1;
             }
             Step::Number(value) => {
@@ -167,7 +165,7 @@ impl<T: Computes> Stacks<T> {
     }
 
     #[inline(always)]
-    fn compare(&mut self, step: &Step) {
+    fn compare<F: Copy, C: Copy>(&mut self, step: &Step<F, C>) {
         let (top, answers) = (self.number_count, &mut self.answers[self.answer_count]);
         let left = &self.numbers[top - 1];
         match *step {
@@ -188,25 +186,9 @@ impl<T: Computes> Stacks<T> {
     }
 
     #[inline(always)]
-    fn look_inside(&mut self, polygon: &Polygon, members: Members<'_>, map: &ChannelMap) {
-        let (count, top) = (members.hits.len(), self.number_count);
-        let (x, y) = self.numbers.split_at_mut(top + 1);
-        let (x, y) = (&mut x[top][..count], &mut y[0][..count]);
-        fill(polygon.x, members, map, x);
-        fill(polygon.y, members, map, y);
-        polygon.fill(x, y, &mut self.answers[self.answer_count][..count]);
-        self.answer_count += 1;
-    }
-
-    #[inline(always)]
-    fn decide(&mut self, step: &Step, members: Members<'_>) {
+    fn decide<F: Copy, C: Copy>(&mut self, step: &Step<F, C>) {
         let top = self.answer_count;
         match *step {
-            Step::Flag(flag) => {
-                let rows = self.answers[top].iter_mut().zip(members.hits);
-                rows.for_each(|(answer, hit)| *answer = u8::from(hit.flags.has(flag)));
-                self.answer_count += 1;
-            }
             Step::Not => self.answers[top - 1].iter_mut().for_each(|answer| *answer ^= 1),
             _ => {
                 let (left, right) = self.answers.split_at_mut(top - 1);

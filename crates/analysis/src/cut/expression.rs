@@ -4,7 +4,8 @@ use thalweg_data::Hit;
 
 use super::error::CutError;
 use super::evaluate::Evaluator;
-use super::field::{EventFacts, Members};
+use super::field::{EventFacts, Field, Members};
+use super::hit_language::{HitCondition, HitLanguage, HitRows};
 use super::parse::parse;
 use super::polygon::Polygon;
 use super::program::Step;
@@ -32,7 +33,7 @@ use thalweg_data::HitEvents;
 pub struct Expression {
     text: String,
     polygons: Vec<Polygon>,
-    evaluator: Evaluator,
+    evaluator: Evaluator<Field, HitCondition>,
 }
 
 impl Expression {
@@ -41,7 +42,7 @@ impl Expression {
     /// # Errors
     /// When it is invalid: with a mark under the place, and what to write.
     pub fn parse(text: &str, scope: Scope, polygons: &[Polygon]) -> Result<Expression, CutError> {
-        let program = parse(text, scope, polygons)?;
+        let program = parse(text, &HitLanguage { scope, polygons })?;
         let evaluator = Evaluator::new(program);
         Ok(Expression { text: text.to_owned(), polygons: polygons.to_vec(), evaluator })
     }
@@ -53,9 +54,9 @@ impl Expression {
 
     /// Whether an answer depends on calibrated energies.
     pub fn asks_for_kev(&self) -> bool {
-        let asks = |step: &Step| match step {
+        let asks = |step: &Step<Field, HitCondition>| match step {
             Step::Field(field) => field.is_calibrated(),
-            Step::Inside(polygon) => {
+            Step::Condition(HitCondition::Inside(polygon)) => {
                 let Polygon { x, y, .. } = &self.polygons[*polygon];
                 x.is_calibrated() || y.is_calibrated()
             }
@@ -88,7 +89,7 @@ impl Expression {
 
     fn evaluate(&mut self, members: Members<'_>, map: &ChannelMap, pass: &mut [u8]) {
         assert_eq!(members.hits.len(), pass.len(), "an answer for each hit");
-        self.evaluator.evaluate(members, &self.polygons, map, pass);
+        self.evaluator.evaluate(HitRows { members, polygons: &self.polygons, map }, pass);
     }
 }
 

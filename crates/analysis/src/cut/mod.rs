@@ -13,18 +13,19 @@
 mod check;
 mod cuts;
 mod error;
-mod evaluate;
+pub(crate) mod evaluate;
 mod event_cuts;
 mod expression;
 mod field;
 mod hit_cuts;
-mod parse;
+mod hit_language;
+pub(crate) mod parse;
 pub mod polygon;
-mod program;
+pub(crate) mod program;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod token;
+pub(crate) mod token;
 
 #[cfg(any(test, feature = "harness"))]
 pub use check::check;

@@ -4,47 +4,53 @@
 //!  either     both ("||" both)*
 //!  both       denial ("&&" denial)*
 //!  denial     "!" denial | comparison
-//!  comparison sum [relation sum [relation sum]] | sum "in" "[" number "," number "]" | flag | "inside" "(" name ")"
+//!  comparison sum [relation sum [relation sum]] | sum "in" "[" number "," number "]" | condition
 //!  sum        product (("+" | "-") product)*
 //!  product    factor (("*" | "/") factor)*
 //!  factor     "-" factor | number | field | "(" either ")"
 //! ```
+//! Which fields and conditions there are, and how they are written, says the language: of hits, or of built events.
 //! What is a number and what is an answer is known while reading, so that `energy && 3` is refused where it stands.
 
-use thalweg_data::Flags;
-
-use super::Scope;
 use super::error::CutError;
-use super::field::Field;
-use super::polygon::{Polygon, known};
-use super::program::{Operation, Program, Relation, Step};
+use super::program::{Language, Operation, Program, Relation, Step, Steps};
 use super::token::{Token, refuse, tokens};
 
 /// Brackets within brackets, at most.
 const DEEPEST: usize = 64;
 
+/// What a part of an expression gives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Number,
     Answer,
 }
 
-struct Parser<'t> {
+/// How the fields and conditions of a language are written.
+pub(crate) trait Names: Language + Sized {
+    /// A comparison, for messages.
+    const EXAMPLE: &'static str;
+
+    /// Reads the field or condition that begins with this name, the next word.
+    fn read(parser: &mut Parser<'_, Self>, name: &str) -> Result<Kind, CutError>;
+}
+
+/// An expression that is being read.
+pub(crate) struct Parser<'t, L: Names> {
     text: &'t str,
     tokens: Vec<(Token, usize)>,
     at: usize,
     depth: usize,
-    scope: Scope,
-    polygons: &'t [Polygon],
-    steps: Vec<Step>,
+    pub(crate) language: &'t L,
+    steps: Steps<L>,
 }
 
 /// The steps of an expression.
-pub(super) fn parse(text: &str, scope: Scope, polygons: &[Polygon]) -> Result<Program, CutError> {
-    let mut parser =
-        Parser { text, tokens: tokens(text)?, at: 0, depth: 0, scope, polygons, steps: Vec::new() };
+pub(crate) fn parse<L: Names>(text: &str, language: &L) -> Result<Program<L::Field, L::Condition>, CutError> {
+    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0, language, steps: Vec::new() };
     if parser.peek() == &Token::End {
-        return Err(parser.refuse("the expression is empty; write what is to be kept, as in \"psd > 0.12\""));
+        let message = format!("the expression is empty; write what is to be kept, as in \"{}\"", L::EXAMPLE);
+        return Err(parser.refuse(message));
     }
     let kind = parser.either()?;
     if parser.peek() != &Token::End {
@@ -52,15 +58,15 @@ pub(super) fn parse(text: &str, scope: Scope, polygons: &[Polygon]) -> Result<Pr
     }
     if kind == Kind::Number {
         parser.at = 0;
-        return Err(parser.refuse("this is a number, not a yes or no; compare it, as in \"energy > 200\""));
+        let message = format!("this is a number, not a yes or no; compare it, as in \"{}\"", L::EXAMPLE);
+        return Err(parser.refuse(message));
     }
-    let mut program = Program { steps: parser.steps, ..Program::default() };
-    program.measure(polygons);
-    Ok(program)
+    Ok(Program::of(language, parser.steps))
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> &Token {
+impl<L: Names> Parser<'_, L> {
+    /// The next word.
+    pub(crate) fn peek(&self) -> &Token {
         &self.tokens[self.at].0
     }
 
@@ -68,17 +74,37 @@ impl Parser<'_> {
         self.tokens[self.at].1
     }
 
-    fn refuse(&self, message: impl Into<String>) -> CutError {
+    /// The error that the next word cannot stand there.
+    pub(crate) fn refuse(&self, message: impl Into<String>) -> CutError {
         refuse(self.text, self.place(), message)
     }
 
-    fn take(&mut self, symbol: &str) -> bool {
+    /// Goes beyond the next word.
+    pub(crate) fn skip(&mut self) {
+        self.at += 1;
+    }
+
+    /// A field stands here.
+    pub(crate) fn field(&mut self, field: L::Field) -> Result<Kind, CutError> {
+        self.steps.push(Step::Field(field));
+        Ok(Kind::Number)
+    }
+
+    /// A condition stands here.
+    pub(crate) fn condition(&mut self, condition: L::Condition) -> Result<Kind, CutError> {
+        self.steps.push(Step::Condition(condition));
+        Ok(Kind::Answer)
+    }
+
+    /// Goes beyond the next word if it is this symbol.
+    pub(crate) fn take(&mut self, symbol: &str) -> bool {
         let found = matches!(self.peek(), Token::Symbol(each) if *each == symbol);
         self.at += usize::from(found);
         found
     }
 
-    fn expect(&mut self, symbol: &str) -> Result<(), CutError> {
+    /// Goes beyond the next word, which has to be this symbol.
+    pub(crate) fn expect(&mut self, symbol: &str) -> Result<(), CutError> {
         match self.take(symbol) {
             true => Ok(()),
             false => Err(self.refuse(format!("\"{symbol}\" is missing here"))),
@@ -104,7 +130,7 @@ impl Parser<'_> {
     fn joined(
         &mut self,
         symbol: &str,
-        step: Step,
+        step: Step<L::Field, L::Condition>,
         part: fn(&mut Self) -> Result<Kind, CutError>,
     ) -> Result<Kind, CutError> {
         let place = self.place();
@@ -155,7 +181,7 @@ impl Parser<'_> {
         self.need(kind, Kind::Number, place)?;
         let middle_step = self.steps.len();
         self.number_side()?;
-        let middle: Vec<Step> = self.steps[middle_step..].to_vec();
+        let middle = self.steps[middle_step..].to_vec();
         self.compare(relation);
         if let Some(second) = self.relation() {
             // 100 < energy < 200: both, and the middle is looked at twice.
@@ -219,14 +245,15 @@ impl Parser<'_> {
         Ok(Kind::Answer)
     }
 
-    fn constant(&mut self) -> Result<f64, CutError> {
+    /// A number.
+    pub(crate) fn constant(&mut self) -> Result<f64, CutError> {
         let negative = self.take("-");
         match *self.peek() {
             Token::Number(value) => {
                 self.at += 1;
                 Ok(if negative { -value } else { value })
             }
-            _ => Err(self.refuse("a number is missing here, as in \"energy in [100, 200]\"")),
+            _ => Err(self.refuse("a number is missing here")),
         }
     }
 
@@ -305,62 +332,8 @@ impl Parser<'_> {
                 self.steps.push(Step::Number(value));
                 Ok(Kind::Number)
             }
-            Token::Name(name) => self.name(&name),
+            Token::Name(name) => L::read(self, &name),
             _ => Err(self.refuse("a field, a flag or a number is missing here")),
         }
-    }
-
-    fn name(&mut self, name: &str) -> Result<Kind, CutError> {
-        if name == "inside" {
-            return self.inside();
-        }
-        if let Some(field) = Field::from_name(name) {
-            if field.is_of_event() && self.scope == Scope::Hit {
-                let message =
-                    format!("only hits in an event have `{name}`; write on = \"event\" to cut events");
-                return Err(self.refuse(message));
-            }
-            self.at += 1;
-            self.steps.push(Step::Field(field));
-            return Ok(Kind::Number);
-        }
-        if let Some((flag, _)) = Flags::NAMES.iter().find(|(_, known)| *known == name) {
-            self.at += 1;
-            self.steps.push(Step::Flag(*flag));
-            return Ok(Kind::Answer);
-        }
-        let flags: Vec<&str> = Flags::NAMES.iter().map(|(_, name)| *name).collect();
-        Err(self.refuse(format!(
-            "there is no field or flag \"{name}\"; {}, and the flags {}",
-            known(),
-            flags.join(", ")
-        )))
-    }
-
-    fn inside(&mut self) -> Result<Kind, CutError> {
-        self.at += 1;
-        self.expect("(")?;
-        let Token::Name(name) = self.peek().clone() else {
-            return Err(self.refuse("the name of a [[polygon]] is missing here"));
-        };
-        let Some(polygon) = self.polygons.iter().position(|polygon| polygon.name == name) else {
-            let names: Vec<&str> = self.polygons.iter().map(|polygon| polygon.name.as_str()).collect();
-            let there = if names.is_empty() {
-                "there is none".to_owned()
-            } else {
-                format!("there are {}", names.join(", "))
-            };
-            return Err(self.refuse(format!("no [[polygon]] is called \"{name}\"; {there}")));
-        };
-        let of_event = self.polygons[polygon].x.is_of_event() || self.polygons[polygon].y.is_of_event();
-        if of_event && self.scope == Scope::Hit {
-            return Err(
-                self.refuse("this region is of fields that only hits in an event have; write on = \"event\"")
-            );
-        }
-        self.at += 1;
-        self.expect(")")?;
-        self.steps.push(Step::Inside(polygon));
-        Ok(Kind::Answer)
     }
 }

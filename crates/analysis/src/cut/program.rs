@@ -4,13 +4,9 @@
 //!  psd > 0.12 && !pile_up   ──►   field psd · compare > 0.12 · flag pile_up · not · and
 //! ```
 
-use thalweg_data::Flags;
-
-use super::field::Field;
-
 /// A comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Relation {
+pub(crate) enum Relation {
     Less,
     LessOrEqual,
     Greater,
@@ -21,7 +17,7 @@ pub(super) enum Relation {
 
 /// Arithmetic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     Add,
     Subtract,
     Multiply,
@@ -46,10 +42,22 @@ impl Operation {
     }
 }
 
+/// The fields and conditions that expressions over one kind of rows can name: of hits, or of built events.
+pub(crate) trait Language {
+    /// A quantity of a row.
+    type Field: Copy;
+    /// What is true of a row or not.
+    type Condition: Copy;
+    /// Whether single precision would blur a field.
+    fn is_long(&self, field: Self::Field) -> bool;
+    /// How many columns of numbers a condition needs while it is asked, and whether single precision would blur them.
+    fn needs(&self, condition: Self::Condition) -> (usize, bool);
+}
+
 /// One step. `Constant` forms have their right side built in, which is what most expressions need.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Step {
-    Field(Field),
+pub(crate) enum Step<F, C> {
+    Field(F),
     Number(f64),
     Negate,
     Arithmetic(Operation),
@@ -58,33 +66,35 @@ pub(super) enum Step {
     CompareConstant(Relation, f64),
     /// Both ends are within.
     Within(f64, f64),
-    Flag(Flags),
-    /// Number of the polygon.
-    Inside(usize),
+    Condition(C),
     And,
     Or,
     Not,
 }
 
+/// The steps of an expression of a language.
+pub(crate) type Steps<L> = Vec<Step<<L as Language>::Field, <L as Language>::Condition>>;
+
 /// The steps, and how much room they need.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Program {
-    pub steps: Vec<Step>,
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Program<F, C> {
+    pub steps: Vec<Step<F, C>>,
     pub deepest_numbers: usize,
     pub deepest_answers: usize,
     /// Asks for something that single precision would blur.
     pub is_long: bool,
 }
 
-impl Program {
-    /// Adds up how deep the stacks become.
-    pub fn measure(&mut self, polygons: &[super::polygon::Polygon]) {
+impl<F: Copy, C: Copy> Program<F, C> {
+    /// These steps, and how deep the stacks become.
+    pub fn of(language: &impl Language<Field = F, Condition = C>, steps: Vec<Step<F, C>>) -> Program<F, C> {
+        let mut program = Program { steps, deepest_numbers: 0, deepest_answers: 0, is_long: false };
         let (mut numbers, mut answers) = (0usize, 0usize);
-        for step in &self.steps {
-            let mut reach = (0, 0);
+        for step in &program.steps {
+            let mut reach = 0;
             match step {
                 Step::Field(field) => {
-                    self.is_long |= field.is_long();
+                    program.is_long |= language.is_long(*field);
                     numbers += 1;
                 }
                 Step::Number(_) => numbers += 1,
@@ -94,17 +104,17 @@ impl Program {
                 Step::CompareConstant(..) | Step::Within(..) => {
                     (numbers, answers) = (numbers - 1, answers + 1)
                 }
-                Step::Flag(_) => answers += 1,
-                Step::Inside(polygon) => {
-                    self.is_long |= polygons[*polygon].x.is_long() || polygons[*polygon].y.is_long();
-                    // Its two fields, while it is looked at.
-                    reach = (2, 0);
+                Step::Condition(condition) => {
+                    let (columns, is_long) = language.needs(*condition);
+                    program.is_long |= is_long;
+                    reach = columns;
                     answers += 1;
                 }
                 Step::And | Step::Or => answers -= 1,
             }
-            self.deepest_numbers = self.deepest_numbers.max(numbers + reach.0);
-            self.deepest_answers = self.deepest_answers.max(answers);
+            program.deepest_numbers = program.deepest_numbers.max(numbers + reach);
+            program.deepest_answers = program.deepest_answers.max(answers);
         }
+        program
     }
 }

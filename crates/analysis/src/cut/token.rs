@@ -8,10 +8,12 @@ use super::error::CutError;
 
 /// A word.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// With its unit multiplied in: times in picoseconds, energies in keV.
     Number(f64),
     Name(String),
+    /// What stands in quotation marks, `"` or `'`.
+    Quoted(String),
     Symbol(&'static str),
     End,
 }
@@ -32,13 +34,13 @@ const UNITS: [(&str, f64); 9] = [
     ("MeV", 1e3),
 ];
 
-pub(super) fn refuse(text: &str, place: usize, message: impl Into<String>) -> CutError {
+pub(crate) fn refuse(text: &str, place: usize, message: impl Into<String>) -> CutError {
     let place = text[..place.min(text.len())].chars().count();
     CutError::Expression { text: text.replace(['\n', '\t'], " "), place, message: message.into() }
 }
 
 /// All words with the byte where each begins; the last is [`Token::End`].
-pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, CutError> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, CutError> {
     let (mut found, mut place) = (Vec::new(), 0);
     while let Some(first) = text[place..].chars().next() {
         let rest = &text[place..];
@@ -48,6 +50,12 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, CutError> {
             let (value, length) = number(text, place)?;
             found.push((Token::Number(value), place));
             place += length;
+        } else if matches!(first, '"' | '\'') {
+            let Some(length) = rest[1..].find(first) else {
+                return Err(refuse(text, place, format!("the {first} that ends this name is missing")));
+            };
+            found.push((Token::Quoted(rest[1..=length].to_owned()), place));
+            place += length + 2;
         } else if is_of_name(first) {
             let name: String = rest.chars().take_while(|each| is_of_name(*each)).collect();
             let length = name.len();

@@ -97,8 +97,8 @@ impl LossReason {
             Busy => LossReasonDescription::of(LossNature::DeadTime, Quality::Exact),
             DatagramTooLong | NoBlock | CaptureTruncated | BadHash | TooLarge | UnknownFormat
             | BadChannel | TruncatedHit | BadSamples | WrongConstant | TimeRange | Late | OverBudget
-            | LateFragment | OutOfWindow | WrongRun | UnknownSource | Incomplete | UnitLost | DiskFull
-            | WriteFailed | NotForced | Abandoned | Added(_) => ours,
+            | LateFragment | OutOfWindow | WrongRun | UnknownSource | Incomplete | Undecided | UnitLost
+            | DiskFull | WriteFailed | NotForced | Abandoned | Added(_) => ours,
         }
     }
 

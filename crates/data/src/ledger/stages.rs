@@ -76,6 +76,7 @@ impl Stage {
             Stage::TimeSlice => (StageRole::Slices, ""),
             Stage::Build => (StageRole::Work, "built"),
             Stage::Ship => (StageRole::HandOver, "shipped"),
+            Stage::Filter => (StageRole::Work, "selected"),
             Stage::Record => (StageRole::Recording, "recorded"),
             Stage::Added(_) => (StageRole::Work, ""),
         };
@@ -83,6 +84,7 @@ impl Stage {
         match self {
             Stage::Trigger => described.apart(),
             Stage::Coincide => described.filtering("single"),
+            Stage::Filter => described.filtering("rejected"),
             Stage::Record => described.filtering("not recorded"),
             _ => described,
         }

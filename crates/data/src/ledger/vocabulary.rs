@@ -198,6 +198,8 @@ open_vocabulary! {
         Build = "build",
         /// Sends events to another unit.
         Ship = "ship",
+        /// The event filter: selects the built events that are recorded.
+        Filter = "filter",
         /// The recording.
         Record = "record",
         /// The spectra: selects the hits that are shown as kept. A cut that is applied during the run filters only here.
@@ -297,6 +299,8 @@ open_vocabulary! {
         MissingFragment = "missing_fragment",
         /// A trigger that came while the system was busy.
         Busy = "busy",
+        /// An event that the event filter did not decide within its deadline, if the policy is `drop`.
+        Undecided = "undecided",
         /// Data on their way to or from a unit when it died.
         UnitLost = "unit_lost",
         /// The disk was full.
@@ -328,6 +332,10 @@ vocabulary! {
         Uncounted = "uncounted",
         /// Fragments that were cut off before their trigger could be identified; only the sender knows which they are.
         CutOff = "cut_off",
+        /// Events that the event filter did not decide within its deadline, and that were kept, as the policy says.
+        Undecided = "undecided",
+        /// Events that the event filter rejected, and that were kept for monitoring.
+        Prescaled = "prescaled",
     }
 }
 

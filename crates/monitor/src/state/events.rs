@@ -15,11 +15,26 @@ pub struct EventState {
     pub events_partial: u64,
     /// Events recorded since the start.
     pub events_recorded: u64,
+    /// What the event filter has done with those that were built; null in a run without.
+    pub selection: Option<EventSelection>,
     /// Who answered and who did not, in the order of the boards.
     pub completeness: Vec<Completeness>,
     /// The builder's state.
     #[serde(flatten)]
     pub sample: BuildSample,
+}
+
+/// What an event filter has done with built events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct EventSelection {
+    /// Events that it rejected, and that were not recorded.
+    pub rejected: u64,
+    /// Events that it rejected, and that were recorded all the same, for monitoring.
+    pub prescaled: u64,
+    /// Events that it did not decide in time, and that were kept.
+    pub undecided_kept: u64,
+    /// Events that it did not decide in time, and that are lost.
+    pub undecided_lost: u64,
 }
 
 /// One board's answers.

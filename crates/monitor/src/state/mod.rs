@@ -33,7 +33,7 @@ use thalweg_data::ledger::{Entries, Loss, LossTotal};
 
 pub use copies::{CopyCounts, CopyState};
 pub use dead_time::{DeadTime, DeadTimeOf, RunDeadTime, TriggerCounts, TriggerState};
-pub use events::{BuildSample, Completeness, EventState};
+pub use events::{BuildSample, Completeness, EventSelection, EventState};
 pub use flow::{FlowPlace, FlowStage, LostIn};
 pub use observed::{CoincidenceState, CutReport};
 pub use refused::RefusedUnit;

@@ -19,6 +19,7 @@ use super::raw::{RawContent, raw_sources};
 use super::table_reader::TableReader;
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
+use crate::event_writer::FILTER_KEY;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
 use crate::loss_row::LossRow;
@@ -271,6 +272,7 @@ fn look_into(found: &mut Inspection, path: &Path, first: usize) -> Result<(), Re
             }
             if matches!(table, Table::Events | Table::Fragments) {
                 let events = found.events.get_or_insert_default();
+                events.filter = events.filter.take().or_else(|| reader.metadata().get(FILTER_KEY).cloned());
                 match table {
                     Table::Events => events.add_events(&reader, &head, first)?,
                     _ => events.add_fragments(&reader, &head)?,

@@ -47,6 +47,9 @@ pub struct EventsContent {
     pub mean_building_ms: f64,
     /// Source by source, by number; counted from `fragments` and from what `events` calls missing.
     pub sources: Vec<EventSource>,
+    /// By what an event filter has selected them among those that were built.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
     /// The first events of the file.
     pub first_events: Vec<EventWords>,
     #[serde(skip)]

@@ -16,6 +16,7 @@ use super::verify::{TableReport, VerifyReport, check_number, check_rest};
 use super::verify_ranges::RangeCheck;
 use crate::directory::EventFiles;
 use crate::error::RecordError;
+use crate::event_writer::FILTER_KEY;
 use crate::table::Table;
 
 /// Most events whose triggers are held against each other; beyond that memory would grow with the file.
@@ -40,6 +41,9 @@ pub struct EventsReport {
     pub payload_bytes: u64,
     /// Fragments and bytes of each source, by number.
     pub sources: Vec<[u64; 2]>,
+    /// By what an event filter has selected these events among those that were built; `None`: they are all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
 }
 
 /// Triggers and attempts of all files, and which boards are missing in each.
@@ -136,6 +140,11 @@ pub(super) fn verify_pair(
     let fragments = files.fragments.exists().then(|| Walk::open(report, &files.fragments, Table::Fragments));
     if matches!((&events, &fragments), (Some(None), _) | (_, Some(None))) {
         return;
+    }
+    let mut opened = events.iter().flatten().chain(fragments.iter().flatten());
+    if let Some(filter) = opened.find_map(|walk| walk.reader.metadata().get(FILTER_KEY)) {
+        report.events.filter = Some(filter.clone());
+        ranges.are_selected(files);
     }
     let mut events = events.flatten();
     let mut fragments =

@@ -138,6 +138,8 @@ struct Lists {
     /// Of a builder unit: the directories in which its tables of events are, and those of fragments, too.
     with_events: usize,
     with_fragments: usize,
+    /// A filter has selected the events on file: there may be fewer than were noted.
+    are_selected: bool,
 }
 
 impl Lists {
@@ -243,6 +245,13 @@ impl RangeCheck {
         (self.builders[number].count > 0).then_some(UnitId::from_index(number))
     }
 
+    /// The tables of a builder unit have those events that a filter has selected.
+    pub(super) fn are_selected(&mut self, files: &EventFiles) {
+        if let Some(builder) = self.builder_of(files) {
+            self.builders[builder.index()].are_selected = true;
+        }
+    }
+
     /// A fragment of an event that is being read.
     pub(super) fn fragment(&mut self, source: SourceId, bytes: u64) {
         if let Some(Some(readout)) = self.readout_of.get(source.index()) {
@@ -289,7 +298,7 @@ impl RangeCheck {
                 let is_known =
                     if record.readout.is_some() { lists.has_fragments() } else { lists.has_events() };
                 let holds = match record.fate {
-                    RangeFate::OnFile => *found == record.sum,
+                    RangeFate::OnFile if !lists.are_selected => *found == record.sum,
                     _ => found.is_within(record.sum),
                 };
                 if is_known && !holds {
@@ -351,7 +360,8 @@ impl RangeCheck {
             *noted = noted.saturating_add(record.sum.fragments);
             let found = self.found(span, there);
             edge.on_file = edge.on_file.zip(found).map(|(sum, found)| sum.saturating_add(found.fragments));
-            let Some(found) = found.filter(|found| !holds(record, *found, lists.at_least)) else { continue };
+            let is_known = Known { at_least: lists.at_least, at_most: there.are_selected };
+            let Some(found) = found.filter(|found| !holds(record, *found, is_known)) else { continue };
             let (place, sent) = (place(record), amount(record.sum));
             faults.add(|| match is_out {
                 true => {
@@ -396,13 +406,23 @@ impl RangeCheck {
     }
 }
 
+/// How well what a readout unit has noted says what is on file.
+#[derive(Clone, Copy)]
+struct Known {
+    /// There may be more.
+    at_least: bool,
+    /// There may be fewer: a filter has selected among them.
+    at_most: bool,
+}
+
 /// Whether what is on file is what a readout unit has noted.
-fn holds(record: &RangeRecord, found: EventSum, at_least: bool) -> bool {
-    match (record.fate, at_least) {
-        (RangeFate::Acknowledged, false) => found == record.sum,
-        (RangeFate::Acknowledged, true) => record.sum.is_within(found),
-        (_, false) => found.is_within(record.sum),
-        (_, true) => true,
+fn holds(record: &RangeRecord, found: EventSum, is_known: Known) -> bool {
+    match (record.fate, is_known) {
+        (_, Known { at_least: true, at_most: true }) => true,
+        (RangeFate::Acknowledged, Known { at_least: false, at_most: false }) => found == record.sum,
+        (RangeFate::Acknowledged, Known { at_least: true, .. }) => record.sum.is_within(found),
+        (_, Known { at_least: false, .. }) => found.is_within(record.sum),
+        (_, Known { at_least: true, .. }) => true,
     }
 }
 

@@ -90,6 +90,82 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn events_that_a_filter_keeps_are_written_as_if_the_others_had_never_come(
+        planned in prop::collection::vec((event(), any::<bool>()), 1..40),
+        batch_bytes in prop_oneof![Just(1usize), 100usize..4000, Just(1 << 20)],
+        compression in prop::sample::select(&COMPRESSIONS[..]),
+    ) {
+        let folder = folder();
+        let settings = Settings { compression, batch_bytes, ..Settings::default() };
+        let mut blocks = Blocks::new(false, 1);
+        let all_free = blocks.free();
+        let (planned, keep): (Vec<Planned>, Vec<bool>) = planned.into_iter().unzip();
+        let run = RunDirectory::create(folder.path(), "selected").expect("made");
+        let files = run.events_of(None);
+        let mut writer =
+            EventWriter::create_selected(&files, &settings, &sources(6), false, Some("every one that is kept"))
+                .expect("made");
+        for (planned, keep) in planned.chunks(7).zip(keep.chunks(7)) {
+            writer.write_kept(&blocks.batch(planned, Mark(0)), keep).expect("written");
+        }
+        writer.finish().expect("written");
+        prop_assert_eq!(blocks.free(), all_free, "blocks are given back");
+        let kept: Vec<&Planned> = planned.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(one, _)| one).collect();
+        let read = read_all(&files);
+        prop_assert_eq!(read.len(), kept.len());
+        for (read, kept) in read.iter().zip(&kept) {
+            prop_assert_eq!(Planned::of(read).0.payload(), kept.payload());
+        }
+        prop_assert_eq!(slot(writer.counters(), Unit::Events), [kept.len() as u64, kept.len() as u64, 0, 0]);
+        complete(&run, &writer, 6, RunRecordState::Stopped);
+        let report = verify(run.path()).expect("a run");
+        let is_bad = |text: &&String| !text.contains("two events of one attempt");
+        prop_assert!(!report.problems.iter().any(|text| is_bad(&text)), "{:?}", report.problems);
+        prop_assert_eq!(report.events.filter.as_deref(), Some("every one that is kept"));
+    }
+}
+
+#[test]
+fn blocks_of_rejected_events_alone_are_given_back_with_their_batch() {
+    let folder = folder();
+    let run = RunDirectory::create(folder.path(), "early").expect("made");
+    let files = run.events_of(None);
+    let mut writer =
+        EventWriter::create(&files, &Settings::default(), &sources(SOURCES), true).expect("made");
+    let mut blocks = Blocks::new(false, 1);
+    let all_free = blocks.free();
+    let mut events = blocks.batch(&example(2000), Mark(0));
+    let mut keep = vec![false; 2000];
+    keep[0] = true;
+    writer.write_kept(&events, &keep).expect("written");
+    let held = all_free - blocks.free();
+    events.clear();
+    assert!(held > 3 * usize::from(SOURCES), "each source has filled some blocks: {held}");
+    assert!(all_free - blocks.free() <= usize::from(SOURCES), "the first event holds one of each source");
+    writer.write_kept(&blocks.batch(&example(5), Mark(1)), &[false; 5]).expect("nothing to write");
+    assert_eq!(slot(writer.counters(), Unit::Events), [1, 0, 1, 0], "the others never came to it");
+}
+
+#[test]
+fn an_event_beyond_all_measure_that_is_rejected_is_not_seen() {
+    let folder = folder();
+    let run = RunDirectory::create(folder.path(), "unseen").expect("made");
+    let files = run.events_of(None);
+    let mut writer =
+        EventWriter::create(&files, &Settings::default(), &sources(SOURCES), true).expect("made");
+    let mut events: Events = Blocks::new(false, 1).batch(&example(6), Mark(0));
+    (events.events[1].bytes, events.events[4].bytes) = (1 << 40, 1 << 40);
+    writer.write_kept(&events, &[true, false, false, true, true, true]).expect("the others are taken");
+    writer.finish().expect("written");
+    assert_eq!(slot(writer.counters(), Unit::Events), [4, 3, 0, 1]);
+    let triggers: Vec<u64> = read_all(&files).iter().map(|event| event.trigger).collect();
+    assert_eq!(triggers, [1000, 1003, 1005]);
+}
+
 fn compare_with_stock_reader(run: &RunDirectory, planned: &[Planned]) {
     let (mut index, mut first_fragment) = (0, 0);
     for batch in stock_read(&run.table(Table::Events)).expect("a stock reader reads it") {

@@ -90,11 +90,12 @@ fn write(
     events: &[Planned],
     lists: &[(&str, Vec<RangeRecord>)],
     state: RunRecordState,
+    filter: Option<&str>,
 ) -> RunDirectory {
     let run = RunDirectory::create(parent, "").expect("made");
-    let settings = Settings::default();
+    let (settings, files) = (Settings::default(), run.events_of(Some("bu-0")));
     let mut writer =
-        EventWriter::create(&run.events_of(Some("bu-0")), &settings, &sources(SOURCES), false).expect("made");
+        EventWriter::create_selected(&files, &settings, &sources(SOURCES), false, filter).expect("made");
     writer.write(&Blocks::new(false, 1).batch(events, Mark(1))).expect("space");
     writer.finish().expect("space");
     for (unit, records) in lists {
@@ -122,7 +123,7 @@ fn verified(
     let mut events: Vec<Planned> = (FIRST..FIRST + 2 * LENGTH).map(event).collect();
     let mut lists = noted(2);
     change(&mut events, &mut lists);
-    verify(write(folder.path(), &events, &lists, state).path()).expect("a run")
+    verify(write(folder.path(), &events, &lists, state, None).path()).expect("a run")
 }
 
 #[track_caller]
@@ -138,6 +139,25 @@ fn ranges_that_are_on_file_as_they_were_acknowledged_balance() {
     let left = report.edges.iter().find(|edge| edge.readout == "ru-left").expect("a connection");
     assert_eq!((left.ranges, left.acknowledged, left.unacknowledged, left.on_file), (2, 40, 0, Some(40)));
     assert_eq!(report.identity.expect("from the lists").managers, [1_795_227_484_000_000_000]);
+}
+
+#[test]
+fn of_a_range_that_was_filtered_fewer_events_are_on_file_and_never_more() {
+    let folder = folder();
+    let verified = |events: &[Planned], lists: &[(&'static str, Vec<RangeRecord>)]| {
+        let run = write(folder.path(), events, lists, RunRecordState::Stopped, Some("complete"));
+        verify(run.path()).expect("a run")
+    };
+    let all: Vec<Planned> = (FIRST..FIRST + 2 * LENGTH).map(event).collect();
+    let some: Vec<Planned> = all.iter().step_by(3).cloned().collect();
+    let report = verified(&some, &noted(2));
+    assert_eq!(report.problems, Vec::<String>::new());
+    assert_eq!(report.events.filter.as_deref(), Some("complete"));
+    let mut doubled = all.clone();
+    doubled.push(Planned { trigger: FIRST, attempt: 0, ..event(FIRST) });
+    let report = verified(&doubled, &noted(2));
+    says(&report, &["bu-0: triggers 1000 to 1009", "11 events with 33 fragments are on file"]);
+    says(&report, &["ru-left to bu-0: triggers 1000 to 1009", "11 events with 22 fragments are on file"]);
 }
 
 #[test]
@@ -228,7 +248,7 @@ fn where_the_table_of_fragments_is_gone_the_list_of_the_builder_unit_stands_for_
         .iter_mut()
         .filter(|record| record.readout == Some(UnitId(1)))
         .for_each(|record| record.sum.digest ^= 1);
-    let run = write(folder.path(), &events, &lists, RunRecordState::Stopped);
+    let run = write(folder.path(), &events, &lists, RunRecordState::Stopped, None);
     std::fs::remove_file(run.events_of(Some("bu-0")).fragments).expect("it was written");
     let report = verify(run.path()).expect("a run");
     says(&report, &["ru-right to bu-0: triggers 1000 to 1009", "as many are on file, but others"]);

@@ -16,6 +16,7 @@ use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
 use thalweg_record::EventWriter;
 use thalweg_record::ipc::file::TableSummary;
 
+use super::event_filter::{event_inlet, event_writer};
 use super::event_readers::Reading;
 use super::leading::Leading;
 use super::unit_threads::{UnitThreads, UnitsTaken};
@@ -24,7 +25,7 @@ use crate::emulate::spread_us;
 use crate::error::RunError;
 use crate::gauges::{BuildGauges, Gauges};
 use crate::open::{EmulatedBoard, Origin, host};
-use crate::pipeline::{EventRecorder, Recorded, RecordingState};
+use crate::pipeline::{EventRecorder, FilterSlots, Recorded, RecordingState};
 use crate::plan::UnitPlan;
 use crate::plan::thread_names;
 use crate::slow_control::ControlledBoards;
@@ -106,7 +107,7 @@ impl EventPath {
                     accepted: leading.accepted_of(site, &sources),
                 };
                 let (reader, outlet) = reading.start(site, raw)?;
-                (vec![reader], Recording::Here(recorder(site, events, outlet)?))
+                (vec![reader], Recording::Here(recorder(site, events, outlet, &gauges)?))
             }
             Some(plan) => {
                 let (readers, units) = UnitThreads::start(site, raw, plan, &gauges, &mut leading)?;
@@ -228,21 +229,24 @@ impl EventPath {
 pub(super) fn recorder(
     site: &Site<'_>,
     events: SourceId,
-    inlet: Downstream<Events>,
+    ring: Downstream<Events>,
+    gauges: &Arc<BuildGauges>,
 ) -> Result<JoinHandle<EventRecorder>, RunError> {
     let Site { configuration, source_table, .. } = *site;
     let files = site.directory.events_of(None);
     let ordered = configuration.build.ordered;
-    let create = || EventWriter::create(&files, &configuration.record, &source_table.names, ordered);
-    let sink = site.writer(create)?;
+    let sink = event_writer(site, &files, ordered)?;
     let boards = source_table.boards.clone();
-    let recorded = boards.clone().map(|board| site.slot("record fragments", SourceId(board)));
+    let of_each = |stage: &str| boards.clone().map(|board| site.slot(stage, SourceId(board))).collect();
+    let slots =
+        || FilterSlots { events: site.slot("filter events", events), sources: of_each("filter fragments") };
+    let inlet = event_inlet(site, thread_names::RECORD, ring, slots, gauges)?;
     let recorder = EventRecorder::new(
         inlet,
         sink,
         RecordingState::new(Recorded::Events, &configuration.record),
         site.slot("record events", events),
-        (boards, recorded.collect()),
+        (boards.clone(), of_each("record fragments")),
     );
     site.spawn(thread_names::RECORD, move |signals| recorder.run(signals))
 }
@@ -322,6 +326,7 @@ impl EventsTaken {
             events_dropped: built.total_lost_any(Unit::Events),
             triggers_unseen: snapshot.triggers_unseen(),
             events_recorded: site.source_table.events_recorded(&snapshot),
+            selection: site.source_table.event_selection(&snapshot),
             fragments_recorded: snapshot.output_at(StageRole::Recording, Unit::Fragments),
             fragments_missing: missing
                 .map(|slot| slot.counters.total_lost(LossReason::MissingFragment, Unit::Fragments))

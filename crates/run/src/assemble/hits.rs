@@ -226,7 +226,7 @@ fn slices(site: &Site<'_>) -> Result<Option<(Slicer, SliceRecorder)>, RunError> 
     let outlet_of_builder = EventOutlet::new(inlet, gauges.clone());
     let slots = site.slot("build slices", events);
     let slicer = Slicer::new(sources, builder, (outlet_of_builder, gauges.clone()), slots);
-    let thread = recorder(site, events, outlet)?;
+    let thread = recorder(site, events, outlet, &gauges)?;
     Ok(Some((slicer, SliceRecorder { thread, gauges, events })))
 }
 

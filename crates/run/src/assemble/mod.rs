@@ -6,6 +6,7 @@
 
 mod claims;
 mod devices;
+mod event_filter;
 mod event_readers;
 mod events;
 mod hits;
@@ -157,6 +158,20 @@ impl Site<'_> {
         work: impl FnOnce(&Arc<Signals>) -> R + Send + 'static,
     ) -> Result<JoinHandle<R>, RunError> {
         self.spawn_one_of(name, name, work)
+    }
+
+    /// Starts a thread of its own `name`, one of several that stand where `[threads]` has `group`, for which nobody waits: it may hang, and
+    /// the run ends without it.
+    fn spawn_apart(
+        &self,
+        group: &str,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), RunError> {
+        self.claims.threads(group, 1);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let started = self.placement.at(group, || thread.spawn(work))?;
+        started.map(drop).map_err(|cause| RunError::Thread { name: name.to_owned(), cause })
     }
 
     /// Starts a thread of its own `name`, one of several that stand where `[threads]` has `group`.
@@ -705,6 +720,10 @@ fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
         ("hits_lost".to_owned(), summary.hits_lost.into()),
         ("hits_late".to_owned(), summary.hits_late.into()),
         ("bytes_unread".to_owned(), summary.bytes_unread.into()),
+        (
+            "event_selection".to_owned(),
+            serde_json::to_value(events.and_then(|events| events.selection)).unwrap_or_default(),
+        ),
         ("triggers_unseen".to_owned(), events.map(|events| events.triggers_unseen).into()),
         ("dead_time_fraction".to_owned(), events.and_then(|events| events.dead_time_fraction).into()),
         ("busy_time".to_owned(), busy_time),

@@ -17,6 +17,7 @@ use thalweg_record::ipc::file::TableSummary;
 use thalweg_record::{EventWriter, ReadoutName, UnitNames};
 use thalweg_transport::peer::{self, RunIdentity, SharedKey};
 
+use super::event_filter::{event_inlet, event_writer};
 use super::event_readers::{Reading, StartedReader};
 use super::leading::Leading;
 use super::range_lists::RangeKeeper;
@@ -24,7 +25,9 @@ use super::{RawLinks, Site, joined};
 use crate::config::UnitSettings;
 use crate::error::RunError;
 use crate::gauges::BuildGauges;
-use crate::pipeline::{EventRecorder, Filed, Given, Ledgered, Recorded, RecordingState, WriteLog};
+use crate::pipeline::{
+    EventRecorder, Filed, FilterSlots, Given, Ledgered, Recorded, RecordingState, WriteLog,
+};
 use crate::plan::capacity::{GATE_BLOCKS, UNIT_BLOCK_BYTES};
 use crate::plan::thread_names;
 use crate::plan::{Readout, TRIGGER, UnitPlan, gate, has_emulated, shared_key};
@@ -213,8 +216,9 @@ impl UnitThreads {
             joined(thread, site.signals);
         }
         let files = files.into_iter().filter_map(|thread| joined(thread, site.signals));
-        let sinks: Vec<EventWriter> = files.map(|files| files.sink).collect();
-        close_record_slots(site, &sinks);
+        let files: Vec<EventRecorder> = files.collect();
+        close_fragment_slots(site, &files);
+        let sinks = files.into_iter().map(|files| files.sink).collect();
         let ranges = self.ranges.finish(site.signals);
         UnitsTaken { sinks, slots: self.slots, ranges, managers: self.managers.all() }
     }
@@ -233,15 +237,24 @@ fn names(plan: &UnitPlan) -> UnitNames {
     }
 }
 
-/// Enters what all builder units of this process have recorded of each source.
-fn close_record_slots(site: &Site<'_>, sinks: &[EventWriter]) {
-    if sinks.is_empty() {
+/// Enters what all builder units of this process have recorded of each source, and what their filters have selected.
+fn close_fragment_slots(site: &Site<'_>, files: &[EventRecorder]) {
+    if files.is_empty() {
         return;
     }
     for source in site.source_table.boards.clone().map(SourceId) {
-        let mut counters = Counters::default();
-        sinks.iter().for_each(|sink| counters.add_all(sink.source_counters(source)));
-        site.ledger.claim("record fragments", source).publish(&counters);
+        let sum_of = |counters: &mut dyn Iterator<Item = &Counters>| {
+            let mut sum = Counters::default();
+            counters.for_each(|own| sum.add_all(own));
+            sum
+        };
+        if site.configuration.filter.is_some() {
+            let filters = files.iter().filter_map(|files| files.inlet.filter());
+            let selected = sum_of(&mut filters.filter_map(|filter| filter.source_counters(source)));
+            site.ledger.claim("filter fragments", source).publish(&selected);
+        }
+        let recorded = sum_of(&mut files.iter().map(|files| files.sink.source_counters(source)));
+        site.ledger.claim("record fragments", source).publish(&recorded);
     }
 }
 
@@ -298,7 +311,7 @@ impl Starting<'_> {
         machine.recall(recalled.on_file);
         managers.add(recalled.managers);
         machine.keep_ranges();
-        let (outlet, files, filed) = self.files(unit)?;
+        let (outlet, files, filed) = self.files(unit, gauges)?;
         let work = BuilderWork {
             unit: machine,
             outlet: Some(outlet),
@@ -318,17 +331,23 @@ impl Starting<'_> {
     }
 
     /// The files of a builder unit, and the way to their thread.
-    fn files(&self, unit: &UnitSettings) -> Result<(Upstream<Events>, EventRecorder, Arc<Filed>), RunError> {
+    fn files(
+        &self,
+        unit: &UnitSettings,
+        gauges: &Arc<BuildGauges>,
+    ) -> Result<(Upstream<Events>, EventRecorder, Arc<Filed>), RunError> {
         let site = self.site;
-        let Site { configuration, source_table, .. } = *site;
+        let configuration = site.configuration;
         let directory = site.directory.events_of(Some(&unit.name));
         // Ranges are written as they become whole.
         let ordered = false;
-        let create = || EventWriter::create(&directory, &configuration.record, &source_table.names, ordered);
-        let sink = site.writer(create)?;
+        let sink = event_writer(site, &directory, ordered)?;
         let recording = RecordingState::new(Recorded::Events, &configuration.record);
-        let (outlet, inlet) =
-            circuit(site.claims.ring(&unit.name, &thread_names::files(unit)), Events::default);
+        let thread = thread_names::files(unit);
+        let (outlet, ring) = circuit(site.claims.ring(&unit.name, &thread), Events::default);
+        // As those of the recorder.
+        let slots = || FilterSlots { events: self.slot("filter", unit), sources: Vec::new() };
+        let inlet = event_inlet(site, &thread, ring, slots, gauges)?;
         let record = self.slot("record", unit);
         let (write_log, filed) = WriteLog::new(configuration.unit_rules.slots, site.clock);
         // Fragments are entered by source when all builder units of this process have ended.

@@ -5,6 +5,7 @@
 //! ```
 //! Available with the feature `bench`: a program that takes data has no use for it.
 
+pub mod filter;
 pub mod node;
 
 use crate::plan::capacity;

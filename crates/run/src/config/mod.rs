@@ -75,6 +75,8 @@ pub struct Configuration {
     pub unit_rules: thalweg_build::unit::Settings,
     /// `[slices]`: what takes the place of triggers where there are none.
     pub slices: Option<thalweg_build::slices::Settings>,
+    /// `[filter]`: which of the built events are recorded.
+    pub filter: Option<thalweg_analysis::event_filter::Settings>,
     /// `[[unit]]`: building over several units.
     pub units: Vec<UnitSettings>,
     /// The node that this process is; from the command line only. Without it, this process is all of them.

@@ -44,6 +44,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
     let busy = reader.section(top.take("busy"))?;
     let (build, unit_rules) = reader.build(top.take("build"))?;
     let slices = top.take("slices").map(|value| reader.value(value)).transpose()?;
+    let filter = top.take("filter").map(|value| reader.value(value)).transpose()?;
     let units = reader.tables("unit", top.take("unit"))?;
     let threads = reader.section(top.take("threads"))?;
     let record = reader.section(top.take("record"))?;
@@ -58,7 +59,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
     if let Some((key, _)) = top.0.first() {
         let allowed =
             "allowed here: [run], [[source]], [order], [channels], [[channel]], [clocks], [[stage]], [[cut]], [[polygon]], \
-                       [coincidence], [spectra], [[spectrum]], [trigger], [busy], [slices], [build], [[unit]], \
+                       [coincidence], [spectra], [[spectrum]], [trigger], [busy], [slices], [build], [filter], [[unit]], \
                        [threads], [record], [ship], [[control]], [[series]], [monitor], [[alarm]], [notify], [unattended]"
                 .to_owned();
         return Err(reader.at(key.span().start, format!("unknown section `{}`; {allowed}", key.get_ref())));
@@ -78,6 +79,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
         build,
         unit_rules,
         slices,
+        filter,
         units,
         node: None,
         threads,

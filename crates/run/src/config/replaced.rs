@@ -23,6 +23,8 @@ pub enum Replaceable {
     Calibration,
     /// `[coincidence]`.
     Coincidence,
+    /// `[filter]`.
+    Filter,
 }
 
 impl Replaceable {
@@ -32,6 +34,7 @@ impl Replaceable {
             Replaceable::Cuts => "cuts",
             Replaceable::Calibration => "calibration",
             Replaceable::Coincidence => "coincidence",
+            Replaceable::Filter => "filter",
         }
     }
 
@@ -43,6 +46,7 @@ impl Replaceable {
                 &[("channels", "[channels]"), ("channel", "[[channel]]"), ("clocks", "[clocks]")]
             }
             Replaceable::Coincidence => &[("coincidence", "[coincidence]")],
+            Replaceable::Filter => &[("filter", "[filter]")],
         }
     }
 }

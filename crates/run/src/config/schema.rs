@@ -28,6 +28,7 @@ pub fn json_schema() -> Value {
         properties.insert("units".to_owned(), rules);
     }
     let slices = section(generator.subschema_for::<thalweg_build::slices::Settings>());
+    let filter = section(generator.subschema_for::<thalweg_analysis::event_filter::Settings>());
     let unit = section(generator.subschema_for::<super::UnitSettings>());
     let threads = section(generator.subschema_for::<super::ThreadSettings>());
     let record = section(generator.subschema_for::<thalweg_record::Settings>());
@@ -48,6 +49,7 @@ pub fn json_schema() -> Value {
             "busy": busy,
             "slices": slices,
             "build": build,
+            "filter": filter,
             "unit": { "type": "array", "items": unit },
             "threads": threads,
             "record": record,

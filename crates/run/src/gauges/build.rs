@@ -1,6 +1,7 @@
 //! The state of event building while a run goes on.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use thalweg_build::unit::BuilderUnit;
 use thalweg_build::{Builder, Histogram};
@@ -14,6 +15,7 @@ use super::missed::MissedTriggers;
 pub(crate) struct BuildGauges {
     sample: Mutex<BuildSample>,
     missed: MissedTriggers,
+    lent: AtomicUsize,
 }
 
 impl BuildGauges {
@@ -63,6 +65,16 @@ impl BuildGauges {
             (event_bytes.quantile(0.5), build_ns.quantile(0.5));
         sample.p99_build_ns = build_ns.quantile(0.99);
         (sample.event_bytes, sample.build_ns) = (event_bytes.filled().collect(), build_ns.filled().collect());
+    }
+
+    /// Sets how many batches workers of the event filter keep that do not answer.
+    pub(crate) fn set_lent(&self, batches: usize) {
+        self.lent.store(batches, Ordering::Relaxed);
+    }
+
+    /// Batches that workers of the event filter keep, whose blocks do not come back.
+    pub(crate) fn lent(&self) -> usize {
+        self.lent.load(Ordering::Relaxed)
     }
 
     /// Returns the triggers that boards have missed.

@@ -240,7 +240,7 @@ impl ReadoutWork for Building {
             return match self.to_readout_unit {
                 true => "the readout unit keeps its events, which builder units have not written: look at the builder units".to_owned(),
                 false => format!(
-                    "the recorder has not written {in_flight} batches of events: look at the disk that is recorded on"
+                    "the recorder has not taken {in_flight} batches of events: look at the disk that is recorded on, and at `[filter]` if there is one"
                 ),
             };
         }
@@ -248,6 +248,12 @@ impl ReadoutWork for Building {
             return format!(
                 "{} open events hold {} blocks with {} bytes: raise `memory_bytes` of the sources, or lower `[build] age_ms`",
                 standing.open_events, standing.blocks, standing.held_bytes
+            );
+        }
+        let lent = self.gauges.lent();
+        if lent > 0 {
+            return format!(
+                "{lent} workers of the event filter keep a batch and do not answer: look at what `[filter]` asks for"
             );
         }
         match self.feed.raw {
@@ -421,7 +427,7 @@ impl Readout<Building> {
             slots.each(link, counters, |slot, counters| slot.publish(counters));
         }
         self.work.events_ledger.publish(self.work.feed.builder.events_counters());
-        let fill = self.work.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
+        let fill = self.work.outlet.fill();
         self.work.gauges.set_builder(
             &self.work.feed.builder,
             self.work.busy.is_raised(),

@@ -13,12 +13,9 @@ use thalweg_data::{Events, Mark, SnapshotNumber, SourceId};
 use super::Signals;
 use super::decode_workers::wait_for_empty;
 use crate::gauges::BuildGauges;
+use crate::plan::capacity::{EVENT_BATCH_BYTES, EVENT_BATCHES, EVENTS_PER_BATCH};
 
-/// A batch is passed on when it has this many events, …
-const EVENTS_PER_BATCH: usize = 256;
-/// … or so much payload, …
-const BATCH_BYTES: u64 = 1 << 20;
-/// … or at this age at the latest.
+/// A batch is passed on when it has enough events or payload, or at this age at the latest.
 const BATCH_AGE_NS: u64 = 20_000_000;
 
 /// The outlet of built events.
@@ -39,6 +36,11 @@ impl EventOutlet {
     /// Batches under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.ring.in_flight()
+    }
+
+    /// The fraction of the batches that wait which may; a filter has more of them in its hands.
+    pub(crate) fn fill(&self) -> f64 {
+        (self.in_flight() as f64 / EVENT_BATCHES as f64).min(1.0)
     }
 
     /// Returns true if the recorder has done with everything that was passed on.
@@ -69,7 +71,7 @@ impl EventOutlet {
                 self.gauges.missed().note(&self.batch, before);
             }
             self.bytes += self.batch.events[before..].iter().map(|event| event.bytes).sum::<u64>();
-            let full = self.batch.events.len() >= EVENTS_PER_BATCH || self.bytes >= BATCH_BYTES;
+            let full = self.batch.events.len() >= EVENTS_PER_BATCH || self.bytes >= EVENT_BATCH_BYTES;
             let aged = self.since.is_some_and(|since| mark.since_ns(since) >= BATCH_AGE_NS);
             if (full || aged) && !self.pass_on(mark, None, false, waits, signals) {
                 return false;

@@ -1,17 +1,17 @@
 //! The thread that records events.
 //!
 //! ```text
-//!  Events ══ring══► EventWriter ─► files            of a builder unit also: what is on file ─► WriteLog
+//!  Events ══ring══► (filter) ─► EventWriter ─► files            of a builder unit also: what is on file ─► WriteLog
 //! ```
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg_data::ring::Downstream;
-use thalweg_data::{EventSink, Events, SinkError, SourceId, Unit};
+use thalweg_data::{EventSink, SinkError, SourceId, Unit};
 use thalweg_record::EventWriter;
 
+use super::event_inlet::{EventBatch, EventInlet};
 use super::recording_state::RecordingState;
 use super::write_log::{Ask, WriteLog};
 use super::{Ledgered, Signals};
@@ -22,7 +22,7 @@ const WAIT_OF_UNIT: Duration = Duration::from_millis(5);
 
 /// Built events, on loan, into their files.
 pub(crate) struct EventRecorder {
-    inlet: Downstream<Events>,
+    pub(crate) inlet: EventInlet,
     pub(crate) sink: EventWriter,
     recording: RecordingState,
     /// The counters of the events themselves.
@@ -35,7 +35,7 @@ pub(crate) struct EventRecorder {
 
 impl EventRecorder {
     pub(crate) fn new(
-        inlet: Downstream<Events>,
+        inlet: EventInlet,
         sink: EventWriter,
         recording: RecordingState,
         events: Ledgered,
@@ -54,16 +54,16 @@ impl EventRecorder {
     pub(crate) fn run(mut self, signals: &Arc<Signals>) -> EventRecorder {
         let wait = if self.write_log.is_some() { WAIT_OF_UNIT } else { WAIT };
         while !self.inlet.is_finished() {
-            match self.inlet.receive_wait(wait) {
-                Some(mut events) => {
-                    self.take(&events, signals);
-                    events.clear();
-                    self.inlet.give_back(events);
+            match self.inlet.receive_wait(wait, signals) {
+                Some(batch) => {
+                    self.take(&batch, signals);
+                    self.inlet.give_back(batch);
                 }
                 None => self.let_time_pass(signals),
             }
             self.file(signals);
         }
+        self.inlet.finish(signals);
         self.recording.close(&mut self.sink, EventSink::complete, EventSink::finish, signals);
         self.events.publish(self.sink.counters());
         for (source, slot) in &self.sources {
@@ -72,15 +72,17 @@ impl EventRecorder {
         self
     }
 
-    fn take(&mut self, events: &Events, signals: &Signals) {
+    fn take(&mut self, batch: &EventBatch, signals: &Signals) {
+        let (events, keep) = batch.parts();
         let header = events.header;
         let sink = &mut self.sink;
-        let result = match events.events.is_empty() {
-            true => sink.advance(header.mark),
-            false => sink.write(events),
+        let result = match keep {
+            None => sink.write(events),
+            Some(keep) => sink.write_kept(events, keep),
         };
         let result = if events.write_all { result.and_then(|()| sink.complete()) } else { result };
-        self.write_log.iter_mut().for_each(WriteLog::wrote);
+        let taken = sink.counters().total_input(Unit::Events);
+        self.write_log.iter_mut().for_each(|write_log| write_log.wrote(events.events.len() as u64, taken));
         self.on_result(result, signals);
         match header.snapshot {
             Some(number) => self.events.snapshot(number, self.sink.counters()),
@@ -113,7 +115,8 @@ impl EventRecorder {
             None => None,
         };
         result.into_iter().for_each(|result| self.on_result(result, signals));
-        self.write_log.iter().for_each(|write_log| write_log.settled(self.sink.events_settled()));
+        let settled = self.sink.events_settled();
+        self.write_log.iter_mut().for_each(|write_log| write_log.settled(settled));
     }
 
     /// Does what a result of the sink asks for.

@@ -7,7 +7,8 @@
 //!     ╚══frames══► raw writer (one)
 //!
 //!  event reader (one)                   event recorder (one)
-//!  receive ─► split ─► build ══events══► record
+//!  receive ─► split ─► build ══events══► (filter ─►) record
+//!                                          ╚═events═► filter worker ═answers═╝
 //! ```
 //! A single line is a call, a double line a bounded ring of recycled batches. When a ring has no empty batch left its
 //! sender waits (`hold`): what then overflows does so in the kernel's buffer, where it is counted. Nothing here knows
@@ -19,6 +20,8 @@ mod busy_fraction;
 mod decode_workers;
 mod decoding;
 mod drain;
+mod event_filter;
+mod event_inlet;
 mod event_outlet;
 mod event_recorder;
 mod leader;
@@ -45,6 +48,8 @@ pub(crate) use building::{Building, BuildingParts};
 pub(crate) use busy_fraction::BusyFraction;
 pub(crate) use decode_workers::decode_stage;
 pub(crate) use decoding::{Decoding, HitLink, ReaderSlots};
+pub(crate) use event_filter::{FilterSlots, FilterStage, FilterWorker};
+pub(crate) use event_inlet::EventInlet;
 pub(crate) use event_outlet::EventOutlet;
 pub(crate) use event_recorder::EventRecorder;
 pub(crate) use leader::Leader;

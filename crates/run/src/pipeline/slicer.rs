@@ -16,7 +16,6 @@ use thalweg_data::{Fragments, Hits, LossReason, Mark, SnapshotNumber, SourceId};
 
 use super::{EventOutlet, Ledgered, Signals};
 use crate::gauges::BuildGauges;
-use crate::plan::capacity::EVENT_BATCHES;
 
 /// The interval at which the figures of building are brought up to date.
 const SAMPLE_EVERY_NS: u64 = 50_000_000;
@@ -215,7 +214,7 @@ impl Slicer {
     }
 
     fn sample(&self) {
-        let fill = self.outlet.in_flight() as f64 / EVENT_BATCHES as f64;
+        let fill = self.outlet.fill();
         self.gauges.set_builder(&self.builder, self.builder.is_busy(), None, fill);
     }
 }

@@ -97,15 +97,44 @@ impl Due {
 /// The word of a recorder on what is on file, for a unit that waits for that.
 pub(crate) struct WriteLog {
     due: Due,
+    taken: Taken,
     filed: Arc<Filed>,
     clock: RunClock,
+}
+
+/// How many events a recorder got and how many its writer took, batch by batch: a filter may stand between them, and what it leaves out is
+/// settled when everything before it is.
+#[derive(Debug, Default)]
+struct Taken {
+    given: u64,
+    /// Events given and taken, after each batch that has not settled.
+    batches: VecDeque<(u64, u64)>,
+    settled: u64,
+}
+
+impl Taken {
+    /// A batch of so many events was given, and the writer has now taken so many of all.
+    fn add(&mut self, events: u64, taken: u64) {
+        self.given += events;
+        self.batches.push_back((self.given, taken));
+    }
+
+    /// The events given up to the last batch whose events have settled, when so many of those have that the writer took.
+    fn settle(&mut self, settled: u64) -> u64 {
+        let done = self.batches.partition_point(|(_, taken)| *taken <= settled);
+        if let Some((given, _)) = self.batches.drain(..done).next_back() {
+            self.settled = given;
+        }
+        self.settled
+    }
 }
 
 impl WriteLog {
     /// Makes the log of a unit that holds at most `slots` events, and the state of its files.
     pub(crate) fn new(slots: u32, clock: RunClock) -> (WriteLog, Arc<Filed>) {
         let filed = Arc::<Filed>::default();
-        (WriteLog { due: Due::new(slots), filed: filed.clone(), clock }, filed)
+        let (due, taken) = (Due::new(slots), Taken::default());
+        (WriteLog { due, taken, filed: filed.clone(), clock }, filed)
     }
 
     /// Returns the time: files are written also while no batch comes.
@@ -113,8 +142,10 @@ impl WriteLog {
         self.clock.mark()
     }
 
-    /// Notes that events were written that have not yet been asked to be on file.
-    pub(super) fn wrote(&mut self) {
+    /// Notes that a batch of so many events was written, of all of which the writer has taken so many, and that these have not yet been
+    /// asked to be on file.
+    pub(super) fn wrote(&mut self, events: u64, taken: u64) {
+        self.taken.add(events, taken);
         let now = self.now();
         self.due.since.get_or_insert(now);
     }
@@ -128,9 +159,9 @@ impl WriteLog {
         Some(if self.due.is_urgent(waiting) { Ask::Force } else { Ask::Flush })
     }
 
-    /// Notes how many of the given events no unit need keep any more.
-    pub(super) fn settled(&self, events: u64) {
-        self.filed.settled.store(events, Ordering::Release);
+    /// Notes how many of the events that the writer took no unit need keep any more.
+    pub(super) fn settled(&mut self, events: u64) {
+        self.filed.settled.store(self.taken.settle(events), Ordering::Release);
     }
 
     /// Sets whether space is waited for.
@@ -165,6 +196,19 @@ mod tests {
         assert_eq!((settle(&mut given, 9), settle(&mut given, 69)), ((None, true), (Some(0), true)));
         given.give(100, 3);
         assert_eq!((settle(&mut given, 170), settle(&mut given, 170)), ((Some(3), false), (None, false)));
+    }
+
+    #[test]
+    fn what_a_filter_leaves_out_settles_behind_what_was_kept_before_it() {
+        let mut taken = Taken::default();
+        taken.add(10, 4);
+        taken.add(5, 4);
+        taken.add(7, 9);
+        assert_eq!(taken.settle(3), 0, "one of the first batch is not on file");
+        assert_eq!(taken.settle(8), 15, "nothing of the second was kept");
+        assert_eq!((taken.settle(9), taken.batches.len()), (22, 0));
+        taken.add(3, 9);
+        assert_eq!(taken.settle(9), 25, "nothing waits before it");
     }
 
     #[test]

@@ -14,6 +14,11 @@ pub(crate) const OUTPUT_HITS: usize = 32 * 1024;
 pub(crate) const SELECTED_BATCHES: usize = 8;
 /// Batches of events between builder and recorder.
 pub(crate) const EVENT_BATCHES: usize = 8;
+/// The size at which a batch of events is passed on, and the events in it at most.
+pub(crate) const EVENT_BATCH_BYTES: u64 = 1 << 20;
+pub(crate) const EVENTS_PER_BATCH: usize = 256;
+/// Batches in the event filter for each of its workers: one that it decides, one that is next, and two that wait for one before them.
+pub(crate) const FILTER_BATCHES: usize = 4;
 /// Triggers that may wait for the emulated boards.
 pub(crate) const TRIGGERS_WAITING: usize = 1 << 16;
 /// Receive calls that may wait for the raw writer, of each thread that receives.

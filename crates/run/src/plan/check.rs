@@ -6,6 +6,7 @@
 //! The check makes everything that the start makes of settings, without sockets and data files, and throws it away. So `--explain` finds
 //! what the start would find, with the same messages.
 
+use thalweg_analysis::event_filter;
 use thalweg_data::{Pool, SourceId};
 use thalweg_frontend::format::{BoardClock, EmulateSettings, FormatSettings, FramingInput};
 use thalweg_monitor::alarm::Alarms;
@@ -15,6 +16,7 @@ use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 
 use super::Resolved;
+use super::capacity::EVENT_BATCH_BYTES;
 use super::leading::followed;
 use crate::config::{ChannelRange, ConfigError, Configuration, SourceSettings, check_slow_control};
 
@@ -26,6 +28,10 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     let configuration = resolved.configuration;
     let recorded = configuration.record.check();
     recorded.map_err(|text| configuration.invalid(format!("[record]: {text}")))?;
+    if let Some(filter) = &configuration.filter {
+        let checked = check_filter(resolved, filter);
+        checked.map_err(|message| configuration.invalid(format!("[filter]: {message}")))?;
+    }
     for (source, plan) in configuration.sources.iter().zip(&resolved.source_table.links) {
         let checked = keys(source)
             .and_then(|()| node(source, machine))
@@ -189,6 +195,26 @@ fn check_slices(resolved: &Resolved<'_>, slices: &thalweg_build::slices::Setting
     Ok(())
 }
 
+/// Checks that there are events to be filtered, and that each worker can have its filter.
+fn check_filter(resolved: &Resolved<'_>, filter: &event_filter::Settings) -> Result<(), String> {
+    if resolved.source_table.events.is_none() {
+        return Err("it selects built events, and this run builds none: it takes sources of triggered boards, or [slices]; for \
+                    hits and their coincidences there is [[cut]]"
+            .to_owned());
+    }
+    filter.check().map_err(|error| error.to_string())?;
+    event_filter::make(filter, resolved.source_table.filtered_boards())
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+/// Blocks of a link that the workers of an event filter may keep for ever: those of a batch each.
+fn blocks_of_filter(resolved: &Resolved<'_>, links: usize, block_bytes: usize) -> usize {
+    let Some(filter) = resolved.filter() else { return 0 };
+    let of_batch = (EVENT_BATCH_BYTES as usize / links.max(1)).div_ceil(block_bytes) + 1;
+    filter.workers * of_batch
+}
+
 /// Blocks of a source that may be in use at once: its open slices, what the recording keeps, and some to go on with.
 fn least_hit_blocks(resolved: &Resolved<'_>, slices: &thalweg_build::slices::Settings, hits: usize) -> usize {
     let open = (slices.disorder_ps / slices.slice_ps.max(1)) as usize + 2;
@@ -254,12 +280,14 @@ fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPl
     let boards = resolved.source_table.boards.len();
     let held_by_events = if of_events { record.event_blocks_held(boards, block_bytes) } else { 0 };
     let held_raw = if resolved.keeps(Table::Raw) { record.raw_blocks_held(block_bytes) } else { 0 };
-    let held = held_raw + held_by_events;
+    let held_by_filter = if plan.is_some() { blocks_of_filter(resolved, links, block_bytes) } else { 0 };
+    let held = held_raw + held_by_events + held_by_filter;
     // In a triggered source, one block is being filled, and others wait for fragments of other boards.
     if blocks < held + BLOCKS_IN_USE {
         let needed = (held + BLOCKS_IN_USE) * block_bytes * links;
+        let and_filter = if held_by_filter > 0 { " or are in the event filter" } else { "" };
         return Err(format!(
-            "memory_bytes gives {blocks} blocks of {block_bytes} B, and {held} wait for the recording; \
+            "memory_bytes gives {blocks} blocks of {block_bytes} B, and {held} wait for the recording{and_filter}; \
              write memory_bytes = {needed} or more, or smaller block_bytes"
         ));
     }

@@ -6,12 +6,13 @@
 
 use thalweg_build::Budget;
 use thalweg_build::slices::HIT_BLOCK_BYTES;
-use thalweg_data::{FragmentRecord, Hit, HugePages, SentRecord};
+use thalweg_data::{Event, Fragment, FragmentRecord, Hit, HugePages, SentRecord, Slice};
 use thalweg_readout::FaultSettings;
 use thalweg_transport::placement::Machine;
 
 use super::capacity::{
-    BATCHES, GATE_BLOCKS, HITS_PER_BATCH, OUTPUT_HITS, RANGES_BYTES, SELECTED_BATCHES, UNIT_BLOCK_BYTES,
+    BATCHES, EVENTS_PER_BATCH, FILTER_BATCHES, GATE_BLOCKS, HITS_PER_BATCH, OUTPUT_HITS, RANGES_BYTES,
+    SELECTED_BATCHES, UNIT_BLOCK_BYTES,
 };
 use super::placement::Placement;
 use super::thread_names;
@@ -142,8 +143,24 @@ pub(super) fn budget(
     for recorder in recorders.chain(resolved.records_events().then(|| thread_names::RECORD.to_owned())) {
         budget.extend(recording(&recorder, configuration.record.event_budget()));
     }
+    budget.extend(filtered_batches(resolved));
     budget.extend(ranges(resolved));
     budget
+}
+
+/// Returns the memory of the batches in the event filters, which have their rows; payload stays in the sources' blocks. A worker may keep
+/// one that it never decides.
+fn filtered_batches(resolved: &Resolved<'_>) -> Vec<Item> {
+    let Some(filter) = resolved.filter() else { return Vec::new() };
+    let (batches, boards) = ((FILTER_BATCHES + 1) * filter.workers, resolved.source_table.boards.len());
+    let row = size_of::<Event>() + 1 + boards * (size_of::<Fragment>() + size_of::<Slice>());
+    let item = |owner| Item {
+        purpose: "event filter",
+        owner,
+        bytes: (batches * EVENTS_PER_BATCH * row) as u64,
+        reason: format!("{batches} batches for [filter] workers = {}, {boards} boards", filter.workers),
+    };
+    resolved.event_recorders().into_iter().map(item).collect()
 }
 
 /// Blocks of the faults that are injected into sources.

@@ -202,6 +202,23 @@ impl<'c> Resolved<'c> {
         self.builds_here() || self.slices_hits()
     }
 
+    /// The event filter, if this process records events.
+    fn filter(&self) -> Option<&'c thalweg_analysis::event_filter::Settings> {
+        let records = self.records_events() || self.builders().next().is_some();
+        self.configuration.filter.as_ref().filter(|_| records)
+    }
+
+    /// The threads that record events, each with an event filter of its own.
+    fn event_recorders(&self) -> Vec<String> {
+        let here = self.records_events().then(|| thread_names::RECORD.to_owned());
+        here.into_iter().chain(self.builders().map(thread_names::files)).collect()
+    }
+
+    /// Batches of events between a builder and a recorder: those that wait, and those in the filter.
+    fn event_batches(&self) -> usize {
+        capacity::EVENT_BATCHES + self.filter().map_or(0, |filter| capacity::FILTER_BATCHES * filter.workers)
+    }
+
     /// The settings of the builder: with time slices, those that they need.
     fn build_settings(&self) -> thalweg_build::Settings {
         let build = &self.configuration.build;

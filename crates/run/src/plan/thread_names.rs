@@ -10,6 +10,8 @@ pub(crate) const PROCESS: &str = "process";
 pub(crate) const BUILD: &str = "build";
 /// Records events.
 pub(crate) const RECORD: &str = "record";
+/// Decide which built events are kept.
+pub(crate) const FILTER: &str = "filter";
 /// Records received bytes.
 pub(crate) const RAW: &str = "raw";
 /// Compress what is recorded.
@@ -35,6 +37,11 @@ pub(crate) fn decoders(source: &SourceSettings) -> String {
 /// The one that reads the sources of a readout unit, and builds their events.
 pub(crate) fn reader(readout: &UnitSettings) -> String {
     format!("{}-read", readout.name)
+}
+
+/// One of those that decide which events of a recorder are kept.
+pub(crate) fn filter_worker(recorder: &str, number: usize) -> String {
+    format!("{recorder}-filter-{number}")
 }
 
 /// The one that writes the files of a builder unit.

@@ -53,6 +53,11 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
     if resolved.records_events() {
         threads.push(Thread::new(thread_names::RECORD, "records the events"));
     }
+    if let Some(filter) = resolved.filter() {
+        let count = filter.workers * resolved.event_recorders().len();
+        let does = "decides which built events are kept";
+        threads.push(Thread { count, ..Thread::new(thread_names::FILTER, does) });
+    }
     if resolved.keeps(Table::Raw) && reads(resolved) {
         threads.push(Thread::new(thread_names::RAW, "records received bytes"));
     }
@@ -152,30 +157,7 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         }
     }
     rings.extend(resolved.processes_hits().then(to_process));
-    let built = |from: String, to: &str| Ring {
-        from,
-        to: to.to_owned(),
-        carries: "events".to_owned(),
-        batches: EVENT_BATCHES,
-        full: "BUSY; it waits, and boards are not read".to_owned(),
-    };
-    if resolved.builds_here() {
-        rings.push(built(thread_names::BUILD.to_owned(), thread_names::RECORD));
-    }
-    if resolved.slices_hits() {
-        let full = "it waits, and so do its sources".to_owned();
-        rings.push(Ring { full, ..built(thread_names::ORDER.to_owned(), thread_names::RECORD) });
-    }
-    for readout in resolved.units.iter().flat_map(|units| &units.readouts) {
-        let unit = &readout.settings;
-        if configuration.hosts(unit) {
-            rings.push(built(thread_names::reader(unit), &unit.name));
-        }
-    }
-    for unit in resolved.builders() {
-        let full = "it takes no more events, and readout units keep them".to_owned();
-        rings.push(Ring { full, ..built(unit.name.clone(), &thread_names::files(unit)) });
-    }
+    of_events(resolved, &mut rings);
     if resolved.keeps(Table::Raw) {
         rings.extend(resolved.readers().into_iter().map(|from| Ring {
             from,
@@ -197,6 +179,44 @@ pub(super) fn rings(resolved: &Resolved<'_>) -> Vec<Ring> {
         });
     }
     rings
+}
+
+/// The rings of built events, from their builders to their recorders and filters.
+fn of_events(resolved: &Resolved<'_>, rings: &mut Vec<Ring>) {
+    let built = |from: String, to: &str, batches: usize| Ring {
+        from,
+        to: to.to_owned(),
+        carries: "events".to_owned(),
+        batches,
+        full: "BUSY; it waits, and boards are not read".to_owned(),
+    };
+    let recorded = resolved.event_batches();
+    if resolved.builds_here() {
+        rings.push(built(thread_names::BUILD.to_owned(), thread_names::RECORD, recorded));
+    }
+    if resolved.slices_hits() {
+        let full = "it waits, and so do its sources".to_owned();
+        rings.push(Ring { full, ..built(thread_names::ORDER.to_owned(), thread_names::RECORD, recorded) });
+    }
+    for readout in resolved.units.iter().flat_map(|units| &units.readouts) {
+        let unit = &readout.settings;
+        if resolved.configuration.hosts(unit) {
+            rings.push(built(thread_names::reader(unit), &unit.name, EVENT_BATCHES));
+        }
+    }
+    for unit in resolved.builders() {
+        let full = "it takes no more events, and readout units keep them".to_owned();
+        rings.push(Ring { full, ..built(unit.name.clone(), &thread_names::files(unit), recorded) });
+    }
+    if let Some(filter) = resolved.filter() {
+        rings.extend(resolved.event_recorders().into_iter().map(|from| Ring {
+            from,
+            to: thread_names::FILTER.to_owned(),
+            carries: "events to decide".to_owned(),
+            batches: filter.workers,
+            full: "batches wait for a worker that is free".to_owned(),
+        }));
+    }
 }
 
 fn to_process() -> Ring {

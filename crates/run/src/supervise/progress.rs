@@ -88,20 +88,33 @@ impl Rates {
             coincidences_recorded: source_table
                 .coincidences
                 .map(|_| source_table.coincidences_recorded(counts)),
-            events: build.map(|sample| EventState {
-                event_rate_hz: rates.events_hz(),
-                events_built: sample.events(),
-                events_partial: sample.partial(),
-                events_recorded: source_table.events_recorded(counts),
-                completeness: completeness(source_table, counts, rates),
+            events: build.map(|sample| {
                 // One number for every screen.
-                sample: BuildSample { busy_share: busy_time.map(|busy| busy.fraction), ..sample },
+                let sample = BuildSample { busy_share: busy_time.map(|busy| busy.fraction), ..sample };
+                event_state(sample, (source_table, counts), rates)
             }),
             losses: source_table.grouped_losses(&by_source),
             ledger: Some(by_source.entries()),
             disk_left_seconds: (used > 0).then(|| free as f64 * known.elapsed_seconds / used as f64),
             ..known
         }
+    }
+}
+
+/// The state of event building, by the builder's sample and by the counts.
+fn event_state(
+    sample: BuildSample,
+    (source_table, counts): (&SourceTable, &LedgerSnapshot),
+    rates: &Rates,
+) -> EventState {
+    EventState {
+        event_rate_hz: rates.events_hz(),
+        events_built: sample.events(),
+        events_partial: sample.partial(),
+        events_recorded: source_table.events_recorded(counts),
+        selection: source_table.event_selection(counts),
+        completeness: completeness(source_table, counts, rates),
+        sample,
     }
 }
 

@@ -10,7 +10,7 @@ use thalweg_analysis::normalise::{Corrected, Normalised};
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::record_join::JoinCounts;
 use thalweg_data::{LedgerSnapshot, Quality, SourceId, StageRole, Unit};
-use thalweg_monitor::state::{DeadTime, RefusedUnit};
+use thalweg_monitor::state::{DeadTime, EventSelection, RefusedUnit};
 use thalweg_qualify::host::{Counter, losses_text};
 
 use super::refused::write_first;
@@ -34,6 +34,9 @@ pub struct EventSummary {
     pub triggers_unseen: u64,
     /// Events on file (or built, when nothing is recorded).
     pub events_recorded: u64,
+    /// What the event filter has done with those that were built; `None` of a run without.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection: Option<EventSelection>,
     /// Fragments in them.
     pub fragments_recorded: u64,
     /// Fragments that boards did not send, or that were lost before they came, by the others' trigger numbers.
@@ -331,6 +334,19 @@ impl EventSummary {
         write!(text, "  {complete} complete, {} partial", self.events_partial)?;
         if self.events_dropped > 0 {
             write!(text, ", {} dropped because they were incomplete", self.events_dropped)?;
+        }
+        if let Some(selection) = &self.selection {
+            let EventSelection { rejected, prescaled, undecided_kept, undecided_lost } = selection;
+            write!(text, "; {rejected} rejected by the event filter")?;
+            for (count, what) in [
+                (prescaled, "of the rejected recorded for monitoring"),
+                (undecided_kept, "undecided and kept"),
+                (undecided_lost, "undecided and lost"),
+            ] {
+                if *count > 0 {
+                    write!(text, ", {count} {what}")?;
+                }
+            }
         }
         let (missing, unused) = (self.fragments_missing, self.fragments_lost);
         writeln!(text, "; {missing} fragments never came, {unused} came and could not be used")?;

@@ -13,9 +13,7 @@ use thalweg_data::{Busy, Events, Mark, Message};
 use super::ranges::{KnownManager, RangeNotes};
 use crate::gauges::BuildGauges;
 use crate::pipeline::{BusyFraction, Given, Ledgered, Signals};
-
-/// Events that a builder unit writes at a time.
-const EVENTS_PER_WRITE: usize = 256;
+use crate::plan::capacity::EVENTS_PER_BATCH;
 
 /// A unit's machine, and its part in the data path.
 pub(crate) trait Work: Send {
@@ -144,7 +142,7 @@ impl BuilderWork {
             self.spare = outlet.empty();
         }
         let Some(events) = &mut self.spare else { return false };
-        if !self.unit.pull(events, EVENTS_PER_WRITE, now) {
+        if !self.unit.pull(events, EVENTS_PER_BATCH, now) {
             return false;
         }
         for event in &events.events {

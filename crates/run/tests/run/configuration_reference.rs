@@ -12,7 +12,7 @@ use thalweg_run::config::json_schema;
 const MARK: &str = "<!-- Generated from the schema by `make generated`; a test compares. -->";
 const COLUMNS: &str = "| key | type | unit | default | meaning |\n|---|---|---|---|---|\n";
 /// Every section but `[[source]]`, in the order of the data.
-const SECTIONS: [&str; 26] = [
+const SECTIONS: [&str; 27] = [
     "run",
     "order",
     "channels",
@@ -29,6 +29,7 @@ const SECTIONS: [&str; 26] = [
     "busy",
     "build",
     "slices",
+    "filter",
     "unit",
     "threads",
     "record",

@@ -2,6 +2,7 @@
 
 mod added_stages;
 mod configuration_reference;
+mod event_filter;
 mod extremes;
 mod handle;
 #[cfg(debug_assertions)]

@@ -57,7 +57,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  thalweg emulate --boards 2 --address 127.0.0.2 --seconds 30\n  then: url = \"dig2://127.0.0.2\" and \"dig2://127.0.0.3\"\n\n  thalweg emulate examples/boards-elsewhere.toml --triggers 10000\n  then, in another terminal: thalweg run examples/boards-elsewhere.toml --seconds 15"
     )]
     Emulate(Emulate),
-    /// Run a raw recording again through the same path: as it was, or with other cuts, calibration or coincidence
+    /// Run a raw recording again through the same path: as it was, or with other cuts, calibration, coincidence or event filter
     #[command(
         after_help = "Examples:\n  thalweg replay runs/000007\n  thalweg replay 7 --cuts cuts.toml --calibration calibration.toml\n  thalweg replay 7 --speed 10 --listen 127.0.0.1:8090\n\nA FILE is a configuration or a part of one; each section of it that an option takes replaces the recorded section of that name. The recorded run stays as it is: the new one has a number of its own, and says in run.json and in `thalweg runs show` what it was made of.\n\nSignals: SIGINT (Ctrl-C) and SIGTERM end the replay in good order, a second one at once.\nExit codes: 0 good, 1 the replay failed, or the run cannot be replayed, 2 wrong usage, or a FILE that does not fit."
     )]

@@ -26,6 +26,9 @@ pub(crate) struct Replay {
     /// Make coincidences by this file: its [coincidence] takes the place of the recorded one.
     #[arg(long, value_name = "FILE")]
     coincidence: Option<PathBuf>,
+    /// Select events by this file: its [filter] takes the place of the recorded one.
+    #[arg(long, value_name = "FILE")]
+    filter: Option<PathBuf>,
     /// Replay as fast as the data came, by their arrival marks; without it, as fast as possible.
     #[arg(long, conflicts_with = "speed")]
     real_time: bool,
@@ -50,6 +53,7 @@ impl Replay {
             (Replaceable::Cuts, &self.cuts),
             (Replaceable::Calibration, &self.calibration),
             (Replaceable::Coincidence, &self.coincidence),
+            (Replaceable::Filter, &self.filter),
         ];
         let given = given.into_iter().filter_map(|(what, file)| Some((what, file.as_deref()?)));
         given.map(|(what, file)| Replacement::read(what, file)).collect()

@@ -38,6 +38,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
             events.out_of_order, events.doubled, events.superseded
         );
     }
+    selected_by(events.filter.as_deref(), &mut text);
     let ledger = &report.ledger;
     if report.tables.iter().any(|table| table.table == Table::Hits) {
         let _ = writeln!(
@@ -188,9 +189,17 @@ fn inspected_events(report: &Inspection, text: &mut String) {
             si(events.bytes as f64),
             events.mean_building_ms
         );
+        selected_by(events.filter.as_deref(), text);
         for (closing, count) in &events.closings {
             let _ = writeln!(text, "  closed by {closing:<10} {count:>12}");
         }
+    }
+}
+
+/// By what an event filter has selected the events, if one has.
+fn selected_by(filter: Option<&str>, text: &mut String) {
+    if let Some(filter) = filter {
+        let _ = writeln!(text, "  selected by the event filter: {filter}");
     }
 }
 

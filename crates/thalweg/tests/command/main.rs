@@ -14,6 +14,7 @@ mod demo;
 mod described_boards;
 mod detector;
 mod doctor;
+mod event_filter;
 mod events;
 mod example_format;
 mod export;

@@ -127,12 +127,33 @@ impl Making<'_, '_> {
         let (fragments, built) = self.builder(place, events, given);
         let boards = self.resolved.source_table.boards.clone();
         let records = Place { of: "events", thread: thread_names::RECORD, ..place };
+        let (selected, selected_fragments) = match self.resolved.filter() {
+            Some(_) => self.filters(records, events, &built, &fragments),
+            None => (built.clone(), fragments),
+        };
         let recorded = self.node(Stage::Record, records, vec![Counts::of(events, EVENTS)]);
         let of_boards = Place { of: "fragments", ..records };
         let kept = self.node(Stage::Record, of_boards, vec![Counts::of_each(boards, OF_BOARDS)]);
-        self.edge(&built, &recorded, EVENTS);
-        self.edge(&fragments, &kept, OF_BOARDS);
+        self.edge(&selected, &recorded, EVENTS);
+        self.edge(&selected_fragments, &kept, OF_BOARDS);
         built
+    }
+
+    /// The event filter behind such a builder, on the thread of the recorder: what it counts of events, and of each board.
+    fn filters(
+        &mut self,
+        place: Place<'_>,
+        events: SourceId,
+        built: &str,
+        fragments: &str,
+    ) -> (String, String) {
+        let boards = self.resolved.source_table.boards.clone();
+        let selected = self.node(Stage::Filter, place, vec![Counts::of(events, EVENTS)]);
+        let of_boards = Place { of: "fragments", ..place };
+        let of_boards = self.node(Stage::Filter, of_boards, vec![Counts::of_each(boards, OF_BOARDS)]);
+        self.edge(built, &selected, EVENTS);
+        self.edge(fragments, &of_boards, OF_BOARDS);
+        (selected, of_boards)
     }
 
     /// Says that every trigger is an event of this builder or was lost on the way, where its boards answer that trigger alone.
@@ -233,8 +254,13 @@ impl Making<'_, '_> {
             let build = self.node(Stage::Build, place, vec![counted]);
             let files = thread_names::files(unit);
             let files = Place { thread: &files, ..place };
+            let mut selected = build.clone();
+            if resolved.filter().is_some() {
+                selected = self.node(Stage::Filter, files, vec![Counts::of(slot, EVENTS)]);
+                self.edge(&build, &selected, EVENTS);
+            }
             let record = self.node(Stage::Record, files, vec![Counts::of(slot, EVENTS)]);
-            self.edge(&build, &record, EVENTS);
+            self.edge(&selected, &record, EVENTS);
             hosted.push(build);
         }
         let takers: Vec<&str> = hosted.iter().map(String::as_str).collect();
@@ -243,13 +269,17 @@ impl Making<'_, '_> {
         }
         let boards = resolved.source_table.boards.clone();
         if !hosted.is_empty() {
-            let kept = Place { of: "fragments", flow_path: FlowPath::Events, thread: "" };
-            let kept = self.node_at_the_end(Stage::Record, kept, vec![Counts::of_each(boards, OF_BOARDS)]);
+            let place = Place { of: "fragments", flow_path: FlowPath::Events, thread: "" };
+            let counted = || vec![Counts::of_each(boards.clone(), OF_BOARDS)];
+            let filter = resolved.filter().map(|_| self.node_at_the_end(Stage::Filter, place, counted()));
+            let kept = self.node_at_the_end(Stage::Record, place, counted());
+            filter.iter().for_each(|filter| self.edge(filter, &kept, OF_BOARDS));
+            let taker = filter.as_ref().unwrap_or(&kept);
             // With all units in one process, everything that was built of a board comes into its files.
             let are_all_here =
                 hosted.len() == units.builders.len() && fragments.len() == units.readouts.len();
             for built in fragments.iter().filter(|_| are_all_here) {
-                self.edge(built, &kept, &[Unit::Fragments]);
+                self.edge(built, taker, &[Unit::Fragments]);
             }
         }
         let manager = &units.manager.name;

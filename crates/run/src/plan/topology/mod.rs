@@ -3,7 +3,7 @@
 //! ```text
 //!  Resolved ─► hits:   sender · wire · receive ─► unpack ─► decode ─► order ─┬─► record
 //!         │                               └─► raw                            └─► cut ─► coincide ─► cut ─► record
-//!         └─► events: trigger · sender · wire · receive ─► unpack ─► (time slice) ─► build ─► (ship ─► build) ─► record
+//!         └─► events: trigger · sender · wire · receive ─► unpack ─► (time slice) ─► build ─► (ship ─► build) ─► (filter) ─► record
 //! ```
 
 mod events;

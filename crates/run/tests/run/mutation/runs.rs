@@ -9,6 +9,7 @@ use thalweg_export::ImportRequest;
 use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
 use thalweg_frontend::format::FuzzTarget;
+use thalweg_monitor::state::EventSelection;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_record::read::TableReader;
 use thalweg_run::config::Configuration;
@@ -67,6 +68,31 @@ pub const RUNS: &[(&str, Run)] = &[
         let sources = source("a", BOARDS, BOARD_FAULTS, "") + &source("b", BOARDS, "", "");
         let sections = sources + UNITS + TRIGGER + SOON;
         run(&sections, "\"events\", \"fragments\"", TRIGGERS).map(drop)
+    }),
+    ("filtered", || {
+        let filter = "[filter]\nkeep = 'bit(\"a/1\", 23, 0)'\nworkers = 2\nprescale = 7\n";
+        let sections = source("a", FRAGMENT, "payload_bytes = 200\n", "") + TRIGGER + SOON + filter;
+        let EventSelection { rejected, prescaled, .. } = selection(&sections)?;
+        let is_one_in_seven = rejected > 0 && prescaled == (rejected + prescaled) / 7;
+        is_one_in_seven.then_some(()).ok_or(format!("{prescaled} of {rejected} rejected events are kept"))?;
+        recorded(&sections, FRAGMENT_TABLES, TRIGGERS)
+    }),
+    ("filtered_by_units", || {
+        let sources = source("a", BOARDS, "", "") + &source("b", BOARDS, "", "");
+        let filter = "[filter]\nkeep = 'fragment_bytes(\"a-1\") > fragment_bytes(\"b-1\")'\n";
+        let sections = sources + UNITS + TRIGGER + SOON + filter;
+        run(&sections, "\"events\", \"fragments\"", TRIGGERS).map(drop)
+    }),
+    ("undecided", || {
+        crate::event_filter::add();
+        let undecided = |policy: &str| {
+            let filter = format!(
+                "[filter]\nkind = \"late_at\"\nkeep = \"300\"\nworkers = 2\ndeadline_ms = 20\nundecided = \"{policy}\"\n"
+            );
+            selection(&(source("a", BOARDS, "", "") + TRIGGER + SOON + &filter))
+        };
+        let (kept, lost) = (undecided("keep")?.undecided_kept, undecided("drop")?.undecided_lost);
+        (kept > 0 && lost > 0).then_some(()).ok_or(format!("{kept} kept, {lost} lost"))
     }),
     ("slices_of_hits", || {
         let sources = digitizer("a", 0, "") + &digitizer("b", 1, "");
@@ -168,6 +194,12 @@ fn hits(sources: &str) -> Result<(), String> {
         "\"hits\", \"extras\", \"waveforms\", \"raw\"",
         EndWhen { hits: Some(50_000), ..LIMIT },
     )
+}
+
+/// What the event filter of a run has done.
+fn selection(sections: &str) -> Result<EventSelection, String> {
+    let (_, summary) = run(sections, FRAGMENT_TABLES, TRIGGERS)?;
+    summary.events.and_then(|events| events.selection).ok_or("no filter".to_owned())
 }
 
 /// A run that verifies, and the replay of what it recorded.

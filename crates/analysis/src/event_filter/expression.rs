@@ -1,0 +1,78 @@
+//! An expression that decides which built events are kept.
+
+use thalweg_data::{EventFilter, Events};
+
+use super::Boards;
+use super::language::{EventCondition, EventField, EventLanguage, FragmentField};
+use super::rows::{EventRows, find_first_slices};
+use crate::cut::CutError;
+use crate::cut::evaluate::Evaluator;
+use crate::cut::parse::parse;
+use crate::cut::program::{Program, Step};
+
+/// A yes or no, asked of the events of a batch.
+///
+/// ```
+/// use thalweg_analysis::event_filter::{Boards, EventExpression};
+/// use thalweg_data::{Event, EventFilter, Events, SourceId};
+///
+/// let names = ["camera/0".to_owned(), "camera/1".to_owned()];
+/// let boards = Boards { first: SourceId(0), names: &names };
+/// let mut filter = EventExpression::parse("missing == 0 && trigger > 6", boards)?;
+/// let event = |trigger, missing| Event { trigger, missing, ..Event::default() };
+/// let batch = Events { events: vec![event(6, 0), event(7, 0), event(8, 1)], ..Events::default() };
+/// let mut keep = [false; 3];
+/// filter.decide(&batch, &mut keep);
+/// assert_eq!(keep, [false, true, false]);
+/// # Ok::<(), thalweg_analysis::cut::CutError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventExpression {
+    evaluator: Evaluator<EventField, EventCondition>,
+    asks_for_bytes: bool,
+    first_slices: Vec<u32>,
+    pass: Vec<u8>,
+}
+
+impl EventExpression {
+    /// Reads an expression over the events of these boards.
+    ///
+    /// # Errors
+    /// When it is invalid: with a mark under the place, and what to write.
+    pub fn parse(text: &str, boards: Boards<'_>) -> Result<EventExpression, CutError> {
+        let program = parse(text, &EventLanguage { boards })?;
+        let asks_for_bytes = asks_for_bytes(&program);
+        Ok(EventExpression {
+            evaluator: Evaluator::new(program),
+            asks_for_bytes,
+            first_slices: Vec::new(),
+            pass: Vec::new(),
+        })
+    }
+}
+
+/// Whether an answer depends on the bytes of fragments.
+fn asks_for_bytes(program: &Program<EventField, EventCondition>) -> bool {
+    let asks = |step: &Step<EventField, EventCondition>| match step {
+        Step::Field(EventField::Of(_, field) | EventField::OfAll(_, field)) => {
+            matches!(field, FragmentField::Number(..))
+        }
+        Step::Condition(condition) => matches!(condition, EventCondition::Bit(..)),
+        _ => false,
+    };
+    program.steps.iter().any(asks)
+}
+
+impl EventFilter for EventExpression {
+    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
+        self.first_slices.clear();
+        if self.asks_for_bytes {
+            find_first_slices(events, &mut self.first_slices);
+        }
+        self.pass.resize(keep.len().max(self.pass.len()), 0);
+        let pass = &mut self.pass[..keep.len()];
+        let rows = EventRows { events, range: (0, keep.len()), first_slices: &self.first_slices };
+        self.evaluator.evaluate(rows, pass);
+        keep.iter_mut().zip(pass).for_each(|(keep, pass)| *keep = *pass == 1);
+    }
+}

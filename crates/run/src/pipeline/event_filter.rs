@@ -1,0 +1,383 @@
+//! The event filter in front of the recorder, on its thread; the workers that decide are threads of their own.
+//!
+//! ```text
+//!  builder ══events══► queue, in order: 7 6 5 4 ─► the oldest, once it is decided ─► recorder
+//!                                       │ │ ╚══► worker 1 ══╗ answers, in any order
+//!                                       │ ╚════► worker 2 ══╝
+//!                                       └ waits for a worker that is free
+//! ```
+//! A worker reads a batch that others have, too: a worker that never answers keeps a reference to that one batch, whose blocks stay on loan.
+//! After the deadline its events are undecided, the batch goes on in its turn, and the other workers get those that follow.
+
+mod worker;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use thalweg_analysis::event_filter::{Settings, Undecided};
+use thalweg_data::ring::Downstream;
+use thalweg_data::{Counters, Events, LossReason, Noted, SourceId, Unit};
+
+use super::{Ledgered, Signals};
+use crate::gauges::BuildGauges;
+use worker::{Answer, WorkerLink};
+
+pub(crate) use worker::FilterWorker;
+
+/// The counter slots of the filter: of events, and of the fragments of each board from the first one on; empty where these are
+/// entered elsewhere.
+pub(crate) struct FilterSlots {
+    pub(crate) events: Ledgered,
+    pub(crate) sources: Vec<Ledgered>,
+}
+
+/// What the filter counts.
+#[derive(Debug)]
+struct FilterCounters {
+    events: Counters,
+    /// The number of the first board, and the fragments of each.
+    first: SourceId,
+    sources: Vec<Counters>,
+}
+
+/// The number of a batch in its run.
+type BatchNumber = u64;
+
+/// A batch in its turn.
+#[derive(Debug)]
+struct Queued {
+    events: Arc<Events>,
+    /// The batch of the ring in which they came: it goes back when they have been recorded.
+    shell: Events,
+    keep: Vec<bool>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// For a worker that is free.
+    Waiting,
+    /// A worker has it.
+    Asked,
+    Decided,
+    Undecided,
+}
+
+/// A batch of which it is decided which events are kept.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(super) events: Arc<Events>,
+    pub(super) keep: Vec<bool>,
+    shell: Events,
+}
+
+/// The filter of one recorder.
+pub(crate) struct FilterStage {
+    inlet: Downstream<Events>,
+    workers: Vec<WorkerLink>,
+    /// Batches in their order.
+    queue: VecDeque<Queued>,
+    /// The number of the first of them.
+    first: BatchNumber,
+    /// The most batches in the queue.
+    capacity: usize,
+    /// For batches to come.
+    spare: Vec<(Arc<Events>, Vec<bool>)>,
+    /// Recorded or left out, and still read by a worker that does not answer.
+    lent: Vec<(Arc<Events>, Vec<bool>)>,
+    deadline: Duration,
+    undecided: Undecided,
+    prescale: u64,
+    rejected: u64,
+    counters: FilterCounters,
+    slots: FilterSlots,
+    gauges: Arc<BuildGauges>,
+    /// Wakes the thread that waits for batches.
+    waker: Option<Waker>,
+}
+
+/// Lets a thread wait for several rings at once.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+impl FilterStage {
+    /// A filter of what comes from `inlet`, by these workers, with at most `capacity` batches in their turn. The boards are
+    /// numbered from `boards.0` on.
+    pub(crate) fn new(
+        inlet: Downstream<Events>,
+        workers: Vec<WorkerLink>,
+        settings: &Settings,
+        capacity: usize,
+        boards: (SourceId, usize),
+        slots: FilterSlots,
+        gauges: Arc<BuildGauges>,
+    ) -> FilterStage {
+        // Each worker may keep one for ever.
+        let spare = (0..capacity + workers.len()).map(|_| (Arc::default(), Vec::new())).collect();
+        let sources = vec![Counters::default(); boards.1];
+        FilterStage {
+            inlet,
+            lent: Vec::with_capacity(workers.len()),
+            workers,
+            queue: VecDeque::with_capacity(capacity),
+            first: 0,
+            capacity,
+            spare,
+            deadline: Duration::from_millis(settings.deadline_ms),
+            undecided: settings.undecided,
+            prescale: settings.prescale,
+            rejected: 0,
+            counters: FilterCounters { events: Counters::default(), first: boards.0, sources },
+            slots,
+            gauges,
+            waker: None,
+        }
+    }
+
+    /// Takes the next batch in its order, and waits at most `wait` for it.
+    pub(crate) fn receive_wait(&mut self, wait: Duration, signals: &Signals) -> Option<Decided> {
+        let until = Instant::now() + wait;
+        loop {
+            let now = Instant::now();
+            self.step(now, signals);
+            if let Some(decided) = self.pop() {
+                return Some(decided);
+            }
+            if now >= until || self.is_finished() {
+                return None;
+            }
+            let due = self.workers.iter().filter_map(|worker| worker.due(self.deadline)).min();
+            self.sleep(due.map_or(until, |due| due.min(until)).saturating_duration_since(now));
+        }
+    }
+
+    /// Gives back a batch that was recorded.
+    pub(crate) fn give_back(&mut self, decided: Decided) {
+        let Decided { mut events, keep, mut shell } = decided;
+        match Arc::get_mut(&mut events) {
+            Some(own) => {
+                std::mem::swap(own, &mut shell);
+                shell.clear();
+                self.spare.push((events, keep));
+            }
+            None => {
+                self.lent.push((events, keep));
+                self.gauges.set_lent(self.lent.len());
+            }
+        }
+        self.inlet.give_back(shell);
+    }
+
+    /// Returns true if the builder has ended and nothing is left.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.queue.is_empty() && self.inlet.is_finished()
+    }
+
+    /// The run is over: publishes the slots for the last time, and says which workers have not answered.
+    pub(crate) fn finish(&mut self, signals: &Signals) {
+        self.collect(signals);
+        for worker in &self.workers {
+            if let Some(text) = worker.what_it_owes() {
+                signals.note_failure(text);
+            }
+        }
+        self.slots.events.publish(&self.counters.events);
+        for (slot, counters) in self.slots.sources.iter().zip(&self.counters.sources) {
+            slot.publish(counters);
+        }
+    }
+
+    /// The counters of one board's fragments.
+    pub(crate) fn source_counters(&self, source: SourceId) -> Option<&Counters> {
+        self.counters.sources.get(source.index().checked_sub(self.counters.first.index())?)
+    }
+
+    /// Brings everything a step on.
+    fn step(&mut self, now: Instant, signals: &Signals) {
+        self.collect(signals);
+        self.expire(now);
+        self.fill();
+        self.hand_out(now);
+    }
+
+    /// Takes the answers of the workers.
+    fn collect(&mut self, signals: &Signals) {
+        let mut any = false;
+        for worker in &mut self.workers {
+            match worker.answer(signals) {
+                Answer::None => {}
+                Answer::Of(number, keep) => {
+                    any = true;
+                    // An answer that comes late is as good as long as its batch has not left.
+                    if let Some(queued) = queued(&mut self.queue, self.first, number) {
+                        std::mem::swap(&mut queued.keep, keep);
+                        queued.state = State::Decided;
+                    }
+                }
+                Answer::Never(number) => {
+                    any = true;
+                    if let Some(queued) = queued(&mut self.queue, self.first, number) {
+                        queued.state = State::Undecided;
+                    }
+                }
+            }
+        }
+        if any && !self.lent.is_empty() {
+            self.reclaim();
+        }
+    }
+
+    /// Takes batches back that workers have let go of.
+    fn reclaim(&mut self) {
+        let mut place = 0;
+        while let Some((events, _)) = self.lent.get_mut(place) {
+            match Arc::get_mut(events) {
+                Some(own) => {
+                    own.clear();
+                    self.spare.push(self.lent.swap_remove(place));
+                }
+                None => place += 1,
+            }
+        }
+        self.gauges.set_lent(self.lent.len());
+    }
+
+    /// What a worker has had for longer than the deadline is undecided.
+    fn expire(&mut self, now: Instant) {
+        for worker in &mut self.workers {
+            let Some(number) = worker.expire(now, self.deadline) else { continue };
+            if let Some(queued) = queued(&mut self.queue, self.first, number) {
+                queued.state = State::Undecided;
+            }
+        }
+    }
+
+    /// Takes batches of the builder as long as there is space.
+    fn fill(&mut self) {
+        while self.queue.len() < self.capacity
+            && let Some((mut events, keep)) = self.spare.pop()
+        {
+            let Some(mut shell) = self.inlet.receive() else {
+                self.spare.push((events, keep));
+                break;
+            };
+            let state = if shell.events.is_empty() { State::Decided } else { State::Waiting };
+            std::mem::swap(Arc::get_mut(&mut events).expect("a spare batch has one owner"), &mut shell);
+            self.queue.push_back(Queued { events, shell, keep, state });
+        }
+    }
+
+    /// Gives batches to workers that are free. While none is there that answers, events are undecided at once.
+    fn hand_out(&mut self, now: Instant) {
+        let nobody_answers = self.workers.iter().all(WorkerLink::is_out);
+        let waiting =
+            (self.first..).zip(&mut self.queue).filter(|(_, queued)| queued.state == State::Waiting);
+        for (number, queued) in waiting {
+            if nobody_answers {
+                queued.state = State::Undecided;
+                continue;
+            }
+            let Some(worker) = self.workers.iter_mut().find(|worker| worker.is_free()) else { break };
+            worker.ask(number, queued.events.clone(), now);
+            queued.state = State::Asked;
+        }
+    }
+
+    /// Takes the oldest batch once it is decided, and counts it.
+    fn pop(&mut self) -> Option<Decided> {
+        let oldest = self.queue.front()?;
+        if !matches!(oldest.state, State::Decided | State::Undecided) {
+            return None;
+        }
+        let Queued { events, shell, mut keep, state } = self.queue.pop_front()?;
+        self.first += 1;
+        keep.resize(events.events.len(), false);
+        self.apply(&mut keep, state);
+        self.counters.add(&events, &keep, (state, self.undecided));
+        self.publish(&events);
+        Some(Decided { events, keep, shell })
+    }
+
+    /// Applies what was configured for events that are undecided or rejected.
+    fn apply(&mut self, keep: &mut [bool], state: State) {
+        let counters = &mut self.counters.events;
+        if state == State::Undecided {
+            keep.fill(self.undecided == Undecided::Keep);
+            if self.undecided == Undecided::Keep {
+                counters.noted(Noted::Undecided, Unit::Events, keep.len() as u64);
+            }
+            return;
+        }
+        for keep in keep.iter_mut().filter(|keep| !**keep) {
+            self.rejected += 1;
+            if self.prescale > 0 && self.rejected.is_multiple_of(self.prescale) {
+                *keep = true;
+                counters.noted(Noted::Prescaled, Unit::Events, 1);
+            }
+        }
+    }
+
+    fn publish(&mut self, events: &Events) {
+        let FilterSlots { events: slot, sources } = &mut self.slots;
+        let counters = std::iter::once(&self.counters.events).chain(&self.counters.sources);
+        for (slot, counters) in std::iter::once(slot).chain(sources).zip(counters) {
+            match events.header.snapshot {
+                Some(number) => slot.snapshot(number, counters),
+                None => slot.publish_at(events.header.mark.0, counters),
+            }
+        }
+    }
+
+    /// Sleeps until a batch or an answer comes.
+    fn sleep(&mut self, at_most: Duration) {
+        let waker = self.waker.get_or_insert_with(|| Waker::from(Arc::new(Unpark(std::thread::current()))));
+        let takes_more = self.queue.len() < self.capacity && !self.spare.is_empty();
+        let waits_for_batch = takes_more && !self.inlet.is_finished();
+        let nothing_came = !waits_for_batch || self.inlet.register(waker);
+        if nothing_came && self.workers.iter().all(|worker| worker.register(waker)) {
+            std::thread::park_timeout(at_most);
+        }
+    }
+}
+
+/// The batch of this number, if it has not left.
+fn queued(queue: &mut VecDeque<Queued>, first: BatchNumber, number: BatchNumber) -> Option<&mut Queued> {
+    queue.get_mut(usize::try_from(number.checked_sub(first)?).ok()?)
+}
+
+impl FilterCounters {
+    /// Counts a batch: what is kept goes on, and the rest is rejected or, if it is undecided, lost.
+    fn add(&mut self, events: &Events, keep: &[bool], (state, undecided): (State, Undecided)) {
+        let is_lost = state == State::Undecided && undecided == Undecided::Drop;
+        let enter = |counters: &mut Counters, unit, count, keep| {
+            counters.input(unit, count);
+            match (keep, is_lost) {
+                (true, _) => counters.output(unit, count),
+                (false, false) => counters.filtered(unit, count),
+                (false, true) => counters.lost(LossReason::Undecided, unit, count),
+            }
+        };
+        let kept = keep.iter().filter(|keep| **keep).count() as u64;
+        enter(&mut self.events, Unit::Events, kept, true);
+        enter(&mut self.events, Unit::Events, keep.len() as u64 - kept, false);
+        for ((_, fragments), keep) in events.iter().zip(keep) {
+            for fragment in fragments {
+                let place = fragment.source.index().wrapping_sub(self.first.index());
+                let Some(counters) = self.sources.get_mut(place) else { continue };
+                enter(counters, Unit::Fragments, 1, *keep);
+                enter(counters, Unit::Bytes, u64::from(fragment.bytes), *keep);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

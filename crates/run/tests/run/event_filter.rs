@@ -1,0 +1,197 @@
+//! An event filter of one's own that hangs: it costs its events, and the run goes on and ends without it.
+//!
+//! ```text
+//!  EventFilterKind + add() ─► [filter] kind ─► a worker hangs with one batch ─► undecided, counted; the others select
+//! ```
+
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use thalweg_analysis::event_filter::{self, EventFilterKind};
+use thalweg_data::{EventFilter, Events};
+use thalweg_monitor::state::EventSelection;
+use thalweg_run::config::Configuration;
+use thalweg_run::supervise::{EndWhen, RunCommand, RunHandle, Summary, Watch};
+
+/// Keeps events with even triggers, and never answers for the batch that has the trigger it is given.
+struct HangsAt(u64);
+
+impl EventFilter for HangsAt {
+    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
+        for (event, keep) in events.events.iter().zip(keep) {
+            if event.trigger == self.0 {
+                loop {
+                    std::thread::park();
+                }
+            }
+            *keep = event.trigger % 2 == 0;
+        }
+    }
+}
+
+const HANGS: EventFilterKind = EventFilterKind {
+    word: "hangs_at",
+    make: |keep, boards| {
+        assert_eq!(boards.names.len(), 3, "it is given the boards");
+        let trigger = keep.parse().map_err(|_| format!("\"{keep}\" is no trigger number"))?;
+        Ok(Box::new(HangsAt(trigger)))
+    },
+};
+
+/// The same, but it answers after a tenth of a second.
+struct LateAt(u64);
+
+impl EventFilter for LateAt {
+    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
+        if events.events.iter().any(|event| event.trigger == self.0) {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        keep.fill(true);
+    }
+}
+
+const LATE: EventFilterKind = EventFilterKind {
+    word: "late_at",
+    make: |keep, _| Ok(Box::new(LateAt(keep.parse().map_err(|_| "no trigger number".to_owned())?))),
+};
+
+/// Decides nothing before the test has seen that the trigger is held back.
+struct WaitsForBusy;
+
+static HAS_SEEN_BUSY: AtomicBool = AtomicBool::new(false);
+
+impl EventFilter for WaitsForBusy {
+    fn decide(&mut self, _events: &Events, keep: &mut [bool]) {
+        while !HAS_SEEN_BUSY.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        keep.fill(true);
+    }
+}
+
+const WAITS: EventFilterKind =
+    EventFilterKind { word: "waits_for_busy", make: |_, _| Ok(Box::new(WaitsForBusy)) };
+
+pub fn add() {
+    static ADDED: Once = Once::new();
+    ADDED.call_once(|| {
+        event_filter::add(HANGS).expect("a new word");
+        event_filter::add(LATE).expect("a new word");
+        event_filter::add(WAITS).expect("a new word");
+    });
+}
+
+const TRIGGERS: &str = "triggers = 1500";
+
+fn configuration(folder: &Path, filter: &str, triggers: &str) -> Result<Configuration, String> {
+    let text = format!(
+        "[[source]]\nname = \"boards\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 3\n[trigger]\nprogram = \"constant\"\n\
+         rate_hz = 2000.0\n{triggers}\n[build]\nfull = \"hold\"\n[filter]\n{filter}\n[record]\n\
+         directory = {:?}\ntables = [\"events\", \"fragments\"]\n",
+        folder.join("runs")
+    );
+    Configuration::parse(Path::new("filter.toml"), text).map_err(|error| error.to_string())
+}
+
+fn run(filter: &str) -> (Summary, tempfile::TempDir) {
+    add();
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let never = AtomicBool::new(false);
+    let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: RunHandle::new() };
+    let end = EndWhen { hits: None, seconds: Some(60.0), events: None };
+    let configuration = configuration(folder.path(), filter, TRIGGERS).expect("valid");
+    (thalweg_run::run(&configuration, end, &mut watch).expect("it starts"), folder)
+}
+
+#[test]
+fn a_worker_that_never_answers_is_named_when_the_run_has_ended_with_all_other_events() {
+    for policy in ["keep", "drop"] {
+        let filter = format!(
+            "kind = \"hangs_at\"\nkeep = \"500\"\nworkers = 2\ndeadline_ms = 200\nundecided = \"{policy}\""
+        );
+        let (summary, _folder) = run(&filter);
+        assert_eq!(summary.discrepancies, [""; 0]);
+        let owed: Vec<&String> =
+            summary.failures.iter().filter(|text| text.contains("never answered for")).collect();
+        assert_eq!(owed.len(), 1, "{:?}", summary.failures);
+        assert!(owed[0].contains("worker \"record-filter-"), "{owed:?}");
+        let events = summary.events.clone().expect("it builds events");
+        let selection = events.selection.expect("it has a filter");
+        let undecided = selection.undecided_kept + selection.undecided_lost;
+        assert!(undecided > 0, "{selection:?}");
+        assert_eq!(selection.undecided_lost > 0, policy == "drop", "{selection:?}");
+        let accepted =
+            events.triggers_offered.zip(events.triggers_refused).map(|(all, refused)| all - refused);
+        assert_eq!(Some(events.events_built), accepted, "the trigger goes on");
+        let (rejected, lost) = (selection.rejected, selection.undecided_lost);
+        assert_eq!(events.events_recorded + rejected + lost, events.events_built, "{selection:?}");
+        assert!(rejected > 0);
+        assert_eq!(summary.loss.text().contains("no events lost"), lost == 0, "{}", summary.loss.text());
+        let recorded = summary.run_directory.expect("recorded");
+        let report = thalweg_record::verify(&recorded).expect("readable");
+        assert!(report.problems.iter().all(|text| !text.contains("balance")), "{:?}", report.problems);
+        assert_eq!(report.events.events, events.events_recorded);
+        assert_eq!(report.events.filter.as_deref(), Some("hangs_at: 500"));
+    }
+}
+
+#[test]
+fn a_run_ends_although_its_only_worker_hangs_with_the_first_event() {
+    let (summary, _folder) = run("kind = \"hangs_at\"\nkeep = \"1\"\ndeadline_ms = 50\nundecided = \"drop\"");
+    assert_eq!(summary.discrepancies, [""; 0]);
+    let events = summary.events.expect("it builds events");
+    let selection = events.selection.expect("it has a filter");
+    assert_eq!(selection.undecided_lost + selection.rejected + events.events_recorded, events.events_built);
+    assert!(selection.undecided_lost > events.events_built / 2, "nobody decides: {selection:?}");
+    let loss = summary.losses.iter().find(|loss| loss.reason.word() == "undecided").expect("listed");
+    assert!(loss.advice.contains("raise `[filter] deadline_ms`"), "{}", loss.advice);
+}
+
+#[test]
+fn a_kind_says_what_it_cannot_read() {
+    add();
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let configuration = configuration(folder.path(), "kind = \"hangs_at\"\nkeep = \"never\"", TRIGGERS)
+        .expect("a filter is made with the plan");
+    let error = thalweg_run::plan::Plan::of(&configuration).expect_err("refused").to_string();
+    assert!(error.contains("[filter]: `keep`: \"never\" is no trigger number"), "{error}");
+}
+
+#[test]
+fn a_filter_that_is_too_slow_holds_the_trigger_back_and_loses_nothing() {
+    add();
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let filter = "kind = \"waits_for_busy\"\nkeep = \"\"\ndeadline_ms = 600_000\nundecided = \"drop\"";
+    // It ends when it is stopped.
+    let configuration = configuration(folder.path(), filter, "").expect("valid");
+    let handle = RunHandle::new();
+    let watched = handle.clone();
+    let run = std::thread::spawn(move || {
+        let never = AtomicBool::new(false);
+        let mut watch = Watch { show: &mut |_| {}, stop: &never, handle: watched };
+        let end = EndWhen { hits: None, seconds: Some(600.0), events: None };
+        thalweg_run::run(&configuration, end, &mut watch).expect("it starts")
+    });
+    let mut seen = 0;
+    while !run.is_finished() {
+        let Some(state) = handle.newer_than(seen, Duration::from_secs(1)) else { continue };
+        seen = state.sequence;
+        let refused = state.trigger.as_ref().map_or(0, |trigger| trigger.refused);
+        let is_busy = state.events.as_ref().is_some_and(|events| events.sample.busy);
+        if is_busy && refused > 0 {
+            HAS_SEEN_BUSY.store(true, Ordering::Release);
+        }
+        let recorded = state.events.as_ref().map_or(0, |events| events.events_recorded);
+        if recorded > 0 && !is_busy {
+            let _ended = handle.command(&RunCommand::Stop);
+        }
+    }
+    let summary = run.join().expect("no panic");
+    assert!(summary.is_good(), "{:?} {:?}", summary.discrepancies, summary.failures);
+    let events = summary.events.expect("it builds events");
+    assert!(events.triggers_refused.is_some_and(|refused| refused > 0), "{events:#?}");
+    assert_eq!(events.events_recorded, events.events_built);
+    assert_eq!(events.selection, Some(EventSelection::default()), "nothing is rejected or undecided");
+}
