@@ -252,6 +252,34 @@ proptest! {
     }
 }
 
+/// More hits than are looked through at a time: pairs and more lie across every kind of border.
+#[test]
+fn events_do_not_depend_on_where_hits_were_divided() {
+    let (mut time_ps, mut state) = (0, 7u32);
+    let mut next = |limit: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 16) % limit
+    };
+    let hits: Vec<Hit> = (0..3000)
+        .map(|_| {
+            time_ps += i64::from(if next(3) == 0 { next(6) } else { 6 + next(60) });
+            hit(time_ps, next(8) as u16)
+        })
+        .collect();
+    for at_least in [2, 3] {
+        let chain = majority(10, at_least);
+        let expected = chains(&hits, 10, at_least.into(), by_channel);
+        let opened_windows = Settings { events: Grouping::Window, ..chain.clone() };
+        let pauses = Settings { events: Grouping::Gap, ..chain.clone() };
+        assert!(expected.len() > 20, "{} events of {at_least}", expected.len());
+        for chunk in [hits.len(), scan::STRETCH, scan::STRETCH + 1, 7] {
+            assert_eq!(run(&chain, &hits, chunk), expected);
+            assert_eq!(run(&opened_windows, &hits, chunk), opened(&hits, 10, at_least.into()));
+            assert_eq!(run(&pauses, &hits, chunk), gaps(&hits, 10, at_least.into()));
+        }
+    }
+}
+
 #[test]
 fn both_ends_of_a_window_are_within() {
     let settings = Settings { window_ps: 100, ..Settings::default() };

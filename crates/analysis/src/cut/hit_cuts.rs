@@ -87,8 +87,8 @@ impl Selected {
 pub struct HitCuts {
     cuts: Vec<Cut>,
     any_disabled: bool,
-    /// By channel: its source.
-    source_of: Box<[u16; 1 << 16]>,
+    /// By channel: where the fates of its source begin.
+    first_fate_of: Box<[u32; 1 << 16]>,
     /// By source, then by fate: kept, disabled, taken away by cut 0, 1, …
     fates: Vec<u64>,
     fate_of: Vec<u16>,
@@ -104,7 +104,7 @@ impl HitCuts {
         HitCuts {
             cuts,
             any_disabled: map.channels().iter().any(|channel| !channel.enabled),
-            source_of: sources_of(map),
+            first_fate_of: first_fates_of(map, kinds_of_fate),
             fates: vec![0; sources.max(1) * kinds_of_fate],
             fate_of: Vec::new(),
             kept_before: vec![0; sources],
@@ -166,11 +166,10 @@ impl HitCuts {
                 *fate = if (*fate == KEPT) & (*answer == 0) { own } else { *fate };
             }
         }
-        let kinds = self.kinds_of_fate();
-        for ((hit, fate), pass) in hits.iter().zip(&self.fate_of).zip(pass) {
-            *pass = u8::from(*fate == KEPT);
-            self.fates[usize::from(self.source_of[usize::from(hit.channel)]) * kinds + usize::from(*fate)] +=
-                1;
+        pass.iter_mut().zip(&self.fate_of).for_each(|(pass, fate)| *pass = u8::from(*fate == KEPT));
+        let (fates, first_fate_of) = (&mut self.fates[..], &*self.first_fate_of);
+        for (hit, fate) in hits.iter().zip(&self.fate_of) {
+            fates[first_fate_of[usize::from(hit.channel)] as usize + usize::from(*fate)] += 1;
         }
     }
 
@@ -204,9 +203,11 @@ impl HitCuts {
     }
 }
 
-/// The source of each channel; 0 of those that nobody sends.
-fn sources_of(map: &ChannelMap) -> Box<[u16; 1 << 16]> {
-    let mut sources = by_channel(0);
-    map.channels().iter().for_each(|channel| sources[usize::from(channel.number)] = channel.source.0);
-    sources
+/// Where the fates of each channel's source begin; those of the first for channels that nobody sends.
+fn first_fates_of(map: &ChannelMap, kinds_of_fate: usize) -> Box<[u32; 1 << 16]> {
+    let mut first_fates = by_channel(0);
+    for channel in map.channels() {
+        first_fates[usize::from(channel.number)] = (channel.source.index() * kinds_of_fate) as u32;
+    }
+    first_fates
 }

@@ -45,6 +45,9 @@ pub struct Axis {
     pub low: f64,
     /// Where the last ends.
     pub high: f64,
+    /// Bins per unit: divided once, not for each value.
+    #[serde(skip)]
+    scale: f64,
 }
 
 fn name<S: serde::Serializer>(field: &Field, serializer: S) -> Result<S::Ok, S::Error> {
@@ -54,7 +57,13 @@ fn name<S: serde::Serializer>(field: &Field, serializer: S) -> Result<S::Ok, S::
 impl Axis {
     /// An axis of this field.
     pub fn new(field: Field, bins: u32, low: f64, high: f64) -> Axis {
-        Axis { label: field.name().replace('_', " "), unit: field.unit(), field, bins, low, high }
+        let label = field.name().replace('_', " ");
+        Axis { label, unit: field.unit(), field, bins, low, high, scale: f64::from(bins) / (high - low) }
+    }
+
+    /// The same with another label.
+    pub(super) fn labelled(self, label: &str) -> Axis {
+        Axis { label: label.to_owned(), ..self }
     }
 
     /// An axis as it is described.
@@ -78,15 +87,16 @@ impl Axis {
 
     /// Number of bins per unit.
     pub(super) fn scale(&self) -> f64 {
-        f64::from(self.bins) / (self.high - self.low)
+        self.scale
     }
 
     /// The bin of a value: `-1` below, `bins` above, `None` of what is not a number.
     #[inline(always)]
     pub(super) fn bin(&self, value: f64) -> Option<i64> {
-        let place = ((value - self.low) * self.scale()).floor();
-        // A cast of a float saturates.
-        (!value.is_nan()).then(|| (place as i64).clamp(-1, i64::from(self.bins)))
+        let place = (value - self.low) * self.scale;
+        // A cast of a float saturates, and leaves out what is behind the point.
+        let bin = if place < 0.0 { -1 } else { (place as i64).min(i64::from(self.bins)) };
+        (!value.is_nan()).then_some(bin)
     }
 }
 

@@ -151,8 +151,7 @@ impl Catalogue {
                     true => "time after the reference",
                     false => "time after the lowest channel of the event",
                 };
-                let axis =
-                    Axis { label: label.into(), ..Axis::new(Field::Dt, settings.time_bins, -reach, reach) };
+                let axis = Axis::new(Field::Dt, settings.time_bins, -reach, reach).labelled(label);
                 let name = "time difference";
                 catalogue.differences =
                     Some(catalogue.block(map, At::Events, Kind::TimeDifference, name, &[axis]));

@@ -123,7 +123,6 @@ impl StandardFiller {
                 shape: self.shape,
                 to: &mut places.energy,
             });
-            store.expect(&places.energy[..count]);
             if let Some(pair) = kev {
                 let (calibrations, shape) = (&self.calibrations, self.shape);
                 widest(KevPlaces {
@@ -134,7 +133,6 @@ impl StandardFiller {
                     row,
                     to: &mut places.kev,
                 });
-                store.expect(&places.kev[..count]);
             }
             if let Some(pair) = self.plane {
                 widest(PlanePlaces {
