@@ -38,6 +38,15 @@ impl Cells {
             None => Cells(Inner::Boxed((0..length).map(|_| AtomicU32::new(0)).collect())),
         }
     }
+
+    /// The counters as plain numbers, for whoever has them alone.
+    #[inline(always)]
+    pub fn numbers_mut(&mut self) -> &mut [u32] {
+        let (first, length) = (self.as_ptr().cast_mut().cast::<u32>(), self.len());
+        // SAFETY: these are the counters of the slice that `deref` gives, `AtomicU32` has the layout of `u32`, both kinds of memory may be
+        // written through this pointer, as their counters are, and `self` is borrowed alone for as long as the numbers are.
+        unsafe { std::slice::from_raw_parts_mut(first, length) }
+    }
 }
 
 impl Deref for Cells {
@@ -65,12 +74,18 @@ mod tests {
     #[test]
     fn few_and_many_counters_begin_at_zero_and_count() {
         for length in [0, 3, 1 << 20] {
-            let cells = Cells::new(length);
+            let mut cells = Cells::new(length);
             assert_eq!(cells.len(), length);
             assert!(cells.iter().all(|cell| cell.load(Ordering::Relaxed) == 0));
             if let Some(last) = cells.last() {
                 last.fetch_add(7, Ordering::Relaxed);
                 assert_eq!(cells[length - 1].load(Ordering::Relaxed), 7);
+            }
+            let numbers = cells.numbers_mut();
+            assert_eq!(numbers.len(), length);
+            if let Some(first) = numbers.first_mut() {
+                *first = 8;
+                assert_eq!(cells[0].load(Ordering::Relaxed), 8);
             }
         }
     }

@@ -39,7 +39,7 @@ use opened::Opened;
 use output::Output;
 use referenced::Referenced;
 use roles::Roles;
-use scan::{AloneCounts, Found, Reach, STRETCH, Scan};
+use scan::{Found, Reach, STRETCH, Scan};
 
 /// Hits that take no part: they stand out of order, or are no pulses.
 const NO_PART: Flags = Flags::LATE.with(Flags::FAKE);
@@ -125,7 +125,7 @@ pub struct Coincidence {
     out: Output,
     scan: Scan,
     /// By source, and behind them of nobody: hits that no rule looks at, because they take no part or stand alone.
-    alone: AloneCounts,
+    alone: Box<[u64]>,
     counters: Vec<Counters>,
 }
 
@@ -146,7 +146,7 @@ impl Coincidence {
             rule: Rule::new(settings, roles.elements()),
             out: Output::new(roles.elements(), sources),
             scan: Scan::default(),
-            alone: AloneCounts::new(sources + 1),
+            alone: vec![0; sources + 1].into(),
             counters: vec![Counters::default(); sources],
             roles,
         })
@@ -202,7 +202,7 @@ impl Coincidence {
         let role = self.roles.of(hit.channel);
         let is_anything = role.is_anything() && hit.flags.0 & NO_PART.0 == 0;
         if !is_anything || !role.takes_part() {
-            self.alone.add(role.source(), 0, true);
+            self.alone[role.source()] += 1;
         }
         if !is_anything {
             return;
@@ -258,10 +258,10 @@ impl Coincidence {
     /// Brings the counters up to what has happened; `held` is counted from the hits that wait.
     pub fn settle(&mut self) {
         let undecided = self.admission.iter().flat_map(|admission| admission.undecided());
-        let mut held = vec![0u64; self.alone.sources()];
+        let mut held = vec![0u64; self.alone.len()];
         undecided.chain(self.rule.waiting()).for_each(|waiting| held[usize::from(waiting.source)] += 1);
         for (source, counters) in self.counters.iter_mut().enumerate() {
-            counters.filtered(Unit::Hits, self.alone.take(source));
+            counters.filtered(Unit::Hits, std::mem::take(&mut self.alone[source]));
             counters.set_held(Unit::Hits, held[source]);
         }
         self.out.enter(&mut self.counters);

@@ -58,7 +58,8 @@ pub(super) struct Scan {
     count: usize,
     // One more than hits: the next is written before it is known whether it counts.
     times_ps: Box<[i64; STRETCH + 1]>,
-    whose: Box<[Whose; STRETCH + 1]>,
+    places: Box<[u16; STRETCH + 1]>,
+    sources: Box<[u16; STRETCH + 1]>,
     /// Whether a hit and the next are within reach.
     near_next: Box<[u8; STRETCH + 1]>,
     /// Of those that take part, which have somebody near, or may have.
@@ -70,47 +71,11 @@ impl Default for Scan {
         Scan {
             count: 0,
             times_ps: Box::new([0; STRETCH + 1]),
-            whose: Box::new([Whose::default(); STRETCH + 1]),
+            places: Box::new([0; STRETCH + 1]),
+            sources: Box::new([0; STRETCH + 1]),
             near_next: Box::new([0; STRETCH + 1]),
             crowded: Box::new([0; STRETCH + 1]),
         }
-    }
-}
-
-/// Place of a hit in the stretch, and the number of its source.
-#[derive(Clone, Copy, Debug, Default)]
-struct Whose {
-    place: u16,
-    source: u16,
-}
-
-/// Hits that stand alone, by source: those of one source in turn in several counters, since a counter that was just written is slow to read.
-#[derive(Clone, Debug)]
-pub(super) struct AloneCounts(Box<[[u64; LANES]]>);
-
-/// Counters of each source.
-const LANES: usize = 4;
-
-impl AloneCounts {
-    /// Of so many sources.
-    pub fn new(sources: usize) -> AloneCounts {
-        AloneCounts(vec![[0; LANES]; sources].into())
-    }
-
-    /// How many sources there are.
-    pub fn sources(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Counts a hit, if it `is_alone`; `turn` is any number that is another one for the next.
-    #[inline(always)]
-    pub fn add(&mut self, source: usize, turn: usize, is_alone: bool) {
-        self.0[source][turn % LANES] += u64::from(is_alone);
-    }
-
-    /// What was counted of a source since this was asked.
-    pub fn take(&mut self, source: usize) -> u64 {
-        std::mem::take(&mut self.0[source]).iter().sum()
     }
 }
 
@@ -130,7 +95,7 @@ impl Scan {
         hits: &[Hit],
         pass: Option<&[u8]>,
         (roles, reach): (&Roles, Reach),
-        alone: &mut AloneCounts,
+        alone: &mut [u64],
         mut each: impl FnMut(Found),
     ) {
         debug_assert!(hits.len() <= STRETCH);
@@ -149,7 +114,7 @@ impl Scan {
         });
         let crowded = self.count_alone(alone);
         let (near, last) = (&self.near_next[..count], count - 1);
-        let place = |taken: u16| usize::from(self.whose[usize::from(taken)].place);
+        let place = |taken: u16| usize::from(self.places[usize::from(taken)]);
         let mut rest = &self.crowded[..crowded];
         while let [first, behind @ ..] = rest {
             let at = usize::from(*first);
@@ -170,14 +135,14 @@ impl Scan {
 
     /// Puts those that take part into the columns.
     #[inline(always)]
-    fn take(&mut self, hits: &[Hit], passes: impl Fn(usize) -> bool, roles: &Roles, alone: &mut AloneCounts) {
+    fn take(&mut self, hits: &[Hit], passes: impl Fn(usize) -> bool, roles: &Roles, alone: &mut [u64]) {
         let (mut count, mut without_part) = (0, 0usize);
-        let (times_ps, whose) = (&mut *self.times_ps, &mut *self.whose);
         for (index, hit) in hits.iter().enumerate() {
             let (role, passes) = (roles.of(hit.channel), passes(index));
             let takes_part = passes & has_part(role, hit);
-            times_ps[count] = hit.time_ps;
-            whose[count] = Whose { place: index as u16, source: role.source() as u16 };
+            self.times_ps[count] = hit.time_ps;
+            self.places[count] = index as u16;
+            self.sources[count] = role.source() as u16;
             count += usize::from(takes_part);
             without_part += usize::from(passes & !takes_part);
         }
@@ -185,22 +150,22 @@ impl Scan {
         if without_part > 0 {
             for (index, hit) in hits.iter().enumerate() {
                 let role = roles.of(hit.channel);
-                alone.add(role.source(), index, passes(index) & !has_part(role, hit));
+                alone[role.source()] += u64::from(passes(index) & !has_part(role, hit));
             }
         }
     }
 
     /// Counts who stands alone, and lists the others. Returns how many these are; the first and the last are among them.
     #[inline(always)]
-    fn count_alone(&mut self, alone: &mut AloneCounts) -> usize {
+    fn count_alone(&mut self, alone: &mut [u64]) -> usize {
         let (last, mut crowded) = (self.count - 1, 1);
         self.crowded[0] = 0;
         let near = self.near_next[..last].windows(2);
-        for (index, (near, whose)) in (1..).zip(near.zip(&self.whose[1..])) {
-            let is_crowded = near[0] | near[1] != 0;
-            self.crowded[crowded] = index as u16;
+        for (index, (near, source)) in (1..).zip(near.zip(&self.sources[1..])) {
+            let is_crowded = near[0] | near[1];
+            self.crowded[crowded] = index;
             crowded += usize::from(is_crowded);
-            alone.add(usize::from(whose.source), index, !is_crowded);
+            alone[usize::from(*source)] += u64::from(is_crowded ^ 1);
         }
         self.crowded[crowded] = last as u16;
         crowded + usize::from(last > 0)

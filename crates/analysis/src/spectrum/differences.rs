@@ -30,7 +30,7 @@ pub(super) struct Differences {
     /// Whether events have a reference hit that the user chose; else it is only their first hit.
     has_reference: bool,
     /// Bin of each, counted from 1: 0 is below the axis, and what is behind the last bin is above it.
-    fill_buffers: FillBuffers<u32>,
+    fill_buffers: FillBuffers,
     pairs: Box<PairChunk>,
 }
 
@@ -106,10 +106,11 @@ impl Differences {
         let (rows, differences_ps) = (&self.pairs.rows[..count], &self.pairs.differences_ps[..count]);
         let mut places = [0; CHUNK];
         widest(PairPlaces { differences_ps, axis: &self.axis, places: &mut places });
+        let mut filling = self.fill_buffers.filling();
         for (row, place) in rows.iter().zip(places) {
             let row = usize::from(*row);
-            if self.fill_buffers.push(row, place) {
-                count_places(self.block, row, self.fill_buffers.take(row), store);
+            if filling.push(row, place) {
+                count_places(self.block, row, filling.take(row), store);
             }
         }
     }

@@ -5,6 +5,11 @@
 //! ```
 //! The bins of all channels are hundreds of MiB, and the next hit is nearly always of another channel: counted at once, each would wait
 //! for main memory. A full fill buffer goes to the bins of one channel, which stay in the cache while it does.
+//!
+//! What comes next goes to the end of any of these buffers, each on a page of its own: with pages of 4 KiB, one page in some hundreds would be
+//! looked up for each hit.
+
+use thalweg_data::cells::Cells;
 
 /// What is counted of one hit, in one word.
 ///
@@ -54,27 +59,58 @@ impl Word {
     }
 }
 
-/// The fill buffers of all channels, by row of the channel map.
+/// The fill buffers of all channels, by row of the channel map, of words of 32 bits.
 #[derive(Debug)]
-pub(super) struct FillBuffers<T> {
-    words: Box<[T]>,
+pub(super) struct FillBuffers {
+    words: Cells,
     counts: Box<[u32]>,
     capacity: usize,
     /// From one fill buffer to the next: a cache line more than the power of two, so that their ends do not meet in one set of the cache.
     stride: usize,
 }
 
-impl<T: Copy + Default> FillBuffers<T> {
+/// Some words for the fill buffers, which are found once for all of them.
+pub(super) struct Filling<'b> {
+    words: &'b mut [u32],
+    counts: &'b mut [u32],
+    capacity: usize,
+    stride: usize,
+}
+
+impl FillBuffers {
     /// Buffers for so many words each, a power of two.
-    pub fn new(channels: usize, capacity: usize) -> FillBuffers<T> {
-        let stride = capacity + 64 / size_of::<T>();
-        let words = vec![T::default(); channels * stride].into();
-        FillBuffers { words, counts: vec![0; channels].into(), capacity, stride }
+    pub fn new(channels: usize, capacity: usize) -> FillBuffers {
+        let stride = capacity + 64 / size_of::<u32>();
+        FillBuffers {
+            words: Cells::new(channels * stride),
+            counts: vec![0; channels].into(),
+            capacity,
+            stride,
+        }
     }
 
+    /// Begins to put words in.
+    pub fn filling(&mut self) -> Filling<'_> {
+        let FillBuffers { words, counts, capacity, stride } = self;
+        Filling { words: words.numbers_mut(), counts, capacity: *capacity, stride: *stride }
+    }
+
+    /// Takes what is in all fill buffers, one after another.
+    pub fn take_all(&mut self, mut each: impl FnMut(usize, &[u32])) {
+        let mut filling = self.filling();
+        for row in 0..filling.counts.len() {
+            match filling.take(row) {
+                [] => {}
+                words => each(row, words),
+            }
+        }
+    }
+}
+
+impl Filling<'_> {
     /// Puts a word into a fill buffer. Whether the fill buffer is full: it is emptied before the next.
     #[inline(always)]
-    pub fn push(&mut self, row: usize, word: T) -> bool {
+    pub fn push(&mut self, row: usize, word: u32) -> bool {
         let count = self.counts[row] as usize;
         self.counts[row] = count as u32 + 1;
         self.words[row * self.stride + count] = word;
@@ -82,18 +118,8 @@ impl<T: Copy + Default> FillBuffers<T> {
     }
 
     /// Takes what is in a fill buffer, which is empty then.
-    pub fn take(&mut self, row: usize) -> &[T] {
+    pub fn take(&mut self, row: usize) -> &[u32] {
         let count = std::mem::take(&mut self.counts[row]) as usize;
         &self.words[row * self.stride..][..count]
-    }
-
-    /// Takes what is in all fill buffers, one after another.
-    pub fn take_all(&mut self, mut each: impl FnMut(usize, &[T])) {
-        for row in 0..self.counts.len() {
-            match self.take(row) {
-                [] => {}
-                words => each(row, words),
-            }
-        }
     }
 }

@@ -35,7 +35,7 @@ pub struct Filler {
     standard: Option<StandardFiller>,
     /// Rows of each plane; 0 of none.
     plane_rows: u32,
-    fill_buffers: FillBuffers<Word>,
+    fill_buffers: FillBuffers,
     differences: Option<Differences>,
     facts: Vec<EventFacts>,
     seen_asked: u32,
@@ -158,19 +158,16 @@ impl Filler {
     }
 
     fn fill_buffers_with(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
-        let mut words = [Word::default(); CHUNK];
+        let mut words = [0; CHUNK];
         widest(WriteWords { hits, pass, plane_rows: self.plane_rows, words: &mut words });
+        let Filler { standard, set, store, fill_buffers, is_cut, shown, .. } = self;
+        let mut filling = fill_buffers.filling();
         for (hit, word) in hits.iter().zip(words) {
             let row = map.row_or_behind(hit.channel);
-            if self.fill_buffers.push(row, word) {
-                self.empty_buffer(row);
+            if filling.push(row, word) {
+                count(standard.as_ref(), (set, *store), row, filling.take(row), (*is_cut, shown));
             }
         }
-    }
-
-    fn empty_buffer(&mut self, row: usize) {
-        let Filler { standard, set, store, fill_buffers, is_cut, shown, .. } = self;
-        count(standard.as_ref(), (set, *store), row, fill_buffers.take(row), (*is_cut, shown));
     }
 
     /// Counts what is in the fill buffers: the spectra have every hit that came until now.
@@ -228,12 +225,12 @@ fn count(
     standard: Option<&StandardFiller>,
     (set, store): (&SpectrumSet, usize),
     row: usize,
-    words: &[Word],
+    words: &[u32],
     (is_cut, shown): (bool, &mut [u64]),
 ) {
     let kept = match standard.filter(|_| row < set.channels()) {
         Some(standard) => standard.count(row, words, &set.0.stores[store], &set.0.history),
-        None => words.iter().map(|word| u64::from(word.is_kept())).sum(),
+        None => words.iter().map(|word| u64::from(Word(*word).is_kept())).sum(),
     };
     shown[row] += if is_cut { kept } else { words.len() as u64 };
 }
@@ -243,7 +240,7 @@ struct WriteWords<'h> {
     hits: &'h [Hit],
     pass: Option<&'h [u8]>,
     plane_rows: u32,
-    words: &'h mut [Word; CHUNK],
+    words: &'h mut [u32; CHUNK],
 }
 
 impl Wide for WriteWords<'_> {
@@ -256,10 +253,10 @@ impl Wide for WriteWords<'_> {
             Some(pass) => {
                 let rows = words.iter_mut().zip(hits.iter().zip(pass));
                 rows.for_each(|(word, (hit, pass))| {
-                    *word = word_of(hit, u32::from(*pass != 0) * Word::KEPT, plane_rows);
+                    *word = word_of(hit, u32::from(*pass != 0) * Word::KEPT, plane_rows).0;
                 });
             }
-            None => words.iter_mut().zip(hits).for_each(|(word, hit)| *word = word_of(hit, 0, plane_rows)),
+            None => words.iter_mut().zip(hits).for_each(|(word, hit)| *word = word_of(hit, 0, plane_rows).0),
         }
     }
 }

@@ -111,7 +111,7 @@ impl StandardFiller {
     }
 
     /// Counts the hits of the channel in this row of the map; how many of them the cuts keep.
-    pub fn count(&self, row: usize, words: &[Word], store: &Store, history: &History) -> u64 {
+    pub fn count(&self, row: usize, words: &[u32], store: &Store, history: &History) -> u64 {
         history.add_hits(row, words.len() as u64);
         let kev = self.kev.filter(|_| self.calibrations.has(row));
         let mut places = Places { energy: [0; CHUNK], kev: [0; CHUNK], plane: [0; CHUNK] };
@@ -147,7 +147,7 @@ impl StandardFiller {
             store.count_all(&places.energy[..count], |_, _| {});
             if let Some(pair) = kev {
                 store.count_all(&places.kev[..count], |index, place| {
-                    let totals = pair.totals(row, store)[chunk[index].is_kept() as usize];
+                    let totals = pair.totals(row, store)[Word(chunk[index]).is_kept() as usize];
                     match place {
                         BELOW => Totals::add(&totals.below, 1),
                         ABOVE => Totals::add(&totals.above, 1),
@@ -189,7 +189,7 @@ impl WordCounts {
     }
 }
 
-struct CountWords<'w>(&'w [Word]);
+struct CountWords<'w>(&'w [u32]);
 
 impl Wide for CountWords<'_> {
     type Output = WordCounts;
@@ -198,7 +198,7 @@ impl Wide for CountWords<'_> {
     fn run(self) -> WordCounts {
         let mut sums = [0u32; 7];
         for word in self.0 {
-            let bits = word.0 >> 28;
+            let bits = *word >> 28;
             let (kept, energy, shape, inside) = (bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3);
             let beside = shape & (inside ^ 1);
             sums[0] += energy;
@@ -215,7 +215,7 @@ impl Wide for CountWords<'_> {
 }
 
 struct EnergyPlaces<'w> {
-    words: &'w [Word],
+    words: &'w [u32],
     bins: Bins,
     shape: Shape,
     to: &'w mut [u32; CHUNK],
@@ -227,14 +227,15 @@ impl Wide for EnergyPlaces<'_> {
     #[inline(always)]
     fn run(self) {
         for (to, word) in self.to.iter_mut().zip(self.words) {
-            let place = self.bins.place(*word, u32::from(word.energy()) >> self.shape.energy_shift);
+            let word = Word(*word);
+            let place = self.bins.place(word, u32::from(word.energy()) >> self.shape.energy_shift);
             *to = if word.has(Word::ENERGY) { place } else { NOWHERE };
         }
     }
 }
 
 struct KevPlaces<'w> {
-    words: &'w [Word],
+    words: &'w [u32],
     bins: Bins,
     shape: Shape,
     calibrations: &'w Calibrations,
@@ -256,16 +257,18 @@ impl Wide for KevPlaces<'_> {
         };
         let rows = self.to.iter_mut().zip(self.words);
         match self.calibrations.lines().map(|lines| lines[self.row]) {
-            Some(line) => rows.for_each(|(to, word)| *to = place(*word, line.kev(word.energy()))),
-            None => {
-                rows.for_each(|(to, word)| *to = place(*word, self.calibrations.kev(self.row, word.energy())))
+            Some(line) => {
+                rows.for_each(|(to, word)| *to = place(Word(*word), line.kev(Word(*word).energy())))
             }
+            None => rows.for_each(|(to, word)| {
+                *to = place(Word(*word), self.calibrations.kev(self.row, Word(*word).energy()));
+            }),
         }
     }
 }
 
 struct PlanePlaces<'w> {
-    words: &'w [Word],
+    words: &'w [u32],
     bins: Bins,
     shape: Shape,
     to: &'w mut [u32; CHUNK],
@@ -277,8 +280,9 @@ impl Wide for PlanePlaces<'_> {
     #[inline(always)]
     fn run(self) {
         for (to, word) in self.to.iter_mut().zip(self.words) {
+            let word = Word(*word);
             let column = u32::from(word.energy()) >> self.shape.plane_shift;
-            let place = self.bins.place(*word, (word.row() << self.shape.log2_columns) + column);
+            let place = self.bins.place(word, (word.row() << self.shape.log2_columns) + column);
             *to = if word.has(Word::SHAPE | Word::INSIDE) { place } else { NOWHERE };
         }
     }
