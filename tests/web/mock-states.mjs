@@ -235,6 +235,7 @@ function building(rate_hz, seconds) {
     event_rate_hz: rate_hz,
     events_built: events,
     events_recorded: events,
+    selection: null,
     events_partial: Math.round(events * 0.58),
     completeness,
     closed: [Math.round(events * 0.42), Math.round(events * 0.58), 0, 0, 0],

@@ -131,8 +131,10 @@ impl HitWriter {
         }
         self.sink.leave_out(&self.left_out);
         if self.amounts.is_zero() && hits.statistics.is_empty() {
-            // Of these hits no record is on file.
-            self.joins.interrupt_all();
+            if !self.left_out.is_zero() {
+                // Of these hits no record is on file.
+                self.joins.interrupt_all();
+            }
             return self.sink.advance(hits.header.mark);
         }
         let (first_row, amounts, next_row) = (self.next_row, &self.amounts, &mut self.next_row);

@@ -8,7 +8,7 @@ use arrow_array::{Array, RecordBatch};
 use thalweg_data::hit::Layout;
 use thalweg_data::record_join::append_joined;
 use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
-use thalweg_data::{Extra, Flags, Hit, Hits, Mark, Pool, Sink, SourceId};
+use thalweg_data::{Extra, Flags, Hit, Hits, Mark, Pool, Signal, Sink, SourceId};
 use thalweg_record::read::{HitsReader, WaveformsReader};
 use thalweg_record::{
     Compression, HitWriter, HitsFile, RunDirectory, RunRecord, Settings, Sync, Table, check, inspect, verify,
@@ -243,6 +243,10 @@ fn scope_records_that_touch_or_overlap_are_one_continuous_record_per_channel() {
         });
         hits.leases.add(block.lease());
         writer.write(&hits).expect("written");
+        // A batch in which a board only says something of itself takes no record away.
+        let mut said = Hits::default();
+        said.signals.push((SourceId(0), Signal::Stop { time_ps: 0, dead_time_counts: 0 }));
+        writer.write(&said).expect("written");
     }
     writer.finish().expect("written");
     let counts = writer.joins();
