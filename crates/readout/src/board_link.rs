@@ -20,6 +20,7 @@ use thalweg_frontend::format::{BoardControl, BoardFacts, DataPlace};
 
 use crate::clock::RunClock;
 use crate::control::BoardPlace;
+use crate::settings::Settings;
 
 /// Between two attempts to open a board that is gone.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
@@ -208,6 +209,7 @@ pub(crate) struct BoardKeeper {
     /// What it was when the run began.
     facts: BoardFacts,
     parameters: Vec<(String, String)>,
+    arm_timeout: Option<Duration>,
     link: Arc<BoardLink>,
     /// `None` where the configuration does not want it.
     reopen: Option<Reopen>,
@@ -220,16 +222,19 @@ pub(crate) struct BoardKeeper {
 
 impl BoardKeeper {
     pub(crate) fn new(
-        (place, board): (BoardPlace, Box<dyn BoardControl>),
-        parameters: &[(String, String)],
+        (place, mut board): (BoardPlace, Box<dyn BoardControl>),
+        settings: &Settings,
         link: Arc<BoardLink>,
         reopen: Option<Reopen>,
     ) -> BoardKeeper {
+        let arm_timeout = settings.arm_timeout();
+        arm_timeout.into_iter().for_each(|timeout| board.set_arm_timeout(timeout));
         BoardKeeper {
             place,
             facts: board.known_facts(),
             board: Some(board),
-            parameters: parameters.to_vec(),
+            parameters: settings.parameters.clone(),
+            arm_timeout,
             link,
             reopen,
             retry_at: Instant::now(),
@@ -261,6 +266,7 @@ impl BoardKeeper {
 
     fn open_again(&mut self) -> Result<Box<dyn BoardControl>, ControlError> {
         let mut board = self.place.open(CONNECT_WAIT)?;
+        self.arm_timeout.into_iter().for_each(|timeout| board.set_arm_timeout(timeout));
         if board.known_facts() != self.facts {
             let message = "another board answers than before: it is left alone in this run".to_owned();
             let error = self.place.failed(message);

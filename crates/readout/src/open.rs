@@ -228,8 +228,7 @@ impl Opening<'_> {
         board.prepare(&self.settings.parameters).map_err(refused)?;
         let (link, reopens) = (Arc::<BoardLink>::default(), self.settings.reconnect);
         let source = BoardSource::new(source, link.clone(), self.clock, reopens);
-        let keeper =
-            BoardKeeper::new((place, board), &self.settings.parameters, link, reopens.then_some(reopen));
+        let keeper = BoardKeeper::new((place, board), self.settings, link, reopens.then_some(reopen));
         Ok((Box::new(source), Box::new(keeper)))
     }
 

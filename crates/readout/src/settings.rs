@@ -4,7 +4,9 @@
 //!  [[source]] url, backend, policy, … ─► Settings ─ check ─► pool and sockets
 //! ```
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +46,9 @@ pub enum BlockPolicy {
     /// As `hold`, and ask the trigger to hold back.
     Busy,
 }
+
+/// What a board may be given to arm, seconds.
+const ARM_TIMEOUT_S: RangeInclusive<f64> = 0.1..=3600.0;
 
 /// Blocks of a link of a group, unless configured.
 const LINK_BLOCKS: usize = 8;
@@ -93,6 +98,10 @@ pub struct Settings {
     /// is opened, armed and started again when it answers.
     #[serde(default = "default_reconnect")]
     pub reconnect: bool,
+    /// How long a dig2:// board may take until it reports that it is armed, seconds; without it 10. No board is started before all are armed.
+    #[serde(default)]
+    #[schemars(range(min = 0.1, max = 3600))]
+    pub arm_timeout_s: Option<f64>,
 }
 
 fn default_reconnect() -> bool {
@@ -128,6 +137,7 @@ impl Settings {
             parameters: Vec::new(),
             register_port: None,
             reconnect: default_reconnect(),
+            arm_timeout_s: None,
         }
     }
 
@@ -206,7 +216,28 @@ impl Settings {
             let url = &self.url;
             return Err(format!("`parameters` belong to boards with a control port, and this one is {url}"));
         }
-        Ok(())
+        self.check_arm_timeout()
+    }
+
+    fn check_arm_timeout(&self) -> Result<(), String> {
+        match self.arm_timeout_s {
+            None => Ok(()),
+            Some(_) if self.url.control().is_none() => Err(format!(
+                "`arm_timeout_s` belongs to boards that report when they are armed (dig2://), and this one is {}",
+                self.url
+            )),
+            Some(seconds) if ARM_TIMEOUT_S.contains(&seconds) => Ok(()),
+            Some(seconds) => Err(format!(
+                "`arm_timeout_s` = {seconds}; allowed are {} to {} seconds",
+                ARM_TIMEOUT_S.start(),
+                ARM_TIMEOUT_S.end()
+            )),
+        }
+    }
+
+    /// How long a board may take until it is armed, where that is configured.
+    pub fn arm_timeout(&self) -> Option<Duration> {
+        self.arm_timeout_s.map(Duration::from_secs_f64)
     }
 
     /// The same for a source of one link.
@@ -286,6 +317,15 @@ mod tests {
         assert!(message(|s| s.memory_bytes = 1 << 20).contains("2 blocks"));
         assert!(message(|s| s.datagram_bytes = 0).contains("1 to 65507"));
         assert!(message(|s| s.continuations.push("b".into())).contains("file://"));
+        assert!(message(|s| s.arm_timeout_s = Some(30.0)).contains("report when they are armed (dig2://)"));
+        let mut board = Settings::new("dig2://board".parse().expect("a URL"));
+        for (seconds, is_allowed) in
+            [(30.0, true), (0.1, true), (0.0, false), (-1.0, false), (f64::NAN, false)]
+        {
+            board.arm_timeout_s = Some(seconds);
+            assert_eq!(board.check().is_ok(), is_allowed, "{seconds} s");
+        }
+        assert!(board.check().expect_err("not a number").contains("allowed are 0.1 to 3600 seconds"));
         let mut emulated = Settings::new("emulate://".parse().expect("a URL"));
         emulated.parameters.push(("/par/RunDelay".to_owned(), "16".to_owned()));
         let refused = emulated.check_single().expect_err("nobody sets them");

@@ -113,6 +113,9 @@ pub trait BoardControl: DeviceControl {
         self.known_facts()
     }
 
+    /// Sets for how long [`DeviceControl::arm`] waits for a board that reports whether it is armed.
+    fn set_arm_timeout(&mut self, _timeout: Duration) {}
+
     /// The place of its data, if the board names one.
     fn data(&self) -> Option<DataPlace> {
         None

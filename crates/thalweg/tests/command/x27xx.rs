@@ -119,6 +119,30 @@ fn a_board_that_is_not_armed_ends_the_start_with_its_name_and_leaves_no_other_ar
 }
 
 #[test]
+fn a_board_that_arms_late_ends_the_start_unless_it_is_given_the_time() {
+    let folder = Folder::new();
+    let settings = folder.file("board.toml", "channels = 4\n[control_faults]\narm_ms = 1500\n");
+    let _boards = boards_at("127.0.3.68", &settings);
+    let run = |keys: &str| {
+        let file = configuration(&folder, 200, &[("left", "127.0.3.68", keys)]);
+        thalweg(&["run", &file, "--seconds", "100", "--json"])
+    };
+    let ended = run("arm_timeout_s = 0.3");
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    for word in ["the run was not started", "\"left\"", "not armed 0.3 s later", "`arm_timeout_s`"] {
+        assert!(ended.error.contains(word), "{word} in {}", ended.error);
+    }
+    assert_ledger_balances(&run("arm_timeout_s = 30").done().json());
+    let refused = run("arm_timeout_s = 0");
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(
+        refused.error.contains("`arm_timeout_s` = 0; allowed are 0.1 to 3600 seconds"),
+        "{}",
+        refused.error
+    );
+}
+
+#[test]
 fn a_board_that_starts_by_a_signal_is_armed_and_started_by_the_first_of_the_chain() {
     let folder = Folder::new();
     let arguments =

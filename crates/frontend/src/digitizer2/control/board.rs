@@ -21,8 +21,8 @@ use crate::format::{BoardControl, BoardFacts, ControlChannel, DataPlace};
 
 /// A board that does not answer a request within this is gone.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
-/// A board that has taken the command to arm and does not report within this that it is armed will not start.
-const ARM_WAIT: Duration = Duration::from_secs(10);
+/// A board that has taken the command to arm and does not report within this that it is armed will not start, unless configured.
+const ARM_TIMEOUT: Duration = Duration::from_secs(10);
 /// Between two looks at whether it is.
 const ARM_STEP: Duration = Duration::from_millis(20);
 /// A running board that does not answer within this is gone.
@@ -34,6 +34,7 @@ pub struct Board {
     info: BoardInfo,
     /// Armed by us and not disarmed since.
     armed: bool,
+    arm_timeout: Duration,
     /// What its parameters are checked by; made for the first of them.
     checker: Option<Checker>,
 }
@@ -90,7 +91,7 @@ impl Board {
         let info = opening
             .finish()
             .ok_or_else(|| connection.failed("the board reported too little about itself"))?;
-        Ok(Board { connection, info, armed: false, checker: None })
+        Ok(Board { connection, info, armed: false, arm_timeout: ARM_TIMEOUT, checker: None })
     }
 
     fn value(&mut self, path: &str, wait: Duration) -> Result<String, ControlError> {
@@ -136,17 +137,17 @@ impl Board {
     }
 
     fn wait_until_armed(&mut self) -> Result<(), ControlError> {
-        let deadline_ns = self.connection.channel.now_ns() + ARM_WAIT.as_nanos() as u64;
+        let deadline_ns = self.connection.channel.now_ns() + self.arm_timeout.as_nanos() as u64;
         // A board that reports no status has said with its reply that it is armed.
         while let Some(status) = self.reported(REPLY_WAIT) {
             if status.is_armed() {
                 return Ok(());
             }
             if self.connection.channel.now_ns() >= deadline_ns {
-                let seconds = ARM_WAIT.as_secs();
+                let seconds = self.arm_timeout.as_secs_f64();
                 let message = format!(
                     "it took the command to arm, and is not armed {seconds} s later: it reports \"{status}\"; see its clock \
-                     source and its error lights"
+                     source and its error lights, or give it more time (`arm_timeout_s`)"
                 );
                 return Err(self.connection.failed(message));
             }
@@ -214,6 +215,10 @@ impl DeviceControl for Board {
 }
 
 impl BoardControl for Board {
+    fn set_arm_timeout(&mut self, timeout: Duration) {
+        self.arm_timeout = timeout;
+    }
+
     /// The firmware is named by its endpoint, so that two that we do not know differ, too.
     fn known_facts(&self) -> BoardFacts {
         let facts = self.info.facts(String::new(), String::new());

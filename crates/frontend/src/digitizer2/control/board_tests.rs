@@ -173,6 +173,10 @@ fn a_board_that_arms_late_is_waited_for_and_one_that_does_not_arm_is_named_with_
     control.arm().expect("in time");
     let waited_ns = late.lock().expect("no panic").now_ns;
     assert!((3_000_000_000..4_000_000_000).contains(&waited_ns), "{waited_ns}");
+    let (_lab, mut control) = board(3000);
+    control.set_arm_timeout(Duration::from_millis(1500));
+    let failed = control.arm().expect_err("it has less time").to_string();
+    assert!(failed.contains("not armed 1.5 s later") && failed.contains("`arm_timeout_s`"), "{failed}");
     let (_lab, mut control) = board(60_000);
     let failed = control.arm().expect_err("too late").to_string();
     for word in ["dig2://board.lab", "not armed 10 s later", "not armed, clock locked"] {
