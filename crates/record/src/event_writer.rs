@@ -120,12 +120,10 @@ impl EventWriter {
         self.sink.rows_on_file(Table::Events)
     }
 
-    /// Events that were given and need not be kept by anyone any more: they are on file (on the
+    /// Of the events that were given, those up to the first that somebody must still keep: they are on file (on the
     /// disk, where `[record] sync` asks for that), left out on request, or counted as lost.
     pub fn events_settled(&self) -> u64 {
-        let counters = self.sink.events_counters();
-        let settled = counters.total_output(Unit::Events) + counters.total_filtered(Unit::Events);
-        settled + counters.total_lost_any(Unit::Events)
+        self.sink.events_settled()
     }
 
     /// Writes what it holds although there is little of it: somebody waits for it to be on file. With compression it is written when

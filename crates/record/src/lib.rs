@@ -21,6 +21,7 @@
 //! - [`settings`]: what is kept, where, and how safely.
 //! - [`directory`]: run directories: one per run, numbered, never written twice.
 //! - `directory_lock`: who has a directory open.
+//! - `early_losses`: events lost at once, while events before them were held.
 //! - `locked_directories`: which directories of this host are open, and by whom: [`locked_directories()`].
 //! - [`table`]: the tables of a run and their columns.
 //! - `table_part`: one file of a table: [`TablePart`].
@@ -66,6 +67,7 @@ mod coincidence_columns;
 pub mod coincidence_writer;
 pub mod directory;
 mod directory_lock;
+mod early_losses;
 mod error;
 pub mod event_writer;
 mod extra_columns;

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use thalweg_data::{Counters, LossReason, Mark, SinkError, SourceId, Unit};
 
 use crate::amounts::Amounts;
+use crate::early_losses::EarlyLosses;
 use crate::error::RecordError;
 use crate::group_files::{GroupFiles, WriteFailure};
 use crate::ipc::columns::Batch;
@@ -61,6 +62,7 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     units: &'static [Unit],
     counters: Vec<Counters>,
     events: Counters,
+    early_losses: EarlyLosses,
     untouched: Counters,
     files: GroupFiles,
     open: C,
@@ -112,6 +114,7 @@ impl<C: RowGroup> RowGroupSink<C> {
             units,
             counters: vec![Counters::default(); sources],
             events: Counters::default(),
+            early_losses: EarlyLosses::default(),
             untouched: Counters::default(),
             files,
             open: make(settings),
@@ -147,7 +150,7 @@ impl<C: RowGroup> RowGroupSink<C> {
         let aged = if self.is_old(mark) { self.close_group() } else { Ok(()) };
         if let Err(refusal) = self.free_group() {
             let reason = self.reason();
-            self.count_lost(amounts, reason);
+            self.lose_at_once(amounts, reason);
             return Err(refusal);
         }
         if self.open.is_empty() {
@@ -163,6 +166,15 @@ impl<C: RowGroup> RowGroupSink<C> {
     /// Counts rows that came and are not taken, whatever room there is.
     pub fn turn_away(&mut self, amounts: &Amounts, reason: LossReason) {
         self.count(amounts, |counters, unit, count| counters.input(unit, count));
+        self.lose_at_once(amounts, reason);
+    }
+
+    /// Loses rows that came last, whatever is held before them.
+    fn lose_at_once(&mut self, amounts: &Amounts, reason: LossReason) {
+        if amounts.events() > 0 {
+            let before = self.events.total_input(Unit::Events) - amounts.events();
+            self.early_losses.add(before, amounts.events(), self.events_settled_in_any_order());
+        }
         self.count_lost(amounts, reason);
     }
 
@@ -237,6 +249,16 @@ impl<C: RowGroup> RowGroupSink<C> {
     /// The counters of events.
     pub fn events_counters(&self) -> &Counters {
         &self.events
+    }
+
+    /// Events that came before the first that is still held.
+    pub fn events_settled(&self) -> u64 {
+        self.early_losses.in_order(self.events_settled_in_any_order())
+    }
+
+    fn events_settled_in_any_order(&self) -> u64 {
+        let settled = self.events.total_output(Unit::Events) + self.events.total_filtered(Unit::Events);
+        settled + self.events.total_lost_any(Unit::Events)
     }
 
     /// Returns a summary of what the files hold.

@@ -166,6 +166,31 @@ fn an_event_beyond_all_measure_that_is_rejected_is_not_seen() {
     assert_eq!(triggers, [1000, 1003, 1005]);
 }
 
+#[test]
+fn an_event_lost_at_once_settles_no_event_before_it_that_is_not_on_file() {
+    for compression in COMPRESSIONS {
+        let folder = folder();
+        let run = RunDirectory::create(folder.path(), "order").expect("made");
+        let settings = Settings { compression, ..Settings::default() };
+        let mut writer =
+            EventWriter::create(&run.events_of(None), &settings, &sources(SOURCES), true).expect("made");
+        let mut blocks = Blocks::new(false, 1);
+        let mut events: Events = blocks.batch(&example(5), Mark(0));
+        (events.events[2].bytes, events.events[4].bytes) = (1 << 40, 1 << 40);
+        writer.write(&events).expect("the others are taken");
+        assert_eq!(slot(writer.counters(), Unit::Events), [5, 0, 3, 2]);
+        assert_eq!(writer.events_settled(), 0, "the first is on no file");
+        writer.complete().expect("written");
+        assert_eq!(slot(writer.counters(), Unit::Events), [5, 3, 0, 2]);
+        assert_eq!(writer.events_settled(), 5);
+        let mut alone = blocks.batch(&example(1), Mark(0));
+        alone.events[0].bytes = 1 << 40;
+        writer.write(&alone).expect("counted");
+        assert_eq!(writer.events_settled(), 6, "nothing is held before it");
+        writer.finish().expect("closed");
+    }
+}
+
 fn compare_with_stock_reader(run: &RunDirectory, planned: &[Planned]) {
     let (mut index, mut first_fragment) = (0, 0);
     for batch in stock_read(&run.table(Table::Events)).expect("a stock reader reads it") {
