@@ -87,7 +87,8 @@ impl FragmentFormat for Settings {
         board.stream = shape.is_stream.unwrap_or(board.stream);
         // If boards are left out, there is one link, and the other boards keep their numbers.
         let count = u16::try_from(shape.boards() + self.without.len()).ok();
-        let count = count.filter(|count| self.first_board.checked_add(*count).is_some());
+        let numbers = usize::from(u16::MAX - self.first_board) + 1;
+        let count = count.filter(|count| usize::from(*count) <= numbers);
         let count = count.ok_or("the numbers of `boards` exceed 65535")?;
         let first = BoardId(self.first_board);
         let mut boards = emulate::boards(first, count, &board).map_err(|error| error.to_string())?;
@@ -120,3 +121,20 @@ impl EmulatedLinks for Links {
 }
 
 impl Hosted for Board {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_emulated_board_may_be_number_65535_and_no_later_one() {
+        let emulated = |boards_per_link| {
+            let settings = Settings { first_board: 65_534, boards: boards_per_link, ..Settings::default() };
+            let shape = EmulatedShape { links: 1, boards_per_link, is_stream: None };
+            let links = FragmentFormat::emulated(&settings, None, shape)?;
+            Ok::<usize, String>(links.behind(LinkId(0)).0.len())
+        };
+        assert_eq!((emulated(1), emulated(2)), (Ok(1), Ok(2)));
+        assert_eq!(emulated(3), Err("the numbers of `boards` exceed 65535".to_owned()));
+    }
+}
