@@ -200,7 +200,7 @@ impl Coincidence {
     #[inline]
     fn take(&mut self, hit: Hit) {
         let role = self.roles.of(hit.channel);
-        let is_anything = role.is_anything() && hit.flags.0 & NO_PART.0 == 0;
+        let is_anything = scan::has_part(role, &hit);
         if !is_anything || !role.takes_part() {
             self.alone[role.source()] += 1;
         }

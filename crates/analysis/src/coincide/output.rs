@@ -40,16 +40,7 @@ impl Output {
         hits.iter().for_each(|waiting| self.distinct.enter(waiting.element));
         let multiplicity = self.distinct.different();
         hits.iter().for_each(|waiting| self.distinct.leave(waiting.element));
-        self.events.events.push(HitEvent {
-            number: self.next_number,
-            time_ps: hits.get(reference.unwrap_or(0)).map_or(0, |waiting| waiting.hit.time_ps),
-            first: self.events.members.len() as u32,
-            count: hits.len() as u32,
-            multiplicity: multiplicity as u16,
-            reference: reference.unwrap_or(0) as u16,
-        });
-        self.next_number += 1;
-        self.events.members.extend(hits.iter().map(|waiting| waiting.hit));
+        self.close(hits.iter().map(|waiting| waiting.hit), multiplicity, reference.unwrap_or(0));
         hits.iter_mut().for_each(|waiting| waiting.kept = true);
     }
 
@@ -61,17 +52,24 @@ impl Output {
     /// Closes an event of two different hits that nobody else is near to; `sources` are theirs.
     #[inline]
     pub fn emit_pair(&mut self, hits: [Hit; 2], sources: [usize; 2]) {
-        self.events.events.push(HitEvent {
+        self.close(hits.into_iter(), 2, 0);
+        sources.into_iter().for_each(|source| self.kept[source] += 1);
+    }
+
+    #[inline]
+    fn close(&mut self, hits: impl ExactSizeIterator<Item = Hit>, multiplicity: usize, reference: usize) {
+        let HitEvents { events, members } = &mut self.events;
+        let (first, count) = (members.len(), hits.len());
+        members.extend(hits);
+        events.push(HitEvent {
             number: self.next_number,
-            time_ps: hits[0].time_ps,
-            first: self.events.members.len() as u32,
-            count: 2,
-            multiplicity: 2,
-            reference: 0,
+            time_ps: members.get(first + reference).map_or(0, |hit| hit.time_ps),
+            first: first as u32,
+            count: count as u32,
+            multiplicity: multiplicity as u16,
+            reference: reference as u16,
         });
         self.next_number += 1;
-        self.events.members.extend(hits);
-        sources.into_iter().for_each(|source| self.kept[source] += 1);
     }
 
     /// A hit of this source that is in no event.

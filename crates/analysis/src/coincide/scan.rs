@@ -43,9 +43,8 @@ impl Reach {
     pub fn new(reach_ps: i64, at_least: usize, longest: u64) -> Reach {
         let pairs = match at_least {
             // A rule cuts an event that has grown to the longest.
-            _ if longest <= 2 => Pairs::OfTheRule,
+            _ if longest <= 2 || at_least < 2 => Pairs::OfTheRule,
             2 => Pairs::Events,
-            0 | 1 => Pairs::OfTheRule,
             _ => Pairs::Single,
         };
         Reach { reach_ps, pairs }
@@ -174,7 +173,7 @@ impl Scan {
 
 /// Whether hits of this role take part at all; those that stand out of order, or are no pulses, do not.
 #[inline(always)]
-fn has_part(role: Role, hit: &Hit) -> bool {
+pub(super) fn has_part(role: Role, hit: &Hit) -> bool {
     role.is_anything() & (hit.flags.0 & NO_PART.0 == 0)
 }
 
