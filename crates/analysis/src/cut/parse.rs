@@ -245,15 +245,14 @@ impl<L: Names> Parser<'_, L> {
         Ok(Kind::Answer)
     }
 
-    /// A number.
-    pub(crate) fn constant(&mut self) -> Result<f64, CutError> {
+    fn constant(&mut self) -> Result<f64, CutError> {
         let negative = self.take("-");
         match *self.peek() {
             Token::Number(value) => {
                 self.at += 1;
                 Ok(if negative { -value } else { value })
             }
-            _ => Err(self.refuse("a number is missing here")),
+            _ => Err(self.refuse("a number is missing here, as in \"in [100, 200]\"")),
         }
     }
 

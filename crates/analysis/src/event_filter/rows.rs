@@ -29,9 +29,8 @@ struct Part<'e> {
     slices: &'e [Slice],
 }
 
-/// The place of each event's first slice in its batch.
+/// Appends the place of each event's first slice in its batch.
 pub(super) fn find_first_slices(events: &Events, first_slices: &mut Vec<u32>) {
-    first_slices.clear();
     let mut next = 0;
     for (_, fragments) in events.iter() {
         first_slices.push(next);
