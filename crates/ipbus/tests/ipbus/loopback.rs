@@ -76,7 +76,8 @@ fn a_bus_fault_is_reported_with_its_address_and_the_outcome_of_each_job() {
 
 #[test]
 fn a_target_that_is_not_there_is_named() {
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
+    // No other test listens at this address, whatever port it is given.
+    let free = std::net::UdpSocket::bind("127.83.0.9:0").expect("loopback").local_addr().expect("bound");
     let mut client = Client::open(&format!("ipbusudp-2.0://{free}?timeout_ms=50")).expect("a socket");
     let error = client.read(0).expect_err("nothing answers");
     assert!(matches!(error.failure, Failure::NoAnswer(_)), "{error}");
