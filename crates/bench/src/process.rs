@@ -205,7 +205,7 @@ fn turn_on<'s>(
     let (mut boards, map) = (boards()?, map()?);
     let mut order = TimeOrder::new(&thalweg_order::Settings::default(), names.len(), OUTPUT_HITS);
     // The spectra are kept to the end: giving their memory back is no part of the path.
-    let Stages { mut cuts, processor, spectra: _spectra, added: _none } =
+    let Stages { mut cuts, processor, spectra: _spectra, .. } =
         stages(&settings(stage), &map, &names).map_err(|error| error.to_string())?;
     let mut writer = HitWriter::create(folder, &thalweg_record::Settings::default(), &names)
         .map_err(|error| error.to_string())?;

@@ -52,6 +52,10 @@ impl Expression {
         &self.text
     }
 
+    pub(super) fn steps(&self) -> &[Step<Field, HitCondition>] {
+        &self.evaluator.program().steps
+    }
+
     /// Whether an answer depends on calibrated energies.
     pub fn asks_for_kev(&self) -> bool {
         let asks = |step: &Step<Field, HitCondition>| match step {
@@ -62,7 +66,7 @@ impl Expression {
             }
             _ => false,
         };
-        self.evaluator.program().steps.iter().any(asks)
+        self.steps().iter().any(asks)
     }
 
     /// Answers for each hit, 1 or 0.

@@ -17,6 +17,7 @@ pub(crate) mod evaluate;
 mod event_cuts;
 mod expression;
 mod field;
+mod foreign;
 mod hit_cuts;
 mod hit_language;
 pub(crate) mod parse;

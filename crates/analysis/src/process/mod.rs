@@ -43,6 +43,8 @@ pub struct Stages {
     pub processor: Processor,
     /// The spectra, for readers.
     pub spectra: SpectrumSet,
+    /// What is valid, and hardly meant.
+    pub warnings: Vec<String>,
 }
 
 /// Coincidence and spectra of one ordered stream.
@@ -102,7 +104,7 @@ pub fn stages(
         made_counters: Counters::default(),
         kept_counters: Counters::default(),
     };
-    Ok(Stages { added, cuts, processor, spectra })
+    Ok(Stages { added, cuts, processor, spectra, warnings: settings.warnings(map) })
 }
 
 impl Processor {

@@ -1,11 +1,12 @@
 //! All settings of the stages behind time order, together.
 
+use crate::channels::ChannelMap;
 use crate::clocks::{self, ClockError};
 use crate::coincide::{self, CoincidenceError, Mode};
-use crate::cut::{self, CutError, HitCuts, polygon};
+use crate::cut::{self, CutError, Expression, HitCuts, Polygon, Scope, polygon};
 use crate::hit_stage::{self, HitStageError};
 use crate::pulse::{self, PulseError};
-use crate::spectrum::{self, Path, SpectrumError, SpectrumSettings};
+use crate::spectrum::{self, At, Path, SpectrumError, SpectrumSettings};
 
 /// What is done with ordered hits; each part is a section of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,22 @@ impl Settings {
             ends.into_iter().flatten().chain([coincidence.window_ps]).max().unwrap_or(0)
         };
         Path { cuts_hits: !cuts.keep_all(), widest_ps: self.coincidence.as_ref().map(widest), has_reference }
+    }
+
+    /// What of these settings, which are valid, can keep nothing of the hits of a run with these channels.
+    pub(super) fn warnings(&self, map: &ChannelMap) -> Vec<String> {
+        let polygons: Vec<Polygon> = self.polygons.iter().flat_map(Polygon::new).collect();
+        let cuts = self.cuts.iter().map(|cut| ("cut", &cut.name, &cut.keep, cut.on));
+        let spectra = self.own_spectra.iter().filter_map(|spectrum| {
+            let scope = if spectrum.at == At::Events { Scope::Event } else { Scope::Hit };
+            Some(("spectrum", &spectrum.name, spectrum.cut.as_ref()?, scope))
+        });
+        let warnings = cuts.chain(spectra).flat_map(|(section, name, text, scope)| {
+            let expression = Expression::parse(text, scope, &polygons);
+            let found = expression.map_or_else(|_| Vec::new(), |expression| expression.foreign_numbers(map));
+            found.into_iter().map(move |message| format!("[[{section}]] \"{name}\": {message}"))
+        });
+        warnings.collect()
     }
 }
 

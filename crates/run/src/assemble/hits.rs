@@ -247,7 +247,8 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
         return Ok(Behind { added: AddedStages::default(), selection: None, process: None });
     };
     let observed = Observed::new(&processing);
-    let Processing { map, aligner, stages: Stages { added, cuts, mut processor, .. } } = processing;
+    let Processing { map, aligner, stages: Stages { added, cuts, mut processor, warnings, .. } } = processing;
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     for (number, (_, format)) in configuration.hit_sources().enumerate() {
         processor.set_ns_per_sample(SourceId(number as u16), format.ns_per_sample());
     }

@@ -84,6 +84,8 @@ pub struct Plan {
     pub directory: String,
     /// The files of the run, in its directory.
     pub files: Vec<String>,
+    /// What is valid, and hardly meant.
+    pub warnings: Vec<String>,
     /// The cores of this machine.
     pub cores: Cores,
     #[serde(skip)]
@@ -131,6 +133,7 @@ impl Plan {
             budget,
             directory: configuration.record.directory.display().to_string(),
             files: resolved.files(),
+            warnings: processing.map_or_else(Vec::new, |processing| processing.stages.warnings),
             cores: Cores {
                 nodes: machine.nodes.into_iter().map(|node| (node.number, node.cores)).collect(),
                 all: machine.cores,

@@ -93,7 +93,8 @@ impl fmt::Display for Plan {
 
         writeln!(f, "\nfiles in {}/NNNNNN-…", self.directory)?;
         let names: Vec<&str> = self.files.iter().map(|file| &file[..]).collect();
-        write!(f, "  {}", names.join("  "))
+        write!(f, "  {}", names.join("  "))?;
+        self.warnings.iter().try_for_each(|warning| write!(f, "\n\nwarning: {warning}"))
     }
 }
 

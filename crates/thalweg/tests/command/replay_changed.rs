@@ -114,6 +114,21 @@ fn a_replay_with_the_sections_of_its_run_is_bit_identical_lies_beside_it_and_say
 }
 
 #[test]
+fn a_cut_on_a_channel_that_no_board_sends_is_a_warning_in_a_plan_and_in_a_replay() {
+    let folder = Folder::new();
+    let run = recorded(&folder);
+    let file = folder.file("cuts.toml", "[[cut]]\nname = \"far\"\nkeep = \"energy > 5 && channel == 99\"\n");
+    let warning = "[[cut]] \"far\": `channel == 99` is true of no hit: in this run, `channel` is 0 to 7;";
+    let replay = thalweg(&["replay", &run, "--cuts", &file]).done();
+    assert!(replay.error.contains(warning), "{}", replay.error);
+    let configured = std::fs::read_to_string(configuration(&folder)).expect("written");
+    let cut = std::fs::read_to_string(&file).expect("written");
+    let run = folder.file("far.toml", &format!("{configured}{cut}"));
+    let plan = thalweg(&["run", &run, "--explain"]).done();
+    assert!(plan.out.contains(&format!("warning: {warning}")), "{}", plan.out);
+}
+
+#[test]
 fn cuts_of_a_file_decide_what_a_replay_keeps_and_calibrations_what_cuts_in_kev_keep() {
     let folder = Folder::new();
     let run = recorded(&folder);
