@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// No space is left; what was written is whole.
-    #[error("{path}: no space left on the disk; free some, or set `[record] directory` to another one")]
+    #[error(
+        "{path}: no space left on the disk; free some, or name another directory: `[record] directory`, of a replay --directory"
+    )]
     Full {
         /// The file.
         path: PathBuf,

@@ -88,7 +88,8 @@ mod tests {
         let error = RunError::from(LedgerError::Full { path: "runs/00001/ledger.bin".into() });
         assert_eq!(
             error.to_string(),
-            "runs/00001/ledger.bin: no space left on the disk; free some, or set `[record] directory` to another one"
+            "runs/00001/ledger.bin: no space left on the disk; free some, or name another directory: \
+             `[record] directory`, of a replay --directory"
         );
     }
 }

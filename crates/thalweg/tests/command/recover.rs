@@ -120,6 +120,7 @@ fn a_disk_that_is_full_at_the_end_costs_neither_the_record_nor_the_spectra_nor_t
     let summary: serde_json::Value = serde_json::from_str(&summary).expect("a summary");
     assert_ledger_balances(&summary);
     assert!(summary["failures"].to_string().contains("no space left"), "{summary:#}");
+    assert!(summary["failures"].to_string().contains("of a replay --directory"), "{summary:#}");
     let listing = std::fs::read_to_string(folder.at("listing")).expect("written");
     assert!(!listing.contains(".room"), "{listing}");
 }
