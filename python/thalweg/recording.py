@@ -46,6 +46,12 @@ class Waveform:
     """Picoseconds from the hit's time to the first sample."""
     overlapped: int | None
     """How many of its first samples repeat the end of the channel's waveform before, where it continues that one."""
+    part: int | None
+    """Which part of its record it is, from 0; `None` where it is the whole."""
+    parts: int | None
+    """How many parts the record has."""
+    first_sample: int | None
+    """Samples of the record in front of the part."""
     analog_names: tuple[str | None, str | None]
     """Names of the analog probes."""
     digital_names: tuple[str | None, str | None, str | None, str | None]
@@ -87,6 +93,9 @@ def _waveform(row: dict, said: list[dict]) -> Waveform:
         sample_ps=value("sample_ps"),
         first_sample_ps=value("first_sample_ps"),
         overlapped=value("overlapped"),
+        part=value("part"),
+        parts=value("parts"),
+        first_sample=value("first_sample"),
         analog_names=(named("analog_probes", value("probe_1")), named("analog_probes", value("probe_2"))),
         digital_names=tuple(named("digital_probes", code) for code in codes),
     )
@@ -179,7 +188,7 @@ class Recording:
                     yield _waveform({name: column[row] for name, column in rows.items()}, said)
 
     def scope_records(self) -> Iterator[Waveform]:
-        """As :meth:`waveforms`, with those of a channel that touch or overlap joined to one, whose hit is the first of them.
+        """As :meth:`waveforms`, with those of a channel that touch or overlap, or are parts of one, joined to one, whose hit is the first of them.
 
         Memory holds one for each channel. Raises `KeyError` if the run has no waveforms.
         """

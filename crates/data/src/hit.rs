@@ -12,6 +12,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use crate::id::SourceId;
+use crate::record_part::RecordPart;
 
 /// Properties of a hit besides its numbers; the same set of flags for all formats.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -50,7 +51,7 @@ impl Flags {
     pub const NO_ENERGY_SHORT: Flags = Flags(1 << 12);
     /// Arrived after its position in the time order had passed, and was kept.
     pub const LATE: Flags = Flags(1 << 13);
-    /// Made by the board or its software as a marker; not a pulse.
+    /// Made by the board or its software as a marker, or a further [part](crate::record_part) of a long record; not a pulse.
     pub const FAKE: Flags = Flags(1 << 14);
     /// This hit owns the next row of the extras.
     pub const EXTRA: Flags = Flags(1 << 15);
@@ -177,7 +178,8 @@ pub struct Extra {
     /// The time of the hit that owns this row.
     pub time_ps: i64,
     /// The format's own description of the samples: for `DualProbe` the wave-info word
-    /// (caen-digitizer2, data bits 59..0); for `Interleaved` `stride << 16 | first`; else 0.
+    /// (caen-digitizer2, data bits 59..0); for `Interleaved` `stride << 16 | first`, with the bits of a [`RecordPart`]
+    /// if it is one; else 0.
     pub info: u64,
     /// The format's raw flag word: low-priority flags in bits 11..0, high-priority in 19..12
     /// (digitizer2); all 32 bits of CoMPASS.
@@ -215,6 +217,14 @@ impl Extra {
             source,
             layout: Layout::None,
             truncated: false,
+        }
+    }
+
+    /// Which part of its record the samples are; `None` where they are all of it.
+    pub fn part(&self) -> Option<RecordPart> {
+        match self.layout {
+            Layout::Interleaved => RecordPart::from_info(self.info),
+            _ => None,
         }
     }
 }

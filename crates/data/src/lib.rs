@@ -26,6 +26,7 @@
 //! - [`waveform`]: decodes samples from the words in which a board sent them.
 //! - [`waveform_facts`]: the period, offset and signals of waveforms, as far as they are known.
 //! - [`record_join`]: which scope records of a channel follow each other without a gap.
+//! - [`record_part`]: the parts of a scope record that is too large to be handled whole.
 //! - [`tick`]: converts board time to picoseconds, exactly.
 //! - [`event`]: fragments of triggered boards, and the events that are built of them.
 //! - [`hit_fields`]: splits hits into columns.
@@ -67,6 +68,7 @@ pub mod pool;
 pub mod prefetch;
 pub mod range;
 pub mod record_join;
+pub mod record_part;
 pub mod refused;
 pub mod ring;
 pub mod sent;

@@ -21,6 +21,8 @@ pub struct ScopeRecord {
     pub length: u32,
     /// How many of them the board claims to have sent with the record before.
     pub claimed: u32,
+    /// Which [part](crate::record_part) of its record it is; 0 of a whole one.
+    pub part: u16,
 }
 
 /// How many records were joined.
@@ -46,6 +48,10 @@ impl RecordJoin {
     /// they touch.
     pub fn next(&mut self, source: SourceId, channel: u16, record: ScopeRecord) -> Option<u32> {
         let before = self.latest.insert((source, channel), record)?;
+        if record.part > 0 {
+            // A board's record is one record however it is divided: it is not counted again.
+            return (before.part + 1 == record.part).then_some(0);
+        }
         match overlap(&before, &record) {
             Ok(overlapped) => {
                 let overlapped = overlapped?;
@@ -113,7 +119,7 @@ mod tests {
     const SOURCE: SourceId = SourceId(1);
 
     fn record(start: i64, length: u32, claimed: u32) -> ScopeRecord {
-        ScopeRecord { start: Some(start), length, claimed }
+        ScopeRecord { start: Some(start), length, claimed, part: 0 }
     }
 
     proptest! {
@@ -154,7 +160,7 @@ mod tests {
         ) {
             let (mut join, mut before) = (RecordJoin::default(), None::<ScopeRecord>);
             for (start, length, claimed) in records {
-                let next = ScopeRecord { start, length, claimed };
+                let next = ScopeRecord { start, length, claimed, part: 0 };
                 let overlapped = join.next(SOURCE, 0, next);
                 if let Some(overlapped) = overlapped {
                     let before = before.expect("the first record continues none");
@@ -183,6 +189,12 @@ mod tests {
         assert_eq!(join.next(SOURCE, 0, record(38, 4, 0)), Some(0));
         join.interrupt_all();
         assert_eq!(join.next(SOURCE, 0, record(42, 4, 0)), None);
+        let part = |start, part| ScopeRecord { part, ..record(start, 4, 0) };
+        assert_eq!(join.next(SOURCE, 4, part(0, 0)), None);
+        assert_eq!(join.next(SOURCE, 4, part(4, 1)), Some(0));
+        assert_eq!(join.next(SOURCE, 4, part(12, 3)), None, "a part is missing");
+        assert_eq!(join.next(SOURCE, 4, ScopeRecord { start: None, ..part(16, 4) }), Some(0));
+        assert_eq!(join.counts().joined, 3, "parts are one record");
         let unknown = ScopeRecord { start: None, ..record(0, 4, 2) };
         assert_eq!([join.next(SOURCE, 2, unknown), join.next(SOURCE, 2, unknown)], [None, None]);
     }

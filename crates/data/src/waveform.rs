@@ -56,11 +56,16 @@ impl<T: Sample> SamplesOf<T> {
     }
 
     /// Replaces the content by the samples of `extra`. Their chain is in `slices`, and `leases` gives the right to read their bytes.
-    /// Bytes after the last whole word of a slice are ignored.
+    /// Bytes after the last whole word are ignored.
     pub fn read(&mut self, extra: &Extra, slices: &[Slice], leases: &Leases) {
-        let first = extra.samples_first as usize;
-        let chain = slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[]);
-        let parts = chain.iter().map(|slice| leases.bytes(*slice));
+        let chain = chain_of(extra, slices);
+        match joined_if_split(chain, leases) {
+            None => self.read_parts(extra, chain.iter().map(|slice| leases.bytes(*slice))),
+            Some(bytes) => self.read_parts(extra, [&bytes[..]].into_iter()),
+        }
+    }
+
+    fn read_parts<'a>(&mut self, extra: &Extra, parts: impl Iterator<Item = &'a [u8]> + Clone) {
         if extra.layout == Layout::DualProbe {
             return self.dual_probe(parts, extra.info);
         }
@@ -69,7 +74,7 @@ impl<T: Sample> SamplesOf<T> {
             Layout::None | Layout::DualProbe => {}
             Layout::Packed => self.interleaved(parts, 1, 0),
             Layout::Interleaved => {
-                self.interleaved(parts, (extra.info >> 16 & 0xFFFF) as usize, (extra.info & 0xFFFF) as usize);
+                self.interleaved(parts, (extra.info >> 16 & 0xFFFF) as usize, (extra.info & 0xFF) as usize);
             }
             Layout::Plain => parts.for_each(|bytes| {
                 let samples = bytes.as_chunks::<2>().0.iter();
@@ -121,6 +126,17 @@ impl<T: Sample> SamplesOf<T> {
     }
 }
 
+fn chain_of<'s>(extra: &Extra, slices: &'s [Slice]) -> &'s [Slice] {
+    let first = extra.samples_first as usize;
+    slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[])
+}
+
+/// All bytes of a chain in which a word lies in two slices, as in a stream whose packets may begin anywhere; `None` of any other.
+fn joined_if_split(chain: &[Slice], leases: &Leases) -> Option<Vec<u8>> {
+    let is_split = chain.iter().any(|slice| !slice.length.is_multiple_of(8));
+    is_split.then(|| chain.iter().flat_map(|slice| leases.bytes(*slice)).copied().collect())
+}
+
 /// The samples of all channels of a scope record, which a board sends word by word in turn. The value is reused for the next one.
 ///
 /// Channel by channel, [`SamplesOf::read`] touches every cache line of a record of 64 channels 64 times; this touches it once.
@@ -138,10 +154,14 @@ impl ChannelsOfRecord {
     /// Replaces the content by the record that `extra`, of the layout [`Layout::Interleaved`], refers to. Words behind the last one that
     /// all channels have are ignored.
     pub fn read(&mut self, extra: &Extra, slices: &[Slice], leases: &Leases) {
-        let first = extra.samples_first as usize;
-        let chain = slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[]);
+        let chain = chain_of(extra, slices);
         self.words.clear();
-        chain.iter().for_each(|slice| self.words.extend_from_slice(leases.bytes(*slice).as_chunks().0));
+        match joined_if_split(chain, leases) {
+            None => chain
+                .iter()
+                .for_each(|slice| self.words.extend_from_slice(leases.bytes(*slice).as_chunks().0)),
+            Some(bytes) => self.words.extend_from_slice(bytes.as_chunks().0),
+        }
         self.turn(((extra.info >> 16 & 0xFFFF) as usize).max(1));
     }
 

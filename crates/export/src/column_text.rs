@@ -92,6 +92,11 @@ fn waveform_text(name: &str) -> Option<(&'static str, &'static str)> {
             "1",
             "how many of the first samples repeat the end of the channel's row before, where it continues that one; else null",
         ),
+        "part" => ("1", "which part of its record the row is, from 0; null where it is the whole record"),
+        "parts" => ("1", "how many parts the record has; null where it is not divided"),
+        "first_sample" => {
+            ("1", "samples of the channel in front of the part; null where the record is not divided")
+        }
         "digital" => ("1", "samples of the digital probes 1 to 4 in bits 0 to 3"),
         _ => return None,
     })

@@ -22,7 +22,9 @@ use crate::waveform_sources::WaveformSources;
 /// Columns of `waveforms` that hold its signals: two analog ones, the digital ones, and analog ones of more than 16 bits.
 const ANALOG: usize = 4;
 const DIGITAL: usize = 6;
-const WIDE: usize = 13;
+const WIDE: usize = 16;
+/// The first of the columns that say which part of its record a waveform is.
+const PART: usize = 13;
 /// Bytes of a user word; boards send them most significant byte first.
 const WORD_BYTES: usize = 8;
 
@@ -132,7 +134,7 @@ impl ExtraColumns {
             if std::mem::replace(record_at, first) != first {
                 record.read(extra, &batch.slices, &batch.leases);
             }
-            let samples = record.channel((extra.info & 0xFFFF) as usize);
+            let samples = record.channel((extra.info & 0xFF) as usize);
             push_narrow_signals(columns, [samples, &[]], &[], sources.has_wide());
             samples.len()
         } else {
@@ -150,6 +152,10 @@ impl ExtraColumns {
         let overlapped = scope_record(extra, &facts, &head, length)
             .and_then(|record| joins.next(extra.source, hit.channel, record));
         columns.push_optional(12, overlapped.map(u32::to_le_bytes));
+        let part = extra.part();
+        columns.push_optional(PART, part.map(|part| part.index.to_le_bytes()));
+        columns.push_optional(PART + 1, part.map(|part| part.count.to_le_bytes()));
+        columns.push_optional(PART + 2, part.map(|part| (part.first_sample() as u32).to_le_bytes()));
         columns.end_row();
     }
 
@@ -200,7 +206,8 @@ fn scope_record(
     }
     // All records have as many samples before their trigger, so the triggers are as far from each other as the first samples.
     let start = facts.sample_ps(head).map(|sample_ps| (extra.time_ps as f64 / sample_ps).round() as i64);
-    Some(ScopeRecord { start, length: length as u32, claimed: extra.raw_flags >> 13 & 7 })
+    let part = extra.part().map_or(0, |part| part.index);
+    Some(ScopeRecord { start, length: length as u32, claimed: extra.raw_flags >> 13 & 7, part })
 }
 
 /// The signals of a waveform that 16 bits hold.

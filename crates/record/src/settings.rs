@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thalweg_data::record_part::MOST_RECORD_BYTES;
+use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 
 use crate::system;
 use crate::table::Table;
@@ -145,8 +147,8 @@ impl Settings {
         (self.batch_age_s * 1e9) as u64
     }
 
-    /// Bytes of memory that recording takes at most beside the blocks that raw batches hold, itemised.
-    pub fn budget(&self) -> Vec<(&'static str, u64)> {
+    /// Bytes of memory that recording takes at most beside the blocks that raw batches hold, itemised, of sources with these waveforms.
+    pub fn budget(&self, facts: impl IntoIterator<Item = WaveformFacts>) -> Vec<(&'static str, u64)> {
         let hit_columns = self.batch_hits as u64 * crate::hit_columns::BYTES_PER_HIT;
         let waveforms = if self.keeps(Table::Waveforms) { self.batch_bytes as u64 } else { 0 };
         let in_flight = match self.compression {
@@ -154,7 +156,18 @@ impl Settings {
             // Each row group that waits for its turn is there plain and compressed.
             _ => 2 * (self.row_groups_in_flight() as u64 + 1),
         };
-        vec![("hit columns", hit_columns * in_flight), ("waveform columns", waveforms * in_flight)]
+        let mut has_records = facts.into_iter().map(|facts| facts.samples == SampleRange::Unsigned16);
+        // A record is there row by row, and again channel by channel.
+        let record = if self.keeps(Table::Waveforms) && has_records.any(|has| has) {
+            2 * MOST_RECORD_BYTES
+        } else {
+            0
+        };
+        vec![
+            ("hit columns", hit_columns * in_flight),
+            ("waveform columns", waveforms * in_flight),
+            ("scope record", record),
+        ]
     }
 
     /// Blocks of `block_bytes` that the raw recording keeps on loan at most, over all sources that it records: a source's

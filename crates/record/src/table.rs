@@ -114,7 +114,7 @@ const EXTRAS: [Column; 9] = [
 ];
 
 /// Samples of up to 16 bits are numbers of 16 bits; those of a signal that can have greater ones are in the `_wide` columns.
-const WAVEFORMS: [Column; 15] = [
+const WAVEFORMS: [Column; 18] = [
     WAVEFORMS_INT32[0],
     WAVEFORMS_INT32[1],
     WAVEFORMS_INT32[2],
@@ -128,12 +128,15 @@ const WAVEFORMS: [Column; 15] = [
     optional("probe_2", Kind::U8),
     optional("digital_probes", Kind::U16),
     optional("overlapped", Kind::U32),
+    optional("part", Kind::U16),
+    optional("parts", Kind::U16),
+    optional("first_sample", Kind::U32),
     column("analog_1_wide", Kind::ListI32),
     column("analog_2_wide", Kind::ListI32),
 ];
 
 /// The same of sources whose samples have 16 bits and no sign.
-const WAVEFORMS_UINT16: [Column; 13] = [
+const WAVEFORMS_UINT16: [Column; 16] = [
     WAVEFORMS[0],
     WAVEFORMS[1],
     WAVEFORMS[2],
@@ -147,6 +150,43 @@ const WAVEFORMS_UINT16: [Column; 13] = [
     WAVEFORMS[10],
     WAVEFORMS[11],
     WAVEFORMS[12],
+    WAVEFORMS[13],
+    WAVEFORMS[14],
+    WAVEFORMS[15],
+];
+
+/// Both as they were before records had parts.
+const WAVEFORMS_WHOLE: [Column; 15] = [
+    WAVEFORMS[0],
+    WAVEFORMS[1],
+    WAVEFORMS[2],
+    WAVEFORMS[3],
+    WAVEFORMS[4],
+    WAVEFORMS[5],
+    WAVEFORMS[6],
+    WAVEFORMS[7],
+    WAVEFORMS[8],
+    WAVEFORMS[9],
+    WAVEFORMS[10],
+    WAVEFORMS[11],
+    WAVEFORMS[12],
+    WAVEFORMS[16],
+    WAVEFORMS[17],
+];
+const WAVEFORMS_WHOLE_UINT16: [Column; 13] = [
+    WAVEFORMS_UINT16[0],
+    WAVEFORMS_UINT16[1],
+    WAVEFORMS_UINT16[2],
+    WAVEFORMS_UINT16[3],
+    WAVEFORMS_UINT16[4],
+    WAVEFORMS_UINT16[5],
+    WAVEFORMS_UINT16[6],
+    WAVEFORMS_UINT16[7],
+    WAVEFORMS_UINT16[8],
+    WAVEFORMS_UINT16[9],
+    WAVEFORMS_UINT16[10],
+    WAVEFORMS_UINT16[11],
+    WAVEFORMS_UINT16[12],
 ];
 
 /// As waveforms were recorded at first.
@@ -322,7 +362,9 @@ impl Table {
         match self {
             Table::Hits => &[&HITS],
             Table::Extras => &[&EXTRAS],
-            Table::Waveforms => &[&WAVEFORMS, &WAVEFORMS_UINT16, &WAVEFORMS_INT32],
+            Table::Waveforms => {
+                &[&WAVEFORMS, &WAVEFORMS_UINT16, &WAVEFORMS_WHOLE, &WAVEFORMS_WHOLE_UINT16, &WAVEFORMS_INT32]
+            }
             Table::Statistics => &[&STATISTICS],
             Table::Raw => &[&RAW],
             Table::Events => &[&EVENTS],

@@ -332,6 +332,8 @@ vocabulary! {
         Uncounted = "uncounted",
         /// Fragments that were cut off before their trigger could be identified; only the sender knows which they are.
         CutOff = "cut_off",
+        /// Hits that are the further parts of a record that the board counts as one hit of each channel.
+        Continued = "continued",
         /// Events that the event filter did not decide within its deadline, and that were kept, as the policy says.
         Undecided = "undecided",
         /// Events that the event filter rejected, and that were kept for monitoring.

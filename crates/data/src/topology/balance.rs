@@ -85,7 +85,8 @@ impl Topology {
                         Via::Network => {
                             let of = (edge.subjects == Subjects::Same).then_some(subject);
                             let noted = |what| taker.noted(snapshot, of, what);
-                            Some((came? + noted(Noted::Unseen)).saturating_sub(noted(Noted::CutOff)))
+                            let not_sent = noted(Noted::CutOff) + noted(Noted::Continued);
+                            Some((came? + noted(Noted::Unseen)).saturating_sub(not_sent))
                         }
                         _ => came,
                     }
@@ -99,15 +100,16 @@ impl Topology {
                     Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
                 };
                 for (to, right) in sums.into_iter().filter(|(_, right)| *right != left) {
-                    let cut_off = takers
-                        .iter()
-                        .any(|taker| Counted { node: taker, unit }.noted(snapshot, None, Noted::CutOff) > 0);
-                    let noted = match (edge.via, cut_off) {
-                        (Via::Network, true) => " + unseen − cut off",
-                        (Via::Network, false) => " + unseen",
-                        _ => "",
+                    let has = |what| {
+                        let is_noted =
+                            |taker: &&Node| Counted { node: taker, unit }.noted(snapshot, None, what) > 0;
+                        edge.via == Via::Network && takers.iter().any(is_noted)
                     };
-                    let equation = format!("{unit} out of {} = into {to}{noted}", from.stage);
+                    let unseen = if edge.via == Via::Network { " + unseen" } else { "" };
+                    let cut_off = if has(Noted::CutOff) { " − cut off" } else { "" };
+                    let continued = if has(Noted::Continued) { " − continued" } else { "" };
+                    let equation =
+                        format!("{unit} out of {} = into {to}{unseen}{cut_off}{continued}", from.stage);
                     found.push(Discrepancy { source: snapshot.name(subject), equation, left, right });
                 }
             }

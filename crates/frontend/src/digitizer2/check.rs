@@ -25,6 +25,8 @@ pub(super) static FUZZ: &[FuzzTarget] = &[
 const SOURCE: SourceId = SourceId(0);
 /// Largest event that [`udp_path`] accepts, in bytes.
 pub const LARGEST_UNIT_BYTES: u64 = 1 << 20;
+/// Largest event that the fuzz targets accept of scope firmware, in bytes: larger ones come in parts.
+const LARGEST_WHOLE_RECORD_BYTES: usize = 512;
 /// Longest datagram of [`udp_stream`] without its footer, in bytes: a block contains many of them.
 const LONGEST_DATAGRAM: usize = 2047;
 
@@ -37,7 +39,20 @@ pub fn udp_path<'d>(
     datagrams: impl IntoIterator<Item = &'d [u8]>,
     per_batch: usize,
 ) -> HitsOutcome {
-    let unpack = UdpUnpack::new(SOURCE, LARGEST_UNIT_BYTES);
+    udp_path_within(LARGEST_UNIT_BYTES, decoder, datagrams, per_batch)
+}
+
+/// The same with scope events of more than `largest_unit_bytes` in parts.
+///
+/// # Panics
+/// As [`Host::datagram`].
+pub fn udp_path_within<'d>(
+    largest_unit_bytes: u64,
+    decoder: Decoder,
+    datagrams: impl IntoIterator<Item = &'d [u8]>,
+    per_batch: usize,
+) -> HitsOutcome {
+    let unpack = UdpUnpack::new(SOURCE, largest_unit_bytes);
     let mut host = Host::of_hits(Box::new(unpack), Box::new(decoder)).in_batches_of(per_batch);
     host.datagrams(datagrams);
     host.finish()
@@ -48,24 +63,47 @@ pub fn udp_path<'d>(
 /// # Panics
 /// As [`hits_of_stream`], or when a unit is carried that fills a block.
 pub fn stream_path(decoder: Decoder, stream: &[u8], chunk_sizes: &[usize], blob: bool) -> HitsOutcome {
+    stream_path_within(BLOCK_BYTES, decoder, stream, chunk_sizes, blob)
+}
+
+/// The same with scope events of more than `largest_unit_bytes`, at most those of a block, in parts.
+///
+/// # Panics
+/// As [`stream_path`].
+pub fn stream_path_within(
+    largest_unit_bytes: usize,
+    decoder: Decoder,
+    stream: &[u8],
+    chunk_sizes: &[usize],
+    blob: bool,
+) -> HitsOutcome {
     let unpack = match blob {
-        true => TcpUnpack::of_blob(SOURCE, BLOCK_BYTES),
-        false => TcpUnpack::new(SOURCE, BLOCK_BYTES),
+        true => TcpUnpack::of_blob(SOURCE, largest_unit_bytes),
+        false => TcpUnpack::new(SOURCE, largest_unit_bytes),
     };
     let outcome = hits_of_stream(unpack, decoder, stream, chunk_sizes);
     assert_eq!(outcome.given_up, 0, "the unpacker never carries a whole block");
     outcome
 }
 
-/// A decoder chosen by one byte of the input.
-fn decoder_of(choice: u8) -> Decoder {
-    let firmware = match choice & 7 {
+fn firmware_of(choice: u8) -> Firmware {
+    match choice & 7 {
         0 | 5 | 6 | 7 => Firmware::Psd,
         1 => Firmware::Pha,
         2 => Firmware::OpenDpp,
         3 => Firmware::Zle,
         _ => Firmware::Scope,
-    };
+    }
+}
+
+/// The largest event that is passed on whole, chosen by the same byte.
+fn largest_unit_bytes_of(choice: u8) -> usize {
+    if firmware_of(choice) == Firmware::Scope { LARGEST_WHOLE_RECORD_BYTES } else { BLOCK_BYTES }
+}
+
+/// A decoder chosen by one byte of the input.
+fn decoder_of(choice: u8) -> Decoder {
+    let firmware = firmware_of(choice);
     let tick_ps = if choice & 8 == 0 { 8000.0 } else { 1.953125 };
     let channels = if choice & 16 == 0 { 128 } else { 64 };
     let settings = Settings {
@@ -106,7 +144,9 @@ pub fn udp_stream(input: &[u8]) -> HitsOutcome {
         datagrams.insert(datagrams.len() - usize::from(overtakes), datagram);
     }
     let per_batch = usize::from(*choice >> 5) * 3 + 1;
-    let outcome = udp_path(decoder_of(*choice), datagrams.iter().map(Vec::as_slice), per_batch);
+    let largest = largest_unit_bytes_of(*choice) as u64;
+    let each = datagrams.iter().map(Vec::as_slice);
+    let outcome = udp_path_within(largest, decoder_of(*choice), each, per_batch);
     outcome.assert_closed();
     outcome
 }
@@ -117,7 +157,8 @@ pub fn udp_stream(input: &[u8]) -> HitsOutcome {
 /// When a balance equation does not hold.
 pub fn tcp_stream(input: &[u8]) -> HitsOutcome {
     let [choice, cut, stream @ ..] = input else { return HitsOutcome::default() };
-    let outcome = stream_path(decoder_of(*choice), stream, &[usize::from(*cut) * 7 + 1], false);
+    let (largest, chunks) = (largest_unit_bytes_of(*choice), [usize::from(*cut) * 7 + 1]);
+    let outcome = stream_path_within(largest, decoder_of(*choice), stream, &chunks, false);
     outcome.assert_closed();
     outcome
 }
@@ -138,7 +179,8 @@ pub fn aggregate(input: &[u8]) -> HitsOutcome {
             emit::end_aggregate(&mut blob, start);
         }
     }
-    let outcome = stream_path(decoder_of(*choice), &blob, &[usize::MAX], true);
+    let largest = largest_unit_bytes_of(*choice);
+    let outcome = stream_path_within(largest, decoder_of(*choice), &blob, &[usize::MAX], true);
     outcome.assert_closed();
     outcome
 }

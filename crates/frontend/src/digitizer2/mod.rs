@@ -14,6 +14,7 @@ pub mod emit;
 pub mod emulate;
 mod entry;
 pub mod parameters;
+mod record_parts;
 #[cfg(any(test, feature = "harness"))]
 mod seeds;
 pub mod settings;

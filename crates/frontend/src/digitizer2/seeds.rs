@@ -9,7 +9,7 @@ use super::control::Request;
 use super::emit::{self, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
 use crate::check::joined;
 
-/// Events of a board: a start, aggregates of every kind of hit, a scope event, a stop.
+/// Events of a board: a start, aggregates of every kind of hit, scope events, one of which is long, a stop.
 fn board_events() -> Vec<Vec<u8>> {
     let event = |write: &dyn Fn(&mut Vec<u8>)| {
         let mut event = Vec::new();
@@ -35,12 +35,14 @@ fn board_events() -> Vec<Vec<u8>> {
         })
     };
     let scope = ScopeFields { trigger_id: 1, timestamp: 5000, channel_mask: 0b101, ..ScopeFields::default() };
+    let long = ScopeFields { trigger_id: 2, timestamp: 6000, ..scope };
     vec![
         event(&|out| emit::start(out, &StartFields { channel_mask: 0b101, ..StartFields::default() })),
         aggregate(0),
         aggregate(1),
         event(&|out| emit::scope_event(out, &scope, &[&[1, 2, 3, 4], &[5, 6, 7, 8]])),
         aggregate(2),
+        event(&|out| emit::scope_event(out, &long, &[&[1; 200], &[5; 200]])),
         event(&|out| emit::stop(out, &StopFields { timestamp: 9000, dead_time: 3 })),
     ]
 }

@@ -141,6 +141,8 @@ pub struct Plan {
     pub firmware: Firmware,
     /// Added to every time, in picoseconds.
     pub time_offset_ps: i64,
+    /// How many samples of its clock the board combines to one in a scope record, if known.
+    pub decimation: Option<u32>,
 }
 
 impl Settings {
@@ -224,6 +226,7 @@ impl Settings {
             first_channel,
             firmware: self.firmware.unwrap_or_default(),
             time_offset_ps: self.time_offset_ps,
+            decimation: self.decimation,
         })
     }
 }

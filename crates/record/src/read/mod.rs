@@ -62,7 +62,7 @@ pub use verify_events::EventsReport;
 pub use verify_losses::LossesReport;
 pub use verify_nodes::{NodesReport, ShippedReport, verify_nodes};
 pub use verify_ranges::EdgeReport;
-pub use waveforms::{RecordedWaveform, WaveformsReader};
+pub use waveforms::{RecordedPart, RecordedWaveform, WaveformsReader};
 
 use std::path::Path;
 

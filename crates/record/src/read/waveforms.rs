@@ -35,10 +35,23 @@ pub struct RecordedWaveform {
     /// How many of its first samples repeat the end of the channel's waveform before, if it continues that one; see
     /// [`thalweg_data::record_join`].
     pub overlapped: Option<u32>,
+    /// Which part of its record it is; `None` where it is the whole.
+    pub part: Option<RecordedPart>,
     /// Names of the analog signals, if known.
     pub analog_names: [Option<String>; 2],
     /// Names of the digital signals, if known.
     pub digital_names: [Option<String>; 4],
+}
+
+/// Which part of a record a waveform is; see [`thalweg_data::record_part`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordedPart {
+    /// Its number, from 0.
+    pub index: u16,
+    /// How many parts the record has.
+    pub count: u16,
+    /// Samples of the record in front of it.
+    pub first_sample: u32,
 }
 
 /// What the schema says of the signals of a source.
@@ -134,7 +147,28 @@ impl WaveformsReader {
             let rows = values.iter().zip(&mut *waveforms);
             rows.for_each(|(value, to)| to.overlapped = value.map(u32::from_le_bytes));
         }
+        self.parts(head, waveforms)?;
         self.names(head, waveforms)
+    }
+
+    fn parts(&self, head: &BatchHead, waveforms: &mut [RecordedWaveform]) -> Result<(), RecordError> {
+        let column = |name| self.reader.column(name);
+        let (Some(index), Some(count), Some(first)) =
+            (column("part"), column("parts"), column("first_sample"))
+        else {
+            return Ok(());
+        };
+        let indices = self.reader.optional_numbers::<2>(head, index)?;
+        let counts = self.reader.optional_numbers::<2>(head, count)?;
+        let firsts = self.reader.optional_numbers::<4>(head, first)?;
+        for (((to, index), count), first) in waveforms.iter_mut().zip(indices).zip(counts).zip(firsts) {
+            to.part = index.zip(count).zip(first).map(|((index, count), first)| RecordedPart {
+                index: u16::from_le_bytes(index),
+                count: u16::from_le_bytes(count),
+                first_sample: u32::from_le_bytes(first),
+            });
+        }
+        Ok(())
     }
 
     /// Names the signals by their codes.
@@ -193,7 +227,7 @@ mod tests {
     fn waveforms_as_they_were_recorded_at_first_are_still_read() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("waveforms.arrows");
-        let shape = Table::Waveforms.shapes()[2];
+        let shape = Table::Waveforms.shapes()[4];
         let mut columns = Columns::of(shape);
         for (row, samples) in [[-1, 70_000, 3], [4, 5, -32_769]].iter().enumerate() {
             columns.push(0, (row as u64).to_le_bytes());

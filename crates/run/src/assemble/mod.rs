@@ -676,6 +676,7 @@ impl EndedRun {
             hits_left_out: left_out.sum(),
             hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
             hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),
+            hits_continued: snapshot.total_noted(Noted::Continued, Unit::Hits),
             coincidences_recorded: coincidences,
             coincidences_corrected: coincidences.zip(self.observed.as_ref()).map(corrected_coincidences),
             bytes_unread,
@@ -719,6 +720,7 @@ fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
         ("hits_sent".to_owned(), summary.hits_sent.into()),
         ("hits_lost".to_owned(), summary.hits_lost.into()),
         ("hits_late".to_owned(), summary.hits_late.into()),
+        ("hits_continued".to_owned(), summary.hits_continued.into()),
         ("bytes_unread".to_owned(), summary.bytes_unread.into()),
         (
             "event_selection".to_owned(),

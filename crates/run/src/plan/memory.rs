@@ -122,7 +122,8 @@ pub(super) fn budget(
             bytes: configuration.order.memory_bytes,
             reason: "[order] memory_bytes".to_owned(),
         });
-        budget.extend(recording(thread_names::ORDER, configuration.record.budget()));
+        let waveforms = configuration.hit_sources().map(|(_, format)| format.waveforms());
+        budget.extend(recording(thread_names::ORDER, configuration.record.budget(waveforms)));
         budget.extend(processing.into_iter().flat_map(|processing| [ordered_hits(), spectra(processing)]));
         if configuration.process.coincidence.is_some() {
             budget.extend(recording(thread_names::PROCESS, configuration.record.coincidence_budget()));

@@ -170,6 +170,8 @@ pub struct Summary {
     pub hits_lost: u64,
     /// Hits that came too late for their place in time and were recorded, flagged; `None` of a run without hits.
     pub hits_late: Option<u64>,
+    /// Hits that are further parts of scope records: the senders count such a record as one hit of each channel.
+    pub hits_continued: u64,
     /// Events of hits that were recorded, of a run with coincidence.
     pub coincidences_recorded: Option<u64>,
     /// What these stand for, of a run with coincidence; known where no hit was lost.
@@ -269,14 +271,7 @@ impl Summary {
         if let Some(coincidences) = self.coincidences_recorded {
             writeln!(text, "  {coincidences} coincidences recorded")?;
         }
-        if let Some(joins) = &self.scope_joins {
-            let ScopeJoins { joined, samples_overlapped, refused } = joins;
-            writeln!(
-                text,
-                "  {joined} scope records continue the one before on their channel, sharing {samples_overlapped} samples; {refused} \
-                 overlaps that cannot be were refused"
-            )?;
-        }
+        self.write_scope_records(text)?;
         if let Some(late) = self.hits_late.filter(|late| *late > 0) {
             writeln!(
                 text,
@@ -295,6 +290,25 @@ impl Summary {
             Some(host) => writeln!(text, "{host}"),
             None => Ok(()),
         }
+    }
+
+    fn write_scope_records(&self, text: &mut String) -> std::fmt::Result {
+        if let Some(joins) = &self.scope_joins {
+            let ScopeJoins { joined, samples_overlapped, refused } = joins;
+            writeln!(
+                text,
+                "  {joined} scope records continue the one before on their channel, sharing {samples_overlapped} samples; {refused} \
+                 overlaps that cannot be were refused"
+            )?;
+        }
+        if self.hits_continued > 0 {
+            let continued = self.hits_continued;
+            writeln!(
+                text,
+                "  {continued} hits are further parts of scope records that are too large to be received whole"
+            )?;
+        }
+        Ok(())
     }
 
     fn write_ledger(&self, text: &mut String) -> std::fmt::Result {

@@ -148,6 +148,37 @@ fn a_live_board_whose_records_leave_no_gap_is_one_ramp_on_file() {
     assert_eq!(summary["scope_joins"], joins);
 }
 
+/// Records of 8 MiB in a pool that holds 2 of them, so that a record may have a quarter of it: each comes in 8 parts.
+#[test]
+fn records_larger_than_the_memory_allows_come_in_parts_and_no_sample_is_missing() {
+    let folder = Folder::new();
+    let board = "[[source]]\nname = \"scope\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+         receive_buffer_bytes = 134_217_728\nmemory_bytes = 16_777_216\n[source.emulate]\nfirmware = \"scope\"\n\
+         channels = 2\nsampling_mhz = 10\nwaveform_samples = 2_097_152\nprepared = true\nprepared_mib = 16\naligned_datagrams = false\n\
+         external_trigger_hz = 1e9\n";
+    let (summary, run) = taken(&folder, board, "");
+    let mut reader = WaveformsReader::open(&run.join("waveforms.arrows")).expect("recorded");
+    let (mut rows, mut next, mut parts) = (Vec::new(), [0u64; 2], [0u64; 2]);
+    while reader.next_batch(&mut rows).expect("whole") {
+        for row in &rows {
+            let channel = usize::from(row.channel);
+            let part = row.part.expect("no record is whole");
+            assert_eq!((u64::from(part.index), part.count), (parts[channel] % 8, 8));
+            assert_eq!(u64::from(part.first_sample), next[channel] % 2_097_152);
+            assert_eq!(row.time_ps, next[channel] as i64 * 100_000);
+            assert_eq!(row.overlapped, (parts[channel] > 0).then_some(0), "one part continues the other");
+            parts[channel] += 1;
+            for sample in &row.analog[0] {
+                assert_eq!(*sample, i32::from((next[channel] + channel as u64) as u16));
+                next[channel] += 1;
+            }
+        }
+    }
+    assert!(parts[0] >= 8 && parts[0] == parts[1], "{parts:?}");
+    let joins = serde_json::json!({ "joined": 2 * (parts[0].div_ceil(8) - 1), "samples_overlapped": 0, "refused": 0 });
+    assert_eq!(summary["scope_joins"], joins);
+}
+
 #[test]
 fn scope_events_of_two_boards_are_built_by_time() {
     let folder = Folder::new();

@@ -2,14 +2,17 @@
 //!
 //! ```text
 //!  scope event ─► one hit per channel of its mask, all pointing at one chain of interleaved samples
+//!  part of one ─► the same, at the time of its first sample
 //!  start, stop ─► Signal
 //! ```
 
 use thalweg_data::hit::Layout;
-use thalweg_data::{Extra, Flags, Hit, Hits, LossReason, Signal, Unit};
+use thalweg_data::record_part::RecordPart;
+use thalweg_data::{Extra, Flags, Frames, Hit, Hits, LossReason, Noted, Signal, Slice, Unit};
 
 use super::cursor::Cursor;
 use super::{Decoder, words_bytes};
+use crate::digitizer2::record_parts::RecordParts;
 use crate::digitizer2::wire::{EventHeader, ScopeHeader, SpecialHeader, SpecialId, SpecialWord};
 
 impl Decoder {
@@ -21,28 +24,88 @@ impl Decoder {
         cursor: &mut Cursor<'_>,
         hits: &mut Hits,
     ) -> Result<(), LossReason> {
-        let mut word = || cursor.word().ok_or(LossReason::TruncatedHit);
-        let scope = ScopeHeader(header.0, word()?, word()?);
+        let scope = scope_header(header, cursor)?;
         let words = scope.words_per_channel().ok_or(LossReason::BadSamples)?;
+        let bytes = words_bytes(words as usize * scope.channel_mask().count_ones() as usize);
+        self.append_record(scope, None, bytes, cursor, hits)
+    }
+
+    /// Decodes a part of a scope event, which comes behind the event's header. Each part is a hit of every channel at the
+    /// time of its first sample: the first one as if it were the whole record, and the others are marked as no pulses of
+    /// their own. The header is counted with the first part, and the frame with the last.
+    #[cold]
+    pub(super) fn part(&mut self, chain: &[Slice], units: &Frames, hits: &mut Hits) {
+        let all: u64 = chain.iter().map(|slice| u64::from(slice.length)).sum();
+        let first_slice = hits.slices.len();
+        let decoded =
+            Cursor::new(chain, &units.leases).ok_or(LossReason::BadLength).and_then(|mut cursor| {
+                let header = EventHeader(cursor.word().ok_or(LossReason::TruncatedHit)?);
+                let scope = scope_header(header, &mut cursor)?;
+                let divided = RecordParts::of_tag(scope, chain[0].tag)
+                    .filter(|(parts, part)| cursor.remaining() as u64 == parts.bytes(part.index));
+                Ok((scope, divided.ok_or(LossReason::WordCount)?.1, cursor))
+            });
+        let part = decoded.as_ref().ok().map(|(_, part, _)| *part);
+        let is_last = part.is_none_or(|part| part.index + 1 == part.count);
+        let is_first = part.is_none_or(|part| part.index == 0);
+        let bytes = if is_first { all } else { all - words_bytes(ScopeHeader::WORDS) as u64 };
+        self.counters.input(Unit::Frames, u64::from(is_last));
+        self.counters.input(Unit::Bytes, bytes);
+        let outcome = decoded.and_then(|(scope, part, mut cursor)| {
+            let rows = cursor.remaining();
+            self.append_record(scope, Some(part), rows, &mut cursor, hits)?;
+            Ok(u64::from(scope.channel_mask().count_ones()))
+        });
+        match outcome {
+            Ok(channels) => {
+                self.counters.output(Unit::Bytes, bytes);
+                self.counters.output(Unit::Frames, u64::from(is_last));
+                if !is_last {
+                    self.counters.noted(Noted::Continued, Unit::Hits, channels);
+                }
+            }
+            Err(reason) => {
+                self.counters.lost(reason, Unit::Bytes, bytes);
+                self.counters.lost(reason, Unit::Frames, u64::from(is_last));
+            }
+        }
+        hits.slices[first_slice..].iter().for_each(|slice| hits.leases.add_for(*slice, &units.leases));
+    }
+
+    /// Decodes the samples of all channels of a record or of a part of one, `bytes` from the cursor on.
+    fn append_record(
+        &mut self,
+        scope: ScopeHeader,
+        part: Option<RecordPart>,
+        bytes: usize,
+        cursor: &mut Cursor<'_>,
+        hits: &mut Hits,
+    ) -> Result<(), LossReason> {
         let mask = scope.channel_mask();
         if mask.checked_shr(u32::from(self.plan.channels)).unwrap_or(0) != 0 {
             return Err(LossReason::BadChannel);
         }
         let channels = mask.count_ones();
         let samples_first = hits.slices.len() as u32;
-        let bytes = words_bytes(words as usize * channels as usize);
         let samples_count = cursor.take(bytes, &mut hits.slices).ok_or(LossReason::BadSamples)?;
         let count = self.clock.long(scope.timestamp());
         self.clock.set(count);
-        let fail = if header.board_fail() { Flags::BOARD_FAIL } else { Flags::NONE };
+        let is_further = part.is_some_and(|part| part.index > 0);
+        // Where it is not known how many samples the board combines, all parts have the time of the trigger.
+        let counts_per_sample = self.plan.decimation.map_or(0, i64::from);
+        let later = part.map_or(0, |part| part.first_sample() as i64 * counts_per_sample);
+        let fail = if scope.event().board_fail() { Flags::BOARD_FAIL } else { Flags::NONE };
+        let further = if is_further { Flags::FAKE } else { Flags::NONE };
         let hit = Hit {
-            time_ps: self.scale.ps(count, 0).ok_or(LossReason::TimeRange)?,
-            flags: fail | Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA,
+            time_ps: self.scale.ps(count + later, 0).ok_or(LossReason::TimeRange)?,
+            flags: fail | further | Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT | Flags::EXTRA,
             ..Hit::default()
         };
+        let overlapped = if is_further { 0 } else { scope.samples_overlapped() };
         let extra = Extra {
-            raw_flags: u32::from(scope.flags()) | u32::from(scope.samples_overlapped()) << 13,
-            number: header.counter(),
+            raw_flags: u32::from(scope.flags()) | u32::from(overlapped) << 13,
+            number: scope.event().counter(),
+            info: part.map_or(0, RecordPart::to_info),
             samples_first,
             samples_count,
             layout: if samples_count > 0 { Layout::Interleaved } else { Layout::None },
@@ -91,6 +154,12 @@ impl Decoder {
     }
 }
 
+/// The header of a scope event, behind its first word.
+fn scope_header(header: EventHeader, cursor: &mut Cursor<'_>) -> Result<ScopeHeader, LossReason> {
+    let mut word = || cursor.word().ok_or(LossReason::TruncatedHit);
+    Ok(ScopeHeader(header.0, word()?, word()?))
+}
+
 /// Appends one hit like `hit` for each channel of the mask. This function and the next are not inlined: the compiler
 /// inlines all other decoding into one long function, which would run out of registers.
 #[inline(never)]
@@ -106,7 +175,10 @@ fn append_hits(hits: &mut Vec<Hit>, hit: Hit, first_channel: u16, mask: u64) {
 /// Appends one row like `extra` for each of `channels` channels; all refer to the same samples.
 #[inline(never)]
 fn append_extras(extras: &mut Vec<Extra>, extra: Extra, channels: u32) {
-    extras.extend((0..channels).map(move |index| Extra { info: u64::from(channels << 16 | index), ..extra }));
+    extras.extend(
+        (0..channels)
+            .map(move |index| Extra { info: extra.info | u64::from(channels << 16 | index), ..extra }),
+    );
 }
 
 fn start(cursor: &mut Cursor<'_>) -> Signal {

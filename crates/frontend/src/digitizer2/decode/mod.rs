@@ -32,6 +32,7 @@ use thalweg_data::{Counters, Decode, Flags, Frames, Hits, LossReason, Mark, Slic
 use self::block::Level;
 use self::cursor::Cursor;
 use self::time::{Clock, Scale};
+use super::record_parts::is_part;
 use super::settings::{Firmware, Plan, Settings, SettingsError};
 use super::wire::{CHANNELS, COUNTER_MASK, EventHeader, Format, TIME_MASK, WORD, counter_distance};
 
@@ -162,6 +163,9 @@ impl Decoder {
     }
 
     fn frame(&mut self, chain: &[Slice], units: &Frames, hits: &mut Hits) {
+        if chain.first().is_some_and(|slice| is_part(slice.tag)) {
+            return self.part(chain, units, hits);
+        }
         let bytes: u64 = chain.iter().map(|slice| u64::from(slice.length)).sum();
         self.counters.input(Unit::Frames, 1);
         self.counters.input(Unit::Bytes, bytes);

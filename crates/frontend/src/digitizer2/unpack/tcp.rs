@@ -11,6 +11,7 @@
 use thalweg_data::{Frames, LossReason, Slice, SourceId, Unit};
 
 use super::frames::FrameCounter;
+use super::large::{EventLimits, LargeEvent, LargeHeader};
 use crate::digitizer2::wire::{EventHeader, PacketHeader, WORD};
 use crate::framing::{Chunk, FindUnits, StreamCounts, StreamUnpack};
 
@@ -23,7 +24,10 @@ pub type TcpUnpack = StreamUnpack<EventFinder>;
 #[derive(Debug)]
 pub struct EventFinder {
     block_bytes: usize,
+    limits: EventLimits,
     state: State,
+    /// The event that the state is inside of, if it is passed on in parts.
+    large: Option<LargeEvent>,
     counter: FrameCounter,
     /// Parts of the current unit: start and length within the slice.
     parts: Vec<(usize, usize)>,
@@ -40,6 +44,8 @@ struct State {
     promised: u64,
     given: u64,
     mode: Mode,
+    /// Behind the header of an event that is passed on in parts.
+    is_inside: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +63,8 @@ enum Mode {
 /// The result of following one unit.
 enum Walk {
     Complete(EventHeader),
+    /// The next part of an event that is passed on in parts; of the first one, behind the event's header.
+    Part,
     /// More bytes are needed.
     Incomplete,
     /// The unit cannot be completed.
@@ -71,11 +79,16 @@ struct Walker {
     /// Payload bytes of the unit so far, and in total.
     have: u64,
     size: Option<u64>,
-    first: [u8; WORD],
+    /// The event's header, and how many of its bytes are needed to know the size: the first word, or all.
+    header: LargeHeader,
+    header_bytes: u64,
+    /// The unit belongs to an event that is passed on in parts.
+    is_part: bool,
 }
 
 impl State {
-    const START: State = State { payload_left: 0, aligned: false, promised: 0, given: 0, mode: Mode::Units };
+    const START: State =
+        State { payload_left: 0, aligned: false, promised: 0, given: 0, mode: Mode::Units, is_inside: false };
 
     fn enter(&mut self, header: PacketHeader) {
         self.payload_left = header.payload_bytes;
@@ -85,18 +98,18 @@ impl State {
 }
 
 impl Walker {
-    fn step(&mut self, bytes: &[u8], block_bytes: usize, parts: &mut Vec<(usize, usize)>) -> Option<Walk> {
+    fn step(&mut self, bytes: &[u8], limits: EventLimits, parts: &mut Vec<(usize, usize)>) -> Option<Walk> {
         if self.state.payload_left == 0 {
             return self.next_packet(bytes);
         }
-        let wanted = self.size.unwrap_or(WORD as u64) - self.have;
+        let wanted = self.size.unwrap_or(self.header_bytes) - self.have;
         let here = wanted.min(self.state.payload_left).min((bytes.len() - self.at) as u64) as usize;
         if here == 0 {
             return Some(Walk::Incomplete);
         }
         if self.size.is_none() {
             let have = self.have as usize;
-            self.first[have..have + here].copy_from_slice(&bytes[self.at..self.at + here]);
+            self.header[have..have + here].copy_from_slice(&bytes[self.at..self.at + here]);
         }
         match parts.last_mut() {
             Some((start, length)) if *start + *length == self.at => *length += here,
@@ -105,18 +118,40 @@ impl Walker {
         self.at += here;
         self.have += here as u64;
         self.state.payload_left -= here as u64;
-        let header = EventHeader(u64::from_be_bytes(self.first));
-        if self.size.is_none() && self.have == WORD as u64 {
-            let size = header.byte_count();
-            if size == 0 {
-                return Some(Walk::Broken(LossReason::ZeroWords, Mode::SkipBlob));
+        if self.size.is_none() && self.have == self.header_bytes {
+            match self.measure(limits) {
+                Ok(size) => self.size = size,
+                Err(broken) => return Some(broken),
             }
-            if size > block_bytes as u64 {
-                return Some(Walk::Broken(LossReason::TooLarge, Mode::Skip(size - WORD as u64)));
-            }
-            self.size = Some(size);
         }
-        (self.size == Some(self.have)).then_some(Walk::Complete(header))
+        (self.size == Some(self.have)).then(|| match self.is_part {
+            true => Walk::Part,
+            false => Walk::Complete(self.event()),
+        })
+    }
+
+    fn event(&self) -> EventHeader {
+        EventHeader(self.header.first_chunk().map_or(0, |word| u64::from_be_bytes(*word)))
+    }
+
+    /// The size of the unit, by as much of its header as was read; `None` if the rest of it is needed.
+    fn measure(&mut self, limits: EventLimits) -> Result<Option<u64>, Walk> {
+        let event = self.event();
+        let too_large = |have| Walk::Broken(LossReason::TooLarge, Mode::Skip(event.byte_count() - have));
+        match event.byte_count() {
+            0 => Err(Walk::Broken(LossReason::ZeroWords, Mode::SkipBlob)),
+            size if limits.take_whole(event) => Ok(Some(size)),
+            _ if !limits.take_parts(event) => Err(too_large(self.have)),
+            _ if self.have < LargeEvent::HEADER_BYTES => {
+                self.header_bytes = LargeEvent::HEADER_BYTES;
+                Ok(None)
+            }
+            _ => {
+                self.is_part = true;
+                let rows = limits.first_part_bytes(&self.header).ok_or_else(|| too_large(self.have))?;
+                Ok(Some(LargeEvent::HEADER_BYTES + rows))
+            }
+        }
     }
 
     fn next_packet(&mut self, bytes: &[u8]) -> Option<Walk> {
@@ -141,8 +176,8 @@ impl Walker {
 }
 
 impl TcpUnpack {
-    /// Creates an unpacker for a TCP stream that is received into blocks of `block_bytes`. A larger event does not fit
-    /// and is counted as too large.
+    /// Creates an unpacker for a TCP stream that is received into blocks of `block_bytes`. A larger scope event is passed
+    /// on in parts; any other does not fit and is counted as too large.
     pub fn new(source: SourceId, block_bytes: usize) -> TcpUnpack {
         StreamUnpack::of(source, EventFinder::new(block_bytes, State::START))
     }
@@ -194,7 +229,14 @@ impl FindUnits for EventFinder {
 
 impl EventFinder {
     fn new(block_bytes: usize, state: State) -> EventFinder {
-        EventFinder { block_bytes, state, counter: FrameCounter::default(), parts: Vec::new() }
+        EventFinder {
+            block_bytes,
+            limits: EventLimits::of(block_bytes as u64),
+            state,
+            large: None,
+            counter: FrameCounter::default(),
+            parts: Vec::new(),
+        }
     }
 
     /// Reads a header at a packet boundary.
@@ -269,10 +311,19 @@ impl EventFinder {
         counts: &mut StreamCounts,
     ) -> bool {
         self.parts.clear();
-        let mut walker =
-            Walker { at: *at, state: self.state, headers: 0, have: 0, size: None, first: [0; WORD] };
+        let size = self.large.as_ref().filter(|_| self.state.is_inside).map(LargeEvent::next_bytes);
+        let mut walker = Walker {
+            at: *at,
+            state: self.state,
+            headers: 0,
+            have: 0,
+            size,
+            header: LargeHeader::default(),
+            header_bytes: WORD as u64,
+            is_part: size.is_some(),
+        };
         let walk = loop {
-            if let Some(walk) = walker.step(chunk.bytes, self.block_bytes, &mut self.parts) {
+            if let Some(walk) = walker.step(chunk.bytes, self.limits, &mut self.parts) {
                 break walk;
             }
         };
@@ -286,6 +337,13 @@ impl EventFinder {
                 *at = walker.at;
                 return false;
             }
+            Walk::Part => {
+                self.state = walker.state;
+                counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+                self.give_part(walker.have, chunk, units, counts);
+                *at = walker.at;
+                return false;
+            }
             // Packet headers are in the block, too: a unit in many small packets may exceed it.
             Walk::Incomplete if chunk.bytes.len() - *at >= self.block_bytes => {
                 let mode = walker.size.map_or(Mode::SkipBlob, |size| Mode::Skip(size - walker.have));
@@ -296,7 +354,7 @@ impl EventFinder {
         };
         counts.counters.lost(reason, Unit::Bytes, walker.have);
         counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
-        self.state = State { mode, ..walker.state };
+        self.state = State { mode, is_inside: false, ..walker.state };
         if mode == Mode::Search {
             self.state = State { mode, ..State::START };
         }
@@ -311,23 +369,65 @@ impl EventFinder {
         units: &mut Frames,
         counts: &mut StreamCounts,
     ) {
-        let slice = chunk.slice;
         let tag = u32::from(header.format().number());
-        let mut bytes = 0;
-        for (index, (start, length)) in self.parts.iter().enumerate() {
-            let continues = if index + 1 < self.parts.len() { Slice::CONTINUES } else { 0 };
-            let offset = slice.offset + *start as u32;
-            bytes += *length as u64;
-            units.slices.push(Slice {
-                offset,
-                length: *length as u32,
-                tag: tag | continues,
-                block: slice.block,
-            });
+        let (mut bytes, last) = (0, self.parts.len() - 1);
+        for (index, slice) in self.slices(chunk.slice).enumerate() {
+            let continues = if index < last { Slice::CONTINUES } else { 0 };
+            bytes += u64::from(slice.length);
+            units.slices.push(slice.tagged(tag | continues));
         }
-        units.leases.add_for(slice, &chunk.received.leases);
+        units.leases.add_for(chunk.slice, &chunk.received.leases);
         counts.counters.output(Unit::Frames, 1);
         counts.counters.output(Unit::Bytes, bytes);
         self.counter.see(header, &mut counts.wire);
     }
+
+    /// Where the current unit lies in the chunk of this slice.
+    fn slices(&self, chunk: Slice) -> impl Iterator<Item = Slice> {
+        self.parts.iter().map(move |(start, length)| Slice {
+            offset: chunk.offset + *start as u32,
+            length: *length as u32,
+            ..chunk
+        })
+    }
+
+    /// Passes on a part of a large event; the event is a frame when all have been.
+    #[cold]
+    fn give_part(&mut self, bytes: u64, chunk: &Chunk<'_>, units: &mut Frames, counts: &mut StreamCounts) {
+        let mut slices: Vec<Slice> = self.slices(chunk.slice).collect();
+        let inside = self.large.take().filter(|_| self.state.is_inside);
+        let event = inside.or_else(|| {
+            let header = split_off_header(&mut slices);
+            LargeEvent::new(header, &chunk.received.leases, self.limits)
+        });
+        let mut event = event.expect("the walker has divided it");
+        event.pass_on(slices, units);
+        units.leases.add_for(chunk.slice, &chunk.received.leases);
+        counts.counters.output(Unit::Bytes, bytes);
+        self.state.is_inside = event.next_bytes() > 0;
+        if self.state.is_inside {
+            self.large = Some(event);
+            return;
+        }
+        self.state.given += 1;
+        counts.begin_frames(1);
+        counts.counters.output(Unit::Frames, 1);
+        self.counter.see(event.header(), &mut counts.wire);
+    }
+}
+
+/// Removes the slices of an event's header from the start of a chain.
+fn split_off_header(slices: &mut Vec<Slice>) -> Vec<Slice> {
+    let (mut header, mut wanted) = (Vec::new(), LargeEvent::HEADER_BYTES as usize);
+    while wanted > 0 && !slices.is_empty() {
+        let first = slices[0];
+        let taken = wanted.min(first.length as usize);
+        header.extend(first.part(0, taken));
+        wanted -= taken;
+        match first.part(taken, first.length as usize - taken).filter(|rest| rest.length > 0) {
+            Some(rest) => slices[0] = rest,
+            None => drop(slices.remove(0)),
+        }
+    }
+    header
 }

@@ -21,6 +21,7 @@ use thalweg_data::{
 
 use super::asked::Asked;
 use super::frames::FrameCounter;
+use super::large::{EventLimits, LargeEvent};
 use super::sequence::{DatagramId, Evidence, Position, Seen, Sequence, Verdict};
 use super::window::{Datagram, ReorderWindow};
 use crate::digitizer2::wire::footer::{LANES, first_element, first_elements};
@@ -31,7 +32,7 @@ use crate::framing::explain_by_recording;
 #[derive(Debug)]
 pub struct UdpUnpack {
     source: SourceId,
-    largest_unit_bytes: u64,
+    limits: EventLimits,
     sequence: Sequence,
     window: ReorderWindow,
     counter: FrameCounter,
@@ -57,6 +58,19 @@ struct Pending {
     bytes: u64,
     missing: u64,
     header: u64,
+    large: Large,
+}
+
+/// Whether the pending unit belongs to an event that is passed on in parts.
+#[derive(Debug, Default)]
+enum Large {
+    /// It is a whole event.
+    #[default]
+    No,
+    /// It is the header of one.
+    Header,
+    /// It is the next part of this one.
+    Part(Box<LargeEvent>),
 }
 
 /// One received datagram, with the id of its hash.
@@ -76,13 +90,13 @@ impl Datagram {
 }
 
 impl UdpUnpack {
-    /// Creates an unpacker for `source`. An event with more than `largest_unit_bytes` in its header is counted as too
-    /// large. An incomplete event holds its blocks, and so do up to eight waiting datagrams, so the limit must be well
+    /// Creates an unpacker for `source`. A scope event with more than `largest_unit_bytes` in its header is passed on in
+    /// parts; any other is counted as too large. An incomplete event holds its blocks, and so do up to eight waiting datagrams, so the limit must be well
     /// below the memory of the source's pool. After a millisecond without data, call the unpacker without data.
     pub fn new(source: SourceId, largest_unit_bytes: u64) -> UdpUnpack {
         UdpUnpack {
             source,
-            largest_unit_bytes,
+            limits: EventLimits::of(largest_unit_bytes),
             sequence: Sequence::new(),
             window: ReorderWindow::default(),
             counter: FrameCounter::default(),
@@ -286,7 +300,14 @@ impl UdpUnpack {
                 let header = header(lease.bytes(left));
                 let reason = match header.byte_count() {
                     0 => LossReason::ZeroWords,
-                    size if size > self.largest_unit_bytes => LossReason::TooLarge,
+                    _ if !self.limits.take_whole(header) => {
+                        if self.limits.take_parts(header) {
+                            self.pending.large = Large::Header;
+                            self.pending.missing = LargeEvent::HEADER_BYTES;
+                            continue;
+                        }
+                        LossReason::TooLarge
+                    }
                     size if size <= bytes => {
                         let (unit, rest) = split(left, size);
                         left = rest;
@@ -322,6 +343,9 @@ impl UdpUnpack {
             self.pending.leases.add(lease);
             return;
         }
+        if !matches!(self.pending.large, Large::No) {
+            return self.large(part, lease, units);
+        }
         units.slices.append(&mut self.pending.slices);
         units.slices.push(part.tagged(tag));
         units.leases.add_all(&self.pending.leases);
@@ -329,6 +353,40 @@ impl UdpUnpack {
         self.pending.leases.clear();
         let bytes = std::mem::take(&mut self.pending.bytes);
         self.emitted(header, bytes);
+    }
+
+    /// Takes the end of a large event's header, or of its next part.
+    #[cold]
+    fn large(&mut self, end: Slice, lease: &Lease, units: &mut Frames) {
+        self.pending.slices.push(end);
+        self.pending.leases.add(lease);
+        match std::mem::take(&mut self.pending.large) {
+            Large::No => {}
+            Large::Header => {
+                let slices = std::mem::take(&mut self.pending.slices);
+                let Some(event) = LargeEvent::new(slices, &self.pending.leases, self.limits) else {
+                    self.lose_pending(LossReason::TooLarge);
+                    self.synchronised = false;
+                    return;
+                };
+                // The header's bytes are passed on with the first part.
+                self.pending.missing = event.next_bytes();
+                self.pending.large = Large::Part(Box::new(event));
+            }
+            Large::Part(mut event) => {
+                event.pass_on(self.pending.slices.drain(..), units);
+                units.leases.add_all(&self.pending.leases);
+                let bytes = std::mem::take(&mut self.pending.bytes);
+                self.pending.missing = event.next_bytes();
+                if self.pending.missing == 0 {
+                    self.emitted(event.header(), bytes);
+                } else {
+                    self.counters.output(Unit::Bytes, bytes);
+                    self.pending.large = Large::Part(event);
+                }
+            }
+        }
+        self.pending.leases.clear();
     }
 
     fn emitted(&mut self, header: EventHeader, bytes: u64) {
@@ -352,6 +410,12 @@ impl UdpUnpack {
     fn lose_pending(&mut self, reason: LossReason) {
         if self.pending.bytes > 0 {
             self.counters.lost(reason, Unit::Bytes, self.pending.bytes);
+        }
+        if let Large::Part(event) = std::mem::take(&mut self.pending.large)
+            && event.has_begun()
+        {
+            self.counters.input(Unit::Frames, 1);
+            self.counters.lost(reason, Unit::Frames, 1);
         }
         self.pending.slices.clear();
         self.pending.leases.clear();
