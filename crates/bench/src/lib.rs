@@ -9,9 +9,11 @@
 //! - `receive_fragments`: the same for several sizes of fragments.
 //! - [`frontend`]: splitting, decoding and emulating, by family.
 //! - [`order`]: time order, against copying the hits.
+//! - `order_tree`: the same with decode workers and a tree of time orders, each on a thread of its own.
 //! - [`record`]: data to files, against a raw write.
 //! - `record_benches`: these in memory and at the pace of a disk, with a published figure beside them.
 //! - `path`: received bytes in memory to a file, on one core.
+//! - `reader`: what a readout thread does with those bytes.
 //! - `process`: the same with cuts, coincidence and spectra.
 //! - `live`: an emulated board at its limit, over loopback.
 //! - `live_board`: the run of that board.
@@ -51,9 +53,11 @@ mod live_scope;
 mod mtu;
 mod n2n;
 pub mod order;
+mod order_tree;
 mod page;
 mod path;
 mod process;
+mod reader;
 mod receive_fragments;
 pub mod record;
 mod record_benches;
@@ -78,6 +82,8 @@ pub struct Conditions {
     pub directory: Option<PathBuf>,
     /// The time for which a live bench runs, seconds.
     pub seconds: f64,
+    /// Threads that decode in the bench `order`, which has none without.
+    pub workers: Option<u16>,
 }
 
 /// A bench that could not be run.
@@ -145,8 +151,9 @@ pub fn names() -> Vec<Bench> {
         bench("scope", "scope events with 64 channels, against copying the bytes", |c| {
             room("scope", digitizer2::scope(c.repeats))
         }),
-        bench("order", "time order of 8 boards at equal rates, against copying the hits", |c| {
-            Ok(order(Distribution::Uniform, c.repeats).into())
+        bench("order", "time order of 8 boards at equal rates, against copying the hits", |c| match c.workers {
+            Some(workers) => order_tree::order_tree(c, workers),
+            None => Ok(order(Distribution::Uniform, c.repeats).into()),
         }),
         bench("order-bursty", "the same with bursts", |c| Ok(order(Distribution::Bursty, c.repeats).into())),
         bench("order-unequal", "rates 1:100, disorder inside a source, and an idle board", |c| {

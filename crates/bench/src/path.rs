@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::batch::Header;
 use thalweg_data::measure::{Clock, Measurement, PAGE_BYTES, compare, half_a_page_apart};
-use thalweg_data::{Decode, Frames, Framing, Hits, Mark, Pool, Sink, SourceId, Unit};
+use thalweg_data::{Frames, Hits, Mark, Pool, Sink, SourceId, Unit};
 use thalweg_frontend::digitizer2::emulate::{Board, Settings as BoardSettings, settings::Rates};
-use thalweg_frontend::digitizer2::{Decoder, Settings, UdpUnpack};
 use thalweg_frontend::self_triggered::{Outgoing, SelfTriggeredBoard};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::HitWriter;
 
+use super::reader::Reader;
 use super::{BenchError, Conditions};
 use thalweg_run::bench::OUTPUT_HITS;
 
@@ -143,23 +143,14 @@ impl Input {
 
     fn run_in(&self, folder: &Path) -> Result<Duration, String> {
         let names: Vec<String> = (0..BOARDS).map(|board| format!("board-{board}")).collect();
-        let mut stages = Vec::new();
-        for board in 0..BOARDS {
-            let settings = Settings { first_channel: board * 64, ..Settings::default() };
-            let decoder = Decoder::new(SourceId(board), &settings).map_err(|error| error.to_string())?;
-            stages.push((UdpUnpack::new(SourceId(board), LARGEST_UNIT_BYTES), decoder));
-        }
+        let mut reader = Reader::new(0..BOARDS)?;
         let mut order = TimeOrder::new(&thalweg_order::Settings::default(), usize::from(BOARDS), OUTPUT_HITS);
         let mut writer = HitWriter::create(folder, &thalweg_record::Settings::default(), &names)
             .map_err(|error| error.to_string())?;
-        let (mut units, mut hits, mut merged) = (Frames::default(), Hits::default(), Hits::default());
+        let (mut hits, mut merged) = (Hits::default(), Hits::default());
         let start = Instant::now();
         for frames in &self.batches {
-            let (unpack, decode) = &mut stages[frames.header.source.index()];
-            unpack.frame(frames, &mut units);
-            (units.header, hits.header) = (frames.header, frames.header);
-            decode.decode(&units, &mut hits);
-            units.clear();
+            reader.read(frames, &mut hits);
             if order.push(&mut hits).map_err(|error| error.to_string())? == Pushed::Full {
                 return Err("the memory for ordering is too small for this bench".to_owned());
             }

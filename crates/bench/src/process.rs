@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  datagrams of 8 boards × 64 channels ─► unpack ─► decode ─► time order ─► cuts ─► Arrow file ─► coincidence ─► spectra
-//!  on two cores, split as in a run:                                                        ══► coincidence ─► spectra
+//!  on two cores, split as in a run: core 1  unpack ─► decode ══╗               ╔══► coincidence ─► spectra
+//!                                   core 0                     ╚══► time order ─► cuts ─► Arrow file
 //!  baseline: a copy of the same bytes
 //! ```
 //! The figure is that of all stages on one core; beside it stands one for each stage added. What is counted of one core is the processor
@@ -20,18 +21,17 @@ use thalweg_analysis::cut::{self, Selected};
 use thalweg_analysis::process::{Processor, Settings, Stages, stages};
 use thalweg_data::measure::{Clock, Comparison, Measurement, compare, warm_memory};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
-use thalweg_data::{Decode, Frames, Framing, Hit, HitEvents, Hits, Sink, SourceId, Unit};
-use thalweg_frontend::digitizer2::{Decoder, Settings as DecodeSettings, UdpUnpack};
+use thalweg_data::{Frames, Hit, HitEvents, Hits, Sink, SourceId, Unit};
 use thalweg_order::{Pushed, TimeOrder};
 use thalweg_record::HitWriter;
 use thalweg_transport::placement::{Machine, Place, Standing};
 use thalweg_transport::thread_cpu_time;
 
-use super::path::{Input, LARGEST_UNIT_BYTES, Shape};
+use super::path::{Input, Shape};
+use super::reader::{CHANNELS, DECODED_BATCHES, Reader};
 use super::{BenchError, Conditions, Measured};
 use thalweg_run::bench::{OUTPUT_HITS, SELECTED_BATCHES};
 
-const CHANNELS: u16 = 64;
 /// Long enough that the first touch of the spectra's memory, which a run has once, weighs little.
 const SHAPE: Shape = Shape { boards: 8, board_rate_hz: 5e6, seconds: 0.5, prepared: false };
 /// The stages, each with all before it.
@@ -135,6 +135,34 @@ fn turn_in(input: &Input, how: (usize, usize), folder: &Path) -> Result<Spent, S
     result.and_then(|time| cleaned.map(|()| time))
 }
 
+/// The place where received bytes are decoded: on the same core, or on another.
+enum Ahead<'i> {
+    Here(std::slice::Iter<'i, Frames>, Reader),
+    There(Downstream<Hits>),
+}
+
+impl Ahead<'_> {
+    /// Replaces `hits` by those of the next batch; `false` at the end.
+    fn next(&mut self, hits: &mut Hits) -> bool {
+        match self {
+            Ahead::Here(batches, reader) => {
+                let next = batches.next();
+                next.into_iter().for_each(|frames| reader.read(frames, hits));
+                next.is_some()
+            }
+            Ahead::There(inlet) => loop {
+                if let Some(batch) = inlet.receive_wait(WAIT) {
+                    inlet.give_back(std::mem::replace(hits, batch));
+                    return true;
+                }
+                if inlet.is_finished() {
+                    return false;
+                }
+            },
+        }
+    }
+}
+
 /// The place where hits are processed after the recording: on the same core, or on another.
 enum Behind<'s> {
     Here(Box<Processor>),
@@ -195,40 +223,36 @@ fn process_all(mut inlet: Downstream<Selected>, mut processor: Processor) -> Res
     Ok(())
 }
 
-fn turn_on<'s>(
-    input: &Input,
+fn turn_on<'s, 'e: 's>(
+    input: &'e Input,
     (stage, cores): (usize, usize),
     folder: &Path,
-    scope: &'s Scope<'s, '_>,
+    scope: &'s Scope<'s, 'e>,
 ) -> Result<Spent, String> {
     let names: Vec<String> = (0..SHAPE.boards).map(|board| format!("board-{board}")).collect();
-    let (mut boards, map) = (boards()?, map()?);
+    let (reader, map) = (Reader::new(0..SHAPE.boards)?, map()?);
     let mut order = TimeOrder::new(&thalweg_order::Settings::default(), names.len(), OUTPUT_HITS);
     // The spectra are kept to the end: giving their memory back is no part of the path.
     let Stages { mut cuts, processor, spectra: _spectra, .. } =
         stages(&settings(stage), &map, &names).map_err(|error| error.to_string())?;
     let mut writer = HitWriter::create(folder, &thalweg_record::Settings::default(), &names)
         .map_err(|error| error.to_string())?;
-    let (mut behind, _standing) = match cores {
-        1 => (Behind::Here(Box::new(processor)), None),
+    let (mut ahead, mut behind, _standing) = match cores {
+        1 => (Ahead::Here(input.batches.iter(), reader), Behind::Here(Box::new(processor)), None),
         _ => {
+            let (to_order, decoded) = circuit(DECODED_BATCHES, Hits::default);
             let (outlet, inlet) = circuit(SELECTED_BATCHES, || Selected::with_capacity(OUTPUT_HITS));
             let standing = on_core(1)?;
+            scope.spawn(move || reader.read_all(&input.batches, to_order));
             let thread = scope.spawn(move || process_all(inlet, processor));
             drop(standing);
-            (Behind::There(outlet, thread), Some(on_core(0)?))
+            (Ahead::There(decoded), Behind::There(outlet, thread), Some(on_core(0)?))
         }
     };
-    let (mut units, mut hits, mut merged) =
-        (Frames::default(), Hits::default(), Selected::with_capacity(OUTPUT_HITS));
+    let (mut hits, mut merged) = (Hits::default(), Selected::with_capacity(OUTPUT_HITS));
     let mut seen = 0;
     let (start, start_wall) = (thread_cpu_time(), Instant::now());
-    for frames in &input.batches {
-        let (unpack, decode) = &mut boards[frames.header.source.index()];
-        unpack.frame(frames, &mut units);
-        (units.header, hits.header) = (frames.header, frames.header);
-        decode.decode(&units, &mut hits);
-        units.clear();
+    while ahead.next(&mut hits) {
         if stage == 0 {
             seen += hits.hits.len() as u64;
             hits.clear();
@@ -263,14 +287,4 @@ fn turn_on<'s>(
         true => Ok(spent),
         false => Err(format!("{seen} of {} hits came through, {recorded} were recorded", input.hits)),
     }
-}
-
-/// Returns what splits and decodes each board's bytes.
-fn boards() -> Result<Vec<(UdpUnpack, Decoder)>, String> {
-    let board = |board: u16| {
-        let settings = DecodeSettings { first_channel: board * CHANNELS, ..DecodeSettings::default() };
-        let decoder = Decoder::new(SourceId(board), &settings).map_err(|error| error.to_string())?;
-        Ok((UdpUnpack::new(SourceId(board), LARGEST_UNIT_BYTES), decoder))
-    };
-    (0..SHAPE.boards).map(board).collect()
 }

@@ -684,7 +684,17 @@ pub(crate) struct Bench {
     /// How long a live bench runs, in seconds.
     #[arg(long, default_value_t = 10.0)]
     pub(crate) seconds: f64,
+    /// Of `order`: decode with so many threads (1, 2, 4 or 8), order with a tree of threads, and compare it with one that orders
+    /// everything.
+    #[arg(long, value_parser = decoding_threads)]
+    pub(crate) workers: Option<u16>,
     /// Where the plots of sweeps are written, as NAME.svg.
     #[arg(long)]
     pub(crate) plots: Option<PathBuf>,
+}
+
+/// A number of threads among which eight boards can be shared evenly.
+fn decoding_threads(text: &str) -> Result<u16, String> {
+    let number = text.parse().ok().filter(|number| [1, 2, 4, 8].contains(number));
+    number.ok_or_else(|| "write 1, 2, 4 or 8: eight boards are shared evenly".to_owned())
 }

@@ -32,6 +32,7 @@ pub(crate) fn bench(options: &arguments::Bench, json: bool) -> Ended {
         repeats: options.repeats,
         directory: options.directory.clone(),
         seconds: options.seconds,
+        workers: options.workers,
     };
     for each in chosen {
         let measured = (each.measure)(&conditions)?;
