@@ -327,21 +327,20 @@ impl EventFinder {
                 break walk;
             }
         };
+        if let Walk::Complete(_) | Walk::Part = walk {
+            self.state = walker.state;
+            counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
+            *at = walker.at;
+        }
         let (reason, mode) = match walk {
             Walk::Complete(header) => {
-                self.state = walker.state;
                 self.state.given += 1;
                 counts.begin_frames(1);
-                counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
                 self.give(header, chunk, units, counts);
-                *at = walker.at;
                 return false;
             }
             Walk::Part => {
-                self.state = walker.state;
-                counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
                 self.give_part(walker.have, chunk, units, counts);
-                *at = walker.at;
                 return false;
             }
             // Packet headers are in the block, too: a unit in many small packets may exceed it.

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use thalweg_analysis::view::NewCut;
 use thalweg_export::ImportRequest;
+use thalweg_frontend::digitizer2::emit::{ScopeFields, scope_event};
 use thalweg_frontend::digitizer2::emulate::Settings;
-use thalweg_frontend::digitizer2::emulate::settings::{Rates, Transport};
+use thalweg_frontend::digitizer2::emulate::settings::{Firmware, Rates, Transport};
 use thalweg_frontend::format::FuzzTarget;
 use thalweg_monitor::state::EventSelection;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
@@ -46,7 +47,28 @@ pub const RUNS: &[(&str, Run)] = &[
         let board = source("a", "format = \"example\"\nchannels = 12\n", "rate_hz = 2e5\n", LOSSES);
         recorded(&board, "\"hits\", \"raw\"", HITS)
     }),
-    ("hits_of_a_board", hits_of_a_board),
+    ("hits_of_a_board", || {
+        let board = Settings { rate_hz: Rates::Each(20_000.0), ..tcp_board() };
+        of_a_board(board, |url| hits(&format!("{url}{STREAM_FAULTS}")))
+    }),
+    ("records_in_parts", || {
+        // Records of 2 MiB, and the source may hold a quarter of 6 MiB.
+        let emulate = "firmware = \"scope\"\nchannels = 8\nwaveform_samples = 131072\nprepared = true\n\
+                       aligned_datagrams = false\nexternal_trigger_hz = 50.0\n";
+        let udp =
+            source("a", "format = \"digitizer2\"\n", emulate, LOSSES).replace("16_777_216", "6_291_456");
+        recorded(&udp, RECORD_TABLES, FEW)?;
+        let board = Settings {
+            firmware: Firmware::Scope,
+            waveform_samples: 131_072,
+            prepared: true,
+            aligned_datagrams: false,
+            external_trigger_hz: Some(50.0),
+            ..tcp_board()
+        };
+        of_a_board(board, |url| recorded(&format!("{url}block_bytes = 65536\n"), RECORD_TABLES, FEW))?;
+        record_of_unknown_channels()
+    }),
     ("imported_file", imported_file),
     ("added_stages", || {
         crate::added_stages::add_both();
@@ -140,6 +162,8 @@ pub const RUNS: &[(&str, Run)] = &[
 
 /// A run that does not come to its end has failed.
 const LIMIT: EndWhen = EndWhen { seconds: Some(30.0), hits: None, events: None };
+const FEW: EndWhen = EndWhen { hits: Some(400), ..LIMIT };
+const RECORD_TABLES: &str = "\"hits\", \"waveforms\", \"raw\"";
 const HITS: EndWhen = EndWhen { hits: Some(50_000), ..LIMIT };
 /// The run ends with its triggers.
 const TRIGGERS: EndWhen = LIMIT;
@@ -165,25 +189,35 @@ fn digitizer(name: &str, board: u16, faults: &str) -> String {
     source(name, &keys, &emulate, faults)
 }
 
-/// A board on the network, whose packets come over TCP with faults, and which a run arms and reads.
-fn hits_of_a_board() -> Result<(), String> {
+fn tcp_board() -> Settings {
+    Settings { channels: 8, transport: Transport::Tcp, ..Settings::default() }
+}
+
+/// Does something with a board on the network, which a run of these sections arms and reads.
+fn of_a_board(emulate: Settings, work: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
     let address = std::net::IpAddr::from([127, 0, 0, 1]);
     let port = |socket: std::io::Result<std::net::TcpListener>| {
         socket.and_then(|socket| socket.local_addr()).map(|address| address.port())
     };
     let control_port = port(std::net::TcpListener::bind((address, 0))).map_err(|error| error.to_string())?;
-    let emulate = Settings {
-        channels: 8,
-        rate_hz: Rates::Each(20_000.0),
-        transport: Transport::Tcp,
-        ..Settings::default()
-    };
     let place = Place::Network { address, control_port, udp_port: 0 };
     let board = HostedBoard::new(HostSettings { board: Box::new(emulate), place, loss: 0.0, truth: None });
     let _board = board.map_err(|error| error.to_string())?;
-    hits(&format!(
-        "[[source]]\nname = \"a\"\nformat = \"digitizer2\"\nurl = \"dig2://127.0.0.1:{control_port}\"\n{STREAM_FAULTS}"
+    work(&format!(
+        "[[source]]\nname = \"a\"\nformat = \"digitizer2\"\nurl = \"dig2://127.0.0.1:{control_port}\"\n"
     ))
+}
+
+/// A file with a record in parts, half of whose channels are none of the source's.
+fn record_of_unknown_channels() -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let (file, mut event) = (folder.path().join("scope.raw"), Vec::new());
+    let fields = ScopeFields { channel_mask: 0xFF, ..ScopeFields::default() };
+    scope_event(&mut event, &fields, &[&[7; 16_384][..]; 8]);
+    std::fs::write(&file, event).map_err(|error| error.to_string())?;
+    let keys = "format = \"digitizer2\"\nfirmware = \"scope\"\nchannels = 4\nblock_bytes = 65536\n";
+    let sections = format!("[[source]]\nname = \"a\"\nurl = \"file://{}\"\n{keys}", file.display());
+    run(&sections, RECORD_TABLES, LIMIT).map(drop)
 }
 
 fn hits(sources: &str) -> Result<(), String> {
