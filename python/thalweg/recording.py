@@ -1,7 +1,8 @@
 """Recordings, table by table, as pyarrow reads them.
 
     open("runs/000042") ─► Recording ─┬─► table("hits")  ─► pyarrow.Table
-                                      └─► reader("hits") ─► pyarrow.RecordBatchReader, for data larger than memory
+                                      ├─► reader("hits") ─► pyarrow.RecordBatchReader, for data larger than memory
+                                      └─► channels, spectra() ─► live time, and numbers corrected for losses
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thalweg.normalised import channel_of, spectrum_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from os import PathLike
 
     import numpy
     import pyarrow
+
+    from thalweg.normalised import Channel, Spectrum
 
 
 LATER_PART = re.compile(r"(?P<table>.+)\.(?P<part>\d{4,})")
@@ -129,6 +134,25 @@ class Recording:
     def sources(self) -> list[str]:
         """Names of the sources; a column `source` has their places in this list."""
         return self.record["sources"]
+
+    @property
+    def channels(self) -> list[Channel]:
+        """The channels of which there are hits or live times, with their live time and their corrected rate.
+
+        A run that has not ended has none.
+        """
+        return [channel_of(channel) for channel in self.record.get("details", {}).get("channels") or []]
+
+    def spectra(self) -> dict[str, Spectrum]:
+        """The spectra at the end of the run by name, such as `channel 0: energy (received)`.
+
+        Raises `FileNotFoundError` if the run has none, as before its end.
+        """
+        file = self.directory / "spectra.json"
+        if not file.exists():
+            raise FileNotFoundError(f"{self.directory} has no spectra.json; a run of hits writes it when it ends")
+        saved = json.loads(file.read_text(encoding="utf-8"))
+        return {name: spectrum_of(name, uhi) for name, uhi in saved.items()}
 
     @property
     def tables(self) -> list[str]:

@@ -74,6 +74,7 @@ describe(TESTS, { skip, concurrency: 1 }, () => {
         return {
           type: object._typename,
           title: object.fTitle,
+          metadata: object.metadata,
           entries: object.fEntries,
           cells: object.fNcells,
           x: axis(object.fXaxis),
@@ -101,7 +102,10 @@ describe(TESTS, { skip, concurrency: 1 }, () => {
     const [axis] = spectrum.axes;
     const found = await read(spectrum, "hist");
     assert.equal(found.type, "TH1D");
-    assert.equal(found.title, spectrum.name);
+    assert.ok(found.title.startsWith(`${spectrum.name}, live time `), found.title);
+    const { metadata } = await asked(`/api/spectra/${spectrum.id}/export?format=uhi`);
+    assert.deepEqual(found.metadata, metadata);
+    assert.match(metadata.live_time_quality, /^(exact|at_least|unknown)$/);
     assert.equal(found.entries, spectrum.entries);
     assert.equal(found.cells, axis.bins + 2);
     assert.deepEqual([found.x.bins, found.x.low, found.x.high], [axis.bins, axis.low, axis.high]);

@@ -5,7 +5,9 @@
 //!              └► ROOT JSON  JSROOT, and ROOT through TBufferJSON
 //! ```
 //! UHI: the serialisation schema of scikit-hep's Universal Histogram Interface, version 1. ROOT: an object of class `TH1D` or `TH2D` as
-//! TBufferJSON writes it; bins are numbered from 1, and bin 0 and the last are underflow and overflow.
+//! TBufferJSON writes it; bins are numbered from 1, and bin 0 and the last are underflow and overflow. Both have the live time and the
+//! corrected numbers in `metadata`. No member of a `TH1` can hold them: JSROOT refuses to draw a histogram with a `TNamed` in `fFunctions`. So
+//! ROOT JSON has one member more, which JSROOT keeps and ROOT passes over, and the title says them to whoever sees the histogram.
 
 use std::collections::BTreeMap;
 
@@ -80,40 +82,8 @@ impl SpectrumSet {
             writer_info: json!({ "thalweg": { "version": env!("CARGO_PKG_VERSION") } }),
             axes: info.axes.iter().map(axis).collect(),
             storage: UhiStorage { kind: "int", values },
-            metadata: self.metadata(info, totals, channels),
+            metadata: Shown::of(self, info, totals, channels).metadata(info, totals),
         })
-    }
-
-    fn metadata(&self, info: &Info, totals: Totals, channels: &[Normalised]) -> Value {
-        // What was emptied has counts of another time than the live time.
-        let is_whole = !self.was_emptied(info.id);
-        let own = info.channel.and_then(|_| channels.get(self.row_of(info)?)).filter(|_| is_whole);
-        let (corrected, rate) = match (own, info.at) {
-            _ if !is_whole => (Corrected::UNKNOWN, Corrected::UNKNOWN),
-            (Some(own), At::Received | At::Kept) => {
-                (own.corrected(totals.entries), own.rate_of_hz(totals.entries))
-            }
-            (_, At::Events) => {
-                (corrected_events(totals.entries, channels.iter().copied()), Corrected::UNKNOWN)
-            }
-            (None, _) => (corrected_together(totals.entries, channels.iter().copied()), Corrected::UNKNOWN),
-        };
-        let own = own.filter(|_| info.at != At::Events);
-        let mut metadata = json!({
-            "name": info.name, "title": info.name, "kind": info.kind, "at": info.at, "channel": info.channel,
-            "entries": totals.entries, "below": totals.below, "above": totals.above, "beside": totals.beside,
-            "real_time_s": own.and_then(|own| own.real_time_s),
-            "live_time_s": own.and_then(|own| own.live_time_s),
-            "live_time_quality": own.map_or(Quality::Unknown, |own| own.live_time_quality),
-            "dead_time_fraction": own.and_then(Normalised::dead_time_fraction),
-        });
-        if let Some(fields) = metadata.as_object_mut() {
-            enter("loss_corrected", &corrected, fields);
-            enter("rate_hz", &rate, fields);
-            // The schema knows no null.
-            fields.retain(|_, value| !value.is_null());
-        }
-        metadata
     }
 
     /// Spectra that anything was filled into, by name, as UHI says it, as JSON text: those of one axis first, and no more than `most_bins`
@@ -148,9 +118,10 @@ impl SpectrumSet {
         let totals = self.read(id, &mut counts)?;
         let info = self.info(id)?;
         let array = with_flow(info, &counts, totals);
+        let shown = Shown::of(self, info, totals, &self.history().normalised());
         let mut histogram = json!({
             "_typename": if info.axes.len() == 1 { "TH1D" } else { "TH2D" },
-            "fUniqueID": 0, "fBits": 8, "fName": format!("spectrum_{id}"), "fTitle": info.name,
+            "fUniqueID": 0, "fBits": 8, "fName": format!("spectrum_{id}"), "fTitle": shown.title(&info.name),
             "fLineColor": 602, "fLineStyle": 1, "fLineWidth": 1, "fFillColor": 0, "fFillStyle": 1001,
             "fMarkerColor": 1, "fMarkerStyle": 1, "fMarkerSize": 1,
             "fNcells": array.len(),
@@ -164,6 +135,7 @@ impl SpectrumSet {
             "fFunctions": { "_typename": "TList", "name": "TList", "arr": [], "opt": [] },
             "fBufferSize": 0, "fBuffer": [], "fBinStatErrOpt": 0, "fStatOverflows": 2,
             "fArray": array,
+            "metadata": shown.metadata(info, totals),
         });
         if info.axes.len() == 2
             && let Some(fields) = histogram.as_object_mut()
@@ -172,6 +144,69 @@ impl SpectrumSet {
             fields.extend(more.map(|name| (name.to_owned(), json!(u8::from(name == "fScalefactor")))));
         }
         Ok(histogram)
+    }
+}
+
+/// What is known of a spectrum beside its counts.
+struct Shown {
+    /// Live time of its channel, where its counts are of that time.
+    own: Option<Normalised>,
+    loss_corrected: Corrected,
+    rate_hz: Corrected,
+}
+
+impl Shown {
+    /// Of a spectrum, with what is known of each channel, by row of the channel map.
+    fn of(set: &SpectrumSet, info: &Info, totals: Totals, channels: &[Normalised]) -> Shown {
+        // What was emptied has counts of another time than the live time.
+        let is_whole = !set.was_emptied(info.id);
+        let own = info.channel.and_then(|_| channels.get(set.row_of(info)?)).filter(|_| is_whole);
+        let all = || channels.iter().copied();
+        let (loss_corrected, rate_hz) = match (own, info.at) {
+            _ if !is_whole => (Corrected::UNKNOWN, Corrected::UNKNOWN),
+            (Some(own), At::Received | At::Kept) => {
+                (own.corrected(totals.entries), own.rate_of_hz(totals.entries))
+            }
+            (_, At::Events) => (corrected_events(totals.entries, all()), Corrected::UNKNOWN),
+            (None, _) => (corrected_together(totals.entries, all()), Corrected::UNKNOWN),
+        };
+        Shown { own: own.filter(|_| info.at != At::Events).copied(), loss_corrected, rate_hz }
+    }
+
+    fn metadata(&self, info: &Info, totals: Totals) -> Value {
+        let own = self.own.as_ref();
+        let mut metadata = json!({
+            "name": info.name, "title": info.name, "kind": info.kind, "at": info.at, "channel": info.channel,
+            "entries": totals.entries, "below": totals.below, "above": totals.above, "beside": totals.beside,
+            "real_time_s": own.and_then(|own| own.real_time_s),
+            "live_time_s": own.and_then(|own| own.live_time_s),
+            "live_time_quality": own.map_or(Quality::Unknown, |own| own.live_time_quality),
+            "dead_time_fraction": own.and_then(Normalised::dead_time_fraction),
+        });
+        if let Some(fields) = metadata.as_object_mut() {
+            enter("loss_corrected", &self.loss_corrected, fields);
+            enter("rate_hz", &self.rate_hz, fields);
+            // The schema knows no null.
+            fields.retain(|_, value| !value.is_null());
+        }
+        metadata
+    }
+
+    /// Name, live time and corrected rate in the words that ROOT draws: `#pm` is ±, `#geq` is ≥.
+    fn title(&self, name: &str) -> String {
+        let least = |quality| if quality == Quality::AtLeast { "#geq " } else { "" };
+        let own = self.own.as_ref();
+        let live = match own.and_then(|own| Some((own.live_time_s?, least(own.live_time_quality)))) {
+            Some((seconds, least)) => format!("live time {least}{seconds:.3} s"),
+            None => "live time unknown".to_owned(),
+        };
+        match self.rate_hz {
+            Corrected { value: Some(rate), uncertainty: Some(uncertainty), quality, .. } => {
+                let least = least(quality);
+                format!("{name}, {live}, {least}{rate:.1} #pm {uncertainty:.1} per second of live time")
+            }
+            _ => format!("{name}, {live}"),
+        }
     }
 }
 

@@ -109,6 +109,13 @@ fn a_record_of_the_board_is_compared_with_the_hits_before_its_time() {
         shown.as_object().expect("an object").values().all(is_plain),
         "as the schema of UHI wants it: {shown:#}"
     );
+    let root = |id| set.root(id).expect("known");
+    assert_eq!(root(id)["metadata"], shown, "ROOT JSON has the same");
+    let title = root(id)["fTitle"].as_str().expect("a title").to_owned();
+    let rate = known.rate_of_hz(3000);
+    let [rate, uncertainty] = [rate.value, rate.uncertainty].map(|number| number.expect("known"));
+    let said = format!("live time #geq 0.002 s, {rate:.1} #pm {uncertainty:.1} per second of live time");
+    assert!(title.ends_with(&said), "{title}");
     // Of a channel whose board reports nothing, no time is given.
     let other = metadata(find(&set, Kind::Energy, At::Received, 6));
     assert_eq!((other.get("live_time_s"), &other["live_time_quality"]), (None, &json!("unknown")));
@@ -119,6 +126,8 @@ fn a_record_of_the_board_is_compared_with_the_hits_before_its_time() {
     };
     let of_events = metadata(find(&set, Kind::TimeDifference, At::Events, 4));
     assert!(is_unknown(&of_events) && !is_unknown(&shown), "{of_events:#}");
+    let title = root(find(&set, Kind::TimeDifference, At::Events, 4))["fTitle"].clone();
+    assert!(title.as_str().is_some_and(|title| title.ends_with(", live time unknown")), "{title}");
     set.empty(Some(id)).expect("known");
     let emptied = metadata(id);
     assert!(is_unknown(&emptied), "it has counts of another time: {emptied:#}");
