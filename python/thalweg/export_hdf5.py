@@ -4,7 +4,7 @@
 
 `thalweg export RUN --to hdf5` calls it, and verifies the run on the way. Each column is a dataset with `units` and `long_name`. Hits are an
 `NXevent_data` of NeXus: `event_id` is the channel, `event_time_offset` the time since `event_time_zero`, which is the start of the run, and
-`pulse_height` the energy. A list has its items in `NAME`, and in `NAME_index` where the items of each row begin, with the end behind the
+`pulse_height` the energy. Their live times, and what events stand for, are JSON in `thalweg.channels` and `thalweg.events`. A list has its items in `NAME`, and in `NAME_index` where the items of each row begin, with the end behind the
 last row. A column that may be null has a dataset `NAME_valid`.
 """
 
@@ -30,6 +30,8 @@ ROWS = 200_000
 """Rows that are written at a time."""
 CHUNK = 65_536
 """Items of a chunk of a dataset."""
+LONG = ("thalweg.channels", "thalweg.events")
+"""Metadata that may be longer than an attribute, which holds 64 KiB: they become datasets."""
 NEXUS = {"channel": "event_id", "time_ps": "event_time_offset", "energy": "pulse_height"}
 """Names of columns of hits in `NXevent_data`."""
 
@@ -86,7 +88,10 @@ def _write_table(entry: h5py.Group, name: str, schema: pa.Schema, batches: Itera
     group.attrs["NX_class"] = "NXevent_data" if is_hits else "NXcollection"
     metadata = {key.decode(): value.decode() for key, value in (schema.metadata or {}).items() if key != b"ARROW:schema"}
     for key, value in metadata.items():
-        group.attrs[key] = value
+        if key in LONG:
+            group[key] = value
+        else:
+            group.attrs[key] = value
     datasets = _Group(group, names)
     datasets.append_table(schema.empty_table())
     for chunk in in_chunks(batches, ROWS):

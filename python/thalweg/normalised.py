@@ -1,6 +1,7 @@
 """What counts stand for: live time, and numbers corrected for losses, with their uncertainty and quality.
 
     run.json ────► Channel   live time, pulses, rate of each channel
+             └───► TriggeredEvents  triggers, live fraction, rate of triggered boards
     spectra.json ► Spectrum  the same of each spectrum, with its counts
 
 A number that is not known is `None`, and its quality is `unknown`; a live time is never computed from anything else.
@@ -64,6 +65,36 @@ class Channel(Normalised):
 
 
 @dataclass(frozen=True)
+class TriggeredEvents:
+    """What the recorded events of triggered boards stand for."""
+
+    triggers_offered: int | None
+    """Triggers that came; `None` where the trigger does not report."""
+    triggers_accepted: int | None
+    """Of these, those that were answered."""
+    triggers_refused: int | None
+    """Of these, those that were refused because of BUSY or an inhibit."""
+    live_fraction: float | None
+    """Accepted ÷ offered, 0 to 1."""
+    real_time_s: float | None
+    """Seconds for which triggers could come."""
+    live_time_s: float | None
+    """Of these, the seconds without BUSY."""
+    live_time_quality: str
+    """How well the live time is known: `exact` or `unknown`."""
+    lost_before_building: int
+    """Accepted triggers of which no event was built."""
+    lost_before_building_quality: str
+    """How well that is known: `exact` or `at_least`."""
+    recorded: int
+    """Events recorded."""
+    loss_corrected: Corrected
+    """Accepted triggers that the recorded events stand for."""
+    rate_hz: Corrected
+    """Triggers per second, refused and lost ones among them."""
+
+
+@dataclass(frozen=True)
 class Spectrum(Normalised):
     """A spectrum at the end of a run."""
 
@@ -117,6 +148,12 @@ def channel_of(of: dict) -> Channel:
     """A channel as `run.json` says it."""
     numbers = _normalised(of, _corrected(of.get("loss_corrected")), _corrected(of.get("rate_hz")))
     return Channel(name=of["name"], channel=of["channel"], source=of["source"], hits=of["hits"], **numbers)
+
+
+def events_of(of: dict) -> TriggeredEvents:
+    """Events as `run.json` says them."""
+    corrected = {key: _corrected(of[key]) for key in ("loss_corrected", "rate_hz")}
+    return TriggeredEvents(**{**of, **corrected})
 
 
 def spectrum_of(name: str, uhi: dict) -> Spectrum:

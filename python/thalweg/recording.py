@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thalweg.normalised import channel_of, spectrum_of
+from thalweg.normalised import channel_of, events_of, spectrum_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy
     import pyarrow
 
-    from thalweg.normalised import Channel, Spectrum
+    from thalweg.normalised import Channel, Spectrum, TriggeredEvents
 
 
 LATER_PART = re.compile(r"(?P<table>.+)\.(?P<part>\d{4,})")
@@ -142,6 +142,12 @@ class Recording:
         A run that has not ended has none.
         """
         return [channel_of(channel) for channel in self.record.get("details", {}).get("channels") or []]
+
+    @property
+    def events(self) -> TriggeredEvents | None:
+        """What the events of triggered boards stand for; `None` of a run without a trigger, and of one that has not ended."""
+        said = self.record.get("details", {}).get("events")
+        return events_of(said) if said else None
 
     def spectra(self) -> dict[str, Spectrum]:
         """The spectra at the end of the run by name, such as `channel 0: energy (received)`.

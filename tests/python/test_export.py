@@ -53,6 +53,14 @@ def test_parquet_says_units_and_the_zero_of_time(recording, exported):
     record = json.loads((recording.directory / "run.json").read_text())
     assert schema.metadata[b"thalweg.time_zero_utc"].decode() == record["started"]
     assert json.loads(schema.metadata[b"thalweg.sources"]) == record["sources"]
+    channels = record["details"]["channels"]
+    exported_channels = json.loads(schema.metadata[b"thalweg.channels"])
+    assert len(exported_channels) == len(channels) == 16
+    for said, channel in zip(exported_channels, channels, strict=True):
+        assert (said["name"], said["hits"], said["live_time_quality"]) == (
+            channel["name"], channel["hits"], channel["live_time_quality"],
+        )
+        assert said["loss_corrected"]["value"] == pytest.approx(channel["loss_corrected"]["value"], rel=1e-12)
 
 
 def test_polars_and_duckdb_read_the_same_parquet(recording, exported):

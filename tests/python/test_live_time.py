@@ -48,6 +48,26 @@ directory = "runs"
 """
 RATE_HZ = 40_000
 
+# A board that reads out each trigger for 50 µs, and loses every hundredth answer.
+TRIGGERED = """
+[[source]]
+name = "board"
+format = "sitcp"
+url = "emulate://"
+emulate = { faults = { lose_every = 100 } }
+
+[trigger]
+program = "poisson"
+rate_hz = 5000
+dead_time_ns = 0
+readout_ns = 50_000
+triggers = 3000
+
+[record]
+directory = "runs"
+tables = ["events", "fragments"]
+"""
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
@@ -86,9 +106,22 @@ def test_spectra_have_counts_edges_and_what_they_stand_for(run):
             assert abs(energy.rate_hz.value - RATE_HZ) < 6 * energy.rate_hz.uncertainty
 
 
+def test_events_have_what_they_stand_for(tmp_path):
+    run = thalweg.open(record(TRIGGERED, tmp_path).directory)
+    events, said = run.events, run.record["details"]["events"]
+    assert run.channels == [] and events.recorded == run.table("events").num_rows > 1000
+    assert vars(events.rate_hz) == said["rate_hz"] and vars(events.loss_corrected) == said["loss_corrected"]
+    assert events.triggers_offered == events.triggers_accepted + events.triggers_refused == 3000
+    assert events.triggers_accepted == events.recorded + events.lost_before_building
+    assert (events.live_time_quality, events.lost_before_building_quality) == ("exact", "exact")
+    assert abs(events.rate_hz.value - 5000) < 6 * events.rate_hz.uncertainty
+    # The number of lost events, and not the time, is what the board was told.
+    assert events.lost_before_building == events.triggers_accepted // 100, events
+
+
 def test_a_run_that_goes_on_has_no_spectra_and_says_so(tmp_path):
     (tmp_path / "run.json").write_text('{"number": 1, "title": ""}')
     run = thalweg.open(tmp_path)
-    assert run.channels == []
+    assert run.channels == [] and run.events is None
     with pytest.raises(FileNotFoundError, match="spectra.json; .* when it ends"):
         run.spectra()

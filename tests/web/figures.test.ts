@@ -3,10 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { corners, from_corners, from_range, parsed, range, written } from "../../web/src/figures/address.js";
-import { channel_times } from "../../web/src/figures/channel_times.js";
+import { channel_times, event_counts } from "../../web/src/figures/channel_times.js";
 import { coincidence_window_ps, text_of } from "../../web/src/live/configuration.js";
 import { narrowed } from "../../web/src/live/chosen_spectra.js";
-import type { ChannelState } from "../../web/src/live/generated.js";
+import type { ChannelState, NormalisedEvents } from "../../web/src/live/generated.js";
 import type { Axis, Spectrum } from "../../web/src/live/generated_spectra.js";
 import { value_in_words } from "../../web/src/figures/named_value.js";
 import {
@@ -44,6 +44,32 @@ test("live time and corrected rate of a channel are unknown where nobody knows t
   assert.deepEqual(values(channel), ["≥ 1.6 s", "20.0 %", "8.00 k", "5.000 ± 0.056 k/s"]);
   const unknown = { live_time_s: null, dead_time_fraction: null, corrected_hits: null, corrected_rate_hz: null };
   assert.deepEqual(values({ ...channel, ...unknown }), ["unknown", "unknown", "unknown", "unknown"]);
+});
+
+test("what events stand for is said with its quality, unknown where the trigger says nothing, and not at all of time slices", () => {
+  const number = { low_95: 0, high_95: 0, quality: "exact" as const };
+  const known: NormalisedEvents = {
+    triggers_offered: 20_000,
+    triggers_accepted: 16_000,
+    triggers_refused: 4000,
+    live_fraction: 0.8,
+    real_time_s: 2,
+    live_time_s: 1.6,
+    live_time_quality: "exact",
+    lost_before_building: 160,
+    lost_before_building_quality: "exact",
+    recorded: 15_840,
+    loss_corrected: { ...number, value: 16_000, uncertainty: 127 },
+    rate_hz: { ...number, value: 10_000, uncertainty: 71 },
+  };
+  const values = (own: NormalisedEvents | null) => event_counts(own).map(([, value]) => value);
+  assert.deepEqual(values(known), ["16.0 k", "80.0 %", "160", "16.00 ± 0.13 k", "10.000 ± 0.071 k/s"]);
+  const bound = { ...number, value: 9900, uncertainty: 70, quality: "at_least" as const };
+  const unknown = { ...number, value: null, uncertainty: null, quality: "unknown" as const };
+  const unsaid = { triggers_accepted: null, live_fraction: null, lost_before_building_quality: "at_least" as const };
+  const of_boards = { ...known, ...unsaid, loss_corrected: unknown, rate_hz: bound };
+  assert.deepEqual(values(of_boards), ["unknown", "unknown", "≥ 160", "unknown", "≥ 9.900 ± 0.070 k/s"]);
+  assert.deepEqual(values(null), []);
 });
 
 test("three significant digits, prefix, unit", () => {

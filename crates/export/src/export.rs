@@ -235,6 +235,14 @@ fn schema_of(run: &RunSource, table: Table, found: &Schema, columns: Option<&Cha
         ("stopped_utc", record.stopped.clone()),
     ];
     metadata.extend(own.map(|(key, value)| (format!("thalweg.{key}"), value)));
+    // What the rows stand for: live time and numbers corrected for losses, as JSON. A run that goes on does not know it yet.
+    let detail = match table {
+        Table::Hits => "channels",
+        Table::Events => "events",
+        _ => "",
+    };
+    let normalised = record.details.get(detail).filter(|value| !value.is_null());
+    metadata.extend(normalised.map(|value| (format!("thalweg.{detail}"), value.to_string())));
     let schema = Schema::new(fields).with_metadata(metadata);
     columns.map_or_else(|| Arc::new(schema.clone()), |columns| columns.extended(table, &schema))
 }

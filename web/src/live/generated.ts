@@ -156,6 +156,20 @@ export interface CopyState {
   waiting: CopyCounts;
 }
 
+/** A number that was corrected for losses. */
+export interface Corrected {
+  /** Upper end of its 95 % interval. */
+  high_95: number | null;
+  /** Lower end of its 95 % interval. */
+  low_95: number | null;
+  /** `exact`: all losses are in it, and its uncertainty is that of counting. `at_least`: a lower bound. */
+  quality: Quality;
+  /** Its standard uncertainty, of counting. */
+  uncertainty: number | null;
+  /** The number; null where it is unknown. */
+  value: number | null;
+}
+
 /** What was counted of one kind in a stretch of time. */
 export interface CountedLoss {
   /** How many. */
@@ -273,6 +287,8 @@ export interface EventState {
   median_build_ns: number;
   /** Half of all events are at most so large, bytes. */
   median_event_bytes: number;
+  /** What the recorded events stand for; null of time slices, which no trigger makes. */
+  normalised: NormalisedEvents | null;
   /** Lowest and highest trigger of them. */
   numbers: [number, number] | null;
   /** Triggers with fragments that wait for others. */
@@ -515,6 +531,34 @@ export interface LostIn {
   share_now: number | null;
   /** What is counted. */
   unit: Unit;
+}
+
+/** What the recorded events of a run stand for. */
+export interface NormalisedEvents {
+  /** Accepted ÷ offered, 0 to 1; null before the first trigger. */
+  live_fraction: number | null;
+  /** How well the live time is known. */
+  live_time_quality: Quality;
+  /** Of these, the seconds without BUSY. */
+  live_time_s: number | null;
+  /** Accepted triggers that these stand for: of a run with an event filter, those whose events it would have kept. */
+  loss_corrected: Corrected;
+  /** Accepted triggers of which no event was built: no board answered, or the event was dropped because it was incomplete. */
+  lost_before_building: number;
+  /** How well that is known. `at_least`: the trigger does not report, so what no board answered may have been refused. */
+  lost_before_building_quality: Quality;
+  /** Triggers per second, refused and lost ones among them. */
+  rate_hz: Corrected;
+  /** Seconds for which triggers could come; null where the trigger does not report. */
+  real_time_s: number | null;
+  /** Events recorded. */
+  recorded: number;
+  /** Of these, those that were answered. */
+  triggers_accepted: number | null;
+  /** Triggers that came; null where the trigger does not report. */
+  triggers_offered: number | null;
+  /** Of these, those that were refused because of BUSY or an inhibit. */
+  triggers_refused: number | null;
 }
 
 /** One line for the operator. */

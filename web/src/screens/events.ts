@@ -1,6 +1,7 @@
 // Events: triggered runs. Which board is missing, how large events are, how long they are built, how often the trigger waits.
 
 import { Plot } from "../draw/plot.js";
+import { event_counts } from "../figures/channel_times.js";
 import { count, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { logarithmic_ticks, tick, unit_tick } from "../figures/ticks.js";
@@ -160,6 +161,7 @@ function event_facts(events: EventState, { trigger, busy_time }: LiveState): (re
     ["time BUSY", share(busy_time?.fraction)],
     ["triggers refused", trigger ? count(trigger.refused) : UNKNOWN],
     ["of all offered", share(trigger?.dead_time_fraction)],
+    ...event_counts(events.normalised),
     ...closed
       .slice(1)
       .map((n, index) => [`closed ${CLOSED[index + 1] ?? index + 1}`, count(n)] as const)

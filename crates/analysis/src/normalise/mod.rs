@@ -15,10 +15,13 @@
 //! the hits of any of its spectra stand for saved ÷ came as many: which hits are lost does not depend on what is in them. Without records of
 //! the board, the losses of the source by the ledger are spread over its channels.
 //!
+//! **Events** of triggered boards have [the same](NormalisedEvents), of their trigger.
+//!
 //! **What is not known stays unknown.** A board without such records has no live time; its real time is never taken for it. Counters that jump
 //! make everything of their channel unknown from then on, and so do counters that contradict the ledger.
 
 mod board_counters;
+mod events;
 mod poisson;
 #[cfg(test)]
 mod tests;
@@ -29,6 +32,7 @@ use thalweg_data::Quality;
 use thalweg_data::ledger::LossTotal;
 
 pub use board_counters::{BoardCounters, Covered};
+pub use events::{EventCounts, NormalisedEvents, TriggerReport};
 pub use poisson::interval_95;
 
 /// Hits at the edges of a time that are on the other side of them for the board's counters: in its pipeline when it counted, or late.

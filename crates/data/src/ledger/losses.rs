@@ -458,7 +458,7 @@ fn coarse(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> [(u64, u64); COARSE
 
 impl LedgerSnapshot {
     /// Whether the trigger itself reports its triggers, so that each one is an event or unseen at the builder.
-    fn knows_all_triggers(&self) -> bool {
+    pub fn knows_all_triggers(&self) -> bool {
         let makers = self.making(Unit::Events);
         let mut triggers = self.at(StageRole::SenderTotals).filter(|slot| slot.counts(Unit::Events));
         triggers.any(|trigger| makers.iter().any(|maker| maker.source == trigger.source))
@@ -470,13 +470,17 @@ impl LedgerSnapshot {
         if self.at(StageRole::Slices).next().is_some() {
             return 0;
         }
-        let recorded: BTreeSet<SourceId> = self
-            .at(StageRole::Recording)
-            .filter(|slot| slot.counts(Unit::Events))
-            .map(|slot| slot.source)
-            .collect();
-        let made = self.making(Unit::Events).into_iter().filter(|own| recorded.contains(&own.source));
+        let made = self.builders_of_recorded().into_iter();
         made.map(|slot| slot.counters.total_noted(Noted::Unseen, Unit::Events)).sum()
+    }
+
+    /// The counts of those that have built the events that are recorded here.
+    pub fn builders_of_recorded(&self) -> Vec<&CounterSnapshot> {
+        let recording = self.at(StageRole::Recording).filter(|slot| slot.counts(Unit::Events));
+        let recorded: BTreeSet<SourceId> = recording.map(|slot| slot.source).collect();
+        let mut made = self.making(Unit::Events);
+        made.retain(|own| recorded.contains(&own.source));
+        made
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Settings {
     pub seconds: Option<f64>,
     /// Minimum time between two triggers in nanoseconds; a trigger that is earlier is left out.
     pub minimum_gap_ns: u64,
+    /// Time in nanoseconds for which the boards read out an accepted trigger: those that come meanwhile are refused and counted, as while BUSY
+    /// is raised, which this time is a part of. Of a program only; not of boards that follow another one.
+    pub readout_ns: u64,
     /// The same seed gives the same times.
     pub seed: u64,
 }
@@ -85,6 +88,7 @@ impl Default for Settings {
             triggers: None,
             seconds: None,
             minimum_gap_ns: 0,
+            readout_ns: 0,
             seed: 1,
         }
     }
@@ -134,7 +138,11 @@ impl Settings {
         let seconds = self.seconds.unwrap_or(0.0);
         value((0.0..=LONGEST_S).contains(&seconds), "seconds", seconds, "0 to 10000000000")?;
         let most = LONGEST_S as u64;
-        for (key, found) in [("dead_time_ns", self.dead_time_ns), ("minimum_gap_ns", self.minimum_gap_ns)] {
+        for (key, found) in [
+            ("dead_time_ns", self.dead_time_ns),
+            ("minimum_gap_ns", self.minimum_gap_ns),
+            ("readout_ns", self.readout_ns),
+        ] {
             value(found <= most, key, found, "at most ten seconds, 10000000000")?;
         }
         match self.program {

@@ -78,6 +78,7 @@ fn the_error_of_an_invalid_program_names_the_key() {
         ("rate_hz = 1e6\nminimum_gap_ns = 2000", "at most 500000 with `minimum_gap_ns = 2000`"),
         ("seconds = -1.0", "`seconds` is -1"),
         ("dead_time_ns = 10000000001", "`dead_time_ns`"),
+        ("readout_ns = 10000000001", "`readout_ns`"),
         ("program = \"bursts\"\nburst_triggers = 0", "1 or more"),
         ("program = \"bursts\"\nburst_triggers = 101", "at most 100"),
         ("program = \"times\"", "has no times"),
@@ -111,6 +112,28 @@ fn triggers_are_refused_while_busy_and_numbered_without_holes() {
     supervisor.set_busy(true, 9000);
     supervisor.set_busy(true, 9500);
     assert_eq!((supervisor.busy_ns(9600), supervisor.raised()), (3600, 2));
+}
+
+#[test]
+fn boards_that_read_out_a_trigger_refuse_others_and_the_time_is_counted_once() {
+    let mut supervisor = Supervisor::new(0).reading_out(2500);
+    let accepted: Vec<u64> = program("rate_hz = 1e6\ntriggers = 7")
+        .filter_map(|trigger| supervisor.offer(trigger).map(|trigger| trigger.time_ns / 1000))
+        .collect();
+    assert_eq!(accepted, [0, 3, 6]);
+    assert_eq!(
+        (supervisor.busy_ns(6000), supervisor.busy_ns(7000), supervisor.busy_ns(8500)),
+        (5000, 6000, 7500)
+    );
+    assert_eq!(supervisor.counters().total_lost(LossReason::Busy, Unit::Events), 4);
+    // BUSY from the midst of a readout on takes what lies behind it.
+    supervisor.set_busy(true, 7000);
+    assert_eq!((supervisor.busy_ns(8000), supervisor.busy_ns(9000)), (7000, 8000));
+    supervisor.set_busy(false, 10_000);
+    assert_eq!(supervisor.busy_ns(10_000), 9000);
+    supervisor.set_busy(true, 11_000);
+    supervisor.set_busy(false, 11_200);
+    assert_eq!(supervisor.busy_ns(20_000), 9200);
 }
 
 fn seen(numbers: &[(u64, u64)]) -> Fragments {

@@ -49,7 +49,7 @@ const fn counter<T>(
     metric(Kind::Counter, name, unit, help, read)
 }
 
-const OF_THE_RUN: [Metric<LiveState>; 20] = [
+const OF_THE_RUN: [Metric<LiveState>; 23] = [
     gauge("thalweg_run_number", "", "Number of the run.", |state| Some(state.run.number as f64)),
     gauge("thalweg_run_elapsed_seconds", "seconds", "Since the start of the run.", |state| {
         Some(state.elapsed_seconds)
@@ -91,6 +91,21 @@ const OF_THE_RUN: [Metric<LiveState>; 20] = [
     counter("thalweg_triggers_refused", "", "Triggers refused while BUSY.", |state| {
         Some(state.trigger?.refused as f64)
     }),
+    gauge("thalweg_trigger_live_ratio", "ratio", "Triggers accepted, of all offered.", |state| {
+        state.events.as_ref()?.normalised?.live_fraction
+    }),
+    gauge(
+        "thalweg_trigger_corrected_rate_hertz",
+        "hertz",
+        "Triggers per second, refused and lost ones among them.",
+        |state| state.events.as_ref()?.normalised?.rate_hz.value,
+    ),
+    gauge(
+        "thalweg_events_loss_corrected",
+        "",
+        "Accepted triggers that the recorded events stand for.",
+        |state| state.events.as_ref()?.normalised?.loss_corrected.value,
+    ),
     gauge("thalweg_event_median_bytes", "bytes", "Half of all events are smaller.", |state| {
         Some(state.events.as_ref()?.sample.median_event_bytes as f64)
     }),

@@ -22,6 +22,8 @@ pub struct TriggerCounts {
     pub refused: u64,
     /// How long BUSY was raised, as the trigger saw it.
     pub busy_ns: u64,
+    /// For how long triggers could come.
+    pub real_ns: u64,
 }
 
 /// The trigger of a run, where it reports what it counts: emulated ones do.
@@ -135,8 +137,14 @@ mod tests {
 
     #[test]
     fn dead_time_of_triggers_and_of_time_are_two_numbers() {
-        let before = TriggerCounts { offered: 100, accepted: 100, refused: 0, busy_ns: 0 };
-        let now = TriggerCounts { offered: 200, accepted: 146, refused: 54, busy_ns: 100_000_000 };
+        let before = TriggerCounts { offered: 100, accepted: 100, refused: 0, ..TriggerCounts::default() };
+        let now = TriggerCounts {
+            offered: 200,
+            accepted: 146,
+            refused: 54,
+            busy_ns: 100_000_000,
+            real_ns: 2_000_000_000,
+        };
         let trigger = TriggerState::of(now, before);
         assert_eq!((trigger.dead_time_fraction, trigger.recent_dead_time_fraction), (Some(0.27), Some(0.54)));
         let busy = DeadTime::of(0.1, 2.0).expect("time has passed");

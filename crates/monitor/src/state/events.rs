@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thalweg_analysis::normalise::NormalisedEvents;
 use thalweg_data::Closing;
 
 /// The events of a run with triggered sources.
@@ -17,6 +18,8 @@ pub struct EventState {
     pub events_recorded: u64,
     /// What the event filter has done with those that were built; null in a run without.
     pub selection: Option<EventSelection>,
+    /// What the recorded events stand for; null of time slices, which no trigger makes.
+    pub normalised: Option<NormalisedEvents>,
     /// Who answered and who did not, in the order of the boards.
     pub completeness: Vec<Completeness>,
     /// The builder's state.

@@ -165,7 +165,7 @@ fn state(comment_bytes: usize) -> LiveState {
         ..BuildSample::default()
     };
     let board = Completeness { name: "fe1".into(), expected: 1000, built: 990, missing: 10 };
-    let triggers = TriggerCounts { offered: 5003, accepted: 5000, refused: 3, busy_ns: 0 };
+    let triggers = TriggerCounts { offered: 5003, accepted: 5000, refused: 3, ..TriggerCounts::default() };
     LiveState {
         run: LiveRun {
             number: 18,

@@ -29,7 +29,9 @@ use crate::pipeline::{EventRecorder, FilterSlots, Recorded, RecordingState};
 use crate::plan::UnitPlan;
 use crate::plan::thread_names;
 use crate::slow_control::ControlledBoards;
-use crate::supervise::{BuildSample, EventSummary, TriggerCounts, TriggerState, busy_time};
+use crate::supervise::{
+    BuildSample, EventSummary, TriggerCounts, TriggerState, busy_time, normalised_events,
+};
 
 /// The time that emulated boards may take to send what they have answered, once triggers are stopped.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -253,7 +255,7 @@ pub(super) fn recorder(
 
 fn trigger_counts(totals: &TriggeredTotals, busy_ns: u64) -> TriggerCounts {
     let (offered, accepted, refused) = (totals.offered(), totals.accepted(), totals.refused());
-    TriggerCounts { offered, accepted, refused, busy_ns }
+    TriggerCounts { offered, accepted, refused, busy_ns, real_ns: totals.real_ns }
 }
 
 /// Enters what the trigger and the boards count: the first pages of the ledger of events and fragments.
@@ -317,6 +319,8 @@ impl EventsTaken {
         let unused = of_boards(StageRole::Work);
         let sample = &self.sample;
         let trigger = self.trigger();
+        let busy_time = busy_time(trigger, Some(sample), elapsed_seconds);
+        let live_here = busy_time.filter(|_| !matches!(site.origin, Origin::Recorded(_)));
         let closed = thalweg_data::Closing::ALL.iter().zip(sample.closed);
         EventSummary {
             triggers_offered: trigger.map(|trigger| trigger.offered),
@@ -338,7 +342,8 @@ impl EventsTaken {
             p99_build_us: sample.p99_build_ns as f64 / 1e3,
             dead_time_fraction: trigger
                 .and_then(|trigger| TriggerState::of(trigger, trigger).dead_time_fraction),
-            busy_time: busy_time(trigger, Some(sample), elapsed_seconds),
+            busy_time,
+            normalised: normalised_events(&snapshot, site.source_table, trigger, live_here),
             emulation: self.emulated.as_ref().map(|totals| {
                 serde_json::json!({
                     "busy_ms": totals.busy_ns as f64 / 1e6,

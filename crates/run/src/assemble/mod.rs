@@ -536,6 +536,7 @@ fn as_watched(
         directory: site.directory.clone(),
         title: site.configuration.run.title.clone(),
         keeps_data: !site.configuration.record.tables.is_empty(),
+        is_replay: matches!(site.origin, Origin::Recorded(_)),
         started,
         handle,
         values: site.values.clone(),
@@ -710,10 +711,12 @@ fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let host_counters = serde_json::to_value(&summary.host_counters).unwrap_or_default();
     let events = summary.events.as_ref();
     let busy_time = serde_json::to_value(events.and_then(|events| events.busy_time)).unwrap_or_default();
+    let normalised = serde_json::to_value(events.and_then(|events| events.normalised)).unwrap_or_default();
     let scope_joins = serde_json::to_value(summary.scope_joins).unwrap_or_default();
     BTreeMap::from([
         ("sources".to_owned(), sources),
         ("channels".to_owned(), channels),
+        ("events".to_owned(), normalised),
         ("scope_joins".to_owned(), scope_joins),
         ("refused".to_owned(), refused),
         ("host_counters".to_owned(), host_counters),

@@ -152,6 +152,7 @@ pub(crate) fn host(
 ) -> Result<HostedBoards, RunError> {
     let settings = TriggeredSettings {
         first_number: configuration.trigger.first_number,
+        readout_ns: configuration.trigger.readout_ns,
         busy: Some(busy.clone()),
         may_begin,
         accepted,

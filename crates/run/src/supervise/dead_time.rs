@@ -1,11 +1,14 @@
 //! Live time and dead time of a run, from what its trigger, its builder and its boards report.
 
-use thalweg_analysis::normalise::{Corrected, rate_together_hz};
-use thalweg_data::SourceId;
+use thalweg_analysis::normalise::{
+    Corrected, EventCounts, NormalisedEvents, TriggerReport, rate_together_hz,
+};
+use thalweg_data::{LedgerSnapshot, SourceId, StageRole, Unit};
 pub(crate) use thalweg_monitor::state::TriggerCounts;
 use thalweg_monitor::state::{BuildSample, DeadTime};
 
 use crate::observed::Observed;
+use crate::source_table::SourceTable;
 
 /// Returns the dead time that the boards of a source of hits report, as the mean over the channels that do; `number` is its index among the
 /// sources of hits. `None` where no board reports its dead time.
@@ -34,4 +37,41 @@ pub(crate) fn busy_time(
     let of_trigger = trigger.map(|trigger| trigger.busy_ns as f64 * 1e-9);
     let busy_seconds = of_trigger.or_else(|| Some(build?.busy_share? * elapsed_seconds))?;
     DeadTime::of(busy_seconds, elapsed_seconds)
+}
+
+/// Returns what the events of a run stand for; `None` of time slices, which no trigger makes, and of a run without events. `live_here`: how
+/// long BUSY was raised, as the builder knows it; `None` in a replay, whose time is no time in which triggers came.
+pub(crate) fn normalised_events(
+    counts: &LedgerSnapshot,
+    source_table: &SourceTable,
+    trigger: Option<TriggerCounts>,
+    live_here: Option<DeadTime>,
+) -> Option<NormalisedEvents> {
+    if source_table.events.is_none() || counts.at(StageRole::Slices).next().is_some() {
+        return None;
+    }
+    let makers = counts.builders_of_recorded();
+    let builders = makers.iter().filter(|own| Some(own.source) != source_table.coincidences);
+    let (built, dropped) = builders.fold((0, 0), |(built, dropped), own| {
+        (built + own.counters.total_output(Unit::Events), dropped + own.counters.total_lost_any(Unit::Events))
+    });
+    let knows_all_triggers = counts.knows_all_triggers();
+    let unseen = if knows_all_triggers { counts.triggers_unseen() } else { 0 };
+    let report = source_table.loss_report(counts);
+    let seconds = |ns: u64| ns as f64 * 1e-9;
+    Some(NormalisedEvents::of(EventCounts {
+        built,
+        recorded: source_table.events_recorded(counts),
+        lost_before_building: dropped + unseen,
+        knows_all_triggers,
+        lost: report.total(Unit::Events),
+        trigger: trigger.map(|own| TriggerReport {
+            offered: own.offered,
+            accepted: own.accepted,
+            refused: own.refused,
+            real_time_s: seconds(own.real_ns),
+            live_time_s: seconds(own.real_ns.saturating_sub(own.busy_ns)),
+        }),
+        live_at_most_s: live_here.map(|time| time.live_seconds),
+    }))
 }

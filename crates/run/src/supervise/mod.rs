@@ -25,7 +25,7 @@ pub use thalweg_monitor::state::{
 };
 use thalweg_record::RunDirectory;
 
-pub(crate) use dead_time::{TriggerCounts, busy_time};
+pub(crate) use dead_time::{TriggerCounts, busy_time, normalised_events};
 #[cfg(test)]
 pub(crate) use flow_places::of as flow_places;
 pub use handle::{CommandError, RunCommand, RunHandle};
@@ -81,6 +81,8 @@ pub(crate) struct Watched {
     pub(crate) directory: RunDirectory,
     pub(crate) title: String,
     pub(crate) keeps_data: bool,
+    /// Whether its time is that of a replay, and not that in which data were taken.
+    pub(crate) is_replay: bool,
     pub(crate) started: Instant,
     pub(crate) handle: RunHandle,
     /// The values that slow control reads.
@@ -327,6 +329,7 @@ impl Watched {
             gauges: &self.gauges,
             build: self.build.as_ref().map(|gauges| gauges.latest()),
             trigger,
+            is_replay: self.is_replay,
             observed: self.handle.observed(),
             known,
         });

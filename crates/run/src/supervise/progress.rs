@@ -13,7 +13,7 @@ use thalweg_monitor::state::{
     SourceState, TriggerCounts, TriggerState,
 };
 
-use super::dead_time::{busy_time, reported_dead_time, reported_rate};
+use super::dead_time::{busy_time, normalised_events, reported_dead_time, reported_rate};
 use super::rates::{Counts, Rates, Sample, expected_and_built};
 use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
 use crate::observed::Observed;
@@ -26,6 +26,8 @@ pub(crate) struct StateInputs<'l> {
     pub(crate) gauges: &'l GaugesOf,
     pub(crate) build: Option<BuildSample>,
     pub(crate) trigger: Option<TriggerCounts>,
+    /// Whether the time of the run is that of a replay.
+    pub(crate) is_replay: bool,
     pub(crate) observed: Option<&'l Observed>,
     /// The known part of the state: the phase of the run, its name, its end.
     pub(crate) known: LiveState,
@@ -34,7 +36,7 @@ pub(crate) struct StateInputs<'l> {
 impl Rates {
     /// Completes what is known with counts and rates.
     pub(crate) fn state(&mut self, at: StateInputs<'_>) -> LiveState {
-        let StateInputs { counts, source_table, gauges, build, trigger, observed, known } = at;
+        let StateInputs { counts, source_table, gauges, build, trigger, is_replay, observed, known } = at;
         let flow_places = self.flow_places(counts, source_table);
         let by_source = counts.grouped(source_table.groups());
         let free = known.disk_free_bytes;
@@ -44,6 +46,8 @@ impl Rates {
         let rates = if known.state.takes_data() { &*self } else { &ended };
         let before = rates.trigger_before();
         let busy_time = busy_time(trigger, build.as_ref(), known.elapsed_seconds);
+        let live_here = busy_time.filter(|_| !is_replay);
+        let normalised = normalised_events(counts, source_table, trigger, live_here);
         let report = source_table.loss_report(&by_source);
         let sources: Vec<SourceState> = (0..source_table.entries.len())
             .map(|index| {
@@ -91,7 +95,7 @@ impl Rates {
             events: build.map(|sample| {
                 // One number for every screen.
                 let sample = BuildSample { busy_share: busy_time.map(|busy| busy.fraction), ..sample };
-                event_state(sample, (source_table, counts), rates)
+                EventState { normalised, ..event_state(sample, (source_table, counts), rates) }
             }),
             losses: source_table.grouped_losses(&by_source),
             ledger: Some(by_source.entries()),
@@ -113,6 +117,7 @@ fn event_state(
         events_partial: sample.partial(),
         events_recorded: source_table.events_recorded(counts),
         selection: source_table.event_selection(counts),
+        normalised: None,
         completeness: completeness(source_table, counts, rates),
         sample,
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use thalweg_analysis::channels::Channel;
-use thalweg_analysis::normalise::{Corrected, Normalised};
+use thalweg_analysis::normalise::{Corrected, Normalised, NormalisedEvents};
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::record_join::JoinCounts;
 use thalweg_data::{LedgerSnapshot, Quality, SourceId, StageRole, Unit};
@@ -56,6 +56,8 @@ pub struct EventSummary {
     /// How long BUSY was raised, and how long it was not, until the stop: the dead time by the clock. `None` where nobody
     /// here knows.
     pub busy_time: Option<DeadTime>,
+    /// What the recorded events stand for; `None` of time slices, which no trigger makes.
+    pub normalised: Option<NormalisedEvents>,
     /// What the emulated boards say of their own timing, where there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub emulation: Option<serde_json::Value>,
@@ -340,6 +342,13 @@ impl Summary {
 /// Kinds of losses that the text lists.
 const LOSSES_SHOWN: usize = 12;
 
+/// A corrected number as text, with its uncertainty; `None` where it is unknown.
+fn in_words(number: &Corrected, digits: usize) -> Option<String> {
+    let least = if number.quality == Quality::AtLeast { "at least " } else { "" };
+    let (value, uncertainty) = number.value.zip(number.uncertainty)?;
+    Some(format!("{least}{value:.digits$} ± {uncertainty:.digits$}"))
+}
+
 impl EventSummary {
     fn write(&self, seconds: f64, text: &mut String) -> std::fmt::Result {
         let (built, rate) = (self.events_built, self.events_built as f64 / seconds);
@@ -374,7 +383,19 @@ impl EventSummary {
             "  event size p50 {} B; build latency p50 {:.0} µs, p99 {:.0} µs",
             self.median_event_bytes, self.median_build_us, self.p99_build_us
         )?;
-        self.write_dead_time(text)
+        self.write_dead_time(text)?;
+        self.write_normalised(text)
+    }
+
+    fn write_normalised(&self, text: &mut String) -> std::fmt::Result {
+        let Some(normalised) = &self.normalised else { return Ok(()) };
+        if let Some(count) = in_words(&normalised.loss_corrected, 0) {
+            writeln!(text, "  they stand for {count} accepted triggers, losses included")?;
+        }
+        if let Some(rate) = in_words(&normalised.rate_hz, 1) {
+            writeln!(text, "  {rate} triggers per second, dead time and losses included")?;
+        }
+        Ok(())
     }
 
     /// Two different things: which triggers were refused, and for how long BUSY was raised.

@@ -7,3 +7,4 @@ mod extremes;
 mod handle;
 #[cfg(debug_assertions)]
 mod mutation;
+mod normalised_events;

@@ -90,3 +90,54 @@ fn a_source_whose_boards_report_nothing_has_no_live_time() {
         "{energy:#}"
     );
 }
+
+/// A board of 10 kHz of triggers at random that reads out each for 25 µs, and loses its answer to every hundredth.
+fn triggered(folder: &Folder, seed: u64) -> String {
+    let text = format!(
+        "[[source]]\nname = \"boards\"\nformat = \"sitcp\"\nurl = \"emulate://\"\n\
+         [source.emulate]\nfaults = {{ lose_every = 100 }}\n\
+         [trigger]\nprogram = \"poisson\"\nrate_hz = 10000.0\ndead_time_ns = 0\nreadout_ns = 25000\nseed = {seed}\n\
+         [record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\", \"raw\"]\n",
+        folder.at("runs")
+    );
+    folder.file(&format!("triggered{seed}.toml"), &text)
+}
+
+#[test]
+fn events_of_triggered_boards_stand_for_their_triggers_and_the_rate_is_that_of_the_trigger() {
+    let folder = Folder::new();
+    for seed in [5, 6] {
+        let summary = thalweg(&["run", &triggered(&folder, seed), "--seconds", "2", "--json"]).done().json();
+        assert_ledger_balances(&summary);
+        let known = &summary["events"]["normalised"];
+        let counted = |key: &str| known[key].as_u64().unwrap_or_else(|| panic!("{key} in {known:#}"));
+        let (offered, accepted) = (counted("triggers_offered"), counted("triggers_accepted"));
+        assert_eq!(offered, accepted + counted("triggers_refused"));
+        let (lost, recorded) = (counted("lost_before_building"), counted("recorded"));
+        assert_eq!((accepted, &known["lost_before_building_quality"]), (recorded + lost, &"exact".into()));
+        assert!((accepted / 200..accepted / 50).contains(&lost), "one in a hundred: {known:#}");
+        let (count, rate) = (&known["loss_corrected"], &known["rate_hz"]);
+        assert!((float(count, "value") - accepted as f64).abs() < 1e-6 && count["quality"] == "exact");
+        let off = (float(rate, "value") - 10_000.0).abs() / float(rate, "uncertainty");
+        assert!(off < 6.0 && rate["quality"] == "exact", "{off} standard uncertainties: {known:#}");
+        // On a machine that stands still, the boards refuse more.
+        assert!(float(known, "live_fraction") < 0.83, "a fifth comes in dead time: {known:#}");
+        assert!(float(known, "live_time_s") < float(known, "real_time_s"), "{known:#}");
+        let run = run_directory(&summary);
+        assert_eq!(&document(&run, "run.json")["details"]["events"], known, "the run's record has the same");
+
+        let replayed = thalweg(&["replay", &run, "--directory", &folder.at("replayed"), "--json"]);
+        let of_replay = &replayed.done().json()["events"]["normalised"];
+        assert_eq!(
+            of_replay["rate_hz"]["quality"], "unknown",
+            "a replay is no time of triggers: {of_replay:#}"
+        );
+        assert_eq!(of_replay["recorded"], known["recorded"]);
+        assert_eq!(of_replay["loss_corrected"]["quality"], "at_least", "{of_replay:#}");
+    }
+    let said = thalweg(&["run", &triggered(&folder, 7), "--seconds", "1"]).done().out;
+    for words in ["accepted triggers, losses included", "triggers per second, dead time and losses included"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}

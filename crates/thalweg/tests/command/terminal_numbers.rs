@@ -248,6 +248,20 @@ fn expected_events(details: &Value, ledger: &Ledger<'_>, last: &Value) -> Vec<St
         100.0 * busy / seconds,
         seconds - busy
     ));
+    // None of its events is lost.
+    let (stand_for, rate) = (&details["events"]["loss_corrected"], &details["events"]["rate_hz"]);
+    assert_eq!(float(stand_for, "value"), built as f64, "{stand_for}");
+    lines.push(format!(
+        "  they stand for {built} ± {:.0} accepted triggers, losses included",
+        (built as f64).sqrt()
+    ));
+    let real_time_s = float(&details["events"], "real_time_s");
+    assert!((float(rate, "value") - offered as f64 / real_time_s).abs() < 1e-6, "{rate}");
+    lines.push(format!(
+        "  {:.1} ± {:.1} triggers per second, dead time and losses included",
+        offered as f64 / real_time_s,
+        (offered as f64).sqrt() / real_time_s
+    ));
     lines
 }
 

@@ -68,6 +68,8 @@ pub(super) struct Engine {
     answered: Vec<Trigger>,
     /// Triggers refused because a board had no space, and not because a stage asked for BUSY.
     refused_by_boards: u64,
+    /// When it was last asked whether a trigger is due, nanoseconds since the start.
+    asked_ns: u64,
     lateness: Times,
     skew: Times,
     exhausted: bool,
@@ -102,7 +104,7 @@ impl Engine {
         Ok(Engine {
             links,
             source: Source::new(settings.feed),
-            supervisor: Supervisor::new(settings.first_number),
+            supervisor: Supervisor::new(settings.first_number).reading_out(settings.readout_ns),
             busy: settings.busy,
             may_begin: settings.may_begin,
             accepted: settings.accepted,
@@ -112,6 +114,7 @@ impl Engine {
             waiting: VecDeque::with_capacity(MOST_WAITING),
             answered: Vec::with_capacity(MOST_TRIGGERS),
             refused_by_boards: 0,
+            asked_ns: 0,
             lateness: Times::default(),
             skew: Times::default(),
             exhausted: false,
@@ -215,6 +218,9 @@ impl Engine {
 
     /// Takes the triggers that are due and that every board has space for; the others are refused, or wait where they come from.
     fn accept(&mut self, now_ns: u64) -> Due {
+        if !self.exhausted {
+            self.asked_ns = now_ns;
+        }
         let (room, refuses) = (self.room(), self.source.refuses());
         let room = if refuses { room } else { room.min(MOST_TRIGGERS) };
         let asked = self.busy.as_ref().is_some_and(|busy| busy.is_raised());
@@ -362,11 +368,20 @@ impl Engine {
         }
         self.publish_at = moment + PUBLISH;
         let mut totals = lock(&self.shared.totals);
-        let TriggeredTotals { trigger, refused_by_boards, busy_ns, busy_raised, boards, lateness, skew } =
-            &mut *totals;
+        let TriggeredTotals {
+            trigger,
+            refused_by_boards,
+            busy_ns,
+            real_ns,
+            busy_raised,
+            boards,
+            lateness,
+            skew,
+        } = &mut *totals;
         *refused_by_boards = self.refused_by_boards;
         trigger.clone_from(self.supervisor.counters());
         *busy_ns = self.supervisor.busy_ns(self.now_ns());
+        *real_ns = self.asked_ns;
         *busy_raised = self.supervisor.raised();
         boards.clear();
         boards.extend(self.links.iter().flat_map(|link| link.totals()));

@@ -94,6 +94,8 @@ pub struct TriggeredSettings {
     pub feed: Feed,
     /// Number of the first trigger that is accepted.
     pub first_number: u64,
+    /// How long the boards read out an accepted trigger of a program, nanoseconds: others that come meanwhile are refused.
+    pub readout_ns: u64,
     /// Raised by whoever cannot take more: triggers are refused meanwhile.
     pub busy: Option<Arc<Busy>>,
     /// Started triggers begin when this is set, and their time counts from then; without it, at the start.
@@ -116,6 +118,7 @@ impl TriggeredSettings {
             links,
             feed,
             first_number: 0,
+            readout_ns: 0,
             busy: None,
             may_begin: None,
             accepted: None,
@@ -150,6 +153,8 @@ pub struct TriggeredTotals {
     pub refused_by_boards: u64,
     /// Time spent BUSY, nanoseconds.
     pub busy_ns: u64,
+    /// For how long triggers could come, from the start to the stop or the end of the program, nanoseconds.
+    pub real_ns: u64,
     /// How often BUSY was raised.
     pub busy_raised: u64,
     /// Each board, link by link.
