@@ -43,6 +43,7 @@ mod inproc;
 mod key;
 mod listener;
 mod queue;
+mod refusal;
 mod settings;
 mod shared;
 mod stream;

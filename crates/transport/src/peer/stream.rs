@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use thalweg_data::{Message, Received};
 
 use super::assembly::{Assembly, Found};
-use super::error::{KeyProblem, PeerError};
+use super::error::PeerError;
 use super::frame::Kind;
-use super::handshake::{Disagreement, Handshake, Next};
-use super::hello::{Hello, RunIdentity, VERSIONS};
+use super::handshake::{Handshake, Next};
+use super::hello::Hello;
 use super::key::Role;
 use super::queue::SendQueue;
+use super::refusal::Refusal;
 use super::settings::Settings;
 use super::wire::Wire;
 use super::{Counts, Peer, Sent};
@@ -211,10 +212,7 @@ impl<W: Wire> StreamPeer<W> {
             if bytes >= BYTES_PER_CALL || frames >= FRAMES_PER_CALL {
                 return Ok(Progress::Enough);
             }
-            let found = self.assembly.find().map_err(|problem| {
-                let error = PeerError::Frame { place: self.place.clone(), problem };
-                self.refuse(error)
-            })?;
+            let found = self.assembly.find().map_err(|problem| self.refuse(Refusal::Frame(problem)))?;
             match found {
                 Found::Message => {
                     self.assembly.take(message);
@@ -270,72 +268,35 @@ impl<W: Wire> StreamPeer<W> {
 
     /// Handles a frame of the handshake, and sends the next one.
     fn shake_hands(&mut self, kind: Kind) -> Result<(), PeerError> {
-        let place = self.place.clone();
         if self.state != State::Greeting {
-            let words = "a frame of the handshake came after its end".to_owned();
-            return Err(self.refuse(PeerError::Refused { place, words }));
+            return Err(self.refuse(Refusal::AfterHandshake));
         }
-        let error = match self.handshake.take(kind, self.assembly.head()) {
+        match self.handshake.take(kind, self.assembly.head()) {
             Ok(Next::Send(kind, head)) => {
                 self.queue.push_control(kind, &head);
-                return self.write().map(drop);
+                self.write().map(drop)
             }
             Ok(Next::Agreed(version, theirs)) => {
                 self.queue.agree(version);
                 self.assembly.agree(version);
                 self.other = theirs;
                 self.state = State::Open;
-                return Ok(());
+                Ok(())
             }
-            Err(Disagreement::Key(problem)) => PeerError::Key { place, problem },
-            Err(Disagreement::Version(lowest, highest, name)) => {
-                let ours = (*VERSIONS.start(), *VERSIONS.end());
-                PeerError::Version { place, name, theirs: (lowest, highest), ours }
-            }
-            Err(Disagreement::Identity(theirs)) => mismatch(place, theirs, self.settings.identity.clone()),
-            Err(Disagreement::Unreadable) => {
-                let words = "a frame of the handshake cannot be read, or came out of turn".to_owned();
-                PeerError::Refused { place, words }
-            }
-        };
-        Err(self.refuse(error))
+            Err(disagreement) => Err(self.refuse(Refusal::Handshake(disagreement))),
+        }
     }
 
     /// Closes the connection with a refusal, which is sent if the wire takes it at once.
-    fn refuse(&mut self, error: PeerError) -> PeerError {
-        // The text is for the other end, so it says what is wrong with its frames, not which URL it has here. The other end may be anybody,
-        // so the text reveals nothing by which it could pass the handshake next time.
+    fn refuse(&mut self, why: Refusal) -> PeerError {
         let us = match self.handshake.may_name_itself() {
             true => format!("`{}`", self.settings.name),
             false => "this unit".to_owned(),
         };
-        let words = match &error {
-            PeerError::Version { theirs, ours, .. } => format!(
-                "{us} speaks versions {} to {}, you {} to {}; install the same version on both hosts",
-                ours.0, ours.1, theirs.0, theirs.1
-            ),
-            PeerError::Configuration { .. } => {
-                format!(
-                    "{us} was started with another configuration; start all nodes of a run from the same file"
-                )
-            }
-            PeerError::Run { .. } => {
-                format!("{us} belongs to another run; end the nodes of the older one")
-            }
-            PeerError::Key { problem: KeyProblem::WeHaveNone, .. } => {
-                format!(
-                    "{us} has no key, and you ask for one; give all nodes the same [run] key_file or key_env"
-                )
-            }
-            PeerError::Key { .. } => {
-                format!("{us} asks for the key of its run; give all nodes the same [run] key_file or key_env")
-            }
-            PeerError::Frame { problem, .. } => problem.to_string(),
-            other => other.to_string(),
-        };
+        let words = why.words(&us, &self.settings.identity);
         self.queue.push_control(Kind::Refusal, words.as_bytes());
         let _ = self.queue.write(&mut self.wire);
-        self.fail(error)
+        self.fail(why.into_error(self.place.clone(), &self.settings.identity))
     }
 
     /// Checks the clock: sends a heartbeat when it is due, and closes the connection if the other end has been silent for too long.
@@ -377,15 +338,6 @@ impl<W: Wire> StreamPeer<W> {
 fn ours(settings: &Settings) -> Hello {
     let hello = Hello::of(&settings.name, settings.longest_payload());
     Hello { identity: settings.identity.clone(), ..hello }
-}
-
-/// The error for a unit of another run or configuration.
-fn mismatch(place: String, theirs: Hello, ours: RunIdentity) -> PeerError {
-    let (name, theirs) = (theirs.name, theirs.identity);
-    if theirs.configuration == ours.configuration {
-        return PeerError::Run { place, name, theirs: theirs.run, ours: ours.run };
-    }
-    PeerError::Configuration { place, name, theirs: theirs.configuration, ours: ours.configuration }
 }
 
 impl<W: Wire> Greeting for StreamPeer<W> {

@@ -137,6 +137,32 @@ fn an_unauthenticated_peer_learns_nothing_about_the_run() {
 }
 
 #[test]
+fn a_refusal_says_what_is_wrong_with_the_frames_and_not_where_they_came_to() {
+    let unreadable = "a frame of the handshake cannot be read, or came out of turn";
+    for (attempt, words) in [
+        (frame(Kind::Proof, 0, &[7; 32]), unreadable),
+        (frame(Kind::Hello, 0, &[1; 3]), unreadable),
+        ([hello("bu-0"), frame(Kind::Hello, 1, &[])].concat(), "a frame of the handshake came after its end"),
+    ] {
+        let mut endpoint = listen("tcp://127.0.0.1:0", settings("builder", None)).expect("a free port");
+        let mut stream = TcpStream::connect(endpoint.url().replace("tcp://", "")).expect("listening");
+        stream.write_all(&attempt).expect("open");
+        let error = if words == unreadable {
+            refused(&mut endpoint, 1);
+            endpoint.last_refusal().expect("refused").to_string()
+        } else {
+            let mut peer = accept(&mut endpoint);
+            peer.receive(&mut Message::default(), WAIT).expect_err("not after the handshake").to_string()
+        };
+        assert!(error.starts_with("tcp://") && error.ends_with(&format!("refused: {words}")), "{error}");
+        let mut received = Vec::new();
+        let _ = stream.read_to_end(&mut received);
+        let text = String::from_utf8_lossy(&received);
+        assert!(text.ends_with(words) && !text.contains("tcp://"), "{text}");
+    }
+}
+
+#[test]
 fn without_a_key_a_refusal_does_not_contain_the_digest_of_the_configuration() {
     let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", None)).expect("a free URL");
     let mut stream = TcpStream::connect(endpoint.url().replace("tcp://", "")).expect("listening");
