@@ -21,6 +21,7 @@ use crate::advice;
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
+use crate::json_lines::check_plain;
 use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
 use crate::replay_record::ReplayRecord;
@@ -320,8 +321,9 @@ impl RunRecord {
     /// Reads the record of a run.
     ///
     /// # Errors
-    /// When the file is missing or is not such a record.
+    /// When the file is missing, is no plain file, or is not such a record.
     pub fn read(path: &Path) -> Result<RunRecord, RecordError> {
+        check_plain(path)?;
         let text = fs::read(path).map_err(|cause| RecordError::io(path, "reading", cause))?;
         serde_json::from_slice(&text).map_err(|cause| RecordError::Damaged {
             path: path.to_owned(),
@@ -556,6 +558,22 @@ mod tests {
         );
         assert_eq!(utc_text(UNIX_EPOCH - Duration::from_millis(1)), "1969-12-31T23:59:59.999Z");
         assert_eq!(text(u64::from(u32::MAX) << 20), text(0), "no year that the calendar has");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_record_is_refused_and_not_waited_for() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("run.json");
+        let name = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).expect("no zero byte");
+        // SAFETY: `name` ends with a zero byte and outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let error = RunRecord::read(&path).expect_err("a pipe").to_string();
+        assert!(
+            error.ends_with("run.json: is no plain file, and is neither read nor written; move it away"),
+            "{error}"
+        );
+        let of_folder = RunRecord::read(folder.path()).expect_err("a directory").to_string();
+        assert!(of_folder.contains("is no plain file"), "{of_folder}");
     }
 
     #[test]

@@ -236,8 +236,7 @@ impl Ledger {
         if snapshots[index].slots.len() < open {
             return None;
         }
-        let mut slots = snapshots.swap_remove(index).slots;
-        slots.sort_by_key(|slot| (slot.source, slot.stage));
+        let slots = snapshots.swap_remove(index).slots;
         let counts = LedgerSnapshot::of(self.0.sources.clone(), slots);
         Some(LedgerSnapshot { topology: self.0.topology.clone(), at_a_marker: true, ..counts })
     }
@@ -421,7 +420,6 @@ fn read_slots(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> Vec
             }
         }
     }
-    slots.sort_by_key(|slot| (slot.source, slot.stage));
     slots
 }
 

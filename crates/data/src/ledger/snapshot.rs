@@ -148,8 +148,10 @@ impl CounterSnapshot {
 }
 
 impl LedgerSnapshot {
-    /// A snapshot of these slots, which are sorted by source and stage.
-    pub fn of(sources: Vec<String>, slots: Vec<CounterSnapshot>) -> LedgerSnapshot {
+    /// A snapshot of these slots, in any order.
+    pub fn of(sources: Vec<String>, mut slots: Vec<CounterSnapshot>) -> LedgerSnapshot {
+        // Slots are looked up by source and stage. Those of a ledger are nearly sorted, which costs nothing.
+        slots.sort_by_key(|slot| (slot.source, slot.stage));
         LedgerSnapshot { sources, slots, ..LedgerSnapshot::default() }
     }
 
@@ -369,6 +371,28 @@ mod tests {
         (Stage::Order, &[Unit::Hits]),
         (Stage::Record, &[Unit::Hits]),
     ];
+
+    #[test]
+    fn slots_are_found_in_whatever_order_they_were_given() {
+        let slot = |stage, source, count| {
+            let mut counters = Counters::default();
+            counters.output(Unit::Hits, count);
+            CounterSnapshot { stage, source: SourceId(source), units: 1 << Unit::Hits as u32, counters }
+        };
+        let slots = vec![
+            slot(Stage::Record, 1, 3),
+            slot(Stage::Decode, 1, 2),
+            slot(Stage::Record, 0, 1),
+            slot(Stage::Decode, 0, 0),
+        ];
+        let snapshot = LedgerSnapshot::of(vec!["left".to_owned(), "right".to_owned()], slots);
+        for (stage, source, count) in
+            [(Stage::Decode, 0, 0), (Stage::Record, 0, 1), (Stage::Decode, 1, 2), (Stage::Record, 1, 3)]
+        {
+            let found = snapshot.slot(stage, SourceId(source)).expect("it was given");
+            assert_eq!(found.counters.total_output(Unit::Hits), count, "{stage} of {source}");
+        }
+    }
 
     type Increment = (Stage, fn(&mut Counters));
 

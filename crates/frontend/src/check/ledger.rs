@@ -54,8 +54,6 @@ pub(super) fn snapshot<F: Framing + ?Sized>(
     if let Some(counters) = counted.decode {
         slots.push(slot(Stage::Decode, first, &[Unit::Bytes, Unit::Frames, Unit::Hits], counters));
     }
-    // Slots must be sorted by source and stage.
-    slots.sort_by_key(|slot| (slot.source, slot.stage));
     let sources = slots.iter().map(|slot| slot.source.index() + 1).max().unwrap_or(0);
     LedgerSnapshot::of(vec!["checked".to_owned(); sources], slots)
 }

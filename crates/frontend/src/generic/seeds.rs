@@ -48,3 +48,20 @@ pub fn descriptions() -> Vec<Vec<u8>> {
     .map(|example| description(example).into_bytes())
     .to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use thalweg_data::SourceId;
+
+    use super::super::{GenericDecode, GenericUnpack, Settings};
+
+    #[test]
+    fn seeds_of_descriptions_are_descriptions_that_can_be_read_with() {
+        for seed in super::descriptions() {
+            let text = String::from_utf8(seed).expect("text");
+            let settings: Settings = toml::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert!(GenericUnpack::new(SourceId(0), &settings).is_ok(), "{text}");
+            assert!(GenericDecode::new(SourceId(0), &settings).is_ok(), "{text}");
+        }
+    }
+}

@@ -167,8 +167,8 @@ impl RunHandle {
     pub(crate) fn has_no_space(&self) {
         let Some(signals) = self.0.signals.get() else { return };
         signals.end_without_space(format!(
-            "{}: no space left on the disk, and [record.retention] has no older run to remove; free some, or set \
-             `[record] directory` to another one",
+            "{}: no space left on the disk, and [record.retention] has no older run to remove; free some, or name another directory: \
+             `[record] directory`, of a replay --directory",
             self.state().run_directory
         ));
     }

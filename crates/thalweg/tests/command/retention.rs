@@ -261,6 +261,10 @@ fn a_full_disk_without_an_older_run_ends_the_run() {
     let Some(reports) = after_three_runs(&folder, &file, 60) else { return };
     let (code, words) = (words(&folder, "code"), words(&folder, "new.txt"));
     assert!(code.trim() == "1" && words.contains("has no older run to remove"), "{code}{words}");
+    assert!(
+        words.contains("name another directory: `[record] directory`, of a replay --directory"),
+        "{words}"
+    );
     for report in &reports[..3] {
         assert!(report["ok"] == true && why_removed(report).is_some(), "{report:#}");
     }
