@@ -1,4 +1,4 @@
-//! Why an end refuses a connection: what it tells the other end, and what it says here.
+//! Why an end refuses a connection: the reason for the other end, and the error of this one.
 
 use super::error::{KeyProblem, PeerError};
 use super::frame::FrameError;
