@@ -4,7 +4,7 @@
     thalweg serve recorder.toml --start  ─►  runs/*/run.json  ─►  hits sent, recorded, lost; bytes on file; verdict
 
 One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked; with `--content gapless` the
-records of one channel at 500 MS/s, without a gap, into a table of waveforms.
+records of one channel at 500 MS/s or less, without a gap, into a table of waveforms.
 """
 
 import argparse
@@ -46,7 +46,7 @@ HITS = """total_rate_hz = {rate}
 window_ps = 3000"""
 GAPLESS = """firmware = "scope"
 channels = 1
-sampling_mhz = 500
+sampling_mhz = {sampling_mhz}
 waveform_samples = 32768
 aligned_datagrams = false
 external_trigger_hz = 1e9
@@ -103,6 +103,7 @@ def main():
     parser.add_argument("--run-seconds", type=float, default=15.0)
     parser.add_argument("--hits-per-second", type=float, default=20.6e6)
     parser.add_argument("--content", choices=["hits", "gapless"], default="hits")
+    parser.add_argument("--samples-mhz", type=int, default=500, help="of the channel without a gap")
     parser.add_argument("--receive-buffer-bytes", type=int, default=512 << 20)
     parser.add_argument("--most-bytes", type=int, default=11_000_000_000)
     parser.add_argument("--directory", default="/dev/shm" if Path("/dev/shm").is_dir() else None)
@@ -114,7 +115,7 @@ def main():
         file = Path(folder) / "recorder.toml"
         file.write_text(CONFIGURATION.format(
             run_seconds=options.run_seconds, directory=directory,
-            content=GAPLESS if gapless else HITS.format(rate=options.hits_per_second),
+            content=GAPLESS.format(sampling_mhz=options.samples_mhz) if gapless else HITS.format(rate=options.hits_per_second),
             tables='["hits", "waveforms"]' if gapless else '["hits"]',
             receive_buffer_bytes=options.receive_buffer_bytes, most_bytes=options.most_bytes))
         started = time.monotonic()

@@ -131,8 +131,9 @@ fn chain_of<'s>(extra: &Extra, slices: &'s [Slice]) -> &'s [Slice] {
     slices.get(first..first + usize::from(extra.samples_count)).unwrap_or(&[])
 }
 
-/// All bytes of a chain in which a word lies in two slices, as in a stream whose packets may begin anywhere; `None` of any other.
-fn joined_if_split(chain: &[Slice], leases: &Leases) -> Option<Vec<u8>> {
+/// All bytes of a chain in which a word of 8 bytes lies in two slices, as in a stream whose packets may begin anywhere; `None` of any
+/// other.
+pub fn joined_if_split(chain: &[Slice], leases: &Leases) -> Option<Vec<u8>> {
     let is_split = chain.iter().any(|slice| !slice.length.is_multiple_of(8));
     is_split.then(|| chain.iter().flat_map(|slice| leases.bytes(*slice)).copied().collect())
 }
@@ -366,6 +367,28 @@ mod tests {
         assert!(narrow.analog_1.iter().map(|sample| i32::from(*sample)).eq(wide.analog_1.iter().copied()));
         assert!(narrow.analog_2.iter().map(|sample| i32::from(*sample)).eq(wide.analog_2.iter().copied()));
         assert_eq!(narrow.digital, wide.digital);
+    }
+
+    #[test]
+    fn words_that_lie_in_two_slices_are_read() {
+        let pool = crate::Pool::new(1, 4096).expect("small");
+        let mut writer = pool.take().expect("free");
+        let whole = writer.append(&[0, 4, 0, 3, 0, 2, 0, 1, 0, 8, 0, 7, 0, 6, 0, 5]).expect("fits");
+        let mut leases = Leases::default();
+        leases.add(writer.lease());
+        let extra = |count| Extra {
+            layout: crate::hit::Layout::Packed,
+            samples_count: count,
+            ..Extra::of(&crate::Hit::default(), crate::SourceId(0))
+        };
+        let part = |start, length| whole.part(start, length).expect("inside");
+        let mut samples = Samples::default();
+        for chain in [&[whole][..], &[part(0, 8), part(8, 8)], &[part(0, 5), part(5, 11)]] {
+            samples.read(&extra(chain.len() as u16), chain, &leases);
+            assert_eq!(samples.analog_1, [1, 2, 3, 4, 5, 6, 7, 8]);
+        }
+        assert!(joined_if_split(&[part(0, 8), part(8, 8)], &leases).is_none());
+        assert_eq!(joined_if_split(&[part(3, 5), part(8, 3)], &leases).map(|bytes| bytes.len()), Some(8));
     }
 
     #[test]

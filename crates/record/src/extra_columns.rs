@@ -11,7 +11,7 @@
 
 use thalweg_data::hit::Layout;
 use thalweg_data::record_join::{RecordJoin, ScopeRecord};
-use thalweg_data::waveform::{ChannelsOfRecord, Samples, SamplesOf};
+use thalweg_data::waveform::{ChannelsOfRecord, Samples, SamplesOf, joined_if_split};
 use thalweg_data::waveform_facts::{WaveformFacts, WaveformHead};
 use thalweg_data::{Extra, Flags, Hit, Hits, Slice};
 
@@ -25,6 +25,8 @@ const DIGITAL: usize = 6;
 const WIDE: usize = 16;
 /// The first of the columns that say which part of its record a waveform is.
 const PART: usize = 13;
+/// The column of `extras` that holds user words.
+const WORDS: usize = 8;
 /// Bytes of a user word; boards send them most significant byte first.
 const WORD_BYTES: usize = 8;
 
@@ -100,13 +102,10 @@ impl ExtraColumns {
         columns.push_bit(7, extra.truncated);
         let first = extra.words_first as usize;
         let chain = batch.slices.get(first..first + usize::from(extra.words_count)).unwrap_or(&[]);
-        let words = chain.iter().map(|slice| slice.length as usize / WORD_BYTES).sum();
-        let words = if columns.list_has_capacity(8, words) { words } else { 0 };
-        columns.push_list(8, words, |bytes| {
-            let received = chain.iter().flat_map(|slice| batch.leases.bytes(*slice).as_chunks().0);
-            let to = bytes.as_chunks_mut::<WORD_BYTES>().0.iter_mut();
-            to.zip(received).for_each(|(to, word)| *to = u64::from_be_bytes(*word).to_le_bytes());
-        });
+        match joined_if_split(chain, &batch.leases) {
+            None => push_words(columns, chain.iter().map(|slice| batch.leases.bytes(*slice))),
+            Some(bytes) => push_words(columns, [&bytes[..]].into_iter()),
+        }
         columns.end_row();
     }
 
@@ -192,6 +191,17 @@ impl ExtraColumns {
     fn each(&self) -> impl Iterator<Item = &Columns> {
         [&self.extras, &self.waveforms, &self.statistics].into_iter().flatten()
     }
+}
+
+/// User words as numbers, from bytes that are whole words each.
+fn push_words<'a>(columns: &mut Columns, parts: impl Iterator<Item = &'a [u8]> + Clone) {
+    let words = parts.clone().map(|bytes| bytes.len() / WORD_BYTES).sum();
+    let words = if columns.list_has_capacity(WORDS, words) { words } else { 0 };
+    columns.push_list(WORDS, words, |bytes| {
+        let received = parts.flat_map(|bytes| bytes.as_chunks().0);
+        let to = bytes.as_chunks_mut::<WORD_BYTES>().0.iter_mut();
+        to.zip(received).for_each(|(to, word)| *to = u64::from_be_bytes(*word).to_le_bytes());
+    });
 }
 
 /// A waveform of scope firmware as one of successive records; `None` of other firmware, whose waveforms are pulses.

@@ -91,9 +91,32 @@ enum Data {
     },
     List {
         offsets: Vec<u8>,
-        items: Vec<u8>,
+        items: Reused,
         count: usize,
     },
+}
+
+/// Bytes that are written once more for each batch, and not zeroed in between: samples are many.
+#[derive(Debug, Default)]
+struct Reused {
+    memory: Vec<u8>,
+    used: usize,
+}
+
+impl Reused {
+    fn bytes(&self) -> &[u8] {
+        &self.memory[..self.used]
+    }
+
+    /// The next bytes, with whatever was in them before.
+    fn next(&mut self, bytes: usize) -> &mut [u8] {
+        let start = self.used;
+        self.used += bytes;
+        if self.memory.len() < self.used {
+            self.memory.resize(self.used, 0);
+        }
+        &mut self.memory[start..self.used]
+    }
 }
 
 /// Columns that are filled row by row; for tables with few rows per second, or large rows.
@@ -119,7 +142,7 @@ impl Columns {
                 Kind::Text => Data::Text { offsets: 0i32.to_le_bytes().to_vec(), letters: Vec::new() },
                 _ if column.nullable => Data::Optional { present: Vec::new(), values: Vec::new(), absent: 0 },
                 kind if kind.is_list() => {
-                    Data::List { offsets: 0i32.to_le_bytes().to_vec(), items: Vec::new(), count: 0 }
+                    Data::List { offsets: 0i32.to_le_bytes().to_vec(), items: Reused::default(), count: 0 }
                 }
                 _ => Data::Fixed(Vec::new()),
             })
@@ -140,7 +163,7 @@ impl Columns {
                 Data::Fixed(bytes) | Data::Bits(bytes) => bytes.len(),
                 Data::Optional { present, values, .. } => present.len() + values.len(),
                 Data::Text { offsets, letters } => offsets.len() + letters.len(),
-                Data::List { offsets, items, .. } => offsets.len() + items.len(),
+                Data::List { offsets, items, .. } => offsets.len() + items.used,
             })
             .sum()
     }
@@ -194,7 +217,7 @@ impl Columns {
         }
     }
 
-    /// Appends a list of `count` items that `write` puts into the bytes given to it.
+    /// Appends a list of `count` items. `write` fills all of the bytes given to it, which hold those of an earlier list.
     ///
     /// # Panics
     /// When there was no space ([`Columns::list_has_capacity`]).
@@ -203,9 +226,7 @@ impl Columns {
         if let Data::List { offsets, items, count: held } = &mut self.data[column] {
             *held += count;
             let end = i32::try_from(*held).expect("room for the list was asked for");
-            let start = items.len();
-            items.resize(start + count * item, 0);
-            write(&mut items[start..]);
+            write(items.next(count * item));
             offsets.extend_from_slice(&end.to_le_bytes());
         }
     }
@@ -232,7 +253,7 @@ impl Columns {
                 }
                 Data::List { offsets, items, count } => {
                     offsets.truncate(4);
-                    items.clear();
+                    items.used = 0;
                     *count = 0;
                 }
             }
@@ -268,7 +289,7 @@ impl Batch for Columns {
                     into.push(bytes)
                 }
                 Data::Text { offsets, letters } => into.extend([&offsets[..], &letters[..]]),
-                Data::List { offsets, items, .. } => into.extend([&offsets[..], &[], &items[..]]),
+                Data::List { offsets, items, .. } => into.extend([&offsets[..], &[], items.bytes()]),
             }
         }
     }

@@ -144,7 +144,9 @@ proptest! {
         let report = verify(&copy).expect("a run");
         prop_assert!(report.ok, "{:?}", report.problems);
         let hits = hits_of(&copy);
-        prop_assert!(hits.len() >= 9000 && hits.len() < HITS && hits.len().is_multiple_of(500), "{}", hits.len());
+        // What is cut off first is the mark of the end, of 8 bytes, behind the last batch.
+        let is_cut = hits.len() < HITS || cut <= 8;
+        prop_assert!(is_cut && hits.len() >= 9000 && hits.len().is_multiple_of(500), "{}", hits.len());
         prop_assert_eq!(&hits[..], &(0..hits.len()).map(hit).collect::<Vec<_>>()[..]);
         prop_assert!(!recover(&copy).expect("again").changed);
     }
