@@ -6,7 +6,7 @@
 //!  stream    ─ TcpUnpack ─┘  packet headers, blobs, clear markers       └─► lost{reason}, gaps, duplicates
 //! ```
 //! A unit is an event of the board: an aggregate, a scope event, or a special event; its tag contains the format
-//! number. A scope event that is too large is passed on in [parts](large). No payload is copied: a unit over several datagrams or packets is a chain. This module reads only sizes; the
+//! number. A scope event that is too large is passed on in parts. No payload is copied: a unit over several datagrams or packets is a chain. This module reads only sizes; the
 //! decoder checks the content.
 
 mod asked;
