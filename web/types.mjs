@@ -1,6 +1,6 @@
 // Makes the page's types from the schemas that the server's own types give.
 //
-//   crates/monitor/src/openapi.json ─ components/schemas ─► web/src/live/generated.ts, generated_spectra.ts
+//   crates/monitor/src/openapi.json ─ components/schemas ─► web/src/live/generated.ts, generated_runs.ts, generated_spectra.ts
 //
 // Understands what schemars writes of plain structs and enums, and refuses everything else: a type that was guessed would be worse than
 // none. `make generated` writes the files; with --check they are only compared.
@@ -15,7 +15,8 @@ const here = dirname(fileURLToPath(import.meta.url));
 const SOURCE = join(here, "../crates/monitor/src/openapi.json");
 /** The files, and the schemas of each; what these need is in the same file. */
 const FILES = {
-  "src/live/generated.ts": ["LiveState", "Past", "OperatorMessage", "RecordedRun"],
+  "src/live/generated.ts": ["LiveState", "Past", "OperatorMessage"],
+  "src/live/generated_runs.ts": ["RecordedRun"],
   "src/live/generated_spectra.ts": ["Spectrum", "PulseChannel", "PulseTrace"],
 };
 const PREFIX = "#/components/schemas/";

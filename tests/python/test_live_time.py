@@ -115,7 +115,7 @@ def test_events_have_what_they_stand_for(tmp_path):
     assert events.triggers_accepted == events.recorded + events.lost_before_building
     assert (events.live_time_quality, events.lost_before_building_quality) == ("exact", "exact")
     assert abs(events.rate_hz.value - 5000) < 6 * events.rate_hz.uncertainty
-    # The number of lost events, and not the time, is what the board was told.
+    # The board is set to lose a number of events, not to lose them for a time.
     assert events.lost_before_building == events.triggers_accepted // 100, events
 
 

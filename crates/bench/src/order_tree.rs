@@ -23,13 +23,12 @@ use thalweg_run::bench::OUTPUT_HITS;
 use thalweg_transport::thread_cpu_time;
 
 use super::path::{Input, Shape};
-use super::reader::{DECODED_BATCHES, Reader};
+use super::reader::{DECODED_BATCHES, Reader, WAIT};
 use super::{BenchError, Conditions, Measured};
 
 const SHAPE: Shape = Shape { boards: 8, board_rate_hz: 5e6, seconds: 0.5, prepared: false };
 /// Threads whose hits one time order of the tree merges.
 const FAN_IN: usize = 2;
-const WAIT: Duration = Duration::from_millis(20);
 
 type Spent = Result<Duration, String>;
 

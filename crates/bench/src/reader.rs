@@ -17,7 +17,8 @@ use super::path::LARGEST_UNIT_BYTES;
 pub(super) const CHANNELS: u16 = 64;
 /// Decoded batches between two threads, as in a run.
 pub(super) const DECODED_BATCHES: usize = 8;
-const WAIT: Duration = Duration::from_millis(20);
+/// How long a thread waits for another before it looks whether that has ended.
+pub(super) const WAIT: Duration = Duration::from_millis(20);
 
 /// The framing and the decoder of each of its boards.
 pub(super) struct Reader {

@@ -173,21 +173,7 @@ const WAVEFORMS_WHOLE: [Column; 15] = [
     WAVEFORMS[16],
     WAVEFORMS[17],
 ];
-const WAVEFORMS_WHOLE_UINT16: [Column; 13] = [
-    WAVEFORMS_UINT16[0],
-    WAVEFORMS_UINT16[1],
-    WAVEFORMS_UINT16[2],
-    WAVEFORMS_UINT16[3],
-    WAVEFORMS_UINT16[4],
-    WAVEFORMS_UINT16[5],
-    WAVEFORMS_UINT16[6],
-    WAVEFORMS_UINT16[7],
-    WAVEFORMS_UINT16[8],
-    WAVEFORMS_UINT16[9],
-    WAVEFORMS_UINT16[10],
-    WAVEFORMS_UINT16[11],
-    WAVEFORMS_UINT16[12],
-];
+const WAVEFORMS_WHOLE_UINT16: &[Column] = WAVEFORMS_UINT16.split_at(13).0;
 
 /// As waveforms were recorded at first.
 const WAVEFORMS_INT32: [Column; 7] = [
@@ -363,7 +349,7 @@ impl Table {
             Table::Hits => &[&HITS],
             Table::Extras => &[&EXTRAS],
             Table::Waveforms => {
-                &[&WAVEFORMS, &WAVEFORMS_UINT16, &WAVEFORMS_WHOLE, &WAVEFORMS_WHOLE_UINT16, &WAVEFORMS_INT32]
+                &[&WAVEFORMS, &WAVEFORMS_UINT16, &WAVEFORMS_WHOLE, WAVEFORMS_WHOLE_UINT16, &WAVEFORMS_INT32]
             }
             Table::Statistics => &[&STATISTICS],
             Table::Raw => &[&RAW],

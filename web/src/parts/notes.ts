@@ -1,7 +1,7 @@
 // What the operator writes down: one line to write it, and what was written so far.
 
 import { day } from "../figures/time.js";
-import type { RunNote } from "../live/generated.js";
+import type { RunNote } from "../live/generated_runs.js";
 import { in_words, post } from "../live/requests.js";
 import { button, notice } from "./controls.js";
 import { h } from "./element.js";

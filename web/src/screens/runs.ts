@@ -3,7 +3,7 @@
 import { draw_spark } from "../draw/spark.js";
 import { count, exact, quantity, rate } from "../figures/quantity.js";
 import { day, lasting } from "../figures/time.js";
-import type { RecordedRun, RunFile } from "../live/generated.js";
+import type { RecordedRun, RunFile } from "../live/generated_runs.js";
 import { get, in_words, post } from "../live/requests.js";
 import { button, copy, Facts, notice, panel } from "../parts/controls.js";
 import { h, Keyed, set, set_text, show } from "../parts/element.js";
