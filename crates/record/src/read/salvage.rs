@@ -4,7 +4,7 @@
 //!  schema ┊ batch 0 ┊ ▒▒▒▒▒ ┊ batch 2 ┊ batch 3 ┊ ▒▒▒   ──►   batches 0, 2, 3; gaps between and behind them
 //!                       └ searched for the next message whose checksum is right
 //! ```
-//! Every message begins at a multiple of [`ALIGNMENT`], so the search looks at one prefix in 64 bytes. A batch behind a gap
+//! Every message begins at a multiple of [`ALIGNMENT`] in its file, so the search looks at one prefix in 64 bytes. A batch behind a gap
 //! carries its own number and that of its first row, under its checksum: so the rows that are missing are counted.
 
 use std::path::Path;
@@ -188,19 +188,28 @@ impl Salvage {
 
     /// Where the next whole batch behind `at` begins.
     fn next_whole(&self, at: u64) -> Result<Option<u64>, RecordError> {
-        let (step, length) = (ALIGNMENT as u64, self.reader.length());
-        let mut chunk_at = (at + 1).next_multiple_of(step);
+        let mut from = at + 1;
+        while let Some((first, end)) = self.reader.bytes().message_places(from) {
+            if let Some(found) = self.first_whole(first, end)? {
+                return Ok(Some(found));
+            }
+            from = end;
+        }
+        Ok(None)
+    }
+
+    /// The first whole batch that begins at `first`, or a multiple of [`ALIGNMENT`] bytes behind it and before `end`.
+    fn first_whole(&self, first: u64, end: u64) -> Result<Option<u64>, RecordError> {
         let mut chunk = vec![0; CHUNK_BYTES];
-        while chunk_at + step < length {
-            let bytes = (length - chunk_at).min(CHUNK_BYTES as u64) as usize;
+        for chunk_at in (first..end).step_by(CHUNK_BYTES) {
+            let bytes = (end - chunk_at).min(CHUNK_BYTES as u64) as usize;
             self.reader.read_into(chunk_at, &mut chunk[..bytes])?;
             for (place, prefix) in chunk[..bytes].chunks(ALIGNMENT).enumerate() {
-                let candidate = chunk_at + place as u64 * step;
+                let candidate = chunk_at + (place * ALIGNMENT) as u64;
                 if is_prefix(prefix) && self.whole_at(candidate)?.is_ok() {
                     return Ok(Some(candidate));
                 }
             }
-            chunk_at += CHUNK_BYTES as u64;
         }
         Ok(None)
     }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::table_reader::{ReadAt, TableReader};
 use crate::error::RecordError;
-use crate::ipc::END_OF_STREAM;
+use crate::ipc::{ALIGNMENT, END_OF_STREAM};
 use crate::table::first_part_of;
 
 /// The files of a table, one behind the other.
@@ -33,6 +33,8 @@ struct Part {
     /// Where it begins and ends in the stream.
     start: u64,
     end: u64,
+    /// Bytes of the marker at its end, where one is left out.
+    end_bytes: u64,
 }
 
 /// A place at which a table is cut.
@@ -76,7 +78,14 @@ impl TableBytes {
             // A damaged schema stays in the stream, where no batch can be made of it: so it is found.
             skipped = TableReader::over(&file, path).map_or(0, |reader| reader.position()).min(length);
         }
-        self.parts.push(Part { file, path: path.to_owned(), skipped, start, end: start + length - skipped });
+        self.parts.push(Part {
+            file,
+            path: path.to_owned(),
+            skipped,
+            start,
+            end: start + length - skipped,
+            end_bytes: 0,
+        });
         Ok(())
     }
 
@@ -85,10 +94,22 @@ impl TableBytes {
         self.left_out_before(self.parts.len())
     }
 
-    /// Bytes of the first `parts` files that are not in the stream. Each of them but the last ends in a marker.
+    /// Bytes that are not in the stream, up to the last byte of it that is in the first `parts` files.
     fn left_out_before(&self, parts: usize) -> u64 {
-        let ends = parts.saturating_sub(1) * END_OF_STREAM.len();
-        self.parts[..parts].iter().map(|part| part.skipped).sum::<u64>() + ends as u64
+        let schemas: u64 = self.parts[..parts].iter().map(|part| part.skipped).sum();
+        let ends: u64 = self.parts[..parts.saturating_sub(1)].iter().map(|part| part.end_bytes).sum();
+        schemas + ends
+    }
+
+    /// From `at` on, the first place at which a message can begin, and the end of its file: in between there is one every
+    /// [`ALIGNMENT`] bytes. They are counted in each file anew: one may have an end that is damaged, and so stays in the stream, or none.
+    pub(super) fn message_places(&self, at: u64) -> Option<(u64, u64)> {
+        let from_part = |part: &Part| {
+            let in_file = at.saturating_sub(part.start) + part.skipped;
+            let first = part.start + in_file.next_multiple_of(ALIGNMENT as u64) - part.skipped;
+            (first < part.end).then_some((first, part.end))
+        };
+        self.parts[self.part_of(at)..].iter().find_map(from_part)
     }
 
     /// What it is to cut the stream at `end`.
@@ -128,7 +149,8 @@ impl Part {
         if let Some(place) = length.checked_sub(last.len() as u64) {
             self.file.read_at(&mut last, self.skipped + place)?;
             if last == END_OF_STREAM {
-                self.end -= last.len() as u64;
+                self.end_bytes = last.len() as u64;
+                self.end -= self.end_bytes;
             }
         }
         Ok(())

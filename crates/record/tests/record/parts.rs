@@ -174,6 +174,44 @@ proptest! {
     }
 }
 
+/// Every bit of an earlier part's end, and ends of any length: the parts behind it are found all the same.
+#[test]
+fn an_earlier_part_with_a_damaged_end_costs_no_later_part() {
+    let folder = folder();
+    let run = run_of_parts(folder.path(), Compression::None);
+    let damaged = |harm: &dyn Fn(&mut Vec<u8>)| {
+        let copy = copy_run(&run, &folder.path().join("000009-damaged"));
+        let path = part(&copy, Table::Hits, 0);
+        let mut bytes = fs::read(&path).expect("there");
+        harm(&mut bytes);
+        fs::write(&path, bytes).expect("written");
+        let was_seen = !verify(&copy).expect("a run").ok;
+        let report = recover(&copy).expect("recovered");
+        let verified = verify(&copy).expect("a run");
+        assert!(verified.ok, "{:?}", verified.problems);
+        let hits = hits_of(&copy);
+        fs::remove_dir_all(&copy).expect("removed");
+        assert_eq!(report.changed, was_seen);
+        (was_seen, hits.len())
+    };
+    for bit in 0..64 {
+        let flip = move |bytes: &mut Vec<u8>| {
+            let place = bytes.len() - 8 + bit / 8;
+            bytes[place] ^= 1 << (bit % 8);
+        };
+        assert_eq!(damaged(&flip), (true, HITS), "bit {bit} of the end");
+    }
+    let cut_off = |cut: usize| damaged(&|bytes| bytes.truncate(bytes.len() - cut));
+    for cut in [1, 7] {
+        assert_eq!(cut_off(cut), (true, HITS), "{cut} bytes of the end");
+    }
+    assert_eq!(cut_off(8), (false, HITS), "a stream of Arrow may end without a mark");
+    for cut in [9, 72, 1001] {
+        assert_eq!(cut_off(cut), (true, HITS - 500), "{cut} bytes");
+    }
+    assert_eq!(damaged(&|bytes| bytes.extend([7; 100])), (true, HITS), "bytes behind the end");
+}
+
 #[test]
 fn events_and_their_fragments_go_on_together() {
     let folder = folder();
