@@ -223,6 +223,7 @@ struct Sleeper {
 }
 
 /// Who sleeps.
+#[derive(Clone)]
 enum Who {
     Nobody,
     /// A thread that waits for this ring only.
@@ -270,7 +271,9 @@ impl Sleeper {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
             self.asleep.store(false, Ordering::Relaxed);
-            match &*self.who() {
+            // The lock is free before anybody wakes: who wakes on this core at once would have to sleep again, for the lock.
+            let who = self.who().clone();
+            match who {
                 Who::Nobody => {}
                 Who::Thread(thread) => thread.unpark(),
                 Who::Waker(waker) => waker.wake_by_ref(),

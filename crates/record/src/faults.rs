@@ -3,7 +3,7 @@
 //! ```text
 //!  create, write, force, rename ──► counted ──► due? half of it, then EIO or ENOSPC · or half of it alone
 //! ```
-//! Faults are those of the thread that sets them, which is the one that writes.
+//! Faults are those of the thread that sets them; a thread that writes for it takes them along.
 
 use std::cell::RefCell;
 use std::io;
@@ -68,6 +68,21 @@ impl Fault {
     }
 }
 
+/// The faults of a thread, for one that works for it.
+pub(crate) struct Here(Option<Arc<Injected>>);
+
+impl Here {
+    /// Those of this thread.
+    pub fn of_this_thread() -> Here {
+        Here(INJECTED.with_borrow(Clone::clone))
+    }
+
+    /// Makes them those of this thread.
+    pub fn take_over(&self) {
+        INJECTED.set(self.0.clone());
+    }
+}
+
 /// Runs `work` on a disk with these faults; returns its result, and how many operations of the kind there were.
 pub fn with_faults<R>(faults: Faults, work: impl FnOnce() -> R) -> (R, u64) {
     let injected = Arc::new(Injected { faults, seen: Mutex::new(0) });
@@ -88,7 +103,7 @@ pub(crate) fn fail_forces_after(forces: Option<u64>) {
 
 /// Counts an operation; returns how it fails, if it does.
 pub(crate) fn due(operation: Operation) -> Option<Fault> {
-    let injected = INJECTED.with_borrow(Clone::clone)?;
+    let injected = Here::of_this_thread().0?;
     let faults = injected.faults;
     if faults.of.is_some_and(|of| of != operation) {
         return None;

@@ -179,9 +179,9 @@ impl GroupFiles {
         self.files.iter().map(TableFile::summary).collect()
     }
 
-    /// Rows of one table that are visible.
-    pub fn rows(&self, table: Table) -> u64 {
-        self.files.iter().filter(|file| file.table() == table).map(TableFile::rows).sum()
+    /// Rows that are visible, of each table.
+    pub fn rows_of_tables(&self) -> Vec<(Table, u64)> {
+        self.files.iter().map(|file| (file.table(), file.rows())).collect()
     }
 
     /// The file that stands for all of them in a message.

@@ -103,6 +103,15 @@ impl HitWriter {
         })
     }
 
+    /// Writes on a thread of its own: a disk that is slow for a moment does not hold up who gives the hits, who can meanwhile fill the next batch.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn write_beside(mut self) -> Result<HitWriter, RecordError> {
+        self.sink.write_beside()?;
+        Ok(self)
+    }
+
     /// Sets which source sends each channel, by its number: whose the hits are that do not pass a cut is counted by it.
     /// Without it, and of channels beyond its end, they are counted as of the sources whose shares come first.
     pub fn with_sources_of_channels(mut self, sources: Box<[SourceId]>) -> HitWriter {

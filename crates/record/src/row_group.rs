@@ -1,8 +1,8 @@
 //! A row group: the rows that enter all tables of a sink at once, and the sink that makes, compresses and writes them.
 //!
 //! ```text
-//!  append ──► open row group ── full or old ──► [ workers compress ] ──► ready ── written ──► files
-//!             └────────────── held ────────────────────────────────┘        └── out, per source
+//!  append ──► open row group ── full or old ──► [ workers compress ] ──► ready ──► [ a thread writes ] ──► files
+//!             └────────────── held ──────────────────────────────────────────────────────────────────┘ └── out, per source
 //! ```
 //! Every amount is counted per source where it happens: in when a batch comes, held from the row groups in memory, lost when the disk is
 //! full at the end or fails, or when somebody removes a file. Out means *written*, that is visible on file, with
@@ -23,6 +23,11 @@ use crate::ipc::file::{TableFile, TableSummary};
 use crate::ipc::workers::Workers;
 use crate::settings::{Compression, Settings, Sync};
 use crate::table::Table;
+use outlet::{Outlet, Returned, Written};
+
+pub(crate) use outlet::MOST_GROUPS;
+
+mod outlet;
 
 /// Rows for all tables of a sink.
 pub(crate) trait RowGroup: Send + 'static {
@@ -64,7 +69,7 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     events: Counters,
     early_losses: EarlyLosses,
     untouched: Counters,
-    files: GroupFiles,
+    outlet: Outlet<C>,
     open: C,
     opened_at: Option<Mark>,
     /// Whether a first row group has been made: that one is made early, so that whoever starts a run soon sees that it works.
@@ -73,7 +78,9 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     /// Whose rows are with the threads that compress, group by group, and when the group was begun.
     handed: VecDeque<(Amounts, Mark)>,
     /// Complete, and not written: it waits for its turn, or a full disk has refused it.
-    ready: Option<Begun<C>>,
+    ready: VecDeque<Begun<C>>,
+    /// The disk was full at the last try.
+    is_refused: bool,
     /// Visible on file, and not yet forced to the disk where that is asked for.
     written: Amounts,
     spare: Vec<Sealed<C>>,
@@ -99,7 +106,7 @@ impl<C: RowGroup> RowGroupSink<C> {
         let tables: Vec<Table> = files.iter().map(TableFile::table).collect();
         let place = files.first().map_or(settings.directory.as_path(), TableFile::first).to_owned();
         let keeps_nothing = files.is_empty() && !settings.keeps(Table::Raw);
-        let files = GroupFiles::new(files, settings);
+        let outlet = Outlet::new(GroupFiles::new(files, settings));
         let workers = match settings.compression {
             Compression::None => None,
             _ => {
@@ -116,19 +123,34 @@ impl<C: RowGroup> RowGroupSink<C> {
             events: Counters::default(),
             early_losses: EarlyLosses::default(),
             untouched: Counters::default(),
-            files,
+            outlet,
             open: make(settings),
             opened_at: None,
             has_closed_group: false,
             workers,
             handed: VecDeque::new(),
-            ready: None,
+            ready: VecDeque::new(),
+            is_refused: false,
             written: Amounts::default(),
             spare: Vec::new(),
             make: Box::new(make),
             settings: settings.clone(),
             keeps_nothing,
             failure: None,
+        })
+    }
+
+    /// Writes on a thread of its own from now on: whoever gives rows waits only for a disk that is several row groups behind.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn write_beside(&mut self) -> Result<(), RecordError> {
+        if self.keeps_nothing {
+            return Ok(());
+        }
+        let started = self.outlet.start_thread();
+        started.map_err(|cause| {
+            RecordError::io(self.outlet.place().as_ref(), "starting the thread that writes", cause)
         })
     }
 
@@ -212,7 +234,7 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// As [`RowGroupSink::flush`], and forces to the disk what is not out before that, although it is not due.
     pub fn force(&mut self) -> Result<(), SinkError> {
-        let mut result = self.flush();
+        let mut result = self.flush().and_then(|()| self.await_thread());
         if result.is_ok() && !self.written.is_zero() {
             result = self.synchronise();
             self.count_held();
@@ -263,12 +285,12 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Returns a summary of what the files hold.
     pub fn summaries(&self) -> Vec<TableSummary> {
-        self.files.summaries()
+        self.outlet.summaries()
     }
 
     /// Rows of one table that are visible on file.
     pub fn rows_on_file(&self, table: Table) -> u64 {
-        self.files.rows(table)
+        self.outlet.rows(table)
     }
 
     fn alive(&self) -> Result<(), SinkError> {
@@ -297,7 +319,8 @@ impl<C: RowGroup> RowGroupSink<C> {
     fn close_group(&mut self) -> Result<(), SinkError> {
         let has_capacity = |sink: &RowGroupSink<C>| match &sink.workers {
             Some(workers) => !workers.is_full(),
-            None => sink.ready.is_none(),
+            None if sink.outlet.has_thread() => sink.ready.len() < MOST_GROUPS,
+            None => sink.ready.is_empty(),
         };
         self.drain(false)?;
         while !has_capacity(self) {
@@ -308,25 +331,32 @@ impl<C: RowGroup> RowGroupSink<C> {
         }
         let begun = self.opened_at.take().unwrap_or_default();
         self.has_closed_group = true;
-        if self.workers.is_none() {
+        if self.workers.is_none() && !self.outlet.has_thread() {
             return self.write_open(begun);
         }
-        let sealed = self.replace_open();
-        if let Some(workers) = &mut self.workers {
-            self.handed.push_back((sealed.group.amounts().clone(), begun));
-            workers.submit(sealed);
+        let mut sealed = self.replace_open();
+        match &mut self.workers {
+            Some(workers) => {
+                self.handed.push_back((sealed.group.amounts().clone(), begun));
+                workers.submit(sealed);
+                Ok(())
+            }
+            None => {
+                sealed.group.seal();
+                self.ready.push_back(Begun { sealed, begun });
+                self.drain(false)
+            }
         }
-        Ok(())
     }
 
     /// Writes the open row group from where it was filled, so that the same memory stays in the cache. Only what a full disk refuses
     /// makes way for another.
     fn write_open(&mut self, begun: Mark) -> Result<(), SinkError> {
         self.open.seal();
-        let result = self.files.write(&self.open, &[], begun);
+        let result = self.outlet.write(&self.open, begun);
         if let Err(WriteFailure::Refused(_)) = result {
             let sealed = self.replace_open();
-            return self.settle(Begun { sealed, begun }, result);
+            return self.settle(vec![(Begun { sealed, begun }, Some(result))]);
         }
         let amounts = self.open.amounts().clone();
         if !matches!(result, Err(WriteFailure::FileLost { .. })) {
@@ -349,13 +379,36 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Brings the oldest complete row group a step on; `false` when there is none, or it is not done.
     fn drain_one(&mut self, wait: bool) -> Result<bool, SinkError> {
-        if self.ready.is_none() && !self.take_compressed(wait)? {
+        // Whoever asks after a full disk is to hear whether it still is.
+        if self.outlet.away().is_some() {
+            return self.take_written(wait || self.is_refused);
+        }
+        if self.ready.is_empty() && !self.take_compressed(wait)? {
             return Ok(false);
         }
-        let Some(group) = self.ready.take() else { return Ok(false) };
-        let Sealed { group: rows, compressed } = &group.sealed;
-        let result = self.files.write(rows, compressed, group.begun);
-        self.settle(group, result).map(|()| true)
+        let most = if self.is_refused { 1 } else { MOST_GROUPS };
+        let returned = self.outlet.send(&mut self.ready, most);
+        let is_on_its_way = !returned.is_empty() || self.outlet.away().is_some();
+        self.settle(returned).map(|()| is_on_its_way)
+    }
+
+    /// Takes the row groups back that are with the thread that writes; `false` when it is not done.
+    fn take_written(&mut self, wait: bool) -> Result<bool, SinkError> {
+        match self.outlet.next(wait) {
+            None => Ok(false),
+            Some(Ok(returned)) => self.settle(returned).map(|()| true),
+            Some(Err(_)) => {
+                let place = self.outlet.place().to_owned();
+                Err(self.fail(place, "the thread that writes has ended early".to_owned()))
+            }
+        }
+    }
+
+    /// Waits until nothing is with the thread that writes.
+    fn await_thread(&mut self) -> Result<(), SinkError> {
+        let result = if self.outlet.away().is_some() { self.take_written(true).map(|_| ()) } else { Ok(()) };
+        self.count_held();
+        result
     }
 
     /// Takes the oldest row group from the threads that compress; `false` when there is none, or it is not done.
@@ -365,31 +418,39 @@ impl<C: RowGroup> RowGroupSink<C> {
             None => Ok(false),
             Some(Ok(sealed)) => {
                 let begun = self.handed.pop_front().map_or(Mark::default(), |(_, begun)| begun);
-                self.ready = Some(Begun { sealed, begun });
+                self.ready.push_back(Begun { sealed, begun });
                 Ok(true)
             }
             Some(Err(_)) => {
-                let place = self.files.place();
+                let place = self.outlet.place().to_owned();
                 Err(self.fail(place, "a thread that compresses has ended early".to_owned()))
             }
         }
     }
 
-    /// Counts what became of a row group. One that was refused is kept.
-    fn settle(&mut self, mut group: Begun<C>, result: Result<bool, WriteFailure>) -> Result<(), SinkError> {
-        let amounts = group.sealed.group.amounts().clone();
-        match result {
-            Err(WriteFailure::Refused(_) | WriteFailure::FileLost { .. }) => self.ready = Some(group),
-            Ok(_) | Err(WriteFailure::Unforced(_)) => {
-                group.sealed.group.clear();
-                self.spare.push(group.sealed);
+    /// Counts what became of row groups. Those that are not written are kept, in front of all others.
+    fn settle(&mut self, returned: Vec<Returned<C>>) -> Result<(), SinkError> {
+        let (mut entries, mut kept) = (Vec::new(), Vec::new());
+        for (mut group, written) in returned {
+            let amounts = group.sealed.group.amounts().clone();
+            match &written {
+                None | Some(Err(WriteFailure::Refused(_) | WriteFailure::FileLost { .. })) => {
+                    kept.push(group)
+                }
+                Some(Ok(_) | Err(WriteFailure::Unforced(_))) => {
+                    group.sealed.group.clear();
+                    self.spare.push(group.sealed);
+                }
             }
+            entries.extend(written.map(|written| (amounts, written)));
         }
-        self.enter(&amounts, result)
+        kept.into_iter().rev().for_each(|group| self.ready.push_front(group));
+        entries.into_iter().try_for_each(|(amounts, written)| self.enter(&amounts, written))
     }
 
     /// Enters what became of these rows.
-    fn enter(&mut self, amounts: &Amounts, result: Result<bool, WriteFailure>) -> Result<(), SinkError> {
+    fn enter(&mut self, amounts: &Amounts, result: Written) -> Result<(), SinkError> {
+        self.is_refused = matches!(result, Err(WriteFailure::Refused(_)));
         if let Ok(_) | Err(WriteFailure::Unforced(_)) = result {
             self.enter_written(amounts);
         }
@@ -423,8 +484,9 @@ impl<C: RowGroup> RowGroupSink<C> {
         if self.written.is_zero() {
             return Ok(());
         }
-        let result = self.files.synchronise_if_due();
-        match result {
+        // The thread that writes looks itself.
+        let Some(files) = self.outlet.files() else { return Ok(()) };
+        match files.synchronise_if_due() {
             Ok(true) => self.enter_forced(),
             Ok(false) => {}
             Err(error) => return Err(self.refuse_forcing(error)),
@@ -433,8 +495,8 @@ impl<C: RowGroup> RowGroupSink<C> {
     }
 
     fn synchronise(&mut self) -> Result<(), SinkError> {
-        let result = self.files.synchronise();
-        match result {
+        let Some(files) = self.outlet.files() else { return Ok(()) };
+        match files.synchronise() {
             Ok(()) => self.enter_forced(),
             Err(error) => return Err(self.refuse_forcing(error)),
         }
@@ -443,8 +505,8 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Ends the recording when somebody has removed, replaced or cut one of its files: what was on file there is lost.
     fn expect_no_file_loss(&mut self) -> Result<(), SinkError> {
-        let found = self.files.expect_no_loss();
-        match found {
+        let Some(files) = self.outlet.files() else { return Ok(()) };
+        match files.expect_no_loss() {
             Err(WriteFailure::FileLost { place, message, gone }) => Err(self.lose_file(place, message, gone)),
             _ => Ok(()),
         }
@@ -465,7 +527,7 @@ impl<C: RowGroup> RowGroupSink<C> {
                 self.fail(path.display().to_string(), format!("{action}: {cause}; check the disk"))
             }
             other => {
-                let place = self.files.place();
+                let place = self.outlet.place().to_owned();
                 self.fail(place, other.to_string())
             }
         }
@@ -494,14 +556,32 @@ impl<C: RowGroup> RowGroupSink<C> {
     /// Counts everything held as lost, and forgets it.
     fn give_up(&mut self, reason: LossReason) {
         let mut held = self.open.amounts().clone();
+        held.add_all(&self.recall());
         self.handed.drain(..).for_each(|(amounts, _)| held.add_all(&amounts));
-        if let Some(group) = self.ready.take() {
-            held.add_all(group.sealed.group.amounts());
-        }
+        self.ready.drain(..).for_each(|group| held.add_all(group.sealed.group.amounts()));
         held.add_all(&std::mem::take(&mut self.written));
         self.workers = None;
         self.open.clear();
         self.count_lost(&held, reason);
+    }
+
+    /// Ends the thread that writes. What it has written by then is counted; returned are the rows that it has not.
+    fn recall(&mut self) -> Amounts {
+        let mut lost = self.outlet.away().cloned().unwrap_or_default();
+        let done = self.outlet.next(true);
+        self.outlet.forget();
+        let Some(Ok(returned)) = done else { return lost };
+        for (group, written) in &returned {
+            if let Some(Ok(is_forced)) = written {
+                let amounts = group.sealed.group.amounts();
+                lost.take_away(amounts);
+                self.enter_written(amounts);
+                if *is_forced {
+                    self.enter_forced();
+                }
+            }
+        }
+        lost
     }
 
     fn reason(&self) -> LossReason {
@@ -528,10 +608,10 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// What is held, counted from the row groups in memory.
     fn count_held(&mut self) {
-        let ready = self.ready.as_ref().map(|group| group.sealed.group.amounts());
-        let containers = [Some(self.open.amounts()), ready, Some(&self.written)];
-        let containers: Vec<&Amounts> =
-            containers.into_iter().flatten().chain(self.handed.iter().map(|(amounts, _)| amounts)).collect();
+        let ready = self.ready.iter().map(|group| group.sealed.group.amounts());
+        let handed = self.handed.iter().map(|(amounts, _)| amounts);
+        let singles = [Some(self.open.amounts()), self.outlet.away(), Some(&self.written)];
+        let containers: Vec<&Amounts> = singles.into_iter().flatten().chain(ready).chain(handed).collect();
         for (index, counters) in self.counters.iter_mut().enumerate() {
             for (place, unit) in self.units.iter().enumerate() {
                 let in_one = |held: &&Amounts| held.of_sources().get(index).map_or(0, |held| held[place]);
@@ -548,6 +628,7 @@ fn start_workers<C: RowGroup>(
 ) -> std::io::Result<Workers<Sealed<C>, Sealed<C>>> {
     let compression = settings.compression;
     Workers::start(
+        "compress",
         settings.compression_workers.clamp(1, 64),
         settings.row_groups_in_flight(),
         move || Compressor::new(compression),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::record_part::MOST_RECORD_BYTES;
 use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 
+use crate::row_group::MOST_GROUPS;
 use crate::system;
 use crate::table::Table;
 
@@ -136,6 +137,11 @@ impl Settings {
         self.tables.contains(&table)
     }
 
+    /// Whether any table of hits, or of what belongs to them, is kept.
+    pub fn keeps_hits(&self) -> bool {
+        Table::OF_HITS.iter().any(|table| self.keeps(*table))
+    }
+
     /// Whether rows of these tables are kept in none of them, nor as the bytes that they were made of.
     pub fn keeps_none_of(&self, tables: &[Table]) -> bool {
         !tables.iter().chain(&[Table::Raw]).any(|table| self.keeps(*table))
@@ -152,9 +158,10 @@ impl Settings {
         let hit_columns = self.batch_hits as u64 * crate::hit_columns::BYTES_PER_HIT;
         let waveforms = if self.keeps(Table::Waveforms) { self.batch_bytes as u64 } else { 0 };
         let in_flight = match self.compression {
-            Compression::None => 1,
+            // One in the making, those that are written, those that wait for it.
+            Compression::None => 1 + 2 * MOST_GROUPS as u64,
             // Each row group that waits for its turn is there plain and compressed.
-            _ => 2 * (self.row_groups_in_flight() as u64 + 1),
+            _ => 2 * (self.row_groups_in_flight() as u64 + 2),
         };
         let mut has_records = facts.into_iter().map(|facts| facts.samples == SampleRange::Unsigned16);
         // A record is there row by row, and again channel by channel.

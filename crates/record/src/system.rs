@@ -65,6 +65,14 @@ pub fn begin_write_back(file: &File, offset: u64, length: u64) {
     unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
+/// Lets the kernel forget the first `length` bytes of a file that are on the disk already: they are not read soon. What is not there yet stays. A
+/// hint, as [`begin_write_back`] is.
+#[cfg(target_os = "linux")]
+pub(crate) fn forget_cached(file: &File, length: u64) {
+    // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed.
+    unsafe { libc::posix_fadvise64(file.as_raw_fd(), 0, length as libc::off64_t, libc::POSIX_FADV_DONTNEED) };
+}
+
 /// Makes a file that must not exist, for writing.
 ///
 /// # Errors
@@ -146,3 +154,7 @@ pub(crate) fn force_all(file: &File) -> io::Result<()> {
 /// Nothing to do where the system has no such call.
 #[cfg(not(target_os = "linux"))]
 pub fn begin_write_back(_file: &File, _offset: u64, _length: u64) {}
+
+/// Other systems are not told.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn forget_cached(_file: &File, _length: u64) {}

@@ -38,6 +38,10 @@ pub const CHUNK_BYTES: usize = 256 * 1024;
 const MOST_PARTS: usize = 512;
 /// Write-back begins when this many bytes are new.
 pub const WRITE_BACK_BYTES: u64 = 8 << 20;
+/// What was written last stays in the page cache, for those who follow a run: `thalweg ship`, copies, readers of the newest rows. What is older gives
+/// its pages back, so that the newest come into memory that is in use already. Else a long run takes all memory of the machine page by
+/// page, and what other programs had cached.
+const CACHED_BYTES: u64 = 256 << 20;
 /// What the system writes at a time.
 const PAGE_BYTES: u64 = 4096;
 
@@ -283,6 +287,8 @@ impl TableFile {
         if fresh >= WRITE_BACK_BYTES {
             system::begin_write_back(&self.file, self.write_back_from, fresh);
             self.write_back_from = settled;
+            // All of it, again and again: what was not on the disk yet is by the next time.
+            system::forget_cached(&self.file, settled.saturating_sub(CACHED_BYTES));
         }
         Ok(())
     }

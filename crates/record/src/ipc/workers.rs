@@ -27,11 +27,13 @@ pub(crate) struct Workers<T, R> {
 pub(crate) struct WorkerLost;
 
 impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
-    /// Starts `threads` threads, each with the tools that `tools` makes; at most `bound` chunks of work are in hand at a time.
+    /// Starts `threads` threads of this name, several with a number each, with the tools that `tools` makes; at most `bound` chunks of work are in hand
+    /// at a time.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn start<S>(
+        name: &str,
         threads: usize,
         bound: usize,
         tools: impl Fn() -> S + Send + Sync + 'static,
@@ -39,6 +41,10 @@ impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
     ) -> std::io::Result<Workers<T, R>> {
         let (queue, jobs) = sync_channel::<Job<T, R>>(bound.max(1));
         let (jobs, shared) = (Arc::new(Mutex::new(jobs)), Arc::new((tools, work)));
+        let thread_name = |index: usize| match threads {
+            ..=1 => name.to_owned(),
+            _ => format!("{name}-{index}"),
+        };
         let spawn = |index: usize| {
             let (jobs, shared) = (jobs.clone(), shared.clone());
             let run = move || {
@@ -46,7 +52,7 @@ impl<T: Send + 'static, R: Send + 'static> Workers<T, R> {
                 let mut tools = tools();
                 run(&jobs, &mut |job| work(&mut tools, job));
             };
-            std::thread::Builder::new().name(format!("compress-{index}")).spawn(run)
+            std::thread::Builder::new().name(thread_name(index)).spawn(run)
         };
         let threads = (0..threads.max(1)).map(spawn).collect::<Result<_, _>>()?;
         Ok(Workers { queue: Some(queue), in_hand: VecDeque::new(), threads, bound: bound.max(1) })
@@ -114,7 +120,7 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_micros(number % 3 * 300));
             number
         };
-        let mut workers = Workers::start(3, 4, || (), work).expect("threads");
+        let mut workers = Workers::start("test", 3, 4, || (), work).expect("threads");
         let mut results = Vec::new();
         for number in 0..50u64 {
             while workers.is_full() {
@@ -130,8 +136,9 @@ mod tests {
 
     #[test]
     fn a_worker_that_panics_is_reported() {
-        let mut workers = Workers::start(1, 1, || (), |_, _: ()| -> () { panic!("in a worker, on purpose") })
-            .expect("thread");
+        let mut workers =
+            Workers::start("test", 1, 1, || (), |_, _: ()| -> () { panic!("in a worker, on purpose") })
+                .expect("thread");
         workers.submit(());
         assert_eq!(workers.next(true), Some(Err(WorkerLost)));
         workers.submit(());

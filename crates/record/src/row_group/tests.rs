@@ -41,19 +41,38 @@ impl RowGroup for Rows {
     }
 }
 
-fn sink(folder: &std::path::Path, sync: Sync) -> RowGroupSink<Rows> {
+/// Where the sink writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Writes {
+    Here,
+    Beside,
+}
+
+const PLACES: [Writes; 2] = [Writes::Here, Writes::Beside];
+
+fn sink(folder: &std::path::Path, sync: Sync, writes: Writes) -> RowGroupSink<Rows> {
     let file = TableFile::create(&folder.join("hits.arrows"), Table::Hits, &[]).expect("made");
     let settings = Settings { sync, ..Settings::default() };
-    RowGroupSink::new(vec![file], &[Unit::Hits], 1, &settings, Rows::new).expect("no threads are needed")
+    let sink = RowGroupSink::new(vec![file], &[Unit::Hits], 1, &settings, Rows::new);
+    let mut sink = sink.expect("no threads are needed");
+    if writes == Writes::Beside {
+        sink.write_beside().expect("a thread");
+    }
+    sink
 }
 
 fn set_sync(sink: &mut RowGroupSink<Rows>, sync: Sync) {
     sink.settings.sync = sync;
-    sink.files.set_sync(sync);
+    sink.outlet.files().expect("no thread has them").set_sync(sync);
+}
+
+/// Gives ten rows, a full row group, and waits until something has become of it.
+fn give(sink: &mut RowGroupSink<Rows>) -> Result<(), SinkError> {
+    give_on(sink).and_then(|()| sink.await_thread())
 }
 
 /// Gives ten rows: a full row group.
-fn give(sink: &mut RowGroupSink<Rows>) -> Result<(), SinkError> {
+fn give_on(sink: &mut RowGroupSink<Rows>) -> Result<(), SinkError> {
     let mut amounts = Amounts::default();
     amounts.add(SourceId(0), [10, 0]);
     sink.take(Mark(0), &amounts, |rows| {
@@ -78,75 +97,87 @@ fn slot(sink: &RowGroupSink<Rows>) -> [u64; 3] {
 
 #[test]
 fn rows_are_out_when_they_are_on_the_disk_and_a_failing_disk_takes_none_back() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let mut sink = sink(folder.path(), Sync::Batch);
-    give(&mut sink).expect("written and forced");
-    assert_eq!(slot(&sink), [10, 0, 0]);
-    fail_forces_after(Some(0));
-    let error = give(&mut sink).expect_err("the disk fails").to_string();
-    fail_forces_after(None);
-    assert!(error.contains("forcing to the disk"), "{error}");
-    assert_eq!(slot(&sink), [10, 0, 10], "visible, but nobody knows whether it is on the disk");
-    assert!(give(&mut sink).is_err() && sink.finish().is_err(), "another try would lie");
-    assert_eq!(slot(&sink), [10, 0, 20]);
+    for writes in PLACES {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::Batch, writes);
+        give(&mut sink).expect("written and forced");
+        assert_eq!(slot(&sink), [10, 0, 0]);
+        fail_forces_after(Some(0));
+        let error = give(&mut sink).expect_err("the disk fails").to_string();
+        fail_forces_after(None);
+        assert!(error.contains("forcing to the disk"), "{error}");
+        assert_eq!(slot(&sink), [10, 0, 10], "visible, but nobody knows whether it is on the disk");
+        assert!(give(&mut sink).is_err() && sink.finish().is_err(), "another try would lie");
+        assert_eq!(slot(&sink), [10, 0, 20]);
+    }
 }
 
 #[test]
 fn rows_wait_for_the_disk_that_is_due_by_time() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let mut sink = sink(folder.path(), Sync::Seconds(3600.0));
-    give(&mut sink).expect("written");
-    assert_eq!((slot(&sink), sink.rows_on_file(Table::Hits)), ([0, 10, 0], 10));
-    sink.advance(Mark(1)).expect("not due");
-    assert_eq!(slot(&sink), [0, 10, 0]);
-    set_sync(&mut sink, Sync::Seconds(0.0));
-    sink.advance(Mark(2)).expect("due, although nothing comes");
-    assert_eq!(slot(&sink), [10, 0, 0]);
-    set_sync(&mut sink, Sync::Seconds(3600.0));
-    give(&mut sink).expect("written");
-    sink.force().expect("somebody waits for it");
-    give(&mut sink).expect("written");
-    fail_forces_after(Some(0));
-    assert!(sink.finish().is_err());
-    fail_forces_after(None);
-    assert_eq!(slot(&sink), [20, 0, 10]);
+    for writes in PLACES {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::Seconds(3600.0), writes);
+        give(&mut sink).expect("written");
+        assert_eq!((slot(&sink), sink.rows_on_file(Table::Hits)), ([0, 10, 0], 10));
+        sink.advance(Mark(1)).expect("not due");
+        assert_eq!(slot(&sink), [0, 10, 0]);
+        set_sync(&mut sink, Sync::Seconds(0.0));
+        sink.advance(Mark(2)).expect("due, although nothing comes");
+        assert_eq!(slot(&sink), [10, 0, 0]);
+        set_sync(&mut sink, Sync::Seconds(3600.0));
+        give(&mut sink).expect("written");
+        sink.force().expect("somebody waits for it");
+        give(&mut sink).expect("written");
+        fail_forces_after(Some(0));
+        assert!(sink.finish().is_err());
+        fail_forces_after(None);
+        assert_eq!(slot(&sink), [20, 0, 10]);
+    }
 }
 
 #[test]
 fn rows_are_out_when_they_are_written_where_nobody_asks_for_the_disk() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let mut sink = sink(folder.path(), Sync::None);
-    fail_forces_after(Some(0));
-    give(&mut sink).expect("written");
-    assert_eq!(slot(&sink), [10, 0, 0]);
-    assert!(sink.finish().is_err(), "the end forces everything to the disk");
-    fail_forces_after(None);
-    assert_eq!(slot(&sink), [10, 0, 0]);
+    for writes in PLACES {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::None, writes);
+        fail_forces_after(Some(0));
+        give(&mut sink).expect("written");
+        assert_eq!(slot(&sink), [10, 0, 0]);
+        assert!(sink.finish().is_err(), "the end forces everything to the disk");
+        fail_forces_after(None);
+        assert_eq!(slot(&sink), [10, 0, 0]);
+    }
 }
 
 #[test]
 fn a_file_that_is_removed_or_cut_meanwhile_is_noticed_and_its_rows_are_lost() {
-    type Damage = fn(&std::path::Path);
-    let damages: [(Damage, [u64; 3], &str); 3] = [
-        (|file| std::fs::remove_file(file).expect("removed"), [0, 0, 40], "has removed this file"),
-        (|file| std::fs::rename(file, file.with_extension("away")).expect("moved"), [0, 0, 40], "has moved"),
-        (cut_to_two_batches, [20, 0, 20], "has truncated this file"),
-    ];
-    for (damage, expected, text) in damages {
+    for writes in PLACES {
+        type Damage = fn(&std::path::Path);
+        let damages: [(Damage, [u64; 3], &str); 3] = [
+            (|file| std::fs::remove_file(file).expect("removed"), [0, 0, 40], "has removed this file"),
+            (
+                |file| std::fs::rename(file, file.with_extension("away")).expect("moved"),
+                [0, 0, 40],
+                "has moved",
+            ),
+            (cut_to_two_batches, [20, 0, 20], "has truncated this file"),
+        ];
+        for (damage, expected, text) in damages {
+            let folder = tempfile::tempdir().expect("temporary folder");
+            let mut sink = sink(folder.path(), Sync::None, writes);
+            (0..3).for_each(|_| give(&mut sink).expect("written"));
+            damage(&folder.path().join("hits.arrows"));
+            let error = give(&mut sink).expect_err("noticed").to_string();
+            assert!(error.contains(text) && error.contains("hits.arrows"), "{error}");
+            assert_eq!(slot(&sink), expected, "{text}");
+        }
         let folder = tempfile::tempdir().expect("temporary folder");
-        let mut sink = sink(folder.path(), Sync::None);
-        (0..3).for_each(|_| give(&mut sink).expect("written"));
-        damage(&folder.path().join("hits.arrows"));
-        let error = give(&mut sink).expect_err("noticed").to_string();
-        assert!(error.contains(text) && error.contains("hits.arrows"), "{error}");
-        assert_eq!(slot(&sink), expected, "{text}");
+        let mut sink = sink(folder.path(), Sync::None, writes);
+        give(&mut sink).expect("written");
+        std::fs::remove_file(folder.path().join("hits.arrows")).expect("removed");
+        assert!(sink.finish().is_err(), "noticed at the end at the latest");
+        assert_eq!(slot(&sink), [0, 0, 10]);
     }
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let mut sink = sink(folder.path(), Sync::None);
-    give(&mut sink).expect("written");
-    std::fs::remove_file(folder.path().join("hits.arrows")).expect("removed");
-    assert!(sink.finish().is_err(), "noticed at the end at the latest");
-    assert_eq!(slot(&sink), [0, 0, 10]);
 }
 
 fn cut_to_two_batches(path: &std::path::Path) {
@@ -158,11 +189,13 @@ fn cut_to_two_batches(path: &std::path::Path) {
 
 #[test]
 fn what_a_cut_file_lost_is_reported_in_larger_steps_of_long_runs() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let mut sink = sink(folder.path(), Sync::None);
-    (0..1000).for_each(|_| give(&mut sink).expect("written"));
-    cut_to_two_batches(&folder.path().join("hits.arrows"));
-    assert!(give(&mut sink).is_err());
-    let [out, held, lost] = slot(&sink);
-    assert!((out, held) == (0, 0) && lost == 10_010, "{out} out, {held} held, {lost} lost");
+    for writes in PLACES {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::None, writes);
+        (0..1000).for_each(|_| give(&mut sink).expect("written"));
+        cut_to_two_batches(&folder.path().join("hits.arrows"));
+        assert!(give(&mut sink).is_err());
+        let [out, held, lost] = slot(&sink);
+        assert!((out, held) == (0, 0) && lost == 10_010, "{out} out, {held} held, {lost} lost");
+    }
 }

@@ -291,7 +291,11 @@ fn hit_writer(site: &Site<'_>, selection: Option<&Selection>) -> Result<HitWrite
         configuration.hit_sources().map(|(source, _)| source.head.name.clone()).collect();
     let waveforms: Vec<_> = configuration.hit_sources().map(|(_, format)| format.waveforms()).collect();
     let create = || HitWriter::create_of(directory.path(), &configuration.record, &names, &waveforms);
-    let sink = site.writer(create)?;
+    let mut sink = site.writer(create)?;
+    if configuration.record.keeps_hits() {
+        site.claims.threads(thread_names::WRITE, 1);
+        sink = site.placement.near(thread_names::WRITE, || sink.write_beside())??;
+    }
     Ok(match selection {
         Some(selection) => sink.with_sources_of_channels(selection.sources_of_channels()),
         None => sink,

@@ -14,6 +14,8 @@ pub(crate) const RECORD: &str = "record";
 pub(crate) const FILTER: &str = "filter";
 /// Records received bytes.
 pub(crate) const RAW: &str = "raw";
+/// Writes the recorded hits to their files.
+pub(crate) const WRITE: &str = "write";
 /// Compress what is recorded.
 pub(crate) const COMPRESS: &str = "compress";
 /// Emulated boards, and what triggers them.

@@ -1,7 +1,7 @@
 //! The threads of a run, and the rings between them.
 //!
 //! ```text
-//!  sources of hits ─► NAME ══► (NAME-decode ══►) order ══► process
+//!  sources of hits ─► NAME ══► (NAME-decode ══►) order ══► process, write
 //!  triggered ones ──► build ══► record        or      UNIT-read ══► UNIT (readout) … UNIT (builder, manager), gate
 //!  received bytes ══► raw                     beside them: compress, emulate
 //! ```
@@ -26,6 +26,9 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
         let cuts = if resolved.slices_hits() { "; cuts and builds time slices" } else { "" };
         let does = format!("puts the hits of all sources into time order, records them{cuts}");
         threads.push(Thread::new(thread_names::ORDER, does));
+        if configuration.record.keeps_hits() {
+            threads.push(Thread::new(thread_names::WRITE, "writes the hits to their files"));
+        }
     }
     if resolved.processes_hits() {
         threads.push(Thread::new(thread_names::PROCESS, "finds coincidences, records them, fills spectra"));

@@ -82,6 +82,7 @@ fn every_thread_has_its_name_and_stands_where_it_is_put() {
         ("order", &[last]),
         ("process", &[first]),
         ("raw", &cores),
+        ("write", &cores),
         ("compress-0", &cores),
         ("board data", &[first]),
     ];
@@ -118,7 +119,7 @@ fn a_thread_or_core_that_is_not_there_is_named_with_those_that_are() {
     refused(
         BOARD,
         "[threads]\nlfet = 0\n",
-        &["[threads]", "`lfet`", "left, order, process, losses, emulate", "others"],
+        &["[threads]", "`lfet`", "left, order, write, process, losses, emulate", "others"],
     );
     refused(BOARD, "[threads]\nleft = 7777\n", &["`left`", "core 7777 does not exist", "this machine has"]);
     refused(BOARD, "[threads]\nleft = []\n", &["empty list"]);
