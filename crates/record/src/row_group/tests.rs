@@ -73,11 +73,16 @@ fn give(sink: &mut RowGroupSink<Rows>) -> Result<(), SinkError> {
 
 /// Gives ten rows: a full row group.
 fn give_on(sink: &mut RowGroupSink<Rows>) -> Result<(), SinkError> {
+    give_numbered(sink, 1)
+}
+
+/// Gives ten rows with a number.
+fn give_numbered(sink: &mut RowGroupSink<Rows>, number: i64) -> Result<(), SinkError> {
     let mut amounts = Amounts::default();
     amounts.add(SourceId(0), [10, 0]);
     sink.take(Mark(0), &amounts, |rows| {
         for _ in 0..10 {
-            rows.columns.push(0, 1i64.to_le_bytes());
+            rows.columns.push(0, number.to_le_bytes());
             (1..5).for_each(|column| rows.columns.push(column, [0; 2]));
             rows.columns.end_row();
         }
@@ -93,6 +98,17 @@ fn slot(sink: &RowGroupSink<Rows>) -> [u64; 3] {
         counters.total_output(Unit::Hits) + counters.held(Unit::Hits) + counters.total_lost_any(Unit::Hits)
     );
     [counters.total_output(Unit::Hits), counters.held(Unit::Hits), counters.total_lost_any(Unit::Hits)]
+}
+
+/// The first column of a file.
+fn times_on_file(path: &std::path::Path) -> Vec<i64> {
+    let mut reader = crate::read::TableReader::open(path).expect("opens");
+    let mut times = Vec::new();
+    while let Some(head) = reader.next_batch().expect("whole") {
+        let numbers = reader.numbers::<8>(&head, 0).expect("a column");
+        times.extend(numbers.iter().map(|number| i64::from_le_bytes(*number)));
+    }
+    times
 }
 
 #[test]
@@ -198,4 +214,39 @@ fn what_a_cut_file_lost_is_reported_in_larger_steps_of_long_runs() {
         let [out, held, lost] = slot(&sink);
         assert!((out, held) == (0, 0) && lost == 10_010, "{out} out, {held} held, {lost} lost");
     }
+}
+
+/// A disk that is full for a while at any of its calls, with row groups ready while the thread has others: what is on file came in that order,
+/// and the ledger has the rest.
+#[test]
+fn what_waits_behind_a_refused_row_group_keeps_its_order() {
+    use crate::faults::{Fault, Faults, Operation, with_faults};
+    let mut waited = 0;
+    for (first, count) in (0..16).flat_map(|first| [(first, 1), (first, 5), (first, 30)]) {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::None, Writes::Beside);
+        let full = Faults { of: Some(Operation::Write), first, count, fault: Fault::Full };
+        let (refused, _) = with_faults(full, || {
+            let mut refused = 0;
+            for number in 0..12 {
+                refused += u64::from(give_numbered(&mut sink, number).is_err());
+                assert_eq!(slot(&sink).iter().sum::<u64>(), 10 * (number as u64 + 1));
+            }
+            // A full disk is tried again; a file of which nobody knows what is visible is not.
+            let tries = (0..60).map(|_| sink.complete());
+            waited += tries
+                .take_while(Result::is_err)
+                .filter(|tried| matches!(tried, Err(SinkError::Full { .. })))
+                .count();
+            refused
+        });
+        let [out, held, lost] = slot(&sink);
+        assert_eq!((out + lost, held), (120, 0), "from {first}, {count}");
+        assert!(sink.failure.is_some() || lost == 10 * refused, "{lost} of {refused}");
+        let _its_ledger_is_closed = sink.finish();
+        let times = times_on_file(&folder.path().join("hits.arrows"));
+        assert_eq!(times.len() as u64, out);
+        assert!(times.is_sorted(), "{times:?}");
+    }
+    assert!(waited > 0, "no row group was tried again");
 }

@@ -38,11 +38,13 @@ fn child() {
         recover_on_a_full_disk(Path::new(&place));
     }
     for compression in [Compression::None, Compression::Lz4] {
-        if makes_room {
-            // The ledger of hits are made at the end, and need room then.
-            std::fs::write(&ballast, vec![0; 1_000_000]).expect("there is room at the start");
+        for is_beside in [false, true] {
+            if makes_room {
+                // The ledger of hits are made at the end, and need room then.
+                std::fs::write(&ballast, vec![0; 1_000_000]).expect("there is room at the start");
+            }
+            write_until_full(Path::new(&place), compression, is_beside);
         }
-        write_until_full(Path::new(&place), compression);
         write_events_until_full(Path::new(&place), compression);
         write_coincidences_until_full(Path::new(&place), compression);
     }
@@ -151,11 +153,14 @@ fn recover_on_a_full_disk(place: &Path) {
     std::fs::remove_dir_all(place.join("runs")).expect("removed");
 }
 
-fn write_until_full(place: &Path, compression: Compression) {
+fn write_until_full(place: &Path, compression: Compression, is_beside: bool) {
     let settings = Settings { compression, batch_hits: 4000, ..Settings::default() };
     let run = RunDirectory::create(place, "full").expect("made");
     let mut record = RunRecord::start(&run, "full", "", &sources());
     let mut writer = HitWriter::create(run.path(), &settings, &sources()).expect("made");
+    if is_beside {
+        writer = writer.write_beside().expect("a thread");
+    }
     let pool = Pool::new(2, 1 << 20).expect("small");
     let (mut came, mut refused) = (0, 0);
     for start in (0..400_000).step_by(1000) {

@@ -93,12 +93,14 @@ fn settings() -> [Settings; 3] {
     ]
 }
 
-/// Hits of a run, each of whose calls may fail.
-fn record_hits(run: &RunDirectory, settings: &Settings, faults: Faults) -> u64 {
+/// Hits of a run, each of whose calls may fail, written here or beside.
+fn record_hits(run: &RunDirectory, settings: &Settings, is_beside: bool, faults: Faults) -> u64 {
     const HITS: usize = 2500;
     let mut said = Said::default();
     let (writer, calls) = with_faults(faults, || {
-        let mut writer = said.made(HitWriter::create(run.path(), settings, &sources()))?;
+        let made = HitWriter::create(run.path(), settings, &sources());
+        let mut writer =
+            said.made(made.and_then(|made| if is_beside { made.write_beside() } else { Ok(made) }))?;
         let pool = Pool::new(2, 1 << 20).expect("small");
         for start in (0..HITS).step_by(100) {
             said.note(writer.write(&example_run::batch(&pool, start..start + 100, Mark(start as u64))));
@@ -128,15 +130,17 @@ fn record_hits(run: &RunDirectory, settings: &Settings, faults: Faults) -> u64 {
 
 #[test]
 fn hits_survive_a_call_that_fails() {
-    for (seed, settings) in settings().iter().enumerate() {
-        let folder = folder();
-        let calls = with_each_fault(seed as u64, |name, faults| {
-            let run = RunDirectory::create(&folder.path().join(name), "faults").expect("made");
-            let calls = record_hits(&run, settings, faults);
-            expect_order(unlocked(run), faults);
-            calls
-        });
-        assert!(calls > 50, "{calls}");
+    for is_beside in [false, true] {
+        for (seed, settings) in settings().iter().enumerate() {
+            let folder = folder();
+            let calls = with_each_fault(seed as u64, |name, faults| {
+                let run = RunDirectory::create(&folder.path().join(name), "faults").expect("made");
+                let calls = record_hits(&run, settings, is_beside, faults);
+                expect_order(unlocked(run), faults);
+                calls
+            });
+            assert!(calls > 50, "{calls}");
+        }
     }
 }
 
