@@ -3,8 +3,9 @@
 
     thalweg serve recorder.toml --start  ─►  runs/*/run.json  ─►  hits sent, recorded, lost; bytes on file; verdict
 
-One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked; with `--content gapless` the
-records of one channel at 500 MS/s or less, without a gap, into a table of waveforms.
+One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked. With `--content gapless` it is the
+records of one channel at 500 MS/s or less, without a gap, into a table of waveforms; with `waveforms` hits of 64 channels with 508 samples
+each, and with `scope` records of 64 channels with as many samples as that.
 """
 
 import argparse
@@ -52,6 +53,16 @@ aligned_datagrams = false
 external_trigger_hz = 1e9
 [spectra]
 enabled = false"""
+# 2064 bytes of a hit with 508 samples, or of a channel of a record with 1024 samples and its share of the head.
+WAVEFORMS = """firmware = "{firmware}"
+channels = 64
+sampling_mhz = 500
+waveform_samples = {samples}
+prepared_mib = 8
+aligned_datagrams = false
+total_rate_hz = {rate}
+[spectra]
+enabled = false"""
 
 
 def table_bytes(directory):
@@ -95,6 +106,40 @@ def lost_by_reason(runs):
     return lost
 
 
+def content(options):
+    """What the board sends, the tables that keep it, and bytes of one hit on the wire where they matter."""
+    rate = options.megabytes_per_second * 1e6
+    if options.content == "hits":
+        return HITS.format(rate=options.hits_per_second), '["hits"]', None
+    tables = '["hits", "waveforms"]'
+    if options.content == "gapless":
+        return GAPLESS.format(sampling_mhz=options.samples_mhz), tables, 65536
+    if options.content == "waveforms":
+        return WAVEFORMS.format(firmware="psd", samples=508, rate=rate / 2064), tables, 2064
+    record_bytes = 24 + 64 * 1024 * 2
+    return WAVEFORMS.format(firmware="scope", samples=1024, rate=rate / record_bytes), tables, record_bytes / 64
+
+
+def raw_write(folder, seconds, file_bytes, most_bytes):
+    """Bytes per second of a program that only writes: into files in turn, the oldest of which it removes."""
+    block, written, files = os.urandom(1 << 20), 0, []
+    started = time.monotonic()
+    while time.monotonic() - started < seconds:
+        files.append(Path(folder) / f"raw-{len(files)}")
+        with files[-1].open("wb", buffering=0) as file:
+            here = 0
+            while here < file_bytes and time.monotonic() - started < seconds:
+                here += file.write(block)
+        written += here
+        present = [file for file in files if file.exists()]
+        for file in present[:max(0, len(present) - int(most_bytes // file_bytes))]:
+            file.unlink()
+    rate = written / (time.monotonic() - started)
+    for file in files:
+        file.unlink(missing_ok=True)
+    return rate
+
+
 def main():
     """Runs the recorder and prints what became of the hits."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -102,22 +147,25 @@ def main():
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--run-seconds", type=float, default=15.0)
     parser.add_argument("--hits-per-second", type=float, default=20.6e6)
-    parser.add_argument("--content", choices=["hits", "gapless"], default="hits")
+    parser.add_argument("--content", choices=["hits", "gapless", "waveforms", "scope"], default="hits")
+    parser.add_argument("--megabytes-per-second", type=float, default=1140.0, help="of waveforms or scope records")
     parser.add_argument("--samples-mhz", type=int, default=500, help="of the channel without a gap")
     parser.add_argument("--receive-buffer-bytes", type=int, default=512 << 20)
     parser.add_argument("--most-bytes", type=int, default=11_000_000_000)
     parser.add_argument("--directory", default="/dev/shm" if Path("/dev/shm").is_dir() else None)
+    parser.add_argument("--raw-seconds", type=float, default=0.0, help="before and behind it, measure the disk by a raw write")
     options = parser.parse_args()
-    gapless = options.content == "gapless"
+    board, tables, hit_bytes = content(options)
+    gapless, raw_rates = options.content == "gapless", []
     with tempfile.TemporaryDirectory(prefix="thalweg-recorder-", dir=options.directory) as folder:
         directory = Path(folder) / "runs"
         directory.mkdir()
         file = Path(folder) / "recorder.toml"
         file.write_text(CONFIGURATION.format(
-            run_seconds=options.run_seconds, directory=directory,
-            content=GAPLESS.format(sampling_mhz=options.samples_mhz) if gapless else HITS.format(rate=options.hits_per_second),
-            tables='["hits", "waveforms"]' if gapless else '["hits"]',
+            run_seconds=options.run_seconds, directory=directory, content=board, tables=tables,
             receive_buffer_bytes=options.receive_buffer_bytes, most_bytes=options.most_bytes))
+        raw = [folder, options.raw_seconds, 5e9, options.most_bytes]
+        raw_rates += [raw_write(*raw)] if options.raw_seconds else []
         started = time.monotonic()
         command = [options.binary, "serve", str(file), "--start"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder, env=os.environ) as child:
@@ -126,6 +174,7 @@ def main():
             ended_early = child.poll() is not None
             child.send_signal(signal.SIGINT)
         runs = records(directory)
+        raw_rates += [raw_write(*raw)] if options.raw_seconds else []
     if not runs:
         print("recorder: no run has ended", file=sys.stderr)
         return 1
@@ -143,8 +192,11 @@ def main():
           f" ledger {'balances' if good else 'DOES NOT BALANCE, or a run has failed'}")
     if gapless:
         joined = sum(each["scope_joins"]["joined"] for each in details)
-        print(f"recorder: {joined} records continue the one before, of {recorded - len(runs)} that can"
-              f" ({65536 * recorded / running / 1e6:.0f} MB/s of samples while runs went on)")
+        print(f"recorder: {joined} records continue the one before, of {recorded - len(runs)} that can")
+    if hit_bytes:
+        rate = hit_bytes * recorded / running
+        of_raw = [f"; a raw write {', '.join(f'{raw / 1e6:.0f}' for raw in raw_rates)} MB/s before and behind"] if raw_rates else []
+        print(f"recorder: {rate / 1e6:.0f} MB/s as sent while runs went on{''.join(of_raw)}")
     for place, count in sorted(lost_by_reason(runs).items()):
         print(f"recorder: {count} hits lost at {place}")
     for run in runs:

@@ -234,8 +234,10 @@ fn turn_on<'s, 'e: 's>(
     // The spectra are kept to the end: giving their memory back is no part of the path.
     let Stages { mut cuts, processor, spectra: _spectra, .. } =
         stages(&settings(stage), &map, &names).map_err(|error| error.to_string())?;
-    let mut writer = HitWriter::create(folder, &thalweg_record::Settings::default(), &names)
-        .map_err(|error| error.to_string())?;
+    let writer = HitWriter::create(folder, &thalweg_record::Settings::default(), &names);
+    // On two cores the thread that writes stands on neither of them for good, as in a run.
+    let writer = writer.and_then(|writer| if cores == 1 { Ok(writer) } else { writer.write_beside() });
+    let mut writer = writer.map_err(|error| error.to_string())?;
     let (mut ahead, mut behind, _standing) = match cores {
         1 => (Ahead::Here(input.batches.iter(), reader), Behind::Here(Box::new(processor)), None),
         _ => {
