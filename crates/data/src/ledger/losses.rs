@@ -393,7 +393,9 @@ fn hits(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> Counted {
     let is_sender =
         |own: &&CounterSnapshot| own.stage.role() == StageRole::SenderTotals && own.counts(Unit::Hits);
     if let Some(sender) = slots.iter().find(is_sender) {
-        return Counted { lost, of: sender.offered(Unit::Hits), ..Counted::default() };
+        // The sender counts a record once that came in parts, and each part can be lost.
+        let parts: u64 = slots.iter().map(|own| own.counters.total_noted(Noted::Continued, Unit::Hits)).sum();
+        return Counted { lost, of: sender.offered(Unit::Hits) + parts, ..Counted::default() };
     }
     let came = slots.iter().filter(|own| path.is_before(own)).map(|own| match path.begins_at(own) {
         true => own.offered(Unit::Hits),
@@ -557,6 +559,28 @@ mod tests {
             LossReport::of(&snapshot(&slots), StageRole::Recording).text(),
             "hits lost: 20000 (2.0 %)"
         );
+    }
+
+    /// 416 records of a channel came in 16 parts each, of which a full disk took the first 3968.
+    #[test]
+    fn parts_of_records_are_among_all_that_there_were() {
+        let slots: [Counting; 3] = [
+            (Stage::Sender, &[Unit::Hits], |counters| {
+                counters.input(Unit::Hits, 416);
+                counters.output(Unit::Hits, 416);
+            }),
+            (Stage::Decode, &[Unit::Frames, Unit::Hits], |counters| {
+                counters.output(Unit::Hits, 6656);
+                counters.noted(Noted::Continued, Unit::Hits, 6240);
+            }),
+            (Stage::Record, &[Unit::Hits], |counters| {
+                counters.input(Unit::Hits, 6656);
+                counters.output(Unit::Hits, 3968);
+                counters.lost(LossReason::DiskFull, Unit::Hits, 2688);
+            }),
+        ];
+        let report = LossReport::of(&snapshot(&slots), StageRole::Recording);
+        assert_eq!(report.text(), "hits lost: 2688 (40.4 %)");
     }
 
     #[test]
