@@ -379,7 +379,7 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Brings the oldest complete row group a step on; `false` when there is none, or it is not done.
     fn drain_one(&mut self, wait: bool) -> Result<bool, SinkError> {
-        // Whoever asks after a full disk is to hear whether it still is.
+        // Behind a refusal the caller learns at once whether the disk is still full.
         if self.outlet.away().is_some() {
             return self.take_written(wait || self.is_refused);
         }

@@ -155,6 +155,6 @@ pub(crate) fn force_all(file: &File) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 pub fn begin_write_back(_file: &File, _offset: u64, _length: u64) {}
 
-/// Other systems are not told.
+/// Nothing to do on other systems.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn forget_cached(_file: &File, _length: u64) {}

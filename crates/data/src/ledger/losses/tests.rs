@@ -1,0 +1,314 @@
+//! Losses of small ledgers as people read them.
+
+use super::super::counters::Counters;
+use super::super::file::Ledger;
+use super::*;
+
+/// A stage, its units, and its counts.
+type Counting = (Stage, &'static [Unit], fn(&mut Counters));
+
+fn snapshot(slots: &[Counting]) -> LedgerSnapshot {
+    let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+    for (stage, units, count) in slots {
+        let mut counters = Counters::default();
+        count(&mut counters);
+        ledger.open(*stage, SourceId(0), units).publish(&counters);
+    }
+    ledger.snapshot()
+}
+
+const LOST_FRAMES: [Counting; 2] = [
+    (Stage::Wire, &[Unit::Frames], |counters| {
+        counters.input(Unit::Frames, 6500);
+        counters.output(Unit::Frames, 6370);
+        counters.lost(LossReason::FrameGap, Unit::Frames, 130);
+    }),
+    (Stage::Decode, &[Unit::Frames, Unit::Hits], |counters| counters.output(Unit::Hits, 1_000_000)),
+];
+
+#[test]
+fn a_percentage_is_rounded_once() {
+    assert_eq!(LostCount::new(Unit::Events, 3045, 6000).percent(""), " (50.8 %)");
+    assert_eq!(percent_of(3045, 6000), Some(50.75));
+    assert_eq!(percent_of(1, 0), None);
+}
+
+#[test]
+fn lost_frames_make_the_number_of_lost_hits_unknown_with_a_bound() {
+    let report = LossReport::of(&snapshot(&LOST_FRAMES), StageRole::Recording);
+    assert_eq!(report.text(), "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)");
+    let hits = report.total(Unit::Hits).expect("the run has hits");
+    assert_eq!((hits.quality, hits.known.count, hits.is_none()), (Quality::Unknown, 0, false));
+    let kind = report.kinds[0].to_string();
+    assert_eq!(kind, "lost 130 frames (2.0 %) of left at wire: frame_gap");
+}
+
+#[test]
+fn totals_of_senders_make_lost_hits_exact() {
+    let mut slots = LOST_FRAMES.to_vec();
+    slots.push((Stage::Sender, &[Unit::Hits], |counters| {
+        counters.input(Unit::Hits, 1_020_000);
+        counters.output(Unit::Hits, 1_000_000);
+        counters.lost(LossReason::NeverReceived, Unit::Hits, 20_000);
+    }));
+    assert_eq!(LossReport::of(&snapshot(&slots), StageRole::Recording).text(), "hits lost: 20000 (2.0 %)");
+}
+
+/// 416 records of a channel came in 16 parts each, of which a full disk took the first 3968.
+#[test]
+fn parts_of_records_are_among_all_that_there_were() {
+    let slots: [Counting; 3] = [
+        (Stage::Sender, &[Unit::Hits], |counters| {
+            counters.input(Unit::Hits, 416);
+            counters.output(Unit::Hits, 416);
+        }),
+        (Stage::Decode, &[Unit::Frames, Unit::Hits], |counters| {
+            counters.output(Unit::Hits, 6656);
+            counters.noted(Noted::Continued, Unit::Hits, 6240);
+        }),
+        (Stage::Record, &[Unit::Hits], |counters| {
+            counters.input(Unit::Hits, 6656);
+            counters.output(Unit::Hits, 3968);
+            counters.lost(LossReason::DiskFull, Unit::Hits, 2688);
+        }),
+    ];
+    let report = LossReport::of(&snapshot(&slots), StageRole::Recording);
+    assert_eq!(report.text(), "hits lost: 2688 (40.4 %)");
+}
+
+#[test]
+fn send_records_make_lost_hits_exact_during_the_run() {
+    let asked = |uncounted| {
+        let mut slots = LOST_FRAMES.to_vec();
+        slots[0].1 = &[Unit::Frames, Unit::Hits];
+        slots[0].2 = if uncounted {
+            |counters| {
+                (LOST_FRAMES[0].2)(counters);
+                counters.noted(Noted::Uncounted, Unit::Frames, 130);
+            }
+        } else {
+            |counters| {
+                (LOST_FRAMES[0].2)(counters);
+                counters.input(Unit::Hits, 20_000);
+                counters.lost(LossReason::FrameGap, Unit::Hits, 20_000);
+            }
+        };
+        LossReport::of(&snapshot(&slots), StageRole::Recording).text()
+    };
+    assert_eq!(asked(false), "hits lost: 20000 (2.0 %)");
+    assert_eq!(asked(true), "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)");
+}
+
+#[test]
+fn duplicates_and_unexpected_senders_are_no_lost_hits() {
+    let report = LossReport::of(
+        &snapshot(&[
+            (Stage::Receive, &[Unit::Datagrams], |counters| {
+                counters.input(Unit::Datagrams, 11);
+                counters.output(Unit::Datagrams, 10);
+                counters.lost(LossReason::UnexpectedSender, Unit::Datagrams, 1);
+            }),
+            (Stage::Unpack, &[Unit::Datagrams], |counters| {
+                counters.input(Unit::Datagrams, 10);
+                counters.output(Unit::Datagrams, 9);
+                counters.lost(LossReason::DuplicateDatagram, Unit::Datagrams, 1);
+            }),
+            (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90)),
+        ]),
+        StageRole::Recording,
+    );
+    assert_eq!(report.text(), "no hits lost");
+    assert_eq!(report.kinds.len(), 2, "they are listed nevertheless: {report:#?}");
+}
+
+#[test]
+fn refused_triggers_are_no_lost_events() {
+    let report = LossReport::of(
+        &snapshot(&[
+            (Stage::Trigger, &[Unit::Events], |counters| {
+                counters.input(Unit::Events, 200);
+                counters.output(Unit::Events, 146);
+                counters.lost(LossReason::Busy, Unit::Events, 54);
+            }),
+            (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 146)),
+        ]),
+        StageRole::Recording,
+    );
+    assert_eq!(report.text(), "no events lost");
+    let kind = report.kinds[0].to_string();
+    assert_eq!(kind, "refused 54 triggers (27.0 %) of left at trigger: busy");
+}
+
+#[test]
+fn a_fragment_missing_by_sender_and_trigger_numbers_is_counted_once() {
+    let missed: Counting = (Stage::Wire, &[Unit::Fragments], |counters| {
+        counters.input(Unit::Fragments, 100);
+        counters.output(Unit::Fragments, 97);
+        counters.lost(LossReason::MissingFragment, Unit::Fragments, 3);
+    });
+    let dropped: Counting = (Stage::Receive, &[Unit::Datagrams], |counters| {
+        counters.input(Unit::Datagrams, 100);
+        counters.lost(LossReason::NoBlock, Unit::Datagrams, 3);
+    });
+    let by_number = LossReport::of(&snapshot(&[missed, dropped]), StageRole::Recording);
+    assert_eq!(by_number.text(), "fragments lost: 3 (3.0 %)");
+    // The sender also knows of triggers that no board has answered.
+    let sent: Counting = (Stage::Sender, &[Unit::Fragments], |counters| {
+        counters.input(Unit::Fragments, 400);
+        counters.output(Unit::Fragments, 97);
+        counters.lost(LossReason::NeverReceived, Unit::Fragments, 303);
+    });
+    let by_sender = LossReport::of(&snapshot(&[sent, missed, dropped]), StageRole::Recording);
+    assert_eq!(by_sender.text(), "fragments lost: 303 (75.8 %)");
+    let killed = by_sender.of_killed_run(|_| 0);
+    assert_eq!(killed.text(), "fragments lost: unknown, ≥ 303 fragments (≥ 75.8 %)");
+}
+
+#[test]
+fn every_total_of_a_killed_run_is_a_bound() {
+    let decoded: Counting = (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90));
+    let report = LossReport::of(&snapshot(&[decoded]), StageRole::Recording);
+    assert_eq!(report.clone().of_killed_run(|_| 9).text(), "hits lost: unknown, ≥ 9 hits (≥ 10.0 %)");
+    let killed = report.of_killed_run(|_| 0);
+    assert_eq!(killed.text(), "hits lost: unknown");
+    assert!(!killed.totals[0].is_none());
+}
+
+#[test]
+fn a_damaged_recording_makes_the_number_of_lost_fragments_unknown() {
+    let missed: Counting = (Stage::Wire, &[Unit::Fragments], |counters| {
+        counters.input(Unit::Fragments, 100);
+        counters.output(Unit::Fragments, 97);
+        counters.lost(LossReason::MissingFragment, Unit::Fragments, 3);
+    });
+    let unread: Counting = (Stage::Receive, &[Unit::Bytes], |counters| {
+        counters.input(Unit::Bytes, 5000);
+        counters.output(Unit::Bytes, 4000);
+        counters.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
+    });
+    let report = LossReport::of(&snapshot(&[missed, unread]), StageRole::Recording);
+    assert_eq!(report.text(), "fragments lost: unknown, ≥ 3 fragments and ≥ 1000 bytes (≥ 20.0 %)");
+}
+
+#[test]
+fn unseen_triggers_make_the_number_of_lost_events_unknown() {
+    let recorded: Counting = (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 581));
+    let found: Counting = (Stage::Unpack, &[Unit::Fragments], |counters| {
+        counters.output(Unit::Fragments, 581);
+    });
+    let built: Counting = (Stage::Build, &[Unit::Events], |counters| {
+        counters.output(Unit::Events, 581);
+        counters.noted(Noted::Unseen, Unit::Events, 419);
+    });
+    let report = LossReport::of(&snapshot(&[found, built, recorded]), StageRole::Recording);
+    assert_eq!(
+        report.text(),
+        "fragments lost: unknown, 419 triggers unseen (41.9 %); events lost: unknown, 419 triggers unseen (41.9 %)"
+    );
+}
+
+/// The path of the hits of "left" through these stages, one after the other. A stage with a third element is a branch of that stage.
+fn path_of(stages: &[(Stage, Unit, Option<Stage>)]) -> Topology {
+    use crate::topology::{Counts, Edge, Fan, Marker, SubjectKind, Subjects, Via};
+    let mut topology = Topology::of_names(&["left".to_owned()]);
+    topology.subjects[0].kind = SubjectKind::Source;
+    let mut last: Option<Stage> = None;
+    for (stage, unit, beside) in stages {
+        let made: &[Unit] = if *stage == Stage::Decode { &[Unit::Hits] } else { &[] };
+        topology.nodes.push(Node {
+            id: stage.word().to_owned(),
+            stage: *stage,
+            flow_path: FlowPath::Hits,
+            thread: None,
+            counts: vec![Counts::of(SourceId(0), &[*unit]).making(made)],
+            marker: Marker::PerSubject,
+        });
+        let from = beside.or(last);
+        topology.edges.extend(from.map(|from| Edge {
+            from: from.word().to_owned(),
+            to: vec![stage.word().to_owned()],
+            units: vec![*unit],
+            fan: Fan::Copy,
+            via: Via::Call,
+            subjects: Subjects::Same,
+        }));
+        last = if beside.is_some() { last } else { Some(*stage) };
+    }
+    topology
+}
+
+#[test]
+fn hits_lost_at_an_added_filter_count_and_those_lost_on_a_branch_do_not() {
+    let filter = Stage::add("some_filter", "takes hits out").expect("a free slot");
+    let sink = Stage::add("some_sink", "takes hits").expect("a free slot");
+    let stages = [
+        (Stage::Receive, Unit::Bytes, None),
+        (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
+        (Stage::Decode, Unit::Hits, None),
+        (Stage::Order, Unit::Hits, None),
+        (filter, Unit::Hits, None),
+        (sink, Unit::Hits, Some(filter)),
+        (Stage::Record, Unit::Hits, None),
+    ];
+    let ledger = Ledger::of(None, std::sync::Arc::new(path_of(&stages))).expect("memory");
+    for (stage, unit, _) in stages {
+        let mut counters = Counters::default();
+        counters.input(unit, 1000);
+        let lost = if stage == filter { 7 } else { 100 };
+        if stage == filter || stage == sink || stage == Stage::Raw {
+            counters.lost(LossReason::WriteFailed, unit, lost);
+        }
+        if stage == Stage::Record {
+            counters.lost(LossReason::DiskFull, unit, 1);
+        }
+        ledger.open(stage, SourceId(0), &[unit]).publish(&counters);
+    }
+    let snapshot = ledger.snapshot();
+    let both = [SourceId(0)];
+    for snapshot in [&snapshot, &snapshot.grouped([("left", &both[..])])] {
+        let report = LossReport::of(snapshot, StageRole::Recording);
+        assert_eq!(report.text(), "hits lost: 8 (0.80 %)");
+        let kinds: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
+        assert_eq!(kinds, [Stage::Raw, filter, sink, Stage::Record], "including branches, in path order");
+    }
+}
+
+#[test]
+fn a_ledger_has_the_same_losses_with_and_without_a_topology() {
+    let stages = [
+        (Stage::Receive, Unit::Bytes, None),
+        (Stage::Raw, Unit::Bytes, Some(Stage::Receive)),
+        (Stage::Unpack, Unit::Bytes, None),
+        (Stage::Decode, Unit::Hits, None),
+        (Stage::TimeSlice, Unit::Hits, Some(Stage::Decode)),
+        (Stage::Order, Unit::Hits, None),
+        (Stage::Record, Unit::Hits, None),
+    ];
+    for ((lossy, unit, _), kept_by, expected) in [
+        (stages[0], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≥ 1.0 %)"),
+        (stages[1], StageRole::Recording, "no hits lost"),
+        (stages[2], StageRole::Recording, "hits lost: unknown, ≥ 10 bytes (≥ 1.0 %)"),
+        (stages[3], StageRole::Slices, "hits lost: 10 (1.0 %)"),
+        (stages[4], StageRole::Recording, "no hits lost"),
+        (stages[4], StageRole::Slices, "hits lost: 10 (1.0 %)"),
+        (stages[5], StageRole::Recording, "hits lost: 10 (1.0 %)"),
+        (stages[5], StageRole::Slices, "no hits lost"),
+    ] {
+        let ledger = Ledger::of(None, std::sync::Arc::new(path_of(&stages))).expect("memory");
+        for (stage, unit, _) in stages {
+            let mut counters = Counters::default();
+            counters.input(unit, 1000);
+            ledger.open(stage, SourceId(0), &[unit]).publish(&counters);
+        }
+        let mut snapshot = ledger.snapshot();
+        let own = snapshot.slots.iter_mut().find(|slot| slot.stage == lossy).expect("opened");
+        own.counters.lost(LossReason::WriteFailed, unit, 10);
+        let legacy = LedgerSnapshot { topology: None, legacy: true, ..snapshot.clone() };
+        let text = |snapshot: &LedgerSnapshot| LossReport::of(snapshot, kept_by).text();
+        assert_eq!(
+            [text(&snapshot), text(&legacy)],
+            [expected, expected],
+            "lost at {lossy}, kept by {kept_by:?}"
+        );
+    }
+}
