@@ -404,11 +404,14 @@ impl<C: RowGroup> RowGroupSink<C> {
         }
     }
 
-    /// Waits until nothing is with the thread that writes.
+    /// Waits until the thread that writes has nothing left to do.
     fn await_thread(&mut self) -> Result<(), SinkError> {
-        let result = if self.outlet.away().is_some() { self.take_written(true).map(|_| ()) } else { Ok(()) };
+        let mut result = Ok(true);
+        while self.outlet.has_thread() && matches!(result, Ok(true)) {
+            result = self.drain_one(true);
+        }
         self.count_held();
-        result
+        result.map(|_| ())
     }
 
     /// Takes the oldest row group from the threads that compress; `false` when there is none, or it is not done.
