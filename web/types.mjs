@@ -6,14 +6,14 @@
 // none. `make generated` writes the files; with --check they are only compared.
 
 import { readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { argv, exit } from "node:process";
 import { fileURLToPath } from "node:url";
 import { format } from "prettier";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const SOURCE = join(here, "../crates/monitor/src/openapi.json");
-/** The files, and the schemas of each; what these need is in the same file. */
+/** The files, and the schemas of each; what these need is in the same file, or comes from one before it. */
 const FILES = {
   "src/live/generated.ts": ["LiveState", "Past", "OperatorMessage"],
   "src/live/generated_runs.ts": ["RecordedRun"],
@@ -89,41 +89,55 @@ function comment(text) {
   return text ? `/** ${text.replaceAll("*/", "* /").replaceAll("\n", "\n * ")} */\n` : "";
 }
 
+/** The schemas that a part of one names. */
+function named_by(part) {
+  if (typeof part !== "object" || part === null) return [];
+  const own = typeof part.$ref === "string" ? [part.$ref.slice(PREFIX.length)] : [];
+  return own.concat(Object.values(part).flatMap(named_by));
+}
+
 /** The schemas that these need, with themselves. */
 function reachable(names, schemas) {
   const found = new Set();
-  const visit = (part) => {
-    if (typeof part !== "object" || part === null) return;
-    if (typeof part.$ref === "string") add(part.$ref.slice(PREFIX.length));
-    Object.values(part).forEach(visit);
-  };
   const add = (name) => {
     if (found.has(name)) return;
     if (!schemas[name]) throw new Error(`there is no schema ${name}`);
     found.add(name);
-    visit(schemas[name]);
+    named_by(schemas[name]).forEach(add);
   };
   names.forEach(add);
   return [...found].sort();
 }
 
-/** A file with the types of these schemas, and of those that they need. */
-export function types_of(names, schemas) {
-  const types = reachable(names, schemas).map((name) => {
+/** A file with the types of these schemas, and of those that they need; `made` has the module of each that is there already. */
+export function types_of(names, schemas, made = new Map()) {
+  const own = reachable(names, schemas).filter((name) => !made.has(name));
+  const types = own.map((name) => {
     const schema = schemas[name];
     const body = type_of(schema, name);
     const is_interface = schema.type === "object" && schema.properties;
     return `${comment(schema.description)}export ${is_interface ? `interface ${name} ${body}` : `type ${name} = ${body};`}`;
   });
-  return `// Made by web/types.mjs from crates/monitor/src/openapi.json: change the types of Rust, then \`make generated\`.\n\n${types.join("\n\n")}\n`;
+  const taken = new Set(own.flatMap((name) => named_by(schemas[name])).filter((name) => made.has(name)));
+  const modules = [...new Set([...taken].map((name) => made.get(name)))].sort();
+  const imports = modules.map((module) => {
+    const names = [...taken].filter((name) => made.get(name) === module).sort();
+    return `import type { ${names.join(", ")} } from "${module}";`;
+  });
+  const head = "// Made by web/types.mjs from crates/monitor/src/openapi.json: change the types of Rust, then `make generated`.";
+  return `${[head, imports.join("\n"), ...types].filter((part) => part !== "").join("\n\n")}\n`;
 }
 
 async function main() {
   const { schemas } = JSON.parse(await readFile(SOURCE, "utf8")).components;
   const style = JSON.parse(await readFile(join(here, ".prettierrc.json"), "utf8"));
+  const made = new Map();
   for (const [name, names] of Object.entries(FILES)) {
     const file = join(here, name);
-    const text = await format(types_of(names, schemas), { ...style, parser: "typescript" });
+    const types = types_of(names, schemas, made);
+    const fresh = reachable(names, schemas).filter((each) => !made.has(each));
+    fresh.forEach((each) => made.set(each, `./${basename(name, ".ts")}.js`));
+    const text = await format(types, { ...style, parser: "typescript" });
     if (!argv.includes("--check")) await writeFile(file, text);
     else if ((await readFile(file, "utf8").catch(() => "")) !== text) {
       console.error(`web/${name} is not what the types of Rust give: run \`make generated\``);

@@ -1,37 +1,6 @@
 // Made by web/types.mjs from crates/monitor/src/openapi.json: change the types of Rust, then `make generated`.
 
-/** The lost hits, fragments or events of a run or of a source. */
-export interface LossTotal {
-  /** If the quality is `unknown`: the loss from which this follows, in the unit in which it was counted. */
-  bound: LostCount | null;
-  /** How many are lost. */
-  count: number;
-  /** Lost ÷ all, 0 to 1; `None` if there were none. */
-  fraction: number | null;
-  /** How many there were, including the lost ones. */
-  of: number;
-  /** How well `count` is known. `unknown`: more than `count` may be lost, because `bound` is. */
-  quality: Quality;
-  /** All of this as text. */
-  text: string;
-  /** What is counted. */
-  unit: Unit;
-}
-
-/** A number of lost units, and of all. */
-export interface LostCount {
-  /** How many are lost. */
-  count: number;
-  /** Lost ÷ all, 0 to 1; `None` if there were none. */
-  fraction: number | null;
-  /** How many there were, including the lost ones. */
-  of: number;
-  /** What is counted. */
-  unit: Unit;
-}
-
-/** How well the number of a loss is known, or a number that was corrected by it, in order from best to worst. */
-export type Quality = "exact" | "at_least" | "unknown";
+import type { LossTotal } from "./generated.js";
 
 /** A run by its `run.json`; of the one under way, what that will say at the end, as far as it is known. */
 export interface RecordedRun {
@@ -110,6 +79,3 @@ export interface RunNote {
   /** When, UTC; empty where its line is damaged. */
   time: string;
 }
-
-/** What is counted. */
-export type Unit = "datagrams" | "bytes" | "frames" | "hits" | "fragments" | "events";
