@@ -9,6 +9,7 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
+use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -66,11 +67,11 @@ pub fn begin_write_back(file: &File, offset: u64, length: u64) {
 }
 
 /// Lets the kernel forget the first `length` bytes of a file that are on the disk already: they are not read soon. What is not there yet stays. A
-/// hint, as [`begin_write_back`] is.
+/// hint, as [`begin_write_back`] is. A length of 0 would be all of the file.
 #[cfg(target_os = "linux")]
-pub(crate) fn forget_cached(file: &File, length: u64) {
-    // SAFETY: the descriptor is open for as long as `file` is borrowed; no memory is passed.
-    unsafe { libc::posix_fadvise64(file.as_raw_fd(), 0, length as libc::off64_t, libc::POSIX_FADV_DONTNEED) };
+pub(crate) fn forget_cached(file: &File, length: NonZeroU64) {
+    use rustix::fs::{Advice, fadvise};
+    let _hint = fadvise(file, 0, Some(length), Advice::DontNeed);
 }
 
 /// Makes a file that must not exist, for writing.
@@ -157,4 +158,4 @@ pub fn begin_write_back(_file: &File, _offset: u64, _length: u64) {}
 
 /// Nothing to do on other systems.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn forget_cached(_file: &File, _length: u64) {}
+pub(crate) fn forget_cached(_file: &File, _length: NonZeroU64) {}

@@ -19,6 +19,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom};
+use std::num::NonZeroU64;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -288,7 +289,9 @@ impl TableFile {
             system::begin_write_back(&self.file, self.write_back_from, fresh);
             self.write_back_from = settled;
             // All of it, again and again: what was not on the disk yet is by the next time.
-            system::forget_cached(&self.file, settled.saturating_sub(CACHED_BYTES));
+            if let Some(older) = NonZeroU64::new(settled.saturating_sub(CACHED_BYTES)) {
+                system::forget_cached(&self.file, older);
+            }
         }
         Ok(())
     }

@@ -250,3 +250,28 @@ fn what_waits_behind_a_refused_row_group_keeps_its_order() {
     }
     assert!(waited > 0, "no row group was tried again");
 }
+
+/// On a disk, pages that are not cached are not there without waiting.
+#[test]
+fn a_file_shorter_than_what_stays_cached_is_cached_as_a_whole() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let path = folder.path().join("hits.arrows");
+    let mut file = TableFile::create(&path, Table::Hits, &[]).expect("made");
+    let mut columns = Columns::new(Table::Hits);
+    for number in 0..600_000i64 {
+        columns.push(0, number.to_le_bytes());
+        (1..5).for_each(|column| columns.push(column, [0; 2]));
+        columns.end_row();
+    }
+    for _ in 0..2 {
+        file.stage(&columns, Compression::None).expect("there is room");
+        file.sync().expect("the disk works");
+        file.commit().expect("written");
+    }
+    assert!(file.file_bytes() > 2 * crate::ipc::file::WRITE_BACK_BYTES);
+    let mut bytes = [0; 4096];
+    let read = std::fs::File::open(&path).expect("opens");
+    let into = &mut [std::io::IoSliceMut::new(&mut bytes)];
+    let cached = rustix::io::preadv2(&read, into, 4 << 20, rustix::io::ReadWriteFlags::NOWAIT);
+    assert_eq!(cached, Ok(4096));
+}
