@@ -124,7 +124,8 @@ export function types_of(names, schemas, made = new Map()) {
     const names = [...taken].filter((name) => made.get(name) === module).sort();
     return `import type { ${names.join(", ")} } from "${module}";`;
   });
-  const head = "// Made by web/types.mjs from crates/monitor/src/openapi.json: change the types of Rust, then `make generated`.";
+  const head =
+    "// Made by web/types.mjs from crates/monitor/src/openapi.json: change the types of Rust, then `make generated`.";
   return `${[head, imports.join("\n"), ...types].filter((part) => part !== "").join("\n\n")}\n`;
 }
 
