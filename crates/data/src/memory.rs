@@ -8,6 +8,7 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 
 use memmap2::{Advice, MmapMut, MmapOptions, MmapRaw};
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 /// Bytes of a huge page on the supported machines.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of a normal page on them.
+const PAGE_BYTES: usize = 4096;
 
 /// Whether memory is mapped with huge pages, which need fewer TLB entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -99,11 +102,23 @@ pub(crate) fn resident(bytes: usize, memory: Memory) -> Result<MmapRaw, Resident
         HugePages::Require => map.advise(Advice::PopulateWrite).map_err(ResidentError::Bytes)?,
         // Kernels before 5.14 do not have this advice.
         HugePages::Off | HugePages::Try if map.advise(Advice::PopulateWrite).is_err() => {
-            map.iter_mut().step_by(4096).for_each(|byte| *byte = 0);
+            map.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
         }
         HugePages::Off | HugePages::Try => {}
     }
     Ok(map.into())
+}
+
+/// Asks for huge pages for the memory of a large table that is to be accessed all over, before the table is filled. Only a hint: where
+/// the system has none, the table has normal pages.
+pub fn prefer_huge_pages<T>(untouched: &mut [MaybeUninit<T>]) {
+    let bytes = untouched.as_mut_ptr_range();
+    let (first, behind) =
+        ((bytes.start as usize).next_multiple_of(PAGE_BYTES), bytes.end as usize / PAGE_BYTES * PAGE_BYTES);
+    if behind.saturating_sub(first) >= HUGE_PAGE_BYTES {
+        // SAFETY: the range is memory of this slice, borrowed alone; the advice changes the size of its pages, and none of its bytes.
+        let _hint = unsafe { libc::madvise(first as *mut libc::c_void, behind - first, libc::MADV_HUGEPAGE) };
+    }
 }
 
 /// Binds untouched memory to one node.

@@ -188,7 +188,8 @@ impl Pool {
         let header = &self.0.headers[index as usize];
         header.published.store(0, Ordering::Relaxed);
         header.holders.store(1, Ordering::Relaxed);
-        Some(BlockWriter { lease: Lease { shared: self.0.clone(), index }, published: 0 })
+        let lease = Lease { shared: self.0.clone(), block: BlockId::new(self.0.number, index) };
+        Some(BlockWriter { lease, published: 0 })
     }
 
     /// Bytes per block.
@@ -269,12 +270,12 @@ pub struct BlockWriter {
 impl BlockWriter {
     /// The part of the block that is not published yet.
     pub fn tail(&mut self) -> &mut [u8] {
-        let Lease { shared, index } = &self.lease;
+        let Lease { shared, block } = &self.lease;
         // SAFETY: the range from `published` to the block's end is inside the mapping and initialised (zeroed, or
         // written by an earlier writer). It is exclusive: there is one writer per block, borrowed mutably here, and
         // leases read below `published` only.
         unsafe {
-            let start = shared.block_start(*index).add(self.published);
+            let start = shared.block_start(block.index()).add(self.published);
             std::slice::from_raw_parts_mut(start, shared.block_size - self.published)
         }
     }
@@ -341,14 +342,15 @@ impl fmt::Debug for BlockWriter {
 /// The right to read the published bytes of one block. The block is not reused while a lease exists.
 pub struct Lease {
     shared: Arc<Shared>,
-    index: u32,
+    /// Here and not only in `shared`, so that a search through many leases touches nothing else.
+    block: BlockId,
 }
 
 impl Lease {
     /// The block that can be read.
     #[inline]
     pub fn block(&self) -> BlockId {
-        BlockId::new(self.shared.number, self.index)
+        self.block
     }
 
     /// Number of blocks in the pool of this block, which is the length that a table by block needs.
@@ -368,14 +370,13 @@ impl Lease {
         // SAFETY: the range is inside the block and below `published`, where bytes are initialised and do not change
         // until the last holder is dropped. This lease is a holder, and the returned borrow cannot outlive it.
         unsafe {
-            let start = self.shared.block_start(self.index).add(slice.offset as usize);
+            let start = self.shared.block_start(self.block.index()).add(slice.offset as usize);
             std::slice::from_raw_parts(start, slice.length as usize)
         }
     }
 
     fn header(&self) -> &Header {
-        debug_assert_eq!(self.block().index(), self.index);
-        &self.shared.headers[self.index as usize]
+        &self.shared.headers[self.block.index() as usize]
     }
 }
 
@@ -383,7 +384,7 @@ impl Clone for Lease {
     fn clone(&self) -> Lease {
         // Relaxed suffices: the clone is reached through a holder, so the count cannot be falling to 0.
         self.header().holders.fetch_add(1, Ordering::Relaxed);
-        Lease { shared: self.shared.clone(), index: self.index }
+        Lease { shared: self.shared.clone(), block: self.block }
     }
 }
 
@@ -393,7 +394,7 @@ impl Drop for Lease {
         // other holders.
         if self.header().holders.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
-            self.shared.push(self.index);
+            self.shared.push(self.block.index());
         }
     }
 }
@@ -423,6 +424,17 @@ impl Leases {
     pub fn add(&mut self, lease: &Lease) {
         if self.find(lease.block()).is_none() {
             self.push(lease.clone());
+        }
+    }
+
+    /// Adds leases on blocks that are different from one another, unless there are some already.
+    #[inline]
+    pub fn give(&mut self, leases: impl Iterator<Item = Lease>) {
+        let is_fresh = self.is_empty();
+        for lease in leases {
+            if is_fresh || self.find(lease.block()).is_none() {
+                self.push(lease);
+            }
         }
     }
 

@@ -23,6 +23,15 @@ pub fn prefetch<T: ?Sized>(value: &T) {
     }
 }
 
+/// Prefetches a slice up to `most_lines` cache lines, for a loop over all of it.
+#[inline(always)]
+pub fn prefetch_slice<T>(values: &[T], most_lines: usize) {
+    let start = values.as_ptr().cast::<u8>();
+    for line in 0..size_of_val(values).div_ceil(LINE_BYTES).min(most_lines) {
+        prefetch_line(start.wrapping_add(line * LINE_BYTES));
+    }
+}
+
 #[inline(always)]
 fn prefetch_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -45,5 +54,7 @@ mod tests {
         prefetch(&[0u64; 1000]);
         prefetch("");
         prefetch::<[u32]>(&[]);
+        prefetch_slice(&[0u64; 1000], 16);
+        prefetch_slice::<u32>(&[], 16);
     }
 }

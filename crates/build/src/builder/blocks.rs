@@ -3,8 +3,8 @@
 //! ```text
 //!  pool ─► its table ─► block { lease, fragments here, batch that has its lease }
 //! ```
-//! Fragments of many triggers share a block. A lease is cloned and dropped once per block and batch; per fragment there is a
-//! count that no other thread sees. A pool's table is made when the first of its blocks is seen, as long as the pool has
+//! Fragments of many triggers share a block. Per fragment there is a count that no other thread sees; the lease goes with the last of
+//! them, and is cloned only for a batch that leaves something behind. A pool's table is made when the first of its blocks is seen, as long as the pool has
 //! blocks: found by number, no hash.
 
 use thalweg_data::{BlockId, Lease, Leases, Slice};
@@ -15,36 +15,36 @@ struct Block {
     lease: Option<Lease>,
     /// Slices in this block that wait here.
     resident: u32,
-    /// The outgoing batch that was last given this block's lease.
-    given_to: u32,
+    /// Something of this block leaves with the batch that is being made.
+    is_leaving: bool,
 }
 
 /// All blocks that something waiting lies in.
 pub(super) struct Blocks {
     pools: Vec<Vec<Block>>,
-    /// Number of the outgoing batch; 0 is none.
-    batch: u32,
+    /// Blocks of the batch that is being made.
+    leaving: Vec<BlockId>,
     /// Blocks with something in them.
     used: usize,
 }
 
 impl Blocks {
     pub fn new() -> Blocks {
-        Blocks { pools: (0..BlockId::MAX_POOLS).map(|_| Vec::new()).collect(), batch: 0, used: 0 }
+        Blocks { pools: (0..BlockId::MAX_POOLS).map(|_| Vec::new()).collect(), leaving: Vec::new(), used: 0 }
     }
 
-    /// Notes that a slice waits here, and takes a lease on its block if it is the first.
+    /// Notes that `count` slices of the block of `slice` wait here, and takes a lease on it if they are the first.
     #[inline(always)]
-    pub fn add(&mut self, slice: Slice, leases: &Leases) {
+    pub fn add(&mut self, slice: Slice, count: u32, leases: &Leases) {
         let (pool, index) = pool_and_index(slice.block);
         match self.pools[pool].get_mut(index) {
-            Some(block) if block.resident > 0 => block.resident += 1,
-            _ => self.add_first(slice.block, leases),
+            Some(block) if block.lease.is_some() => block.resident += count,
+            _ => self.add_first(slice.block, count, leases),
         }
     }
 
     #[cold]
-    fn add_first(&mut self, block: BlockId, leases: &Leases) {
+    fn add_first(&mut self, block: BlockId, count: u32, leases: &Leases) {
         let (pool, index) = pool_and_index(block);
         let lease = leases.find(block).expect("a slice travels with its lease").clone();
         let table = &mut self.pools[pool];
@@ -53,30 +53,33 @@ impl Blocks {
             table.resize_with(lease.blocks_of_pool().max(index + 1), Block::default);
         }
         table[index].lease = Some(lease);
-        table[index].resident = 1;
-        table[index].given_to = 0;
+        table[index].resident = count;
         self.used += 1;
     }
 
-    /// Begins a batch of what leaves.
-    pub fn begin_batch(&mut self) {
-        self.batch = self.batch.checked_add(1).unwrap_or_else(|| {
-            // Come round after 2^32 batches: forget which had which.
-            self.pools.iter_mut().flatten().for_each(|block| block.given_to = 0);
-            1
-        });
-    }
-
-    /// Notes that `count` slices of one block leave with a batch, which is given a lease on it once.
+    /// Notes that `count` slices of one block leave with the batch that is being made.
     #[inline(always)]
-    pub fn leave(&mut self, block: BlockId, count: u32, leases: &mut Leases) {
+    pub fn leave(&mut self, block: BlockId, count: u32) {
         let (pool, index) = pool_and_index(block);
         let held = &mut self.pools[pool][index];
-        if held.given_to != self.batch {
-            held.given_to = self.batch;
-            leases.add(held.lease.as_ref().expect("what waits has a lease"));
+        held.resident -= count;
+        if !held.is_leaving {
+            held.is_leaving = true;
+            self.leaving.push(block);
         }
-        self.remove(block, count);
+    }
+
+    /// Ends the batch: it is given a lease on each block that something of it lies in, ours where nothing else waits there.
+    pub fn end_batch(&mut self, leases: &mut Leases) {
+        let Blocks { pools, leaving, used } = self;
+        leases.give(leaving.drain(..).map(|block| {
+            let (pool, index) = pool_and_index(block);
+            let held = &mut pools[pool][index];
+            held.is_leaving = false;
+            *used -= usize::from(held.resident == 0);
+            let kept = (held.resident > 0).then(|| held.lease.clone()).flatten();
+            std::mem::replace(&mut held.lease, kept).expect("what waits has a lease")
+        }));
     }
 
     /// Notes that `count` slices of one block are gone; with the last one goes the lease.
@@ -85,7 +88,7 @@ impl Blocks {
         let (pool, index) = pool_and_index(block);
         let held = &mut self.pools[pool][index];
         held.resident -= count;
-        if held.resident == 0 {
+        if held.resident == 0 && !held.is_leaving {
             held.lease = None;
             self.used -= 1;
         }
@@ -126,14 +129,18 @@ mod tests {
         let slices = [writer.append(b"one").expect("fits"), writer.append(b"two").expect("fits")];
         let (mut blocks, mut leases, mut out) = (Blocks::new(), Leases::default(), Leases::default());
         leases.add(writer.lease());
-        slices.iter().for_each(|slice| blocks.add(*slice, &leases));
+        slices.iter().for_each(|slice| blocks.add(*slice, 1, &leases));
         leases.clear();
         drop(writer);
         assert_eq!((pool.free_count(), blocks.used(), blocks.bytes(slices[1])), (1, 1, &b"two"[..]));
-        blocks.begin_batch();
-        blocks.leave(slices[0].block, 1, &mut out);
-        blocks.leave(slices[1].block, 1, &mut out);
-        assert_eq!((out.len(), blocks.used(), out.bytes(slices[0])), (1, 0, &b"one"[..]));
+        blocks.leave(slices[0].block, 1);
+        blocks.end_batch(&mut out);
+        assert_eq!((out.len(), blocks.used(), out.bytes(slices[0])), (1, 1, &b"one"[..]));
+        out.clear();
+        assert_eq!(pool.free_count(), 1, "the other waits");
+        blocks.leave(slices[1].block, 1);
+        blocks.end_batch(&mut out);
+        assert_eq!((out.len(), blocks.used(), out.bytes(slices[1])), (1, 0, &b"two"[..]));
         out.clear();
         assert_eq!(pool.free_count(), 2);
     }

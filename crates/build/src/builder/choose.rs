@@ -139,10 +139,8 @@ impl Builder {
         self.counters.events.lost(LossReason::Incomplete, Unit::Events, 1);
         for source in 0..self.sources.len() {
             let entry = *self.columns.entry(source, trigger);
-            let counts = &mut self.sources[source];
-            self.counters.touch(source, counts);
             if entry.trigger != trigger {
-                counts.missing += 1;
+                self.sources[source].missing += 1;
                 continue;
             }
             let bytes = self.let_go(entry.slice);
@@ -150,7 +148,7 @@ impl Builder {
             counts.held -= 1;
             counts.held_bytes -= bytes;
             self.held_bytes -= bytes;
-            self.counters.lost(source, LossReason::Incomplete, 1, bytes);
+            self.lose_fragment(LossReason::Incomplete, source, bytes);
         }
     }
 }

@@ -8,7 +8,8 @@
 //! An entry keeps its number after its fragment has left: the same comparison distinguishes a fragment that is here from a duplicate
 //! of one that was, and from an older one whose row is free again. Holes cost nothing, and nothing is ever erased.
 
-use thalweg_data::Slice;
+use thalweg_data::memory::prefer_huge_pages;
+use thalweg_data::{Fragment, Slice};
 
 /// What one source sent for one trigger: half a cache line.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +50,10 @@ impl Columns {
     /// Columns for `sources` sources and `depth` triggers, a power of two.
     pub fn new(sources: usize, depth: usize) -> Columns {
         let stride = depth + PADDING;
-        Columns { entries: vec![Entry::default(); sources * stride], stride, mask: depth as u64 - 1 }
+        let mut entries = Vec::with_capacity(sources * stride);
+        prefer_huge_pages(entries.spare_capacity_mut());
+        entries.resize(sources * stride, Entry::default());
+        Columns { entries, stride, mask: depth as u64 - 1 }
     }
 
     /// Memory that the columns take, in bytes.
@@ -74,6 +78,41 @@ impl Columns {
     pub fn entry_mut(&mut self, source: usize, trigger: u64) -> &mut Entry {
         let row = self.row(trigger);
         &mut self.entries[source * self.stride + row]
+    }
+
+    /// Up to `count` entries of a source from that trigger on, as far as they are neighbours.
+    #[inline(always)]
+    pub fn entries(&self, source: usize, trigger: u64, count: usize) -> &[Entry] {
+        let row = self.row(trigger);
+        let count = count.min(self.mask as usize + 1 - row);
+        &self.entries[source * self.stride + row..][..count]
+    }
+
+    /// Writes the entries of fragments of one slice each that have consecutive numbers, of which the first stands for `trigger`, and
+    /// returns how many: fewer than all at the first that does not follow, or is there already. The caller knows that their rows
+    /// are neighbours.
+    #[inline(always)]
+    pub fn store_run(
+        &mut self,
+        source: usize,
+        trigger: u64,
+        fragments: &[Fragment],
+        slices: &[Slice],
+    ) -> usize {
+        let row = self.row(trigger);
+        let entries = &mut self.entries[source * self.stride + row..][..fragments.len()];
+        let Some(&Fragment { trigger: first, source: id, .. }) = fragments.first() else { return 0 };
+        let mut stored = 0;
+        for ((entry, fragment), slice) in entries.iter_mut().zip(fragments).zip(slices) {
+            let number = trigger + stored;
+            let follows = fragment.trigger == first + stored && fragment.source == id && fragment.slices == 1;
+            if !follows || entry.trigger == number {
+                break;
+            }
+            *entry = Entry { trigger: number, ticks: fragment.ticks, slice: slice.tagged(0) };
+            stored += 1;
+        }
+        stored as usize
     }
 
     /// Whether the source's fragment of this trigger is here, or was and its row is still free.

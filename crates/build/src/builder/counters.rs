@@ -6,7 +6,8 @@
 
 use thalweg_data::{Counters, LossReason, Noted, SourceId, Unit};
 
-/// What is counted per fragment of a source: one cache line, so that counting costs no more than storing.
+/// What is counted per fragment of a source: one cache line, so that counting costs no more than storing. Its counters, which are many
+/// lines, are brought up to date when somebody reads them.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Source {
@@ -18,22 +19,20 @@ pub(super) struct Source {
     pub new_bytes: u64,
     /// Bytes that left since then.
     pub gone_bytes: u64,
+    /// Fragments that came in since the counters were brought up to date.
+    pub new: u64,
+    /// Fragments that left since then.
+    pub gone: u64,
+    /// Events that left without it since then.
+    pub missing: u64,
     /// Fragments in its column.
     pub held: u32,
-    /// Fragments that came in since the counters were brought up to date.
-    pub new: u32,
-    /// Fragments that left since then.
-    pub gone: u32,
-    /// Events that left without it since then.
-    pub missing: u32,
     /// 64 less the width of its trigger numbers.
     pub shift: u8,
     /// Nothing follows from it.
     pub ended: bool,
     /// Its latest fragment was far ahead of the window.
     pub strayed: bool,
-    /// It is in the list of those whose counters are to be brought up to date.
-    pub touched: bool,
 }
 
 /// Counters of one source.
@@ -52,7 +51,6 @@ pub(super) struct BuilderCounters {
     sources: Vec<SourceCounters>,
     pub events: Counters,
     pub unknown: Counters,
-    touched: Vec<u32>,
 }
 
 impl BuilderCounters {
@@ -61,7 +59,6 @@ impl BuilderCounters {
             sources: vec![SourceCounters::default(); sources],
             events: Counters::default(),
             unknown: Counters::default(),
-            touched: Vec::with_capacity(sources),
         };
         counters.clear();
         counters
@@ -69,29 +66,11 @@ impl BuilderCounters {
 
     /// Memory of so many sources' counts, in bytes.
     pub fn byte_size(sources: usize) -> usize {
-        sources * (size_of::<SourceCounters>() + size_of::<Source>() + size_of::<u32>())
+        sources * (size_of::<SourceCounters>() + size_of::<Source>())
     }
 
     pub fn of(&self, source: usize) -> &SourceCounters {
         &self.sources[source]
-    }
-
-    /// Asks the memory for a source's counters, which are brought up to date soon.
-    #[inline]
-    pub fn prefetch(&self, source: usize) {
-        let SourceCounters { build, wire, .. } = &self.sources[source];
-        build.prefetch(Unit::Fragments);
-        build.prefetch(Unit::Bytes);
-        wire.prefetch(Unit::Fragments);
-    }
-
-    /// Notes that a source's counts have moved.
-    #[inline(always)]
-    pub fn touch(&mut self, source: usize, counts: &mut Source) {
-        if !counts.touched {
-            counts.touched = true;
-            self.touched.push(source as u32);
-        }
     }
 
     /// Notes a lost fragment, which has been counted as come in.
@@ -135,27 +114,22 @@ impl BuilderCounters {
         self.unknown.lost(LossReason::UnknownSource, Unit::Bytes, bytes);
     }
 
-    /// Brings the counters of all sources that were touched up to date. `deferred` says what of a source is deferred.
-    pub fn update(&mut self, counts: &mut [Source], deferred: impl Fn(usize) -> (u64, u64)) {
-        while let Some(source) = self.touched.pop() {
-            let source = source as usize;
-            self.sources[source].update(&mut counts[source], deferred(source));
-        }
+    /// Brings the counters of a source up to date, of which so many fragments and bytes are deferred.
+    pub fn update(&mut self, source: usize, counts: &mut Source, deferred: (u64, u64)) {
+        self.sources[source].update(counts, deferred);
     }
 
     /// Begins anew.
     pub fn clear(&mut self) {
         self.sources.fill(SourceCounters::default());
         (self.unknown, self.events) = (Counters::default(), Counters::default());
-        self.touched.clear();
     }
 }
 
 impl SourceCounters {
     fn update(&mut self, counts: &mut Source, (deferred, deferred_bytes): (u64, u64)) {
         let Source { new, new_bytes, gone, gone_bytes, missing, .. } = *counts;
-        let (gone, missing) = (u64::from(gone), u64::from(missing));
-        self.build.input(Unit::Fragments, u64::from(new));
+        self.build.input(Unit::Fragments, new);
         self.build.input(Unit::Bytes, new_bytes);
         self.build.output(Unit::Fragments, gone);
         self.build.output(Unit::Bytes, gone_bytes);
@@ -169,7 +143,6 @@ impl SourceCounters {
             self.open_gaps(missing);
         }
         (counts.new, counts.new_bytes, counts.gone, counts.gone_bytes, counts.missing) = (0, 0, 0, 0, 0);
-        counts.touched = false;
     }
 }
 

@@ -4,8 +4,9 @@
 //!  number ─ extend ─► in the room? ─► entry has another number? ─► write, count
 //!                        └ no: deferred, late, out of the window       └ no: a duplicate
 //! ```
+//! A stream gives trigger after trigger: these are written into the column as one run, and counted once.
 
-use thalweg_data::prefetch::prefetch;
+use thalweg_data::prefetch::{prefetch, prefetch_slice};
 use thalweg_data::{Fragment, Fragments, Leases, LossReason, Mark, Slice, SourceId};
 
 use super::columns::{EMPTY, Entry};
@@ -15,6 +16,9 @@ use super::dumps::Unused;
 use super::rows::CLOSED;
 use super::window::distance;
 use super::{Builder, Phase};
+
+/// Most cache lines of a column that are asked for ahead: those of 32 fragments.
+const MOST_LINES: usize = 16;
 
 /// A fragment on its way in, of a source that the builder has.
 #[derive(Clone, Copy)]
@@ -46,30 +50,73 @@ impl Builder {
             .map(|fragment| usize::from(fragment.slices))
             .sum();
         if let Some(fragment) = offered.first() {
-            self.prefetch_behind(fragment);
+            self.prefetch_behind(fragment, offered.len());
         }
         let mut rest = &batch.slices[passed..];
-        let mut taken = offered.len();
-        for (index, fragment) in offered.iter().enumerate() {
+        let mut taken = 0;
+        while let Some(fragment) = offered.get(taken) {
+            let run = self.take_run(&offered[taken..], rest, batch);
+            if run > 0 {
+                (taken, rest) = (taken + run, &rest[run..]);
+                continue;
+            }
             let (slices, others) = rest.split_at(usize::from(fragment.slices));
             if !self.take(fragment, slices, batch) {
-                taken = index;
                 break;
             }
-            rest = others;
+            (taken, rest) = (taken + 1, others);
         }
-        self.update_counters();
+        self.update_busy();
         taken
     }
 
     /// Sources are read one after another, and answer the same triggers: asks the memory for what the next one needs.
     #[inline]
-    fn prefetch_behind(&self, fragment: &Fragment) {
+    fn prefetch_behind(&self, fragment: &Fragment, count: usize) {
         let next = index_of(fragment.source, self.first_source).wrapping_add(1);
         let Some(counts) = self.sources.get(next) else { return };
         prefetch(counts);
-        prefetch(self.columns.entry(next, fragment.trigger));
-        self.counters.prefetch(next);
+        prefetch_slice(self.columns.entries(next, fragment.trigger, count), MOST_LINES);
+    }
+
+    /// Takes what one source sent trigger after trigger, each in one slice, as far as all of it belongs into the column, and returns
+    /// how many fragments that are; 0 or 1 are left to [`Builder::take`].
+    #[inline(always)]
+    fn take_run(&mut self, offered: &[Fragment], slices: &[Slice], batch: &Fragments) -> usize {
+        let [first, second, ..] = offered else { return 0 };
+        let source = index_of(first.source, self.first_source);
+        let Some(counts) = self.sources.get(source) else { return 0 };
+        if second.source != first.source || first.trigger > counts.largest || counts.ended {
+            return 0;
+        }
+        let ahead = distance(first.trigger, self.rows.base, u32::from(counts.shift)) as u64;
+        let trigger = self.rows.base.wrapping_add(ahead);
+        let numbers = (counts.largest - first.trigger).saturating_add(1);
+        let most = self.capacity.saturating_sub(ahead).min(numbers).min(offered.len() as u64) as usize;
+        // In order, an event that has left lies below the base.
+        let most = self.rows.takeable(trigger, most, self.settings.ordered);
+        let stored = self.columns.store_run(source, trigger, &offered[..most], slices);
+        if stored > 0 {
+            self.count_run(source, trigger, &slices[..stored], batch);
+        }
+        stored
+    }
+
+    /// Notes a run of fragments that were just written into a column.
+    fn count_run(&mut self, source: usize, trigger: u64, slices: &[Slice], batch: &Fragments) {
+        let (count, leases) = (slices.len(), &batch.leases);
+        for in_block in slices.chunk_by(|one, next| one.block == next.block) {
+            self.blocks.add(in_block[0], in_block.len() as u32, leases);
+        }
+        let behind = trigger + count as u64;
+        self.rows.answer_run(trigger, count, batch.header.mark);
+        if !self.settings.ordered {
+            let complete = |trigger: &u64| self.rows.get(*trigger).answers as usize == self.sources.len();
+            self.ready.extend((trigger..behind).filter(complete));
+        }
+        let bytes = slices.iter().map(|slice| u64::from(slice.length)).sum();
+        self.hold(source, count as u32, bytes, behind - 1);
+        self.count_incoming(source, count as u32, bytes);
     }
 
     /// Counts fragments from `first` on, which were not taken and cannot wait, as lost.
@@ -82,7 +129,7 @@ impl Builder {
                 false => self.counters.unknown_source(bytes),
             }
         }
-        self.update_counters();
+        self.update_busy();
     }
 
     #[inline(always)]
@@ -102,8 +149,8 @@ impl Builder {
             };
             let bytes = u64::from(slice.length);
             if ahead < self.capacity && self.store(source, entry, (bytes, 0), mark) {
-                self.blocks.add(*slice, leases);
-                self.count_incoming(source, bytes);
+                self.blocks.add(*slice, 1, leases);
+                self.count_incoming(source, 1, bytes);
                 return true;
             }
         }
@@ -129,23 +176,28 @@ impl Builder {
         if answers as usize == self.sources.len() && !self.settings.ordered {
             self.ready.push_back(trigger);
         }
-        let counts = &mut self.sources[source];
-        counts.held += 1;
-        counts.held_bytes += bytes;
-        counts.strayed = false;
-        self.held_bytes += bytes;
-        if self.lead.note(source, trigger) {
-            self.update_room();
-        }
+        self.hold(source, 1, bytes, trigger);
         true
     }
 
+    /// Notes fragments that wait in a source's column, the last of them of trigger `last`.
     #[inline(always)]
-    fn count_incoming(&mut self, source: usize, bytes: u64) {
+    fn hold(&mut self, source: usize, count: u32, bytes: u64, last: u64) {
         let counts = &mut self.sources[source];
-        counts.new += 1;
+        counts.held += count;
+        counts.held_bytes += bytes;
+        counts.strayed = false;
+        self.held_bytes += bytes;
+        if self.lead.note(source, last) {
+            self.update_room();
+        }
+    }
+
+    #[inline(always)]
+    fn count_incoming(&mut self, source: usize, count: u32, bytes: u64) {
+        let counts = &mut self.sources[source];
+        counts.new += u64::from(count);
         counts.new_bytes += bytes;
-        self.counters.touch(source, counts);
     }
 
     /// Everything but a fragment of one slice within the room. Returns whether it was taken, or counted as lost.
@@ -203,7 +255,7 @@ impl Builder {
             let chained = (slices.len() as u32).wrapping_sub(1);
             let stored = self.store(source, entry, (bytes, chained), mark);
             debug_assert!(stored, "looked at just before");
-            self.count_incoming(source, bytes);
+            self.count_incoming(source, 1, bytes);
             return true;
         }
         let far = begun && self.is_far(ahead);
@@ -215,7 +267,7 @@ impl Builder {
         let deferred = Deferred { raw: fragment.trigger, ticks: fragment.ticks, slice, bytes, chained, mark };
         self.deferred.push(source, deferred);
         self.held_bytes += bytes;
-        self.count_incoming(source, bytes);
+        self.count_incoming(source, 1, bytes);
         self.jumped |= far;
         self.sources[source].strayed = far;
         self.unsettled = true;
@@ -247,7 +299,7 @@ impl Builder {
 
     /// Takes leases for all slices and chains them behind the first.
     fn keep_slices(&mut self, incoming: Incoming) -> Slice {
-        incoming.slices.iter().for_each(|slice| self.blocks.add(*slice, incoming.leases));
+        incoming.slices.iter().for_each(|slice| self.blocks.add(*slice, 1, incoming.leases));
         match incoming.slices {
             [] => Slice::default().tagged(EMPTY),
             [first, others @ ..] => first.tagged(self.chains.keep(others)),
@@ -261,8 +313,8 @@ impl Builder {
     }
 
     fn lose_incoming(&mut self, reason: LossReason, source: usize, bytes: u64) {
-        self.count_incoming(source, bytes);
-        self.counters.lost(source, reason, 1, bytes);
+        self.count_incoming(source, 1, bytes);
+        self.lose_fragment(reason, source, bytes);
     }
 
     fn keep_dump(&mut self, reason: LossReason, incoming: Incoming) {

@@ -49,7 +49,7 @@ mod window;
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
-use thalweg_data::{Closing, Counters, Events, Mark, Noted, SourceId, Unit};
+use thalweg_data::{Closing, Counters, Events, LossReason, Mark, Noted, SourceId, Unit};
 
 pub use budget::Budget;
 pub use dumps::Dump;
@@ -264,6 +264,7 @@ impl Builder {
     pub fn note_refused(&mut self, source: SourceId, fragments: u64) {
         let index = index_of(source, self.first_source);
         if index < self.sources.len() {
+            self.update_counters(index);
             self.counters.refuse(index, fragments);
         }
     }
@@ -272,6 +273,8 @@ impl Builder {
     pub fn note_unreadable(&mut self, source: SourceId, fragments: u64) {
         let index = index_of(source, self.first_source);
         if index < self.sources.len() {
+            // What is missing up to here was not lost by the recording.
+            self.update_counters(index);
             self.counters.note_unreadable(index, fragments);
         }
     }
@@ -351,7 +354,6 @@ impl Builder {
     pub fn end_numbers(&mut self, accepted: Option<RangeInclusive<u64>>) {
         let shift = self.sources.iter().map(|source| u32::from(source.shift)).max().unwrap_or(0);
         self.rows.end(accepted, shift);
-        self.update_counters();
     }
 
     /// Appends events that are complete, or incomplete and no longer waited for, to `events`, at most `most_events`. Returns
@@ -359,7 +361,6 @@ impl Builder {
     pub fn pull(&mut self, events: &mut Events, most_events: usize) -> bool {
         let before = events.events.len();
         events.header.mark = self.now;
-        self.blocks.begin_batch();
         loop {
             self.settle();
             let left = most_events - (events.events.len() - before);
@@ -368,18 +369,24 @@ impl Builder {
             }
             self.gather(events);
         }
-        self.update_counters();
+        self.blocks.end_batch(&mut events.leases);
+        self.update_busy();
         events.events.len() > before
     }
 
-    fn update_counters(&mut self) {
-        let deferred = &self.deferred;
-        self.counters
-            .update(&mut self.sources, |source| (deferred.length(source) as u64, deferred.bytes(source)));
-        self.counters.events.input(Unit::Events, self.rows.take_opened());
-        self.counters.note(Noted::Unseen, self.rows.take_unseen());
-        self.counters.note(Noted::Numbers, self.rows.take_numbers());
-        self.counters.events.set_held(Unit::Events, self.rows.open() as u64);
+    fn update_counters(&mut self, source: usize) {
+        let deferred = (self.deferred.length(source) as u64, self.deferred.bytes(source));
+        self.counters.update(source, &mut self.sources[source], deferred);
+    }
+
+    /// Counts a fragment that has been counted as come in as lost.
+    fn lose_fragment(&mut self, reason: LossReason, source: usize, bytes: u64) {
+        // A late one fills a gap, which has to be known.
+        self.update_counters(source);
+        self.counters.lost(source, reason, 1, bytes);
+    }
+
+    fn update_busy(&mut self) {
         let (span, depth) = (self.rows.highest - self.rows.base, self.settings.depth as u64);
         let above = |quarters: u64| {
             span > depth / 4 * quarters || self.held_bytes > self.settings.memory_bytes / 4 * quarters
@@ -431,8 +438,10 @@ impl Builder {
     ///
     /// # Panics
     /// When the source is not one of this builder's.
-    pub fn counters(&self, source: SourceId) -> &Counters {
-        &self.counters.of(index_of(source, self.first_source)).build
+    pub fn counters(&mut self, source: SourceId) -> &Counters {
+        let index = index_of(source, self.first_source);
+        self.update_counters(index);
+        &self.counters.of(index).build
     }
 
     /// Fragments of one source by the trigger numbers of the others: expected, built, missing. Fragments of events that were
@@ -440,12 +449,18 @@ impl Builder {
     ///
     /// # Panics
     /// When the source is not one of this builder's.
-    pub fn wire_counters(&self, source: SourceId) -> &Counters {
-        &self.counters.of(index_of(source, self.first_source)).wire
+    pub fn wire_counters(&mut self, source: SourceId) -> &Counters {
+        let index = index_of(source, self.first_source);
+        self.update_counters(index);
+        &self.counters.of(index).wire
     }
 
     /// Events: left, dropped because they were incomplete, held.
-    pub fn events_counters(&self) -> &Counters {
+    pub fn events_counters(&mut self) -> &Counters {
+        self.counters.events.input(Unit::Events, self.rows.take_opened());
+        self.counters.note(Noted::Unseen, self.rows.take_unseen());
+        self.counters.note(Noted::Numbers, self.rows.take_numbers());
+        self.counters.events.set_held(Unit::Events, self.rows.open() as u64);
         &self.counters.events
     }
 

@@ -45,7 +45,6 @@ impl Builder {
                 if let Some(deferred) = self.deferred.pop(source) {
                     self.held_bytes -= deferred.bytes;
                     taken |= self.reconsider(source, deferred);
-                    self.counters.touch(source, &mut self.sources[source]);
                 }
             }
         }
@@ -102,7 +101,7 @@ impl Builder {
             EMPTY => &[],
             _ => self.blocks.bytes(slice),
         });
-        self.counters.lost(source, reason, 1, bytes);
+        self.lose_fragment(reason, source, bytes);
         self.let_go(slice);
     }
 

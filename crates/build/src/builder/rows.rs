@@ -120,6 +120,29 @@ impl Rows {
         row.answers
     }
 
+    /// Notes the answers of one source to `count` triggers from `trigger` on, whose rows are neighbours.
+    pub fn answer_run(&mut self, trigger: u64, count: usize, mark: Mark) {
+        let first = (trigger & self.mask) as usize;
+        for (place, number) in (first..first + count).zip(trigger..) {
+            let row = &mut self.rows[place];
+            if row.answers == 0 {
+                self.answer(number, 0, mark);
+            } else {
+                row.answers += 1;
+            }
+        }
+    }
+
+    /// How many of up to `most` triggers from `trigger` on can be answered together: rows that are neighbours, of events that have not
+    /// left. `ordered`: none from the base on has.
+    #[inline(always)]
+    pub fn takeable(&self, trigger: u64, most: usize, ordered: bool) -> usize {
+        let rows = &self.rows[(trigger & self.mask) as usize..];
+        let rows = &rows[..most.min(rows.len())];
+        let closed = if ordered { None } else { rows.iter().position(|row| row.answers == CLOSED) };
+        closed.unwrap_or(rows.len())
+    }
+
     /// No answer follows. Triggers that nobody has answered are known now also where the window has not passed them; those before the
     /// first and behind the last that anybody has answered, where the trigger says that it had the numbers of `accepted`. `shift` is 64
     /// less the width of the numbers on the wire.

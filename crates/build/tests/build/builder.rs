@@ -256,10 +256,10 @@ impl World {
         any
     }
 
-    fn check(&self) {
+    fn check(&mut self) {
         let (mut held, mut held_bytes) = (0, 0);
         for source in self.builder.sources() {
-            let counters = self.builder.counters(SourceId(source));
+            let counters = self.builder.counters(SourceId(source)).clone();
             for unit in [Unit::Fragments, Unit::Bytes] {
                 let right = counters.total_output(unit) + counters.total_lost_any(unit) + counters.held(unit);
                 assert_eq!(counters.total_input(unit), right, "{unit} of source {source}");
@@ -277,11 +277,13 @@ impl World {
         assert_eq!(held_bytes, standing.held_bytes);
         assert!(standing.span <= self.settings.depth as u64 && standing.open_events as u64 <= standing.span);
         assert!(held <= (self.links.len() * (standing.open_events + 64)) as u64);
+        let open = self.builder.open_events() as u64;
         let events = self.builder.events_counters();
-        assert_eq!(events.held(Unit::Events), self.builder.open_events() as u64);
+        assert_eq!(events.held(Unit::Events), open);
         assert_eq!(events.total_output(Unit::Events), self.seen.len() as u64);
+        let sources = self.builder.sources();
         let output = |source| self.builder.counters(SourceId(source)).total_output(Unit::Fragments);
-        assert_eq!(self.fragments_built, self.builder.sources().map(output).sum::<u64>());
+        assert_eq!(self.fragments_built, sources.map(output).sum::<u64>());
     }
 
     fn finish(&mut self) {

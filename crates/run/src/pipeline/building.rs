@@ -407,7 +407,8 @@ impl Readout<Building> {
 
     fn snapshot(&mut self, number: SnapshotNumber) {
         for (link, slots) in self.inputs.links().zip(&self.work.feed.links) {
-            let counters = (&*self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
+            let counters =
+                (&*self.inputs, self.work.feed.cutters.get(link.index()), &mut self.work.feed.builder);
             slots.each(link, counters, |slot, counters| slot.snapshot(number, counters));
             if let Some(raw) = &mut self.work.feed.raw
                 && let Some(mut marker) = raw.empty_wait(DRAIN)
@@ -423,7 +424,8 @@ impl Readout<Building> {
 
     fn publish(&mut self, mark: Mark) {
         for (link, slots) in self.inputs.links().zip(&self.work.feed.links) {
-            let counters = (&*self.inputs, self.work.feed.cutters.get(link.index()), &self.work.feed.builder);
+            let counters =
+                (&*self.inputs, self.work.feed.cutters.get(link.index()), &mut self.work.feed.builder);
             slots.each(link, counters, |slot, counters| slot.publish(counters));
         }
         self.work.events_ledger.publish(self.work.feed.builder.events_counters());

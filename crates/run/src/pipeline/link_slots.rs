@@ -78,7 +78,7 @@ impl LinkSlots {
     pub(super) fn each(
         &self,
         link: LinkId,
-        (inputs, cutter, builder): (&dyn Inputs<Fragments>, Option<&FragmentCutter>, &Builder),
+        (inputs, cutter, builder): (&dyn Inputs<Fragments>, Option<&FragmentCutter>, &mut Builder),
         mut publish: impl FnMut(&Ledgered, &Counters),
     ) {
         let framing = inputs.framing(link);

@@ -101,7 +101,7 @@ impl Crate {
 
     /// Fragments that the local builder counts as lost: those that arrived and are in no event of it, and one of every two that came
     /// twice.
-    pub fn lost_fragments(&self) -> u64 {
+    pub fn lost_fragments(&mut self) -> u64 {
         let lost = |source| self.builder.counters(SourceId(source)).total_lost_any(Unit::Fragments);
         self.sources.clone().map(lost).sum()
     }

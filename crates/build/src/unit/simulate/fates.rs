@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use thalweg_data::Unit;
 
+use super::boards::Crate;
 use super::verdict::{Disk, Row};
 use super::world::World;
 use crate::unit::ReadoutUnit;
@@ -168,7 +169,8 @@ impl Evidence<'_> {
 
 impl World {
     /// Finds the fate of every fragment. Returns what became of the triggers of which no row is on file.
-    pub(super) fn fates(&self, taken: &BTreeMap<u64, Row>) -> Result<Lost, String> {
+    pub(super) fn fates(&mut self, taken: &BTreeMap<u64, Row>) -> Result<Lost, String> {
+        let counted_lost: Vec<u64> = self.crates.iter_mut().map(Crate::lost_fragments).collect();
         let living = self.builders.iter().filter_map(|process| process.unit.as_ref());
         let mut lost_parts = self.lost_parts_of_the_dead.clone();
         lost_parts.extend(living.flat_map(|unit| unit.lost_parts().iter().copied()));
@@ -178,8 +180,7 @@ impl World {
             for life in &lives {
                 let left = self.fates_of(readout, life, &evidence, &mut furthest)?;
                 if !life.died {
-                    let board = &self.crates[readout];
-                    let (doubled, counted) = (board.doubled(), board.lost_fragments());
+                    let (doubled, counted) = (self.crates[readout].doubled(), counted_lost[readout]);
                     if left + doubled != counted {
                         return Err(format!(
                             "readout {readout}: its local builder closed without {left} fragments, {doubled} came twice, and it \
