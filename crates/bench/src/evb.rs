@@ -5,6 +5,8 @@
 //!  process: readout unit i ═══► builder unit k        events generated, sent, built, released   ┐ in turn, ratio
 //!     the same processes ═════► messages in turn      sent, received                            ┘
 //! ```
+//! What is compared is the processor time of all processes together: on a machine with fewer cores than processes it decides what goes
+//! through, and with more of them the slowest process would hide what the others do. `wall_…` is what went through here.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -12,7 +14,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use thalweg_data::UnitId;
-use thalweg_data::measure::{Clock, Measurement, compare};
+use thalweg_data::measure::{Clock, Measurement, compare, median};
 
 use super::n2n::NODE;
 use super::sweep::Sweep;
@@ -29,8 +31,8 @@ const PAIRS: [u16; 2] = [1, 2];
 const TURN_BYTES: usize = 256 << 20;
 const TURN_FRAGMENTS: usize = 1_500_000;
 /// Bytes per message at most, and events.
-const MESSAGE_BYTES: usize = 128 << 10;
-const MESSAGE_EVENTS: usize = 256;
+const MESSAGE_BYTES: usize = 512 << 10;
+const MESSAGE_EVENTS: usize = 1024;
 
 /// Measures every size, number of processes and transport.
 pub(super) fn evb(conditions: &Conditions) -> Result<Measured, BenchError> {
@@ -55,7 +57,7 @@ pub(super) fn evb(conditions: &Conditions) -> Result<Measured, BenchError> {
         shows_ratio: true,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }
@@ -77,15 +79,20 @@ fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -
     let mut nodes = Nodes::start(transport, pairs, fragment_bytes, range as u32)?;
     let problem = std::cell::RefCell::new(None);
     let nodes = std::cell::RefCell::new(&mut nodes);
-    let slowest = |taken: io::Result<Duration>| {
-        taken.unwrap_or_else(|error| {
+    let walls = std::cell::RefCell::new([Vec::new(), Vec::new()]);
+    let spent = |which: usize, spent: io::Result<Spent>| {
+        let spent = spent.unwrap_or_else(|error| {
             problem.borrow_mut().get_or_insert(error);
-            Duration::from_secs(1)
-        })
+            Spent { wall: Duration::from_secs(1), processor: Duration::from_secs(1) }
+        });
+        walls.borrow_mut()[which].push(spent.wall.as_secs_f64());
+        spent.processor
     };
-    let subject = || slowest(nodes.borrow_mut().turn_of_units(events));
-    let baseline = || slowest(nodes.borrow_mut().turn_of_peers(messages));
-    let compared = compare(Clock::Wall, repeats, subject, baseline);
+    let subject = || spent(0, nodes.borrow_mut().turn_of_units(events));
+    let baseline = || spent(1, nodes.borrow_mut().turn_of_peers(messages));
+    let compared = compare(Clock::Processor, repeats, subject, baseline);
+    let [mut units, mut peers] = walls.into_inner();
+    let (units_s, peers_s) = (median(&mut units), median(&mut peers));
     if let Some(error) = problem.into_inner() {
         return Err(error);
     }
@@ -95,7 +102,9 @@ fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -
         .with("units", format!("{transport}, {pairs} to {pairs}"))
         .with("fragment_bytes", fragment_bytes)
         .with("fragments_per_message", range)
-        .with("fragments_per_s_of_each_readout_unit", events as f64 / compared.subject_s)
+        .with("fragments_per_s_of_each_readout_unit", events as f64 / units_s)
+        .with("wall_bytes_per_second", bytes / units_s)
+        .with("wall_ratio", peers_s / units_s)
         .repeated(repeats))
 }
 
@@ -109,6 +118,22 @@ struct Process {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+}
+
+/// The time that processes took for a turn: the slowest of them, and the processors for all of them.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    wall: Duration,
+    processor: Duration,
+}
+
+impl Spent {
+    fn of_all<'a>(processes: impl IntoIterator<Item = &'a mut Process>) -> io::Result<Spent> {
+        processes.into_iter().map(Process::receive).try_fold(Spent::default(), |all, one| {
+            let one = one?;
+            Ok(Spent { wall: all.wall.max(one.wall), processor: all.processor + one.processor })
+        })
+    }
 }
 
 impl Process {
@@ -128,13 +153,17 @@ impl Process {
         self.input.flush()
     }
 
-    fn receive(&mut self) -> io::Result<Duration> {
+    fn receive(&mut self) -> io::Result<Spent> {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        match line.trim().split_once(' ').and_then(|(_, number)| number.parse().ok()) {
-            Some(nanoseconds) => Ok(Duration::from_nanos(nanoseconds)),
-            None if line.trim() == "ready" => Ok(Duration::ZERO),
-            None => Err(io::Error::other(format!("a node said `{}`", line.trim()))),
+        let time = |word: &str| word.parse().map(Duration::from_nanos);
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            ["ready"] => Ok(Spent::default()),
+            ["done", wall, processor] => match (time(wall), time(processor)) {
+                (Ok(wall), Ok(processor)) => Ok(Spent { wall, processor }),
+                _ => Err(io::Error::other(format!("a node said `{}`", line.trim()))),
+            },
+            _ => Err(io::Error::other(format!("a node said `{}`", line.trim()))),
         }
     }
 }
@@ -171,24 +200,22 @@ impl Nodes {
         Ok(nodes)
     }
 
-    fn receive_all(&mut self) -> io::Result<Duration> {
-        let all = self.readouts.iter_mut().chain(&mut self.builders);
-        all.map(Process::receive).try_fold(Duration::ZERO, |slowest, taken| Ok(slowest.max(taken?)))
+    fn receive_all(&mut self) -> io::Result<Spent> {
+        Spent::of_all(self.readouts.iter_mut().chain(&mut self.builders))
     }
 
-    fn turn_of_units(&mut self, events: u64) -> io::Result<Duration> {
+    fn turn_of_units(&mut self, events: u64) -> io::Result<Spent> {
         let order = format!("units {events}");
         self.builders.iter_mut().try_for_each(|node| node.send(&order))?;
         self.readouts.iter_mut().try_for_each(|node| node.send(&order))?;
-        let mut slowest = self.readouts.iter_mut().map(Process::receive);
-        let slowest =
-            slowest.try_fold(Duration::ZERO, |slowest, taken| Ok::<_, io::Error>(slowest.max(taken?)))?;
+        let sent = Spent::of_all(&mut self.readouts)?;
         self.builders.iter_mut().try_for_each(|node| node.send("rest"))?;
-        self.builders.iter_mut().try_for_each(|node| node.receive().map(drop))?;
-        Ok(slowest)
+        let built = Spent::of_all(&mut self.builders)?;
+        // Builder units work until they are asked to rest.
+        Ok(Spent { wall: sent.wall, processor: sent.processor + built.processor })
     }
 
-    fn turn_of_peers(&mut self, messages: u64) -> io::Result<Duration> {
+    fn turn_of_peers(&mut self, messages: u64) -> io::Result<Spent> {
         // With as many senders as receivers, each receiver gets as many messages as a sender sends.
         let order = format!("peers {messages}");
         let mut all = self.builders.iter_mut().chain(&mut self.readouts);

@@ -73,8 +73,8 @@ pub use pace::Pacer;
 pub use path_mtu::{PathAnswer, probe_path};
 pub use ready::ReadySet;
 pub use receive_buffer::ReceiveBuffer;
-pub use system::thread_cpu_time;
-pub use tcp::{TcpReceiver, TcpReceiverSettings, TcpSender};
+pub use system::{process_cpu_time, thread_cpu_time};
+pub use tcp::{TcpReceiver, TcpReceiverSettings, TcpSender, send_by_window_on_loopback};
 pub use thread_times::{ThreadTimes, ran_s, thread_times};
 pub use udp::{
     Backend, ExpectedSenders, FullPolicy, SenderAddress, UdpReceiver, UdpReceiverSettings, UdpSender,

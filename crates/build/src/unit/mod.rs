@@ -34,7 +34,7 @@
 //! | `Progress` | RU → EvM | closed up to, lowest not assigned, assigned up to, busy, ended | when it changes, at most each `progress_us`; heartbeat |
 //! | `BuilderReport` | BU → EvM | incarnation, epoch, what is on file, credits, ranges open and written | once per connection |
 //! | `Credits` | BU → EvM | how many events it takes at a time, busy | when it changes; heartbeat |
-//! | `Done` | BU → EvM | ranges written: attempt, whole and partial events, whose part was not in it, or in its first triggers only | after each write |
+//! | `Done` | BU → EvM | ranges written: attempt, whole and partial events, whose part was not in it, or in its first triggers only | some together, or after `progress_us` |
 //! | `State` | EvM → RU, BU | epoch, assigned up to, every open range (of a BU: its own; to an RU also those done without it) | answer to a report |
 //! | `Assign` | EvM → RU, BU | ranges, each with builder and attempt; assigned up to | when credits and progress allow |
 //! | `Release` | EvM → RU, BU | ranges that are done | after `Done`; heartbeat |
@@ -225,10 +225,15 @@ pub trait Machine: Send {
     fn on_message(&mut self, from: Address, message: &Message, now: Mark);
     /// Lets time pass, and says what there is to say. To be called after messages, and at least each tenth of `heartbeat_ms`.
     fn poll(&mut self, now: Mark, outbox: &mut Outbox);
+    /// In how many nanoseconds it says what it holds back now, if it does: to be polled again by then.
+    fn next_word_ns(&self, now: Mark) -> Option<u64> {
+        let _ = now;
+        None
+    }
 }
 
 macro_rules! machine {
-    ($($unit:ty),+) => {
+    ($($unit:ty { $($next_word_ns:ident)? }),+) => {
         $(impl Machine for $unit {
             fn connected(&mut self, to: Address, now: Mark) {
                 <$unit>::connected(self, to, now);
@@ -242,11 +247,14 @@ macro_rules! machine {
             fn poll(&mut self, now: Mark, outbox: &mut Outbox) {
                 <$unit>::poll(self, now, outbox);
             }
+            $(fn $next_word_ns(&self, now: Mark) -> Option<u64> {
+                <$unit>::$next_word_ns(self, now)
+            })?
         })+
     };
 }
 
-machine!(ReadoutUnit, BuilderUnit, EventManager);
+machine!(ReadoutUnit { next_word_ns }, BuilderUnit { next_word_ns }, EventManager {});
 
 /// Messages that a unit refused, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

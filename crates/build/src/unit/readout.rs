@@ -330,6 +330,13 @@ impl ReadoutUnit {
         }
     }
 
+    /// How long it can be left alone until it says what it holds back now, nanoseconds.
+    pub fn next_word_ns(&self, now: Mark) -> Option<u64> {
+        let is_news = moved(&self.progress(), &self.manager.progress);
+        let left_ns = || self.settings.progress_ns().saturating_sub(now.since_ns(self.manager.at));
+        (is_news && self.manager.connected).then(left_ns)
+    }
+
     /// Whether this unit asks the trigger to hold back.
     pub fn is_busy(&self) -> bool {
         self.event_marks.is_raised() || self.byte_marks.is_raised()
@@ -549,12 +556,10 @@ impl ReadoutUnit {
 
     fn is_news(&self, progress: &Progress, now: Mark) -> bool {
         let (reported, silent_ns) = (&self.manager.progress, now.since_ns(self.manager.at));
-        let moved = (progress.closed_until, progress.assigned_until, progress.lowest_unassigned)
-            != (reported.closed_until, reported.assigned_until, reported.lowest_unassigned);
         let closed = progress.closed_until.saturating_sub(reported.closed_until);
         (progress.busy, progress.full, progress.ended) != (reported.busy, reported.full, reported.ended)
-            || closed >= u64::from(self.settings.range_events)
-            || moved && silent_ns >= self.settings.progress_us * 1_000
+            || closed >= self.settings.ranges_per_word() * u64::from(self.settings.range_events)
+            || moved(progress, reported) && silent_ns >= self.settings.progress_ns()
             || silent_ns >= self.settings.heartbeat_ns()
     }
 
@@ -694,4 +699,10 @@ fn covers(had: &Ranges<Duty>, had_until: u64, range: Assignment) -> bool {
         }
     }
     true
+}
+
+/// Whether a report says other numbers than the last one.
+fn moved(progress: &Progress, reported: &Progress) -> bool {
+    let numbers = |of: &Progress| (of.closed_until, of.assigned_until, of.lowest_unassigned);
+    numbers(progress) != numbers(reported)
 }

@@ -63,7 +63,8 @@ pub struct Settings {
     /// Emulated boards are triggered when the event manager has said "not busy" for the first time; without that for this long the run
     /// fails, in milliseconds.
     pub first_word_ms: u64,
-    /// A readout unit reports progress at most this often unless it has closed a whole range, in microseconds, a second at most.
+    /// Readout and builder units report progress at most this often unless some ranges have come together, in microseconds, a second at
+    /// most.
     pub progress_us: u64,
     /// A single readout unit whose triggers are this far ahead of every other's is not followed.
     pub jump_triggers: u64,
@@ -161,6 +162,16 @@ impl Settings {
         3 * u64::from(self.slots.max(32)) * builders as u64 + self.keep_events + MOST_REMEMBERED as u64
     }
 
+    /// So many ranges are worth a message, whenever the last one was: few enough that credits are back long before they are needed.
+    pub(super) fn ranges_per_word(&self) -> u64 {
+        (u64::from(self.slots) / u64::from(self.range_events.max(1)) / 8).clamp(1, 8)
+    }
+
+    /// How long what is not worth a message is held back behind the last one, nanoseconds.
+    pub(super) fn progress_ns(&self) -> u64 {
+        self.progress_us * 1_000
+    }
+
     pub(super) fn marks(&self, whole: u64) -> Watermarks {
         Watermarks::of(whole, self.busy_low, self.busy_high)
     }
@@ -200,6 +211,8 @@ mod tests {
         assert_eq!(Settings::default().check(), Ok(()));
         let said = Settings { range_events: 0, ..Settings::default() }.check().expect_err("0").to_string();
         assert!(said.contains("range_events") && said.contains("1 to 65536"), "{said}");
+        let of_slots = |slots| Settings { slots, range_events: 16, ..Settings::default() }.ranges_per_word();
+        assert_eq!([16, 256, 4096].map(of_slots), [1, 2, 8], "credits are back before they are needed");
         assert!(Settings { busy_low: 0.9, ..Settings::default() }.check().is_err());
         assert!(Settings { dead_ms: 100, ..Settings::default() }.check().is_err());
     }

@@ -19,8 +19,8 @@ use thalweg_data::{
     Closing, Event, Events, Fragment, Leases, Mark, Message, Pool, Received, Slice, SourceId, UnitId,
 };
 use thalweg_readout::RunClock;
-use thalweg_transport::ReadySet;
 use thalweg_transport::peer::{self, Listener, Peer, Sent};
+use thalweg_transport::{ReadySet, process_cpu_time};
 
 use crate::config::{UnitKind, UnitSettings};
 use crate::pipeline::Signals;
@@ -32,6 +32,9 @@ const RUN: u32 = 1;
 const BLOCK_BYTES: usize = 256 << 10;
 /// Memory of a builder unit.
 const BUILDER_BYTES: usize = 128 << 20;
+/// Events that a builder unit takes at a time: so few that their memory is received into again while a cache still has it, and that one
+/// readout unit is not far ahead of another.
+const WINDOW_BYTES: usize = 8 << 20;
 /// Memory of a unit that receives words only.
 const WORDS_BYTES: usize = 4 << 20;
 /// Events that a builder unit passes on at a time.
@@ -101,9 +104,8 @@ impl Role {
     }
 
     fn settings(&self) -> Settings {
-        // Half of a builder's memory holds whole events, the other half parts of those to come.
         let event_bytes = self.fragment_bytes * usize::from(self.readouts);
-        let slots = (BUILDER_BYTES / 2 / event_bytes).clamp(4 * self.range_events as usize, 8192) as u32;
+        let slots = (WINDOW_BYTES / event_bytes).clamp(4 * self.range_events as usize, 8192) as u32;
         Settings {
             range_events: self.range_events,
             slots,
@@ -162,8 +164,10 @@ pub fn run(input: impl BufRead + Send + 'static, mut output: impl Write) -> io::
     writeln!(output, "ready")?;
     output.flush()?;
     while let Ok(line) = node.lines.recv() {
-        let done = node.obey(&line)?;
-        writeln!(output, "done {}", done.as_nanos())?;
+        let start = (Instant::now(), process_cpu_time());
+        node.obey(&line)?;
+        let (wall, processor) = (start.0.elapsed(), process_cpu_time() - start.1);
+        writeln!(output, "done {} {}", wall.as_nanos(), processor.as_nanos())?;
         output.flush()?;
     }
     Ok(())
@@ -237,7 +241,7 @@ impl Node {
                     let unit = EventManager::new(RUN, 1, &plan.layout, &settings, clock.mark());
                     let work = ManagerWork { unit, known: KnownManager::new(Arc::default()) };
                     let manager = host_of("evm", work, endpoint, plan, clock)?;
-                    host.rest_with(&manager)?;
+                    host.wait_for(&manager)?;
                     Some(Box::new(manager))
                 }
                 _ => None,
@@ -249,18 +253,16 @@ impl Node {
         Ok(Node { role, units, bare, message, signals: Arc::default(), lines })
     }
 
-    fn obey(&mut self, line: &str) -> io::Result<Duration> {
+    fn obey(&mut self, line: &str) -> io::Result<()> {
         let wrong = || io::Error::other(format!("no order: `{line}`"));
         let (what, count) = line.split_once(' ').ok_or_else(wrong)?;
         let count = u64::from_str(count).map_err(|_| wrong())?;
-        let start = Instant::now();
         match (what, self.role.reads) {
-            ("units", _) => self.turn_of_units(count)?,
-            ("peers", true) => self.send(count)?,
-            ("peers", false) => self.receive(count)?,
-            _ => return Err(wrong()),
+            ("units", _) => self.turn_of_units(count),
+            ("peers", true) => self.send(count),
+            ("peers", false) => self.receive(count),
+            _ => Err(wrong()),
         }
-        Ok(start.elapsed())
     }
 
     /// Runs a readout unit until `count` more events are written, or a builder unit until the starter sends something.
@@ -280,7 +282,10 @@ impl Node {
                 if !busy {
                     match lines.try_recv() {
                         Ok(_) => return Ok(()),
-                        Err(TryRecvError::Empty) => host.rest(),
+                        Err(TryRecvError::Empty) => match manager {
+                            Some(manager) => host.rest_beside(manager),
+                            None => host.rest(),
+                        },
                         Err(TryRecvError::Disconnected) => return Err(io::ErrorKind::UnexpectedEof.into()),
                     }
                 }

@@ -28,8 +28,12 @@ const HOLD_STEP: Duration = Duration::from_micros(100);
 const MEET_EVERY_NS: u64 = 1_000_000;
 /// The time for which the other side of a connection is waited for at the end.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
-/// Messages of one peer that are taken in a row.
+/// The key of what is no connection, in the set of those that are waited for.
+const OTHERS: usize = 0;
+/// Messages of one peer that are taken in a row, and bytes of payload from which no further one is: they are passed on and their blocks
+/// received into again while they are in the cache.
 const IN_A_ROW: usize = 16;
+const BYTES_IN_A_ROW: u64 = 256 << 10;
 /// How long a newcomer waits for the connection of its name to be lost: longer than it takes to notice a host that is gone
 /// (`silence_wait` of the connection).
 const NEWCOMER_WAIT_NS: u64 = 12_000_000_000;
@@ -64,6 +68,16 @@ impl UnitEndpoint {
 struct Connection {
     address: Address,
     peer: Box<dyn Peer>,
+    /// Its number in the set of those that are waited for.
+    key: usize,
+    /// It may have something to read: not one that had nothing at its last receive, and of which the set says nothing since.
+    is_ready: bool,
+}
+
+impl Connection {
+    fn new(address: Address, peer: Box<dyn Peer>) -> Connection {
+        Connection { address, peer, key: OTHERS, is_ready: true }
+    }
 }
 
 /// One that came under the name of a unit whose connection stands; at most one of each name.
@@ -85,6 +99,10 @@ pub(crate) struct UnitHost<W> {
     clock: RunClock,
     /// Peers that may have something to read or take something more.
     ready: ReadySet,
+    /// The set was asked since the last look at the peers.
+    has_asked: bool,
+    /// The key of the latest connection.
+    last_key: usize,
     /// Rung when something comes that none of their descriptors reports.
     bell: Arc<Bell>,
     waker: Waker,
@@ -115,10 +133,10 @@ impl<W: Work> UnitHost<W> {
         };
         let mut ready = ReadySet::new().map_err(failed("epoll_create1"))?;
         if let Some(listener) = &endpoint.listener {
-            ready.add(listener, 0).map_err(failed("epoll_ctl"))?;
+            ready.add(listener, OTHERS).map_err(failed("epoll_ctl"))?;
         }
         let bell = Bell::new().map_err(failed("eventfd"))?;
-        ready.add(bell.as_fd(), 0).map_err(failed("epoll_ctl"))?;
+        ready.add(bell.as_fd(), OTHERS).map_err(failed("epoll_ctl"))?;
         Ok(UnitHost {
             work,
             name: name.to_owned(),
@@ -130,6 +148,8 @@ impl<W: Work> UnitHost<W> {
             message: Message::default(),
             clock,
             ready,
+            has_asked: false,
+            last_key: OTHERS,
             waker: bell.clone().into(),
             bell,
             holds: false,
@@ -169,6 +189,11 @@ impl<W: Work> UnitHost<W> {
         if self.met.is_none_or(|met| now.since_ns(met) >= MEET_EVERY_NS) {
             self.met = Some(now);
             self.meet(now);
+            // So often each of them is looked at in any case: it sends and expects heartbeats.
+            self.connections.iter_mut().for_each(|connection| connection.is_ready = true);
+        }
+        if !std::mem::take(&mut self.has_asked) {
+            self.ask(Duration::ZERO);
         }
         let mut busy = self.receive(now);
         busy |= self.work.step(now, signals);
@@ -178,15 +203,36 @@ impl<W: Work> UnitHost<W> {
 
     /// Sleeps until a peer has something to say or takes more, or something else comes, at most for a moment.
     pub(crate) fn rest(&mut self) {
-        let wait = self.work.rest();
-        self.bell.arm();
-        if !self.work.register(&self.waker) {
-            return;
+        if let Some(wait) = self.longest_rest() {
+            self.rest_for(wait);
         }
+    }
+
+    /// How long it can rest unless something comes; `None` if something has. To be asked just before.
+    fn longest_rest(&mut self) -> Option<Duration> {
+        let word_ns = self.work.machine().next_word_ns(self.clock.mark());
+        self.bell.arm();
+        // What waits for space in the outbox is not said sooner by asking for it without end.
+        let word = word_ns.map_or(Duration::MAX, |ns| Duration::from_nanos(ns).max(HOLD_STEP));
+        let wait = self.work.rest().min(word);
+        self.work.register(&self.waker).then_some(wait)
+    }
+
+    fn rest_for(&mut self, wait: Duration) {
         // A peer that is held back stays ready, and would be found so again and again.
-        if self.holds || self.ready.wait(wait).is_err() {
+        if self.holds || !self.ask(wait) {
             std::thread::sleep(wait.min(HOLD_STEP));
         }
+    }
+
+    /// Waits until a peer is ready, at most so long, and notes which ones are; returns whether that can be waited for.
+    fn ask(&mut self, wait: Duration) -> bool {
+        let keys = self.ready.wait(wait);
+        for connection in &mut self.connections {
+            connection.is_ready |= keys.as_ref().map_or(true, |keys| keys.contains(&connection.key));
+        }
+        self.has_asked = keys.is_ok();
+        self.has_asked
     }
 
     /// Lets this unit's rest end for the other as well: for two units of one thread.
@@ -194,8 +240,17 @@ impl<W: Work> UnitHost<W> {
     /// # Errors
     /// When the system takes no more.
     #[cfg(feature = "bench")]
-    pub(crate) fn rest_with<V>(&mut self, other: &UnitHost<V>) -> std::io::Result<()> {
-        self.ready.add(&other.ready, 0)
+    pub(crate) fn wait_for<V>(&mut self, other: &UnitHost<V>) -> std::io::Result<()> {
+        self.ready.add(&other.ready, OTHERS)
+    }
+
+    /// Rests as long as the other can as well, for which this one [waits](UnitHost::wait_for).
+    #[cfg(feature = "bench")]
+    pub(crate) fn rest_beside<V: Work>(&mut self, other: &mut UnitHost<V>) {
+        if let (Some(own), Some(others)) = (self.longest_rest(), other.longest_rest()) {
+            self.holds |= other.holds;
+            self.rest_for(own.min(others));
+        }
     }
 
     /// Takes new connections, of others and to others.
@@ -203,7 +258,7 @@ impl<W: Work> UnitHost<W> {
         let accepted = self.endpoint.listener.as_mut().map(|listener| listener.accept(Duration::ZERO));
         match accepted {
             Some(Ok(Some(peer))) => match self.plan.address(peer.name()) {
-                Some(address) => self.admit(Connection { address, peer }, now),
+                Some(address) => self.admit(Connection::new(address, peer), now),
                 None => tracing::warn!("{}: a unit called \"{}\" is not of this run", self.name, peer.name()),
             },
             Some(Err(error)) => tracing::warn!("{}: {error}", self.name),
@@ -217,7 +272,7 @@ impl<W: Work> UnitHost<W> {
                 continue;
             }
             match self.endpoint.connectors[index].1.poll(Duration::ZERO) {
-                Ok(Some(peer)) => self.connected(Connection { address, peer }, now),
+                Ok(Some(peer)) => self.connected(Connection::new(address, peer), now),
                 Ok(None) => {}
                 Err(error) => self.refused_by(address, error.to_string()),
             }
@@ -266,7 +321,7 @@ impl<W: Work> UnitHost<W> {
     fn refuse_doubles(&mut self, now: Mark) {
         let is_double = |newcomer: &Newcomer| now.since_ns(newcomer.since) >= NEWCOMER_WAIT_NS;
         while let Some(index) = self.newcomers.iter().position(is_double) {
-            let Connection { address, mut peer } = self.newcomers.swap_remove(index).connection;
+            let Connection { address, mut peer, .. } = self.newcomers.swap_remove(index).connection;
             let (name, place) = (&self.name, peer.place());
             tracing::warn!(
                 "{name}: {address} is connected and alive, and {place} says to be it, too; is its node started twice?"
@@ -275,12 +330,14 @@ impl<W: Work> UnitHost<W> {
         }
     }
 
-    fn connected(&mut self, connection: Connection, now: Mark) {
-        let Connection { address, peer } = &connection;
+    fn connected(&mut self, mut connection: Connection, now: Mark) {
+        self.last_key += 1;
+        connection.key = self.last_key;
+        let Connection { address, peer, key, .. } = &connection;
         self.refusals.retain(|(by, _)| by != address);
         tracing::info!("{}: connected with {address} at {}", self.name, peer.place());
         self.work.machine().connected(*address, now);
-        if let Err(error) = self.ready.add(peer.descriptor(), 0) {
+        if let Err(error) = self.ready.add(peer.descriptor(), *key) {
             tracing::warn!("{}: {address} is not waited for but looked at: {error}", self.name);
         }
         self.connections.push(connection);
@@ -309,15 +366,26 @@ impl<W: Work> UnitHost<W> {
     fn receive(&mut self, now: Mark) -> bool {
         let (mut any, mut index) = (false, 0);
         'peers: while index < self.connections.len() {
+            let mut bytes = 0;
             for _ in 0..IN_A_ROW {
-                let Connection { address, peer } = &mut self.connections[index];
+                if bytes >= BYTES_IN_A_ROW {
+                    break;
+                }
+                let Connection { address, peer, is_ready, .. } = &mut self.connections[index];
+                if !*is_ready {
+                    break;
+                }
                 match peer.receive(&mut self.message, Duration::ZERO) {
                     Ok(Received::Data) => {
                         any = true;
+                        bytes += self.message.payload_bytes();
                         self.work.machine().on_message(*address, &self.message, now);
                         self.message.clear();
                     }
-                    Ok(Received::Idle) => break,
+                    Ok(Received::Idle) => {
+                        *is_ready = false;
+                        break;
+                    }
                     Ok(Received::Full) => {
                         self.holds = true;
                         break;
@@ -342,7 +410,7 @@ impl<W: Work> UnitHost<W> {
     fn speak(&mut self, now: Mark) -> bool {
         let (mut any, mut index, mut waits) = (false, 0, false);
         while index < self.connections.len() {
-            let Connection { address, peer } = &mut self.connections[index];
+            let Connection { address, peer, .. } = &mut self.connections[index];
             let mut failure = None;
             while let Some(message) = self.outbox.front(*address) {
                 match peer.send(message) {

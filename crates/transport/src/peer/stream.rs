@@ -434,9 +434,10 @@ impl<W: Wire> Peer for StreamPeer<W> {
 
     fn flush(&mut self, wait: Duration) -> Result<bool, PeerError> {
         self.check_open()?;
-        let until = Instant::now() + wait;
+        let mut until = None;
         while !self.write()? {
-            let left = until.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let left = until.get_or_insert(now + wait).saturating_duration_since(now);
             if left.is_zero() {
                 return Ok(false);
             }

@@ -15,12 +15,14 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::wire::Wire;
 use crate::system::{self, epoll};
-use crate::tcp::keepalive;
+use crate::tcp::{keepalive, send_by_window_on_loopback};
 
 /// A TCP connection as a wire.
 pub(super) struct TcpWire {
     stream: TcpStream,
     set: OwnedFd,
+    /// The last read got less than it could take: nothing is left, which the next one says without asking the system.
+    is_drained: bool,
 }
 
 impl TcpWire {
@@ -28,10 +30,11 @@ impl TcpWire {
     pub(super) fn over(stream: TcpStream) -> io::Result<TcpWire> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
+        send_by_window_on_loopback(&stream);
         SockRef::from(&stream).set_tcp_keepalive(&keepalive())?;
         let set = epoll::create()?;
         epoll::add(&set, stream.as_fd(), 0)?;
-        Ok(TcpWire { stream, set })
+        Ok(TcpWire { stream, set, is_drained: false })
     }
 }
 
@@ -41,7 +44,12 @@ impl Wire for TcpWire {
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(buffer)
+        if std::mem::take(&mut self.is_drained) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let received = self.stream.read(buffer)?;
+        self.is_drained = (1..buffer.len()).contains(&received);
+        Ok(received)
     }
 
     fn wait(&mut self, for_write: bool, wait: Duration) -> io::Result<()> {

@@ -72,6 +72,8 @@ pub struct BuilderUnit {
     #[expect(clippy::vec_box, reason = "the boxes themselves go round")]
     spare: Vec<Box<Building>>,
     passed: VecDeque<Passed>,
+    /// Behind the last trigger of any range that was ever passed on: no range from there on is among them.
+    passed_until: u64,
     /// The last that were written and released, the latest first. A manager that comes without a message of those who know of the release
     /// would have them built again.
     remembered: VecDeque<Passed>,
@@ -120,6 +122,7 @@ impl BuilderUnit {
             ready: VecDeque::new(),
             spare: Vec::new(),
             passed: VecDeque::new(),
+            passed_until: 0,
             remembered: VecDeque::new(),
             position: 0,
             filled_position: 0,
@@ -306,6 +309,13 @@ impl BuilderUnit {
         self.note_held();
     }
 
+    /// How long it can be left alone until it says what it holds back now, nanoseconds.
+    pub fn next_word_ns(&self, now: Mark) -> Option<u64> {
+        let has_news = self.manager.connected && self.passed.iter().any(Passed::is_news);
+        let left_ns = || self.settings.progress_ns().saturating_sub(now.since_ns(self.manager.at));
+        has_news.then(left_ns)
+    }
+
     /// Whether this unit asks the trigger to hold back.
     pub fn is_busy(&self) -> bool {
         self.on_hold || self.byte_marks.is_raised()
@@ -366,14 +376,7 @@ impl BuilderUnit {
 
     /// A range is ours, whether or not parts of it have come already.
     fn confirm(&mut self, range: Assignment, now: Mark) {
-        if let Some(index) = self.remembered.iter().position(|passed| passed.assignment.is(range)) {
-            // It was written long ago, and the manager does not know.
-            let passed = self.remembered.remove(index).into_iter();
-            self.passed.extend(passed.map(|passed| Passed { forgotten: false, reported: false, ..passed }));
-        }
-        if let Some(passed) = self.passed.iter_mut().find(|passed| passed.assignment.is(range)) {
-            // Passed on already: not a second time, whatever was thought of it meanwhile.
-            passed.reported &= !std::mem::take(&mut passed.forgotten);
+        if range.start < self.passed_until && self.confirm_passed(range) {
             return;
         }
         let epoch = self.epoch;
@@ -389,6 +392,20 @@ impl BuilderUnit {
             }
             _ => self.start_building(range, epoch, true, now),
         }
+    }
+
+    /// The same of a range that was passed on already; returns whether it was.
+    fn confirm_passed(&mut self, range: Assignment) -> bool {
+        if let Some(index) = self.remembered.iter().position(|passed| passed.assignment.is(range)) {
+            // It was written long ago, and the manager does not know.
+            let passed = self.remembered.remove(index).into_iter();
+            self.passed.extend(passed.map(|passed| Passed { forgotten: false, reported: false, ..passed }));
+        }
+        let passed = self.passed.iter_mut().find(|passed| passed.assignment.is(range));
+        let is_passed = passed.is_some();
+        // Not a second time, whatever was thought of it meanwhile.
+        passed.into_iter().for_each(|passed| passed.reported &= !std::mem::take(&mut passed.forgotten));
+        is_passed
     }
 
     fn remember_forgotten(&mut self) {
@@ -456,7 +473,10 @@ impl BuilderUnit {
             message::credits(message, run, epoch, &credits, unreached.map(|(number, _)| UnitId(number)));
             self.manager = ManagerLink { at: now, credits, reached: true, ..self.manager };
         }
-        if epoch > 0 && self.passed.iter().any(Passed::is_news) {
+        let news = self.passed.iter().filter(|passed| passed.is_news()).count() as u64;
+        let is_worth_it = news >= self.settings.ranges_per_word()
+            || now.since_ns(self.manager.at) >= self.settings.progress_ns();
+        if epoch > 0 && news > 0 && is_worth_it {
             let finished = self.passed.iter_mut().filter(|passed| passed.is_news()).flat_map(|passed| {
                 passed.reported = true;
                 passed.items()

@@ -8,6 +8,7 @@
 use thalweg_data::{Closing, LossReason, Mark, Message, RangeFate, UnitId};
 
 use super::building::{Building, Contribution, Standing};
+use super::passed_range::Passed;
 use super::{BuilderUnit, LostPart, Sender};
 use crate::unit::Assignment;
 use crate::unit::part::Part;
@@ -72,9 +73,10 @@ impl BuilderUnit {
     /// Whether a part has its range here; one that came before the manager's message opens it.
     fn has_capacity_for(&mut self, part: &Part<'_>, now: Mark) -> bool {
         let range = Assignment { builder: self.identity.number, ..part.head.range };
-        if self.passed.iter().any(|passed| {
+        let supersedes = |passed: &Passed| {
             passed.assignment.start == range.start && passed.assignment.attempt >= range.attempt
-        }) {
+        };
+        if range.start < self.passed_until && self.passed.iter().any(supersedes) {
             return false;
         }
         match self.open.get(range.start) {

@@ -105,6 +105,7 @@ impl BuilderUnit {
             is_absent.then_some((UnitId::from_index(readout), included))
         };
         let absent = building.contributions.iter().enumerate().filter_map(absent).collect();
+        self.passed_until = self.passed_until.max(building.assignment.end());
         self.passed.push_back(Passed {
             assignment: building.assignment,
             position: self.position,
