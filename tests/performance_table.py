@@ -37,7 +37,7 @@ CAPABILITIES_ROWS = [
 README_ROWS = [row for row in CAPABILITIES_ROWS if row[1] in {"receive-udp", "live"}]
 # What a point of a bench at several sizes is reported by: lines of the table, then its columns.
 AXES = [("links", "fragment_bytes"), ("line", "fragment_bytes"), ("units", "fragment_bytes"), ("fragments", "offered_hz"),
-        ("nodes", "message_bytes"), ("arrival", "sources"), ("line", "words"), ("line", "clients"),
+        ("nodes", "message_bytes"), ("arrival", "sources"), ("line", "boards"), ("line", "words"), ("line", "clients"),
         ("connection", "streams"), ("compression", "compression_workers"),
         ("stage", "content"), ("line", "record_samples"), ("line", "channels"), ("line", "datagram_bytes"),
         ("workers", "boards")]

@@ -3,8 +3,8 @@
 
     thalweg serve recorder.toml --start  ─►  runs/*/run.json  ─►  hits sent, recorded, lost; bytes on file; verdict
 
-One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked. With `--content gapless` it is the
-records of one channel at 500 MS/s or less, without a gap, into a table of waveforms; with `waveforms` hits of 64 channels with 508 samples
+One emulated board sends into coincidence, spectra and a table of hits in the folder given, for as long as asked; with `--content bare-hits`
+into the table alone. With `--content gapless` it is the records of one channel at 500 MS/s or less, without a gap, into a table of waveforms; with `waveforms` hits of 64 channels with 508 samples
 each, and with `scope` records of 64 channels with as many samples as that.
 """
 
@@ -45,6 +45,10 @@ listen = "127.0.0.1:0"
 HITS = """total_rate_hz = {rate}
 [coincidence]
 window_ps = 3000"""
+# Ordered and recorded, and nothing else.
+BARE_HITS = """total_rate_hz = {rate}
+[spectra]
+enabled = false"""
 GAPLESS = """firmware = "scope"
 channels = 1
 sampling_mhz = {sampling_mhz}
@@ -111,6 +115,8 @@ def content(options):
     rate = options.megabytes_per_second * 1e6
     if options.content == "hits":
         return HITS.format(rate=options.hits_per_second), '["hits"]', None
+    if options.content == "bare-hits":
+        return BARE_HITS.format(rate=options.hits_per_second), '["hits"]', None
     tables = '["hits", "waveforms"]'
     if options.content == "gapless":
         return GAPLESS.format(sampling_mhz=options.samples_mhz), tables, 65536
@@ -147,7 +153,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--run-seconds", type=float, default=15.0)
     parser.add_argument("--hits-per-second", type=float, default=20.6e6)
-    parser.add_argument("--content", choices=["hits", "gapless", "waveforms", "scope"], default="hits")
+    parser.add_argument("--content", choices=["hits", "bare-hits", "gapless", "waveforms", "scope"], default="hits")
     parser.add_argument("--megabytes-per-second", type=float, default=1140.0, help="of waveforms or scope records")
     parser.add_argument("--samples-mhz", type=int, default=500, help="of the channel without a gap")
     parser.add_argument("--receive-buffer-bytes", type=int, default=512 << 20)

@@ -8,6 +8,7 @@
 //! the same triggers in turn. Time is that of the reading thread's processor, so that neither the boards nor the rest of the
 //! machine is measured; `wall_fragments_per_second` says what went through meanwhile, boards included.
 
+use std::collections::VecDeque;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::ring::{Producer, ring};
-use thalweg_data::{BoardId, Busy, Fragments, Frames, LinkId, Pool, SourceError, SourceId};
+use thalweg_data::{BoardId, Busy, Fragments, Frames, Lease, LinkId, Pool, SourceError, SourceId};
 use thalweg_frontend::fragment;
 use thalweg_frontend::fragment::wire::HEADER_BYTES;
 use thalweg_frontend::trigger::Trigger;
@@ -171,6 +172,11 @@ impl Work {
         Work { held_bytes, ..self }
     }
 
+    /// How many boards send.
+    pub fn boards(&self) -> u16 {
+        self.boards
+    }
+
     /// Bytes of each fragment, header included.
     pub fn fragment_bytes(&self) -> usize {
         self.fragment_bytes
@@ -216,6 +222,33 @@ impl Work {
             datagram_bytes: (bytes as u32).clamp(1024, 65_507),
             ..Default::default()
         }
+    }
+}
+
+/// Waits until three quarters of the system's ports suffice for so many connections more: those of closed ones are kept for a minute, and
+/// thousands are opened and closed here. What cannot be read is not waited for.
+fn wait_for_ports(connections: usize) {
+    const LONGEST_WAIT: Duration = Duration::from_secs(90);
+    let numbers = |path: &str, behind: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let from = if behind.is_empty() { 0 } else { words.iter().position(|word| *word == behind)? + 1 };
+        words
+            .get(from..)?
+            .iter()
+            .map(|word| word.parse::<usize>())
+            .take_while(Result::is_ok)
+            .collect::<Result<Vec<_>, _>>()
+            .ok()
+    };
+    let start = Instant::now();
+    while let Some([first, last]) = numbers("/proc/sys/net/ipv4/ip_local_port_range", "").as_deref()
+        && let Some([kept, ..]) = numbers("/proc/net/sockstat", "tw").as_deref()
+        // Of each board one that listens and one that connects.
+        && kept + 2 * connections > (last - first) / 4 * 3
+        && start.elapsed() < LONGEST_WAIT
+    {
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
@@ -333,6 +366,7 @@ impl Subject {
     /// # Errors
     /// When sockets cannot be opened, or memory is short.
     pub fn open(work: &Work, clock: RunClock) -> Result<Subject, SourceError> {
+        wait_for_ports(usize::from(work.boards));
         let opened = work.open_links(clock, &Arc::new(Busy::default()))?;
         let group = Group::new(opened.links, GroupSettings::default(), clock)?;
         let sender = Sender::new(opened.hosted, work)?;
@@ -349,11 +383,24 @@ impl Subject {
     /// # Errors
     /// When something does not arrive.
     pub fn turn(&mut self, work: &Work) -> Result<Duration, SourceError> {
-        let mut counting = Counting::default();
+        let mut receiving = Receiving::default();
         self.turn_with(work, &mut |group| {
-            counting.seen = 0;
-            group.turn(WAIT, &mut counting)?;
-            Ok(counting.seen)
+            group.turn(WAIT, &mut receiving)?;
+            Ok(std::mem::take(&mut receiving.seen))
+        })
+    }
+
+    /// The same, but each block is kept until all links have come as far as what it contains, as it has to be by whoever combines them.
+    ///
+    /// # Errors
+    /// When something does not arrive.
+    pub fn turn_keeping(&mut self, work: &Work) -> Result<Duration, SourceError> {
+        let links = self.group.count();
+        let mut keeping = Keeping::new(links);
+        self.turn_with(work, &mut |group| {
+            group.turn(WAIT, &mut keeping)?;
+            keeping.let_go();
+            Ok(std::mem::take(&mut keeping.receiving.seen))
         })
     }
 
@@ -416,6 +463,7 @@ impl Bare {
     }
 
     fn streams(work: &Work, blocks: usize, block_bytes: usize) -> Result<Bare, SourceError> {
+        wait_for_ports(usize::from(work.boards));
         let mut ready = ReadySet::new().map_err(failed)?;
         let (mut connections, mut links) = (Vec::new(), Vec::new());
         let boards = fragment::emulate::boards(BoardId(0), work.boards, &work.board()).map_err(failed)?;
@@ -481,12 +529,12 @@ impl Bare {
 
 /// Counts fragments and lets them go.
 #[derive(Default)]
-struct Counting {
+struct Receiving {
     batch: Fragments,
     seen: u64,
 }
 
-impl Take<Fragments> for Counting {
+impl Take<Fragments> for Receiving {
     fn batch(&mut self, _link: LinkId) -> &mut Fragments {
         &mut self.batch
     }
@@ -494,5 +542,63 @@ impl Take<Fragments> for Counting {
     fn take(&mut self, _link: LinkId, _received: &Frames) {
         self.seen += self.batch.fragments.len() as u64;
         self.batch.clear();
+    }
+}
+
+/// Counts fragments, and lets go of their blocks once all links have come as far.
+struct Keeping {
+    receiving: Receiving,
+    /// Behind the last trigger of each link.
+    came_to: Vec<u64>,
+    /// The lowest of these, and how many links have come no further.
+    all_came_to: u64,
+    lagging: usize,
+    /// The blocks of each link, and behind the last trigger in them.
+    kept: Vec<VecDeque<(u64, Lease)>>,
+}
+
+impl Keeping {
+    fn new(links: usize) -> Keeping {
+        Keeping {
+            receiving: Receiving::default(),
+            came_to: vec![0; links],
+            all_came_to: 0,
+            lagging: links,
+            kept: (0..links).map(|_| VecDeque::new()).collect(),
+        }
+    }
+
+    fn let_go(&mut self) {
+        if self.lagging > 0 {
+            return;
+        }
+        self.all_came_to = self.came_to.iter().min().copied().unwrap_or(0);
+        self.lagging = self.came_to.iter().filter(|came_to| **came_to == self.all_came_to).count();
+        for kept in &mut self.kept {
+            while kept.front().is_some_and(|(until, _)| *until <= self.all_came_to) {
+                kept.pop_front();
+            }
+        }
+    }
+}
+
+impl Take<Fragments> for Keeping {
+    fn batch(&mut self, link: LinkId) -> &mut Fragments {
+        self.receiving.batch(link)
+    }
+
+    fn take(&mut self, link: LinkId, received: &Frames) {
+        let batch = &self.receiving.batch;
+        let (kept, came_to) = (&mut self.kept[link.index()], &mut self.came_to[link.index()]);
+        let until = batch.fragments.last().map_or(*came_to, |fragment| fragment.trigger + 1);
+        self.lagging -= usize::from(*came_to == self.all_came_to && until > *came_to);
+        *came_to = until;
+        for lease in batch.leases.iter() {
+            match kept.back_mut().filter(|(_, newest)| newest.block() == lease.block()) {
+                Some((in_it, _)) => *in_it = until,
+                None => kept.push_back((until, lease.clone())),
+            }
+        }
+        self.receiving.take(link, received);
     }
 }

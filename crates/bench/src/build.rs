@@ -2,18 +2,21 @@
 //!
 //! ```text
 //!  N emulated boards ─ TCP ─► Group: receive, split ─► Builder ─► events, let go      the subject
-//!  N emulated boards ─ TCP ─► Group: receive, split ─► fragments, let go              our receive
-//!  N emulated boards ─ TCP ─► epoll, recv                                             the bare loop
+//!  N emulated boards ─ TCP ─► Group: receive, split ─► kept until all have come as far   our receive, keeping
+//!  N emulated boards ─ TCP ─► Group: receive, split ─► let go at once                   our receive
+//!  N emulated boards ─ TCP ─► epoll, recv                                               the bare loop
 //! ```
-//! The three are read in turn by one thread, each from boards of its own that answer the same triggers, as fast as they are
-//! read; the boards share one other thread. What is compared is
-//! - the processor time of the reading thread: `value`, `ratio` (to the bare loop), `ratio_to_receive`. It leaves out what the
-//!   boards do and waiting for them, and is what more boards, or faster ones, would meet;
+//! They are read in turn by one thread, each from boards of its own that answer the same triggers, as fast as they are read; the boards share one
+//! other thread. What is compared is
+//! - the processor time of the reading thread: `value`, `ratio` (to the bare loop), `ratio_to_receive_keeping`, `ratio_to_receive`. It
+//!   leaves out what the boards do and waiting for them, and is what more boards, or faster ones, would meet;
 //! - the time on the wall, `wall_…`: what went through, boards included. On loopback the boards are the slower half.
 //!
-//! Fragments that are let go at once lie in one block per link; building keeps them until all boards have answered, in more
-//! blocks: `blocks_kept` per link at the fullest moment of a turn before the counted ones. The bare loop writes through as many,
-//! so that it has as much memory to touch; our receive does not, and what more memory costs is in `ratio_to_receive`.
+//! Fragments that are let go at once lie in one block per link, which is written over and over while it is in the cache. Those that wait
+//! for the other boards' answers lie in more: `blocks_kept` per link at the fullest moment of a turn before the counted ones. How many
+//! that are is decided by how far the boards are out of step, not by who keeps them. So the bare loop writes through as many, and one
+//! of the two receives keeps each block as long as building has to: `ratio_to_receive_keeping` contains the cost of building alone,
+//! `ratio_to_receive` also that of the memory.
 
 use std::time::{Duration, Instant};
 
@@ -70,7 +73,7 @@ fn sweep(shape: Shape, conditions: &Conditions) -> Result<Measured, BenchError> 
         shows_ratio: true,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }
@@ -90,8 +93,7 @@ impl Spent {
     }
 }
 
-/// The turns of one of the three.
-#[derive(Default)]
+/// The turns of one of them.
 struct Turns(Vec<Spent>);
 
 impl Turns {
@@ -119,17 +121,23 @@ fn build_of(
     let work = Work::new(Over::Tcp, boards, fragment_bytes).holding(shape.held_bytes);
     let clock = RunClock::start();
     let (mut builds, mut receives) = (Subject::open(&work, clock)?, Subject::open(&work, clock)?);
+    let mut keeps = Subject::open(&work, clock)?;
     let block_bytes = builds.block_bytes();
     let mut building = Building::new(boards)?;
     builds.turn_with(&work, &mut |group| building.turn(group))?;
     let blocks_kept = building.most_blocks.div_ceil(usize::from(boards)).max(1);
     let mut build = || Spent::of(|| builds.turn_with(&work, &mut |group| building.turn(group)));
     let mut bare = Bare::open(&work, blocks_kept, block_bytes)?;
-    let [mut built, mut received, mut read] = [Turns::default(), Turns::default(), Turns::default()];
+    let [mut built, mut kept, mut received, mut read] = [const { Turns(Vec::new()) }; 4];
     for turn in 0..=repeats.max(1) {
-        let spent = [Spent::of(|| bare.turn(&work))?, Spent::of(|| receives.turn(&work))?, build()?];
+        let spent = [
+            Spent::of(|| bare.turn(&work))?,
+            Spent::of(|| receives.turn(&work))?,
+            Spent::of(|| keeps.turn_keeping(&work))?,
+            build()?,
+        ];
         if turn > 0 {
-            [&mut read, &mut received, &mut built]
+            [&mut read, &mut received, &mut kept, &mut built]
                 .into_iter()
                 .zip(spent)
                 .for_each(|(all, one)| all.0.push(one));
@@ -156,7 +164,9 @@ fn build_of(
     .with("links", format!("{boards} boards"))
     .with("fragment_bytes", fragment_bytes)
     .with("time", "processor time of the reading thread, while the boards send")
+    .with("ratio_to_receive_keeping", built.speed_against(&kept, processor))
     .with("ratio_to_receive", built.speed_against(&received, processor))
+    .with("receive_keeping_fragments_per_second", fragments / kept.median(processor))
     .with("receive_fragments_per_second", fragments / received.median(processor))
     .with("bytes_per_second", fragments * fragment_bytes as f64 / built.median(processor))
     .with("wall_fragments_per_second", wall_rate)
@@ -174,7 +184,9 @@ mod tests {
     #[test]
     fn every_fragment_is_built_and_held_against_both() {
         let measured = build_of(IN_STEP, (3, 16 << 10), 1).expect("loopback is there");
-        for part in ["ratio_to_receive", "wall_ratio", "wall_fragments_per_second"] {
+        for part in
+            ["ratio_to_receive_keeping", "ratio_to_receive", "wall_ratio", "wall_fragments_per_second"]
+        {
             assert!(measured.parameters[part].as_f64().is_some_and(|value| value > 0.0), "{part}");
         }
         assert!(measured.value > 0.0 && measured.baseline_value > 0.0 && measured.ratio > 0.0);

@@ -59,7 +59,7 @@ pub(super) fn build_rate(conditions: &Conditions) -> Result<Measured, BenchError
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: true,
-        guide: Some(Series { name: "offered".to_owned(), points: RATES_HZ.map(|rate| (rate, rate)).into() }),
+        guides: vec![Series { name: "offered".to_owned(), points: RATES_HZ.map(|rate| (rate, rate)).into() }],
     };
     Ok(sweep.measured())
 }

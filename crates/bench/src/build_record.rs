@@ -47,7 +47,8 @@ pub(super) fn build_record(conditions: &Conditions) -> Result<Measured, BenchErr
     const BENCH: &str = "build-record";
     let mut points = Vec::new();
     for bytes in FRAGMENT_BYTES {
-        let measured = all_lines(bytes, &conditions.folder(), conditions.repeats)
+        let work = Work::new(Over::Tcp, BOARDS, bytes).with_random_fraction(RANDOM_FRACTION);
+        let measured = all_lines(BENCH, &work, &conditions.folder(), conditions.repeats)
             .map_err(|error| BenchError::Room { bench: BENCH, message: error.to_string() })?;
         points.extend(measured);
     }
@@ -61,7 +62,7 @@ pub(super) fn build_record(conditions: &Conditions) -> Result<Measured, BenchErr
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }
@@ -93,8 +94,8 @@ struct Line {
 impl Line {
     fn open(name: &'static str, work: &Work, keeping: Option<Keeping>) -> Result<Line, SourceError> {
         let subject = Subject::open(work, RunClock::start())?;
-        let event_bytes = work.fragment_bytes() * usize::from(BOARDS);
-        let mut building = if name == "receive" { None } else { Some(Building::new(BOARDS)?) };
+        let event_bytes = work.fragment_bytes() * usize::from(work.boards());
+        let mut building = if name == "receive" { None } else { Some(Building::new(work.boards())?) };
         if let Some(building) = &mut building {
             building.events_per_batch = (BATCH_BYTES / event_bytes).clamp(1, 256);
         }
@@ -115,7 +116,7 @@ impl Line {
             let processor = subject.turn_with(work, &mut |group| building.turn(group))?;
             return Ok(Spent { processor, wall: start.elapsed() });
         };
-        let mut recorder = Recorder::begin(folder, keeping, BOARDS)?;
+        let mut recorder = Recorder::begin(folder, keeping, work.boards())?;
         let (start, before) = (Instant::now(), building.built);
         let read = subject
             .turn_with(work, &mut |group| building.turn_with(group, &mut |events| recorder.take(events)));
@@ -145,11 +146,11 @@ impl Line {
         pairs.map(|(own, other)| of(other).as_secs_f64() / of(own).as_secs_f64()).collect()
     }
 
-    fn measured(&self, build: &Line, work: &Work, folder: &Path) -> Measurement {
+    fn measured(&self, bench: &str, build: &Line, work: &Work, folder: &Path) -> Measurement {
         let bytes = work.bytes() as f64;
         let wall = |spent: &Spent| spent.wall;
         Measurement {
-            bench: "build-record".to_owned(),
+            bench: bench.to_owned(),
             value: bytes / self.median(wall),
             unit: "B/s".to_owned(),
             baseline: "building alone".to_owned(),
@@ -160,7 +161,7 @@ impl Line {
             repeats: self.turns.len(),
             ..Measurement::default()
         }
-        .with("boards", BOARDS)
+        .with("boards", work.boards())
         .with("line", self.name)
         .with("fragment_bytes", work.fragment_bytes())
         .with("reader_ratio", self.speed_against(build, |spent| spent.processor))
@@ -182,21 +183,26 @@ fn take_turns(lines: &mut [Line], work: &Work, folder: &Path, repeats: usize) ->
     Ok(())
 }
 
-fn all_lines(fragment_bytes: usize, folder: &Path, repeats: usize) -> Result<Vec<Measurement>, SourceError> {
-    let work = Work::new(Over::Tcp, BOARDS, fragment_bytes).with_random_fraction(RANDOM_FRACTION);
+/// The lines of some work, each with its ratio to building alone.
+pub(super) fn all_lines(
+    bench: &str,
+    work: &Work,
+    folder: &Path,
+    repeats: usize,
+) -> Result<Vec<Measurement>, SourceError> {
     let lz4 = Settings { compression: Compression::Lz4, ..Settings::default() };
     let mut lines = [
-        Line::open("receive", &work, None)?,
-        Line::open("build", &work, None)?,
-        Line::open("build, raw write", &work, Some(Keeping::RawWrite))?,
-        Line::open("record", &work, Some(Keeping::Tables(Box::default())))?,
-        Line::open("record, lz4", &work, Some(Keeping::Tables(Box::new(lz4))))?,
+        Line::open("receive", work, None)?,
+        Line::open("build", work, None)?,
+        Line::open("build, raw write", work, Some(Keeping::RawWrite))?,
+        Line::open("record", work, Some(Keeping::Tables(Box::default())))?,
+        Line::open("record, lz4", work, Some(Keeping::Tables(Box::new(lz4))))?,
     ];
-    take_turns(&mut lines, &work, folder, repeats)?;
+    take_turns(&mut lines, work, folder, repeats)?;
     let [_, build, raw_write, ..] = &lines;
     let measured = |line: &Line| {
         let to_raw_write = line.speed_against(raw_write, |spent| spent.wall);
-        line.measured(build, &work, folder).with("ratio_to_raw_write", to_raw_write)
+        line.measured(bench, build, work, folder).with("ratio_to_raw_write", to_raw_write)
     };
     Ok(lines.iter().map(measured).collect())
 }
@@ -219,7 +225,7 @@ fn paced(folder: &Path, repeats: usize) -> Result<Measurement, SourceError> {
     take_turns(&mut lines, &work, folder, repeats)?;
     let [build, record] = &lines;
     Ok(record
-        .measured(build, &work, folder)
+        .measured("build-record-paced", build, &work, folder)
         .with("disk_bytes_per_second", disk_bytes_per_second)
         .with("offered_hz", rate_hz)
         .with("offered_share_of_disk", PACE))
@@ -232,7 +238,8 @@ mod tests {
     #[test]
     fn what_is_built_is_on_file_in_every_line() {
         let folder = std::env::temp_dir();
-        let lines = all_lines(64 << 10, &folder, 1).expect("loopback and a disk are there");
+        let work = Work::new(Over::Tcp, 4, 64 << 10).with_random_fraction(RANDOM_FRACTION);
+        let lines = all_lines("build-record", &work, &folder, 1).expect("loopback and a disk are there");
         let names: Vec<_> = lines.iter().map(|line| line.parameters["line"].as_str()).collect();
         assert_eq!(names, ["receive", "build", "build, raw write", "record", "record, lz4"].map(Some));
         assert!(lines.iter().all(|line| line.value > 0.0 && line.ratio > 0.0));

@@ -48,7 +48,7 @@ pub(super) fn filter(conditions: &Conditions) -> Result<Measured, BenchError> {
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: true,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }

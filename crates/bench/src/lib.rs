@@ -26,6 +26,7 @@
 //! - `build_rate`: events built by the rate of triggers.
 //! - `recorder`: the thread that records what a bench builds.
 //! - `build_record`: recording beside building.
+//! - `build_links`: the same of a few connections, as at a second level.
 //! - `filter`: the event filter, against the same way without it.
 //! - `n2n`: messages between processes.
 //! - `evb`: readout and builder units in processes.
@@ -37,6 +38,7 @@
 
 pub mod boards;
 mod build;
+mod build_links;
 pub mod build_memory;
 mod build_rate;
 mod build_record;
@@ -320,7 +322,7 @@ fn ipbus_benches() -> Vec<Bench> {
 }
 
 /// Those of receiving from many boards and building their events.
-fn event_benches() -> [Bench; 10] {
+fn event_benches() -> [Bench; 12] {
     [
         bench(
             "build-memory",
@@ -351,6 +353,16 @@ fn event_benches() -> [Bench; 10] {
             "build-record",
             "105 boards over TCP: received, built, recorded, recorded with lz4, against building alone",
             build_record::build_record,
+        ),
+        bench(
+            "build-links",
+            "1 to 8 connections of 16 KiB events: received, built, recorded, recorded with lz4",
+            build_links::build_links,
+        ),
+        bench(
+            "build-sizes",
+            "the same of one connection, by the size of events, 256 B to 256 KiB",
+            build_links::build_sizes,
         ),
         bench(
             "build-record-paced",
@@ -392,7 +404,7 @@ fn build_memory(conditions: &Conditions) -> Result<Measured, BenchError> {
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }

@@ -150,7 +150,7 @@ pub(super) fn live_scope(conditions: &Conditions) -> Result<Measured, BenchError
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: Some(Series { name: "10 Gb/s Ethernet".to_owned(), points: ends.to_vec() }),
+        guides: vec![Series { name: "10 Gb/s Ethernet".to_owned(), points: ends.to_vec() }],
     };
     Ok(sweep.measured())
 }

@@ -283,7 +283,7 @@ pub(super) fn mtu(conditions: &Conditions) -> Result<Measured, BenchError> {
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }

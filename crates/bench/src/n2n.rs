@@ -36,7 +36,7 @@ pub(super) fn n2n(conditions: &Conditions) -> Result<Measured, BenchError> {
         shows_ratio: true,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }

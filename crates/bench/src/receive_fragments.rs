@@ -38,7 +38,7 @@ pub(super) fn receive_fragments(conditions: &Conditions) -> Result<Measured, Ben
         shows_ratio: true,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }

@@ -61,7 +61,7 @@ pub(super) fn record_compressed(conditions: &Conditions) -> Result<Measured, Ben
         shows_ratio: false,
         logarithmic_x: false,
         logarithmic_y: false,
-        guide: Some(guide),
+        guides: vec![guide],
     };
     Ok(sweep.measured())
 }

@@ -113,7 +113,7 @@ fn shape(points: Vec<Measurement>) -> Sweep {
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: true,
-        guide: None,
+        guides: Vec::new(),
     }
 }
 

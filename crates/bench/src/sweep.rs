@@ -26,8 +26,8 @@ pub(crate) struct Sweep {
     pub(crate) logarithmic_x: bool,
     /// True if y has equal ratios; otherwise it begins at 0.
     pub(crate) logarithmic_y: bool,
-    /// A line that was not measured, to compare with.
-    pub(crate) guide: Option<Series>,
+    /// Lines that were not measured, to compare with.
+    pub(crate) guides: Vec<Series>,
 }
 
 impl Sweep {
@@ -45,7 +45,7 @@ impl Sweep {
     }
 
     fn chart(&self) -> Chart {
-        let mut series: Vec<Series> = self.guide.iter().cloned().collect();
+        let mut series: Vec<Series> = self.guides.clone();
         for point in &self.points {
             let name = self.lines.map_or(String::new(), |lines| said(&point.parameters, lines));
             let x = point.parameters.get(self.along).and_then(Value::as_f64).unwrap_or(f64::NAN);

@@ -86,7 +86,7 @@ pub(crate) fn ipbus_hub(conditions: &Conditions) -> Result<Measured, BenchError>
         shows_ratio: true,
         logarithmic_x: false,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     Ok(sweep.measured())
 }

@@ -216,7 +216,7 @@ fn sweep(bench: &'static str, title: &str, points: Vec<Measurement>) -> Measured
         shows_ratio: true,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: None,
+        guides: Vec::new(),
     };
     sweep.measured()
 }

@@ -240,7 +240,7 @@ fn sweep(bench: &'static str, title: &str, points: Vec<Measurement>) -> Measured
         shows_ratio: false,
         logarithmic_x: true,
         logarithmic_y: false,
-        guide: (bench == "ship").then_some(guide),
+        guides: (bench == "ship").then_some(guide).into_iter().collect(),
     };
     sweep.measured()
 }

@@ -18,8 +18,7 @@ use thalweg_data::{Message, Pool, Received};
 
 use super::{BLOCK_BYTES, Footprint, is_nothing};
 use thalweg_transport::peer::{Listener, Peer, Sent, Settings, connect, listen};
-use thalweg_transport::thread_cpu_time;
-use thalweg_transport::{ReadySet, TransportError};
+use thalweg_transport::{ReadySet, TransportError, send_by_window_on_loopback, thread_cpu_time};
 
 /// Bytes that a node sends in one turn, when messages are long.
 const TURN_BYTES: usize = 256 << 20;
@@ -389,6 +388,7 @@ impl BareConnection {
     fn over(stream: TcpStream) -> io::Result<BareConnection> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
+        send_by_window_on_loopback(&stream);
         Ok(BareConnection {
             stream,
             memory: Footprint::new(1, BLOCK_BYTES),

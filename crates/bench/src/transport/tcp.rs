@@ -16,8 +16,9 @@ use thalweg_data::measure::{Clock, Measurement, compare};
 use thalweg_data::{Frames, Pool};
 
 use super::{BLOCK_BYTES, FOOTPRINT_BLOCKS, Footprint, WAIT, wait_readable};
-use thalweg_transport::thread_cpu_time;
-use thalweg_transport::{TcpReceiver, TcpReceiverSettings, TransportError};
+use thalweg_transport::{
+    TcpReceiver, TcpReceiverSettings, TransportError, send_by_window_on_loopback, thread_cpu_time,
+};
 
 /// Bytes that one turn receives.
 const TURN_BYTES: usize = 256 << 20;
@@ -85,6 +86,7 @@ struct Rounds {
 }
 
 fn start_sender(mut stream: TcpStream) -> Rounds {
+    send_by_window_on_loopback(&stream);
     let ((ask, asked), (notify, written)) = (channel(), channel());
     std::thread::spawn(move || {
         let round = vec![7; ROUND_BYTES];

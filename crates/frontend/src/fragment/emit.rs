@@ -38,13 +38,14 @@ pub fn datagrams(
 }
 
 /// Appends one fragment in the form of a stream.
+#[inline]
 pub fn stream(header: &Header, payload: &[u8], with_checksum: bool, bytes: &mut Vec<u8>) {
     let header = Header { length: payload.len() as u32, part: 0, parts: 1, ..*header };
     unit(header, payload, with_checksum, bytes);
 }
 
 /// Appends a header and its payload.
-#[inline]
+#[inline(always)]
 fn unit(mut header: Header, payload: &[u8], with_checksum: bool, bytes: &mut Vec<u8>) {
     let start = bytes.len();
     header.checksum = with_checksum.then_some(0);

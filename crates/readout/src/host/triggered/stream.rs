@@ -69,6 +69,7 @@ impl StreamLink {
     fn prepared(&self, client: TcpStream) -> io::Result<TcpStream> {
         client.set_nonblocking(true)?;
         client.set_nodelay(true)?;
+        thalweg_transport::send_by_window_on_loopback(&client);
         if self.send_buffer_bytes > 0 {
             socket2::SockRef::from(&client).set_send_buffer_size(self.send_buffer_bytes)?;
         }
@@ -106,8 +107,12 @@ impl StreamLink {
             let first = self.buffer.len();
             for index in 0..self.boards.count() {
                 let given = self.boards.answer(index, *trigger, &mut self.buffer, &mut self.no_ends);
-                let end = |answer: u64| (self.written + given.bytes * answer / given.answers, index as u16);
-                self.ends.extend((1..=given.answers).map(end));
+                let board = index as u16;
+                let end = |answer: u64| (self.written + given.bytes * answer / given.answers, board);
+                match given.answers {
+                    1 => self.ends.push_back((self.written + given.bytes, board)),
+                    _ => self.ends.extend((1..=given.answers).map(end)),
+                }
                 self.written += given.bytes;
             }
             self.no_ends.clear();
