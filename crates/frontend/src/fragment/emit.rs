@@ -38,7 +38,7 @@ pub fn datagrams(
 }
 
 /// Appends one fragment in the form of a stream.
-#[inline]
+#[inline(always)]
 pub fn stream(header: &Header, payload: &[u8], with_checksum: bool, bytes: &mut Vec<u8>) {
     let header = Header { length: payload.len() as u32, part: 0, parts: 1, ..*header };
     unit(header, payload, with_checksum, bytes);
@@ -50,7 +50,7 @@ fn unit(mut header: Header, payload: &[u8], with_checksum: bool, bytes: &mut Vec
     let start = bytes.len();
     header.checksum = with_checksum.then_some(0);
     bytes.reserve(HEADER_BYTES + payload.len());
-    bytes.extend_from_slice(&header.to_bytes());
+    header.append_to(bytes);
     bytes.extend_from_slice(payload);
     if with_checksum {
         header.checksum = checksum(&bytes[start..]);

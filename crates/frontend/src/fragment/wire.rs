@@ -101,8 +101,22 @@ impl Header {
     }
 
     /// The bytes of the header, with its check. The checksum is written as given.
-    #[inline]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        for (field, word) in bytes.chunks_exact_mut(8).zip(self.words()) {
+            field.copy_from_slice(&word.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// Appends the same bytes. Word by word: an array of them would be stored in words and fetched in longer pieces, which a processor waits for.
+    #[inline(always)]
+    pub(super) fn append_to(&self, bytes: &mut Vec<u8>) {
+        self.words().iter().for_each(|word| bytes.extend_from_slice(&word.to_be_bytes()));
+    }
+
+    #[inline(always)]
+    fn words(&self) -> [u64; 5] {
         let flags = u64::from(self.checksum.is_some()) * u64::from(FLAG_CHECKSUM);
         let mut words = [
             CONSTANT << 40
@@ -116,11 +130,7 @@ impl Header {
             u64::from(self.checksum.unwrap_or(0)) << 32 | u64::from(self.status) << 16,
         ];
         words[4] |= u64::from(!internet_sum(words));
-        let mut bytes = [0; HEADER_BYTES];
-        for (field, word) in bytes.chunks_exact_mut(8).zip(words) {
-            field.copy_from_slice(&word.to_be_bytes());
-        }
-        bytes
+        words
     }
 
     /// Whether the payload of `unit`, which starts with this header, matches the checksum; true without a checksum.
@@ -139,7 +149,7 @@ pub fn checksum(unit: &[u8]) -> Option<u32> {
 }
 
 /// The sum of the 16-bit words with the carries added in again (RFC 1071), four words at a time.
-#[inline]
+#[inline(always)]
 fn internet_sum(words: [u64; 5]) -> u16 {
     let mut sum = 0u64;
     for word in words {
