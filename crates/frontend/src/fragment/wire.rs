@@ -109,7 +109,7 @@ impl Header {
         bytes
     }
 
-    /// Appends the same bytes. Word by word: an array of them would be stored in words and fetched in longer pieces, which a processor waits for.
+    /// Appends the same bytes. Word by word: an array of them would be stored in words and loaded several at a time, which a processor waits for.
     #[inline(always)]
     pub(super) fn append_to(&self, bytes: &mut Vec<u8>) {
         self.words().iter().for_each(|word| bytes.extend_from_slice(&word.to_be_bytes()));
