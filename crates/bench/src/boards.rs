@@ -229,25 +229,18 @@ impl Work {
 /// thousands are opened and closed here. What cannot be read is not waited for.
 fn wait_for_ports(connections: usize) {
     const LONGEST_WAIT: Duration = Duration::from_secs(90);
-    let numbers = |path: &str, behind: &str| {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let words: Vec<&str> = text.split_whitespace().collect();
-        let from = if behind.is_empty() { 0 } else { words.iter().position(|word| *word == behind)? + 1 };
-        words
-            .get(from..)?
-            .iter()
-            .map(|word| word.parse::<usize>())
-            .take_while(Result::is_ok)
-            .collect::<Result<Vec<_>, _>>()
-            .ok()
+    let number = |word: Option<&str>| word?.parse::<usize>().ok();
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut range = range.split_whitespace();
+    let (Some(first), Some(last)) = (number(range.next()), number(range.next())) else { return };
+    let kept = || {
+        let sockets = std::fs::read_to_string("/proc/net/sockstat").ok()?;
+        number(sockets.split_once(" tw ")?.1.split_whitespace().next())
     };
+    // Of each board one that listens and one that connects.
+    let are_too_many = |kept: usize| kept + 2 * connections > (last - first) / 4 * 3;
     let start = Instant::now();
-    while let Some([first, last]) = numbers("/proc/sys/net/ipv4/ip_local_port_range", "").as_deref()
-        && let Some([kept, ..]) = numbers("/proc/net/sockstat", "tw").as_deref()
-        // Of each board one that listens and one that connects.
-        && kept + 2 * connections > (last - first) / 4 * 3
-        && start.elapsed() < LONGEST_WAIT
-    {
+    while kept().is_some_and(are_too_many) && start.elapsed() < LONGEST_WAIT {
         std::thread::sleep(Duration::from_millis(100));
     }
 }

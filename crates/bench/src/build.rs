@@ -1,10 +1,10 @@
 //! `build`: the cost of building events on top of receiving their fragments, for few boards and many, small fragments and large.
 //!
 //! ```text
-//!  N emulated boards ─ TCP ─► Group: receive, split ─► Builder ─► events, let go      the subject
+//!  N emulated boards ─ TCP ─► Group: receive, split ─► Builder ─► events, let go         the subject
 //!  N emulated boards ─ TCP ─► Group: receive, split ─► kept until all have come as far   our receive, keeping
-//!  N emulated boards ─ TCP ─► Group: receive, split ─► let go at once                   our receive
-//!  N emulated boards ─ TCP ─► epoll, recv                                               the bare loop
+//!  N emulated boards ─ TCP ─► Group: receive, split ─► let go at once                    our receive
+//!  N emulated boards ─ TCP ─► epoll, recv                                                the bare loop
 //! ```
 //! They are read in turn by one thread, each from boards of its own that answer the same triggers, as fast as they are read; the boards share one
 //! other thread. What is compared is

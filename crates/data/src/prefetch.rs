@@ -16,18 +16,18 @@ const MOST_LINES: usize = 8;
 /// processors other than x86-64.
 #[inline(always)]
 pub fn prefetch<T: ?Sized>(value: &T) {
-    let start = std::ptr::from_ref(value).cast::<u8>();
-    let lines = size_of_val(value).div_ceil(LINE_BYTES).clamp(1, MOST_LINES);
-    for line in 0..lines {
-        prefetch_line(start.wrapping_add(line * LINE_BYTES));
-    }
+    prefetch_lines(std::ptr::from_ref(value).cast(), size_of_val(value).max(1), MOST_LINES);
 }
 
 /// Prefetches a slice up to `most_lines` cache lines, for a loop over all of it.
 #[inline(always)]
 pub fn prefetch_slice<T>(values: &[T], most_lines: usize) {
-    let start = values.as_ptr().cast::<u8>();
-    for line in 0..size_of_val(values).div_ceil(LINE_BYTES).min(most_lines) {
+    prefetch_lines(values.as_ptr().cast(), size_of_val(values), most_lines);
+}
+
+#[inline(always)]
+fn prefetch_lines(start: *const u8, bytes: usize, most_lines: usize) {
+    for line in 0..bytes.div_ceil(LINE_BYTES).min(most_lines) {
         prefetch_line(start.wrapping_add(line * LINE_BYTES));
     }
 }

@@ -332,9 +332,8 @@ impl ReadoutUnit {
 
     /// How long it can be left alone until it says what it holds back now, nanoseconds.
     pub fn next_word_ns(&self, now: Mark) -> Option<u64> {
-        let is_news = moved(&self.progress(), &self.manager.progress);
-        let left_ns = || self.settings.progress_ns().saturating_sub(now.since_ns(self.manager.at));
-        (is_news && self.manager.connected).then(left_ns)
+        let has_news = self.manager.connected && moved(&self.progress(), &self.manager.progress);
+        has_news.then(|| self.settings.next_word_ns(self.manager.at, now))
     }
 
     /// Whether this unit asks the trigger to hold back.

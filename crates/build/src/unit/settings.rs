@@ -172,6 +172,11 @@ impl Settings {
         self.progress_us * 1_000
     }
 
+    /// In how many nanoseconds what was held back behind the last message is said.
+    pub(super) fn next_word_ns(&self, last: Mark, now: Mark) -> u64 {
+        self.progress_ns().saturating_sub(now.since_ns(last))
+    }
+
     pub(super) fn marks(&self, whole: u64) -> Watermarks {
         Watermarks::of(whole, self.busy_low, self.busy_high)
     }

@@ -368,11 +368,8 @@ impl<W: Work> UnitHost<W> {
         'peers: while index < self.connections.len() {
             let mut bytes = 0;
             for _ in 0..IN_A_ROW {
-                if bytes >= BYTES_IN_A_ROW {
-                    break;
-                }
                 let Connection { address, peer, is_ready, .. } = &mut self.connections[index];
-                if !*is_ready {
+                if !*is_ready || bytes >= BYTES_IN_A_ROW {
                     break;
                 }
                 match peer.receive(&mut self.message, Duration::ZERO) {

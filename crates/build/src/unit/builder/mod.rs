@@ -312,8 +312,7 @@ impl BuilderUnit {
     /// How long it can be left alone until it says what it holds back now, nanoseconds.
     pub fn next_word_ns(&self, now: Mark) -> Option<u64> {
         let has_news = self.manager.connected && self.passed.iter().any(Passed::is_news);
-        let left_ns = || self.settings.progress_ns().saturating_sub(now.since_ns(self.manager.at));
-        has_news.then(left_ns)
+        has_news.then(|| self.settings.next_word_ns(self.manager.at, now))
     }
 
     /// Whether this unit asks the trigger to hold back.

@@ -109,6 +109,7 @@ impl StreamLink {
                 let given = self.boards.answer(index, *trigger, &mut self.buffer, &mut self.no_ends);
                 let board = index as u16;
                 let end = |answer: u64| (self.written + given.bytes * answer / given.answers, board);
+                // Most answers come once, and need no division.
                 match given.answers {
                     1 => self.ends.push_back((self.written + given.bytes, board)),
                     _ => self.ends.extend((1..=given.answers).map(end)),
