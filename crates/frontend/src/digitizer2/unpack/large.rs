@@ -50,6 +50,11 @@ impl EventLimits {
         header.byte_count() <= self.whole_bytes
     }
 
+    /// The same for an event that does not fit with the packet headers between its bytes.
+    pub fn without_whole(self) -> EventLimits {
+        EventLimits { whole_bytes: 0, ..self }
+    }
+
     /// Whether an event that is too large for that can be passed on in parts.
     pub fn take_parts(self, header: EventHeader) -> bool {
         header.format() == Format::Scope

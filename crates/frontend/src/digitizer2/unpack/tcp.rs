@@ -98,6 +98,34 @@ impl State {
 }
 
 impl Walker {
+    /// At the start of a unit; its size is known if it is a part of an event whose header was read.
+    fn new(at: usize, state: State, size: Option<u64>) -> Walker {
+        Walker {
+            at,
+            state,
+            headers: 0,
+            have: 0,
+            size,
+            header: LargeHeader::default(),
+            header_bytes: WORD as u64,
+            is_part: size.is_some(),
+        }
+    }
+
+    /// Whether the unit is an event that is to be passed on whole.
+    fn is_whole(&self) -> bool {
+        self.size.is_some() && !self.is_part
+    }
+
+    #[inline]
+    fn walk(&mut self, bytes: &[u8], limits: EventLimits, parts: &mut Vec<(usize, usize)>) -> Walk {
+        loop {
+            if let Some(walk) = self.step(bytes, limits, parts) {
+                return walk;
+            }
+        }
+    }
+
     fn step(&mut self, bytes: &[u8], limits: EventLimits, parts: &mut Vec<(usize, usize)>) -> Option<Walk> {
         if self.state.payload_left == 0 {
             return self.next_packet(bytes);
@@ -312,21 +340,19 @@ impl EventFinder {
     ) -> bool {
         self.parts.clear();
         let size = self.large.as_ref().filter(|_| self.state.is_inside).map(LargeEvent::next_bytes);
-        let mut walker = Walker {
-            at: *at,
-            state: self.state,
-            headers: 0,
-            have: 0,
-            size,
-            header: LargeHeader::default(),
-            header_bytes: WORD as u64,
-            is_part: size.is_some(),
-        };
-        let walk = loop {
-            if let Some(walk) = walker.step(chunk.bytes, self.limits, &mut self.parts) {
-                break walk;
-            }
-        };
+        let mut walker = Walker::new(*at, self.state, size);
+        let mut walk = walker.walk(chunk.bytes, self.limits, &mut self.parts);
+        let is_full = chunk.bytes.len() - *at >= self.block_bytes;
+        if matches!(walk, Walk::Incomplete)
+            && is_full
+            && walker.is_whole()
+            && self.limits.take_parts(walker.event())
+        {
+            // Packet headers are in the block, too, so an event that alone would fit may exceed it.
+            self.parts.clear();
+            walker = Walker::new(*at, self.state, None);
+            walk = walker.walk(chunk.bytes, self.limits.without_whole(), &mut self.parts);
+        }
         if let Walk::Complete(_) | Walk::Part = walk {
             self.state = walker.state;
             counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
@@ -343,8 +369,7 @@ impl EventFinder {
                 self.give_part(walker.have, chunk, units, counts);
                 return false;
             }
-            // Packet headers are in the block, too: a unit in many small packets may exceed it.
-            Walk::Incomplete if chunk.bytes.len() - *at >= self.block_bytes => {
+            Walk::Incomplete if is_full => {
                 let mode = walker.size.map_or(Mode::SkipBlob, |size| Mode::Skip(size - walker.have));
                 (LossReason::TooLarge, mode)
             }

@@ -165,6 +165,25 @@ proptest! {
     }
 }
 
+/// Packet headers are held with the event: of 3992 bytes in packets of 100, they make it larger than a block.
+#[test]
+fn an_event_that_does_not_fit_with_its_packet_headers_comes_in_parts() {
+    let records = [0, 1].map(|trigger| Record { trigger, mask: u64::from(u32::MAX >> 1), samples: 64 });
+    let mut stream = Vec::new();
+    emit::clear_marker(&mut stream);
+    for event in records.each_ref().map(Record::event) {
+        assert!(event.len() < LARGEST_BYTES && event.len().div_ceil(100) * 8 + event.len() > LARGEST_BYTES);
+        let packets = event.chunks(100);
+        let last = packets.len() - 1;
+        for (index, payload) in packets.enumerate() {
+            emit::packet(&mut stream, payload, u32::from(index == last), index == last);
+        }
+    }
+    for chunk in [1, 100, 4096] {
+        assert_all_came(&stream_path_within(LARGEST_BYTES, decoder(), &stream, &[chunk], false), &records);
+    }
+}
+
 /// Of an event that broke off, the frame is lost, and the hits that its sender counts are not there.
 #[test]
 fn an_event_that_breaks_off_is_a_lost_frame_and_no_hit() {
