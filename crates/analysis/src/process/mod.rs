@@ -221,21 +221,31 @@ impl Processor {
     }
 
     /// Hits of one source that the configuration keeps: shown, and filtered by cuts that were applied; as of the last
-    /// [`Processor::settle`].
+    /// [`Processor::settle_spectra`].
     pub fn shown_counters(&self, source: SourceId) -> &Counters {
         self.shown.counters(source)
     }
 
     /// Brings the counters and the spectra up to what has happened.
     pub fn settle(&mut self) {
+        self.settle_spectra();
+        self.settle_events();
+    }
+
+    /// Brings the spectra and the counters of what they show up to what has happened: every bin that is counted in comes from memory once.
+    pub fn settle_spectra(&mut self) {
         self.filler.settle();
         self.shown.settle(self.filler.shown());
+    }
+
+    /// Brings the counters of coincidence up to what has happened.
+    pub fn settle_events(&mut self) {
         if let Some(coincidence) = &mut self.coincidence {
             coincidence.settle();
         }
     }
 
-    /// Hits of one source through coincidence, if there is one; as of the last [`Processor::settle`].
+    /// Hits of one source through coincidence, if there is one; as of the last [`Processor::settle_events`].
     pub fn coincidence_counters(&self, source: SourceId) -> Option<&Counters> {
         self.coincidence.as_ref().map(|coincidence| coincidence.counters(source))
     }

@@ -85,6 +85,11 @@ impl Differences {
         }
     }
 
+    /// Memory of those that wait, bytes.
+    pub fn waiting_bytes(catalogue: &Catalogue) -> usize {
+        catalogue.differences.map_or(0, |block| FillBuffers::bytes(block.count, FILL_BUFFER))
+    }
+
     /// The numbers of its spectra.
     pub fn spectra(&self) -> std::ops::Range<usize> {
         self.block.first..self.block.first + self.block.count

@@ -80,13 +80,22 @@ pub(super) struct Filling<'b> {
 impl FillBuffers {
     /// Buffers for so many words each, a power of two.
     pub fn new(channels: usize, capacity: usize) -> FillBuffers {
-        let stride = capacity + 64 / size_of::<u32>();
+        let stride = Self::stride(capacity);
         FillBuffers {
             words: Cells::new(channels * stride),
             counts: vec![0; channels].into(),
             capacity,
             stride,
         }
+    }
+
+    /// Memory of such buffers, bytes.
+    pub fn bytes(channels: usize, capacity: usize) -> usize {
+        channels * Self::stride(capacity) * size_of::<u32>()
+    }
+
+    fn stride(capacity: usize) -> usize {
+        capacity + 64 / size_of::<u32>()
     }
 
     /// Begins to put words in.

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use thalweg_data::simd::{Wide, whole_part, widest};
 use thalweg_data::{Flags, Hit, HitEvents, Hits};
 
+use super::catalogue::Catalogue;
 use super::custom::Custom;
 use super::differences::Differences;
 use super::fill_buffers::{FillBuffers, Word};
@@ -21,8 +22,10 @@ use crate::channels::ChannelMap;
 use crate::cut::{EventFacts, gather_facts};
 use crate::view::ViewChange;
 
-/// Hits of each channel that wait: each of its bins is fetched from memory once for all of them.
-const FILL_BUFFER: usize = 4096;
+/// Hits of each channel that wait, at most: each of its bins is fetched from memory once for all of them.
+const MOST_WAITING: usize = 1 << 14;
+/// Of many channels, fewer hits wait: this is the memory of all fill buffers together, bytes.
+const MOST_WAITING_BYTES: usize = 64 << 20;
 /// Hits at a time: their words are a KiB.
 const CHUNK: usize = 256;
 
@@ -53,8 +56,10 @@ impl Filler {
         let standard = StandardFiller::new(catalogue, map.calibrations().clone());
         let plane = catalogue.received.and_then(|received| received.plane);
         let plane_rows = plane.map_or(0, |block| catalogue.spectra[block.first].axes[1].bins);
-        let fill_buffers =
-            FillBuffers::new(if standard.is_some() { set.channels() + 1 } else { 0 }, FILL_BUFFER);
+        let fill_buffers = match standard.is_some() {
+            true => FillBuffers::new(set.channels() + 1, waiting_hits(set.channels())),
+            false => FillBuffers::new(0, 0),
+        };
         let differences = Differences::new(catalogue);
         let shown = vec![0; set.channels() + 1].into();
         Filler {
@@ -220,6 +225,19 @@ impl Drop for Filler {
     }
 }
 
+/// How many hits of each of so many channels wait, a power of two.
+fn waiting_hits(channels: usize) -> usize {
+    let room = (MOST_WAITING_BYTES / size_of::<Word>()) >> (channels + 1).next_power_of_two().ilog2();
+    room.clamp(CHUNK, MOST_WAITING)
+}
+
+/// Memory of what waits in one filler of so many channels, bytes.
+pub(super) fn waiting_bytes(catalogue: &Catalogue, channels: usize) -> usize {
+    let of_hits = FillBuffers::bytes(channels + 1, waiting_hits(channels));
+    let of_differences = Differences::waiting_bytes(catalogue);
+    of_differences + if catalogue.received.is_some() { of_hits } else { 0 }
+}
+
 /// Counts what has waited in one row; the last is of channels that nobody sends, which have no spectrum. Without cuts all hits are kept.
 fn count(
     standard: Option<&StandardFiller>,
@@ -276,4 +294,20 @@ fn word_of(hit: &Hit, kept: u32, plane_rows: u32) -> Word {
         row,
         kept | bit(has_energy, Word::ENERGY) | bit(has_shape, Word::SHAPE) | bit(inside, Word::INSIDE),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_fill_buffers_together_stay_within_their_memory() {
+        for (channels, hits) in [(1, 16_384), (512, 16_384), (1023, 16_384), (1024, 8192), (65_536, 256)] {
+            assert_eq!(waiting_hits(channels), hits, "{channels} channels");
+            assert!(
+                FillBuffers::bytes(channels + 1, hits) < MOST_WAITING_BYTES / 8 * 9,
+                "{channels} channels"
+            );
+        }
+    }
 }

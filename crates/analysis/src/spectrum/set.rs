@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::catalogue::{Catalogue, Info, Kind, Path, Standard};
 use super::custom::Custom;
-use super::filler::Filler;
+use super::filler::{Filler, waiting_bytes};
 use super::history::History;
 use super::settings::{At, Settings, SpectrumError, SpectrumSettings};
 use super::store::Store;
@@ -242,8 +242,10 @@ impl SpectrumSet {
         &self.0.history
     }
 
-    /// Memory of all bins, bytes.
+    /// Memory of all bins and of the hits that wait to be counted, bytes.
     pub fn memory_bytes(&self) -> u64 {
-        (self.0.catalogue.bins * size_of::<AtomicU32>() * self.0.stores.len()) as u64
+        let of_bins = self.0.catalogue.bins * size_of::<AtomicU32>();
+        let of_waiting = waiting_bytes(&self.0.catalogue, self.channels());
+        ((of_bins + of_waiting) * self.0.stores.len()) as u64
     }
 }

@@ -142,7 +142,6 @@ impl StandardFiller {
                     to: &mut places.plane,
                 });
                 store.expect(&places.plane[..count]);
-                store.count_all(&places.plane[..count], |_, _| {});
             }
             store.count_all(&places.energy[..count], |_, _| {});
             if let Some(pair) = kev {
@@ -154,6 +153,9 @@ impl StandardFiller {
                         _ => {}
                     }
                 });
+            }
+            if self.plane.is_some() {
+                store.count_all(&places.plane[..count], |_, _| {});
             }
         }
         let counts = widest(CountWords(words));

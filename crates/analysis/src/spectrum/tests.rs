@@ -195,15 +195,15 @@ fn time_differences_to_a_reference_have_both_signs_and_the_true_resolution() {
 fn more_hits_than_a_fill_buffer_holds_are_all_counted() {
     let (set, mut filler) = one(&[], ALL);
     let map = map();
-    let hits: Vec<Hit> = (0..20_000).map(|each: u16| hit(0, 4 + each % 2, each, each - each / 2)).collect();
-    let pass: Vec<u8> = (0..20_000).map(|each| u8::from(each % 3 == 0)).collect();
+    let hits: Vec<Hit> = (0..40_000).map(|each: u16| hit(0, 4 + each % 2, each, each - each / 2)).collect();
+    let pass: Vec<u8> = (0..40_000).map(|each| u8::from(each % 3 == 0)).collect();
     filler.fill(&hits, Some(&pass), &map);
-    let unsent: Vec<Hit> = (0..10_000).map(|each| hit(0, 900, each, 0)).collect();
-    filler.fill(&unsent, Some(&[0; 10_000]), &map);
+    let unsent: Vec<Hit> = (0..20_000).map(|each| hit(0, 900, each, 0)).collect();
+    filler.fill(&unsent, Some(&[0; 20_000]), &map);
     let received = find(&set, Kind::Energy, At::Received, 4);
     let before = set.totals(received).expect("known").entries;
     assert!(
-        (4096..10_000).contains(&before),
+        (16_384..20_000).contains(&before),
         "a full fill buffer is counted at once, the rest waits: {before}"
     );
     filler.settle();
@@ -211,13 +211,13 @@ fn more_hits_than_a_fill_buffer_holds_are_all_counted() {
         let ours = |index: &usize| usize::from(channel) == 4 + index % 2;
         for (at, is_in) in [(At::Received, 1), (At::Kept, 3)] {
             let (energies, totals) = counts(&set, find(&set, Kind::Energy, at, channel));
-            let expected = (0..20_000).filter(ours).filter(|index| index % is_in == 0).count() as u64;
+            let expected = (0..40_000).filter(ours).filter(|index| index % is_in == 0).count() as u64;
             assert_eq!((totals.entries, energies.values().sum::<u64>()), (expected, expected));
             let (plane, _) = counts(&set, find(&set, Kind::Plane, at, channel));
             // The first has no energy, hence no shape.
             assert_eq!(plane.values().sum::<u64>(), expected - u64::from(channel == 4));
         }
-        assert_eq!(set.history().hits(usize::from(channel) - 4), 10_000);
+        assert_eq!(set.history().hits(usize::from(channel) - 4), 20_000);
     }
 }
 

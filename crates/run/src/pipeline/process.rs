@@ -20,6 +20,8 @@ use super::{Ledgered, REPORT_EVERY_NS, Signals};
 use crate::observed::{CoincidenceReport, CutReport, Observed, Report};
 
 const WAIT: Duration = Duration::from_millis(20);
+/// Between two times at which the spectra have every hit, of the arrival clock: in 50 ms, few channels have hits for a full fill buffer.
+const SETTLE_SPECTRA_EVERY_NS: u64 = 200_000_000;
 
 /// The counters of the events that are made of hits.
 pub(crate) struct EventSlots {
@@ -45,6 +47,7 @@ pub(crate) struct Process {
     recording: RecordingState,
     multiplicity: [u64; 17],
     reported_ns: u64,
+    settled_ns: u64,
 }
 
 impl Process {
@@ -66,6 +69,7 @@ impl Process {
             recording,
             multiplicity: [0; 17],
             reported_ns: 0,
+            settled_ns: 0,
         }
     }
 
@@ -94,6 +98,7 @@ impl Process {
             self.recording.close(writer, CoincidenceWriter::complete, CoincidenceWriter::finish, signals);
         }
         self.publish();
+        self.publish_shown();
         self
     }
 
@@ -114,6 +119,10 @@ impl Process {
         if header.mark.0.saturating_sub(self.reported_ns) >= REPORT_EVERY_NS {
             self.reported_ns = header.mark.0;
             self.publish();
+        }
+        if header.mark.0.saturating_sub(self.settled_ns) >= SETTLE_SPECTRA_EVERY_NS {
+            self.settled_ns = header.mark.0;
+            self.publish_shown();
         }
         result
     }
@@ -145,12 +154,17 @@ impl Process {
         }
     }
 
-    /// Publishes the counters and the report.
-    fn publish(&mut self) {
-        self.processor.settle();
+    /// Publishes the spectra, and the counters of what they show.
+    fn publish_shown(&mut self) {
+        self.processor.settle_spectra();
         for (index, slot) in self.shown.iter().enumerate() {
             slot.publish(self.processor.shown_counters(SourceId(index as u16)));
         }
+    }
+
+    /// Publishes the counters of what is made of hits, and the report.
+    fn publish(&mut self) {
+        self.processor.settle_events();
         for (index, slot) in self.hits.iter().enumerate() {
             if let Some(counters) = self.processor.coincidence_counters(SourceId(index as u16)) {
                 slot.publish(counters);
