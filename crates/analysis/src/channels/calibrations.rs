@@ -4,6 +4,8 @@
 //!  row ─► c₀ c₁ … ; as many terms as the longest of them has ─► keV
 //! ```
 
+use std::sync::Arc;
+
 use super::map::{COEFFICIENTS, Channel};
 
 /// Polynomials by row of the channel map, with a last row for channels that have none.
@@ -12,7 +14,7 @@ pub struct Calibrations {
     of: Box<[[f64; COEFFICIENTS]]>,
     terms: usize,
     /// The first two coefficients of each, when nobody has more.
-    lines: Option<Box<[Line]>>,
+    lines: Option<Arc<[Line]>>,
 }
 
 /// A straight line from a measured energy to keV.
@@ -50,8 +52,8 @@ impl Calibrations {
 
     /// All of them by row, when all are straight lines, as most are.
     #[inline(always)]
-    pub fn lines(&self) -> Option<&[Line]> {
-        self.lines.as_deref()
+    pub fn lines(&self) -> Option<&Arc<[Line]>> {
+        self.lines.as_ref()
     }
 
     /// A measured energy of the channel in this row in keV; not a number when it is not calibrated.

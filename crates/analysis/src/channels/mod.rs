@@ -16,7 +16,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 
-pub use calibrations::Calibrations;
+pub use calibrations::{Calibrations, Line};
 pub use list::{ChannelList, Entry, RangeError};
 pub use map::{COEFFICIENTS, Channel, ChannelMap, NO_GROUP, SourceChannels};
 pub(crate) use map::{by_channel, polynomial};

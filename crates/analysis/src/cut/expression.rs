@@ -6,12 +6,15 @@ use super::error::CutError;
 use super::evaluate::Evaluator;
 use super::field::{EventFacts, Field, Members};
 use super::hit_language::{HitCondition, HitLanguage, HitRows};
+use super::kev_ranges::{KevComparison, KevRanges};
 use super::parse::parse;
 use super::polygon::Polygon;
-use super::program::Step;
+use super::program::{Program, Step};
 use super::settings::Scope;
 use crate::channels::ChannelMap;
 use thalweg_data::HitEvents;
+
+type HitStep = Step<Field, HitCondition>;
 
 /// A yes or no, asked of many hits at a time.
 ///
@@ -33,6 +36,7 @@ use thalweg_data::HitEvents;
 pub struct Expression {
     text: String,
     polygons: Vec<Polygon>,
+    kev: Vec<KevRanges>,
     evaluator: Evaluator<Field, HitCondition>,
 }
 
@@ -42,9 +46,10 @@ impl Expression {
     /// # Errors
     /// When it is invalid: with a mark under the place, and what to write.
     pub fn parse(text: &str, scope: Scope, polygons: &[Polygon]) -> Result<Expression, CutError> {
-        let program = parse(text, &HitLanguage { scope, polygons })?;
-        let evaluator = Evaluator::new(program);
-        Ok(Expression { text: text.to_owned(), polygons: polygons.to_vec(), evaluator })
+        let language = HitLanguage { scope, polygons };
+        let (steps, kev) = with_kev_ranges(parse(text, &language)?.steps);
+        let evaluator = Evaluator::new(Program::of(&language, steps));
+        Ok(Expression { text: text.to_owned(), polygons: polygons.to_vec(), kev, evaluator })
     }
 
     /// As it was written.
@@ -52,14 +57,15 @@ impl Expression {
         &self.text
     }
 
-    pub(super) fn steps(&self) -> &[Step<Field, HitCondition>] {
+    pub(super) fn steps(&self) -> &[HitStep] {
         &self.evaluator.program().steps
     }
 
     /// Whether an answer depends on calibrated energies.
     pub fn asks_for_kev(&self) -> bool {
-        let asks = |step: &Step<Field, HitCondition>| match step {
+        let asks = |step: &HitStep| match step {
             Step::Field(field) => field.is_calibrated(),
+            Step::Condition(HitCondition::Kev(_)) => true,
             Step::Condition(HitCondition::Inside(polygon)) => {
                 let Polygon { x, y, .. } = &self.polygons[*polygon];
                 x.is_calibrated() || y.is_calibrated()
@@ -93,8 +99,30 @@ impl Expression {
 
     fn evaluate(&mut self, members: Members<'_>, map: &ChannelMap, pass: &mut [u8]) {
         assert_eq!(members.hits.len(), pass.len(), "an answer for each hit");
-        self.evaluator.evaluate(HitRows { members, polygons: &self.polygons, map }, pass);
+        let is_long = self.evaluator.program().is_long;
+        self.kev.iter_mut().for_each(|ranges| ranges.follow(map, is_long));
+        self.evaluator.evaluate(HitRows { members, polygons: &self.polygons, kev: &self.kev, map }, pass);
     }
+}
+
+/// The same steps with each comparison of `keV` with numbers as one condition.
+fn with_kev_ranges(steps: Vec<HitStep>) -> (Vec<HitStep>, Vec<KevRanges>) {
+    let (mut found, mut kev): (Vec<HitStep>, Vec<KevRanges>) = (Vec::new(), Vec::new());
+    for step in steps {
+        let comparison = match step {
+            Step::CompareConstant(relation, number) => KevComparison::of_neighbours(relation, number),
+            Step::Within(low, high) => Some(KevComparison::Within(low, high)),
+            _ => None,
+        };
+        match (found.last_mut(), comparison) {
+            (Some(last @ Step::Field(Field::Kev)), Some(comparison)) => {
+                *last = Step::Condition(HitCondition::Kev(kev.len()));
+                kev.push(KevRanges::new(comparison));
+            }
+            _ => found.push(step),
+        }
+    }
+    (found, kev)
 }
 
 /// What each member's event says of it, into `facts`.

@@ -95,12 +95,15 @@ impl Field {
 pub trait Real: Copy + Default + PartialOrd {
     /// Nothing is known.
     const ABSENT: Self;
+    /// More precise than the calibrated energy of a hit.
+    const IS_LONG: bool;
     /// From an exact value.
     fn of(value: f64) -> Self;
 }
 
 impl Real for f32 {
     const ABSENT: f32 = f32::NAN;
+    const IS_LONG: bool = false;
     #[inline(always)]
     fn of(value: f64) -> f32 {
         value as f32
@@ -109,6 +112,7 @@ impl Real for f32 {
 
 impl Real for f64 {
     const ABSENT: f64 = f64::NAN;
+    const IS_LONG: bool = true;
     #[inline(always)]
     fn of(value: f64) -> f64 {
         value

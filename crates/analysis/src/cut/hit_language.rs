@@ -9,6 +9,7 @@ use thalweg_data::Flags;
 use super::error::CutError;
 use super::evaluate::{CHUNK, Rows};
 use super::field::{Field, Members, Real, fill};
+use super::kev_ranges::KevRanges;
 use super::parse::{Kind, Names, Parser};
 use super::polygon::{Polygon, known};
 use super::program::Language;
@@ -28,6 +29,8 @@ pub(super) enum HitCondition {
     Flag(Flags),
     /// Number of the polygon.
     Inside(usize),
+    /// Number of the comparison of calibrated energies.
+    Kev(usize),
 }
 
 impl Language for HitLanguage<'_> {
@@ -41,6 +44,7 @@ impl Language for HitLanguage<'_> {
     fn needs(&self, condition: HitCondition) -> (usize, bool) {
         match condition {
             HitCondition::Flag(_) => (0, false),
+            HitCondition::Kev(_) => (1, false),
             HitCondition::Inside(polygon) => {
                 let Polygon { x, y, .. } = &self.polygons[polygon];
                 (2, x.is_long() || y.is_long())
@@ -110,6 +114,7 @@ fn inside(parser: &mut Parser<'_, HitLanguage<'_>>) -> Result<Kind, CutError> {
 pub(super) struct HitRows<'h> {
     pub members: Members<'h>,
     pub polygons: &'h [Polygon],
+    pub kev: &'h [KevRanges],
     pub map: &'h ChannelMap,
 }
 
@@ -142,6 +147,7 @@ impl Rows for HitRows<'_> {
                 let rows = answers.iter_mut().zip(self.members.hits);
                 rows.for_each(|(answer, hit)| *answer = u8::from(hit.flags.has(flag)));
             }
+            HitCondition::Kev(number) => self.ask_kev(&self.kev[number], columns, answers),
             HitCondition::Inside(polygon) => {
                 let (polygon, count) = (&self.polygons[polygon], answers.len());
                 let (x, y) = columns.split_at_mut(1);
@@ -151,5 +157,18 @@ impl Rows for HitRows<'_> {
                 polygon.fill(x, y, answers);
             }
         }
+    }
+}
+
+impl HitRows<'_> {
+    #[inline(always)]
+    fn ask_kev<T: Real + Into<f64>>(self, asked: &KevRanges, columns: &mut [[T; CHUNK]], answers: &mut [u8]) {
+        if asked.answer(self.members.hits, answers) {
+            return;
+        }
+        let column = &mut columns[0][..answers.len()];
+        self.fill(Field::Kev, column);
+        let rows = answers.iter_mut().zip(column);
+        rows.for_each(|(answer, kev)| *answer = u8::from(asked.comparison.holds((*kev).into(), T::IS_LONG)));
     }
 }

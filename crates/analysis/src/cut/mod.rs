@@ -20,6 +20,7 @@ mod field;
 mod foreign;
 mod hit_cuts;
 mod hit_language;
+mod kev_ranges;
 pub(crate) mod parse;
 pub mod polygon;
 pub(crate) mod program;
