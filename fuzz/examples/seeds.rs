@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     write(&folder, "pcap", &[capture()?])?;
     write(&folder, "ipbus", &thalweg_ipbus::wire::seeds())?;
     write(&folder, "cut", &cuts())?;
+    write(&folder, "event_filter", &event_filters())?;
     Ok(())
 }
 
@@ -90,4 +91,15 @@ fn cuts() -> Vec<Vec<u8>> {
         "-(energy - 2) / 3 != keV",
     ];
     texts.map(|text| [text.as_bytes(), &[0], &hits].concat()).to_vec()
+}
+
+/// Expressions over built events, and behind a zero byte the length of slices and some events.
+fn event_filters() -> Vec<Vec<u8>> {
+    let events: Vec<u8> = (0..640u32).map(|index| (index * 37 % 23) as u8).collect();
+    let texts = [
+        "missing == 0 && trigger in [2, 7]",
+        "max(u16_le, 1) > 500 || bit(\"left\", 1, 2)",
+        "f32_be(\"camera/1\", 0) / ticks(\"left\") != latency",
+    ];
+    texts.map(|text| [text.as_bytes(), &[0, 3], &events].concat()).to_vec()
 }

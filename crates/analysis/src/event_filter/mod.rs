@@ -9,6 +9,8 @@
 //! The language is that of [cuts](crate::cut) over other fields: of the event, of each fragment, and of the bytes that boards have sent. A
 //! kind of filter is a word and a function; a program adds its own with [`add`], before it reads a configuration.
 
+#[cfg(any(test, feature = "harness"))]
+mod check;
 mod expression;
 mod language;
 mod rows;
@@ -20,6 +22,8 @@ use std::sync::{Mutex, PoisonError};
 
 use thalweg_data::{EventFilter, SourceId};
 
+#[cfg(any(test, feature = "harness"))]
+pub use check::check;
 pub use expression::EventExpression;
 pub use settings::{FilterError, Settings, Undecided};
 

@@ -1,58 +1,11 @@
 use proptest::prelude::*;
-use thalweg_data::{Closing, Event, EventFilter, Events, Fragment, Mark, Pool, SourceId};
+use thalweg_data::{EventFilter, Events, SourceId};
 
+use super::check::{NAMES, batch};
 use super::*;
 
-/// Three boards from number 5 on.
-fn names() -> Vec<String> {
-    ["left", "camera/0", "camera/1"].map(str::to_owned).to_vec()
-}
-
 fn parsed(text: &str) -> Result<EventExpression, String> {
-    let names = names();
-    let boards = Boards { first: SourceId(5), names: &names };
-    EventExpression::parse(text, boards).map_err(|error| error.to_string())
-}
-
-/// A batch of one event per entry: fragments by source, each in slices of so many bytes. Blocks are as long as `block`.
-fn batch(all: &[Vec<(u16, Vec<u8>)>], slice_bytes: usize) -> Events {
-    let pool = Pool::new(64, 4096).expect("small");
-    let mut block = pool.take().expect("free");
-    let mut events = Events::default();
-    for (trigger, own) in all.iter().enumerate() {
-        let first_fragment = events.fragments.len() as u32;
-        for (source, bytes) in own {
-            let mut slices = 0;
-            for chunk in bytes.chunks(slice_bytes) {
-                let slice = block.append(chunk).unwrap_or_else(|| {
-                    block = pool.take().expect("free");
-                    block.append(chunk).expect("fits")
-                });
-                events.slices.push(slice);
-                events.leases.add(block.lease());
-                slices += 1;
-            }
-            events.fragments.push(Fragment {
-                trigger: trigger as u64,
-                ticks: 100 * u64::from(*source),
-                bytes: bytes.len() as u32,
-                source: SourceId(*source),
-                slices,
-            });
-        }
-        events.events.push(Event {
-            trigger: trigger as u64,
-            first_arrival: Mark(2_000_000 * trigger as u64),
-            closed: Mark(2_000_000 * trigger as u64 + 500),
-            bytes: own.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
-            first_fragment,
-            fragments: own.len() as u32,
-            missing: 3 - own.len() as u32,
-            closing: if own.len() == 3 { Closing::Complete } else { Closing::Age },
-            ..Event::default()
-        });
-    }
-    events
+    check::parsed(text).map_err(|error| error.to_string())
 }
 
 fn kept(text: &str, events: &Events) -> Vec<u64> {
@@ -70,7 +23,7 @@ fn every_field_means_what_it_says_of_events_in_any_number_of_slices() {
         vec![(6, vec![9; 300])],
     ];
     for slice_bytes in [1, 3, 1000] {
-        let events = batch(&all, slice_bytes);
+        let events = batch(0, &all, slice_bytes);
         for (text, expected) in [
             ("trigger >= 1", vec![1, 2]),
             ("time in [1 ms, 3 ms]", vec![1]),
@@ -110,7 +63,7 @@ fn every_field_means_what_it_says_of_events_in_any_number_of_slices() {
 
 #[test]
 fn bytes_behind_the_end_of_a_fragment_compare_with_nothing() {
-    let events = batch(&[vec![(5, vec![1, 2])], vec![]], 1);
+    let events = batch(0, &[vec![(5, vec![1, 2])], vec![]], 1);
     for text in [
         "u16_le(\"left\", 1) >= 0",
         "u8(\"left\", 2) < 999",
@@ -148,7 +101,7 @@ fn mistakes_are_shown_where_they_are() {
 
 #[test]
 fn a_kind_that_is_not_known_is_refused_by_what_there_is() {
-    let names = names();
+    let names = NAMES.map(str::to_owned);
     let boards = Boards { first: SourceId(5), names: &names };
     let settings = |kind: &str, keep: &str| Settings {
         keep: keep.to_owned(),
@@ -187,7 +140,7 @@ proptest! {
         offset in 0u32..8,
     ) {
         let all: Vec<Vec<(u16, Vec<u8>)>> = rows.iter().map(|bytes| vec![(6, bytes.clone())]).collect();
-        let events = batch(&all, slice_bytes);
+        let events = batch(0, &all, slice_bytes);
         let found = kept(&format!("u16_be('camera/0', {offset}) > 20000"), &events);
         let at = offset as usize;
         let expected: Vec<u64> = rows
