@@ -24,7 +24,7 @@ use super::frames::FrameCounter;
 use super::large::{EventLimits, LargeEvent};
 use super::sequence::{DatagramId, Evidence, Position, Seen, Sequence, Verdict};
 use super::window::{Datagram, ReorderWindow};
-use crate::digitizer2::wire::footer::{LANES, first_element, first_elements};
+use crate::digitizer2::wire::footer::{LANES, first_elements};
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Footer, Format, WORD};
 use crate::framing::explain_by_recording;
 
@@ -134,10 +134,7 @@ impl UdpUnpack {
                 let id = Err(if split.is_some() { LossReason::BadHash } else { LossReason::BadFraming });
                 self.arrivals.push(Arrival { slice: *slice, footer, id });
             }
-            let ids = match group.len() {
-                1 => [first_element(lanes[0].0, lanes[0].1); LANES],
-                _ => first_elements(&lanes),
-            };
+            let ids = first_elements(&lanes[..group.len()]);
             for (arrival, id) in self.arrivals[first..].iter_mut().zip(ids) {
                 if arrival.id == Err(LossReason::BadHash) && id <= COUNTER_MASK {
                     arrival.id = Ok(DatagramId { buffer: arrival.footer.buffer_id(), datagram: id });

@@ -11,6 +11,8 @@
 //! of lost datagrams is exact, and damage shows as an unexpected id. Backwards, no datagram depends on the id of
 //! another, so several hashes are computed in parallel and their multiplications overlap.
 
+use thalweg_data::simd::{Wide, widest};
+
 use super::bits;
 
 const SEED: u32 = 5381;
@@ -27,8 +29,10 @@ const INVERSE: u32 = {
     inverse
 };
 
-/// Number of datagrams whose hashes are computed in parallel.
-pub const LANES: usize = 8;
+/// Most datagrams whose hashes are computed in parallel: one multiplication of a wide register.
+pub const LANES: usize = 16;
+/// Lanes for few datagrams: each lane costs its time, whether it has a datagram or not.
+const FEW_LANES: usize = 8;
 /// Most data words of one datagram: 65507 bytes of UDP payload, less the footer.
 pub const MOST_WORDS: usize = 8187;
 
@@ -122,10 +126,21 @@ fn backwards(data: &[[u8; 8]], hash: u32) -> u32 {
 const BLOCK: usize = 16;
 type Blocks<'a> = &'a [[[u8; 8]; BLOCK]];
 
-/// [`first_element`] of several datagrams at once, of any lengths.
-pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
-    let mut blocks: [Blocks<'_>; LANES] = std::array::from_fn(|lane| datagrams[lane].0.as_rchunks().1);
-    let mut hashes: [u32; LANES] = std::array::from_fn(|lane| datagrams[lane].1);
+/// [`first_element`] of at most [`LANES`] datagrams at once, of any lengths; 0 in the lanes behind them.
+pub fn first_elements(datagrams: &[(&[[u8; 8]], u32)]) -> [u32; LANES] {
+    let mut elements = [0; LANES];
+    match datagrams.len() {
+        1 => elements[0] = first_element(datagrams[0].0, datagrams[0].1),
+        2..=FEW_LANES => elements[..FEW_LANES].copy_from_slice(&first_elements_in::<FEW_LANES>(datagrams)),
+        _ => elements = first_elements_in(datagrams),
+    }
+    elements
+}
+
+fn first_elements_in<const LANES: usize>(datagrams: &[(&[[u8; 8]], u32)]) -> [u32; LANES] {
+    let datagram = |lane: usize| datagrams.get(lane).copied().unwrap_or_default();
+    let mut blocks: [Blocks<'_>; LANES] = std::array::from_fn(|lane| datagram(lane).0.as_rchunks().1);
+    let mut hashes: [u32; LANES] = std::array::from_fn(|lane| datagram(lane).1);
     // Each turn ends with the shortest lane; a lane that has ended repeats another, without effect.
     while let Some(longest) =
         blocks.iter().copied().max_by_key(|blocks| blocks.len()).filter(|b| !b.is_empty())
@@ -136,7 +151,7 @@ pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
             let blocks = if blocks.is_empty() { longest } else { blocks };
             &blocks[blocks.len() - shared..]
         });
-        let after = run_back(run, shared, hashes);
+        let after = widest(RunBack { blocks: run, count: shared, hashes });
         for lane in 0..LANES {
             if let Some(rest) = blocks[lane].len().checked_sub(shared) {
                 hashes[lane] = after[lane];
@@ -144,10 +159,10 @@ pub fn first_elements(datagrams: &[(&[[u8; 8]], u32); LANES]) -> [u32; LANES] {
             }
         }
     }
-    std::array::from_fn(|lane| first_element(datagrams[lane].0.as_rchunks::<BLOCK>().0, hashes[lane]))
+    std::array::from_fn(|lane| first_element(datagram(lane).0.as_rchunks::<BLOCK>().0, hashes[lane]))
 }
 
-/// Prefetches the two cache lines some blocks before this one: the processor's own prefetch cannot follow eight streams
+/// Prefetches the two cache lines some blocks before this one: the processor's own prefetch cannot follow so many streams
 /// at once.
 #[inline(always)]
 fn expect_before(block: &[[u8; 8]; BLOCK]) {
@@ -156,25 +171,37 @@ fn expect_before(block: &[[u8; 8]; BLOCK]) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let start = block.as_ptr().cast::<i8>();
-        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_sub(768));
-        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_sub(768 - 64));
+        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_sub(384));
+        _mm_prefetch::<_MM_HINT_T0>(start.wrapping_sub(384 - 64));
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = block;
 }
 
-#[inline(always)]
-fn run_back(blocks: [Blocks<'_>; LANES], count: usize, mut hashes: [u32; LANES]) -> [u32; LANES] {
-    for back in (0..count).rev() {
-        let block: [&[[u8; 8]; BLOCK]; LANES] = std::array::from_fn(|lane| &blocks[lane][back]);
-        block.iter().for_each(|block| expect_before(block));
-        for index in (0..BLOCK).rev() {
-            for lane in 0..LANES {
-                hashes[lane] = (hashes[lane] ^ element(&block[lane][index])).wrapping_mul(INVERSE);
+/// So many blocks of each lane, from the last to the first.
+struct RunBack<'a, const LANES: usize> {
+    blocks: [Blocks<'a>; LANES],
+    count: usize,
+    hashes: [u32; LANES],
+}
+
+impl<const LANES: usize> Wide for RunBack<'_, LANES> {
+    type Output = [u32; LANES];
+
+    #[inline(always)]
+    fn run(self) -> [u32; LANES] {
+        let RunBack { blocks, count, mut hashes } = self;
+        for back in (0..count).rev() {
+            let block: [&[[u8; 8]; BLOCK]; LANES] = std::array::from_fn(|lane| &blocks[lane][back]);
+            block.iter().for_each(|block| expect_before(block));
+            for index in (0..BLOCK).rev() {
+                for lane in 0..LANES {
+                    hashes[lane] = (hashes[lane] ^ element(&block[lane][index])).wrapping_mul(INVERSE);
+                }
             }
         }
+        hashes
     }
-    hashes
 }
 
 #[cfg(test)]
@@ -199,11 +226,15 @@ mod tests {
         for id in [0, 1, 77, 0xFF_FFFF] {
             assert_eq!(first_element(&data, hash(id, &data)), id);
         }
-        let lanes: [(&[[u8; 8]], u32); LANES] = std::array::from_fn(|lane| {
-            let part = &data[..[700, 0, 3, 16, 500, 500, 33, 699][lane]];
-            (part, hash(lane as u32 + 5, part))
-        });
-        assert_eq!(first_elements(&lanes), std::array::from_fn(|lane| lane as u32 + 5));
+        let lengths = [700, 0, 3, 16, 500, 500, 33, 699, 15, 17, 32, 1, 650, 0, 320, 2];
+        for count in 0..=LANES {
+            let lanes: Vec<(&[[u8; 8]], u32)> = (5..)
+                .zip(&lengths[..count])
+                .map(|(id, length)| (&data[..*length], hash(id, &data[..*length])))
+                .collect();
+            let firsts = first_elements(&lanes);
+            assert_eq!(firsts[..count], (5..5 + count as u32).collect::<Vec<u32>>(), "{count} lanes");
+        }
     }
 
     #[test]
