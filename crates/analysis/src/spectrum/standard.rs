@@ -14,7 +14,7 @@ use super::history::History;
 use super::store::{Store, Totals};
 use crate::channels::Calibrations;
 
-/// Hits at a time: their places are three KiB.
+/// Hits at a time: their places are a KiB.
 const CHUNK: usize = 256;
 /// The place of what is not counted in a bin, and of what lies below and above an axis.
 const NOWHERE: u32 = u32::MAX;
@@ -43,13 +43,6 @@ struct Shape {
     log2_columns: u32,
     bins_per_kev: f64,
     kev_bins: u32,
-}
-
-/// Places of the bins of one chunk.
-struct Places {
-    energy: [u32; CHUNK],
-    kev: [u32; CHUNK],
-    plane: [u32; CHUNK],
 }
 
 impl Pair {
@@ -114,49 +107,13 @@ impl StandardFiller {
     pub fn count(&self, row: usize, words: &[u32], store: &Store, history: &History) -> u64 {
         history.add_hits(row, words.len() as u64);
         let kev = self.kev.filter(|_| self.calibrations.has(row));
-        let mut places = Places { energy: [0; CHUNK], kev: [0; CHUNK], plane: [0; CHUNK] };
-        for chunk in words.chunks(CHUNK) {
-            let count = chunk.len();
-            widest(EnergyPlaces {
-                words: chunk,
-                bins: self.energy.bins(row),
-                shape: self.shape,
-                to: &mut places.energy,
-            });
-            if let Some(pair) = kev {
-                let (calibrations, shape) = (&self.calibrations, self.shape);
-                widest(KevPlaces {
-                    words: chunk,
-                    bins: pair.bins(row),
-                    shape,
-                    calibrations,
-                    row,
-                    to: &mut places.kev,
-                });
-            }
-            if let Some(pair) = self.plane {
-                widest(PlanePlaces {
-                    words: chunk,
-                    bins: pair.bins(row),
-                    shape: self.shape,
-                    to: &mut places.plane,
-                });
-                store.expect(&places.plane[..count]);
-            }
-            store.count_all(&places.energy[..count], |_, _| {});
-            if let Some(pair) = kev {
-                store.count_all(&places.kev[..count], |index, place| {
-                    let totals = pair.totals(row, store)[Word(chunk[index]).is_kept() as usize];
-                    match place {
-                        BELOW => Totals::add(&totals.below, 1),
-                        ABOVE => Totals::add(&totals.above, 1),
-                        _ => {}
-                    }
-                });
-            }
-            if self.plane.is_some() {
-                store.count_all(&places.plane[..count], |_, _| {});
-            }
+        // One spectrum after the other: the bins of each stay in the first-level cache while it is filled.
+        self.count_energies(row, words, store);
+        if let Some(pair) = kev {
+            self.count_kev(pair, row, words, store);
+        }
+        if let Some(pair) = self.plane {
+            self.count_planes(pair, row, words, store);
         }
         let counts = widest(CountWords(words));
         counts.enter(counts.energy, self.energy.totals(row, store));
@@ -171,6 +128,42 @@ impl StandardFiller {
             Totals::add(&totals[1].beside, u64::from(kept));
         }
         u64::from(counts.kept)
+    }
+
+    fn count_energies(&self, row: usize, words: &[u32], store: &Store) {
+        let mut places = [0; CHUNK];
+        for words in words.chunks(CHUNK) {
+            widest(EnergyPlaces { words, bins: self.energy.bins(row), shape: self.shape, to: &mut places });
+            store.count_all(&places[..words.len()], |_, _| {});
+        }
+    }
+
+    fn count_kev(&self, pair: Pair, row: usize, words: &[u32], store: &Store) {
+        let mut places = [0; CHUNK];
+        for words in words.chunks(CHUNK) {
+            let (calibrations, shape) = (&self.calibrations, self.shape);
+            widest(KevPlaces { words, bins: pair.bins(row), shape, calibrations, row, to: &mut places });
+            store.count_all(&places[..words.len()], |index, place| {
+                let totals = pair.totals(row, store)[Word(words[index]).is_kept() as usize];
+                match place {
+                    BELOW => Totals::add(&totals.below, 1),
+                    ABOVE => Totals::add(&totals.above, 1),
+                    _ => {}
+                }
+            });
+        }
+    }
+
+    /// Nearly every bin is on a cache line of its own, which is asked for one chunk ahead.
+    fn count_planes(&self, pair: Pair, row: usize, words: &[u32], store: &Store) {
+        let (mut places, mut before, mut count_before) = ([0; CHUNK], [0; CHUNK], 0);
+        for words in words.chunks(CHUNK) {
+            widest(PlanePlaces { words, bins: pair.bins(row), shape: self.shape, to: &mut places });
+            store.expect(&places[..words.len()]);
+            store.count_all(&before[..count_before], |_, _| {});
+            (before, count_before) = (places, words.len());
+        }
+        store.count_all(&before[..count_before], |_, _| {});
     }
 }
 
