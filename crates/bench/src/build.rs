@@ -26,6 +26,7 @@ use thalweg_data::measure::{Clock, Measurement, median, range};
 use thalweg_readout::RunClock;
 
 use super::building::Building;
+use super::spent::Spent;
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
@@ -78,19 +79,11 @@ fn sweep(shape: Shape, conditions: &Conditions) -> Result<Measured, BenchError> 
     Ok(sweep.measured())
 }
 
-/// The time and processor time of one turn.
-#[derive(Clone, Copy)]
-struct Spent {
-    processor: Duration,
-    wall: Duration,
-}
-
-impl Spent {
-    fn of(turn: impl FnOnce() -> Result<Duration, SourceError>) -> Result<Spent, SourceError> {
-        let start = Instant::now();
-        let processor = turn()?;
-        Ok(Spent { processor, wall: start.elapsed() })
-    }
+/// What a turn costs that says its processor time.
+fn spent(turn: impl FnOnce() -> Result<Duration, SourceError>) -> Result<Spent, SourceError> {
+    let start = Instant::now();
+    let processor = turn()?;
+    Ok(Spent { processor, wall: start.elapsed() })
 }
 
 /// The turns of one of them.
@@ -126,14 +119,14 @@ fn build_of(
     let mut building = Building::new(boards)?;
     builds.turn_with(&work, &mut |group| building.turn(group))?;
     let blocks_kept = building.most_blocks.div_ceil(usize::from(boards)).max(1);
-    let mut build = || Spent::of(|| builds.turn_with(&work, &mut |group| building.turn(group)));
+    let mut build = || spent(|| builds.turn_with(&work, &mut |group| building.turn(group)));
     let mut bare = Bare::open(&work, blocks_kept, block_bytes)?;
     let [mut built, mut kept, mut received, mut read] = [const { Turns(Vec::new()) }; 4];
     for turn in 0..=repeats.max(1) {
         let spent = [
-            Spent::of(|| bare.turn(&work))?,
-            Spent::of(|| receives.turn(&work))?,
-            Spent::of(|| keeps.turn_keeping(&work))?,
+            spent(|| bare.turn(&work))?,
+            spent(|| receives.turn(&work))?,
+            spent(|| keeps.turn_keeping(&work))?,
             build()?,
         ];
         if turn > 0 {

@@ -29,6 +29,7 @@ use super::build::FRAGMENT_BYTES;
 use super::building::Building;
 use super::record::disk_rate;
 use super::recorder::{Keeping, Recorder};
+use super::spent::Spent;
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 
@@ -73,13 +74,6 @@ pub(super) fn build_record_paced(conditions: &Conditions) -> Result<Measured, Be
     let measured = paced(&folder, conditions.repeats)
         .map_err(|error| BenchError::Room { bench: "build-record-paced", message: error.to_string() })?;
     Ok(measured.into())
-}
-
-/// The cost of one turn.
-#[derive(Clone, Copy)]
-struct Spent {
-    processor: Duration,
-    wall: Duration,
 }
 
 /// Boards, the thread that reads them, and what it does with their events.

@@ -17,6 +17,7 @@ use thalweg_data::UnitId;
 use thalweg_data::measure::{Clock, Measurement, compare, median};
 
 use super::n2n::NODE;
+use super::spent::Spent;
 use super::sweep::Sweep;
 use super::{BenchError, Conditions, Measured};
 use thalweg_run::bench::node::{self, Role};
@@ -120,20 +121,12 @@ struct Process {
     output: BufReader<ChildStdout>,
 }
 
-/// The time that processes took for a turn: the slowest of them, and the processors for all of them.
-#[derive(Clone, Copy, Default)]
-struct Spent {
-    wall: Duration,
-    processor: Duration,
-}
-
-impl Spent {
-    fn of_all<'a>(processes: impl IntoIterator<Item = &'a mut Process>) -> io::Result<Spent> {
-        processes.into_iter().map(Process::receive).try_fold(Spent::default(), |all, one| {
-            let one = one?;
-            Ok(Spent { wall: all.wall.max(one.wall), processor: all.processor + one.processor })
-        })
-    }
+/// What processes took for a turn: the slowest of them by the clock, and the processors for all of them.
+fn spent_by_all<'a>(processes: impl IntoIterator<Item = &'a mut Process>) -> io::Result<Spent> {
+    processes.into_iter().map(Process::receive).try_fold(Spent::default(), |all, one| {
+        let one = one?;
+        Ok(Spent { wall: all.wall.max(one.wall), processor: all.processor + one.processor })
+    })
 }
 
 impl Process {
@@ -201,16 +194,16 @@ impl Nodes {
     }
 
     fn receive_all(&mut self) -> io::Result<Spent> {
-        Spent::of_all(self.readouts.iter_mut().chain(&mut self.builders))
+        spent_by_all(self.readouts.iter_mut().chain(&mut self.builders))
     }
 
     fn turn_of_units(&mut self, events: u64) -> io::Result<Spent> {
         let order = format!("units {events}");
         self.builders.iter_mut().try_for_each(|node| node.send(&order))?;
         self.readouts.iter_mut().try_for_each(|node| node.send(&order))?;
-        let sent = Spent::of_all(&mut self.readouts)?;
+        let sent = spent_by_all(&mut self.readouts)?;
         self.builders.iter_mut().try_for_each(|node| node.send("rest"))?;
-        let built = Spent::of_all(&mut self.builders)?;
+        let built = spent_by_all(&mut self.builders)?;
         // Builder units work until they are asked to rest.
         Ok(Spent { wall: sent.wall, processor: sent.processor + built.processor })
     }

@@ -66,6 +66,7 @@ mod record_benches;
 mod recorder;
 mod saturate;
 mod ship;
+mod spent;
 mod sweep;
 pub mod transport;
 

@@ -29,6 +29,7 @@ use thalweg_transport::thread_cpu_time;
 
 use super::path::{Input, Shape};
 use super::reader::{CHANNELS, DECODED_BATCHES, Reader, WAIT};
+use super::spent::Spent;
 use super::{BenchError, Conditions, Measured};
 use thalweg_run::bench::{OUTPUT_HITS, SELECTED_BATCHES};
 
@@ -36,13 +37,6 @@ use thalweg_run::bench::{OUTPUT_HITS, SELECTED_BATCHES};
 const SHAPE: Shape = Shape { boards: 8, board_rate_hz: 5e6, seconds: 0.5, prepared: false };
 /// The stages, each with all before it.
 const STAGES: [&str; 6] = ["decode", "order", "cuts", "coincidence", "spectra", "record"];
-
-/// The cost of a turn.
-#[derive(Clone, Copy)]
-struct Spent {
-    processor: Duration,
-    wall: Duration,
-}
 
 /// Runs the bench.
 pub(super) fn process(conditions: &Conditions) -> Result<Measured, BenchError> {
