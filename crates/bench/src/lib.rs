@@ -34,6 +34,7 @@
 //! - `link`: two network namespaces and 1 Gb/s between them.
 //! - `mtu`: datagrams that do not fit the packets of the network.
 //! - `ipbus`: registers of emulated IPbus boards, directly and through a hub.
+//! - `spent`: what a turn costs, by two clocks.
 //! - `sweep`: a bench at several sizes.
 
 pub mod boards;
