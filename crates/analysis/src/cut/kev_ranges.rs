@@ -160,6 +160,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case asks of every energy.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// With `+ 0`, the comparison is none with a field alone, and is computed hit by hit.
         #[test]
         fn every_energy_has_the_answer_that_is_computed_hit_by_hit(

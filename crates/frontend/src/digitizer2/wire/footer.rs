@@ -126,7 +126,7 @@ fn backwards(data: &[[u8; 8]], hash: u32) -> u32 {
 const BLOCK: usize = 16;
 type Blocks<'a> = &'a [[[u8; 8]; BLOCK]];
 
-/// [`first_element`] of at most [`LANES`] datagrams at once, of any lengths; 0 in the lanes behind them.
+/// [`first_element`] of at most [`LANES`] datagrams at once, of any lengths; what is in the lanes behind them says nothing.
 pub fn first_elements(datagrams: &[(&[[u8; 8]], u32)]) -> [u32; LANES] {
     let mut elements = [0; LANES];
     match datagrams.len() {
