@@ -173,7 +173,7 @@ def main():
         raw = [folder, options.raw_seconds, 5e9, options.most_bytes]
         raw_rates += [raw_write(*raw)] if options.raw_seconds else []
         started = time.monotonic()
-        command = [options.binary, "serve", str(file), "--start"]
+        command = [str(Path(options.binary).resolve()), "serve", str(file), "--start"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=folder, env=os.environ) as child:
             most = watch(child, directory, options.seconds)
             took = time.monotonic() - started
