@@ -88,14 +88,13 @@ impl Input {
                 .extend(board_batches.into_iter().enumerate().map(|(index, frames)| (index, board, frames)));
         }
         batches.sort_by_key(|(index, board, _)| (*index, *board));
+        // They are as far apart as they would come.
+        let batch_seconds = shape.seconds * f64::from(shape.boards) / batches.len().max(1) as f64;
         let batches: Vec<Frames> = batches
             .into_iter()
             .map(|(index, board, mut frames)| {
-                frames.header = Header {
-                    source: SourceId(board),
-                    mark: Mark(index as u64 * 1_000_000),
-                    ..Header::default()
-                };
+                let mark = Mark((index as f64 * batch_seconds * 1e9) as u64);
+                frames.header = Header { source: SourceId(board), mark, ..Header::default() };
                 frames
             })
             .collect();

@@ -1,9 +1,9 @@
 //! `process`: from received bytes in memory to spectra, events and a file, on one core and on two.
 //!
 //! ```text
-//!  datagrams of 8 boards × 64 channels ─► unpack ─► decode ─► time order ─► cuts ─► Arrow file ─► coincidence ─► spectra
-//!  on two cores, split as in a run: core 1  unpack ─► decode ══╗               ╔══► coincidence ─► spectra
-//!                                   core 0                     ╚══► time order ─► cuts ─► Arrow file
+//!  datagrams of 8 boards × 64 channels ─► unpack ─► decode ─► time order ─► cuts ─► coincidence ─► Arrow file ─► spectra
+//!  on two cores, split as in a run: core 1  unpack ─► decode ══╗                                            ╔══► spectra
+//!                                   core 0                     ╚══► time order ─► cuts ─► coincidence ─► Arrow file
 //!  baseline: a copy of the same bytes
 //! ```
 //! The figure is that of all stages on one core; beside it stands one for each stage added. What is counted of one core is the processor
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_analysis::channels::{ChannelMap, ChannelSettings, SourceChannels};
 use thalweg_analysis::coincide;
-use thalweg_analysis::cut::{self, Selected};
-use thalweg_analysis::process::{Processor, Settings, Stages, stages};
+use thalweg_analysis::cut;
+use thalweg_analysis::process::{Processor, Selected, Settings, Stages, stages};
 use thalweg_data::measure::{Clock, Comparison, Measurement, compare, warm_memory};
 use thalweg_data::ring::{Downstream, Upstream, circuit};
 use thalweg_data::{Frames, Hit, HitEvents, Hits, Sink, SourceId, Unit};
@@ -166,7 +166,7 @@ impl Behind<'_> {
     fn take(&mut self, batch: &mut Selected) -> Result<(), String> {
         match self {
             Behind::Here(processor) => {
-                processor.process(&batch.hits, batch.kept(), look)?;
+                processor.process(batch, look)?;
                 batch.clear();
             }
             Behind::There(outlet, _) => {
@@ -208,7 +208,7 @@ fn look(made: &HitEvents) -> Result<(), String> {
 fn process_all(mut inlet: Downstream<Selected>, mut processor: Processor) -> Result<(), String> {
     while !inlet.is_finished() {
         let Some(mut batch) = inlet.receive_wait(WAIT) else { continue };
-        processor.process(&batch.hits, batch.kept(), look)?;
+        processor.process(&mut batch, look)?;
         batch.clear();
         inlet.give_back(batch);
     }
@@ -226,7 +226,7 @@ fn turn_on<'s, 'e: 's>(
     let (reader, map) = (Reader::new(0..SHAPE.boards)?, map()?);
     let mut order = TimeOrder::new(&thalweg_order::Settings::default(), names.len(), OUTPUT_HITS);
     // The spectra are kept to the end: giving their memory back is no part of the path.
-    let Stages { mut cuts, processor, spectra: _spectra, .. } =
+    let Stages { mut selector, processor, spectra: _spectra, .. } =
         stages(&settings(stage), &map, &names).map_err(|error| error.to_string())?;
     let writer = HitWriter::create(folder, &thalweg_record::Settings::default(), &names);
     // On two cores the thread that writes stands on neither of them for good, as in a run.
@@ -245,7 +245,7 @@ fn turn_on<'s, 'e: 's>(
         }
     };
     let (mut hits, mut merged) = (Hits::default(), Selected::with_capacity(OUTPUT_HITS));
-    let mut seen = 0;
+    let (mut seen, mut is_crowded) = (0, false);
     let (start, start_wall) = (thread_cpu_time(), Instant::now());
     while ahead.next(&mut hits) {
         if stage == 0 {
@@ -260,7 +260,7 @@ fn turn_on<'s, 'e: 's>(
         while order.pull(&mut merged.hits) {
             seen += merged.hits.hits.len() as u64;
             if stage >= 2 {
-                merged.cut(&mut cuts, &map);
+                selector.select(&mut merged, |_| is_crowded = true);
             }
             if stage >= 5 {
                 writer
@@ -278,6 +278,9 @@ fn turn_on<'s, 'e: 's>(
     let spent = Spent { processor: thread_cpu_time() - start, wall: start_wall.elapsed() };
     let recorded: u64 =
         (0..SHAPE.boards).map(|board| writer.counters(SourceId(board)).total_output(Unit::Hits)).sum();
+    if is_crowded {
+        return Err("more events were made than belong to a batch".to_owned());
+    }
     match seen == input.hits && (stage < 5 || recorded == seen) {
         true => Ok(spent),
         false => Err(format!("{seen} of {} hits came through, {recorded} were recorded", input.hits)),

@@ -3,7 +3,7 @@
 //! ```text
 //!  process thread ─ fills ─► SpectrumSet ◄─ reads ─ page, export
 //!                 └ every 50 ms ─┬─► Report
-//!  order thread ─ what is cut ───┘
+//!  order thread ─ what is cut, and which events are made ───┘
 //! ```
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +31,13 @@ pub struct CoincidenceReport {
     pub cut_short: u64,
     /// Events by how many different channels or groups they are of: from none to fifteen, and more.
     pub multiplicity: [u64; 17],
+}
+
+/// What coincidence says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MadeReport {
+    pub(crate) made: u64,
+    pub(crate) cut_short: u64,
 }
 
 /// The reports of the stages after time order.
@@ -62,6 +69,7 @@ pub struct Observed {
 #[derive(Debug, Default)]
 struct Reports {
     of_hit_cuts: Vec<CutReport>,
+    of_coincidence: MadeReport,
     of_the_rest: Report,
 }
 
@@ -81,6 +89,10 @@ impl Observed {
         let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let mut report = reports.of_the_rest.clone();
         report.cuts.splice(..0, reports.of_hit_cuts.iter().cloned());
+        if let Some(coincidences) = &mut report.coincidences {
+            let MadeReport { made, cut_short } = reports.of_coincidence;
+            (coincidences.made, coincidences.cut_short) = (made, cut_short);
+        }
         report
     }
 
@@ -105,12 +117,13 @@ impl Observed {
         self.spectra.history().set_losses((0..sources).map(of_source).collect());
     }
 
-    /// Sets the counts of the hits that the cuts have kept.
-    pub(crate) fn set_hit_cuts(&self, cuts: Vec<CutReport>) {
-        self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_hit_cuts = cuts;
+    /// Sets the counts of the hits that the cuts have kept, and of the events that coincidence has made.
+    pub(crate) fn set_selected(&self, cuts: Vec<CutReport>, made: MadeReport) {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        (reports.of_hit_cuts, reports.of_coincidence) = (cuts, made);
     }
 
-    /// Sets everything except the cuts on hits.
+    /// Sets everything except what [`Observed::set_selected`] sets.
     pub(crate) fn set_rest(&self, report: Report) {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_the_rest = report;
     }

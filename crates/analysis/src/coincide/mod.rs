@@ -255,6 +255,11 @@ impl Coincidence {
         !events.events.is_empty()
     }
 
+    /// Hits of the events that wait for the next [`Coincidence::pull`].
+    pub fn waiting_members(&self) -> usize {
+        self.out.events.members.len()
+    }
+
     /// Brings the counters up to what has happened; `held` is counted from the hits that wait.
     pub fn settle(&mut self) {
         let undecided = self.admission.iter().flat_map(|admission| admission.undecided());

@@ -6,7 +6,7 @@
 //! ```
 
 use thalweg_data::batch::Share;
-use thalweg_data::{Counters, Hit, Hits, SourceId, Unit};
+use thalweg_data::{Counters, Hit, SourceId, Unit};
 
 use super::cuts::{Cut, Passed};
 use crate::channels::{ChannelMap, by_channel};
@@ -48,37 +48,6 @@ impl Verdicts {
         self.pass.clear();
         self.shares.clear();
         self.is_cut = false;
-    }
-}
-
-/// Ordered hits, and which of them the cuts keep: what goes from the cuts to the rest of the analysis.
-#[derive(Debug, Default)]
-pub struct Selected {
-    /// The hits, whether they are kept or not.
-    pub hits: Hits,
-    verdicts: Verdicts,
-}
-
-impl Selected {
-    /// Room for so many hits.
-    pub fn with_capacity(hits: usize) -> Selected {
-        Selected { hits: Hits::with_capacity(hits), ..Selected::default() }
-    }
-
-    /// Finds which of the hits are kept.
-    pub fn cut(&mut self, cuts: &mut HitCuts, map: &ChannelMap) {
-        cuts.cut(&self.hits.hits, map, &mut self.verdicts);
-    }
-
-    /// What is kept of them; `None` where nothing is cut.
-    pub fn kept(&self) -> Option<Kept<'_>> {
-        self.verdicts.kept()
-    }
-
-    /// As of no hits; keeps the memory.
-    pub fn clear(&mut self) {
-        self.hits.clear();
-        self.verdicts.clear();
     }
 }
 

@@ -36,6 +36,6 @@ pub use error::CutError;
 pub use event_cuts::EventCuts;
 pub use expression::{Expression, gather_facts};
 pub use field::{EventFacts, FIELDS, Field, Members, Real, fill, psd};
-pub use hit_cuts::{HitCuts, Kept, Selected, Verdicts};
+pub use hit_cuts::{HitCuts, Kept, Verdicts};
 pub use polygon::Polygon;
 pub use settings::{Quantity, Scope, Settings};

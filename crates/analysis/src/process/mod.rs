@@ -1,45 +1,47 @@
 //! What is done with ordered hits: cuts, coincidence, spectra.
 //!
 //! ```text
-//!  ordered batch ─► HitCuts ─► pass │ Processor: coincidence ─► events ─► cuts on events ─► HitEvents
-//!        │                       ├──┼──────┘                                                  │
-//!        └───────────────────────┴──┼────────────── spectra ◄─────────────────────────────────┘
+//!  ordered batch ─► Selector: cuts ─► coincidence ─► Selected: hits, pass, events ─► Processor: cuts on events ─► HitEvents
+//!                                                                │                                     │
+//!                                                                └─────────► spectra ◄─────────────────┘
 //! ```
-//! [`stages`] reads the configuration into the two halves: what the recording needs to know of a hit is decided first, and the
-//! rest can be done on another thread. The batch itself flows on unchanged; what was decided of its hits stands beside it.
+//! [`stages`] reads the configuration into the two halves: what the recording needs to know of a hit, and what needs the order, is found first; the
+//! rest can be done on another thread. The batch itself flows on unchanged; what was found of its hits stands beside it.
 
+mod selected;
+mod selector;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use thalweg_data::{Counters, Hits, Mark, SourceId, Unit};
+use thalweg_data::{Counters, HitEvents, Mark, SourceId, Unit};
 
+pub use selected::Selected;
+pub use selector::{MOST_MEMBERS, Selector};
 pub use settings::{ProcessError, Settings};
 
 use crate::channels::ChannelMap;
 use crate::clocks::{ClockMonitor, ClockState};
-use thalweg_data::HitEvents;
-
 use crate::coincide::Coincidence;
-use crate::cut::{self, EventCuts, HitCuts, Kept, Passed};
+use crate::cut::{self, EventCuts, Passed};
 use crate::hit_stage::{self, MadeStage};
 use crate::pulse::{PulseStore, PulseTap};
 use crate::spectrum::{Filler, SpectrumSet};
 use crate::view::{Shown, View};
 
-/// Hits that go through all stages together: they stay in the first-level cache, and what a pathological window can make of them stays small.
-const CHUNK: usize = 512;
+/// Hits that are looked at and filled in together: they stay in the second-level cache.
+const CHUNK: usize = 2048;
 
 /// The stages behind time order, and the spectra that they fill.
 #[derive(Debug)]
 pub struct Stages {
     /// What was added in front of all others.
     pub added: Vec<MadeStage>,
-    /// The cuts that decide which hits are kept.
-    pub cuts: HitCuts,
-    /// What is made of them.
+    /// What decides which hits are kept, and which belong together.
+    pub selector: Selector,
+    /// What is shown and kept of that.
     pub processor: Processor,
     /// The spectra, for readers.
     pub spectra: SpectrumSet,
@@ -47,12 +49,11 @@ pub struct Stages {
     pub warnings: Vec<String>,
 }
 
-/// Coincidence and spectra of one ordered stream.
+/// Spectra of one ordered stream, and the cuts on its events.
 #[derive(Debug)]
 pub struct Processor {
     map: Arc<ChannelMap>,
     cuts: EventCuts,
-    coincidence: Option<Coincidence>,
     filler: Filler,
     /// What of it is shown: changed while the run goes on.
     shown: Shown,
@@ -62,9 +63,7 @@ pub struct Processor {
     clocks: Option<ClockMonitor>,
     pulses: PulseTap,
     pulse_store: PulseStore,
-    events: HitEvents,
-    /// Events that coincidence made, and what the cuts on events kept of them.
-    made_counters: Counters,
+    /// Events through the cuts on events.
     kept_counters: Counters,
 }
 
@@ -92,7 +91,6 @@ pub fn stages(
     let processor = Processor {
         map: map.clone(),
         cuts: event_cuts,
-        coincidence,
         filler: fillers.remove(0),
         shown: Shown::new(&view, sources.len()),
         view,
@@ -100,11 +98,49 @@ pub fn stages(
         clocks: ClockMonitor::new(&settings.clocks, sources),
         pulses,
         pulse_store,
-        events: HitEvents::default(),
-        made_counters: Counters::default(),
         kept_counters: Counters::default(),
     };
-    Ok(Stages { added, cuts, processor, spectra, warnings: settings.warnings(map) })
+    let selector = Selector::new(map.clone(), cuts, processor.filler.word_maker(), coincidence);
+    Ok(Stages { added, selector, processor, spectra, warnings: settings.warnings(map) })
+}
+
+impl Stages {
+    /// Takes an ordered batch through both halves, on one thread. Returns the first failure of `each`, which is given the events that are kept.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub fn take<E>(
+        &mut self,
+        batch: &mut Selected,
+        mut each: impl FnMut(&HitEvents) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Stages { selector, processor, .. } = self;
+        let mut result = Ok(());
+        selector.select(batch, |events| {
+            let processed = processor.process_events(events, &mut each);
+            result = std::mem::replace(&mut result, Ok(())).and(processed);
+        });
+        result.and(processor.process(batch, each))
+    }
+
+    /// Nothing follows: closes what is open, and brings everything up to what has happened.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub fn finish<E>(&mut self, each: impl FnOnce(&HitEvents) -> Result<(), E>) -> Result<(), E> {
+        let mut events = HitEvents::default();
+        self.selector.finish(&mut events);
+        let result = self.processor.process_events(&mut events, each);
+        self.processor.finish();
+        self.settle();
+        result
+    }
+
+    /// Brings all counters and the spectra up to what has happened.
+    pub fn settle(&mut self) {
+        self.selector.settle();
+        self.processor.settle();
+    }
 }
 
 impl Processor {
@@ -118,90 +154,76 @@ impl Processor {
         self.pulses.set_ns_per_sample(source, ns_per_sample);
     }
 
-    /// Whether it makes events.
-    pub fn makes_events(&self) -> bool {
-        self.coincidence.is_some()
-    }
-
-    /// Takes the next ordered batch, with what the cuts have kept of it, if there are any; `each` is given the events that are closed by it.
-    /// Returns the first failure of `each`: whatever that is, every hit goes through every stage.
+    /// Takes the next batch that was selected; `each` is given the events of it that the cuts on events keep. Returns its failure: whatever that
+    /// is, every hit and every event goes through every stage.
     ///
     /// # Errors
     /// What `each` says.
     ///
     /// # Panics
-    /// When there are not as many verdicts as hits.
+    /// When the batch has not been through the [`Selector`].
     pub fn process<E>(
         &mut self,
-        batch: &Hits,
-        kept: Option<Kept<'_>>,
-        mut each: impl FnMut(&HitEvents) -> Result<(), E>,
+        batch: &mut Selected,
+        each: impl FnOnce(&HitEvents) -> Result<(), E>,
     ) -> Result<(), E> {
-        let pass = kept.map(|kept| kept.pass);
-        assert!(pass.is_none_or(|pass| pass.len() == batch.hits.len()), "one verdict for each hit");
+        let Selected { hits: batch, verdicts, words, events } = batch;
+        let pass = verdicts.kept().map(|kept| kept.pass);
         if let Some(clocks) = &mut self.clocks {
             clocks.look(&batch.hits, &self.map);
         }
         self.follow_view(batch.header.mark);
         self.pulses.look(batch, self.shown.map());
         self.filler.begin(batch, &self.map);
-        if let Some(coincidence) = &mut self.coincidence {
-            for share in kept.map_or(&batch.shares[..], |kept| kept.shares) {
-                coincidence.count_in(share.source, u64::from(share.hits));
-            }
-        }
-        let mut result = Ok(());
+        let (shows_hits, mut words) = (self.shows_hits(), &mut words[..]);
         for (index, hits) in batch.hits.chunks(CHUNK).enumerate() {
             let pass = pass.map(|pass| &pass[index * CHUNK..][..hits.len()]);
+            let of_chunk;
+            (of_chunk, words) = words.split_at_mut(if shows_hits { hits.len() } else { 0 });
+            let is_view_cut = self.shown.has_cuts();
             let (shown, map) = self.shown.look(hits, pass);
-            self.filler.fill(hits, shown, map);
-            if let Some(coincidence) = &mut self.coincidence {
-                coincidence.push(hits, pass);
-                let passed_on = self.pass_on(&mut each);
-                result = result.and(passed_on);
+            if let Some(shown) = shown.filter(|_| is_view_cut) {
+                of_chunk.iter_mut().zip(shown).for_each(|(word, shown)| word.set_kept(*shown != 0));
             }
+            self.filler.fill(hits, of_chunk, shown, map);
         }
-        result
+        self.process_events(events, each)
     }
 
-    /// Nothing follows: closes what is open.
+    /// Takes events, and leaves those that the cuts on events keep.
     ///
     /// # Errors
     /// What `each` says.
-    pub fn finish<E>(&mut self, mut each: impl FnMut(&HitEvents) -> Result<(), E>) -> Result<(), E> {
-        if let Some(coincidence) = &mut self.coincidence {
-            coincidence.finish();
-        }
-        let passed_on = self.pass_on(&mut each);
-        // Behind the last events, whose time differences wait, too.
-        self.filler.finish();
-        self.shown.finish();
-        passed_on
-    }
-
-    fn pass_on<E>(&mut self, each: &mut impl FnMut(&HitEvents) -> Result<(), E>) -> Result<(), E> {
-        let Some(coincidence) = &mut self.coincidence else { return Ok(()) };
-        if !coincidence.pull(&mut self.events) {
+    pub fn process_events<E>(
+        &mut self,
+        events: &mut HitEvents,
+        each: impl FnOnce(&HitEvents) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if events.events.is_empty() {
             return Ok(());
         }
-        self.made_counters
-            .input(Unit::Events, coincidence.closed() - self.made_counters.total_input(Unit::Events));
-        let made = self.events.events.len() as u64;
-        self.cuts.cut(&mut self.events, &self.map);
-        let kept = self.events.events.len() as u64;
-        self.made_counters.output(Unit::Events, made);
+        let made = events.events.len() as u64;
+        self.cuts.cut(events, &self.map);
+        let kept = events.events.len() as u64;
         self.kept_counters.input(Unit::Events, made);
         self.kept_counters.output(Unit::Events, kept);
         self.kept_counters.filtered(Unit::Events, made - kept);
-        let (shown, map) = self.shown.look_at_members(&self.events.members);
-        self.filler.fill_events(&self.events, shown, map);
-        each(&self.events)
+        let (shown, map) = self.shown.look_at_members(&events.members);
+        self.filler.fill_events(events, shown, map);
+        each(events)
+    }
+
+    /// Nothing follows.
+    pub fn finish(&mut self) {
+        self.filler.finish();
+        self.shown.finish();
     }
 
     /// Lets the moment of a mark pass without hits: what was asked of the spectra is done.
     pub fn rest(&mut self, mark: Mark) {
         self.follow_view(mark);
         self.filler.rest();
+        self.filler.settle_due(mark);
     }
 
     fn follow_view(&mut self, mark: Mark) {
@@ -221,43 +243,25 @@ impl Processor {
     }
 
     /// Hits of one source that the configuration keeps: shown, and filtered by cuts that were applied; as of the last
-    /// [`Processor::settle_spectra`].
+    /// [`Processor::settle`] or [`Processor::count_shown`].
     pub fn shown_counters(&self, source: SourceId) -> &Counters {
         self.shown.counters(source)
     }
 
-    /// Brings the counters and the spectra up to what has happened.
+    /// Brings the spectra and the counters up to what has happened: every bin that is counted in comes from memory once.
     pub fn settle(&mut self) {
-        self.settle_spectra();
-        self.settle_events();
+        self.filler.settle();
+        self.count_shown();
     }
 
-    /// Brings the spectra and the counters of what they show up to what has happened: every bin that is counted in comes from memory once.
-    pub fn settle_spectra(&mut self) {
-        self.filler.settle();
+    /// Brings the counters up to what the spectra show.
+    pub fn count_shown(&mut self) {
         self.shown.settle(self.filler.shown());
     }
 
-    /// Brings the counters of coincidence up to what has happened.
-    pub fn settle_events(&mut self) {
-        if let Some(coincidence) = &mut self.coincidence {
-            coincidence.settle();
-        }
-    }
-
-    /// Hits of one source through coincidence, if there is one; as of the last [`Processor::settle_events`].
-    pub fn coincidence_counters(&self, source: SourceId) -> Option<&Counters> {
-        self.coincidence.as_ref().map(|coincidence| coincidence.counters(source))
-    }
-
-    /// Events: as coincidence makes them, and as the cuts on events keep them.
-    pub fn events_counters(&self) -> (&Counters, &Counters) {
-        (&self.made_counters, &self.kept_counters)
-    }
-
-    /// Events that were closed because they had grown too long.
-    pub fn cut_short(&self) -> u64 {
-        self.coincidence.as_ref().map_or(0, Coincidence::cut_short)
+    /// Events through the cuts on events.
+    pub fn events_counters(&self) -> &Counters {
+        &self.kept_counters
     }
 
     /// Each cut on events with how much passed it.

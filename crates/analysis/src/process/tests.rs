@@ -1,11 +1,12 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use thalweg_data::batch::Share;
 use thalweg_data::{Flags, Hit, Hits, SourceId, Unit};
 
 use super::*;
-use crate::channels::SourceChannels;
-use crate::cut::{Scope, Verdicts};
+use crate::channels::{ChannelList, Entry, SourceChannels};
+use crate::cut::Scope;
 use crate::spectrum::{At, Kind};
 
 fn map() -> Arc<ChannelMap> {
@@ -35,8 +36,8 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_ledger_balances() {
     };
     let names = ["left".to_owned(), "right".to_owned()];
     let map = map();
-    let Stages { mut cuts, mut processor, spectra: set, .. } =
-        stages(&settings, &map, &names).expect("valid");
+    let mut stages = stages(&settings, &map, &names).expect("valid");
+    let set = stages.spectra.clone();
     let hit = |time_ps, channel, energy| Hit {
         time_ps,
         channel,
@@ -52,25 +53,23 @@ fn hits_go_through_cuts_coincidence_and_spectra_and_the_ledger_balances() {
         hit(1001, 1, 300),
         hit(1002, 4, 300),
     ];
-    let batch = Hits { hits, ..Hits::default() };
+    let mut batch = Selected::from(Hits { hits, ..Hits::default() });
     let mut found = Vec::new();
     let mut each = |events: &HitEvents| {
         found.extend(events.iter().map(|(event, members)| (event.number, members.len())));
         Ok::<(), Infallible>(())
     };
-    let mut verdicts = Verdicts::default();
-    let pass = cuts.cut(&batch.hits, &map, &mut verdicts);
-    assert_eq!(pass.map(|kept| kept.pass), Some(&[1, 1, 0, 1, 1, 1][..]));
-    processor.process(&batch, pass, &mut each).expect("infallible");
-    cuts.settle();
-    processor.finish(&mut each).expect("infallible");
-    processor.settle();
+    stages.take(&mut batch, &mut each).expect("infallible");
+    assert_eq!(batch.kept().map(|kept| kept.pass), Some(&[1, 1, 0, 1, 1, 1][..]));
+    stages.finish(&mut each).expect("infallible");
+    let Stages { selector, processor, .. } = &stages;
     assert_eq!(found, [(1, 3)], "the pair was cut as an event");
-    let (_, events) = processor.events_counters();
+    let (made, events) = (selector.made_counters(), processor.events_counters());
+    assert_eq!((made.total_input(Unit::Events), made.total_output(Unit::Events)), (2, 2));
     assert_eq!((events.total_input(Unit::Events), events.total_filtered(Unit::Events)), (2, 1));
     for source in [SourceId(0), SourceId(1)] {
         let (cut, coincident) =
-            (cuts.counters(source), processor.coincidence_counters(source).expect("there is one"));
+            (selector.cut_counters(source), selector.coincidence_counters(source).expect("there is one"));
         assert_eq!(
             cut.total_input(Unit::Hits),
             cut.total_output(Unit::Hits) + cut.total_filtered(Unit::Hits)
@@ -111,18 +110,63 @@ fn events_that_nobody_takes_keep_no_hit_from_the_stages() {
         coincidence: Some(crate::coincide::Settings { window_ps: 10, ..Default::default() }),
         ..Settings::default()
     };
-    let Stages { mut cuts, mut processor, .. } = stages(&settings, &map, &names).expect("valid");
+    let mut stages = stages(&settings, &map, &names).expect("valid");
     let pair = |index: i64| {
         [0, 1].map(|channel| Hit { time_ps: index * 1000, channel, energy: 200, ..Hit::default() })
     };
-    let batch = Hits { hits: (0..5000).flat_map(pair).collect(), ..Hits::default() };
-    let mut verdicts = Verdicts::default();
-    let pass = cuts.cut(&batch.hits, &map, &mut verdicts);
-    let result = processor.process(&batch, pass, |_| Err("the disk is full"));
-    assert_eq!((pass.map(|kept| kept.pass.len()), result), (Some(10_000), Err("the disk is full")));
-    cuts.settle();
-    processor.settle();
-    assert_eq!(cuts.counters(SourceId(0)).total_output(Unit::Hits), 10_000);
-    let coincident = processor.coincidence_counters(SourceId(0)).expect("there is one");
+    let hits = Hits { hits: (0..5000).flat_map(pair).collect(), ..Hits::default() };
+    let mut batch = Selected::from(hits);
+    let result = stages.take(&mut batch, |_| Err("the disk is full"));
+    let seen = batch.kept().map(|kept| kept.pass.len());
+    assert_eq!((seen, result), (Some(10_000), Err("the disk is full")));
+    stages.settle();
+    assert_eq!(stages.selector.cut_counters(SourceId(0)).total_output(Unit::Hits), 10_000);
+    let coincident = stages.selector.coincidence_counters(SourceId(0)).expect("there is one");
     assert_eq!(coincident.total_input(Unit::Hits), 10_000);
+}
+
+/// Every hit is near to every other, and all are references: each makes an event of all of them that are within reach.
+#[test]
+fn events_that_are_too_many_for_their_batch_go_ahead_of_it() {
+    let names = ["a".to_owned()];
+    let board = SourceChannels { source: SourceId(0), name: "a".into(), channels: 0..=7 };
+    let map = Arc::new(ChannelMap::new(&[board], &[], &[]).expect("valid"));
+    let all = || ChannelList(vec![Entry::Range("0-7".to_owned())]);
+    let leg = crate::coincide::Leg { channels: all(), ..Default::default() };
+    let coincidence = crate::coincide::Settings {
+        mode: crate::coincide::Mode::Reference,
+        window_ps: 60,
+        reference: Some(leg),
+        channels: all(),
+        ..Default::default()
+    };
+    let settings = Settings { coincidence: Some(coincidence), ..Settings::default() };
+    let hit = |index: u16| Hit { time_ps: i64::from(index), channel: index % 8, ..Hit::default() };
+    let hits = Hits {
+        hits: (0..4000).map(hit).collect(),
+        shares: vec![Share { source: SourceId(0), hits: 4000 }],
+        ..Hits::default()
+    };
+    let mut stages = stages(&settings, &map, &names).expect("valid");
+    let mut batch = Selected::from(hits);
+    let (mut calls, mut numbers, mut most) = (0, Vec::new(), 0);
+    let mut each = |events: &HitEvents| {
+        calls += 1;
+        most = most.max(events.members.len());
+        numbers.extend(events.events.iter().map(|event| event.number));
+        Ok::<(), Infallible>(())
+    };
+    stages.take(&mut batch, &mut each).expect("infallible");
+    stages.finish(&mut each).expect("infallible");
+    assert!(calls > 5, "{calls} batches of events");
+    assert!(most < MOST_MEMBERS + 512 * 121, "{most} hits in one batch of events");
+    assert_eq!(numbers, (0..4000).collect::<Vec<u64>>(), "each once, in order");
+    let (made, kept) = (stages.selector.made_counters(), stages.processor.events_counters());
+    assert_eq!((made.total_output(Unit::Events), kept.total_output(Unit::Events)), (4000, 4000));
+    let coincident = stages.selector.coincidence_counters(SourceId(0)).expect("there is one");
+    assert_eq!(
+        (coincident.total_input(Unit::Hits), coincident.total_output(Unit::Hits)),
+        (4000, 4000),
+        "a hit that stands in many events goes out once"
+    );
 }

@@ -115,16 +115,19 @@ fn long_waveforms_are_cut_and_ranges_are_checked() {
 
 #[test]
 fn a_condition_in_kev_follows_the_calibration_that_is_applied() {
-    use crate::process::{self, Stages};
+    use crate::process::{self, Selected};
     let (map, pool) = (map(), Pool::new(4, 1 << 20).expect("a pool"));
     let pulses = settings(10_000);
     let names = ["board".to_owned()];
     let all = process::Settings { pulses, ..Default::default() };
-    let Stages { mut processor, .. } = process::stages(&all, &map, &names).expect("valid");
-    let store = processor.pulse_store();
+    let mut stages = process::stages(&all, &map, &names).expect("valid");
+    let store = stages.processor.pulse_store();
     store.set_filter(2, Some("keV > 60")).expect("valid");
-    let view = processor.view();
-    let mut take = |mark| processor.process(&batch(&pool, 40, 32, mark), None, |_| Ok::<(), ()>(()));
+    let view = stages.processor.view();
+    let mut take = |mark| {
+        let mut batch = Selected::from(batch(&pool, 40, 32, mark));
+        stages.take(&mut batch, |_| Ok::<(), ()>(()))
+    };
     take(Mark(0)).expect("nothing fails");
     assert!(store.latest(2, 10).expect("known").is_empty(), "no channel is calibrated");
     view.calibrate(&NewCalibration { channel: 2, energy_kev: vec![0.0, 2.0] }).expect("valid");

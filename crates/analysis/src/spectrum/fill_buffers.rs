@@ -9,6 +9,8 @@
 //! What comes next goes to the end of any of these buffers, each on a page of its own: with pages of 4 KiB, one page in some hundreds would be
 //! looked up for each hit.
 
+use std::ops::Range;
+
 use thalweg_data::cells::Cells;
 
 /// What is counted of one hit, in one word.
@@ -98,6 +100,11 @@ impl FillBuffers {
         capacity + 64 / size_of::<u32>()
     }
 
+    /// How many buffers there are.
+    pub fn rows(&self) -> usize {
+        self.counts.len()
+    }
+
     /// Begins to put words in.
     pub fn filling(&mut self) -> Filling<'_> {
         let FillBuffers { words, counts, capacity, stride } = self;
@@ -105,9 +112,14 @@ impl FillBuffers {
     }
 
     /// Takes what is in all fill buffers, one after another.
-    pub fn take_all(&mut self, mut each: impl FnMut(usize, &[u32])) {
+    pub fn take_all(&mut self, each: impl FnMut(usize, &[u32])) {
+        self.take_rows(0..self.counts.len(), each);
+    }
+
+    /// Takes what is in some fill buffers, one after another.
+    pub fn take_rows(&mut self, rows: Range<usize>, mut each: impl FnMut(usize, &[u32])) {
         let mut filling = self.filling();
-        for row in 0..filling.counts.len() {
+        for row in rows {
             match filling.take(row) {
                 [] => {}
                 words => each(row, words),

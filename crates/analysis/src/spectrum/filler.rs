@@ -1,20 +1,22 @@
 //! Fills the spectra: the writing half, one for each thread that has hits.
 //!
 //! ```text
-//!  hits, pass ─► words ─► fill buffers, by channel ─ full, or asked for ─► bins of that channel
-//!     └────────► the user's own spectra, at once                events ─► time differences, own spectra
+//!  words of hits ─► fill buffers, by channel ─ full, or asked for ─► bins of that channel
+//!  hits, pass ────► the user's own spectra, at once                events ─► time differences, own spectra
 //! ```
-//! What lies in the fill buffers is counted by [`Filler::settle`] at the latest: who shows spectra calls it as often as they are to be true.
+//! What lies in the fill buffers is counted within [`SETTLED_WITHIN_NS`], and by [`Filler::settle`] at once. It is counted in turn, some channels
+//! at a time: counted all together, it would hold up what comes for as long as the buffers of whole threads bridge.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-use thalweg_data::simd::{Wide, whole_part, widest};
-use thalweg_data::{Flags, Hit, HitEvents, Hits};
+use thalweg_data::{Hit, HitEvents, Hits, Mark};
 
 use super::catalogue::Catalogue;
 use super::custom::Custom;
 use super::differences::Differences;
 use super::fill_buffers::{FillBuffers, Word};
+use super::hit_words::{HitWord, WordMaker};
 use super::set::SpectrumSet;
 use super::settings::At;
 use super::standard::StandardFiller;
@@ -26,8 +28,12 @@ use crate::view::ViewChange;
 const MOST_WAITING: usize = 1 << 14;
 /// Of many channels, fewer hits wait: this is the memory of all fill buffers together, bytes.
 const MOST_WAITING_BYTES: usize = 64 << 20;
-/// Hits at a time: their words are a KiB.
-const CHUNK: usize = 256;
+/// A hit is counted within this time, of the marks: in less, few channels have hits for a full fill buffer.
+const SETTLED_WITHIN_NS: u64 = 200_000_000;
+/// In this time, the channels are counted in so many parts.
+const PARTS: u64 = 32;
+/// Fewest hits that wait.
+const LEAST_WAITING: usize = 256;
 
 /// Fills the spectra of a run from one thread.
 #[derive(Debug)]
@@ -46,6 +52,8 @@ pub struct Filler {
     is_cut: bool,
     /// By row, and of channels that nobody sends: hits that are counted, and shown as kept.
     shown: Box<[u64]>,
+    /// Parts that were counted in turn, from the beginning of the marks.
+    parts_settled: u64,
     /// When the hits reach this time, they are compared with what a board has counted.
     report_due_ps: i64,
 }
@@ -74,6 +82,7 @@ impl Filler {
             seen_asked: 0,
             is_cut: false,
             shown,
+            parts_settled: 0,
             report_due_ps: i64::MAX,
         }
     }
@@ -81,6 +90,11 @@ impl Filler {
     /// Whether every hit is counted by channel.
     pub fn has_standard(&self) -> bool {
         self.standard.is_some()
+    }
+
+    /// What makes the words of hits for it; `None` where no hit is counted by channel.
+    pub fn word_maker(&self) -> Option<WordMaker> {
+        self.has_standard().then(|| WordMaker::new(self.plane_rows))
     }
 
     /// Hits that were counted and are shown as kept, by row of the channel map and of channels that nobody sends; as of the last
@@ -124,6 +138,7 @@ impl Filler {
     /// A batch begins: what the boards say of themselves with it is kept.
     pub fn begin(&mut self, batch: &Hits, map: &ChannelMap) {
         self.rest();
+        self.settle_due(batch.header.mark);
         if !batch.statistics.is_empty() {
             let records =
                 batch.statistics.iter().filter_map(|record| Some((map.row(record.channel)?, record)));
@@ -131,29 +146,38 @@ impl Filler {
         }
     }
 
-    /// Takes hits from behind time order; `pass` says which of them the cuts keep, `None` when there are no cuts.
-    pub fn fill(&mut self, mut hits: &[Hit], mut pass: Option<&[u8]>, map: &ChannelMap) {
+    /// Takes hits from behind time order with their words, of which there are none where [`Filler::word_maker`] is none; `pass` says which of
+    /// them are kept, `None` when there are no cuts.
+    ///
+    /// # Panics
+    /// When there are not as many words as hits.
+    pub fn fill(
+        &mut self,
+        mut hits: &[Hit],
+        mut words: &[HitWord],
+        mut pass: Option<&[u8]>,
+        map: &ChannelMap,
+    ) {
+        assert!(!self.has_standard() || words.len() == hits.len(), "one word for each hit");
         self.rest();
         while hits.last().is_some_and(|last| last.time_ps >= self.report_due_ps) {
             let before = hits.partition_point(|hit| hit.time_ps < self.report_due_ps);
-            self.fill_all(&hits[..before], pass.map(|pass| &pass[..before]), map);
-            (hits, pass) = (&hits[before..], pass.map(|pass| &pass[before..]));
+            let (words_before, words_behind) = words.split_at(before.min(words.len()));
+            self.fill_all(&hits[..before], words_before, pass.map(|pass| &pass[..before]), map);
+            (hits, words, pass) = (&hits[before..], words_behind, pass.map(|pass| &pass[before..]));
             self.settle();
             self.report_due_ps = self.set.0.history.pass(self.report_due_ps);
         }
-        self.fill_all(hits, pass, map);
+        self.fill_all(hits, words, pass, map);
     }
 
-    fn fill_all(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+    fn fill_all(&mut self, hits: &[Hit], words: &[HitWord], pass: Option<&[u8]>, map: &ChannelMap) {
         if self.is_cut != pass.is_some() {
             self.settle();
             self.is_cut = pass.is_some();
         }
         if self.standard.is_some() {
-            for (index, hits) in hits.chunks(CHUNK).enumerate() {
-                let pass = pass.map(|pass| &pass[index * CHUNK..index * CHUNK + hits.len()]);
-                self.fill_buffers_with(hits, pass, map);
-            }
+            self.fill_buffers_with(words, map);
         }
         let inner = &self.set.0;
         for own in self.own.iter_mut().filter(|own| own.at() != At::Events) {
@@ -162,24 +186,46 @@ impl Filler {
         }
     }
 
-    fn fill_buffers_with(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
-        let mut words = [0; CHUNK];
-        widest(WriteWords { hits, pass, plane_rows: self.plane_rows, words: &mut words });
+    fn fill_buffers_with(&mut self, words: &[HitWord], map: &ChannelMap) {
         let Filler { standard, set, store, fill_buffers, is_cut, shown, .. } = self;
         let mut filling = fill_buffers.filling();
-        for (hit, word) in hits.iter().zip(words) {
-            let row = map.row_or_behind(hit.channel);
-            if filling.push(row, word) {
+        for word in words {
+            let row = map.row_or_behind(word.channel());
+            if filling.push(row, word.word()) {
                 count(standard.as_ref(), (set, *store), row, filling.take(row), (*is_cut, shown));
             }
         }
     }
 
+    /// Counts what has waited for long at this mark, in turn.
+    pub fn settle_due(&mut self, mark: Mark) {
+        let due = mark.0 / (SETTLED_WITHIN_NS / PARTS);
+        // After a long time without hits, once is enough.
+        for part in self.parts_settled.max(due.saturating_sub(PARTS))..due {
+            let part = part % PARTS;
+            let first_row = |part: u64| self.fill_buffers.rows() * part as usize / PARTS as usize;
+            self.settle_rows(first_row(part)..first_row(part + 1));
+            if part == 0 {
+                self.settle_differences();
+            }
+        }
+        self.parts_settled = self.parts_settled.max(due);
+    }
+
     /// Counts what is in the fill buffers: the spectra have every hit that came until now.
     pub fn settle(&mut self) {
+        self.settle_rows(0..self.fill_buffers.rows());
+        self.settle_differences();
+    }
+
+    fn settle_rows(&mut self, rows: Range<usize>) {
         let Filler { standard, set, store, fill_buffers, is_cut, shown, .. } = self;
-        fill_buffers
-            .take_all(|row, words| count(standard.as_ref(), (set, *store), row, words, (*is_cut, shown)));
+        fill_buffers.take_rows(rows, |row, words| {
+            count(standard.as_ref(), (set, *store), row, words, (*is_cut, shown));
+        });
+    }
+
+    fn settle_differences(&mut self) {
         if let Some(differences) = &mut self.differences {
             differences.settle(&self.set.0.stores[self.store]);
         }
@@ -228,7 +274,7 @@ impl Drop for Filler {
 /// How many hits of each of so many channels wait, a power of two.
 fn waiting_hits(channels: usize) -> usize {
     let room = (MOST_WAITING_BYTES / size_of::<Word>()) >> (channels + 1).next_power_of_two().ilog2();
-    room.clamp(CHUNK, MOST_WAITING)
+    room.clamp(LEAST_WAITING, MOST_WAITING)
 }
 
 /// Memory of what waits in one filler of so many channels, bytes.
@@ -251,49 +297,6 @@ fn count(
         None => words.iter().map(|word| u64::from(Word(*word).is_kept())).sum(),
     };
     shown[row] += if is_cut { kept } else { words.len() as u64 };
-}
-
-/// What is to be counted of each hit.
-struct WriteWords<'h> {
-    hits: &'h [Hit],
-    pass: Option<&'h [u8]>,
-    plane_rows: u32,
-    words: &'h mut [u32; CHUNK],
-}
-
-impl Wide for WriteWords<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let WriteWords { hits, pass, plane_rows, words } = self;
-        match pass {
-            Some(pass) => {
-                let rows = words.iter_mut().zip(hits.iter().zip(pass));
-                rows.for_each(|(word, (hit, pass))| {
-                    *word = word_of(hit, u32::from(*pass != 0) * Word::KEPT, plane_rows).0;
-                });
-            }
-            None => words.iter_mut().zip(hits).for_each(|(word, hit)| *word = word_of(hit, 0, plane_rows).0),
-        }
-    }
-}
-
-/// Without a branch, since what is in the data cannot be foreseen.
-#[inline(always)]
-fn word_of(hit: &Hit, kept: u32, plane_rows: u32) -> Word {
-    let has_energy = hit.flags.0 & (Flags::NO_ENERGY | Flags::FAKE).0 == 0;
-    let has_shape = has_energy & !hit.flags.has(Flags::NO_ENERGY_SHORT) & (hit.energy != 0);
-    let (energy, rows) = (f32::from(hit.energy), plane_rows as f32);
-    let place = (energy - f32::from(hit.energy_short)) / energy * rows;
-    let inside = (place >= 0.0) & (place < rows);
-    let row = whole_part(place, plane_rows);
-    let bit = |is_set: bool, bit: u32| u32::from(is_set) * bit;
-    Word::new(
-        hit.energy,
-        row,
-        kept | bit(has_energy, Word::ENERGY) | bit(has_shape, Word::SHAPE) | bit(inside, Word::INSIDE),
-    )
 }
 
 #[cfg(test)]

@@ -28,6 +28,13 @@ fn one(own: &[SpectrumSettings], path: Path) -> (SpectrumSet, Filler) {
     (set, fillers.remove(0))
 }
 
+/// Fills hits in with their words.
+fn fill(filler: &mut Filler, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
+    let mut words = Vec::new();
+    filler.word_maker().into_iter().for_each(|word_maker| word_maker.append(hits, pass, &mut words));
+    filler.fill(hits, &words, pass, map);
+}
+
 const ALL: Path = Path { cuts_hits: true, widest_ps: Some(1000), has_reference: false };
 
 fn find(set: &SpectrumSet, kind: Kind, at: At, channel: u16) -> u32 {
@@ -45,7 +52,7 @@ fn counts(set: &SpectrumSet, id: u32) -> (BTreeMap<usize, u64>, Totals) {
 fn hits_are_found_in_their_bins_before_and_behind_the_cuts() {
     let (set, mut filler) = one(&[], ALL);
     let absent = Hit { flags: Flags::NO_ENERGY_SHORT, ..hit(0, 4, 4096, 0) };
-    filler.fill(&[hit(0, 4, 1600, 1200), hit(1, 5, 160, 200), absent], Some(&[1, 1, 0]), &map());
+    fill(&mut filler, &[hit(0, 4, 1600, 1200), hit(1, 5, 160, 200), absent], Some(&[1, 1, 0]), &map());
     filler.settle();
     let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 4));
     assert_eq!((energies, totals.entries), (BTreeMap::from([(100, 1), (256, 1)]), 2));
@@ -77,7 +84,7 @@ fn a_record_of_the_board_is_compared_with_the_hits_before_its_time() {
     let pass = vec![1; 3000];
     let ran = |filler: &mut Filler, from: usize, to: usize, statistics: Vec<Statistics>| {
         filler.begin(&Hits { statistics, ..Hits::default() }, &map());
-        filler.fill(&hits[from..to], Some(&pass[from..to]), &map());
+        fill(filler, &hits[from..to], Some(&pass[from..to]), &map());
     };
     // Both come before the hits that they count: order holds hits, and passes records on.
     let records = vec![record(1_000_000_000, 100_000_000, 1010), record(2_000_000_000, 200_000_000, 2020)];
@@ -197,9 +204,9 @@ fn more_hits_than_a_fill_buffer_holds_are_all_counted() {
     let map = map();
     let hits: Vec<Hit> = (0..40_000).map(|each: u16| hit(0, 4 + each % 2, each, each - each / 2)).collect();
     let pass: Vec<u8> = (0..40_000).map(|each| u8::from(each % 3 == 0)).collect();
-    filler.fill(&hits, Some(&pass), &map);
+    fill(&mut filler, &hits, Some(&pass), &map);
     let unsent: Vec<Hit> = (0..20_000).map(|each| hit(0, 900, each, 0)).collect();
-    filler.fill(&unsent, Some(&[0; 20_000]), &map);
+    fill(&mut filler, &unsent, Some(&[0; 20_000]), &map);
     let received = find(&set, Kind::Energy, At::Received, 4);
     let before = set.totals(received).expect("known").entries;
     assert!(
@@ -226,7 +233,7 @@ fn a_spectrum_behind_the_cuts_is_emptied_with_the_one_before_them() {
     let (set, mut filler) = one(&[], ALL);
     let [received, kept] = [At::Received, At::Kept].map(|at| find(&set, Kind::Energy, at, 4));
     for asked in [received, kept] {
-        filler.fill(&[hit(0, 4, 160, 80), hit(0, 4, 320, 80)], Some(&[1, 0]), &map());
+        fill(&mut filler, &[hit(0, 4, 160, 80), hit(0, 4, 320, 80)], Some(&[1, 0]), &map());
         filler.settle();
         assert_eq!([received, kept].map(|id| counts(&set, id).1.entries), [2, 1]);
         set.empty(Some(asked)).expect("known");
@@ -273,11 +280,11 @@ fn time_differences_and_pairs_come_from_events() {
 fn spectra_are_emptied_by_their_filler_and_without_one() {
     let (set, mut filler) = one(&[], Path::default());
     let id = find(&set, Kind::Energy, At::Received, 4);
-    filler.fill(&[hit(0, 4, 16, 0)], None, &map());
+    fill(&mut filler, &[hit(0, 4, 16, 0)], None, &map());
     filler.settle();
     let before = set.revision(id).expect("known");
     set.empty(Some(id)).expect("known");
-    filler.fill(&[hit(0, 4, 32, 0)], None, &map());
+    fill(&mut filler, &[hit(0, 4, 32, 0)], None, &map());
     filler.settle();
     assert_eq!(
         counts(&set, id).0,
@@ -296,7 +303,7 @@ fn several_fillers_are_added_up() {
     let (set, mut fillers) =
         SpectrumSet::new(&Settings::default(), &[], &[], &map(), Path::default(), 2).expect("valid");
     for filler in &mut fillers {
-        filler.fill(&[hit(0, 6, 160, 80)], None, &map());
+        fill(filler, &[hit(0, 6, 160, 80)], None, &map());
         filler.settle();
     }
     let (energies, totals) = counts(&set, find(&set, Kind::Energy, At::Received, 6));
@@ -344,7 +351,7 @@ fn invalid_spectra_are_refused() {
 #[test]
 fn exports_have_the_counts_where_others_look_for_them() {
     let (set, mut filler) = one(&[], Path::default());
-    filler.fill(&[hit(0, 4, 160, 80), hit(0, 4, 160, 80)], None, &map());
+    fill(&mut filler, &[hit(0, 4, 160, 80), hit(0, 4, 160, 80)], None, &map());
     filler.settle();
     let energy = find(&set, Kind::Energy, At::Received, 4);
     let uhi = |id| serde_json::to_value(set.uhi(id).expect("known")).expect("words");
@@ -374,7 +381,7 @@ proptest! {
             flags: Flags(*flags), ..hit(0, *channel, *energy, *short)
         }).collect();
         let pass: Vec<u8> = rows.iter().map(|row| row.4).collect();
-        filler.fill(&hits, Some(&pass), &map);
+        fill(&mut filler, &hits, Some(&pass), &map);
         filler.settle();
         for at in [At::Received, At::Kept] {
             for channel in 4..8 {

@@ -5,8 +5,8 @@ use thalweg_data::{Counters, Flags, Hit, Hits, Mark, SourceId, Unit};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
-use crate::cut::{self, Verdicts, polygon};
-use crate::process::{Processor, Settings, Stages, stages};
+use crate::cut::{self, polygon};
+use crate::process::{Processor, Selected, Settings, Stages, stages};
 use crate::spectrum::{self, At, Kind, SpectrumSet};
 
 /// Two boards of four channels; channel 1 is calibrated.
@@ -23,7 +23,6 @@ fn map() -> Arc<ChannelMap> {
 
 struct Run {
     stages: Stages,
-    map: Arc<ChannelMap>,
     marks: u64,
     events: Vec<usize>,
 }
@@ -32,7 +31,7 @@ impl Run {
     fn new(settings: &Settings) -> Run {
         let (map, names) = (map(), ["left".to_owned(), "right".to_owned()]);
         let stages = stages(settings, &map, &names).expect("valid");
-        Run { stages, map, marks: 0, events: Vec::new() }
+        Run { stages, marks: 0, events: Vec::new() }
     }
 
     fn view(&self) -> View {
@@ -46,19 +45,15 @@ impl Run {
     /// Takes a batch, a second after the one before.
     fn take(&mut self, hits: Vec<Hit>) {
         self.marks += 1;
-        let mut batch = Hits { hits, ..Hits::default() };
-        batch.header.mark = Mark(self.marks * 1_000_000_000);
-        let mut verdicts = Verdicts::default();
-        let Stages { cuts, processor, .. } = &mut self.stages;
-        let pass = cuts.cut(&batch.hits, &self.map, &mut verdicts);
+        let mut batch = Selected::from(Hits { hits, ..Hits::default() });
+        batch.hits.header.mark = Mark(self.marks * 1_000_000_000);
         let events = &mut self.events;
         let each = |made: &thalweg_data::HitEvents| {
             events.extend(made.iter().map(|(_, members)| members.len()));
             Ok::<(), Infallible>(())
         };
-        processor.process(&batch, pass, each).expect("infallible");
-        cuts.settle();
-        processor.settle();
+        self.stages.take(&mut batch, each).expect("infallible");
+        self.stages.settle();
     }
 
     /// Counts of the one spectrum of this kind: bin, count.
@@ -182,8 +177,8 @@ fn cuts_coincidences_and_what_is_recorded_do_not_follow_what_is_applied() {
     run.view().cut(&cut("high", "energy > 500")).expect("valid");
     run.take(hits(0));
     run.take(hits(10_000));
-    run.stages.processor.finish(|_| Ok::<(), Infallible>(())).expect("infallible");
-    let cut = run.stages.cuts.counters(SourceId(0));
+    run.stages.finish(|_| Ok::<(), Infallible>(())).expect("infallible");
+    let cut = run.stages.selector.cut_counters(SourceId(0));
     assert_eq!(cut.total_filtered(Unit::Hits), 0, "a cut of the configuration has its calibration");
     assert_eq!(run.events, [3], "an event has all of its members");
     // Channel 5 is 30 ps behind the lowest channel; channel 1, 20 ps behind, is not shown.
@@ -348,7 +343,7 @@ fn changes_are_bounded_and_end_with_the_run() {
     run.take(vec![hit(0, 0, 4), hit(1, 0, 1)]);
     assert_eq!(run.shown(0), [2, 1, 1]);
     let processor: &mut Processor = &mut run.stages.processor;
-    processor.finish(|_| Ok::<(), Infallible>(())).expect("infallible");
+    processor.finish();
     assert_eq!(view.revert(1), Err(ViewError::Over));
     assert_eq!(view.cut(&cut("late", "energy > 1")).map(|_| ()), Err(ViewError::Over));
     let standing = view.standing();

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use thalweg_analysis::channels::{ChannelMap, SourceChannels};
 use thalweg_analysis::normalise::{Corrected, Normalised, SourceLoss, rate_together_hz};
-use thalweg_analysis::process::{Settings, Stages, stages};
+use thalweg_analysis::process::{Selected, Settings, stages};
 use thalweg_data::ledger::LossReport;
 use thalweg_data::{Hits, Quality, SourceId, StageRole};
 use thalweg_frontend::check::HitsOutcome;
@@ -96,12 +96,13 @@ impl Case {
         let board =
             SourceChannels { source: SourceId(0), name: "board".into(), channels: 0..=self.channels - 1 };
         let map = Arc::new(ChannelMap::new(&[board], &[], &[]).expect("valid"));
-        let Stages { mut processor, spectra, .. } =
-            stages(&Settings::default(), &map, &["board".to_owned()]).expect("valid");
-        for batch in batches(&received) {
-            processor.process(&batch, None, |_| Ok::<(), Infallible>(())).expect("infallible");
+        let mut stages = stages(&Settings::default(), &map, &["board".to_owned()]).expect("valid");
+        for hits in batches(&received) {
+            let mut batch = Selected::from(hits);
+            stages.take(&mut batch, |_| Ok::<(), Infallible>(())).expect("infallible");
         }
-        processor.finish(|_| Ok::<(), Infallible>(())).expect("infallible");
+        stages.finish(|_| Ok::<(), Infallible>(())).expect("infallible");
+        let spectra = stages.spectra;
         let losses = LossReport::of(&received.snapshot, StageRole::Display);
         let loss = losses.of_source(SourceId(0)).map_or(SourceLoss::UNKNOWN, SourceLoss::of);
         spectra.history().set_losses(vec![loss]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thalweg_analysis::channels::{ChannelMap, SourceChannels};
 use thalweg_analysis::coincide::{self, Coincidence, Leg, Mode};
-use thalweg_analysis::process::{Settings, Stages, stages};
+use thalweg_analysis::process::{Selected, Settings, stages};
 use thalweg_analysis::pulse::{self, PulseTap};
 use thalweg_analysis::spectrum::{At, Kind};
 use thalweg_data::{Hit, HitEvents, Hits, Mark, Pool, SourceId};
@@ -63,10 +63,11 @@ fn two_bands(projection: &[u64], low: f64, width: f64) -> [Band; 2] {
 fn neutrons_and_gammas_of_californium_are_two_bands() {
     let name = "example_data_DT5725_Ch0_Plastic_Cf-252_source_events.ade";
     let Some(hits) = abcd_hits(name, 3.90625) else { return };
-    let Stages { mut processor, spectra: set, .. } =
-        stages(&Settings::default(), &map(1), &["board".to_owned()]).expect("valid");
-    let batch = Hits { hits, ..Hits::default() };
-    processor.process(&batch, None, |_| Ok::<(), Infallible>(())).expect("infallible");
+    let mut stages = stages(&Settings::default(), &map(1), &["board".to_owned()]).expect("valid");
+    let mut batch = Selected::from(Hits { hits, ..Hits::default() });
+    stages.take(&mut batch, |_| Ok::<(), Infallible>(())).expect("infallible");
+    stages.settle();
+    let set = &stages.spectra;
     let is_plane =
         |info: &&thalweg_analysis::spectrum::Info| info.kind == Kind::Plane && info.at == At::Received;
     let plane = set.spectra().iter().find(is_plane).expect("every channel has one");

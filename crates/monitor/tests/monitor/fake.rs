@@ -106,7 +106,9 @@ fn spectra() -> SpectrumSet {
     let (set, mut fillers) =
         SpectrumSet::new(&Settings::default(), &[], &[], &map, Path::default(), 1).expect("valid");
     let hit = |time_ps| Hit { time_ps, channel: 0, energy: 1600, energy_short: 800, flags: Flags::NONE };
-    fillers[0].fill(&[hit(0), hit(1), hit(2)], None, &map);
+    let (hits, mut words) = ([hit(0), hit(1), hit(2)], Vec::new());
+    fillers[0].word_maker().expect("hits are counted").append(&hits, None, &mut words);
+    fillers[0].fill(&hits, &words, None, &map);
     set
 }
 

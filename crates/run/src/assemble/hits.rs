@@ -1,7 +1,7 @@
 //! The path of self-triggered boards, from their sources to recorded hits.
 //!
 //! ```text
-//!  [[source]] ─► reader (one per source) ══hits══► order: align, time order, cuts, record ══hits══► process
+//!  [[source]] ─► reader (one per source) ══hits══► order: align, time order, cuts, coincidence, record ══hits══► process
 //!                        ║              └► time slices ══events══► recorder, if hits are cut
 //!                        ╚══frames══► raw recorder, if received bytes are kept
 //! ```
@@ -31,7 +31,8 @@ use crate::observed::Observed;
 use crate::open::{Opened, OpenedAll, TruthFile, open_all};
 use crate::pipeline::{
     AddedStages, Decoding, EventOutlet, EventRecorder, EventSlots, HitLink, Inlet, Ledgered, OrderThread,
-    Process, ReaderSlots, Recorded, RecordingState, Selection, Signals, Slicer, SourceCutter, decode_stage,
+    Process, ReaderSlots, Recorded, RecordingState, Selection, SelectionSlots, Signals, Slicer, SourceCutter,
+    decode_stage,
 };
 use crate::plan::SLICES;
 use crate::plan::capacity::{HITS_PER_BATCH, OUTPUT_HITS};
@@ -247,7 +248,8 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
         return Ok(Behind { added: AddedStages::default(), selection: None, process: None });
     };
     let observed = Observed::new(&processing);
-    let Processing { map, aligner, stages: Stages { added, cuts, mut processor, warnings, .. } } = processing;
+    let Processing { map, aligner, stages: Stages { added, selector, mut processor, warnings, .. } } =
+        processing;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     for (number, (_, format)) in configuration.hit_sources().enumerate() {
         processor.set_ns_per_sample(SourceId(number as u16), format.ns_per_sample());
@@ -262,12 +264,14 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
         (made, slots)
     });
     let added: Vec<_> = added.collect();
-    let cut_ledger = of_hits("cut", !cuts.keep_all());
-    let spectra_ledger = of_hits("spectra", processor.shows_hits());
-    let coincidence_ledger = of_hits("coincide", processor.makes_events());
+    let slots = SelectionSlots {
+        cut: of_hits("cut", !selector.keeps_all()),
+        coincide: of_hits("coincide", selector.makes_events()),
+        made: source_table.coincidences.map(|slot| site.slot("coincide coincidences", slot)),
+    };
+    let shown = of_hits("spectra", processor.shows_hits());
     let keeps = configuration.record.keeps(Table::Coincidences);
     let events = source_table.coincidences.map(|slot| EventSlots {
-        coincide: site.slot("coincide coincidences", slot),
         cut: site.slot("cut coincidences", slot),
         record: keeps.then(|| site.slot("record coincidences", slot)),
     });
@@ -277,9 +281,8 @@ fn behind_order(site: &Site<'_>) -> Result<Behind, RunError> {
     let writer = (events.is_some() && keeps).then(|| site.writer(create)).transpose()?;
     let writer = (writer, RecordingState::new(Recorded::Coincidences, &configuration.record));
     let batches = site.claims.ring(thread_names::ORDER, thread_names::PROCESS);
-    let (selection, inlet) = Selection::new((map, aligner, cuts), cut_ledger, observed.clone(), batches);
-    let process =
-        Process::new(inlet, processor, (spectra_ledger, coincidence_ledger, events), observed, writer);
+    let (selection, inlet) = Selection::new((map, aligner, selector), slots, observed.clone(), batches);
+    let process = Process::new(inlet, processor, (shown, events), observed, writer);
     let added = AddedStages::new(added, selection.sources_of_channels());
     Ok(Behind { added, selection: Some(selection), process: Some(process) })
 }

@@ -1,8 +1,8 @@
 //! The threads of a run, and the rings between them.
 //!
 //! ```text
-//!  reader (one per source)              order thread (one)                process (one)
-//!  receive ─► unpack ─► decode ══hits══► time order ─► (added) ─► cut ─► record ══hits══► coincidence ─► spectra
+//!  reader (one per source)              order thread (one)                                          process (one)
+//!  receive ─► unpack ─► decode ══hits══► time order ─► (added) ─► cut ─► coincidence ─► record ══hits, events══► spectra
 //!     ║            ╚═units═► worker ═hits═╝   └► time slices ══events══► event recorder
 //!     ╚══frames══► raw writer (one)
 //!
@@ -60,7 +60,7 @@ pub(crate) use raw::RawRecorder;
 pub(crate) use recording_state::RecordingState;
 pub(crate) use refused_outlet::RefusedOutlet;
 pub(crate) use replayed_links::{RecordedLink, ReplayedLinks};
-pub(crate) use selection::Selection;
+pub(crate) use selection::{Selection, SelectionSlots};
 pub(crate) use slicer::{Slicer, SourceCutter};
 pub(crate) use write_log::{Filed, Given, WriteLog};
 

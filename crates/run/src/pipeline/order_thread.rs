@@ -1,4 +1,4 @@
-//! The thread where the sources meet: batches in the order of their marks, time order, added stages, cuts, recording.
+//! The thread where the sources meet: batches in the order of their marks, time order, added stages, cuts, coincidence, recording.
 //!
 //! A batch is taken when every living source has one waiting; the first is the one with the smallest `(mark, source)`. Each source sends at
 //! least a mark a millisecond, so no source waits long. The output depends on the marks alone, not on which thread was faster.
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_analysis::cut::Selected;
+use thalweg_analysis::process::Selected;
 use thalweg_data::batch::Header;
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Counters, Hits, Mark, Sink, SourceId, Unit};
@@ -157,7 +157,7 @@ impl OrderThread {
         self.pull(&mut merged, signals);
         self.added.finish(signals);
         if let Some(selection) = &mut self.selection {
-            selection.publish();
+            selection.finish(self.order.mark());
         }
         // Its end of the ring: the process thread ends when this is gone.
         self.selection = None;
@@ -230,12 +230,12 @@ impl OrderThread {
         self.pull(merged, signals);
     }
 
-    /// Cuts, writes and passes on everything that is in order.
+    /// Selects, writes and passes on everything that is in order.
     fn pull(&mut self, merged: &mut Selected, signals: &Signals) {
         while self.order.pull(&mut merged.hits) {
             self.added.take(&mut merged.hits, signals);
             if let Some(selection) = &mut self.selection {
-                selection.cut(merged);
+                selection.select(merged);
             }
             self.write(merged, signals);
             let header = merged.hits.header;

@@ -4,9 +4,10 @@
 //!  blocks + hit batches + time order + building + units + recording = the budget
 //! ```
 
+use thalweg_analysis::process::MOST_MEMBERS;
 use thalweg_build::Budget;
 use thalweg_build::slices::HIT_BLOCK_BYTES;
-use thalweg_data::{Event, Fragment, FragmentRecord, Hit, HugePages, SentRecord, Slice};
+use thalweg_data::{Event, Fragment, FragmentRecord, Hit, HitEvent, HugePages, SentRecord, Slice};
 use thalweg_readout::FaultSettings;
 use thalweg_transport::placement::Machine;
 
@@ -126,6 +127,7 @@ pub(super) fn budget(
         budget.extend(recording(thread_names::ORDER, configuration.record.budget(waveforms)));
         budget.extend(processing.into_iter().flat_map(|processing| [ordered_hits(), spectra(processing)]));
         if configuration.process.coincidence.is_some() {
+            budget.push(events_of_hits());
             budget.extend(recording(thread_names::PROCESS, configuration.record.coincidence_budget()));
         }
     }
@@ -225,6 +227,18 @@ fn ordered_hits() -> Item {
         owner: thread_names::PROCESS.to_owned(),
         bytes: (batches * OUTPUT_HITS * (size_of::<Hit>() + 1)) as u64,
         reason: format!("{batches} × {OUTPUT_HITS} hits"),
+    }
+}
+
+/// Returns the memory of the events that go with them, including those that are being made and those that go ahead.
+fn events_of_hits() -> Item {
+    let batches = SELECTED_BATCHES + 3;
+    let event_bytes = MOST_MEMBERS * size_of::<Hit>() + MOST_MEMBERS / 2 * size_of::<HitEvent>();
+    Item {
+        purpose: "coincidences",
+        owner: thread_names::ORDER.to_owned(),
+        bytes: (batches * event_bytes) as u64,
+        reason: format!("{batches} × {MOST_MEMBERS} hits in events"),
     }
 }
 

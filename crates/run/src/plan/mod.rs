@@ -311,7 +311,7 @@ impl<'c> Resolved<'c> {
     }
 
     /// Returns true if events that are made of hits are recorded.
-    fn keeps_coincidences(&self) -> bool {
+    pub(crate) fn keeps_coincidences(&self) -> bool {
         let is_made = self.has_hits() && self.configuration.process.coincidence.is_some();
         is_made && self.keeps(Table::Coincidences)
     }

@@ -2,9 +2,9 @@
 
 use crate::config::{SourceSettings, UnitSettings};
 
-/// Puts the hits of all sources into time order, and records them.
+/// Puts the hits of all sources into time order, finds coincidences, and records hits.
 pub(crate) const ORDER: &str = "order";
-/// Finds coincidences, fills spectra.
+/// Fills spectra, records coincidences.
 pub(crate) const PROCESS: &str = "process";
 /// Reads all triggered boards, and builds their events.
 pub(crate) const BUILD: &str = "build";

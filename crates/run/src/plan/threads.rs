@@ -22,17 +22,7 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
     for (reader, sources) in configuration.hit_readers() {
         of_hits(reader, &sources, &mut threads);
     }
-    if resolved.has_hits() {
-        let cuts = if resolved.slices_hits() { "; cuts and builds time slices" } else { "" };
-        let does = format!("puts the hits of all sources into time order, records them{cuts}");
-        threads.push(Thread::new(thread_names::ORDER, does));
-        if configuration.record.keeps_hits() {
-            threads.push(Thread::new(thread_names::WRITE, "writes the hits to their files"));
-        }
-    }
-    if resolved.processes_hits() {
-        threads.push(Thread::new(thread_names::PROCESS, "finds coincidences, records them, fills spectra"));
-    }
+    of_ordered_hits(resolved, &mut threads);
     match &resolved.units {
         None if resolved.builds_here() => {
             let (mut names, mut links) = (Vec::new(), 0);
@@ -83,6 +73,25 @@ pub(super) fn threads(resolved: &Resolved<'_>) -> Vec<Thread> {
         threads.push(Thread::new(thread_names::EMULATE, "the emulated boards, and what triggers them"));
     }
     threads
+}
+
+/// Those behind the decoders.
+fn of_ordered_hits(resolved: &Resolved<'_>, threads: &mut Vec<Thread>) {
+    let configuration = resolved.configuration;
+    if resolved.has_hits() {
+        let cuts = if resolved.slices_hits() { "; cuts and builds time slices" } else { "" };
+        let coincidences =
+            if configuration.process.coincidence.is_some() { ", finds coincidences" } else { "" };
+        let does = format!("puts the hits of all sources into time order{coincidences}, records them{cuts}");
+        threads.push(Thread::new(thread_names::ORDER, does));
+        if configuration.record.keeps_hits() {
+            threads.push(Thread::new(thread_names::WRITE, "writes the hits to their files"));
+        }
+    }
+    if resolved.processes_hits() {
+        let records = if resolved.keeps_coincidences() { ", records coincidences" } else { "" };
+        threads.push(Thread::new(thread_names::PROCESS, format!("fills spectra{records}")));
+    }
 }
 
 /// The thread that reads these sources, and those that decode them.

@@ -109,7 +109,7 @@ impl Making<'_, '_> {
 
     /// Adds what is done with ordered hits; returns the node of the cuts on the events that are made of them, if any.
     fn processing(&mut self, order: &str, processing: &Processing, of_hits: Vec<Counts>) -> Option<String> {
-        let cuts = !processing.stages.cuts.keep_all();
+        let cuts = !processing.stages.selector.keeps_all();
         let cut = cuts.then(|| self.node(Stage::Cut, place(ALL, thread_names::ORDER), of_hits.clone()));
         if let Some(cut) = &cut {
             self.edge(order, cut, &[Unit::Hits]);
@@ -119,17 +119,17 @@ impl Making<'_, '_> {
             let spectra = self.node(Stage::Spectra, place(ALL, thread_names::PROCESS), of_hits.clone());
             self.edge(kept, &spectra, &[Unit::Hits]);
         }
-        if !processing.stages.processor.makes_events() {
+        if !processing.stages.selector.makes_events() {
             return None;
         }
-        let coincide = self.node(Stage::Coincide, place(ALL, thread_names::PROCESS), of_hits);
+        let coincide = self.node(Stage::Coincide, place(ALL, thread_names::ORDER), of_hits);
         self.edge(kept, &coincide, &[Unit::Hits]);
         let slot = self.resolved.source_table.coincidences?;
         let events = vec![Counts::of(slot, &[Unit::Events])];
-        let coincidences = place(crate::source_table::COINCIDENCES, thread_names::PROCESS);
+        let coincidences = |thread| place(crate::source_table::COINCIDENCES, thread);
         let made = vec![Counts::of(slot, &[Unit::Events]).making(&[Unit::Events])];
-        let made = self.node(Stage::Coincide, coincidences, made);
-        let cut = self.node(Stage::Cut, coincidences, events);
+        let made = self.node(Stage::Coincide, coincidences(thread_names::ORDER), made);
+        let cut = self.node(Stage::Cut, coincidences(thread_names::PROCESS), events);
         self.edge(&made, &cut, &[Unit::Events]);
         Some(cut)
     }
