@@ -42,11 +42,6 @@ impl Selector {
         Selector { map, cuts, word_maker, coincidence, made_counters: Counters::default() }
     }
 
-    /// The channels by which it selects.
-    pub fn map(&self) -> &ChannelMap {
-        &self.map
-    }
-
     /// Whether every hit passes.
     pub fn keeps_all(&self) -> bool {
         self.cuts.keep_all()
@@ -57,8 +52,8 @@ impl Selector {
         self.coincidence.is_some()
     }
 
-    /// Finds which hits of a batch are kept, and the events that they close. `early` takes events of which there are too many for one batch; it
-    /// is called before the batch is of use to anybody.
+    /// Finds which hits of a batch are kept, and the events that they close. `early` takes events of which there are too many for one batch,
+    /// before the rest of the batch is looked at.
     pub fn select(&mut self, batch: &mut Selected, mut early: impl FnMut(&mut HitEvents)) {
         let Selector { map, cuts, word_maker, coincidence, made_counters } = self;
         let Selected { hits, verdicts, words, events } = batch;

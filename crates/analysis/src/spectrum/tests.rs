@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::json;
-use thalweg_data::{Flags, Hit, Hits, Quality, SourceId, Statistics};
+use thalweg_data::{Flags, Hit, Hits, Mark, Quality, SourceId, Statistics};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
@@ -399,4 +399,27 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn waiting_hits_are_counted_in_turn_and_all_of_them_within_200_ms() {
+    let (set, mut filler) = one(&[], ALL);
+    let entries = || -> u64 {
+        let ids = (4..8).map(|channel| find(&set, Kind::Energy, At::Received, channel));
+        ids.map(|id| set.totals(id).expect("known").entries).sum()
+    };
+    let mut at = |milliseconds: f64, hits: &[Hit]| {
+        let mut batch = Hits::default();
+        batch.header.mark = Mark((milliseconds * 1e6) as u64);
+        filler.begin(&batch, &map());
+        fill(&mut filler, hits, Some(&[0; 4][..hits.len()]), &map());
+        entries()
+    };
+    let hits: Vec<Hit> = (4..8).map(|channel| hit(0, channel, 160, 80)).collect();
+    assert_eq!(at(1000.0, &hits), 0, "they wait");
+    let counted: Vec<u64> = (1..=32).map(|part| at(1000.0 + 6.25 * f64::from(part), &[])).collect();
+    assert!(counted.is_sorted() && counted[31] == 4, "{counted:?}");
+    assert!(counted.windows(2).all(|pair| pair[1] - pair[0] <= 1), "one channel at a time: {counted:?}");
+    // After a long silence, everything that waits is counted at once.
+    assert_eq!((at(1300.0, &hits[..2]), at(9000.0, &[])), (4, 6));
 }

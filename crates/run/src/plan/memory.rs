@@ -5,6 +5,7 @@
 //! ```
 
 use thalweg_analysis::process::MOST_MEMBERS;
+use thalweg_analysis::spectrum::HitWord;
 use thalweg_build::Budget;
 use thalweg_build::slices::HIT_BLOCK_BYTES;
 use thalweg_data::{Event, Fragment, FragmentRecord, Hit, HitEvent, HugePages, SentRecord, Slice};
@@ -225,7 +226,7 @@ fn ordered_hits() -> Item {
     Item {
         purpose: "ordered hits",
         owner: thread_names::PROCESS.to_owned(),
-        bytes: (batches * OUTPUT_HITS * (size_of::<Hit>() + 1)) as u64,
+        bytes: (batches * OUTPUT_HITS * (size_of::<Hit>() + size_of::<HitWord>() + 1)) as u64,
         reason: format!("{batches} × {OUTPUT_HITS} hits"),
     }
 }
