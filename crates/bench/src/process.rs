@@ -35,6 +35,8 @@ use thalweg_run::bench::{OUTPUT_HITS, SELECTED_BATCHES};
 
 /// Long enough that the first touch of the spectra's memory, which a run has once, weighs little.
 const SHAPE: Shape = Shape { boards: 8, board_rate_hz: 5e6, seconds: 0.5, prepared: false };
+/// Decoded batches of all boards together, a quarter of what a run has for as many: with half of these, threads on one core wait for each other.
+const SHARED_BATCHES: usize = 2 * DECODED_BATCHES;
 /// The stages, each with all before it.
 const STAGES: [&str; 6] = ["decode", "order", "cuts", "coincidence", "spectra", "record"];
 
@@ -235,7 +237,7 @@ fn turn_on<'s, 'e: 's>(
     let (mut ahead, mut behind, _standing) = match cores {
         1 => (Ahead::Here(input.batches.iter(), reader), Behind::Here(Box::new(processor)), None),
         _ => {
-            let (to_order, decoded) = circuit(DECODED_BATCHES, Hits::default);
+            let (to_order, decoded) = circuit(SHARED_BATCHES, Hits::default);
             let (outlet, inlet) = circuit(SELECTED_BATCHES, || Selected::with_capacity(OUTPUT_HITS));
             let standing = on_core(1)?;
             scope.spawn(move || reader.read_all(&input.batches, to_order));

@@ -15,8 +15,8 @@ use super::path::LARGEST_UNIT_BYTES;
 
 /// Channels of each board.
 pub(super) const CHANNELS: u16 = 64;
-/// Decoded batches between two threads: for eight boards, a quarter of what a run has for as many.
-pub(super) const DECODED_BATCHES: usize = 16;
+/// Decoded batches between two threads, as a run has for each source.
+pub(super) const DECODED_BATCHES: usize = 8;
 /// How long a thread waits for another before it looks whether that has ended.
 pub(super) const WAIT: Duration = Duration::from_millis(20);
 

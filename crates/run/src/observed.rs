@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  process thread ─ fills ─► SpectrumSet ◄─ reads ─ page, export
-//!                 └ every 50 ms ─┬─► Report
+//!                 └ every 50 ms ────────────────────────────┬─► Report
 //!  order thread ─ what is cut, and which events are made ───┘
 //! ```
 

@@ -175,12 +175,12 @@ impl Processor {
         self.follow_view(batch.header.mark);
         self.pulses.look(batch, self.shown.map());
         self.filler.begin(batch, &self.map);
-        let (shows_hits, mut words) = (self.shows_hits(), &mut words[..]);
+        let (shows_hits, is_view_cut) = (self.shows_hits(), self.shown.has_cuts());
+        let mut words = &mut words[..];
         for (index, hits) in batch.hits.chunks(CHUNK).enumerate() {
             let pass = pass.map(|pass| &pass[index * CHUNK..][..hits.len()]);
             let of_chunk;
             (of_chunk, words) = words.split_at_mut(if shows_hits { hits.len() } else { 0 });
-            let is_view_cut = self.shown.has_cuts();
             let (shown, map) = self.shown.look(hits, pass);
             if let Some(shown) = shown.filter(|_| is_view_cut) {
                 of_chunk.iter_mut().zip(shown).for_each(|(word, shown)| word.set_kept(*shown != 0));

@@ -97,8 +97,8 @@ impl Filler {
         self.has_standard().then(|| WordMaker::new(self.plane_rows))
     }
 
-    /// Hits that were counted and are shown as kept, by row of the channel map and of channels that nobody sends; as of the last
-    /// [`Filler::settle`].
+    /// Hits that were counted and are shown as kept, by row of the channel map and of channels that nobody sends; those that wait are not
+    /// among them.
     pub fn shown(&self) -> &[u64] {
         &self.shown
     }
