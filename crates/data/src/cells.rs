@@ -29,12 +29,12 @@ enum Inner {
 impl Cells {
     /// `length` counters. Their memory is touched here, so that no page fault can fail later.
     pub fn new(length: usize) -> Cells {
-        let memory = Memory { huge_pages: HugePages::Try, numa_node: None };
+        let memory = Memory { huge_pages: HugePages::Try, ..Memory::default() };
         let bytes = length.saturating_mul(size_of::<AtomicU32>());
         let mapped =
             (bytes >= crate::memory::HUGE_PAGE_BYTES).then(|| resident(bytes, memory).ok()).flatten();
         match mapped {
-            Some(map) => Cells(Inner::Mapped { map, length }),
+            Some(resident) => Cells(Inner::Mapped { map: resident.map, length }),
             None => Cells(Inner::Boxed((0..length).map(|_| AtomicU32::new(0)).collect())),
         }
     }

@@ -18,7 +18,8 @@
 //!
 //! - [`batch`]: the batches that travel between rooms: `Frames` before decoding, `Hits` after it.
 //! - [`pool`]: fixed-size blocks on loan, and the leases by which they are read.
-//! - [`memory`]: the memory of a pool: page size and NUMA node.
+//! - [`borrowed`]: blocks of another process that this one reads where they lie.
+//! - [`memory`]: the memory of a pool: page size, NUMA node, and whether other processes can read it.
 //! - [`slice`](mod@slice): the position of bytes in a block.
 //! - [`stream`]: streams whose units straddle receive calls.
 //! - [`checksum`]: CRC-32C of what is recorded or sent.
@@ -53,6 +54,7 @@
 mod sync;
 
 pub mod batch;
+pub mod borrowed;
 pub mod cells;
 pub mod checksum;
 pub mod event;
@@ -84,6 +86,7 @@ pub mod waveform;
 pub mod waveform_facts;
 
 pub use batch::{Frames, Hits, Mark, SnapshotNumber};
+pub use borrowed::{BorrowError, BorrowedPool};
 pub use event::{Closing, Event, Events, Fragment, Fragments};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};

@@ -8,12 +8,16 @@
 //! ```
 //! A block is written once from its start to its end, and can be read meanwhile: `publish` makes bytes readable and moves the
 //! writer behind them. The writer and each lease are holders of the block; the last holder that is dropped returns it to the free
-//! list. The block that was returned last is taken first, because its bytes are still in the cache.
+//! list. The block that was returned last is taken first, because its bytes are still in the cache. Blocks of another process that
+//! this one only reads are in a [borrowed pool](crate::borrowed).
 
 use std::fmt;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::sync::Arc as StdArc;
 use std::sync::atomic::AtomicU32 as StdAtomicU32;
 
-use crate::memory::{HUGE_PAGE_BYTES, HugePages, Memory, ResidentError, resident};
+use crate::memory::{HUGE_PAGE_BYTES, HugePages, Memory, Resident, ResidentError, resident};
 use crate::slice::{BlockId, Slice};
 use crate::sync::{Arc, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -90,10 +94,20 @@ struct Shared {
     number: u32,
     block_size: usize,
     memory: memmap2::MmapRaw,
+    owner: Owner,
     headers: Box<[Header]>,
     /// Top of the stack of free blocks: a tag against ABA in the upper half, index + 1 (0: empty) in the lower half.
     free_top: AtomicU64,
     free_count: AtomicU32,
+}
+
+/// The process that writes the blocks, and where they go when nobody reads them any more.
+enum Owner {
+    /// This process alone, to its free list. Other processes can map the file, if there is one.
+    Us(Option<File>),
+    /// Another process. It gets them back from the last lease, the one of the [borrowed pool](crate::borrowed); the descriptor is
+    /// closed with the memory, by which the other process sees that nothing is read any more.
+    Another { _in_use: StdArc<OwnedFd> },
 }
 
 /// The state of one block; on its own cache line, because several threads write to it.
@@ -154,16 +168,38 @@ impl Pool {
         if !possible {
             return Err(PoolError::Size { blocks, block_size });
         }
-        let memory = resident(blocks * block_size, memory).map_err(|refused| match refused {
-            ResidentError::Node(node, cause) => PoolError::Node { node, cause },
-            ResidentError::Bytes(cause) if memory.huge_pages == HugePages::Require => PoolError::HugePages {
-                blocks,
-                block_size,
-                needed: memory.huge_pages.occupied(blocks * block_size) / HUGE_PAGE_BYTES,
-                cause,
-            },
-            ResidentError::Bytes(cause) => PoolError::Memory { blocks, block_size, cause },
-        })?;
+        let Resident { map, file } =
+            resident(blocks * block_size, memory).map_err(|refused| match refused {
+                ResidentError::Node(node, cause) => PoolError::Node { node, cause },
+                ResidentError::Bytes(cause) if memory.huge_pages == HugePages::Require => {
+                    PoolError::HugePages {
+                        blocks,
+                        block_size,
+                        needed: memory.huge_pages.occupied(blocks * block_size) / HUGE_PAGE_BYTES,
+                        cause,
+                    }
+                }
+                ResidentError::Bytes(cause) => PoolError::Memory { blocks, block_size, cause },
+            })?;
+        Pool::over(map, blocks, block_size, Owner::Us(file))
+    }
+
+    /// The blocks in the memory of another process, none of which can be taken to write. `map` has `blocks * block_size` bytes or more.
+    pub(crate) fn borrowed(
+        map: memmap2::MmapRaw,
+        blocks: usize,
+        block_size: usize,
+        in_use: StdArc<OwnedFd>,
+    ) -> Result<Pool, PoolError> {
+        Pool::over(map, blocks, block_size, Owner::Another { _in_use: in_use })
+    }
+
+    fn over(
+        memory: memmap2::MmapRaw,
+        blocks: usize,
+        block_size: usize,
+        owner: Owner,
+    ) -> Result<Pool, PoolError> {
         let number = pool_number().ok_or(PoolError::TooMany)?;
         let headers = (0..blocks as u32)
             .map(|index| Header {
@@ -172,14 +208,38 @@ impl Pool {
                 below: AtomicU32::new(if index + 1 == blocks as u32 { 0 } else { index + 2 }),
             })
             .collect();
+        let free = if matches!(owner, Owner::Us(_)) { blocks as u32 } else { 0 };
         Ok(Pool(Arc::new(Shared {
             number,
             block_size,
             memory,
+            owner,
             headers,
-            free_top: AtomicU64::new(1),
-            free_count: AtomicU32::new(blocks as u32),
+            free_top: AtomicU64::new(free.min(1).into()),
+            free_count: AtomicU32::new(free),
         })))
+    }
+
+    /// The first lease on a borrowed block, of which the first `published` bytes can be read. Nobody may have another lease on it.
+    pub(crate) fn first_lease(&self, index: u32, published: u32) -> Lease {
+        let header = &self.0.headers[index as usize];
+        header.published.store(published, Ordering::Relaxed);
+        let others = header.holders.swap(1, Ordering::Relaxed);
+        assert!(others == 0 && matches!(self.0.owner, Owner::Another { .. }), "the first lease of a loan");
+        Lease { shared: self.0.clone(), block: BlockId::new(self.0.number, index) }
+    }
+
+    /// Number of this pool among those of this process, which the [numbers of its blocks](BlockId::pool) contain.
+    pub fn number(&self) -> u32 {
+        self.0.number
+    }
+
+    /// The memory of all blocks, for other processes to map; `None` if it is not [shared](Memory::is_shared), or borrowed itself.
+    pub fn lendable_memory(&self) -> Option<&File> {
+        match &self.0.owner {
+            Owner::Us(file) => file.as_ref(),
+            Owner::Another { .. } => None,
+        }
     }
 
     /// Takes a free block to write. `None` if no block is free; then the caller's policy applies.
@@ -353,6 +413,31 @@ impl Lease {
         self.block
     }
 
+    /// The pool of this block.
+    pub fn pool(&self) -> Pool {
+        Pool(self.shared.clone())
+    }
+
+    /// Whether another process can be given the block to read, as [`Pool::lendable_memory`] says.
+    #[inline]
+    pub fn is_lendable(&self) -> bool {
+        matches!(self.shared.owner, Owner::Us(Some(_)))
+    }
+
+    /// Whether there is no other holder. Then none can appear except as a clone of this lease, and whatever was read through others has
+    /// been read.
+    #[inline]
+    pub(crate) fn is_last(&self) -> bool {
+        self.header().holders.load(Ordering::Acquire) == 1
+    }
+
+    /// Makes the bytes of a borrowed block up to `published` readable.
+    #[inline]
+    pub(crate) fn extend(&self, published: u32) {
+        debug_assert!(matches!(self.shared.owner, Owner::Another { .. }), "others have a writer for that");
+        self.header().published.fetch_max(published, Ordering::Release);
+    }
+
     /// Number of blocks in the pool of this block, which is the length that a table by block needs.
     pub fn blocks_of_pool(&self) -> usize {
         self.shared.headers.len()
@@ -394,7 +479,9 @@ impl Drop for Lease {
         // other holders.
         if self.header().holders.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
-            self.shared.push(self.block.index());
+            if matches!(self.shared.owner, Owner::Us(_)) {
+                self.shared.push(self.block.index());
+            }
         }
     }
 }

@@ -27,7 +27,15 @@ impl BlockId {
         self.0
     }
 
-    pub(crate) fn index(self) -> u32 {
+    /// Number of its pool among those of this process.
+    #[inline]
+    pub fn pool(self) -> u32 {
+        self.0 >> Self::INDEX_BITS
+    }
+
+    /// Number of the block in its pool.
+    #[inline]
+    pub fn index(self) -> u32 {
         self.0 & ((1 << Self::INDEX_BITS) - 1)
     }
 }

@@ -81,6 +81,9 @@ pub struct Settings {
     /// The NUMA node that this memory is on; without it, that of the core which reads the source.
     #[serde(default)]
     pub numa_node: Option<u32>,
+    /// Whether units in other processes of this host may read the received bytes where they lie, as whoever opens it decides.
+    #[serde(skip)]
+    pub is_shared: bool,
     /// Longest datagram that is taken, bytes.
     #[serde(default = "default_datagram_bytes")]
     pub datagram_bytes: u32,
@@ -132,6 +135,7 @@ impl Settings {
             memory_bytes: default_memory_bytes(),
             huge_pages: HugePages::default(),
             numa_node: None,
+            is_shared: false,
             datagram_bytes: default_datagram_bytes(),
             continuations: Vec::new(),
             parameters: Vec::new(),
@@ -175,7 +179,7 @@ impl Settings {
 
     /// Which memory the blocks are made of.
     pub fn memory(&self) -> Memory {
-        Memory { huge_pages: self.huge_pages, numa_node: self.numa_node }
+        Memory { huge_pages: self.huge_pages, numa_node: self.numa_node, is_shared: self.is_shared }
     }
 
     /// Number of blocks, and bytes of each.

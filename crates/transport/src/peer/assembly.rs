@@ -5,11 +5,15 @@
 //!                  copied └─ slice ─┘                └─ slice ┘        └ slice ┘
 //! ```
 //! The stream is received straight into blocks. Heads are copied out; payloads stay in their blocks, as one slice, or as several
-//! if a payload continues in the next block.
+//! if a payload continues in the next block. What a table lends stays in the blocks of the [other process](super::borrow).
+
+use std::io;
 
 use thalweg_data::{BlockWriter, Message, Pool, Slice};
 
+use super::borrow::Borrower;
 use super::frame::{Deframer, FrameError, Kind, Part};
+use super::wire::Passed;
 
 /// A fresh block is taken when less than one eighth of the old one is left.
 const SMALLEST_TAIL: usize = 8;
@@ -36,19 +40,27 @@ pub(super) struct Assembly {
     early: Vec<u8>,
     deframer: Deframer,
     message: Message,
+    table: Vec<u8>,
+    /// Of a connection over which blocks can be lent.
+    borrower: Option<Borrower>,
 }
 
 impl Assembly {
-    /// An assembly for payloads of up to `longest_payload` bytes.
-    pub(super) fn new(pool: Pool, longest_payload: u64) -> Assembly {
-        let longest_head = Message::LONGEST_HEAD as u32;
+    /// An assembly for payloads of up to `longest_payload` bytes, in addition to what is borrowed.
+    pub(super) fn new(pool: Pool, longest_payload: u64, borrower: Option<Borrower>) -> Assembly {
+        let mut deframer = Deframer::new(Message::LONGEST_HEAD as u32, longest_payload);
+        if borrower.is_some() {
+            deframer.accept_loans();
+        }
         Assembly {
             pool,
             writer: None,
             unread: None,
             early: Vec::new(),
-            deframer: Deframer::new(longest_head, longest_payload),
+            deframer,
             message: Message::default(),
+            table: Vec::new(),
+            borrower,
         }
     }
 
@@ -72,6 +84,24 @@ impl Assembly {
         &self.message.head
     }
 
+    /// What is borrowed over this connection, if anything can be.
+    pub(super) fn borrower(&mut self) -> Option<&mut Borrower> {
+        self.borrower.as_mut()
+    }
+
+    /// Whether blocks of the other process are on loan.
+    pub(super) fn has_loans(&self) -> bool {
+        self.borrower.as_ref().is_some_and(Borrower::has_loans)
+    }
+
+    /// Adds a pool of the other process, whose announcement is the frame that was found last.
+    pub(super) fn add_pool(&mut self, passed: Option<Passed>) -> io::Result<()> {
+        match &mut self.borrower {
+            Some(borrower) => borrower.add(&self.message.head, passed),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Moves the message that was found last into `message`.
     pub(super) fn take(&mut self, message: &mut Message) {
         std::mem::swap(&mut self.message, message);
@@ -89,6 +119,7 @@ impl Assembly {
         self.unread = None;
         self.early = Vec::new();
         self.writer = None;
+        self.borrower = None;
     }
 
     /// How many bytes are missing of the current header or head, and so can be read without reading beyond it.
@@ -104,8 +135,10 @@ impl Assembly {
     /// Parses bytes that were received outside of blocks.
     fn find_early(&mut self) -> Result<(usize, Part), FrameError> {
         let (taken, part) = self.deframer.step(&self.early)?;
-        if part == Part::Head {
-            self.message.head.extend_from_slice(&self.early[..taken]);
+        match part {
+            Part::Head => self.message.head.extend_from_slice(&self.early[..taken]),
+            Part::Table => self.table.extend_from_slice(&self.early[..taken]),
+            Part::Nothing | Part::Payload | Part::End(_) => {}
         }
         self.early.drain(..taken);
         Ok((taken, part))
@@ -121,6 +154,7 @@ impl Assembly {
                     let (taken, part) = self.deframer.step(bytes)?;
                     match part {
                         Part::Head => self.message.head.extend_from_slice(&bytes[..taken]),
+                        Part::Table => self.table.extend_from_slice(&bytes[..taken]),
                         Part::Payload => {
                             self.message.slices.extend(unread.part(0, taken));
                             self.message.leases.add(lease);
@@ -133,12 +167,22 @@ impl Assembly {
                 _ => self.find_early()?,
             };
             match part {
-                Part::End(Kind::Message) => return Ok(Found::Message),
+                Part::End(Kind::Message) => return self.read_table().map(|()| Found::Message),
                 Part::End(kind) => return Ok(Found::Control(kind)),
                 Part::Nothing if taken == 0 => return Ok(Found::Nothing),
-                Part::Nothing | Part::Head | Part::Payload => {}
+                Part::Nothing | Part::Head | Part::Table | Part::Payload => {}
             }
         }
+    }
+
+    /// Adds what the table of the message lends.
+    #[inline]
+    fn read_table(&mut self) -> Result<(), FrameError> {
+        if let (false, Some(borrower)) = (self.table.is_empty(), &mut self.borrower) {
+            borrower.read(&self.table, &mut self.message)?;
+            self.table.clear();
+        }
+        Ok(())
     }
 
     /// The space for the next bytes; `None` when no block is free. All received bytes must have been parsed.

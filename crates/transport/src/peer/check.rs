@@ -27,7 +27,7 @@ pub fn check(input: &[u8]) {
     }
     let chunk = [1, 7, 100, 4096][usize::from(choice >> 1 & 3)];
     let pool = POOL.get_or_init(|| Pool::new(32, 2048).expect("memory for a few blocks"));
-    let mut assembly = Assembly::new(pool.clone(), 16 << 10);
+    let mut assembly = Assembly::new(pool.clone(), 16 << 10, None);
     if choice & 8 != 0 {
         assembly.agree(1);
     }
@@ -85,6 +85,8 @@ fn repair(stream: &mut [u8]) {
         if header[23] != 0xFF {
             header[18..24].fill(0);
         }
+        // This end has been lent nothing.
+        header[12..16].fill(0);
         header[24..28].copy_from_slice(&sequence.to_le_bytes());
         let checksum = checksum::of(&header[..28]);
         header[28..].copy_from_slice(&checksum.to_le_bytes());
@@ -99,7 +101,7 @@ fn repair(stream: &mut [u8]) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let frame = |kind, sequence, head: &[u8], payload: &[u8]| {
         let (head_bytes, payload_bytes) = (head.len() as u32, payload.len() as u64);
-        let header = Header { version: 1, kind, head_bytes, payload_bytes, sequence };
+        let header = Header { version: 1, kind, head_bytes, table_entries: 0, payload_bytes, sequence };
         [&header.encode()[..], head, payload].concat()
     };
     let mut hello = Vec::new();
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn seeds_are_read_and_damaged_ones_do_not_panic() {
-        let mut assembly = Assembly::new(Pool::new(8, 4096).expect("small"), 16 << 10);
+        let mut assembly = Assembly::new(Pool::new(8, 4096).expect("small"), 16 << 10, None);
         let stream = &seeds()[0][1..];
         let space = assembly.space().expect("a block");
         space[..stream.len()].copy_from_slice(stream);

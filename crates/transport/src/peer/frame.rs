@@ -1,7 +1,7 @@
-//! The framing of messages in a stream of bytes: a checksummed header, the head, the payload.
+//! The framing of messages in a stream of bytes: a checksummed header, the head, a table of what is lent, the payload.
 //!
 //! ```text
-//!  stream: |header 32 B|head|payload|header|head|payload|…     Deframer ─► head bytes, payload ranges, ends
+//!  stream: |header 32 B|head|table|payload|header|head|table|payload|…     Deframer ─► head and table bytes, payload ranges, ends
 //! ```
 //! Sans-I/O: bytes in, in chunks of any length, and parts out. A header is used only after its checksum has been verified, and no
 //! length may exceed its limit. All fields are little-endian:
@@ -12,8 +12,8 @@
 //! | 4–5   | version of the framing: before the agreement the highest that the sender supports, then the agreed one |
 //! | 6–7   | kind |
 //! | 8–11  | bytes of the head |
-//! | 12–15 | 0 |
-//! | 16–23 | bytes of the payload |
+//! | 12–15 | entries of the table, of 16 bytes each; only between processes of a host, else 0 |
+//! | 16–23 | bytes of the payload in the stream, without what is lent |
 //! | 24–27 | number of the frame in this direction, from 0, modulo 2^32 |
 //! | 28–31 | CRC-32C (Castagnoli) of bytes 0–27 |
 
@@ -24,7 +24,11 @@ pub const HEADER_BYTES: usize = 32;
 /// The first bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"thwg";
 /// Longest head of a frame that is not a message, bytes.
-const LONGEST_CONTROL_HEAD: u32 = 4096;
+pub(super) const LONGEST_CONTROL_HEAD: u32 = 4096;
+/// Bytes of an entry of the table.
+pub(super) const ENTRY_BYTES: usize = 16;
+/// The most entries of the table of a message, which are as long then as the longest head.
+const MOST_ENTRIES: u32 = 1 << 20;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +48,16 @@ pub enum Kind {
     Challenge = 6,
     /// The proof that the sender has the key, for this connection.
     Proof = 7,
+    /// Announces a pool of which the sender lends blocks.
+    Pool = 8,
+    /// Gives lent blocks back.
+    Return = 9,
 }
 
 impl Kind {
     fn from_number(number: u16) -> Option<Kind> {
-        use Kind::{Bye, Challenge, Heartbeat, Hello, Message, Proof, Refusal};
-        [Hello, Message, Heartbeat, Bye, Refusal, Challenge, Proof]
+        use Kind::{Bye, Challenge, Heartbeat, Hello, Message, Pool, Proof, Refusal, Return};
+        [Hello, Message, Heartbeat, Bye, Refusal, Challenge, Proof, Pool, Return]
             .into_iter()
             .find(|kind| *kind as u16 == number)
     }
@@ -91,6 +99,17 @@ pub enum FrameError {
         /// The limit, bytes.
         most: u64,
     },
+    /// More is lent than is possible, or over a connection that lends nothing.
+    #[error("a frame with a table of {entries} entries, at most {most}")]
+    TableTooLong {
+        /// Entries in the header.
+        entries: u32,
+        /// The limit.
+        most: u32,
+    },
+    /// What is lent, or given back, does not exist.
+    #[error("a block on loan that cannot be: {0}")]
+    Loan(&'static str),
     /// Frames are missing or duplicated, which cannot happen in a sound stream.
     #[error("frame {seen} where frame {expected} should come")]
     Sequence {
@@ -110,7 +129,9 @@ pub struct Header {
     pub kind: Kind,
     /// Bytes of the head.
     pub head_bytes: u32,
-    /// Bytes of the payload.
+    /// Entries of the table of what is lent.
+    pub table_entries: u32,
+    /// Bytes of the payload, without what is lent.
     pub payload_bytes: u64,
     /// Number of the frame in this direction.
     pub sequence: u32,
@@ -124,6 +145,7 @@ impl Header {
         bytes[4..6].copy_from_slice(&self.version.to_le_bytes());
         bytes[6..8].copy_from_slice(&(self.kind as u16).to_le_bytes());
         bytes[8..12].copy_from_slice(&self.head_bytes.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.table_entries.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.payload_bytes.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.sequence.to_le_bytes());
         let checksum = checksum::of(&bytes[..28]);
@@ -149,6 +171,7 @@ impl Header {
             version: half(4),
             kind: Kind::from_number(half(6)).ok_or(FrameError::Kind(half(6)))?,
             head_bytes: word(8),
+            table_entries: word(12),
             payload_bytes: u64::from(word(16)) | u64::from(word(20)) << 32,
             sequence: word(24),
         })
@@ -162,6 +185,8 @@ pub enum Part {
     Nothing,
     /// The bytes that this step took are the next of the frame's head.
     Head,
+    /// The bytes that this step took are the next of the frame's table.
+    Table,
     /// The bytes that this step took are the next of the frame's payload.
     Payload,
     /// The frame is complete.
@@ -173,6 +198,7 @@ pub enum Part {
 pub struct Deframer {
     longest_head: u32,
     longest_payload: u64,
+    most_entries: u32,
     /// The agreed version; messages are refused while it is `None`.
     version: Option<u16>,
     header: [u8; HEADER_BYTES],
@@ -185,6 +211,7 @@ pub struct Deframer {
 struct Open {
     kind: Kind,
     head_left: u32,
+    table_left: u32,
     payload_left: u64,
 }
 
@@ -194,6 +221,7 @@ impl Deframer {
         Deframer {
             longest_head,
             longest_payload,
+            most_entries: 0,
             version: None,
             header: [0; HEADER_BYTES],
             filled: 0,
@@ -205,6 +233,11 @@ impl Deframer {
     /// Sets the agreed version, which messages must have from now on.
     pub fn agree(&mut self, version: u16) {
         self.version = Some(version);
+    }
+
+    /// Accepts tables of what is lent, which are refused otherwise.
+    pub fn accept_loans(&mut self) {
+        self.most_entries = MOST_ENTRIES;
     }
 
     /// Whether the bytes so far end inside a frame, so that an end of the stream would truncate it.
@@ -229,16 +262,21 @@ impl Deframer {
     pub fn step(&mut self, bytes: &[u8]) -> Result<(usize, Part), FrameError> {
         match &mut self.open {
             None => self.take_header(bytes),
-            Some(Open { kind, head_left: 0, payload_left: 0 }) => {
+            Some(Open { kind, head_left: 0, table_left: 0, payload_left: 0 }) => {
                 let kind = *kind;
                 self.open = None;
                 Ok((0, Part::End(kind)))
             }
             Some(_) if bytes.is_empty() => Ok((0, Part::Nothing)),
-            Some(Open { head_left: 0, payload_left, .. }) => {
+            Some(Open { head_left: 0, table_left: 0, payload_left, .. }) => {
                 let taken = bytes.len().min(usize::try_from(*payload_left).unwrap_or(usize::MAX));
                 *payload_left -= taken as u64;
                 Ok((taken, Part::Payload))
+            }
+            Some(Open { head_left: 0, table_left, .. }) => {
+                let taken = bytes.len().min(*table_left as usize);
+                *table_left -= taken as u32;
+                Ok((taken, Part::Table))
             }
             Some(Open { head_left, .. }) => {
                 let taken = bytes.len().min(*head_left as usize);
@@ -263,8 +301,9 @@ impl Deframer {
             self.check(&header)?;
             self.filled = 0;
             self.next_sequence = self.next_sequence.wrapping_add(1);
-            let Header { kind, head_bytes, payload_bytes, .. } = header;
-            self.open = Some(Open { kind, head_left: head_bytes, payload_left: payload_bytes });
+            let Header { kind, head_bytes, table_entries, payload_bytes, .. } = header;
+            let table_left = table_entries * ENTRY_BYTES as u32;
+            self.open = Some(Open { kind, head_left: head_bytes, table_left, payload_left: payload_bytes });
         }
         Ok((taken, Part::Nothing))
     }
@@ -282,6 +321,10 @@ impl Deframer {
         if header.head_bytes > most {
             return Err(FrameError::HeadTooLong { bytes: header.head_bytes, most });
         }
+        let most = if is_message { self.most_entries } else { 0 };
+        if header.table_entries > most {
+            return Err(FrameError::TableTooLong { entries: header.table_entries, most });
+        }
         let most = if is_message { self.longest_payload } else { 0 };
         if header.payload_bytes > most {
             return Err(FrameError::PayloadTooLong { bytes: header.payload_bytes, most });
@@ -296,17 +339,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn header(kind: Kind, head_bytes: u32, payload_bytes: u64, sequence: u32) -> Header {
-        Header { version: 1, kind, head_bytes, payload_bytes, sequence }
+        Header { version: 1, kind, head_bytes, table_entries: 0, payload_bytes, sequence }
     }
 
-    /// Kind, head, payload.
-    type Frame = (Kind, Vec<u8>, Vec<u8>);
+    /// Kind, head, table, payload.
+    type Frame = (Kind, Vec<u8>, Vec<u8>, Vec<u8>);
 
     /// The frames in a stream of `chunks`.
     fn deframe(chunks: &[&[u8]]) -> Result<Vec<Frame>, FrameError> {
         let mut deframer = Deframer::new(1 << 20, 1 << 20);
         deframer.agree(1);
-        let (mut found, mut head, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+        deframer.accept_loans();
+        let (mut found, mut head, mut table, mut payload) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for chunk in chunks {
             let mut rest = *chunk;
             loop {
@@ -315,9 +359,12 @@ mod tests {
                     Part::Nothing if taken == 0 => break,
                     Part::Nothing => {}
                     Part::Head => head.extend_from_slice(&rest[..taken]),
+                    Part::Table => table.extend_from_slice(&rest[..taken]),
                     Part::Payload => payload.extend_from_slice(&rest[..taken]),
                     Part::End(kind) => {
-                        found.push((kind, std::mem::take(&mut head), std::mem::take(&mut payload)));
+                        let parts = [&mut head, &mut table, &mut payload].map(std::mem::take);
+                        let [head, table, payload] = parts;
+                        found.push((kind, head, table, payload));
                     }
                 }
                 rest = &rest[taken..];
@@ -328,10 +375,12 @@ mod tests {
 
     #[test]
     fn a_header_has_its_golden_bytes() {
-        let bytes = header(Kind::Message, 0x0102, 0x0001_0000_0003, 7).encode();
+        let header = Header { table_entries: 0x0405, ..header(Kind::Message, 0x0102, 0x0001_0000_0003, 7) };
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes), Ok(header));
         assert_eq!(
             bytes[..28],
-            *b"thwg\x01\x00\x02\x00\x02\x01\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x07\x00\x00\x00"
+            *b"thwg\x01\x00\x02\x00\x02\x01\x00\x00\x05\x04\x00\x00\x03\x00\x00\x00\x01\x00\x00\x00\x07\x00\x00\x00"
         );
         assert_eq!(bytes[28..], checksum::of(&bytes[..28]).to_le_bytes());
     }
@@ -357,6 +406,16 @@ mod tests {
             refused(header(Kind::Hello, 5000, 0, 0)),
             FrameError::HeadTooLong { bytes: 5000, most: 4096 }
         );
+        let lends = |kind, table_entries| Header { table_entries, ..header(kind, 0, 0, 0) };
+        for (kind, entries, most) in [(Kind::Message, MOST_ENTRIES + 1, MOST_ENTRIES), (Kind::Return, 1, 0)] {
+            assert_eq!(refused(lends(kind, entries)), FrameError::TableTooLong { entries, most });
+        }
+        let mut without = Deframer::new(1 << 20, 1 << 20);
+        without.agree(1);
+        assert_eq!(
+            without.step(&lends(Kind::Message, 1).encode()),
+            Err(FrameError::TableTooLong { entries: 1, most: 0 })
+        );
         assert_eq!(refused(header(Kind::Message, 0, 0, 3)), FrameError::Sequence { expected: 0, seen: 3 });
         assert_eq!(
             refused(Header { version: 2, ..header(Kind::Message, 0, 0, 0) }),
@@ -368,17 +427,17 @@ mod tests {
     proptest! {
         #[test]
         fn frames_are_found_in_chunks_of_any_length(
-            frames in proptest::collection::vec((0usize..300, 0usize..3000), 1..20),
+            frames in proptest::collection::vec((0usize..300, 0usize..9, 0usize..3000), 1..20),
             lengths in proptest::collection::vec(1usize..700, 1..50),
         ) {
             let (mut bytes, mut expected) = (Vec::new(), Vec::new());
-            for (sequence, (head, payload)) in frames.iter().enumerate() {
+            for (sequence, (head, entries, payload)) in frames.iter().enumerate() {
                 let header = header(Kind::Message, *head as u32, *payload as u64, sequence as u32);
+                bytes.extend(Header { table_entries: *entries as u32, ..header }.encode());
+                let table = vec![3; *entries * ENTRY_BYTES];
                 let (head, payload) = (vec![sequence as u8; *head], vec![!(sequence as u8); *payload]);
-                bytes.extend(header.encode());
-                bytes.extend(&head);
-                bytes.extend(&payload);
-                expected.push((Kind::Message, head, payload));
+                bytes.extend(head.iter().chain(&table).chain(&payload));
+                expected.push((Kind::Message, head, table, payload));
             }
             let (mut chunks, mut rest) = (Vec::new(), bytes.as_slice());
             for length in lengths.iter().cycle() {

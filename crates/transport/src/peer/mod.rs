@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Message ─ send ─► Peer ═ inproc://name    pointers are handed over
-//!                         ═ shm://name       one copy into shared memory, one out of it
+//!                         ═ shm://name       read where they lie, if their pool is shared; else copied in and out
 //!                         ═ tcp://host:port  written from the blocks, received into blocks
 //!                    Peer ─ receive ─► Message
 //! ```
@@ -11,9 +11,9 @@
 //! repaired: the messages on their way are lost, and the unit above must handle that. [`Connector`] makes a new connection, with
 //! back-off.
 //!
-//! The head of a message is copied; its payload is copied only into and out of shared memory (which is counted). Over `shm` and
-//! `tcp` the bytes of a payload arrive in order, but divided into other slices than the sender's; the head says how the payload
-//! is divided.
+//! The head of a message is copied; its payload is copied only over `shm`, and only what cannot be lent (which is counted): short
+//! slices, and those of pools that other processes cannot read. Over `shm` and `tcp` the bytes of a payload arrive in order, but
+//! divided into other slices than the sender's; the head says how the payload is divided.
 //!
 //! `tcp` and `shm` differ only in the wire: they share the framing ([`frame`]), the hello, the queue and the assembly into
 //! blocks. **Another transport**, such as libfabric, can be added at one of two levels. A transport of byte streams implements
@@ -32,6 +32,7 @@
 
 mod assembly;
 mod back_off;
+mod borrow;
 #[cfg(any(test, feature = "harness"))]
 pub mod check;
 mod connector;
@@ -41,6 +42,7 @@ mod handshake;
 pub mod hello;
 mod inproc;
 mod key;
+mod lend;
 mod listener;
 mod queue;
 mod refusal;

@@ -1,7 +1,7 @@
 //! A bounded queue of messages to be sent, which are written straight from their blocks.
 //!
 //! ```text
-//!  Message ─► [ header+head · slices | header+head · slices | … ] ─► one gathering write for many messages
+//!  Message ─► [ header+head · table · slices | header+head · table · slices | … ] ─► one gathering write for many messages
 //! ```
 //! The queue copies no payload: a write gathers the header, the head and the slices of all queued messages, at most
 //! [`MOST_SLICES`], so that many small messages cost one system call. The next write continues where the wire stopped.
@@ -11,7 +11,8 @@ use std::io::{self, IoSlice};
 
 use thalweg_data::Message;
 
-use super::frame::{Header, Kind};
+use super::frame::{ENTRY_BYTES, Header, Kind};
+use super::lend::Lender;
 use super::wire::Wire;
 
 /// The most slices per write; the kernel accepts 1024 (`IOV_MAX`), but with half of them the cost of the call is negligible.
@@ -50,10 +51,12 @@ struct Outgoing {
     head_is_in_front: bool,
     is_message: bool,
     message: Message,
+    /// What is lent of it.
+    table: Vec<u8>,
     content_bytes: u64,
 }
 
-/// The position in a message at which a write begins: part 0 is the front, 1 the head, 2 the first slice.
+/// The position in a message at which a write begins: part 0 is the front, 1 the head, 2 the table, 3 the first slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cursor {
     part: usize,
@@ -66,7 +69,8 @@ impl Outgoing {
             0 => Some(&self.front),
             1 if self.head_is_in_front => Some(&[]),
             1 => Some(&self.message.head),
-            _ => self.message.slices.get(index - 2).map(|slice| self.message.leases.bytes(*slice)),
+            2 => Some(&self.table),
+            _ => self.message.slices.get(index - 3).map(|slice| self.message.leases.bytes(*slice)),
         }
     }
 }
@@ -115,8 +119,9 @@ impl SendQueue {
         self.written
     }
 
-    /// Takes a message, which is empty afterwards. The caller has checked [`is_full`](SendQueue::is_full).
-    pub(super) fn push(&mut self, message: &mut Message) {
+    /// Takes a message, which is empty afterwards, and lends what can be lent of it. The caller has checked
+    /// [`is_full`](SendQueue::is_full).
+    pub(super) fn push(&mut self, message: &mut Message, lender: Option<&mut Lender>) {
         // Adjacent slices become one.
         message.slices.dedup_by(|next, kept| {
             let joins = kept.block == next.block && kept.end() == next.offset as usize;
@@ -125,22 +130,24 @@ impl SendQueue {
         });
         let mut outgoing = self.spare.pop().unwrap_or_default();
         std::mem::swap(&mut outgoing.message, message);
-        self.enter(outgoing, Kind::Message);
+        let lent_bytes = lender.map_or(0, |lender| lender.lend(&mut outgoing.message, &mut outgoing.table));
+        self.enter(outgoing, Kind::Message, lent_bytes);
     }
 
     /// Takes a frame that is not a message.
     pub(super) fn push_control(&mut self, kind: Kind, head: &[u8]) {
         let mut outgoing = self.spare.pop().unwrap_or_default();
         outgoing.message.head.extend_from_slice(head);
-        self.enter(outgoing, kind);
+        self.enter(outgoing, kind, 0);
     }
 
-    fn enter(&mut self, mut outgoing: Outgoing, kind: Kind) {
+    fn enter(&mut self, mut outgoing: Outgoing, kind: Kind, lent_bytes: u64) {
         let (head_bytes, payload_bytes) = (outgoing.message.head.len(), outgoing.message.payload_bytes());
         let header = Header {
             version: self.version,
             kind,
             head_bytes: head_bytes as u32,
+            table_entries: (outgoing.table.len() / ENTRY_BYTES) as u32,
             payload_bytes,
             sequence: self.sequence,
         };
@@ -151,7 +158,7 @@ impl SendQueue {
             outgoing.front.extend_from_slice(&outgoing.message.head);
         }
         outgoing.is_message = kind == Kind::Message;
-        outgoing.content_bytes = head_bytes as u64 + payload_bytes;
+        outgoing.content_bytes = head_bytes as u64 + lent_bytes + payload_bytes;
         self.bytes += outgoing.content_bytes;
         self.waiting.push_back(outgoing);
     }
@@ -215,6 +222,7 @@ impl SendQueue {
                 }
                 gone.message.clear();
                 gone.front.clear();
+                gone.table.clear();
                 self.spare.push(gone);
             }
         }

@@ -122,6 +122,9 @@ pub struct Settings {
     pub receive_buffer_bytes: usize,
     /// Bytes of shared memory per direction, a power of two; the listening end's value is used. Over shm only.
     pub ring_bytes: usize,
+    /// One block in so many of a [shared](thalweg_data::Memory::is_shared) pool may be lent to the other end at a time; what is beyond is
+    /// copied. 0: none. Over shm only.
+    pub lends_one_in: u32,
 }
 
 impl Settings {
@@ -142,6 +145,7 @@ impl Settings {
             back_off: (Duration::from_millis(10), Duration::from_secs(2)),
             receive_buffer_bytes: 0,
             ring_bytes: 8 << 20,
+            lends_one_in: 4,
         }
     }
 

@@ -2,16 +2,18 @@
 //!
 //! ```text
 //!  slices ─ copied once ─► ring in shared memory ─ copied once ─► space in a block
-//!                     wake-up and hang-up: a local socket
+//!             wake-up, hang-up, descriptors of memory to read: a local socket
 //! ```
 //! The listening end makes the memory and passes it through a local socket, whose name exists as long as the listener. A byte on
 //! that socket wakes a sleeping end; a hang-up of the socket shows that the other process has ended in any way. Positions in shared
 //! memory come from another process: an impossible one ends the connection, and affects nothing else.
 //!
-//! Payloads are copied out of shared memory, and the bytes counted, because a pool cannot own that memory.
+//! What goes through a ring is copied out of it, and the bytes counted, because a pool cannot own that memory. Payloads in blocks that
+//! the other process can map do not go through it: they are [lent](super::lend).
 
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Write};
 use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,10 +23,11 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use socket2::SockRef;
+use thalweg_data::memory::sealed_bytes;
 
-use super::wire::Wire;
+use super::wire::{Passed, Wire};
 use crate::system::shared_memory::{
-    SharedRing, create, effective_user, is_sealed, other_user, receive_with_descriptor, send_with_descriptor,
+    SharedRing, create, effective_user, other_user, receive_with_descriptors, send_with_descriptors,
 };
 use crate::system::{self, is_nothing};
 
@@ -32,7 +35,9 @@ use crate::system::{self, is_nothing};
 const PUBLISH_BYTES: usize = 256 << 10;
 /// Bytes that are sent with the memory: letters, version of its layout, capacity of a ring.
 const PREAMBLE_BYTES: usize = 16;
-const PREAMBLE: [u8; 8] = *b"thwgshm\x01";
+/// Descriptors that may wait for the frames that announce them; a process that passes more breaks the rules.
+const MOST_PASSED: usize = 1024;
+const PREAMBLE: [u8; 8] = *b"thwgshm\x02";
 
 /// A pair of rings and the socket beside it.
 pub(super) struct SharedWire {
@@ -43,6 +48,8 @@ pub(super) struct SharedWire {
     written: u64,
     read: u64,
     hung_up: bool,
+    /// Descriptors that came with wake-ups, at most [`MOST_PASSED`].
+    passed: VecDeque<Passed>,
     copied_bytes: u64,
 }
 
@@ -80,7 +87,7 @@ pub(super) fn accepted(socket: UnixStream, ring_bytes: usize) -> io::Result<Shar
     let mut preamble = [0; PREAMBLE_BYTES];
     preamble[..8].copy_from_slice(&PREAMBLE);
     preamble[8..].copy_from_slice(&(ring_bytes as u64).to_le_bytes());
-    if send_with_descriptor(&socket, &preamble, &memory)? != PREAMBLE_BYTES {
+    if send_with_descriptors(&socket, &preamble, &[memory.as_fd()])? != PREAMBLE_BYTES {
         return Err(io::ErrorKind::WriteZero.into());
     }
     SharedWire::over(socket, incoming, outgoing)
@@ -103,7 +110,7 @@ impl Opening {
             return Ok(None);
         }
         let mut preamble = [0; PREAMBLE_BYTES];
-        let (length, memory) = match receive_with_descriptor(&self.0, &mut preamble) {
+        let (length, [memory]) = match receive_with_descriptors(&self.0, &mut preamble) {
             Err(cause) if is_nothing(&cause) => return Ok(None),
             received => received?,
         };
@@ -121,7 +128,7 @@ impl Opening {
             .filter(|capacity| capacity.is_power_of_two() && (4096..=1 << 30).contains(capacity))
             .ok_or_else(|| wrong("it offers a ring of an invalid size"))?;
         let memory = File::from(memory.ok_or_else(|| wrong("it passed no memory"))?);
-        if !is_sealed(&memory, SharedRing::pair_bytes(capacity))? {
+        if sealed_bytes(&memory)? != Some(SharedRing::pair_bytes(capacity) as u64) {
             return Err(wrong("it passed memory that is not sealed, or has another size"));
         }
         let [incoming, outgoing] = SharedRing::pair(&memory, capacity)?;
@@ -132,7 +139,16 @@ impl Opening {
 impl SharedWire {
     fn over(socket: UnixStream, incoming: SharedRing, outgoing: SharedRing) -> io::Result<SharedWire> {
         socket.set_nonblocking(true)?;
-        Ok(SharedWire { socket, incoming, outgoing, written: 0, read: 0, hung_up: false, copied_bytes: 0 })
+        Ok(SharedWire {
+            socket,
+            incoming,
+            outgoing,
+            written: 0,
+            read: 0,
+            hung_up: false,
+            passed: VecDeque::new(),
+            copied_bytes: 0,
+        })
     }
 
     /// Wakes the other end with a byte. If the socket is full, bytes that wait there wake it.
@@ -143,16 +159,22 @@ impl SharedWire {
         }
     }
 
-    /// Reads wake-ups from the socket, and notices a hang-up.
-    fn read_wakes(&mut self) -> io::Result<()> {
+    /// Reads wake-ups from the socket with the descriptors that came with them, and notices a hang-up. Returns whether there were any.
+    fn read_wakes(&mut self) -> io::Result<bool> {
         let mut wakes = [0; 64];
-        match self.socket.read(&mut wakes) {
-            Ok(0) => self.hung_up = true,
+        match receive_with_descriptors(&self.socket, &mut wakes) {
+            Ok((0, _)) => self.hung_up = true,
+            Ok((_, [None, _])) => return Ok(true),
+            Ok((_, passed)) if self.passed.len() < MOST_PASSED => {
+                self.passed.push_back(passed);
+                return Ok(true);
+            }
+            Ok(_) => return Err(SharedWire::corrupt("it passed descriptors that it did not announce")),
             Err(cause) if cause.kind() == io::ErrorKind::ConnectionReset => self.hung_up = true,
             Err(cause) if !is_nothing(&cause) => return Err(cause),
-            _ => {}
+            Err(_) => {}
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Whether wake-ups wait, without reading them: `None` when there are none, 0 after a hang-up.
@@ -164,7 +186,7 @@ impl SharedWire {
     }
 
     fn corrupt(cause: &str) -> io::Error {
-        io::Error::new(io::ErrorKind::InvalidData, format!("the other process corrupted the ring: {cause}"))
+        io::Error::new(io::ErrorKind::InvalidData, format!("the other process broke the rules: {cause}"))
     }
 
     /// Bytes that can be read.
@@ -173,7 +195,7 @@ impl SharedWire {
         usize::try_from(there)
             .ok()
             .filter(|there| *there <= self.incoming.capacity())
-            .ok_or_else(|| SharedWire::corrupt("more was written than it holds"))
+            .ok_or_else(|| SharedWire::corrupt("it wrote more than the ring holds"))
     }
 
     /// Bytes that can be written.
@@ -182,7 +204,7 @@ impl SharedWire {
         usize::try_from(waiting)
             .ok()
             .and_then(|waiting| self.outgoing.capacity().checked_sub(waiting))
-            .ok_or_else(|| SharedWire::corrupt("more was read than was written"))
+            .ok_or_else(|| SharedWire::corrupt("it read more than was written"))
     }
 
     /// Publishes the bytes up to position `written` to the reader, and wakes it if it sleeps.
@@ -293,6 +315,19 @@ impl Wire for SharedWire {
 
     fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+
+    fn can_lend(&self) -> bool {
+        true
+    }
+
+    fn pass(&mut self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        send_with_descriptors(&self.socket, &[1], descriptors).map(drop)
+    }
+
+    fn take_passed(&mut self) -> io::Result<Option<Passed>> {
+        while self.passed.is_empty() && self.read_wakes()? {}
+        Ok(self.passed.pop_front())
     }
 
     fn copied_bytes(&self) -> u64 {

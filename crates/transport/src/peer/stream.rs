@@ -12,11 +12,13 @@ use std::time::{Duration, Instant};
 use thalweg_data::{Message, Received};
 
 use super::assembly::{Assembly, Found};
+use super::borrow::Borrower;
 use super::error::PeerError;
-use super::frame::Kind;
+use super::frame::{FrameError, Kind};
 use super::handshake::{Handshake, Next};
 use super::hello::Hello;
 use super::key::Role;
+use super::lend::Lender;
 use super::queue::SendQueue;
 use super::refusal::Refusal;
 use super::settings::Settings;
@@ -29,6 +31,9 @@ const WORTH_WRITING: u64 = 64 << 10;
 const MESSAGES_PER_CHECK: u64 = 64;
 /// How long a connection without a free block sleeps before it asks the pool again.
 const HOLD_STEP: Duration = Duration::from_micros(50);
+
+/// How long an end that has borrowed blocks waits at most before it looks whether they are still read.
+const LOAN_STEP: Duration = Duration::from_millis(2);
 
 /// The most bytes that one call receives, so that a fast sender does not keep the caller from its other peers.
 const BYTES_PER_CALL: usize = 16 << 20;
@@ -61,6 +66,8 @@ pub(super) struct StreamPeer<W: Wire> {
     settings: Settings,
     state: State,
     queue: SendQueue,
+    /// Of a connection over which blocks can be lent.
+    lender: Option<Lender>,
     assembly: Assembly,
     handshake: Handshake,
     other: Hello,
@@ -106,13 +113,17 @@ impl<W: Wire> StreamPeer<W> {
         let mut queue = SendQueue::new(settings.queue_messages, settings.queue_bytes);
         let (handshake, kind, head) = Handshake::begin(ours(&settings), settings.key.clone(), role)?;
         queue.push_control(kind, &head);
+        let lender = wire.can_lend() && settings.lends_one_in > 0;
+        let lender = lender.then(|| Lender::new(settings.lends_one_in));
+        let borrower = wire.can_lend().then(Borrower::default);
         let now = Instant::now();
         Ok(StreamPeer {
             wire,
             place,
             state: State::Greeting,
             queue,
-            assembly: Assembly::new(settings.pool.clone(), longest),
+            lender,
+            assembly: Assembly::new(settings.pool.clone(), longest, borrower),
             handshake,
             other: Hello { name: String::new(), ..Hello::of("", 0) },
             opened: now,
@@ -128,6 +139,7 @@ impl<W: Wire> StreamPeer<W> {
     /// Closes the connection after an error, and releases everything that it holds.
     fn fail(&mut self, error: PeerError) -> PeerError {
         self.counts.lost_messages += self.queue.give_up();
+        self.lender = None;
         self.assembly.give_up();
         self.wire.finish();
         self.state = State::Closed;
@@ -262,6 +274,15 @@ impl<W: Wire> StreamPeer<W> {
                 self.state = State::Ended;
                 Ok(())
             }
+            Kind::Pool => {
+                let added = self.wire.take_passed().and_then(|passed| self.assembly.add_pool(passed));
+                added.map_err(|cause| self.lost(format!("it lends memory that cannot be read: {cause}")))
+            }
+            Kind::Return => {
+                let lender = self.lender.as_mut().ok_or(FrameError::Loan("nothing was lent"));
+                let returned = lender.and_then(|lender| lender.take_back(self.assembly.head()));
+                returned.map_err(|problem| self.refuse(Refusal::Frame(problem)))
+            }
             Kind::Heartbeat | Kind::Message => Ok(()),
         }
     }
@@ -326,9 +347,22 @@ impl<W: Wire> StreamPeer<W> {
         Ok(())
     }
 
+    /// Gives back blocks of the other end that nobody reads any more.
+    fn give_back(&mut self, is_idle: bool) {
+        if self.queue.is_full() {
+            return;
+        }
+        let unread = self.assembly.borrower().and_then(|borrower| borrower.find_unread(is_idle));
+        if let Some(unread) = unread {
+            self.queue.push_control(Kind::Return, unread);
+            unread.clear();
+        }
+    }
+
     fn wait_for_wire(&mut self, wait: Duration) -> Result<(), PeerError> {
         // At most until the next heartbeat is due.
         let wait = wait.min(self.settings.heartbeat.max(Duration::from_millis(1)));
+        let wait = if self.assembly.has_loans() { wait.min(LOAN_STEP) } else { wait };
         let for_write = !self.queue.is_empty();
         self.wire.wait(for_write, wait).map_err(|cause: io::Error| self.lost(cause))
     }
@@ -374,7 +408,13 @@ impl<W: Wire> Peer for StreamPeer<W> {
                 return Ok(Sent::Full);
             }
         }
-        self.queue.push(message);
+        let Self { lender, queue, wire, .. } = self;
+        if let Some(lender) = lender
+            && let Err(cause) = lender.announce(message, wire, queue)
+        {
+            return Err(self.lost(cause));
+        }
+        self.queue.push(message, self.lender.as_mut());
         // While the wire takes no more, `send` tries to write only when the queue is full, not for every message.
         if self.queue.bytes() >= WORTH_WRITING && !self.wants_write {
             self.write()?;
@@ -394,6 +434,7 @@ impl<W: Wire> Peer for StreamPeer<W> {
             let progress = self.read_frames(message)?;
             let idle = match progress {
                 Progress::Message => {
+                    self.give_back(false);
                     // An end that is never idle sends heartbeats, too.
                     if self.counts.received_messages.is_multiple_of(MESSAGES_PER_CHECK) {
                         self.keep_alive(true)?;
@@ -402,6 +443,7 @@ impl<W: Wire> Peer for StreamPeer<W> {
                 }
                 Progress::End => return Ok(Received::End),
                 Progress::Nothing => {
+                    self.give_back(true);
                     self.keep_alive(true)?;
                     // Reading may have consumed the wake-up for writing.
                     self.write()?;
@@ -412,6 +454,7 @@ impl<W: Wire> Peer for StreamPeer<W> {
                     Received::Idle
                 }
                 Progress::NoBlock => {
+                    self.give_back(true);
                     self.keep_alive(false)?;
                     Received::Full
                 }
@@ -456,6 +499,7 @@ impl<W: Wire> Peer for StreamPeer<W> {
             self.wire.finish();
         }
         // Reads and discards what still comes: closing a socket with unread bytes resets the connection, and the goodbye may be lost.
+        self.lender = None;
         self.assembly.give_up();
         let mut discarded = vec![0; 64 << 10];
         while all && self.state != State::Ended {

@@ -6,8 +6,11 @@
 //! A wire knows no messages, and waits only in `wait`.
 
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
+
+/// Descriptors that were passed together.
+pub(super) type Passed = [Option<OwnedFd>; 2];
 
 /// A stream of bytes in both directions.
 pub(super) trait Wire: Send + 'static {
@@ -28,6 +31,21 @@ pub(super) trait Wire: Send + 'static {
 
     /// A descriptor that becomes readable when there is something to do.
     fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// Whether the other end is a process of this host, to which blocks can be lent.
+    fn can_lend(&self) -> bool {
+        false
+    }
+
+    /// Passes one or two descriptors to the other end, all or none: `WouldBlock` when it can pass none now.
+    fn pass(&mut self, _descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// The descriptors that the other end passed next; `None` when it has passed none.
+    fn take_passed(&mut self) -> io::Result<Option<Passed>> {
+        Ok(None)
+    }
 
     /// Bytes that it copied in user space, in and out.
     fn copied_bytes(&self) -> u64 {

@@ -1,44 +1,27 @@
 //! Memory that two processes share, and passing descriptors between them.
 //!
 //! ```text
-//!  create ─► sealed memory ─ send_with_descriptor ─► other process ─ receive_with_descriptor ─► check ─► SharedRing
+//!  create ─► sealed memory ─ send_with_descriptors ─► other process ─ receive_with_descriptors ─► check ─► SharedRing
 //! ```
-//! The memory is sealed against shrinking (`memfd_create(2)`), so that no other process can make an access fault. This process
-//! trusts nothing that the other one writes there: it checks positions at each use, and copies bytes out before it reads them.
+//! The memory is [sealed](thalweg_data::memory::create_shared) against shrinking, so that no other process can make an access fault.
+//! This process trusts nothing that the other one writes into a ring: it checks positions at each use, and copies bytes out before it
+//! reads them.
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use memmap2::MmapRaw;
-use thalweg_data::memory::reserve;
-
-const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+use thalweg_data::memory::{HugePages, create_shared, reserve};
 
 /// Memory of `bytes` bytes, allocated at once and sealed against a change of its size.
 pub(crate) fn create(bytes: usize) -> io::Result<File> {
-    // SAFETY: the name is a C string; the call keeps no pointer.
-    let memory =
-        unsafe { libc::memfd_create(c"thalweg".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if memory < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just made this descriptor for us.
-    let memory = unsafe { File::from_raw_fd(memory) };
+    let memory = create_shared(bytes, HugePages::Try)?;
     reserve(&memory, bytes)?;
-    // SAFETY: a call without pointers.
-    let sealed = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, SEALS) };
-    if sealed == 0 { Ok(memory) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Whether memory of another process is sealed as by [`create`] and has `bytes` bytes.
-pub(crate) fn is_sealed(memory: &File, bytes: usize) -> io::Result<bool> {
-    // SAFETY: a call without pointers. A descriptor that cannot be sealed answers with an error.
-    let seals = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_GET_SEALS) };
-    Ok(seals >= 0 && seals & SEALS == SEALS && memory.metadata()?.len() == bytes as u64)
+    Ok(memory)
 }
 
 /// The user ID of the process at the other end of a socket.
@@ -54,65 +37,80 @@ pub(crate) fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// A buffer for a control message with one descriptor, aligned as the kernel requires.
+/// The most descriptors that are passed at once.
+const MOST_DESCRIPTORS: usize = 2;
+
+/// A buffer for a control message with [`MOST_DESCRIPTORS`], aligned as the kernel requires.
 #[repr(C, align(16))]
 struct DescriptorControl([u8; 32]);
 
-/// Sends bytes together with a descriptor.
-pub(crate) fn send_with_descriptor(
+/// Sends bytes together with one or two descriptors; all of these, or an error.
+pub(crate) fn send_with_descriptors(
     socket: &UnixStream,
     bytes: &[u8],
-    descriptor: &impl AsRawFd,
+    descriptors: &[BorrowedFd<'_>],
 ) -> io::Result<usize> {
+    assert!((1..=MOST_DESCRIPTORS).contains(&descriptors.len()), "one or two descriptors");
+    let passed_bytes = size_of_val(descriptors) as u32;
     let mut control_bytes = DescriptorControl([0; 32]);
     let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut header = super::empty_header();
     header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
     header.msg_control = control_bytes.0.as_mut_ptr().cast();
-    // SAFETY: the 32 control bytes hold one header and one descriptor (CMSG_SPACE(4) is 24), and are aligned for both; the
+    // SAFETY: the 32 control bytes hold one header and two descriptors (CMSG_SPACE(8) is 24), and are aligned for both; the
     // message header points at the control bytes and the vector, which live on this stack frame; `bytes` is only read.
     let sent = unsafe {
-        header.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as _;
+        header.msg_controllen = libc::CMSG_SPACE(passed_bytes) as _;
         let control = libc::CMSG_FIRSTHDR(&raw const header);
         (*control).cmsg_level = libc::SOL_SOCKET;
         (*control).cmsg_type = libc::SCM_RIGHTS;
-        (*control).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
-        libc::CMSG_DATA(control).cast::<i32>().write_unaligned(descriptor.as_raw_fd());
+        (*control).cmsg_len = libc::CMSG_LEN(passed_bytes) as _;
+        for (index, descriptor) in descriptors.iter().enumerate() {
+            libc::CMSG_DATA(control).cast::<i32>().add(index).write_unaligned(descriptor.as_raw_fd());
+        }
         libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
     };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 
-/// Receives bytes, and a descriptor if one came with them.
-pub(crate) fn receive_with_descriptor(
+/// Receives bytes, and the descriptors that came with them: at most `N`, the kernel closes further ones.
+pub(crate) fn receive_with_descriptors<const N: usize>(
     socket: &UnixStream,
     buffer: &mut [u8],
-) -> io::Result<(usize, Option<OwnedFd>)> {
+) -> io::Result<(usize, [Option<OwnedFd>; N])> {
+    const { assert!(N >= 1 && N <= MOST_DESCRIPTORS, "one or two descriptors") };
     let mut control_bytes = DescriptorControl([0; 32]);
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut header = super::empty_header();
     header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
     header.msg_control = control_bytes.0.as_mut_ptr().cast();
-    // SAFETY: as in `send_with_descriptor`; `buffer` is borrowed mutably. The control length is that of one descriptor without the
-    // padding behind it, where the kernel would put a second one; so it makes at most one for us, which is new and only ours. The
+    // SAFETY: as in `send_with_descriptors`; `buffer` is borrowed mutably. The control length is that of `N` descriptors without the
+    // padding behind them, where the kernel would put another one; so it makes at most `N` for us, which are new and only ours. The
     // kernel wrote the control bytes, so their lengths can be trusted.
     unsafe {
-        header.msg_controllen = libc::CMSG_LEN(size_of::<i32>() as u32) as _;
+        header.msg_controllen = libc::CMSG_LEN((N * size_of::<i32>()) as u32) as _;
         let received =
             libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
         if received < 0 {
             return Err(io::Error::last_os_error());
         }
         let control = libc::CMSG_FIRSTHDR(&raw const header);
-        let is_descriptor = !control.is_null()
+        let are_descriptors = !control.is_null()
             && (*control).cmsg_level == libc::SOL_SOCKET
-            && (*control).cmsg_type == libc::SCM_RIGHTS
-            && (*control).cmsg_len as usize == libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
-        let descriptor = is_descriptor
-            .then(|| OwnedFd::from_raw_fd(libc::CMSG_DATA(control).cast::<i32>().read_unaligned()));
-        Ok((received as usize, descriptor))
+            && (*control).cmsg_type == libc::SCM_RIGHTS;
+        let count = match are_descriptors {
+            true => {
+                ((*control).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize) / size_of::<i32>()
+            }
+            false => 0,
+        };
+        let descriptors = std::array::from_fn(|index| {
+            let place = libc::CMSG_DATA(control).cast::<i32>().wrapping_add(index);
+            (index < count).then(|| OwnedFd::from_raw_fd(place.read_unaligned()))
+        });
+        Ok((received as usize, descriptors))
     }
 }
 
@@ -224,48 +222,43 @@ impl SharedRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{PipeReader, Read};
+    use std::io::{PipeReader, Read, pipe};
+    use std::time::Duration;
 
     /// Sends one byte together with the writing ends of two pipes; returns their reading ends.
     fn send_two_descriptors(socket: &UnixStream) -> [PipeReader; 2] {
-        let ((first_end, first), (second_end, second)) =
-            (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
-        let mut control_bytes = DescriptorControl([0; 32]);
-        let mut byte = 7u8;
-        let mut vector = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-        let mut header = super::super::empty_header();
-        header.msg_iov = &raw mut vector;
-        header.msg_iovlen = 1;
-        header.msg_control = control_bytes.0.as_mut_ptr().cast();
-        // SAFETY: as in `send_with_descriptor`; the control bytes hold two descriptors (CMSG_SPACE(8) is 24).
-        let sent = unsafe {
-            header.msg_controllen = libc::CMSG_SPACE(8) as _;
-            let control = libc::CMSG_FIRSTHDR(&raw const header);
-            (*control).cmsg_level = libc::SOL_SOCKET;
-            (*control).cmsg_type = libc::SCM_RIGHTS;
-            (*control).cmsg_len = libc::CMSG_LEN(8) as _;
-            let descriptors = [first.as_raw_fd(), second.as_raw_fd()];
-            libc::CMSG_DATA(control).cast::<[i32; 2]>().write_unaligned(descriptors);
-            libc::sendmsg(socket.as_raw_fd(), &raw const header, 0)
-        };
-        assert_eq!(sent, 1);
+        let ((first_end, first), (second_end, second)) = (pipe().expect("a pipe"), pipe().expect("a pipe"));
+        assert_eq!(send_with_descriptors(socket, &[7], &[first.as_fd(), second.as_fd()]).expect("sent"), 1);
         [first_end, second_end]
+    }
+
+    /// Whether the other ends of both pipes are closed. An open writing end would keep a reader waiting.
+    fn are_closed(ends: &mut [PipeReader; 2]) -> [bool; 2] {
+        ends.each_mut().map(|end| {
+            let is_closed = crate::system::wait_readable(end.as_fd(), Duration::ZERO).expect("a pipe");
+            is_closed && end.read(&mut [0; 1]).expect("a pipe") == 0
+        })
+    }
+
+    #[test]
+    fn descriptors_are_passed_in_order() {
+        let (near, far) = UnixStream::pair().expect("sockets");
+        let mut ends = send_two_descriptors(&near);
+        let (bytes, [first, second]) = receive_with_descriptors::<2>(&far, &mut [0; 16]).expect("a message");
+        assert_eq!((bytes, first.is_some(), second.is_some()), (1, true, true));
+        drop(first);
+        assert_eq!(are_closed(&mut ends), [true, false]);
+        drop(second);
+        assert_eq!(are_closed(&mut ends), [true, true]);
     }
 
     #[test]
     fn unexpected_descriptors_are_closed() {
         let (near, far) = UnixStream::pair().expect("sockets");
-        let ends = send_two_descriptors(&near);
-        let (bytes, descriptor) = receive_with_descriptor(&far, &mut [0; 16]).expect("a message");
+        let mut ends = send_two_descriptors(&near);
+        let (bytes, [descriptor]) = receive_with_descriptors::<1>(&far, &mut [0; 16]).expect("a message");
         assert_eq!(bytes, 1);
         drop(descriptor);
-        for (index, mut end) in ends.into_iter().enumerate() {
-            // An open writing end would keep the reader waiting.
-            let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry, which lives on this stack frame.
-            let ready = unsafe { libc::poll(&raw mut poll, 1, 0) };
-            assert_eq!(ready, 1, "descriptor {index} is still open in this process");
-            assert_eq!(end.read(&mut [0; 1]).expect("a pipe"), 0);
-        }
+        assert_eq!(are_closed(&mut ends), [true, true]);
     }
 }

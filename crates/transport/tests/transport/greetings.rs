@@ -43,7 +43,14 @@ fn send(peer: &mut dyn Peer, words: &[u8]) {
 
 /// The bytes of a frame.
 fn frame(kind: Kind, sequence: u32, head: &[u8]) -> Vec<u8> {
-    let header = Header { version: 1, kind, head_bytes: head.len() as u32, payload_bytes: 0, sequence };
+    let header = Header {
+        version: 1,
+        kind,
+        head_bytes: head.len() as u32,
+        table_entries: 0,
+        payload_bytes: 0,
+        sequence,
+    };
     [header.encode().as_slice(), head].concat()
 }
 

@@ -2,6 +2,7 @@
 
 mod greetings;
 mod http;
+mod lending;
 mod peers;
 mod ring;
 mod tcp;
