@@ -7,6 +7,9 @@
 //! ```
 //! What is compared is the processor time of all processes together: on a machine with fewer cores than processes it decides what goes
 //! through, and with more of them the slowest process would hide what the others do. `wall_…` is what went through here.
+//!
+//! Over shared memory, units read payloads where they lie, and the messages of the baseline are copied into it and out of it.
+//! `lent_…` compares with messages that are read where they lie, too.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -81,6 +84,7 @@ fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -
     let problem = std::cell::RefCell::new(None);
     let nodes = std::cell::RefCell::new(&mut nodes);
     let walls = std::cell::RefCell::new([Vec::new(), Vec::new()]);
+    let lent = std::cell::RefCell::new((Vec::new(), Vec::new()));
     let spent = |which: usize, spent: io::Result<Spent>| {
         let spent = spent.unwrap_or_else(|error| {
             problem.borrow_mut().get_or_insert(error);
@@ -89,8 +93,18 @@ fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -
         walls.borrow_mut()[which].push(spent.wall.as_secs_f64());
         spent.processor
     };
-    let subject = || spent(0, nodes.borrow_mut().turn_of_units(events));
-    let baseline = || spent(1, nodes.borrow_mut().turn_of_peers(messages));
+    let subject = || {
+        let units = spent(0, nodes.borrow_mut().turn_of_units(events));
+        if transport == "shm" {
+            let peers = nodes.borrow_mut().turn_of_peers("lent", messages);
+            let peers_s = peers.map_or(f64::NAN, |spent| spent.processor.as_secs_f64());
+            let (times, ratios) = &mut *lent.borrow_mut();
+            times.push(peers_s);
+            ratios.push(peers_s / units.as_secs_f64());
+        }
+        units
+    };
+    let baseline = || spent(1, nodes.borrow_mut().turn_of_peers("peers", messages));
     let compared = compare(Clock::Processor, repeats, subject, baseline);
     let [mut units, mut peers] = walls.into_inner();
     let (units_s, peers_s) = (median(&mut units), median(&mut peers));
@@ -99,14 +113,21 @@ fn measure(transport: &str, pairs: u16, fragment_bytes: usize, repeats: usize) -
     }
     let bytes = (events * u64::from(pairs)) as f64 * fragment_bytes as f64;
     let baseline = "messages of the same size in turn between the same processes";
-    Ok(Measurement::of_rate("evb", "B/s", bytes, baseline, compared)
+    let mut measured = Measurement::of_rate("evb", "B/s", bytes, baseline, compared)
         .with("units", format!("{transport}, {pairs} to {pairs}"))
         .with("fragment_bytes", fragment_bytes)
         .with("fragments_per_message", range)
         .with("fragments_per_s_of_each_readout_unit", events as f64 / units_s)
         .with("wall_bytes_per_second", bytes / units_s)
         .with("wall_ratio", peers_s / units_s)
-        .repeated(repeats))
+        .repeated(repeats);
+    // The first turn warms up.
+    let (mut times, mut ratios) = lent.into_inner();
+    if let (Some(times), Some(ratios)) = (times.get_mut(1..), ratios.get_mut(1..)) {
+        measured =
+            measured.with("lent_bytes_per_second", bytes / median(times)).with("lent_ratio", median(ratios));
+    }
+    Ok(measured)
 }
 
 /// The processes: readout units, then builder units.
@@ -208,9 +229,9 @@ impl Nodes {
         Ok(Spent { wall: sent.wall, processor: sent.processor + built.processor })
     }
 
-    fn turn_of_peers(&mut self, messages: u64) -> io::Result<Spent> {
+    fn turn_of_peers(&mut self, which: &str, messages: u64) -> io::Result<Spent> {
         // With as many senders as receivers, each receiver gets as many messages as a sender sends.
-        let order = format!("peers {messages}");
+        let order = format!("{which} {messages}");
         let mut all = self.builders.iter_mut().chain(&mut self.readouts);
         all.try_for_each(|node| node.send(&order))?;
         self.receive_all()

@@ -272,7 +272,9 @@ impl Starting<'_> {
         let pool = self.site.placement.near(name, || Pool::new(blocks, UNIT_BLOCK_BYTES))??;
         self.site.claims.pools(name, 1, (blocks, UNIT_BLOCK_BYTES));
         let (identity, key) = (self.identity.clone(), self.key.clone());
-        Ok(peer::Settings { identity, key, ..peer::Settings::new(name, pool) })
+        // All builder units together may have half of the blocks of a source on loan: the other half is there to receive into.
+        let lends_one_in = 2 * self.plan.builders.len() as u32;
+        Ok(peer::Settings { identity, key, lends_one_in, ..peer::Settings::new(name, pool) })
     }
 
     fn slot(&self, stage: &str, unit: &UnitSettings) -> Ledgered {

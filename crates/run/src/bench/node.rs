@@ -4,6 +4,7 @@
 //! ```text
 //!  "node …" ─► connections      "units 10000" ─► generate ─► ReadoutUnit ═ Part ═► BuilderUnit ─► nothing      (EvM: with builder 0)
 //!                               "peers 500" ──► send in turn ════ message ════► receive
+//!                               "lent 500"      the same, of memory that the receiver can read
 //! ```
 
 use std::io::{self, BufRead, Write};
@@ -16,7 +17,7 @@ use thalweg_build::unit::{
     Address, BuilderUnit, EventManager, Identity, Machine, ReadoutUnit, Settings, UnitLayout,
 };
 use thalweg_data::{
-    Closing, Event, Events, Fragment, Leases, Mark, Message, Pool, Received, Slice, SourceId, UnitId,
+    Closing, Event, Events, Fragment, Leases, Mark, Memory, Message, Pool, Received, Slice, SourceId, UnitId,
 };
 use thalweg_readout::RunClock;
 use thalweg_transport::peer::{self, Listener, Peer, Sent};
@@ -35,6 +36,9 @@ const BUILDER_BYTES: usize = 128 << 20;
 /// Events that a builder unit takes at a time: so few that their memory is received into again while a cache still has it, and that one
 /// readout unit is not far ahead of another.
 const WINDOW_BYTES: usize = 8 << 20;
+/// Payloads that a readout unit sends one after the other, each in a block of its own: twice what builder units take at a time, so that
+/// a block on loan has come back when it is used again, as the blocks of boards have.
+const PAYLOADS: usize = 2 * WINDOW_BYTES / (512 << 10);
 /// Memory of a unit that receives words only.
 const WORDS_BYTES: usize = 4 << 20;
 /// Events that a builder unit passes on at a time.
@@ -101,6 +105,11 @@ impl Role {
                 .map(|[unit, bare]| ((*unit).into(), (*bare).into()))
                 .collect(),
         })
+    }
+
+    /// Whether the nodes are reached through memory that they share.
+    fn is_by_shared_memory(&self) -> bool {
+        self.manager.starts_with("shm:")
     }
 
     fn settings(&self) -> Settings {
@@ -177,7 +186,9 @@ struct Node {
     role: Role,
     units: Units,
     bare: Vec<Box<dyn Peer>>,
-    message: Arc<Fragmented>,
+    payloads: Arc<Payloads>,
+    /// The same in memory that cannot be lent.
+    private: Payloads,
     signals: Arc<Signals>,
     lines: Receiver<String>,
 }
@@ -195,6 +206,8 @@ fn peers(name: &str, bytes: usize) -> io::Result<peer::Settings> {
         hello_wait: MESH_WAIT,
         // A turn of one kind leaves the connections of the other alone for its time.
         silence_wait: Duration::ZERO,
+        // What is sent lies in memory of its own, which nobody receives into.
+        lends_one_in: 1,
         ..peer::Settings::new(name, pool)
     })
 }
@@ -208,8 +221,8 @@ impl Node {
             UnitEndpoint::open(listen, others, settings).map_err(io::Error::other)
         };
         let to_manager = (Address::Manager, role.manager.clone());
-        let message =
-            Arc::new(Fragmented::new(role.fragment_bytes, role.range_events as usize, role.number.0)?);
+        let payloads = |is_shared| Payloads::new(&role, is_shared);
+        let (payloads, private) = (Arc::new(payloads(role.is_by_shared_memory())?), payloads(false)?);
         let (units, bare);
         if role.reads {
             let unit = ReadoutUnit::new(identity, role.builders.len() as u16, &settings);
@@ -221,7 +234,7 @@ impl Node {
             let name = format!("ru-{}", role.number.0);
             let endpoint = open(None, &others, &peers(&name, WORDS_BYTES)?)?;
             let work =
-                Generate { unit, message: message.clone(), next: 0, until: 0, batch: Events::default() };
+                Generate { unit, payloads: payloads.clone(), next: 0, until: 0, batch: Events::default() };
             units = Units::Readout(Box::new(host_of(&name, work, endpoint, plan, clock)?));
             let to = |(_, url): &(String, String)| {
                 peer::connect(url, peers(&name, WORDS_BYTES)?).map_err(io::Error::other)
@@ -250,7 +263,7 @@ impl Node {
             let listener = peer::listen(&bare_url, memory).map_err(io::Error::other)?;
             bare = accepted(listener, role.readouts)?;
         }
-        Ok(Node { role, units, bare, message, signals: Arc::default(), lines })
+        Ok(Node { role, units, bare, payloads, private, signals: Arc::default(), lines })
     }
 
     fn obey(&mut self, line: &str) -> io::Result<()> {
@@ -259,8 +272,9 @@ impl Node {
         let count = u64::from_str(count).map_err(|_| wrong())?;
         match (what, self.role.reads) {
             ("units", _) => self.turn_of_units(count),
-            ("peers", true) => self.send(count),
-            ("peers", false) => self.receive(count),
+            ("peers", true) => Node::send(&mut self.bare, &self.private, self.role.number, count),
+            ("lent", true) => Node::send(&mut self.bare, &self.payloads, self.role.number, count),
+            ("peers" | "lent", false) => self.receive(count),
             _ => Err(wrong()),
         }
     }
@@ -294,18 +308,19 @@ impl Node {
     }
 
     /// The baseline's sender: messages of the size of a part, strictly in turn.
-    fn send(&mut self, count: u64) -> io::Result<()> {
+    fn send(peers: &mut [Box<dyn Peer>], payloads: &Payloads, own: UnitId, count: u64) -> io::Result<()> {
         let mut message = Message::default();
-        let receivers = self.bare.len();
+        let receivers = peers.len();
         for number in 0..count as usize {
             // The nodes begin with different peers.
-            let peer = &mut self.bare[(self.role.number.index() + number) % receivers];
-            self.message.fill(&mut message);
+            let peer = &mut peers[(own.index() + number) % receivers];
+            payloads.fill(number, &mut message);
             while peer.send(&mut message).map_err(io::Error::other)? == Sent::Full {
-                peer.flush(WAIT).map_err(io::Error::other)?;
+                // Takes back what was lent, too.
+                peer.receive(&mut Message::default(), WAIT).map_err(io::Error::other)?;
             }
         }
-        for peer in &mut self.bare {
+        for peer in peers {
             while !peer.flush(WAIT).map_err(io::Error::other)? {}
         }
         Ok(())
@@ -351,39 +366,49 @@ fn accepted(mut listener: Listener, count: u16) -> io::Result<Vec<Box<dyn Peer>>
     (0..count).map(|_| accept()).collect()
 }
 
-/// Payload that lies in memory, in fragments.
-struct Fragmented {
+/// Payloads that lie in memory, in fragments.
+struct Payloads {
     leases: Leases,
-    whole: Slice,
+    each: Vec<Slice>,
     fragment_bytes: usize,
-    count: usize,
+    fragments: usize,
     source: SourceId,
 }
 
-impl Fragmented {
-    fn new(fragment_bytes: usize, count: usize, source: u16) -> io::Result<Fragmented> {
-        let bytes = fragment_bytes * count;
-        let pool = Pool::new(1, bytes.next_multiple_of(4096)).map_err(io::Error::other)?;
-        let mut writer = pool.take().ok_or(io::ErrorKind::OutOfMemory)?;
-        writer.tail()[..bytes].fill(7);
-        let whole = writer.publish(bytes);
-        let mut leases = Leases::default();
-        leases.add(writer.lease());
-        Ok(Fragmented { leases, whole, fragment_bytes, count, source: SourceId(source) })
+impl Payloads {
+    fn new(role: &Role, is_shared: bool) -> io::Result<Payloads> {
+        let (fragment_bytes, fragments) = (role.fragment_bytes, role.range_events as usize);
+        let bytes = fragment_bytes * fragments;
+        let memory = Memory { is_shared, ..Memory::default() };
+        let pool = Pool::of(PAYLOADS, bytes.next_multiple_of(4096), memory).map_err(io::Error::other)?;
+        let (mut each, mut leases) = (Vec::new(), Leases::default());
+        while let Some(mut writer) = pool.take() {
+            writer.tail()[..bytes].fill(7);
+            each.push(writer.publish(bytes));
+            leases.add(writer.lease());
+        }
+        Ok(Payloads { leases, each, fragment_bytes, fragments, source: SourceId(role.number.0) })
+    }
+
+    /// The payload of the message with this number.
+    fn of(&self, number: usize) -> Slice {
+        self.each[number % self.each.len()]
     }
 
     /// Fills a message with a head as long as that of a part.
-    fn fill(&self, message: &mut Message) {
-        message.head.resize(PART_HEAD + self.count * EVENT_HEAD, 1);
-        message.slices.push(self.whole);
-        message.leases.add_all(&self.leases);
+    fn fill(&self, number: usize, message: &mut Message) {
+        let payload = self.of(number);
+        message.head.resize(PART_HEAD + self.fragments * EVENT_HEAD, 1);
+        message.slices.push(payload);
+        message.leases.add_for(payload, &self.leases);
     }
 
     /// Fills `events` with the events of triggers from `first` on.
     fn events(&self, first: u64, now: Mark, events: &mut Events) {
-        for number in 0..self.count {
+        let payload = self.of(first as usize / self.fragments);
+        for number in 0..self.fragments {
             let trigger = first + number as u64;
-            events.slices.extend(self.whole.part(number * self.fragment_bytes, self.fragment_bytes));
+            events.slices.extend(payload.part(number * self.fragment_bytes, self.fragment_bytes));
             let bytes = self.fragment_bytes as u32;
             events.fragments.push(Fragment {
                 trigger,
@@ -403,14 +428,14 @@ impl Fragmented {
                 ..Event::default()
             });
         }
-        events.leases.add_all(&self.leases);
+        events.leases.add_for(payload, &self.leases);
     }
 }
 
 /// A readout unit whose boards are memory.
 struct Generate {
     unit: ReadoutUnit,
-    message: Arc<Fragmented>,
+    payloads: Arc<Payloads>,
     next: u64,
     until: u64,
     batch: Events,
@@ -428,10 +453,10 @@ impl Work for Generate {
             if self.next >= self.until || !self.unit.takes_input() {
                 break;
             }
-            self.message.events(self.next, now, &mut self.batch);
+            self.payloads.events(self.next, now, &mut self.batch);
             any = self.unit.insert(&mut self.batch);
             self.batch.clear();
-            self.next += self.message.count as u64;
+            self.next += self.payloads.fragments as u64;
         }
         any
     }

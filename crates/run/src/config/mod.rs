@@ -194,12 +194,14 @@ impl Configuration {
         readers
     }
 
-    /// The endpoint's settings of one of its sources, with files relative to the configuration's folder.
+    /// The endpoint's settings of one of its sources, with files relative to the configuration's folder, and memory that other processes
+    /// can read if units in these listen for it.
     pub(crate) fn located_endpoint(&self, source: &SourceSettings) -> thalweg_readout::Settings {
         let folder = self.file.parent().unwrap_or(Path::new("."));
         let mut endpoint = source.endpoint.clone();
         endpoint.url = endpoint.url.relative_to(folder);
         endpoint.continuations.iter_mut().for_each(|path| *path = folder.join(&*path));
+        endpoint.is_shared = self.units.iter().any(UnitSettings::reads_shared_memory);
         endpoint
     }
 
@@ -271,6 +273,20 @@ mod tests {
         let configuration = Configuration::parse(Path::new("run.toml"), GOOD.to_owned()).expect("valid");
         assert_eq!(configuration.text, GOOD);
         assert_eq!(configuration.sources[0].head.name, "a");
+    }
+
+    #[test]
+    fn sources_have_memory_that_other_processes_read_if_a_builder_unit_listens_for_it() {
+        let is_shared = |listen: &str| {
+            let unit = |name, kind| {
+                format!("[[unit]]\nname = \"{name}\"\nkind = \"{kind}\"\nlisten = \"{listen}\"\n")
+            };
+            let text = format!("{GOOD}{}{}", unit("evm", "manager"), unit("bu", "builder"));
+            let configuration = Configuration::parse(Path::new("run.toml"), text).expect("readable");
+            configuration.located_endpoint(&configuration.sources[0]).memory().is_shared
+        };
+        assert!(is_shared("shm://bu"));
+        assert!(!is_shared("tcp://127.0.0.1:7000"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thalweg_transport::peer::Endpoint;
 
 /// What a unit does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +34,7 @@ pub struct UnitSettings {
     /// The node that hosts it: `thalweg run FILE --node NAME`. Without `--node` one process hosts all.
     #[serde(default)]
     pub node: Option<String>,
-    /// Of a builder unit: memory for what it receives from readout units of other processes, bytes.
+    /// Of a builder unit: memory for what it receives from readout units of other processes, bytes; over `shm://` for what is copied.
     #[serde(default = "default_memory_bytes")]
     pub memory_bytes: u64,
 }
@@ -43,6 +44,12 @@ fn default_memory_bytes() -> u64 {
 }
 
 impl UnitSettings {
+    /// Returns true if it builds of what processes of this host have received, and reads that in their memory.
+    pub(crate) fn reads_shared_memory(&self) -> bool {
+        let is_shared = |url: &String| matches!(Endpoint::parse(url), Ok(Endpoint::Shm(_)));
+        self.kind == UnitKind::Builder && self.listen.as_ref().is_some_and(is_shared)
+    }
+
     /// Returns the URL at which the unit listens.
     pub(crate) fn url(&self) -> String {
         self.listen.clone().unwrap_or_else(|| format!("inproc://{}", self.name))

@@ -157,9 +157,18 @@ pub fn free_urls<const N: usize>() -> [String; N] {
     free_ports::<N>().map(|port| format!("tcp://127.0.0.1:{port}"))
 }
 
+/// The same of memory that processes of this host share.
+fn shared_urls<const N: usize>(folder: &Folder) -> [String; N] {
+    let name = folder.at("").replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+    std::array::from_fn(|number| format!("shm://{}-{number}", &name[name.len().saturating_sub(60)..]))
+}
+
 /// Two readout units on one node, a builder unit on each of two others, one of them with the event manager.
 pub fn three_nodes(folder: &Folder, triggers: u64) -> String {
-    let [first, second, manager] = free_urls();
+    three_nodes_at(folder, triggers, free_urls())
+}
+
+fn three_nodes_at(folder: &Folder, triggers: u64, [first, second, manager]: [String; 3]) -> String {
     let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
     let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"boards\"")
         + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"boards\"")
@@ -172,8 +181,17 @@ pub fn three_nodes(folder: &Folder, triggers: u64) -> String {
 #[test]
 fn three_processes_record_every_accepted_trigger_once() {
     let folder = Folder::new();
-    let file = three_nodes(&folder, 3000);
-    let node = |name| Running::start(&["run", &file, "--node", name, "--seconds", "60", "--json"]);
+    record_every_accepted_trigger_once(&three_nodes(&folder, 3000));
+}
+
+#[test]
+fn three_processes_that_share_memory_record_every_accepted_trigger_once() {
+    let folder = Folder::new();
+    record_every_accepted_trigger_once(&three_nodes_at(&folder, 3000, shared_urls(&folder)));
+}
+
+fn record_every_accepted_trigger_once(file: &str) {
+    let node = |name| Running::start(&["run", file, "--node", name, "--seconds", "60", "--json"]);
     let (left, right) = (node("first"), node("second"));
     // It ends by itself once the last trigger's event is written at one of the builder units.
     let boards = node("boards").wait().done().json();
@@ -243,8 +261,7 @@ fn nodes_agree(directories: &[String; 3], events: u64) {
 
 /// Two readout units on one node, two builder units and the manager on one each. A builder unit writes only when it has to: what it holds
 /// when it is killed must be elsewhere.
-fn four_nodes(folder: &Folder, triggers: u64) -> String {
-    let [first, second, manager] = free_urls();
+fn four_nodes(folder: &Folder, triggers: u64, [first, second, manager]: [String; 3]) -> String {
     let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
     let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"boards\"")
         + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"boards\"")
@@ -288,10 +305,14 @@ fn merged(folder: &Folder) -> (u64, u64) {
 /// Kills the node of this name in full swing, starts it again, and lets the run end: every accepted trigger is on file once.
 fn survives_the_death_of(killed: &str) {
     let folder = Folder::new();
-    let file = four_nodes(&folder, 4000);
+    let file = four_nodes(&folder, 4000, free_urls());
+    costs_no_event(&folder, &file, killed);
+}
+
+fn costs_no_event(folder: &Folder, file: &str, killed: &str) {
     let node = |name: &str| {
         let talkative = ["env", "THALWEG_LOG=thalweg_run=info"];
-        Running::start_as(&talkative, &["run", &file, "--node", name, "--seconds", "60", "--json"])
+        Running::start_as(&talkative, &["run", file, "--node", name, "--seconds", "60", "--json"])
     };
     let mut others: Vec<(&str, Running)> =
         ["first", "second", "manager"].into_iter().map(|name| (name, node(name))).collect();
@@ -300,7 +321,7 @@ fn survives_the_death_of(killed: &str) {
         unit.wait_for_text(&format!("{builder}: connected with event manager"));
     }
     let boards = node("boards");
-    wait_for_rows_of(&folder, "bu-1");
+    wait_for_rows_of(folder, "bu-1");
     let place = others.iter().position(|(name, _)| *name == killed).expect("one of them");
     let (_, dying) = others.swap_remove(place);
     dying.signal("KILL");
@@ -314,8 +335,8 @@ fn survives_the_death_of(killed: &str) {
         other.signal("TERM");
         went_well(&other.wait().done().json());
     }
-    assert_eq!(merged(&folder), (accepted(&boards), 0), "{:#}", boards["events"]);
-    balance(&folder);
+    assert_eq!(merged(folder), (accepted(&boards), 0), "{:#}", boards["events"]);
+    balance(folder);
 }
 
 /// Why the events of all files together were closed, by their triggers.
@@ -448,6 +469,13 @@ fn all_nodes_that_are_killed_go_on_where_their_files_end() {
 #[test]
 fn a_builder_unit_that_is_killed_costs_no_event_and_doubles_none() {
     survives_the_death_of("second");
+}
+
+#[test]
+fn a_builder_unit_that_is_killed_while_it_reads_memory_of_another_process_costs_no_event() {
+    let folder = Folder::new();
+    let file = four_nodes(&folder, 4000, shared_urls(&folder));
+    costs_no_event(&folder, &file, "second");
 }
 
 #[test]

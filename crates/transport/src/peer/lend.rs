@@ -8,7 +8,7 @@
 //! stream. A block is lent slice by slice, and each is counted; the other end gives a block back with the number of slices that it
 //! has received of it, so that a block that is lent again meanwhile stays on loan.
 //!
-//! Copied as ever are slices for which that costs less, and all that would take more of a pool than its share: a receiver that is behind
+//! Copied are slices for which that costs less, and all that would take more of a pool than its share: a receiver that is behind
 //! must not hold every block that data can be received into.
 //!
 //! When the connection is lost, the other process may still read what it was lent. It has a pipe that it closes with the last lease; until
@@ -26,7 +26,7 @@ use super::queue::SendQueue;
 use super::wire::Wire;
 use crate::system::{self, is_nothing};
 
-/// Shorter slices are copied, bytes: the entry of the table and the books about the loan cost more.
+/// Shorter slices are copied, bytes: the entry of the table and the count of the loan cost more.
 const SHORTEST_LOAN: u32 = 256;
 /// The most pools of which one connection lends.
 pub(super) const MOST_POOLS: usize = 512;
@@ -162,7 +162,7 @@ impl Lender {
             *on_loan += 1;
             loan.lease = Some(leases.find(slice.block)?.clone());
         }
-        // What the other end could not tell from an earlier loan is copied.
+        // More than can be counted is copied.
         loan.slices = loan.slices.checked_add(1)?;
         Some(position as u32)
     }
