@@ -116,8 +116,10 @@ impl Store {
             let event = table.events.events[index];
             if wants(&event) {
                 amount.add(Amount::of(&event));
-                table.events.events[kept] = event;
-                table.spans[kept] = table.spans[index];
+                if kept < index {
+                    table.events.events[kept] = event;
+                    table.spans[kept] = table.spans[index];
+                }
                 kept += 1;
             } else if let Some(gone) = &mut self.gone {
                 gone.push(event.trigger);

@@ -160,9 +160,9 @@ pub(super) fn put_together(
         match from.events.get(contribution.cursor).filter(|event| event.trigger == trigger) {
             Some(event) => {
                 let (first, count) = contribution.table.spans[contribution.cursor];
-                events.fragments.extend_from_slice(from.fragments_of(event));
-                events.slices.extend_from_slice(&from.slices[first as usize..][..count as usize]);
-                events.missing.extend_from_slice(from.missing_of(event));
+                append_few(&mut events.fragments, from.fragments_of(event));
+                append_few(&mut events.slices, &from.slices[first as usize..][..count as usize]);
+                append_few(&mut events.missing, from.missing_of(event));
                 whole.bytes += event.bytes;
                 whole.first_arrival = whole.first_arrival.min(event.first_arrival);
                 whole.closing = whole.closing.max(event.closing);
@@ -185,4 +185,14 @@ pub(super) fn put_together(
     building.sum.add(sum_of(&whole));
     events.events.push(whole);
     whole
+}
+
+/// Appends entries. In most cases a unit has one of an event or none, for which a copy by the library takes longer than the entry itself.
+#[inline]
+fn append_few<T: Copy>(list: &mut Vec<T>, few: &[T]) {
+    match few {
+        [] => {}
+        [one] => list.push(*one),
+        several => list.extend_from_slice(several),
+    }
 }
