@@ -50,8 +50,8 @@ impl EventSum {
     }
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): each bit of the word reaches every bit of the result.
-fn mix(word: u64) -> u64 {
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014), a hash of a word: each of its bits reaches every bit of the result. 0 stays 0.
+pub fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ (word >> 31)

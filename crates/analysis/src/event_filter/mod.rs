@@ -13,6 +13,7 @@
 mod check;
 mod expression;
 mod language;
+mod prescale;
 mod rows;
 mod settings;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use thalweg_data::{EventFilter, SourceId};
 #[cfg(any(test, feature = "harness"))]
 pub use check::check;
 pub use expression::EventExpression;
+pub use prescale::Prescale;
 pub use settings::{FilterError, Settings, Undecided};
 
 /// The boards of which events are built, by name.

@@ -33,7 +33,7 @@ pub struct Settings {
     /// What becomes of undecided events: `"keep"` records them, and notes how many; `"drop"` counts them as lost.
     #[serde(default)]
     pub undecided: Undecided,
-    /// Of the rejected events, one in this many is recorded all the same, for monitoring; 0: none.
+    /// Of the rejected events, one in this many is recorded all the same, for monitoring; 0: none. A hash of the trigger number chooses them.
     #[serde(default)]
     pub prescale: u64,
 }

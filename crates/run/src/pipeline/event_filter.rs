@@ -17,7 +17,7 @@ use std::task::{Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use thalweg_analysis::event_filter::{Settings, Undecided};
+use thalweg_analysis::event_filter::{Prescale, Settings, Undecided};
 use thalweg_data::ring::Downstream;
 use thalweg_data::{Counters, Events, LossReason, Noted, SourceId, Unit};
 
@@ -90,8 +90,7 @@ pub(crate) struct FilterStage {
     lent: Vec<(Arc<Events>, Vec<bool>)>,
     deadline: Duration,
     undecided: Undecided,
-    prescale: u64,
-    rejected: u64,
+    prescale: Prescale,
     counters: FilterCounters,
     slots: FilterSlots,
     gauges: Arc<BuildGauges>,
@@ -133,8 +132,7 @@ impl FilterStage {
             spare,
             deadline: Duration::from_millis(settings.deadline_ms),
             undecided: settings.undecided,
-            prescale: settings.prescale,
-            rejected: 0,
+            prescale: Prescale::new(settings.prescale),
             counters: FilterCounters { events: Counters::default(), first: boards.0, sources },
             slots,
             gauges,
@@ -300,14 +298,14 @@ impl FilterStage {
         let Queued { events, shell, mut keep, state } = self.queue.pop_front()?;
         self.first += 1;
         keep.resize(events.events.len(), false);
-        self.apply(&mut keep, state);
+        self.apply(&events, &mut keep, state);
         self.counters.add(&events, &keep, (state, self.undecided));
         self.publish(&events);
         Some(Decided { events, keep, shell })
     }
 
     /// Applies what was configured for events that are undecided or rejected.
-    fn apply(&mut self, keep: &mut [bool], state: State) {
+    fn apply(&mut self, events: &Events, keep: &mut [bool], state: State) {
         let counters = &mut self.counters.events;
         if state == State::Undecided {
             keep.fill(self.undecided == Undecided::Keep);
@@ -316,9 +314,8 @@ impl FilterStage {
             }
             return;
         }
-        for keep in keep.iter_mut().filter(|keep| !**keep) {
-            self.rejected += 1;
-            if self.prescale > 0 && self.rejected.is_multiple_of(self.prescale) {
+        for (event, keep) in events.events.iter().zip(keep) {
+            if !*keep && self.prescale.takes(event.trigger) {
                 *keep = true;
                 counters.noted(Noted::Prescaled, Unit::Events, 1);
             }

@@ -333,9 +333,39 @@ fn one_in_so_many_rejected_events_is_kept_and_noted() {
         let (_, keep) = bench.next().expect("there");
         kept.extend((first..).zip(keep).filter(|(_, keep)| *keep).map(|(trigger, _)| trigger));
     }
-    assert_eq!(kept, [0, 3, 5, 6, 9, 11, 12, 15, 17, 18, 21, 23], "rejected: 1 2 4 *5* 7 8 10 *11* …");
-    assert_eq!(bench.counters().total_noted(Noted::Prescaled, Unit::Events), 4);
+    assert_eq!(kept, [0, 2, 3, 4, 6, 8, 9, 12, 15, 18, 21], "the hash chooses 2, 4 and 8 of the rejected");
+    assert_eq!(bench.counters().total_noted(Noted::Prescaled, Unit::Events), 3);
     bench.assert_balance();
+}
+
+#[test]
+fn one_filter_and_several_choose_the_same_rejected_events() {
+    const TRIGGERS: u64 = 3000;
+    let prescaled = |filters: u64, workers: u64, batch: u64| {
+        let mut kept: Vec<u64> = Vec::new();
+        for own in 0..filters {
+            let made = (0..workers).map(|seed| Box::new(EveryThird(Seeded(seed))) as _).collect();
+            let mut bench = Bench::new(made, &settings(60_000, Undecided::Keep, 10));
+            // A filter per builder unit: each gets ranges of triggers in turn, the first one some of them twice.
+            for first in (own * batch..TRIGGERS).step_by((filters * batch) as usize) {
+                for _attempt in 0..1 + u64::from(own == 0 && first % 700 == 0) {
+                    let pool = Pool::new(1, 4096).expect("small");
+                    bench.send(first..(first + batch).min(TRIGGERS), &mut block(&pool));
+                    let (_, keep) = bench.next().expect("there");
+                    kept.extend((first..).zip(keep).filter(|(_, keep)| *keep).map(|(trigger, _)| trigger));
+                }
+            }
+        }
+        kept.sort_unstable();
+        kept.dedup();
+        kept.retain(|trigger| !is_third(*trigger));
+        kept
+    };
+    let by_one = prescaled(1, 1, 100);
+    assert!((130..270).contains(&by_one.len()), "about one in ten of 2000: {}", by_one.len());
+    assert_eq!(prescaled(1, 3, 17), by_one, "by several workers");
+    assert_eq!(prescaled(2, 1, 50), by_one, "by two filters");
+    assert_eq!(prescaled(3, 2, 64), by_one, "by three filters of two workers");
 }
 
 #[test]
