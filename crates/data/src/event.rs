@@ -111,6 +111,39 @@ impl Closing {
     }
 }
 
+/// Why an event that came to an event filter is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Selected {
+    /// The filter has kept it.
+    #[default]
+    Kept = 0,
+    /// The filter has rejected it, and it is one of those that are recorded all the same, for monitoring.
+    Prescaled = 1,
+    /// The filter has not decided it in time, and such events are recorded.
+    Undecided = 2,
+}
+
+impl Selected {
+    /// All of them.
+    pub const ALL: [Selected; 3] = [Selected::Kept, Selected::Prescaled, Selected::Undecided];
+
+    /// The name in files.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Selected::Kept => "kept",
+            Selected::Prescaled => "prescaled",
+            Selected::Undecided => "undecided",
+        }
+    }
+
+    /// The one with this number, which files contain.
+    pub fn from_number(number: u8) -> Option<Selected> {
+        Selected::ALL.get(usize::from(number)).copied()
+    }
+}
+
 /// All fragments of one trigger, or of one time slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
@@ -230,10 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn every_closing_has_its_number() {
+    fn every_closing_and_every_mark_of_a_filter_has_its_number() {
         for closing in Closing::ALL {
             assert_eq!(Closing::from_number(closing as u8), Some(closing));
         }
+        for selected in Selected::ALL {
+            assert_eq!(Selected::from_number(selected as u8), Some(selected));
+        }
+        assert_eq!((Closing::from_number(5), Selected::from_number(3)), (None, None));
         assert_eq!(Closing::from_number(Closing::ALL.len() as u8), None);
     }
 }

@@ -87,7 +87,7 @@ pub mod waveform_facts;
 
 pub use batch::{Frames, Hits, Mark, SnapshotNumber};
 pub use borrowed::{BorrowError, BorrowedPool};
-pub use event::{Closing, Event, Events, Fragment, Fragments};
+pub use event::{Closing, Event, Events, Fragment, Fragments, Selected};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};
 pub use id::{BoardId, LinkId, SourceId, UnitId};

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::batch::{Frames, Header, Hits, Mark};
-use crate::event::{Events, Fragments};
+use crate::event::{Events, Fragments, Selected};
 use crate::ledger::Counters;
 use crate::refused::Refused;
 use crate::sent_fragments::FragmentRecord;
@@ -276,11 +276,11 @@ pub trait EventSink: Send {
     /// If the sink can take no more; see [`SinkError`].
     fn write(&mut self, events: &Events) -> Result<(), SinkError>;
 
-    /// Takes those events of a batch for which `keep`, which has an entry per event, says so. It does not see the others.
+    /// Takes those events of a batch for which `selected`, which has an entry per event, says why. It does not see the others.
     ///
     /// # Errors
     /// As for `write`.
-    fn write_kept(&mut self, events: &Events, keep: &[bool]) -> Result<(), SinkError>;
+    fn write_selected(&mut self, events: &Events, selected: &[Option<Selected>]) -> Result<(), SinkError>;
 
     /// Advances the time to `mark`: data that have waited long enough are written.
     ///

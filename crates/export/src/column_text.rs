@@ -127,6 +127,7 @@ fn shared_text(name: &str) -> Option<(&'static str, &'static str)> {
         "tag" => ("1", "the source's own mark of the bytes"),
         "trigger" => ("1", "number of the trigger, extended to 64 bits"),
         "closing" => ("1", "why the event was passed on"),
+        "selected" => ("1", "why the event filter let the event be recorded"),
         "missing" => ("1", "numbers of the sources that did not answer"),
         "first_arrival_ns" => ("ns", "arrival of the first fragment, time since run start"),
         "closed_ns" => ("ns", "when the event was passed on, time since run start"),
@@ -161,7 +162,7 @@ mod tests {
     #[test]
     fn every_column_of_every_table_has_a_unit_that_its_name_does_not_contradict() {
         for table in Table::ALL {
-            for column in table.columns() {
+            for column in table.shapes().iter().copied().flatten() {
                 let text = column_text(table, column.name);
                 let text = text.unwrap_or_else(|| panic!("{}.{} has no text", table.word(), column.name));
                 assert!(!text.unit.is_empty() && !text.description.is_empty());

@@ -11,7 +11,8 @@
 //! [`MOST_BLOCKS`] blocks, for at most `batch_age_s`; with compression they go back as soon as it is compressed.
 
 use thalweg_data::{
-    Counters, Event, EventSink, Events, Fragment, LossReason, Mark, SinkError, Slice, SourceId, Unit,
+    Counters, Event, EventSink, Events, Fragment, LossReason, Mark, Selected, SinkError, Slice, SourceId,
+    Unit,
 };
 
 use crate::amounts::Amounts;
@@ -22,7 +23,7 @@ use crate::ipc::columns::{Batch, Columns};
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::row_group::{RowGroup, RowGroupSink};
 use crate::settings::Settings;
-use crate::table::Table;
+use crate::table::{Column, Table};
 
 /// Most blocks that a row group in the making keeps on loan: two each of 512 sources. One event may go beyond.
 pub const MOST_BLOCKS: usize = 1024;
@@ -33,7 +34,7 @@ pub const FILTER_KEY: &str = "filter";
 /// Rows per batch that are never exceeded but by one event.
 const MOST_ROWS: usize = 128 * 1024;
 /// Bytes that the rows of a row group take at most beside the lists of missing sources: those of an event, those of a fragment.
-pub(crate) const MOST_ROW_BYTES: u64 = MOST_ROWS as u64 * (50 + fragment_columns::ROW_BYTES);
+pub(crate) const MOST_ROW_BYTES: u64 = MOST_ROWS as u64 * (51 + fragment_columns::ROW_BYTES);
 
 /// Records built events.
 pub struct EventWriter {
@@ -45,6 +46,8 @@ pub struct EventWriter {
 /// Rows of both tables, and the right to read what they name.
 struct EventRowGroup {
     events: Columns,
+    /// Whether they say why an event was selected.
+    has_selected: bool,
     fragments: FragmentColumns,
     amounts: Amounts,
     keeps_fragments: bool,
@@ -55,8 +58,8 @@ struct EventRowGroup {
 #[derive(Clone, Copy)]
 struct Group<'a> {
     events: &'a [Event],
-    /// Which events are kept; `None`: all of them.
-    keep: Option<&'a [bool]>,
+    /// Which events are kept, and why; `None`: all of them.
+    selected: Option<&'a [Option<Selected>]>,
     fragments: &'a [Fragment],
     slices: &'a [Slice],
 }
@@ -86,7 +89,8 @@ impl EventWriter {
         EventWriter::create_selected(files, settings, sources, ordered, None)
     }
 
-    /// The same of events of which a filter selects some: its text goes into the schema, too.
+    /// The same of events of which a filter selects some: its text goes into the schema, too, and each row says why the event was
+    /// selected.
     ///
     /// # Errors
     /// As [`EventWriter::create`].
@@ -103,10 +107,15 @@ impl EventWriter {
         let files = [(Table::Fragments, &files.fragments), (Table::Events, &files.events)]
             .into_iter()
             .filter(|(table, _)| settings.keeps(*table))
-            .map(|(table, path)| TableFile::create(path, table, &metadata))
+            .map(|(table, path)| match table {
+                Table::Events => TableFile::create_of(path, table, columns(filter.is_some()), &metadata),
+                _ => TableFile::create(path, table, &metadata),
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let units = &[Unit::Fragments, Unit::Bytes];
-        let sink = RowGroupSink::new(files, units, sources.len(), settings, EventRowGroup::new)?;
+        let has_selected = filter.is_some();
+        let make = move |settings: &Settings| EventRowGroup::new(settings, has_selected);
+        let sink = RowGroupSink::new(files, units, sources.len(), settings, make)?;
         Ok(EventWriter { sink, next_fragment: 0, amounts: Amounts::default() })
     }
 
@@ -153,11 +162,15 @@ impl EventWriter {
         })
     }
 
-    fn write_groups(&mut self, batch: &Events, keep: Option<&[bool]>) -> Result<(), SinkError> {
-        if keep.map_or(batch.events.is_empty(), |keep| !keep.contains(&true)) {
+    fn write_groups(
+        &mut self,
+        batch: &Events,
+        selected: Option<&[Option<Selected>]>,
+    ) -> Result<(), SinkError> {
+        if selected.map_or(batch.events.is_empty(), |selected| selected.iter().all(Option::is_none)) {
             return self.advance(batch.header.mark);
         }
-        let (mut rest, mut result) = (Group::of(batch, keep), Ok(()));
+        let (mut rest, mut result) = (Group::of(batch, selected), Ok(()));
         while !rest.events.is_empty() {
             self.amounts.clear();
             let (group, kept) = rest.take(self.sink.open_group().capacity(), &mut self.amounts);
@@ -180,8 +193,8 @@ impl EventSink for EventWriter {
         self.write_groups(events, None)
     }
 
-    fn write_kept(&mut self, events: &Events, keep: &[bool]) -> Result<(), SinkError> {
-        self.write_groups(events, Some(keep))
+    fn write_selected(&mut self, events: &Events, selected: &[Option<Selected>]) -> Result<(), SinkError> {
+        self.write_groups(events, Some(selected))
     }
 
     fn advance(&mut self, mark: Mark) -> Result<(), SinkError> {
@@ -206,8 +219,8 @@ impl EventSink for EventWriter {
 }
 
 impl<'a> Group<'a> {
-    fn of(batch: &'a Events, keep: Option<&'a [bool]>) -> Group<'a> {
-        Group { events: &batch.events, keep, fragments: &batch.fragments, slices: &batch.slices }
+    fn of(batch: &'a Events, selected: Option<&'a [Option<Selected>]>) -> Group<'a> {
+        Group { events: &batch.events, selected, fragments: &batch.fragments, slices: &batch.slices }
     }
 
     /// Takes events from the front until those that are kept fill `capacity` bytes of payload and lists, at least one; one that is too
@@ -217,7 +230,7 @@ impl<'a> Group<'a> {
         let (mut events, mut fragments, mut slices) = (0, 0, 0);
         for (place, event) in self.events.iter().enumerate() {
             let own = &self.fragments[fragments..][..event.fragments as usize];
-            if self.keep.is_none_or(|keep| keep[place]) {
+            if self.selected.is_none_or(|selected| selected[place].is_some()) {
                 let is_full =
                     bytes >= capacity as u64 || kept.fragments >= MOST_ROWS || kept.events >= MOST_ROWS;
                 let is_too_large = event.bytes > MOST_EVENT_BYTES;
@@ -250,28 +263,33 @@ impl<'a> Group<'a> {
 
     fn split_at(&mut self, events: usize, fragments: usize, slices: usize) -> Group<'a> {
         let (own_events, later_events) = self.events.split_at(events);
-        let (own_keep, later_keep) = self.keep.map(|keep| keep.split_at(events)).unzip();
+        let (own_selected, later_selected) = self.selected.map(|selected| selected.split_at(events)).unzip();
         let (own_fragments, later_fragments) = self.fragments.split_at(fragments);
         let (own_slices, later_slices) = self.slices.split_at(slices);
         *self = Group {
             events: later_events,
-            keep: later_keep,
+            selected: later_selected,
             fragments: later_fragments,
             slices: later_slices,
         };
-        Group { events: own_events, keep: own_keep, fragments: own_fragments, slices: own_slices }
+        Group { events: own_events, selected: own_selected, fragments: own_fragments, slices: own_slices }
     }
 
     /// The events that are kept, those that follow each other together.
     fn each_kept(mut self, mut each: impl FnMut(Group<'a>)) {
-        let Some(keep) = self.keep else { return each(self) };
-        for run in keep.chunk_by(|one, next| one == next) {
+        let Some(selected) = self.selected else { return each(self) };
+        for run in selected.chunk_by(|one, next| one.is_some() == next.is_some()) {
             let own = self.split_off(run.len());
-            if run[0] {
+            if run[0].is_some() {
                 each(own);
             }
         }
     }
+}
+
+/// The columns of `events`: those of a run with a filter say why an event was selected.
+fn columns(has_selected: bool) -> &'static [Column] {
+    Table::Events.shapes()[usize::from(has_selected)]
 }
 
 fn slice_count(fragments: &[Fragment]) -> usize {
@@ -279,9 +297,10 @@ fn slice_count(fragments: &[Fragment]) -> usize {
 }
 
 impl EventRowGroup {
-    fn new(settings: &Settings) -> EventRowGroup {
+    fn new(settings: &Settings, has_selected: bool) -> EventRowGroup {
         EventRowGroup {
-            events: Columns::new(Table::Events),
+            events: Columns::of(columns(has_selected)),
+            has_selected,
             fragments: FragmentColumns::default(),
             amounts: Amounts::default(),
             keeps_fragments: settings.keeps(Table::Fragments),
@@ -299,8 +318,9 @@ impl EventRowGroup {
 
     fn append(&mut self, batch: &Events, group: &Group<'_>, mut next_fragment: u64) {
         group.each_kept(|run| {
-            for event in run.events {
-                self.append_event(event, batch.missing_of(event), next_fragment);
+            for (place, event) in run.events.iter().enumerate() {
+                let selected = run.selected.and_then(|selected| selected[place]).unwrap_or_default();
+                self.append_event(event, batch.missing_of(event), next_fragment, selected);
                 next_fragment += u64::from(event.fragments);
             }
             if self.keeps_fragments {
@@ -309,7 +329,7 @@ impl EventRowGroup {
         });
     }
 
-    fn append_event(&mut self, event: &Event, missing: &[SourceId], first_fragment: u64) {
+    fn append_event(&mut self, event: &Event, missing: &[SourceId], first_fragment: u64, selected: Selected) {
         let columns = &mut self.events;
         columns.push(0, event.trigger.to_le_bytes());
         columns.push(1, [event.closing as u8]);
@@ -323,6 +343,9 @@ impl EventRowGroup {
         columns.push(6, event.closed.0.to_le_bytes());
         columns.push(7, [event.attempt]);
         columns.push(8, first_fragment.to_le_bytes());
+        if self.has_selected {
+            columns.push(9, [selected as u8]);
+        }
         columns.end_row();
     }
 }

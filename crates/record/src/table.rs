@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_data::Closing;
+use thalweg_data::{Closing, Selected};
 
 /// A table of a run: one file of its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -68,6 +68,8 @@ pub enum Kind {
     ListU64,
     /// Words of [`Closing`], dictionary-encoded: a byte per row that every reader shows as the word.
     Closing,
+    /// Words of [`Selected`], likewise.
+    Selected,
     /// Words in plain UTF-8.
     Text,
     /// Byte strings that lie in buffers of their own.
@@ -217,6 +219,20 @@ const EVENTS: [Column; 9] = [
     column("first_fragment", Kind::U64),
 ];
 
+/// The same of events that a filter has selected, and why.
+const EVENTS_SELECTED: [Column; 10] = [
+    EVENTS[0],
+    EVENTS[1],
+    EVENTS[2],
+    EVENTS[3],
+    EVENTS[4],
+    EVENTS[5],
+    EVENTS[6],
+    EVENTS[7],
+    EVENTS[8],
+    column("selected", Kind::Selected),
+];
+
 const FRAGMENTS: [Column; 4] = [
     column("trigger", Kind::U64),
     column("source", Kind::U16),
@@ -337,14 +353,14 @@ impl Table {
         (writer.is_none() || has_several).then_some(table)
     }
 
-    /// Its columns; of waveforms those of boards whose samples may have a sign.
+    /// Its columns; of waveforms those of boards whose samples may have a sign, of events those of a run without a filter.
     pub const fn columns(self) -> &'static [Column] {
         self.shapes()[0]
     }
 
     /// All columns that files of it can have: those that are written first, then those of other sources and of earlier versions. Their
     /// numbers of buffers differ.
-    pub(crate) const fn shapes(self) -> &'static [&'static [Column]] {
+    pub const fn shapes(self) -> &'static [&'static [Column]] {
         match self {
             Table::Hits => &[&HITS],
             Table::Extras => &[&EXTRAS],
@@ -353,18 +369,13 @@ impl Table {
             }
             Table::Statistics => &[&STATISTICS],
             Table::Raw => &[&RAW],
-            Table::Events => &[&EVENTS],
+            Table::Events => &[&EVENTS, &EVENTS_SELECTED],
             Table::Fragments => &[&FRAGMENTS],
             Table::Coincidences => &[&COINCIDENCES],
             Table::Losses => &[&LOSSES],
             Table::Ranges => &[&RANGES],
             Table::Series => &[&SERIES],
         }
-    }
-
-    /// The words of its dictionary-encoded column, when it has one. No table has two.
-    pub(crate) fn words(self) -> Option<Vec<&'static str>> {
-        self.columns().iter().find_map(|column| column.kind.words())
     }
 
     /// Its Arrow schema with these columns, one of its shapes, and with `metadata` (keys get the prefix `thalweg.`).
@@ -381,6 +392,16 @@ impl Table {
             .collect();
         Schema::new(fields).with_metadata(metadata)
     }
+}
+
+/// The words of each column that is dictionary-encoded, in the order of the columns: the place of a dictionary is its number.
+pub(crate) fn dictionaries(columns: &[Column]) -> impl Iterator<Item = Vec<&'static str>> {
+    columns.iter().filter_map(|column| column.kind.words())
+}
+
+/// The number of a column's dictionary, if it has one.
+pub(crate) fn dictionary_of(columns: &[Column], column: usize) -> Option<usize> {
+    columns[column].kind.words().map(|_| dictionaries(&columns[..column]).count())
 }
 
 /// The ending of a table's file: that of Arrow's stream format.
@@ -421,7 +442,9 @@ impl Kind {
             Kind::ListU8 => list(DataType::UInt8),
             Kind::ListU16 => list(DataType::UInt16),
             Kind::ListU64 => list(DataType::UInt64),
-            Kind::Closing => DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8)),
+            Kind::Closing | Kind::Selected => {
+                DataType::Dictionary(Box::new(DataType::UInt8), Box::new(DataType::Utf8))
+            }
             Kind::Text => DataType::Utf8,
             Kind::BinaryView => DataType::BinaryView,
         }
@@ -433,7 +456,7 @@ impl Kind {
             Kind::I64 | Kind::U64 | Kind::F64 | Kind::ListU64 => 8,
             Kind::U32 | Kind::ListI32 => 4,
             Kind::U16 | Kind::ListI16 | Kind::ListU16 => 2,
-            Kind::U8 | Kind::ListU8 | Kind::Closing | Kind::Text => 1,
+            Kind::U8 | Kind::ListU8 | Kind::Closing | Kind::Selected | Kind::Text => 1,
             Kind::Bool => 0,
             Kind::BinaryView => 16,
         }
@@ -446,6 +469,10 @@ impl Kind {
 
     /// The words that a column's numbers stand for, when they do.
     pub(crate) fn words(self) -> Option<Vec<&'static str>> {
-        (self == Kind::Closing).then(|| Closing::ALL.iter().map(|closing| closing.word()).collect())
+        match self {
+            Kind::Closing => Some(Closing::ALL.map(Closing::word).to_vec()),
+            Kind::Selected => Some(Selected::ALL.map(Selected::word).to_vec()),
+            _ => None,
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The metadata of messages: schema, dictionary and record batch, built with arrow-ipc's generated builders.
 //!
 //! ```text
-//!  Table ──► framed schema message, and its dictionary's
+//!  Table ──► framed schema message, and those of its dictionaries
 //!       Shape, lengths of buffers ──► metadata with a place for its checksum
 //! ```
 
@@ -15,7 +15,7 @@ use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use super::columns::Shape;
 use super::{ALIGNMENT, CONTINUATION, ZEROS, padding};
 use crate::settings::Compression;
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, dictionaries};
 
 /// Key of the checksum in a message's custom metadata.
 pub(crate) const CHECKSUM_KEY: &str = "crc32c";
@@ -26,9 +26,6 @@ pub(crate) const BATCH_KEY: &str = "batch";
 /// Key of the number of the batch's first row within its table.
 pub(crate) const FIRST_ROW_KEY: &str = "first_row";
 
-/// The number that a schema's first dictionary gets.
-pub(crate) const DICTIONARY_ID: i64 = 0;
-
 /// A record batch's metadata, ready to be completed by its checksum.
 #[derive(Debug)]
 pub(crate) struct BatchMetadata {
@@ -38,11 +35,11 @@ pub(crate) struct BatchMetadata {
     pub checksum_at: usize,
 }
 
-/// All that comes before the first batch of a table with these columns: its schema and, where it has one, its dictionary.
+/// All that comes before the first batch of a table with these columns: its schema and its dictionaries. A schema numbers these from 0 on.
 pub(crate) fn opening(table: Table, columns: &[Column], metadata: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = schema_message(&table.schema(columns, metadata));
-    if let Some(words) = table.words() {
-        bytes.extend(dictionary_message(&words));
+    for (number, words) in (0..).zip(dictionaries(columns)) {
+        bytes.extend(dictionary_message(number, &words));
     }
     bytes
 }
@@ -65,8 +62,8 @@ fn schema_message(schema: &Schema) -> Vec<u8> {
     [&prefix(bytes.len())[..], &bytes].concat()
 }
 
-/// The message that gives a table's one dictionary: strings as offsets and bytes.
-fn dictionary_message(words: &[&str]) -> Vec<u8> {
+/// The message that gives a dictionary of this number: strings as offsets and bytes.
+fn dictionary_message(number: i64, words: &[&str]) -> Vec<u8> {
     let ends = words.iter().scan(0, |end, word| {
         *end += word.len() as i32;
         Some(*end)
@@ -83,7 +80,7 @@ fn dictionary_message(words: &[&str]) -> Vec<u8> {
     batch.add_buffers(buffers);
     let data = batch.finish();
     let mut dictionary = DictionaryBatchBuilder::new(&mut builder);
-    dictionary.add_id(DICTIONARY_ID);
+    dictionary.add_id(number);
     dictionary.add_data(data);
     let header = dictionary.finish().as_union_value();
     let mut message = MessageBuilder::new(&mut builder);

@@ -4,7 +4,7 @@
 //!  file:  schema ┊ prefix metadata body ┊ prefix metadata body ┊ end-of-stream
 //!                   8 B     └ crc32c over both └ buffers, each padded to 64 B
 //! ```
-//! A table with a column of words has their dictionary between its schema and its first batch.
+//! A table with columns of words has their dictionaries between its schema and its first batch.
 //!
 //! The checksum: key `crc32c` of the message's custom metadata, eight lower-case hexadecimal digits of the CRC-32C over
 //! the metadata (flatbuffer and its padding, with these eight digits taken as `0`), then the body as it lies in the file

@@ -1,4 +1,4 @@
-//! The dictionary of a table's column of words.
+//! The dictionary of a column of words.
 //!
 //! ```text
 //!  message behind the schema ──► words, which must be those that this version writes, or the first of them
@@ -8,13 +8,12 @@ use arrow_ipc::{Message, MessageHeader};
 
 use super::table_reader::{ReadAt, TableReader};
 use crate::error::RecordError;
-use crate::ipc::message::DICTIONARY_ID;
 
 /// Most bytes of a dictionary's offsets, or of its letters.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// Reads the dictionary message at `offset`, of which `metadata` is given; returns how many words it has and where the
-/// next message begins.
+/// Reads the message at `offset`, of which `metadata` is given: a schema's dictionary of this number. Returns how many words it has and
+/// where the next message begins.
 ///
 /// # Errors
 /// When the words are not the first of `known`.
@@ -22,13 +21,13 @@ pub(super) fn read_dictionary<R: ReadAt>(
     reader: &TableReader<R>,
     offset: u64,
     metadata: &[u8],
-    known: &[&str],
+    (number, known): (i64, &[&str]),
 ) -> Result<(usize, u64), RecordError> {
     let bad = || reader.damaged(offset, "a dictionary that cannot be read");
     let message = arrow_ipc::root_as_message(metadata).map_err(|_| bad())?;
     let body_at = offset + 8 + metadata.len() as u64;
     let body_length = u64::try_from(message.bodyLength()).map_err(|_| bad())?;
-    let (count, offsets, letters) = buffers_of(&message, body_length).ok_or_else(bad)?;
+    let (count, offsets, letters) = buffers_of(&message, number, body_length).ok_or_else(bad)?;
     let read = |(at, length): (u64, u64)| reader.read(body_at + at, length as usize);
     let (offsets, letters) = (read(offsets)?, read(letters)?);
     let offsets: Vec<usize> =
@@ -47,7 +46,7 @@ pub(super) fn read_dictionary<R: ReadAt>(
 type Place = (u64, u64);
 
 /// Number of words, and place and length of their offsets and of their letters.
-fn buffers_of(message: &Message<'_>, body_length: u64) -> Option<(usize, Place, Place)> {
+fn buffers_of(message: &Message<'_>, number: i64, body_length: u64) -> Option<(usize, Place, Place)> {
     let dictionary = message.header_as_dictionary_batch()?;
     let data = dictionary.data()?;
     let buffers = data.buffers().filter(|buffers| buffers.len() == 3)?;
@@ -57,7 +56,7 @@ fn buffers_of(message: &Message<'_>, body_length: u64) -> Option<(usize, Place, 
         (length <= MOST_BYTES && at.checked_add(length)? <= body_length).then_some((at, length))
     };
     let plain = message.header_type() == MessageHeader::DictionaryBatch
-        && dictionary.id() == DICTIONARY_ID
+        && dictionary.id() == number
         && !dictionary.isDelta()
         && data.compression().is_none();
     let count = usize::try_from(data.length()).ok()?;

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  events.arrows ────► a row ──┐
-//!  fragments.arrows ─► its rows ┴─► RecordedEvent { trigger, closing, missing, fragments, bytes of each }
+//!  fragments.arrows ─► its rows ┴─► RecordedEvent { trigger, closing, selected, missing, fragments, bytes of each }
 //! ```
 
 use std::path::Path;
 
-use thalweg_data::{Closing, Mark, SourceId};
+use thalweg_data::{Closing, Mark, Selected, SourceId};
 
 use super::payload::{Payloads, View};
 use super::table_reader::{BatchHead, ReadAt, TableReader};
@@ -25,6 +25,8 @@ pub struct RecordedEvent {
     pub trigger: u64,
     /// Why it was closed.
     pub closing: Closing,
+    /// Why an event filter let it be recorded; `None` of a run without a filter, and of a recording that does not say it.
+    pub selected: Option<Selected>,
     /// How often it was built before.
     pub attempt: u8,
     /// When its first fragment arrived.
@@ -175,6 +177,7 @@ impl EventsFile {
         let row = self.rows.rows.get(index).ok_or_else(no_row)?;
         event.trigger = row.trigger;
         event.closing = row.closing;
+        event.selected = row.selected;
         event.attempt = row.attempt;
         event.first_arrival = row.first_arrival;
         event.closed = row.closed;
@@ -217,6 +220,7 @@ pub(crate) fn open_table(path: &Path, table: Table) -> Result<TableReader, Recor
 pub(crate) struct EventRow {
     pub trigger: u64,
     pub closing: Closing,
+    pub selected: Option<Selected>,
     pub fragments: u32,
     pub bytes: u64,
     pub first_arrival: Mark,
@@ -237,7 +241,10 @@ pub(crate) struct EventRows {
 impl EventRows {
     pub fn load<R: ReadAt>(reader: &TableReader<R>, head: &BatchHead) -> Result<EventRows, RecordError> {
         let trigger = reader.numbers::<8>(head, 0)?;
-        let closing = reader.closings(head, 1)?;
+        let closing = reader.words(head, 1, Closing::from_number)?;
+        let selected = reader.column("selected");
+        let selected =
+            selected.map(|column| reader.words(head, column, Selected::from_number)).transpose()?;
         let fragments = reader.numbers::<4>(head, 2)?;
         let (ends, missing) = reader.lists(head, 3)?;
         let bytes = reader.numbers::<8>(head, 4)?;
@@ -248,6 +255,7 @@ impl EventRows {
         let row = |index: usize| EventRow {
             trigger: u64::from_le_bytes(trigger[index]),
             closing: closing[index],
+            selected: selected.as_ref().map(|selected| selected[index]),
             fragments: u32::from_le_bytes(fragments[index]),
             bytes: u64::from_le_bytes(bytes[index]),
             first_arrival: Mark(u64::from_le_bytes(first_arrival_ns[index])),

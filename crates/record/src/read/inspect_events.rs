@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use thalweg_data::{Closing, SourceId};
+use thalweg_data::{Closing, Selected, SourceId};
 
 use super::events::{EventRow, EventRows, fragment_rows};
 use super::table_reader::{BatchHead, TableReader};
@@ -25,6 +25,10 @@ pub struct EventsContent {
     pub complete: u64,
     /// How many were closed for each reason.
     pub closings: BTreeMap<&'static str, u64>,
+    /// How many an event filter has kept, are recorded for monitoring although it has rejected them, or were not decided; empty of a run
+    /// without a filter.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub selected: BTreeMap<&'static str, u64>,
     /// Events that were built again after a unit had died.
     pub built_again: u64,
     /// Their fragments.
@@ -78,6 +82,9 @@ pub struct EventWords {
     pub trigger: u64,
     /// Why it was closed.
     pub closing: &'static str,
+    /// Why an event filter let it be recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected: Option<&'static str>,
     /// Its fragments.
     pub fragments: u32,
     /// Sources that are missing.
@@ -105,6 +112,7 @@ impl EventsContent {
                 self.first_events.push(EventWords {
                     trigger: row.trigger,
                     closing: row.closing.word(),
+                    selected: row.selected.map(Selected::word),
                     fragments: row.fragments,
                     missing: missing.iter().map(|source| source.0).collect(),
                     bytes: row.bytes,
@@ -150,6 +158,9 @@ impl EventsContent {
         self.complete += u64::from(row.closing == Closing::Complete);
         self.built_again += u64::from(row.attempt > 0);
         *self.closings.entry(row.closing.word()).or_default() += 1;
+        if let Some(selected) = row.selected {
+            *self.selected.entry(selected.word()).or_default() += 1;
+        }
         self.fragments += u64::from(row.fragments);
         self.bytes += row.bytes;
         self.building_ns += u128::from(row.closed.since_ns(row.first_arrival));

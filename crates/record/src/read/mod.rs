@@ -67,6 +67,7 @@ pub use waveforms::{RecordedPart, RecordedWaveform, WaveformsReader};
 use std::path::Path;
 
 use payload::{Payloads, View};
+use thalweg_data::{Closing, Selected};
 
 use crate::error::RecordError;
 use crate::table::{Kind, Table};
@@ -116,7 +117,8 @@ pub(crate) fn read_every_column<R: ReadAt>(
                     payloads.copy(reader, view, 0, &mut bytes)?;
                 }
             }
-            Kind::Closing => drop(reader.closings(head, index)?),
+            Kind::Closing => drop(reader.words(head, index, Closing::from_number)?),
+            Kind::Selected => drop(reader.words(head, index, Selected::from_number)?),
             Kind::Text => drop(reader.texts(head, index)?),
             kind if kind.is_list() => drop(reader.lists(head, index)?),
             _ => drop(reader.bytes_of(head, index)?),

@@ -1,7 +1,7 @@
 //! A table's file, message by message, with every number checked before it is used.
 //!
 //! ```text
-//!  file ──► schema (must be a table's), dictionary ──► BatchHead, BatchHead, … ──► end-of-stream
+//!  file ──► schema (must be a table's), dictionaries ──► BatchHead, BatchHead, … ──► end-of-stream
 //!                                              └ place and length of each buffer ──► columns
 //! ```
 
@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::{CompressionType, Message, MessageHeader, Type};
-use thalweg_data::Closing;
 use thalweg_data::checksum::Crc32c;
 
 use super::dictionary::read_dictionary;
@@ -21,12 +20,10 @@ use super::table_bytes::TableBytes;
 use crate::error::RecordError;
 use crate::ipc::columns::Shape;
 use crate::ipc::compress::decompress;
-use crate::ipc::message::{
-    BATCH_KEY, CHECKSUM_BLANK, CHECKSUM_KEY, DICTIONARY_ID, FIRST_ROW_KEY, checksum_place, opening,
-};
+use crate::ipc::message::{BATCH_KEY, CHECKSUM_BLANK, CHECKSUM_KEY, FIRST_ROW_KEY, checksum_place, opening};
 use crate::ipc::{CONTINUATION, END_OF_STREAM, MOST_BUFFER_BYTES, MOST_METADATA_BYTES, MOST_ROWS};
 use crate::settings::Compression;
-use crate::table::{Column, Kind, Table};
+use crate::table::{Column, Kind, Table, dictionaries, dictionary_of};
 
 /// Bytes read at a time while a checksum is computed.
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -93,8 +90,8 @@ pub struct TableReader<R = TableBytes> {
     table: Table,
     columns: &'static [Column],
     metadata: BTreeMap<String, String>,
-    /// Words of its dictionary.
-    words: usize,
+    /// How many words each of its dictionaries has.
+    words: Vec<usize>,
     position: u64,
     ended: bool,
 }
@@ -186,8 +183,7 @@ impl TableReader {
     pub(super) fn without_schema(path: &Path, table: Table) -> Result<TableReader, RecordError> {
         let mut reader = TableReader::unread(TableBytes::open(path)?, path)?;
         reader.table = table;
-        reader.columns = table.columns();
-        reader.words = table.words().map_or(0, |words| words.len());
+        reader.set_columns(table.columns());
         Ok(reader)
     }
 
@@ -232,7 +228,7 @@ impl<R: ReadAt> TableReader<R> {
             table: Table::Hits,
             columns: Table::Hits.columns(),
             metadata: BTreeMap::new(),
-            words: 0,
+            words: Vec::new(),
             position: 0,
             ended: false,
         })
@@ -248,9 +244,10 @@ impl<R: ReadAt> TableReader<R> {
         self.columns
     }
 
-    /// Reads batches as of these columns.
+    /// Reads batches as of these columns, with all the words that this version knows.
     pub(super) fn set_columns(&mut self, columns: &'static [Column]) {
         self.columns = columns;
+        self.words = dictionaries(columns).map(|words| words.len()).collect();
     }
 
     /// The place of a column among them; `None` in a file that does not have it.
@@ -334,8 +331,11 @@ impl<R: ReadAt> TableReader<R> {
         let fields = schema.fields();
         let matches = |columns: &&&'static [Column]| {
             fields.is_some_and(|fields| {
+                let mut each = fields.iter().enumerate();
                 fields.len() == columns.len()
-                    && fields.iter().zip(columns.iter()).all(|(field, column)| field_matches(&field, column))
+                    && each.all(|(place, field)| {
+                        field_matches(&field, &columns[place], dictionary_of(columns, place))
+                    })
             })
         };
         let columns = table.shapes().iter().find(matches);
@@ -347,11 +347,14 @@ impl<R: ReadAt> TableReader<R> {
         self.table = table;
         self.columns = columns.copied().unwrap_or(table.columns());
         self.metadata = pairs;
-        if let Some(known) = table.words() {
+        self.words.clear();
+        for (number, known) in (0..).zip(dictionaries(self.columns)) {
             let offset = self.position;
             let metadata = self.read_metadata(offset)?;
             let metadata = metadata.ok_or_else(|| self.damaged(offset, "a table without its dictionary"))?;
-            (self.words, self.position) = read_dictionary(self, offset, &metadata, &known)?;
+            let (words, end) = read_dictionary(self, offset, &metadata, (number, &known))?;
+            self.words.push(words);
+            self.position = end;
         }
         Ok(())
     }
@@ -521,11 +524,18 @@ impl<R: ReadAt> TableReader<R> {
         Ok(self.bytes_of(head, column)?.as_chunks::<N>().0.to_vec())
     }
 
-    /// A column of words, as their numbers in the table's dictionary.
-    pub(crate) fn closings(&self, head: &BatchHead, column: usize) -> Result<Vec<Closing>, RecordError> {
-        let known = |number: &u8| Closing::from_number(*number).filter(|_| usize::from(*number) < self.words);
-        let closings: Option<Vec<Closing>> = self.bytes_of(head, column)?.iter().map(known).collect();
-        closings.ok_or_else(|| self.damaged(head.offset, "a word that the dictionary does not have"))
+    /// A column of words, by what their numbers in its dictionary mean.
+    pub(crate) fn words<W>(
+        &self,
+        head: &BatchHead,
+        column: usize,
+        from_number: fn(u8) -> Option<W>,
+    ) -> Result<Vec<W>, RecordError> {
+        let count = dictionary_of(self.columns, column).and_then(|number| self.words.get(number));
+        let count = count.copied().unwrap_or(0);
+        let known = |number: &u8| from_number(*number).filter(|_| usize::from(*number) < count);
+        let words: Option<Vec<W>> = self.bytes_of(head, column)?.iter().map(known).collect();
+        words.ok_or_else(|| self.damaged(head.offset, "a word that the dictionary does not have"))
     }
 
     /// The bits of a column of bits.
@@ -592,7 +602,8 @@ fn buffers_of(kind: Kind) -> usize {
     }
 }
 
-fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
+/// Whether a field is this column; a column of words has the dictionary of this number.
+fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column, dictionary: Option<usize>) -> bool {
     let item = || field.children().filter(|children| children.len() == 1).map(|children| children.get(0));
     let integer = |field: &arrow_ipc::Field<'_>, bits, signed| {
         let number = field.type_as_int();
@@ -616,8 +627,9 @@ fn field_matches(field: &arrow_ipc::Field<'_>, column: &Column) -> bool {
         Kind::ListU8 => list_of(8, false),
         Kind::ListU16 => list_of(16, false),
         Kind::ListU64 => list_of(64, false),
-        Kind::Closing => {
-            let index = field.dictionary().filter(|dictionary| dictionary.id() == DICTIONARY_ID);
+        Kind::Closing | Kind::Selected => {
+            let number = dictionary.map(|number| number as i64);
+            let index = field.dictionary().filter(|dictionary| Some(dictionary.id()) == number);
             let index = index.and_then(|dictionary| dictionary.indexType());
             field.type_type() == Type::Utf8
                 && index.is_some_and(|index| index.bitWidth() == 8 && !index.is_signed())

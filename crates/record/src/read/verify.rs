@@ -17,7 +17,7 @@ use thalweg_data::{Flags, Hit, Ledger, LedgerSnapshot, LossReason, Noted, StageR
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
 use super::verify_coincidences::{CoincidenceCheck, CoincidencesReport};
-use super::verify_events::{EventsReport, Triggers, verify_pair};
+use super::verify_events::{EventsReport, Triggers, compare_selected, verify_pair};
 use super::verify_losses::{LossesCheck, LossesReport, compare_losses};
 use super::verify_ranges::{EdgeReport, RangeCheck};
 use crate::directory::{DocumentSummary, RunDirectory};
@@ -539,6 +539,7 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
         compare_losses(report, ledger);
     }
     compare_amounts(report, ledger);
+    compare_selected(report, ledger);
     compare_late(report, ledger, record);
     compare_sources(report, ledger, &record.sources);
 }

@@ -3,12 +3,14 @@
 //! ```text
 //!  events ────► row: trigger, fragments, missing, bytes ┐
 //!  fragments ─► as many rows: trigger, source, view ────┴─► same trigger, sources in order, none missing, same bytes
+//!  marks of an event filter ─► counted by word ─► as many as the ledger has noted
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
-use thalweg_data::{Closing, SourceId, UnitId};
+use thalweg_data::{Closing, Noted, Selected, SourceId, Unit, UnitId};
 
 use super::events::{EventRow, EventRows, FragmentRow, fragment_payloads, fragment_rows, open_table};
 use super::table_reader::{BatchHead, TableReader};
@@ -17,6 +19,7 @@ use super::verify_ranges::RangeCheck;
 use crate::directory::EventFiles;
 use crate::error::RecordError;
 use crate::event_writer::FILTER_KEY;
+use crate::run_record::{EntriesRecord, LedgerRecord};
 use crate::table::Table;
 
 /// Most events whose triggers are held against each other; beyond that memory would grow with the file.
@@ -44,6 +47,10 @@ pub struct EventsReport {
     /// By what an event filter has selected these events among those that were built; `None`: they are all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
+    /// How many of these events the filter has kept, are recorded for monitoring although it has rejected them, or were not decided; empty
+    /// where the table does not say it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub selected: BTreeMap<&'static str, u64>,
 }
 
 /// Triggers and attempts of all files, and which boards are missing in each.
@@ -218,6 +225,9 @@ impl EventCheck<'_> {
 
     fn alone(&self, report: &mut VerifyReport, ordered: bool, last: &mut Option<u64>) {
         report.events.events += 1;
+        if let Some(selected) = self.row.selected {
+            *report.events.selected.entry(selected.word()).or_default() += 1;
+        }
         if self.row.closing == Closing::Complete {
             report.events.complete += 1;
             if !self.missing.is_empty() {
@@ -277,6 +287,34 @@ impl EventCheck<'_> {
             self.problem(report, &format!("{bytes} bytes of fragments where {said} are said"));
         }
         Ok(())
+    }
+}
+
+/// Holds the marks of a filter on the events on file against what it has noted. What was lost behind it may have had any mark.
+pub(super) fn compare_selected(report: &mut VerifyReport, ledger: &LedgerRecord) {
+    let is_removed = report.removed.as_ref().is_some_and(|removed| removed.has(Table::Events));
+    let Some(came) = ledger.at_recording(Table::Events, |row| row.input) else { return };
+    if is_removed || report.events.selected.is_empty() {
+        return;
+    }
+    let of_word = |row: &EntriesRecord, noted: Noted| row.noted.get(noted.word()).copied().unwrap_or(0);
+    let noted = |noted| {
+        let events = ledger.entries.iter().filter(|row| row.unit == Unit::Events.word());
+        events.map(|row| of_word(row, noted)).sum::<u64>()
+    };
+    let (prescaled, undecided) = (noted(Noted::Prescaled), noted(Noted::Undecided));
+    let kept = came.saturating_sub(prescaled).saturating_sub(undecided);
+    let not_on_file = came.saturating_sub(report.events.events);
+    for (selected, said) in
+        [(Selected::Kept, kept), (Selected::Prescaled, prescaled), (Selected::Undecided, undecided)]
+    {
+        let word = selected.word();
+        let found = report.events.selected.get(word).copied().unwrap_or(0);
+        if !(said.saturating_sub(not_on_file)..=said).contains(&found) {
+            report.problem(format!(
+                "{found} events on file are marked as {word}, and the event filter has passed on {said} of them"
+            ));
+        }
     }
 }
 

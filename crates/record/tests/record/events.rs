@@ -7,11 +7,13 @@ use crate::example_run::{folder, stock_read};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use proptest::prelude::*;
-use thalweg_data::{Closing, EventSink, Events, Mark, SourceId, Unit};
+use thalweg_data::{
+    Closing, Counters, EventSink, Events, Ledger, Mark, Noted, Selected, SourceId, Stage, Unit,
+};
 use thalweg_record::read::{EventsFile, MergedEvents, RecordedEvent};
 use thalweg_record::{
-    Compression, EventFiles, EventWriter, RunDirectory, RunRecordState, Settings, Table, check, inspect,
-    verify,
+    Compression, EventFiles, EventWriter, RunDirectory, RunRecord, RunRecordState, Settings, Table, check,
+    inspect, verify,
 };
 
 const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Lz4, Compression::Zstd];
@@ -95,7 +97,7 @@ proptest! {
 
     #[test]
     fn events_that_a_filter_keeps_are_written_as_if_the_others_had_never_come(
-        planned in prop::collection::vec((event(), any::<bool>()), 1..40),
+        planned in prop::collection::vec((event(), prop::option::of(0u8..3)), 1..40),
         batch_bytes in prop_oneof![Just(1usize), 100usize..4000, Just(1 << 20)],
         compression in prop::sample::select(&COMPRESSIONS[..]),
     ) {
@@ -103,29 +105,41 @@ proptest! {
         let settings = Settings { compression, batch_bytes, ..Settings::default() };
         let mut blocks = Blocks::new(false, 1);
         let all_free = blocks.free();
-        let (planned, keep): (Vec<Planned>, Vec<bool>) = planned.into_iter().unzip();
+        let (planned, numbers): (Vec<Planned>, Vec<Option<u8>>) = planned.into_iter().unzip();
+        let selected: Vec<Option<Selected>> = numbers.into_iter().map(|number| number.and_then(Selected::from_number)).collect();
         let run = RunDirectory::create(folder.path(), "selected").expect("made");
         let files = run.events_of(None);
         let mut writer =
             EventWriter::create_selected(&files, &settings, &sources(6), false, Some("every one that is kept"))
                 .expect("made");
-        for (planned, keep) in planned.chunks(7).zip(keep.chunks(7)) {
-            writer.write_kept(&blocks.batch(planned, Mark(0)), keep).expect("written");
+        for (planned, selected) in planned.chunks(7).zip(selected.chunks(7)) {
+            writer.write_selected(&blocks.batch(planned, Mark(0)), selected).expect("written");
         }
         writer.finish().expect("written");
         prop_assert_eq!(blocks.free(), all_free, "blocks are given back");
-        let kept: Vec<&Planned> = planned.iter().zip(&keep).filter(|(_, keep)| **keep).map(|(one, _)| one).collect();
+        let kept: Vec<(&Planned, &Option<Selected>)> =
+            planned.iter().zip(&selected).filter(|(_, selected)| selected.is_some()).collect();
         let read = read_all(&files);
         prop_assert_eq!(read.len(), kept.len());
-        for (read, kept) in read.iter().zip(&kept) {
+        for (read, (kept, selected)) in read.iter().zip(&kept) {
             prop_assert_eq!(Planned::of(read).0.payload(), kept.payload());
+            prop_assert_eq!(&read.selected, *selected);
         }
         prop_assert_eq!(slot(writer.counters(), Unit::Events), [kept.len() as u64, kept.len() as u64, 0, 0]);
-        complete(&run, &writer, 6, RunRecordState::Stopped);
+        let of = |mark| selected.iter().filter(|own| **own == Some(mark)).count() as u64;
+        complete_filtered(&run, &writer, selected.len() as u64, [of(Selected::Prescaled), of(Selected::Undecided)]);
         let report = verify(run.path()).expect("a run");
         let is_bad = |text: &&String| !text.contains("two events of one attempt");
         prop_assert!(!report.problems.iter().any(|text| is_bad(&text)), "{:?}", report.problems);
         prop_assert_eq!(report.events.filter.as_deref(), Some("every one that is kept"));
+        for (table, columns) in [(Table::Events, 10), (Table::Fragments, 4)] {
+            let bytes = std::fs::read(run.table(table)).expect("a file");
+            prop_assert_eq!(check(&bytes).expect("whole").table, table);
+            for batch in stock_read(&run.table(table)).expect("a stock reader reads it") {
+                prop_assert_eq!(batch.num_columns(), columns);
+            }
+        }
+        prop_assert_eq!(stock_selected(&run), kept.iter().filter_map(|(_, own)| own.map(Selected::word)).collect::<Vec<_>>());
     }
 }
 
@@ -139,14 +153,14 @@ fn blocks_of_rejected_events_alone_are_given_back_with_their_batch() {
     let mut blocks = Blocks::new(false, 1);
     let all_free = blocks.free();
     let mut events = blocks.batch(&example(2000), Mark(0));
-    let mut keep = vec![false; 2000];
-    keep[0] = true;
-    writer.write_kept(&events, &keep).expect("written");
+    let mut selected = vec![None; 2000];
+    selected[0] = Some(Selected::Kept);
+    writer.write_selected(&events, &selected).expect("written");
     let held = all_free - blocks.free();
     events.clear();
     assert!(held > 3 * usize::from(SOURCES), "each source has filled some blocks: {held}");
     assert!(all_free - blocks.free() <= usize::from(SOURCES), "the first event holds one of each source");
-    writer.write_kept(&blocks.batch(&example(5), Mark(1)), &[false; 5]).expect("nothing to write");
+    writer.write_selected(&blocks.batch(&example(5), Mark(1)), &[None; 5]).expect("nothing to write");
     assert_eq!(slot(writer.counters(), Unit::Events), [1, 0, 1, 0], "the others never came to it");
 }
 
@@ -159,7 +173,8 @@ fn an_event_beyond_all_measure_that_is_rejected_is_not_seen() {
         EventWriter::create(&files, &Settings::default(), &sources(SOURCES), true).expect("made");
     let mut events: Events = Blocks::new(false, 1).batch(&example(6), Mark(0));
     (events.events[1].bytes, events.events[4].bytes) = (1 << 40, 1 << 40);
-    writer.write_kept(&events, &[true, false, false, true, true, true]).expect("the others are taken");
+    let kept = Some(Selected::Kept);
+    writer.write_selected(&events, &[kept, None, None, kept, kept, kept]).expect("the others are taken");
     writer.finish().expect("written");
     assert_eq!(slot(writer.counters(), Unit::Events), [4, 3, 0, 1]);
     let triggers: Vec<u64> = read_all(&files).iter().map(|event| event.trigger).collect();
@@ -188,6 +203,84 @@ fn an_event_lost_at_once_settles_no_event_before_it_that_is_not_on_file() {
         writer.write(&alone).expect("counted");
         assert_eq!(writer.events_settled(), 6, "nothing is held before it");
         writer.finish().expect("closed");
+    }
+}
+
+/// Ends a run with an event filter that so many events came to, and that has noted so many as prescaled and as undecided.
+fn complete_filtered(run: &RunDirectory, writer: &EventWriter, came: u64, [prescaled, undecided]: [u64; 2]) {
+    let mut names = sources(6);
+    names.push("builder".to_owned());
+    let ledger = Ledger::create(Some(&run.ledger()), &names).expect("made");
+    for source in (0..6).map(SourceId) {
+        let slot = ledger.open(Stage::Record, source, &[Unit::Fragments, Unit::Bytes]);
+        slot.publish(writer.source_counters(source));
+    }
+    let passed = writer.counters().total_input(Unit::Events);
+    let mut counters = Counters::default();
+    counters.input(Unit::Events, came);
+    counters.output(Unit::Events, passed);
+    counters.filtered(Unit::Events, came - passed);
+    counters.noted(Noted::Prescaled, Unit::Events, prescaled);
+    counters.noted(Noted::Undecided, Unit::Events, undecided);
+    ledger.open(Stage::Filter, SourceId(6), &[Unit::Events]).publish(&counters);
+    ledger.open(Stage::Record, SourceId(6), &[Unit::Events]).publish(writer.counters());
+    let mut record = RunRecord::start(run, "events", "", &names);
+    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.snapshot()));
+    record.write(run).expect("written");
+}
+
+/// The column `selected`, as the arrow crate's reader has it.
+fn stock_selected(run: &RunDirectory) -> Vec<String> {
+    let mut found = Vec::new();
+    for batch in stock_read(&run.table(Table::Events)).expect("a stock reader reads it") {
+        let column = batch.column_by_name("selected").expect("a column").as_dictionary::<UInt8Type>().clone();
+        let words = column.values().as_string::<i32>();
+        found.extend(column.keys().values().iter().map(|key| words.value(usize::from(*key)).to_owned()));
+    }
+    found
+}
+
+#[test]
+fn verify_holds_the_marks_of_an_event_filter_against_what_it_has_noted() {
+    let selected = [0u8, 0, 1, 2, 0, 1, 0, 0].map(Selected::from_number);
+    for (noted, problem) in [
+        ([2, 1], None),
+        (
+            [1, 1],
+            Some("2 events on file are marked as prescaled, and the event filter has passed on 1 of them"),
+        ),
+        ([2, 0], Some("5 events on file are marked as kept, and the event filter has passed on 6 of them")),
+    ] {
+        let folder = folder();
+        let run = RunDirectory::create(folder.path(), "marked").expect("made");
+        let filter = Some("complete");
+        let mut writer = EventWriter::create_selected(
+            &run.events_of(None),
+            &Settings::default(),
+            &sources(6),
+            true,
+            filter,
+        )
+        .expect("made");
+        let mut blocks = Blocks::new(false, 1);
+        writer.write_selected(&blocks.batch(&example(8), Mark(0)), &selected).expect("written");
+        writer.finish().expect("written");
+        complete_filtered(&run, &writer, 20, noted);
+        let report = verify(run.path()).expect("a run");
+        let counts: Vec<(&str, u64)> =
+            report.events.selected.iter().map(|(word, count)| (*word, *count)).collect();
+        assert_eq!(counts, [("kept", 5), ("prescaled", 2), ("undecided", 1)]);
+        match problem {
+            None => assert_eq!(report.problems, [""; 0]),
+            Some(problem) => assert!(
+                report.problems.iter().any(|text| text == problem),
+                "{problem}: {:?}",
+                report.problems
+            ),
+        }
+        let content = inspect(run.path(), 1).expect("a run").events.expect("events");
+        assert_eq!(content.selected, report.events.selected);
+        assert_eq!(content.first_events[0].selected, Some("kept"));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::example_events::{
     Blocks, Planned, SOURCES, complete, planned, publish, read_all, sources, write_run,
 };
 use crate::example_run::{copy_run, folder, stock_rows, unlocked};
-use thalweg_data::{EventSink, Mark};
+use thalweg_data::{EventSink, Mark, Selected};
 use thalweg_record::read::TableReader;
 use thalweg_record::{
     Compression, EventFiles, EventWriter, RunDirectory, RunRecordState, Settings, Table, check, recover,
@@ -111,11 +111,53 @@ fn damage_anywhere_is_seen_and_what_lies_before_is_kept() {
     }
 }
 
+/// A run of batches of three events each that a filter has selected, with all marks in turn.
+fn small_selected_run(parent: &Path, events: u64) -> RunDirectory {
+    let settings = Settings { batch_bytes: 200, ..Settings::default() };
+    let run = RunDirectory::create(parent, "selected").expect("made");
+    let (files, names) = (run.events_of(None), sources(SOURCES));
+    let mut writer =
+        EventWriter::create_selected(&files, &settings, &names, true, Some("complete")).expect("made");
+    let mut blocks = Blocks::new(false, 1);
+    for events in example(events).chunks(3) {
+        writer
+            .write_selected(&blocks.batch(events, Mark(0)), &Selected::ALL.map(Some)[..events.len()])
+            .expect("written");
+    }
+    writer.finish().expect("written");
+    complete(&run, &writer, SOURCES, RunRecordState::Running);
+    run
+}
+
+#[test]
+fn selected_events_keep_their_marks_behind_a_damaged_schema_and_around_a_damaged_batch() {
+    let folder = folder();
+    let run = unlocked(small_selected_run(folder.path(), 12));
+    let files = run.events_of(None);
+    let ends = batch_ends(&files.events);
+    let marks = || read_all(&files).into_iter().map(|event| event.selected).collect::<Vec<_>>();
+    let all = marks();
+    assert_eq!(all, Selected::ALL.map(Some).repeat(4));
+    let whole = fs::read(&files.events).expect("a file");
+    // In the schema, in the first dictionary or the second, and in the second batch.
+    for (at, kept) in [(60, 12), (ends[0] - 400, 12), (ends[0] - 30, 12), (ends[1] + 500, 9)] {
+        let mut bytes = whole.clone();
+        bytes[at as usize] ^= 0x40;
+        fs::write(&files.events, bytes).expect("written");
+        let report = recover(run.path()).expect("recovered");
+        assert_eq!(report.events_on_file, kept, "damaged at byte {at} of {}", ends[0]);
+        assert_eq!(marks(), all[..kept as usize], "damaged at byte {at}");
+        fs::write(&files.events, &whole).expect("as before");
+        let _ = fs::remove_file(run.path().join("recovered"));
+    }
+}
+
 #[test]
 fn damage_in_schema_or_dictionary_never_panics() {
     let folder = folder();
     let (run, _) = small_run(folder.path(), Compression::None, 9);
-    for table in [Table::Events, Table::Fragments] {
+    let selected = small_selected_run(folder.path(), 9);
+    for (run, table) in [(&run, Table::Events), (&run, Table::Fragments), (&selected, Table::Events)] {
         let bytes = fs::read(run.table(table)).expect("a file");
         let start = batch_ends(&run.table(table))[0] as usize;
         for at in 0..start {

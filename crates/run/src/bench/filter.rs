@@ -52,9 +52,9 @@ pub fn pass_events(
         let (mut events, mut kept) = (0, 0);
         while !inlet.is_finished() {
             let Some(batch) = inlet.receive_wait(WAIT, &signals) else { continue };
-            let (batch_events, keep) = batch.parts();
+            let (batch_events, selected) = batch.parts();
             events += batch_events.events.len();
-            kept += keep.map_or(batch_events.events.len(), |keep| keep.iter().filter(|keep| **keep).count());
+            kept += selected.map_or(batch_events.events.len(), |selected| selected.iter().flatten().count());
             inlet.give_back(batch);
         }
         (events as u64, kept as u64)

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_analysis::event_filter::{Prescale, Settings, Undecided};
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Counters, Events, LossReason, Noted, SourceId, Unit};
+use thalweg_data::{Counters, Events, LossReason, Noted, Selected, SourceId, Unit};
 
 use super::{Ledgered, Signals};
 use crate::gauges::BuildGauges;
@@ -46,13 +46,20 @@ struct FilterCounters {
 /// The number of a batch in its run.
 type BatchNumber = u64;
 
+/// A batch that workers may read, too, with what is decided of its events. Its memory is used again.
+#[derive(Debug, Default)]
+struct SharedBatch {
+    events: Arc<Events>,
+    keep: Vec<bool>,
+    selected: Vec<Option<Selected>>,
+}
+
 /// A batch in its turn.
 #[derive(Debug)]
 struct Queued {
-    events: Arc<Events>,
+    batch: SharedBatch,
     /// The batch of the ring in which they came: it goes back when they have been recorded.
     shell: Events,
-    keep: Vec<bool>,
     state: State,
 }
 
@@ -66,12 +73,18 @@ enum State {
     Undecided,
 }
 
-/// A batch of which it is decided which events are kept.
+/// A batch of which it is decided which events are recorded.
 #[derive(Debug)]
 pub(crate) struct Decided {
-    pub(super) events: Arc<Events>,
-    pub(super) keep: Vec<bool>,
+    batch: SharedBatch,
     shell: Events,
+}
+
+impl Decided {
+    /// The events, and which of them are recorded, and why.
+    pub(super) fn parts(&self) -> (&Events, &[Option<Selected>]) {
+        (&self.batch.events, &self.batch.selected)
+    }
 }
 
 /// The filter of one recorder.
@@ -85,9 +98,9 @@ pub(crate) struct FilterStage {
     /// The most batches in the queue.
     capacity: usize,
     /// For batches to come.
-    spare: Vec<(Arc<Events>, Vec<bool>)>,
+    spare: Vec<SharedBatch>,
     /// Recorded or left out, and still read by a worker that does not answer.
-    lent: Vec<(Arc<Events>, Vec<bool>)>,
+    lent: Vec<SharedBatch>,
     deadline: Duration,
     undecided: Undecided,
     prescale: Prescale,
@@ -120,7 +133,7 @@ impl FilterStage {
         gauges: Arc<BuildGauges>,
     ) -> FilterStage {
         // Each worker may keep one for ever.
-        let spare = (0..capacity + workers.len()).map(|_| (Arc::default(), Vec::new())).collect();
+        let spare = (0..capacity + workers.len()).map(|_| SharedBatch::default()).collect();
         let sources = vec![Counters::default(); boards.1];
         FilterStage {
             inlet,
@@ -159,15 +172,15 @@ impl FilterStage {
 
     /// Gives back a batch that was recorded.
     pub(crate) fn give_back(&mut self, decided: Decided) {
-        let Decided { mut events, keep, mut shell } = decided;
-        match Arc::get_mut(&mut events) {
+        let Decided { mut batch, mut shell } = decided;
+        match Arc::get_mut(&mut batch.events) {
             Some(own) => {
                 std::mem::swap(own, &mut shell);
                 shell.clear();
-                self.spare.push((events, keep));
+                self.spare.push(batch);
             }
             None => {
-                self.lent.push((events, keep));
+                self.lent.push(batch);
                 self.gauges.set_lent(self.lent.len());
             }
         }
@@ -216,7 +229,7 @@ impl FilterStage {
                     any = true;
                     // An answer that comes late is as good as long as its batch has not left.
                     if let Some(queued) = queued(&mut self.queue, self.first, number) {
-                        std::mem::swap(&mut queued.keep, keep);
+                        std::mem::swap(&mut queued.batch.keep, keep);
                         queued.state = State::Decided;
                     }
                 }
@@ -236,8 +249,8 @@ impl FilterStage {
     /// Takes batches back that workers have let go of.
     fn reclaim(&mut self) {
         let mut place = 0;
-        while let Some((events, _)) = self.lent.get_mut(place) {
-            match Arc::get_mut(events) {
+        while let Some(batch) = self.lent.get_mut(place) {
+            match Arc::get_mut(&mut batch.events) {
                 Some(own) => {
                     own.clear();
                     self.spare.push(self.lent.swap_remove(place));
@@ -261,15 +274,15 @@ impl FilterStage {
     /// Takes batches of the builder as long as there is space.
     fn fill(&mut self) {
         while self.queue.len() < self.capacity
-            && let Some((mut events, keep)) = self.spare.pop()
+            && let Some(mut batch) = self.spare.pop()
         {
             let Some(mut shell) = self.inlet.receive() else {
-                self.spare.push((events, keep));
+                self.spare.push(batch);
                 break;
             };
             let state = if shell.events.is_empty() { State::Decided } else { State::Waiting };
-            std::mem::swap(Arc::get_mut(&mut events).expect("a spare batch has one owner"), &mut shell);
-            self.queue.push_back(Queued { events, shell, keep, state });
+            std::mem::swap(Arc::get_mut(&mut batch.events).expect("a spare batch has one owner"), &mut shell);
+            self.queue.push_back(Queued { batch, shell, state });
         }
     }
 
@@ -284,7 +297,7 @@ impl FilterStage {
                 continue;
             }
             let Some(worker) = self.workers.iter_mut().find(|worker| worker.is_free()) else { break };
-            worker.ask(number, queued.events.clone(), now);
+            worker.ask(number, queued.batch.events.clone(), now);
             queued.state = State::Asked;
         }
     }
@@ -295,31 +308,38 @@ impl FilterStage {
         if !matches!(oldest.state, State::Decided | State::Undecided) {
             return None;
         }
-        let Queued { events, shell, mut keep, state } = self.queue.pop_front()?;
+        let Queued { mut batch, shell, state } = self.queue.pop_front()?;
         self.first += 1;
-        keep.resize(events.events.len(), false);
-        self.apply(&events, &mut keep, state);
-        self.counters.add(&events, &keep, (state, self.undecided));
-        self.publish(&events);
-        Some(Decided { events, keep, shell })
+        self.apply(&mut batch, state);
+        let SharedBatch { events, selected, .. } = &batch;
+        self.counters.add(events, selected, (state, self.undecided));
+        self.publish(events);
+        Some(Decided { batch, shell })
     }
 
-    /// Applies what was configured for events that are undecided or rejected.
-    fn apply(&mut self, events: &Events, keep: &mut [bool], state: State) {
+    /// Says which events are recorded, by the answers and by what was configured for those that are undecided or rejected.
+    fn apply(&mut self, batch: &mut SharedBatch, state: State) {
+        let SharedBatch { events, keep, selected } = batch;
         let counters = &mut self.counters.events;
+        selected.clear();
         if state == State::Undecided {
-            keep.fill(self.undecided == Undecided::Keep);
-            if self.undecided == Undecided::Keep {
-                counters.noted(Noted::Undecided, Unit::Events, keep.len() as u64);
+            let undecided = (self.undecided == Undecided::Keep).then_some(Selected::Undecided);
+            selected.resize(events.events.len(), undecided);
+            if undecided.is_some() {
+                counters.noted(Noted::Undecided, Unit::Events, selected.len() as u64);
             }
             return;
         }
-        for (event, keep) in events.events.iter().zip(keep) {
-            if !*keep && self.prescale.takes(event.trigger) {
-                *keep = true;
+        selected.extend(events.events.iter().zip(keep).map(|(event, keep)| {
+            if *keep {
+                return Some(Selected::Kept);
+            }
+            let is_prescaled = self.prescale.takes(event.trigger);
+            if is_prescaled {
                 counters.noted(Noted::Prescaled, Unit::Events, 1);
             }
-        }
+            is_prescaled.then_some(Selected::Prescaled)
+        }));
     }
 
     fn publish(&mut self, events: &Events) {
@@ -351,8 +371,13 @@ fn queued(queue: &mut VecDeque<Queued>, first: BatchNumber, number: BatchNumber)
 }
 
 impl FilterCounters {
-    /// Counts a batch: what is kept goes on, and the rest is rejected or, if it is undecided, lost.
-    fn add(&mut self, events: &Events, keep: &[bool], (state, undecided): (State, Undecided)) {
+    /// Counts a batch: what is selected goes on, and the rest is rejected or, if it is undecided, lost.
+    fn add(
+        &mut self,
+        events: &Events,
+        selected: &[Option<Selected>],
+        (state, undecided): (State, Undecided),
+    ) {
         let is_lost = state == State::Undecided && undecided == Undecided::Drop;
         let enter = |counters: &mut Counters, unit, count, keep| {
             counters.input(unit, count);
@@ -362,15 +387,15 @@ impl FilterCounters {
                 (false, true) => counters.lost(LossReason::Undecided, unit, count),
             }
         };
-        let kept = keep.iter().filter(|keep| **keep).count() as u64;
+        let kept = selected.iter().flatten().count() as u64;
         enter(&mut self.events, Unit::Events, kept, true);
-        enter(&mut self.events, Unit::Events, keep.len() as u64 - kept, false);
-        for ((_, fragments), keep) in events.iter().zip(keep) {
+        enter(&mut self.events, Unit::Events, selected.len() as u64 - kept, false);
+        for ((_, fragments), selected) in events.iter().zip(selected) {
             for fragment in fragments {
                 let place = fragment.source.index().wrapping_sub(self.first.index());
                 let Some(counters) = self.sources.get_mut(place) else { continue };
-                enter(counters, Unit::Fragments, 1, *keep);
-                enter(counters, Unit::Bytes, u64::from(fragment.bytes), *keep);
+                enter(counters, Unit::Fragments, 1, selected.is_some());
+                enter(counters, Unit::Bytes, u64::from(fragment.bytes), selected.is_some());
             }
         }
     }

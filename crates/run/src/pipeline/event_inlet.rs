@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use thalweg_data::Events;
 use thalweg_data::ring::Downstream;
+use thalweg_data::{Events, Selected};
 
 use super::Signals;
 use super::event_filter::{Decided, FilterStage};
@@ -28,11 +28,14 @@ pub(crate) enum EventBatch {
 }
 
 impl EventBatch {
-    /// The events, and which of them are kept; `None`: all of them.
-    pub(crate) fn parts(&self) -> (&Events, Option<&[bool]>) {
+    /// The events, and which of them are recorded, and why; `None`: all of them.
+    pub(crate) fn parts(&self) -> (&Events, Option<&[Option<Selected>]>) {
         match self {
             EventBatch::Whole(events) => (events, None),
-            EventBatch::Selected(decided) => (&decided.events, Some(&decided.keep)),
+            EventBatch::Selected(decided) => {
+                let (events, selected) = decided.parts();
+                (events, Some(selected))
+            }
         }
     }
 }

@@ -73,12 +73,12 @@ impl EventRecorder {
     }
 
     fn take(&mut self, batch: &EventBatch, signals: &Signals) {
-        let (events, keep) = batch.parts();
+        let (events, selected) = batch.parts();
         let header = events.header;
         let sink = &mut self.sink;
-        let result = match keep {
+        let result = match selected {
             None => sink.write(events),
-            Some(keep) => sink.write_kept(events, keep),
+            Some(selected) => sink.write_selected(events, selected),
         };
         let result = if events.write_all { result.and_then(|()| sink.complete()) } else { result };
         let taken = sink.counters().total_input(Unit::Events);

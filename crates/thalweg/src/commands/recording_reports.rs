@@ -1,5 +1,6 @@
 //! The reports of recordings, for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use thalweg_run::recording::{
@@ -38,7 +39,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
             events.out_of_order, events.doubled, events.superseded
         );
     }
-    selected_by(events.filter.as_deref(), &mut text);
+    selected_by(events.filter.as_deref(), &events.selected, &mut text);
     let ledger = &report.ledger;
     if report.tables.iter().any(|table| table.table == Table::Hits) {
         let _ = writeln!(
@@ -189,17 +190,21 @@ fn inspected_events(report: &Inspection, text: &mut String) {
             si(events.bytes as f64),
             events.mean_building_ms
         );
-        selected_by(events.filter.as_deref(), text);
+        selected_by(events.filter.as_deref(), &events.selected, text);
         for (closing, count) in &events.closings {
             let _ = writeln!(text, "  closed by {closing:<10} {count:>12}");
         }
     }
 }
 
-/// By what an event filter has selected the events, if one has.
-fn selected_by(filter: Option<&str>, text: &mut String) {
+/// By what an event filter has selected the events, if one has, and why each is recorded.
+fn selected_by(filter: Option<&str>, selected: &BTreeMap<&'static str, u64>, text: &mut String) {
     if let Some(filter) = filter {
         let _ = writeln!(text, "  selected by the event filter: {filter}");
+    }
+    if !selected.is_empty() {
+        let counts: Vec<String> = selected.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let _ = writeln!(text, "  of the recorded events: {}", counts.join(", "));
     }
 }
 

@@ -107,8 +107,13 @@ impl Bench {
         builder.send(batch);
     }
 
-    /// The next batch: the first trigger, and which events are kept.
+    /// The next batch: the first trigger, and which events are recorded.
     fn next(&mut self) -> Option<(u64, Vec<bool>)> {
+        self.next_selected().map(|(first, selected)| (first, selected.iter().map(Option::is_some).collect()))
+    }
+
+    /// The next batch: the first trigger, and why each event is recorded.
+    fn next_selected(&mut self) -> Option<(u64, Vec<Option<Selected>>)> {
         let decided = loop {
             match self.stage.receive_wait(Duration::from_secs(60), &self.signals) {
                 Some(decided) => break decided,
@@ -116,10 +121,11 @@ impl Bench {
                 None => {}
             }
         };
-        let first = decided.events.events.first().map_or(u64::MAX, |event| event.trigger);
-        let keep = decided.keep.clone();
+        let (events, selected) = decided.parts();
+        let first = events.events.first().map_or(u64::MAX, |event| event.trigger);
+        let selected = selected.to_vec();
         self.stage.give_back(decided);
-        Some((first, keep))
+        Some((first, selected))
     }
 
     /// Hands a batch to a worker that hangs with it, and lets its deadline pass: the clock of a busy machine would let that of others pass,
@@ -299,7 +305,7 @@ fn a_worker_is_given_up_when_its_deadline_passes() {
     let pool = Pool::new(1, 4096).expect("small");
     bench.send(100..103, &mut block(&pool));
     let before = Instant::now();
-    assert_eq!(bench.next(), Some((100, vec![true; 3])));
+    assert_eq!(bench.next_selected(), Some((100, vec![Some(Selected::Undecided); 3])));
     assert!(before.elapsed() >= Duration::from_millis(20));
 }
 
@@ -327,13 +333,16 @@ fn one_in_so_many_rejected_events_is_kept_and_noted() {
     let mut bench = Bench::new(vec![filter], &settings(60_000, Undecided::Keep, 4));
     let pool = Pool::new(1, 4096).expect("small");
     let mut block = block(&pool);
-    let mut kept = Vec::new();
+    let (mut kept, mut prescaled) = (Vec::new(), Vec::new());
     for first in (0..24).step_by(6) {
         bench.send(first..first + 6, &mut block);
-        let (_, keep) = bench.next().expect("there");
-        kept.extend((first..).zip(keep).filter(|(_, keep)| *keep).map(|(trigger, _)| trigger));
+        let (_, selected) = bench.next_selected().expect("there");
+        let of = |mark| (first..).zip(selected.clone()).filter(move |(_, own)| *own == Some(mark));
+        kept.extend(of(Selected::Kept).map(|(trigger, _)| trigger));
+        prescaled.extend(of(Selected::Prescaled).map(|(trigger, _)| trigger));
     }
-    assert_eq!(kept, [0, 2, 3, 4, 6, 8, 9, 12, 15, 18, 21], "the hash chooses 2, 4 and 8 of the rejected");
+    assert_eq!(kept, [0, 3, 6, 9, 12, 15, 18, 21]);
+    assert_eq!(prescaled, [2, 4, 8], "the hash chooses these of the rejected");
     assert_eq!(bench.counters().total_noted(Noted::Prescaled, Unit::Events), 3);
     bench.assert_balance();
 }
