@@ -30,6 +30,7 @@
 //! - [`record_part`]: the parts of a scope record that is too large to be handled whole.
 //! - [`tick`]: converts board time to picoseconds, exactly.
 //! - [`event`]: fragments of triggered boards, and the events that are built of them.
+//! - [`filter_answers`]: the answers of an event filter, seen event by event.
 //! - [`hit_fields`]: splits hits into columns.
 //! - [`hit_events`]: events of hits, the output of a coincidence.
 //! - [`id`]: the numbers that name sources, links, boards and units.
@@ -58,6 +59,7 @@ pub mod borrowed;
 pub mod cells;
 pub mod checksum;
 pub mod event;
+pub mod filter_answers;
 pub mod hit;
 pub mod hit_events;
 pub mod hit_fields;
@@ -88,6 +90,7 @@ pub mod waveform_facts;
 pub use batch::{Frames, Hits, Mark, SnapshotNumber};
 pub use borrowed::{BorrowError, BorrowedPool};
 pub use event::{Closing, Event, Events, Fragment, Fragments, Selected};
+pub use filter_answers::{AnswerSheet, Answers};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};
 pub use id::{BoardId, LinkId, SourceId, UnitId};

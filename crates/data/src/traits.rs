@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::batch::{Frames, Header, Hits, Mark};
 use crate::event::{Events, Fragments, Selected};
+use crate::filter_answers::Answers;
 use crate::ledger::Counters;
 use crate::refused::Refused;
 use crate::sent_fragments::FragmentRecord;
@@ -263,9 +264,26 @@ pub trait Sink: Send {
 
 /// Decides which built events are kept. Each worker of an event filter has its own, so that it may keep memory from batch to batch. It may
 /// take long, and may even never return: the other workers and the run go on without it.
+///
+/// ```
+/// use thalweg_data::{Answers, EventFilter, Events};
+///
+/// /// Keeps large events.
+/// struct Large(u64);
+///
+/// impl EventFilter for Large {
+///     fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+///         for event in answers.due_of(events) {
+///             answers.give(event.bytes > self.0);
+///         }
+///     }
+/// }
+/// ```
 pub trait EventFilter: Send {
-    /// Decides each event of a batch, in their order. `keep` has an entry per event, `false` at first.
-    fn decide(&mut self, events: &Events, keep: &mut [bool]);
+    /// Decides those events of a batch that are [due](Answers::due), in their order, and gives each answer as soon as it is known: if this
+    /// hangs or panics, the answers given so far count, and the event that would have been next is undecided. An event without an answer when
+    /// it returns is undecided, too.
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>);
 }
 
 /// Where events go. A sink is bounded, and counts in the ledger.

@@ -4,7 +4,7 @@
 //!  bytes ─► text, events ─► answers at once = answers one by one
 //! ```
 
-use thalweg_data::{Closing, Event, EventFilter, Events, Fragment, Mark, Pool, SourceId};
+use thalweg_data::{AnswerSheet, Closing, Event, EventFilter, Events, Fragment, Mark, Pool, SourceId};
 
 use super::{Boards, EventExpression};
 use crate::cut::CutError;
@@ -21,7 +21,7 @@ pub(super) type FragmentBytes = Vec<(u16, Vec<u8>)>;
 /// The text before the first zero byte is an expression; the next byte says how long slices are, and what is behind it makes events.
 ///
 /// # Panics
-/// When an answer depends on the events beside it.
+/// When an answer depends on the events beside it, or on those that are due with it.
 pub fn check(bytes: &[u8]) {
     let text_end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let Ok(text) = std::str::from_utf8(&bytes[..text_end]) else { return };
@@ -36,14 +36,22 @@ pub fn check(bytes: &[u8]) {
     let slice_bytes = usize::from(*slice_bytes).max(1);
     let all = events_of(rest);
     let mut decide = |first_trigger: u64, all: &[FragmentBytes]| {
-        let mut keep = vec![false; all.len()];
-        filter.decide(&batch(first_trigger, all, slice_bytes), &mut keep);
-        keep
+        decided(&mut filter, &batch(first_trigger, all, slice_bytes), 0)
     };
     let at_once = decide(0, &all);
-    for ((trigger, keep), own) in (0..).zip(at_once).zip(&all) {
-        assert_eq!(decide(trigger, std::slice::from_ref(own)), [keep], "{text} of event {trigger}");
+    for ((trigger, keep), own) in (0..).zip(&at_once).zip(&all) {
+        assert_eq!(decide(trigger, std::slice::from_ref(own)), [*keep], "{text} of event {trigger}");
     }
+    let middle = all.len() / 2;
+    let rest = decided(&mut filter, &batch(0, &all, slice_bytes), middle);
+    assert_eq!(rest, at_once[middle..], "{text} of the events from {middle} on");
+}
+
+/// The answers to the events of a batch from this one on.
+pub(super) fn decided(filter: &mut EventExpression, events: &Events, first: usize) -> Vec<bool> {
+    let sheet = AnswerSheet::of(first..events.events.len());
+    filter.decide(events, &mut sheet.answers());
+    sheet.events().map(|event| sheet.get(event).expect("an expression answers for each event")).collect()
 }
 
 /// An expression over events of the three boards.

@@ -1,6 +1,6 @@
 //! An expression that decides which built events are kept.
 
-use thalweg_data::{EventFilter, Events};
+use thalweg_data::{Answers, EventFilter, Events};
 
 use super::Boards;
 use super::language::{EventCondition, EventField, EventLanguage, FragmentField};
@@ -14,16 +14,16 @@ use crate::cut::program::{Program, Step};
 ///
 /// ```
 /// use thalweg_analysis::event_filter::{Boards, EventExpression};
-/// use thalweg_data::{Event, EventFilter, Events, SourceId};
+/// use thalweg_data::{AnswerSheet, Event, EventFilter, Events, SourceId};
 ///
 /// let names = ["camera/0".to_owned(), "camera/1".to_owned()];
 /// let boards = Boards { first: SourceId(0), names: &names };
 /// let mut filter = EventExpression::parse("missing == 0 && trigger > 6", boards)?;
 /// let event = |trigger, missing| Event { trigger, missing, ..Event::default() };
 /// let batch = Events { events: vec![event(6, 0), event(7, 0), event(8, 1)], ..Events::default() };
-/// let mut keep = [false; 3];
-/// filter.decide(&batch, &mut keep);
-/// assert_eq!(keep, [false, true, false]);
+/// let sheet = AnswerSheet::of(0..3);
+/// filter.decide(&batch, &mut sheet.answers());
+/// assert_eq!([0, 1, 2].map(|event| sheet.get(event)), [Some(false), Some(true), Some(false)]);
 /// # Ok::<(), thalweg_analysis::cut::CutError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -64,15 +64,16 @@ fn asks_for_bytes(program: &Program<EventField, EventCondition>) -> bool {
 }
 
 impl EventFilter for EventExpression {
-    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
         self.first_slices.clear();
         if self.asks_for_bytes {
             find_first_slices(events, &mut self.first_slices);
         }
-        self.pass.resize(keep.len().max(self.pass.len()), 0);
-        let pass = &mut self.pass[..keep.len()];
-        let rows = EventRows { events, range: (0, keep.len()), first_slices: &self.first_slices };
+        let due = answers.due();
+        self.pass.resize(due.len().max(self.pass.len()), 0);
+        let pass = &mut self.pass[..due.len()];
+        let rows = EventRows { events, range: (due.start, due.end), first_slices: &self.first_slices };
         self.evaluator.evaluate(rows, pass);
-        keep.iter_mut().zip(pass).for_each(|(keep, pass)| *keep = *pass == 1);
+        answers.give_each(pass.iter().map(|pass| *pass == 1));
     }
 }

@@ -4,7 +4,7 @@
 //!  [filter] keep = 'missing == 0 && max(u16_le, 12) > 500'
 //!     │ parse, once per worker
 //!     ▼
-//!  Events ─► EventFilter::decide ─► keep: one answer per event, beside the batch
+//!  Events ─► EventFilter::decide ─► Answers: one per event, beside the batch
 //! ```
 //! The language is that of [cuts](crate::cut) over other fields: of the event, of each fragment, and of the bytes that boards have sent. A
 //! kind of filter is a word and a function; a program adds its own with [`add`], before it reads a configuration.

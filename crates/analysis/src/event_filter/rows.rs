@@ -161,7 +161,7 @@ impl Rows for EventRows<'_> {
     type Condition = EventCondition;
 
     fn range(self, range: Range<usize>) -> Self {
-        EventRows { range: (range.start, range.end), ..self }
+        EventRows { range: (self.range.0 + range.start, self.range.0 + range.end), ..self }
     }
 
     #[inline(always)]

@@ -27,7 +27,8 @@ pub struct Settings {
     /// Threads that decide, each a batch of events at a time.
     #[serde(default = "one")]
     pub workers: usize,
-    /// How long a worker may take for a batch of events, milliseconds. After that its events are undecided, and the other workers go on.
+    /// How long a worker may take for an event, milliseconds. After that the event is undecided, and the other workers go on with those
+    /// behind it.
     #[serde(default = "second")]
     pub deadline_ms: u64,
     /// What becomes of undecided events: `"keep"` records them, and notes how many; `"drop"` counts them as lost.

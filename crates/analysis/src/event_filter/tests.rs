@@ -1,7 +1,7 @@
 use proptest::prelude::*;
-use thalweg_data::{EventFilter, Events, SourceId};
+use thalweg_data::{Events, SourceId};
 
-use super::check::{NAMES, batch};
+use super::check::{NAMES, batch, decided};
 use super::*;
 
 fn parsed(text: &str) -> Result<EventExpression, String> {
@@ -10,8 +10,7 @@ fn parsed(text: &str) -> Result<EventExpression, String> {
 
 fn kept(text: &str, events: &Events) -> Vec<u64> {
     let mut filter = parsed(text).unwrap_or_else(|error| panic!("{error}"));
-    let mut keep = vec![false; events.events.len()];
-    filter.decide(events, &mut keep);
+    let keep = decided(&mut filter, events, 0);
     events.events.iter().zip(keep).filter(|(_, keep)| *keep).map(|(event, _)| event.trigger).collect()
 }
 

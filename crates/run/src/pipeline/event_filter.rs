@@ -7,7 +7,13 @@
 //!                                       └ waits for a worker that is free
 //! ```
 //! A worker reads a batch that others have, too: a worker that never answers keeps a reference to that one batch, whose blocks stay on loan.
-//! After the deadline its events are undecided, the batch goes on in its turn, and the other workers get those that follow.
+//! It answers event by event. When it has been at one event for the deadline, that event is undecided, and another worker gets those that
+//! follow:
+//!
+//! ```text
+//!  keep reject keep  ?  · · ·        worker 1 hangs at the fourth
+//!                       └─┴─┴──────► worker 2
+//! ```
 
 mod worker;
 
@@ -19,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_analysis::event_filter::{Prescale, Settings, Undecided};
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Counters, Events, LossReason, Noted, Selected, SourceId, Unit};
+use thalweg_data::{AnswerSheet, Counters, Events, LossReason, Noted, Selected, SourceId, Unit};
 
 use super::{Ledgered, Signals};
 use crate::gauges::BuildGauges;
@@ -50,8 +56,19 @@ type BatchNumber = u64;
 #[derive(Debug, Default)]
 struct SharedBatch {
     events: Arc<Events>,
-    keep: Vec<bool>,
+    verdicts: Vec<Verdict>,
     selected: Vec<Option<Selected>>,
+}
+
+/// What is known of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is to be decided. The events behind it are, too.
+    Open,
+    Keep,
+    Reject,
+    /// A worker was given up at it.
+    Undecided,
 }
 
 /// A batch in its turn.
@@ -65,12 +82,12 @@ struct Queued {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// For a worker that is free.
+    /// Its open events are for a worker that is free.
     Waiting,
-    /// A worker has it.
+    /// A worker has them.
     Asked,
+    /// It has none.
     Decided,
-    Undecided,
 }
 
 /// A batch of which it is decided which events are recorded.
@@ -223,22 +240,19 @@ impl FilterStage {
     fn collect(&mut self, signals: &Signals) {
         let mut any = false;
         for worker in &mut self.workers {
-            match worker.answer(signals) {
-                Answer::None => {}
-                Answer::Of(number, keep) => {
-                    any = true;
-                    // An answer that comes late is as good as long as its batch has not left.
-                    if let Some(queued) = queued(&mut self.queue, self.first, number) {
-                        std::mem::swap(&mut queued.batch.keep, keep);
-                        queued.state = State::Decided;
-                    }
-                }
-                Answer::Never(number) => {
-                    any = true;
-                    if let Some(queued) = queued(&mut self.queue, self.first, number) {
-                        queued.state = State::Undecided;
-                    }
-                }
+            let answer = worker.answer(signals);
+            let (Answer::Done(number, sheet) | Answer::Ended(number, sheet) | Answer::Late(number, sheet)) =
+                answer
+            else {
+                continue;
+            };
+            any = true;
+            let Some(queued) = queued(&mut self.queue, self.first, number) else { continue };
+            match answer {
+                Answer::Done(..) => queued.done(sheet),
+                Answer::Ended(..) => queued.give_up(sheet),
+                // An answer that comes late is as good as long as its batch has not left.
+                _ => queued.enter(sheet),
             }
         }
         if any && !self.lent.is_empty() {
@@ -261,12 +275,12 @@ impl FilterStage {
         self.gauges.set_lent(self.lent.len());
     }
 
-    /// What a worker has had for longer than the deadline is undecided.
+    /// An event at which a worker has been for the deadline is undecided.
     fn expire(&mut self, now: Instant) {
         for worker in &mut self.workers {
-            let Some(number) = worker.expire(now, self.deadline) else { continue };
+            let Some((number, sheet)) = worker.expire(now, self.deadline) else { continue };
             if let Some(queued) = queued(&mut self.queue, self.first, number) {
-                queued.state = State::Undecided;
+                queued.give_up(sheet);
             }
         }
     }
@@ -282,64 +296,59 @@ impl FilterStage {
             };
             let state = if shell.events.is_empty() { State::Decided } else { State::Waiting };
             std::mem::swap(Arc::get_mut(&mut batch.events).expect("a spare batch has one owner"), &mut shell);
+            batch.verdicts.clear();
+            batch.verdicts.resize(batch.events.events.len(), Verdict::Open);
             self.queue.push_back(Queued { batch, shell, state });
         }
     }
 
-    /// Gives batches to workers that are free. While none is there that answers, events are undecided at once.
+    /// Gives open events to workers that are free. While none is there that answers, they are undecided at once.
     fn hand_out(&mut self, now: Instant) {
         let nobody_answers = self.workers.iter().all(WorkerLink::is_out);
         let waiting =
             (self.first..).zip(&mut self.queue).filter(|(_, queued)| queued.state == State::Waiting);
         for (number, queued) in waiting {
             if nobody_answers {
-                queued.state = State::Undecided;
+                queued.leave_open_undecided();
                 continue;
             }
             let Some(worker) = self.workers.iter_mut().find(|worker| worker.is_free()) else { break };
-            worker.ask(number, queued.batch.events.clone(), now);
+            let SharedBatch { events, verdicts, .. } = &queued.batch;
+            let open = verdicts.iter().position(|verdict| *verdict == Verdict::Open);
+            worker.ask(number, events, open.unwrap_or(verdicts.len())..verdicts.len(), now);
             queued.state = State::Asked;
         }
     }
 
     /// Takes the oldest batch once it is decided, and counts it.
     fn pop(&mut self) -> Option<Decided> {
-        let oldest = self.queue.front()?;
-        if !matches!(oldest.state, State::Decided | State::Undecided) {
-            return None;
-        }
-        let Queued { mut batch, shell, state } = self.queue.pop_front()?;
+        self.queue.front().filter(|oldest| oldest.state == State::Decided)?;
+        let Queued { mut batch, shell, .. } = self.queue.pop_front()?;
         self.first += 1;
-        self.apply(&mut batch, state);
-        let SharedBatch { events, selected, .. } = &batch;
-        self.counters.add(events, selected, (state, self.undecided));
-        self.publish(events);
+        self.apply(&mut batch);
+        self.counters.add(&batch);
+        self.publish(&batch.events);
         Some(Decided { batch, shell })
     }
 
-    /// Says which events are recorded, by the answers and by what was configured for those that are undecided or rejected.
-    fn apply(&mut self, batch: &mut SharedBatch, state: State) {
-        let SharedBatch { events, keep, selected } = batch;
-        let counters = &mut self.counters.events;
+    /// Says which events are recorded, by the verdicts and by what was configured for those that are undecided or rejected.
+    fn apply(&mut self, batch: &mut SharedBatch) {
+        let SharedBatch { events, verdicts, selected } = batch;
+        let undecided = (self.undecided == Undecided::Keep).then_some(Selected::Undecided);
         selected.clear();
-        if state == State::Undecided {
-            let undecided = (self.undecided == Undecided::Keep).then_some(Selected::Undecided);
-            selected.resize(events.events.len(), undecided);
-            if undecided.is_some() {
-                counters.noted(Noted::Undecided, Unit::Events, selected.len() as u64);
-            }
-            return;
-        }
-        selected.extend(events.events.iter().zip(keep).map(|(event, keep)| {
-            if *keep {
-                return Some(Selected::Kept);
-            }
-            let is_prescaled = self.prescale.takes(event.trigger);
-            if is_prescaled {
-                counters.noted(Noted::Prescaled, Unit::Events, 1);
-            }
-            is_prescaled.then_some(Selected::Prescaled)
+        selected.extend(events.events.iter().zip(verdicts).map(|(event, verdict)| match verdict {
+            Verdict::Keep => Some(Selected::Kept),
+            Verdict::Reject => self.prescale.takes(event.trigger).then_some(Selected::Prescaled),
+            Verdict::Open | Verdict::Undecided => undecided,
         }));
+        for (mark, noted) in
+            [(Selected::Prescaled, Noted::Prescaled), (Selected::Undecided, Noted::Undecided)]
+        {
+            let count = selected.iter().filter(|selected| **selected == Some(mark)).count() as u64;
+            if count > 0 {
+                self.counters.events.noted(noted, Unit::Events, count);
+            }
+        }
     }
 
     fn publish(&mut self, events: &Events) {
@@ -370,32 +379,91 @@ fn queued(queue: &mut VecDeque<Queued>, first: BatchNumber, number: BatchNumber)
     queue.get_mut(usize::try_from(number.checked_sub(first)?).ok()?)
 }
 
+impl Queued {
+    /// Enters what a worker has answered, where nothing is known yet.
+    fn enter(&mut self, sheet: &AnswerSheet) {
+        let verdicts = self.batch.verdicts.iter_mut().enumerate().skip(sheet.events().start);
+        for (event, verdict) in verdicts {
+            if let (Verdict::Open | Verdict::Undecided, Some(keep)) = (&verdict, sheet.get(event)) {
+                *verdict = if keep { Verdict::Keep } else { Verdict::Reject };
+            }
+        }
+        if !self.batch.verdicts.contains(&Verdict::Open) {
+            self.state = State::Decided;
+        }
+    }
+
+    /// A worker has decided all open events; one without an answer is undecided.
+    fn done(&mut self, sheet: &AnswerSheet) {
+        self.enter(sheet);
+        self.leave_open_undecided();
+    }
+
+    /// A worker is given up at the first event without an answer. Another one gets those that follow, but if it does not answer for any of
+    /// them, either: a filter that answers all at the end would take worker after worker.
+    fn give_up(&mut self, sheet: &AnswerSheet) {
+        self.enter(sheet);
+        let Some(event) = self.batch.verdicts.iter_mut().find(|verdict| **verdict == Verdict::Open) else {
+            return;
+        };
+        *event = Verdict::Undecided;
+        let start = sheet.events().start;
+        let is_rest = start > 0;
+        match is_rest && sheet.get(start).is_none() || !self.batch.verdicts.contains(&Verdict::Open) {
+            true => self.leave_open_undecided(),
+            false => self.state = State::Waiting,
+        }
+    }
+
+    fn leave_open_undecided(&mut self) {
+        let open = self.batch.verdicts.iter_mut().filter(|verdict| **verdict == Verdict::Open);
+        open.for_each(|verdict| *verdict = Verdict::Undecided);
+        self.state = State::Decided;
+    }
+}
+
+/// What becomes of an event in the filter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Recorded,
+    Rejected,
+    Lost,
+}
+
+impl SharedBatch {
+    /// What becomes of each event.
+    fn fates(&self) -> impl Iterator<Item = Fate> {
+        self.selected.iter().zip(&self.verdicts).map(|(selected, verdict)| match (selected, verdict) {
+            (Some(_), _) => Fate::Recorded,
+            (None, Verdict::Reject | Verdict::Keep) => Fate::Rejected,
+            (None, Verdict::Open | Verdict::Undecided) => Fate::Lost,
+        })
+    }
+}
+
 impl FilterCounters {
     /// Counts a batch: what is selected goes on, and the rest is rejected or, if it is undecided, lost.
-    fn add(
-        &mut self,
-        events: &Events,
-        selected: &[Option<Selected>],
-        (state, undecided): (State, Undecided),
-    ) {
-        let is_lost = state == State::Undecided && undecided == Undecided::Drop;
-        let enter = |counters: &mut Counters, unit, count, keep| {
+    fn add(&mut self, batch: &SharedBatch) {
+        let enter = |counters: &mut Counters, unit, count, fate| {
             counters.input(unit, count);
-            match (keep, is_lost) {
-                (true, _) => counters.output(unit, count),
-                (false, false) => counters.filtered(unit, count),
-                (false, true) => counters.lost(LossReason::Undecided, unit, count),
+            match fate {
+                Fate::Recorded => counters.output(unit, count),
+                Fate::Rejected => counters.filtered(unit, count),
+                Fate::Lost => counters.lost(LossReason::Undecided, unit, count),
             }
         };
-        let kept = selected.iter().flatten().count() as u64;
-        enter(&mut self.events, Unit::Events, kept, true);
-        enter(&mut self.events, Unit::Events, selected.len() as u64 - kept, false);
-        for ((_, fragments), selected) in events.iter().zip(selected) {
+        for fate in [Fate::Recorded, Fate::Rejected, Fate::Lost] {
+            let count = batch.fates().filter(|own| *own == fate).count() as u64;
+            if count > 0 {
+                enter(&mut self.events, Unit::Events, count, fate);
+            }
+        }
+        for ((_, fragments), fate) in batch.events.iter().zip(batch.fates()) {
             for fragment in fragments {
                 let place = fragment.source.index().wrapping_sub(self.first.index());
                 let Some(counters) = self.sources.get_mut(place) else { continue };
-                enter(counters, Unit::Fragments, 1, selected.is_some());
-                enter(counters, Unit::Bytes, u64::from(fragment.bytes), selected.is_some());
+                enter(counters, Unit::Fragments, 1, fate);
+                enter(counters, Unit::Bytes, u64::from(fragment.bytes), fate);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! An event filter of one's own that hangs: it costs its events, and the run goes on and ends without it.
+//! An event filter of one's own that hangs: it costs one event, and the run goes on and ends without it.
 //!
 //! ```text
-//!  EventFilterKind + add() ─► [filter] kind ─► a worker hangs with one batch ─► undecided, counted; the others select
+//!  EventFilterKind + add() ─► [filter] kind ─► a worker hangs with one event ─► undecided, counted; the others select
 //! ```
 
 use std::path::Path;
@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thalweg_analysis::event_filter::{self, EventFilterKind};
-use thalweg_data::{EventFilter, Events};
+use thalweg_data::{Answers, EventFilter, Events};
 use thalweg_monitor::state::EventSelection;
 use thalweg_run::config::Configuration;
 use thalweg_run::supervise::{EndWhen, RunCommand, RunHandle, Summary, Watch};
 
-/// Keeps events with even triggers, and never answers for the batch that has the trigger it is given.
+/// Keeps events with even triggers, and never answers for the trigger that it is given.
 struct HangsAt(u64);
 
 impl EventFilter for HangsAt {
-    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
-        for (event, keep) in events.events.iter().zip(keep) {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        for event in answers.due_of(events) {
             if event.trigger == self.0 {
                 loop {
                     std::thread::park();
                 }
             }
-            *keep = event.trigger % 2 == 0;
+            answers.give(event.trigger % 2 == 0);
         }
     }
 }
@@ -44,11 +44,13 @@ const HANGS: EventFilterKind = EventFilterKind {
 struct LateAt(u64);
 
 impl EventFilter for LateAt {
-    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
-        if events.events.iter().any(|event| event.trigger == self.0) {
-            std::thread::sleep(Duration::from_millis(100));
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        for event in answers.due_of(events) {
+            if event.trigger == self.0 {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            answers.give(true);
         }
-        keep.fill(true);
     }
 }
 
@@ -63,11 +65,11 @@ struct WaitsForBusy;
 static HAS_SEEN_BUSY: AtomicBool = AtomicBool::new(false);
 
 impl EventFilter for WaitsForBusy {
-    fn decide(&mut self, _events: &Events, keep: &mut [bool]) {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
         while !HAS_SEEN_BUSY.load(Ordering::Acquire) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        keep.fill(true);
+        answers.give_each(events.events.iter().map(|_| true));
     }
 }
 
@@ -106,10 +108,10 @@ fn run(filter: &str) -> (Summary, tempfile::TempDir) {
 }
 
 #[test]
-fn a_worker_that_never_answers_is_named_when_the_run_has_ended_with_all_other_events() {
+fn a_worker_that_never_answers_costs_one_event_and_is_named_when_the_run_has_ended() {
     for policy in ["keep", "drop"] {
         let filter = format!(
-            "kind = \"hangs_at\"\nkeep = \"500\"\nworkers = 2\ndeadline_ms = 200\nundecided = \"{policy}\""
+            "kind = \"hangs_at\"\nkeep = \"500\"\nworkers = 2\ndeadline_ms = 1000\nundecided = \"{policy}\""
         );
         let (summary, _folder) = run(&filter);
         assert_eq!(summary.discrepancies, [""; 0]);
@@ -117,10 +119,11 @@ fn a_worker_that_never_answers_is_named_when_the_run_has_ended_with_all_other_ev
             summary.failures.iter().filter(|text| text.contains("never answered for")).collect();
         assert_eq!(owed.len(), 1, "{:?}", summary.failures);
         assert!(owed[0].contains("worker \"record-filter-"), "{owed:?}");
+        assert!(owed[0].contains("never answered for the event of trigger 500"), "{owed:?}");
         let events = summary.events.clone().expect("it builds events");
         let selection = events.selection.expect("it has a filter");
         let undecided = selection.undecided_kept + selection.undecided_lost;
-        assert!(undecided > 0, "{selection:?}");
+        assert_eq!(undecided, 1, "the other worker decides those behind it: {selection:?}");
         assert_eq!(selection.undecided_lost > 0, policy == "drop", "{selection:?}");
         let accepted =
             events.triggers_offered.zip(events.triggers_refused).map(|(all, refused)| all - refused);
@@ -134,6 +137,8 @@ fn a_worker_that_never_answers_is_named_when_the_run_has_ended_with_all_other_ev
         assert!(report.problems.iter().all(|text| !text.contains("balance")), "{:?}", report.problems);
         assert_eq!(report.events.events, events.events_recorded);
         assert_eq!(report.events.filter.as_deref(), Some("hangs_at: 500"));
+        let marked = report.events.selected.get("undecided").copied().unwrap_or(0);
+        assert_eq!(marked, selection.undecided_kept, "{:?}", report.events.selected);
     }
 }
 

@@ -3,7 +3,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use thalweg_data::ring::{Upstream, circuit};
-use thalweg_data::{BlockWriter, Event, EventFilter, Fragment, Ledger, Mark, Pool, Stage};
+use thalweg_data::{Answers, BlockWriter, Event, EventFilter, Fragment, Ledger, Mark, Pool, Stage};
 
 use super::*;
 
@@ -24,15 +24,13 @@ impl Seeded {
 struct EveryThird(Seeded);
 
 impl EventFilter for EveryThird {
-    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
         match self.0.below(4) {
             0 => std::thread::sleep(Duration::from_micros(self.0.below(800))),
             1 => std::thread::yield_now(),
             _ => {}
         }
-        for (event, keep) in events.events.iter().zip(keep) {
-            *keep = is_third(event.trigger);
-        }
+        answers.give_each(answers.due_of(events).iter().map(|event| is_third(event.trigger)));
     }
 }
 
@@ -40,29 +38,93 @@ fn is_third(trigger: u64) -> bool {
     trigger.is_multiple_of(3)
 }
 
-/// Never answers for a batch with the trigger 100 or one of its hundreds, as long as nobody lets it.
+/// Never answers for the trigger 100 or one of its hundreds, as long as nobody lets it.
+#[derive(Clone)]
 struct Hanging {
     hangs: Arc<Mutex<Receiver<()>>>,
     hung: SyncSender<()>,
 }
 
-impl EventFilter for Hanging {
-    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
-        if events.events.iter().any(|event| event.trigger > 0 && event.trigger % 100 == 0) {
-            let _gone = self.hung.send(());
-            let hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
-            let _let_go = hangs.recv();
-        }
-        keep.fill(true);
+impl Hanging {
+    fn hang(&self) {
+        let _gone = self.hung.send(());
+        let hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+        let _let_go = hangs.recv();
     }
 }
 
+fn is_hundredth(event: &Event) -> bool {
+    event.trigger > 0 && event.trigger.is_multiple_of(100)
+}
+
+impl EventFilter for Hanging {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        for event in answers.due_of(events) {
+            if is_hundredth(event) {
+                self.hang();
+            }
+            answers.give(true);
+        }
+    }
+}
+
+/// The same, but it answers for all events at the end.
+struct AllAtOnce(Hanging);
+
+impl EventFilter for AllAtOnce {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        if answers.due_of(events).iter().any(is_hundredth) {
+            self.0.hang();
+        }
+        answers.give_each(vec![true; answers.due().len()]);
+    }
+}
+
+/// Panics at trigger 7.
 struct Panicking;
 
 impl EventFilter for Panicking {
-    fn decide(&mut self, events: &Events, keep: &mut [bool]) {
-        assert!(events.events.iter().all(|event| event.trigger != 0), "as this test wants");
-        keep.fill(true);
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        for event in answers.due_of(events) {
+            assert!(event.trigger != 7, "as this test wants");
+            answers.give(true);
+        }
+    }
+}
+
+/// Answers for the next event when the test lets it, and says so.
+struct Stepping(Receiver<()>, SyncSender<()>);
+
+impl EventFilter for Stepping {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        for _event in answers.due_of(events) {
+            let _gone = self.0.recv();
+            answers.give(true);
+            let _gone = self.1.send(());
+        }
+    }
+}
+
+/// Answers for all events but the last two of a batch.
+struct Forgetful;
+
+impl EventFilter for Forgetful {
+    fn decide(&mut self, _events: &Events, answers: &mut Answers<'_>) {
+        answers.give_each(vec![true; answers.due().len().saturating_sub(2)]);
+    }
+}
+
+/// Takes longer than a deadline of a millisecond for some events, and panics at none.
+struct Stalling(Seeded);
+
+impl EventFilter for Stalling {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        for event in answers.due_of(events) {
+            if self.0.below(50) == 0 {
+                std::thread::sleep(Duration::from_micros(500 + self.0.below(3000)));
+            }
+            answers.give(is_third(event.trigger));
+        }
     }
 }
 
@@ -132,8 +194,15 @@ impl Bench {
     /// too.
     fn give_up(&mut self, says: &Receiver<()>) {
         assert!(self.stage.receive_wait(Duration::ZERO, &self.signals).is_none(), "it is not decided");
+        self.let_deadline_pass(says);
+    }
+
+    /// Sees how far the worker came before it hung, and lets the deadline pass.
+    fn let_deadline_pass(&mut self, says: &Receiver<()>) {
         says.recv().expect("it hangs");
-        self.stage.expire(Instant::now() + self.stage.deadline);
+        let now = Instant::now();
+        self.stage.expire(now);
+        self.stage.expire(now + self.stage.deadline);
     }
 
     fn end(&mut self) {
@@ -223,37 +292,43 @@ fn with_any_number_of_workers_and_any_delays_the_order_stays_and_the_predicate_d
 
 /// A bench whose worker hangs, what lets it go, and what says that it hangs.
 fn hanging(workers: usize, settings: &Settings) -> (Bench, SyncSender<()>, Receiver<()>) {
+    let (filter, let_go, says) = hanging_filter(workers);
+    (Bench::new((0..workers).map(|_| Box::new(filter.clone()) as _).collect(), settings), let_go, says)
+}
+
+fn hanging_filter(workers: usize) -> (Hanging, SyncSender<()>, Receiver<()>) {
     let (let_go, hangs) = sync_channel(workers);
     let (hung, says) = sync_channel(workers);
-    let hangs = Arc::new(Mutex::new(hangs));
-    let filter = || Box::new(Hanging { hangs: hangs.clone(), hung: hung.clone() }) as _;
-    (Bench::new((0..workers).map(|_| filter()).collect(), settings), let_go, says)
+    (Hanging { hangs: Arc::new(Mutex::new(hangs)), hung }, let_go, says)
 }
 
 #[test]
-fn a_worker_that_hangs_costs_its_batch_and_nothing_else() {
+fn a_worker_that_hangs_costs_one_event_and_nothing_else() {
     for undecided in [Undecided::Keep, Undecided::Drop] {
         let (mut bench, let_go, says) = hanging(2, &settings(600_000, undecided, 0));
         let pool = Pool::new(2, 4096).expect("small");
         let mut unlucky = block(&pool);
-        bench.send(100..110, &mut unlucky);
+        bench.send(95..105, &mut unlucky);
         drop(unlucky);
         bench.give_up(&says);
         let mut others = block(&pool);
-        for first in (110..200).step_by(10) {
+        for first in (105..195).step_by(10) {
             bench.send(first..first + 10, &mut others);
         }
         drop(others);
-        assert_eq!(bench.next(), Some((100, vec![undecided == Undecided::Keep; 10])));
-        for first in (110..200).step_by(10) {
+        let mark = (undecided == Undecided::Keep).then_some(Selected::Undecided);
+        let expected =
+            (95..105).map(|trigger| if trigger == 100 { mark } else { Some(Selected::Kept) }).collect();
+        assert_eq!(bench.next_selected(), Some((95, expected)), "the other worker decides those behind it");
+        for first in (105..195).step_by(10) {
             assert_eq!(bench.next(), Some((first, vec![true; 10])), "the other worker goes on, in order");
         }
         assert_eq!(bench.stage.gauges.lent(), 1, "the worker keeps its batch");
         assert_eq!(pool.free_count(), 1, "and its block alone");
         let counters = bench.counters();
         let (lost, noted) = match undecided {
-            Undecided::Keep => (0, 10),
-            Undecided::Drop => (10, 0),
+            Undecided::Keep => (0, 1),
+            Undecided::Drop => (1, 0),
         };
         assert_eq!(counters.total_lost(LossReason::Undecided, Unit::Events), lost);
         assert_eq!(counters.total_noted(Noted::Undecided, Unit::Events), noted);
@@ -262,7 +337,7 @@ fn a_worker_that_hangs_costs_its_batch_and_nothing_else() {
         assert_eq!(bench.next(), None, "the run ends");
         bench.stage.finish(&bench.signals);
         let failures = bench.signals.failures().join("; ");
-        assert!(failures.contains("never answered for 10 events"), "{failures}");
+        assert!(failures.contains("never answered for the event of trigger 100"), "{failures}");
         assert!(failures.contains("worker-"), "{failures}");
         let_go.send(()).expect("it hangs");
         while bench.stage.gauges.lent() > 0 {
@@ -274,13 +349,127 @@ fn a_worker_that_hangs_costs_its_batch_and_nothing_else() {
 }
 
 #[test]
+fn a_filter_that_answers_at_the_end_costs_its_batch_and_no_third_worker() {
+    let (filter, _let_go, says) = hanging_filter(2);
+    let made = (0..3).map(|_| Box::new(AllAtOnce(filter.clone())) as _).collect();
+    let mut bench = Bench::new(made, &settings(600_000, Undecided::Keep, 0));
+    let pool = Pool::new(1, 4096).expect("small");
+    let mut block = block(&pool);
+    bench.send(95..105, &mut block);
+    bench.give_up(&says);
+    bench.give_up(&says);
+    assert_eq!(bench.next_selected(), Some((95, vec![Some(Selected::Undecided); 10])));
+    bench.send(105..110, &mut block);
+    assert_eq!(bench.next_selected(), Some((105, vec![Some(Selected::Kept); 5])), "the third worker goes on");
+    bench.assert_balance();
+}
+
+#[test]
+fn a_worker_that_goes_on_from_event_to_event_is_not_given_up() {
+    let ((go_on, steps), (done, says)) = (sync_channel(1), sync_channel(1));
+    let mut bench = Bench::new(vec![Box::new(Stepping(steps, done))], &settings(600_000, Undecided::Drop, 0));
+    let pool = Pool::new(1, 4096).expect("small");
+    bench.send(0..6, &mut block(&pool));
+    assert!(bench.stage.receive_wait(Duration::ZERO, &bench.signals).is_none(), "it is not decided");
+    let mut now = Instant::now();
+    for _event in 0..6 {
+        go_on.send(()).expect("it waits");
+        says.recv().expect("it goes on");
+        now += bench.stage.deadline - Duration::from_secs(1);
+        bench.stage.expire(now);
+    }
+    assert_eq!(bench.next(), Some((0, vec![true; 6])), "each event has the whole deadline");
+    bench.assert_balance();
+}
+
+#[test]
+fn an_answer_that_comes_late_counts_while_its_batch_has_not_left() {
+    let ((first, let_first_go, first_says), (second, let_second_go, second_says)) =
+        (hanging_filter(1), hanging_filter(1));
+    let made: Vec<Box<dyn EventFilter>> = vec![Box::new(first), Box::new(second)];
+    let mut bench = Bench::new(made, &settings(600_000, Undecided::Drop, 0));
+    let pool = Pool::new(1, 4096).expect("small");
+    let mut block = block(&pool);
+    bench.send(100..102, &mut block);
+    bench.send(200..203, &mut block);
+    assert!(bench.stage.receive_wait(Duration::ZERO, &bench.signals).is_none(), "none is decided");
+    first_says.recv().expect("it hangs");
+    second_says.recv().expect("it hangs");
+    let deadline = bench.stage.deadline;
+    let (number, sheet) =
+        bench.stage.workers[1].expire(Instant::now() + deadline, deadline).expect("its deadline has passed");
+    queued(&mut bench.stage.queue, bench.stage.first, number).expect("it is there").give_up(sheet);
+    assert_eq!(bench.stage.queue[1].batch.verdicts, [Verdict::Undecided, Verdict::Open, Verdict::Open]);
+    let_second_go.send(()).expect("it hangs");
+    while bench.stage.queue[1].state != State::Decided {
+        assert!(
+            bench.stage.receive_wait(Duration::ZERO, &bench.signals).is_none(),
+            "the first is not decided"
+        );
+        std::thread::yield_now();
+    }
+    let_first_go.send(()).expect("it hangs");
+    assert_eq!(bench.next(), Some((100, vec![true; 2])));
+    assert_eq!(bench.next(), Some((200, vec![true; 3])), "all are decided");
+    bench.assert_balance();
+}
+
+#[test]
+fn an_event_for_which_a_filter_does_not_answer_is_undecided() {
+    let mut bench = Bench::new(vec![Box::new(Forgetful)], &settings(60_000, Undecided::Keep, 0));
+    let pool = Pool::new(1, 4096).expect("small");
+    bench.send(0..5, &mut block(&pool));
+    let (kept, undecided) = (Some(Selected::Kept), Some(Selected::Undecided));
+    assert_eq!(bench.next_selected(), Some((0, vec![kept, kept, kept, undecided, undecided])));
+    bench.assert_balance();
+}
+
+#[test]
+fn with_deadlines_that_pass_at_random_every_event_is_decided_as_it_should_or_undecided() {
+    const BATCHES: u64 = 60;
+    let mut all_undecided = 0;
+    for seed in 0..12 {
+        let mut random = Seeded(seed);
+        let workers = 1 + random.below(4);
+        let made = (0..workers).map(|_| Box::new(Stalling(Seeded(random.below(u64::MAX)))) as _).collect();
+        let mut bench = Bench::new(made, &settings(1, Undecided::Keep, 0));
+        let pool = Pool::new(1, 1 << 16).expect("small");
+        let mut block = block(&pool);
+        let mut undecided = 0;
+        for first in (0..BATCHES * 20).step_by(20) {
+            bench.send(first..first + 20, &mut block);
+            let (found, selected) = bench.next_selected().expect("as many come out");
+            assert_eq!((found, selected.len()), (first, 20), "seed {seed}");
+            for (trigger, selected) in (first..).zip(selected) {
+                match selected {
+                    Some(Selected::Undecided) => undecided += 1,
+                    decided => assert_eq!(decided.is_some(), is_third(trigger), "seed {seed}, {trigger}"),
+                }
+            }
+        }
+        assert_eq!(bench.counters().total_noted(Noted::Undecided, Unit::Events), undecided, "seed {seed}");
+        all_undecided += undecided;
+        bench.assert_balance();
+        drop(block);
+        bench.end();
+        while bench.next().is_some() || bench.stage.gauges.lent() > 0 {
+            bench.stage.receive_wait(Duration::from_millis(1), &bench.signals);
+        }
+        assert_eq!(pool.free_count(), 1, "every block came back");
+        drop(bench.stage);
+        bench.workers.into_iter().for_each(|worker| worker.join().expect("it ends"));
+    }
+    assert!(all_undecided > 0, "some deadlines pass");
+}
+
+#[test]
 fn while_every_worker_hangs_events_are_undecided_at_once_and_answers_end_that() {
     let (mut bench, let_go, says) = hanging(1, &settings(600_000, Undecided::Drop, 0));
     let pool = Pool::new(1, 4096).expect("small");
     let mut block = block(&pool);
-    bench.send(100..101, &mut block);
+    bench.send(99..103, &mut block);
     bench.give_up(&says);
-    assert_eq!(bench.next(), Some((100, vec![false])));
+    assert_eq!(bench.next(), Some((99, vec![true, false, false, false])), "nobody decides those behind it");
     for trigger in 1..20 {
         bench.send(trigger..trigger + 1, &mut block);
         assert_eq!(bench.next(), Some((trigger, vec![false])), "nobody decides");
@@ -292,7 +481,7 @@ fn while_every_worker_hangs_events_are_undecided_at_once_and_answers_end_that() 
     }
     bench.send(20..22, &mut block);
     assert_eq!(bench.next(), Some((20, vec![true; 2])), "it decides again");
-    assert_eq!(bench.counters().total_lost(LossReason::Undecided, Unit::Events), 20);
+    assert_eq!(bench.counters().total_lost(LossReason::Undecided, Unit::Events), 22);
     bench.assert_balance();
     bench.end();
     bench.stage.finish(&bench.signals);
@@ -315,14 +504,18 @@ fn a_worker_that_panics_is_named_and_gets_no_more() {
     let mut bench = Bench::new(filters, &settings(60_000, Undecided::Keep, 0));
     let pool = Pool::new(1, 4096).expect("small");
     let mut block = block(&pool);
+    let mut undecided = Vec::new();
     for first in (0..50).step_by(5) {
         bench.send(first..first + 5, &mut block);
-        assert_eq!(bench.next(), Some((first, vec![true; 5])));
+        let (_, selected) = bench.next_selected().expect("there");
+        let marked = (first..).zip(selected).filter(|(_, own)| *own != Some(Selected::Kept));
+        undecided.extend(marked);
     }
-    assert_eq!(bench.counters().total_noted(Noted::Undecided, Unit::Events), 5);
+    assert_eq!(undecided, [(7, Some(Selected::Undecided))], "the other worker decides all others");
+    assert_eq!(bench.counters().total_noted(Noted::Undecided, Unit::Events), 1);
     let failures = bench.signals.failures();
     assert_eq!(failures.len(), 1, "{failures:?}");
-    assert!(failures[0].contains("panicked: its 5 events are undecided"), "{failures:?}");
+    assert!(failures[0].contains("panicked at the event of trigger 7, which is undecided"), "{failures:?}");
     drop(block);
     assert_eq!(pool.free_count(), 1, "it holds no block");
 }
