@@ -5,9 +5,11 @@
 //! ```
 //! The header of our fragment format has the trigger number in bytes 16 to 23, the most significant first: bit 0 of byte 23 is its parity.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use thalweg_analysis::event_filter::Prescale;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
@@ -93,6 +95,16 @@ fn events_are_selected_by_their_bytes_in_order_and_the_rest_is_counted() {
     let others = triggers(&run_directory(&others));
     assert!(others.iter().all(|trigger| trigger % 2 == 0));
     assert_eq!((others.len() + on_file.len()) as u64, built, "what one rejects the other one keeps");
+    let none = folder.file("none.toml", "[filter]\nkeep = 'fragments == 0'\nworkers = 2\nprescale = 10\n");
+    let chosen =
+        thalweg(&["replay", &run, "--directory", &replayed, "--filter", &none, "--json"]).done().json();
+    let all = on_file.iter().chain(&others).copied().collect::<BTreeSet<u64>>();
+    let expected: Vec<u64> = all.into_iter().filter(|trigger| Prescale::new(10).takes(*trigger)).collect();
+    assert_eq!(
+        triggers(&run_directory(&chosen)),
+        expected,
+        "the prescale chooses by the trigger number alone"
+    );
 }
 
 #[test]
@@ -124,8 +136,13 @@ fn builder_units_select_the_same_events_and_release_all_of_them() {
     let prescaled = number(&selection, "prescaled");
     assert_eq!(built, number(&summary["events"], "triggers_offered"), "{summary:#}");
     assert_eq!(on_file.len() as u64 + rejected, built);
-    assert_eq!(on_file.iter().filter(|trigger| *trigger % 2 == 0).count() as u64, prescaled);
+    let rejected_on_file: Vec<u64> = on_file.into_iter().filter(|trigger| trigger % 2 == 0).collect();
+    assert_eq!(rejected_on_file.len() as u64, prescaled);
     assert!(prescaled > 0 && rejected > 5 * prescaled, "{selection:#}");
+    let found: BTreeSet<u64> = rejected_on_file.into_iter().collect();
+    let even = (0..=found.last().copied().unwrap_or(0)).step_by(2);
+    let chosen: BTreeSet<u64> = even.filter(|trigger| Prescale::new(10).takes(*trigger)).collect();
+    assert_eq!(found, chosen, "whichever unit got them");
     // Ranges of triggers hold all that was built, the tables what was selected of it.
     thalweg(&["verify", &run]).done();
 }
