@@ -146,7 +146,7 @@ impl<T: Computes> Stacks<T> {
                 self.number_count += 1;
             }
             Step::Number(value) => {
-                self.numbers[top].fill(T::of(value));
+                self.numbers[top].fill(T::of(value.value));
                 self.number_count += 1;
             }
             Step::Negate => self.numbers[top - 1].iter_mut().for_each(|each| *each = -*each),
@@ -174,9 +174,9 @@ impl<T: Computes> Stacks<T> {
                 relate(relation, left, |row| right[row], answers);
                 self.number_count -= 1;
             }
-            Step::CompareConstant(relation, value) => relate(relation, left, |_| T::of(value), answers),
+            Step::CompareConstant(relation, value) => relate(relation, left, |_| T::of(value.value), answers),
             Step::Within(low, high) => {
-                let (low, high) = (T::of(low), T::of(high));
+                let (low, high) = (T::of(low.value), T::of(high.value));
                 let rows = answers.iter_mut().zip(left);
                 rows.for_each(|(answer, each)| *answer = u8::from((*each >= low) & (*each <= high)));
             }

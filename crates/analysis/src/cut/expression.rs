@@ -110,8 +110,8 @@ fn with_kev_ranges(steps: Vec<HitStep>) -> (Vec<HitStep>, Vec<KevRanges>) {
     let (mut found, mut kev): (Vec<HitStep>, Vec<KevRanges>) = (Vec::new(), Vec::new());
     for step in steps {
         let comparison = match step {
-            Step::CompareConstant(relation, number) => KevComparison::of_neighbours(relation, number),
-            Step::Within(low, high) => Some(KevComparison::Within(low, high)),
+            Step::CompareConstant(relation, number) => KevComparison::of_neighbours(relation, number.value),
+            Step::Within(low, high) => Some(KevComparison::Within(low.value, high.value)),
             _ => None,
         };
         match (found.last_mut(), comparison) {

@@ -19,14 +19,17 @@ impl Expression {
             let before = |steps_before: usize| place.checked_sub(steps_before).map(|place| steps[place]);
             let (field, text, holds): (_, _, Box<dyn Fn(f64) -> bool>) = match (before(2), before(1), *step) {
                 (_, Some(Step::Field(field)), Step::CompareConstant(relation, number)) => {
+                    let number = number.value;
                     let text = format!("{} {} {number}", field.name(), relation.symbol());
                     (field, text, Box::new(move |value| relation.holds(value, number)))
                 }
                 (_, Some(Step::Field(field)), Step::Within(low, high)) => {
+                    let (low, high) = (low.value, high.value);
                     let text = format!("{} in [{low}, {high}]", field.name());
                     (field, text, Box::new(move |value| low <= value && value <= high))
                 }
                 (Some(Step::Number(number)), Some(Step::Field(field)), Step::Compare(relation)) => {
+                    let number = number.value;
                     let text = format!("{number} {} {}", relation.symbol(), field.name());
                     (field, text, Box::new(move |value| relation.holds(number, value)))
                 }

@@ -13,7 +13,7 @@
 //! What is a number and what is an answer is known while reading, so that `energy && 3` is refused where it stands.
 
 use super::error::CutError;
-use super::program::{Language, Operation, Program, Relation, Step, Steps};
+use super::program::{Constant, Language, Operation, Program, Relation, Step, Steps};
 use super::token::{Token, refuse, tokens};
 
 /// Brackets within brackets, at most.
@@ -233,7 +233,7 @@ impl<L: Names> Parser<'_, L> {
         self.expect(",")?;
         let place = self.place();
         let high = self.constant()?;
-        if low > high {
+        if low.exceeds(high) {
             return Err(refuse(
                 self.text,
                 place,
@@ -245,12 +245,12 @@ impl<L: Names> Parser<'_, L> {
         Ok(Kind::Answer)
     }
 
-    fn constant(&mut self) -> Result<f64, CutError> {
+    fn constant(&mut self) -> Result<Constant, CutError> {
         let negative = self.take("-");
         match *self.peek() {
             Token::Number(value) => {
                 self.at += 1;
-                Ok(if negative { -value } else { value })
+                Ok(if negative { value.negated() } else { value })
             }
             _ => Err(self.refuse("a number is missing here, as in \"in [100, 200]\"")),
         }
@@ -279,11 +279,11 @@ impl<L: Names> Parser<'_, L> {
         match self.steps[..] {
             [.., Step::Number(left), Step::Number(right)] => {
                 self.steps.truncate(count - 2);
-                self.steps.push(Step::Number(operation.of(left, right)));
+                self.steps.push(Step::Number(operation.of_constants(left, right)));
             }
             [.., Step::Number(right)] => {
                 self.steps.pop();
-                self.steps.push(Step::ArithmeticConstant(operation, right));
+                self.steps.push(Step::ArithmeticConstant(operation, right.value));
             }
             _ => self.steps.push(Step::Arithmetic(operation)),
         }
@@ -313,7 +313,7 @@ impl<L: Names> Parser<'_, L> {
             self.depth -= 1;
             self.need(kind, Kind::Number, place)?;
             match self.steps.last_mut() {
-                Some(Step::Number(value)) => *value = -*value,
+                Some(Step::Number(value)) => *value = value.negated(),
                 _ => self.steps.push(Step::Negate),
             }
             return Ok(Kind::Number);

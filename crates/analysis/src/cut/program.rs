@@ -28,8 +28,19 @@ impl Relation {
         }
     }
 
+    /// The same of both sides in turn: `a < b` is `b > a`.
+    pub fn flipped(self) -> Relation {
+        match self {
+            Relation::Less => Relation::Greater,
+            Relation::LessOrEqual => Relation::GreaterOrEqual,
+            Relation::Greater => Relation::Less,
+            Relation::GreaterOrEqual => Relation::LessOrEqual,
+            Relation::Equal | Relation::NotEqual => self,
+        }
+    }
+
     /// Its answer for two numbers.
-    pub fn holds(self, left: f64, right: f64) -> bool {
+    pub fn holds<N: PartialOrd>(self, left: N, right: N) -> bool {
         match self {
             Relation::Less => left < right,
             Relation::LessOrEqual => left <= right,
@@ -37,6 +48,48 @@ impl Relation {
             Relation::GreaterOrEqual => left >= right,
             Relation::Equal => left == right,
             Relation::NotEqual => left != right,
+        }
+    }
+}
+
+/// A number of an expression.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Constant {
+    /// In double precision.
+    pub value: f64,
+    /// Exactly, where it is a whole number.
+    pub whole: Option<i128>,
+}
+
+impl Constant {
+    /// A number as double precision has it.
+    pub fn of(value: f64) -> Constant {
+        let is_whole = value.fract() == 0.0 && value.abs() < i128::MAX as f64;
+        Constant { value, whole: is_whole.then_some(value as i128) }
+    }
+
+    /// A whole number that is written so, times a factor.
+    pub fn of_digits(digits: &str, value: f64, factor: f64) -> Constant {
+        let product = Constant::of(value * factor);
+        let digits = match digits.split_once('.') {
+            Some((whole, fraction)) if fraction.bytes().all(|digit| digit == b'0') => whole,
+            _ => digits,
+        };
+        let exact = digits.parse().ok().zip(Constant::of(factor).whole);
+        let exact = exact.and_then(|(whole, factor): (i128, i128)| whole.checked_mul(factor));
+        Constant { whole: exact.or(product.whole), ..product }
+    }
+
+    /// The same number below zero.
+    pub fn negated(self) -> Constant {
+        Constant { value: -self.value, whole: self.whole.and_then(i128::checked_neg) }
+    }
+
+    /// Whether it is greater than another one.
+    pub fn exceeds(self, other: Constant) -> bool {
+        match self.whole.zip(other.whole) {
+            Some((own, other)) => own > other,
+            None => self.value > other.value,
         }
     }
 }
@@ -66,6 +119,18 @@ impl Operation {
             Operation::Divide => left / right,
         }
     }
+
+    /// The same of two numbers of an expression: exact where both and the result are whole, but for a quotient.
+    pub fn of_constants(self, left: Constant, right: Constant) -> Constant {
+        let rounded = Constant::of(self.of(left.value, right.value));
+        let exact = left.whole.zip(right.whole).and_then(|(left, right)| match self {
+            Operation::Add => left.checked_add(right),
+            Operation::Subtract => left.checked_sub(right),
+            Operation::Multiply => left.checked_mul(right),
+            Operation::Divide => None,
+        });
+        Constant { whole: exact.or(rounded.whole), ..rounded }
+    }
 }
 
 /// The fields and conditions that expressions over one kind of rows can name: of hits, or of built events.
@@ -84,14 +149,14 @@ pub(crate) trait Language {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Step<F, C> {
     Field(F),
-    Number(f64),
+    Number(Constant),
     Negate,
     Arithmetic(Operation),
     ArithmeticConstant(Operation, f64),
     Compare(Relation),
-    CompareConstant(Relation, f64),
+    CompareConstant(Relation, Constant),
     /// Both ends are within.
-    Within(f64, f64),
+    Within(Constant, Constant),
     Condition(C),
     And,
     Or,

@@ -5,12 +5,13 @@
 //! ```
 
 use super::error::CutError;
+use super::program::Constant;
 
 /// A word.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
     /// With its unit multiplied in: times in picoseconds, energies in keV.
-    Number(f64),
+    Number(Constant),
     Name(String),
     /// What stands in quotation marks, `"` or `'`.
     Quoted(String),
@@ -77,7 +78,7 @@ fn is_of_name(character: char) -> bool {
 }
 
 /// A number with an optional unit: its value, and how many bytes it takes.
-fn number(text: &str, place: usize) -> Result<(f64, usize), CutError> {
+fn number(text: &str, place: usize) -> Result<(Constant, usize), CutError> {
     let rest = &text[place..];
     let digits = rest.find(|each: char| !(each.is_ascii_digit() || each == '.')).unwrap_or(rest.len());
     let mut length = digits;
@@ -95,10 +96,13 @@ fn number(text: &str, place: usize) -> Result<(f64, usize), CutError> {
     let spaces = rest[length..].len() - rest[length..].trim_start().len();
     let unit: String = rest[length + spaces..].chars().take_while(|each| is_of_name(*each)).collect();
     if !unit.starts_with(char::is_alphabetic) || unit == "in" {
-        return Ok((value, length));
+        return Ok((Constant::of_digits(&rest[..length], value, 1.0), length));
     }
     match UNITS.iter().find(|(name, _)| *name == unit) {
-        Some((_, factor)) => Ok((value * factor, length + spaces + unit.len())),
+        Some((_, factor)) => {
+            let number = Constant::of_digits(&rest[..length], value, *factor);
+            Ok((number, length + spaces + unit.len()))
+        }
         None => {
             let message = format!("\"{unit}\" is no unit; there are ps, ns, us, ms, s, eV, keV, MeV");
             Err(refuse(text, place + length + spaces, message))

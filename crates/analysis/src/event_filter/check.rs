@@ -84,7 +84,9 @@ pub(super) fn batch(first_trigger: u64, all: &[FragmentBytes], slice_bytes: usiz
     let pool = Pool::new(64, 4096).expect("small");
     let mut block = pool.take().expect("free");
     let mut events = Events::default();
-    for (trigger, own) in (first_trigger..).zip(all) {
+    for (place, own) in all.iter().enumerate() {
+        let trigger = first_trigger.wrapping_add(place as u64);
+        let arrival_ns = trigger.wrapping_mul(2_000_000);
         let first_fragment = events.fragments.len() as u32;
         for (source, bytes) in own {
             let mut slices = 0;
@@ -107,8 +109,8 @@ pub(super) fn batch(first_trigger: u64, all: &[FragmentBytes], slice_bytes: usiz
         }
         events.events.push(Event {
             trigger,
-            first_arrival: Mark(2_000_000 * trigger),
-            closed: Mark(2_000_000 * trigger + 500),
+            first_arrival: Mark(arrival_ns),
+            closed: Mark(arrival_ns.wrapping_add(500)),
             bytes: own.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
             first_fragment,
             fragments: own.len() as u32,
@@ -126,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    const WORDS: [&str; 24] = [
+    const WORDS: [&str; 26] = [
         "trigger",
         "time",
         "latency",
@@ -151,6 +153,8 @@ mod tests {
         "in [1, 2]",
         "100 ns",
         "7",
+        "u64_be(\"left\", 0)",
+        "9007199254740993",
     ];
 
     proptest! {
@@ -171,6 +175,7 @@ mod tests {
             "ticks(\"left\") > 7",
             "u16_le(\"camera/1\", 2) > 7",
             "f64_be(\"left\", 0) > 7",
+            "u64_be(\"left\", 0) > 9007199254740993",
             "max(u8, 3) > 7",
             "sum(i32_le, 0) > 7",
             "present(\"camera/0\")",

@@ -3,8 +3,9 @@
 use thalweg_data::{Answers, EventFilter, Events};
 
 use super::Boards;
-use super::language::{EventCondition, EventField, EventLanguage, FragmentField};
+use super::language::{EventCondition, EventField, EventLanguage};
 use super::rows::{EventRows, find_first_slices};
+use super::whole::with_whole_comparisons;
 use crate::cut::CutError;
 use crate::cut::evaluate::Evaluator;
 use crate::cut::parse::parse;
@@ -40,7 +41,9 @@ impl EventExpression {
     /// # Errors
     /// When it is invalid: with a mark under the place, and what to write.
     pub fn parse(text: &str, boards: Boards<'_>) -> Result<EventExpression, CutError> {
-        let program = parse(text, &EventLanguage { boards })?;
+        let language = EventLanguage { boards };
+        let steps = with_whole_comparisons(parse(text, &language)?.steps);
+        let program = Program::of(&language, steps);
         let asks_for_bytes = asks_for_bytes(&program);
         Ok(EventExpression {
             evaluator: Evaluator::new(program),
@@ -54,10 +57,11 @@ impl EventExpression {
 /// Whether an answer depends on the bytes of fragments.
 fn asks_for_bytes(program: &Program<EventField, EventCondition>) -> bool {
     let asks = |step: &Step<EventField, EventCondition>| match step {
-        Step::Field(EventField::Of(_, field) | EventField::OfAll(_, field)) => {
-            matches!(field, FragmentField::Number(..))
+        Step::Field(field) => field.asks_for_bytes(),
+        Step::Condition(EventCondition::Bit(..)) => true,
+        Step::Condition(EventCondition::Whole(comparison)) => {
+            comparison.fields().any(EventField::asks_for_bytes)
         }
-        Step::Condition(condition) => matches!(condition, EventCondition::Bit(..)),
         _ => false,
     };
     program.steps.iter().any(asks)

@@ -7,6 +7,7 @@
 use thalweg_data::{Closing, SourceId};
 
 use super::Boards;
+use super::whole::WholeComparison;
 use crate::cut::CutError;
 use crate::cut::parse::{Kind, Names, Parser};
 use crate::cut::program::Language;
@@ -74,6 +75,43 @@ pub(super) enum EventCondition {
     Present(SourceId),
     /// A bit of a fragment: the byte, and the bit in it, from the least significant.
     Bit(SourceId, u32, u32),
+    /// A comparison of whole numbers.
+    Whole(WholeComparison),
+}
+
+impl EventField {
+    /// Whether it is a whole number.
+    pub fn is_whole(self) -> bool {
+        !matches!(self.number(), Some(Number { kind: NumberKind::Real, .. }))
+    }
+
+    /// Whether it is a whole number that double precision may not hold: one beyond 2⁵³. The other numbers of an event are counts, and sums of
+    /// numbers of 32 bits remain below, because there are fewer than 2¹⁶ boards.
+    pub fn is_wide(self) -> bool {
+        match self {
+            EventField::Trigger | EventField::Time | EventField::Latency => true,
+            EventField::Of(_, field) | EventField::OfAll(_, field) => match field {
+                FragmentField::Ticks => true,
+                FragmentField::Bytes => false,
+                FragmentField::Number(number, _) => number.kind != NumberKind::Real && number.bytes == 8,
+            },
+            EventField::Fragments | EventField::Missing | EventField::Bytes | EventField::Attempt => false,
+        }
+    }
+
+    /// What it is in the bytes of fragments.
+    fn number(self) -> Option<Number> {
+        match self {
+            EventField::Of(_, FragmentField::Number(number, _))
+            | EventField::OfAll(_, FragmentField::Number(number, _)) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Whether it is read from the bytes of fragments.
+    pub fn asks_for_bytes(self) -> bool {
+        self.number().is_some()
+    }
 }
 
 /// Fields of the event itself.
@@ -253,9 +291,9 @@ fn whole_argument(parser: &mut Parser<'_, EventLanguage<'_>>) -> Result<u32, Cut
     parser.expect(",")?;
     let is_whole = |value: f64| value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
     match *parser.peek() {
-        Token::Number(value) if is_whole(value) => {
+        Token::Number(number) if is_whole(number.value) => {
             parser.skip();
-            Ok(value as u32)
+            Ok(number.value as u32)
         }
         _ => Err(parser.refuse("a whole number is missing here, from 0")),
     }

@@ -18,6 +18,7 @@ mod rows;
 mod settings;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  Events ─ EventField ─► [ number number … ]      absent is not a number
+//!     ├ EventField ─► [ integer integer … ]          of whole numbers that are compared exactly
 //!     └ fragment ─► its slices ─► up to 8 bytes at an offset, also across slices
 //! ```
 
@@ -10,6 +11,7 @@ use std::ops::Range;
 use thalweg_data::{Event, Events, Fragment, Slice, SourceId};
 
 use super::language::{EventCondition, EventField, FragmentField, Number, NumberKind, Sum};
+use super::whole::WholeComparison;
 use crate::cut::Real;
 use crate::cut::evaluate::{CHUNK, Rows};
 
@@ -72,15 +74,19 @@ impl<'e> EventRows<'e> {
         self.part(place, board).and_then(|part| self.value(part, field)).unwrap_or(f64::NAN)
     }
 
-    /// What the fragments of an event that have a value make together; not a number where none has.
-    fn of_all(self, place: usize, sum: Sum, field: FragmentField) -> f64 {
+    /// The values of an event's fragments.
+    fn values<V>(self, place: usize, value: impl Fn(Part<'e>) -> Option<V>) -> impl Iterator<Item = V> {
         let mut next = self.first_slices.get(place).copied().unwrap_or_default() as usize;
-        let values = self.events.fragments_of(&self.events.events[place]).iter().filter_map(|fragment| {
+        self.events.fragments_of(&self.events.events[place]).iter().filter_map(move |fragment| {
             let part = self.part_at(fragment, next);
             next += part.slices.len();
-            self.value(part, field)
-        });
-        let together = values.reduce(match sum {
+            value(part)
+        })
+    }
+
+    /// What the fragments of an event that have a value make together; not a number where none has.
+    fn of_all(self, place: usize, sum: Sum, field: FragmentField) -> f64 {
+        let together = self.values(place, |part| self.value(part, field)).reduce(match sum {
             Sum::Least => f64::min,
             Sum::Most => f64::max,
             Sum::Total => |one, other| one + other,
@@ -88,16 +94,51 @@ impl<'e> EventRows<'e> {
         together.unwrap_or(f64::NAN)
     }
 
+    /// The value of a field of whole numbers; `None` where there is none, or the field is not whole.
+    fn whole(self, place: usize, field: EventField) -> Option<i128> {
+        let event = &self.events.events[place];
+        match field {
+            EventField::Trigger => Some(event.trigger.into()),
+            EventField::Time => Some(i128::from(event.first_arrival.0) * 1000),
+            EventField::Latency => Some(i128::from(event.closed.since_ns(event.first_arrival)) * 1000),
+            EventField::Fragments => Some(event.fragments.into()),
+            EventField::Missing => Some(event.missing.into()),
+            EventField::Bytes => Some(event.bytes.into()),
+            EventField::Attempt => Some(event.attempt.into()),
+            EventField::Of(board, field) => {
+                self.part(place, board).and_then(|part| self.whole_value(part, field))
+            }
+            EventField::OfAll(sum, field) => {
+                self.values(place, |part| self.whole_value(part, field)).reduce(match sum {
+                    Sum::Least => i128::min,
+                    Sum::Most => i128::max,
+                    Sum::Total => |one, other| one + other,
+                })
+            }
+        }
+    }
+
     fn value(self, part: Part<'_>, field: FragmentField) -> Option<f64> {
         match field {
             FragmentField::Bytes => Some(f64::from(part.fragment.bytes)),
             FragmentField::Ticks => Some(part.fragment.ticks as f64),
-            FragmentField::Number(number, offset) => {
-                let mut bytes = [0; 8];
-                self.read(part, offset, &mut bytes[..number.bytes])?;
-                Some(number.value(bytes))
-            }
+            FragmentField::Number(number, offset) => Some(number.value(self.number(part, number, offset)?)),
         }
+    }
+
+    fn whole_value(self, part: Part<'_>, field: FragmentField) -> Option<i128> {
+        match field {
+            FragmentField::Bytes => Some(part.fragment.bytes.into()),
+            FragmentField::Ticks => Some(part.fragment.ticks.into()),
+            FragmentField::Number(number, offset) => number.whole(self.number(part, number, offset)?),
+        }
+    }
+
+    /// The bytes of a number.
+    fn number(self, part: Part<'_>, number: Number, offset: u32) -> Option<[u8; 8]> {
+        let mut bytes = [0; 8];
+        self.read(part, offset, &mut bytes[..number.bytes])?;
+        Some(bytes)
     }
 
     /// Copies the bytes at an offset of a fragment; `None` where it ends before.
@@ -139,19 +180,39 @@ fn find(fragments: &[Fragment], board: SourceId) -> Option<usize> {
 }
 
 impl Number {
-    /// The number in the first of these bytes.
-    fn value(self, mut bytes: [u8; 8]) -> f64 {
+    /// The first of these bytes as an unsigned number.
+    fn unsigned(self, mut bytes: [u8; 8]) -> u64 {
         if self.is_big_endian {
             bytes[..self.bytes].reverse();
         }
-        let unsigned = u64::from_le_bytes(bytes);
+        u64::from_le_bytes(bytes)
+    }
+
+    /// The same with the sign that its highest bit is.
+    fn signed(self, unsigned: u64) -> i64 {
         let unused = 64 - 8 * self.bytes as u32;
+        // Shifting back spreads the sign.
+        (unsigned << unused) as i64 >> unused
+    }
+
+    /// The number in the first of these bytes.
+    fn value(self, bytes: [u8; 8]) -> f64 {
+        let unsigned = self.unsigned(bytes);
         match (self.kind, self.bytes) {
             (NumberKind::Unsigned, _) => unsigned as f64,
-            // Shifting back spreads the sign.
-            (NumberKind::Signed, _) => ((unsigned << unused) as i64 >> unused) as f64,
+            (NumberKind::Signed, _) => self.signed(unsigned) as f64,
             (NumberKind::Real, 4) => f64::from(f32::from_bits(unsigned as u32)),
             (NumberKind::Real, _) => f64::from_bits(unsigned),
+        }
+    }
+
+    /// The same exactly; `None` if it is not whole.
+    fn whole(self, bytes: [u8; 8]) -> Option<i128> {
+        let unsigned = self.unsigned(bytes);
+        match self.kind {
+            NumberKind::Unsigned => Some(unsigned.into()),
+            NumberKind::Signed => Some(self.signed(unsigned).into()),
+            NumberKind::Real => None,
         }
     }
 }
@@ -192,6 +253,13 @@ impl Rows for EventRows<'_> {
             EventCondition::Closed(closing) => self.events.events[place].closing == closing,
             EventCondition::Present(board) => self.part(place, board).is_some(),
             EventCondition::Bit(board, offset, bit) => self.bit(place, board, offset, bit),
+            EventCondition::Whole(WholeComparison::Bounds(field, low, high, is_inside)) => {
+                self.whole(place, field).is_some_and(|value| (low <= value && value <= high) == is_inside)
+            }
+            EventCondition::Whole(WholeComparison::Fields(left, relation, right)) => {
+                let sides = self.whole(place, left).zip(self.whole(place, right));
+                sides.is_some_and(|(left, right)| relation.holds(left, right))
+            }
         };
         answers.iter_mut().zip(self.places()).for_each(|(answer, place)| *answer = u8::from(is_so(place)));
     }

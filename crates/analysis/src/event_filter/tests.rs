@@ -75,6 +75,71 @@ fn bytes_behind_the_end_of_a_fragment_compare_with_nothing() {
     }
 }
 
+/// An event of this trigger, in which two boards have sent a number each.
+fn event_of_numbers(trigger: u64, left: u64, right: u64) -> Events {
+    batch(trigger, &[vec![(5, left.to_le_bytes().to_vec()), (6, right.to_be_bytes().to_vec())]], 3)
+}
+
+#[test]
+fn whole_numbers_beyond_double_precision_are_compared_exactly() {
+    const LIMIT: u64 = 1 << 53;
+    let is_kept = |text: &str, events: &Events| !kept(text, events).is_empty();
+    for (number, other) in [(LIMIT + 1, LIMIT), (u64::MAX, u64::MAX - 1), (u64::MAX - 1024, u64::MAX - 1025)]
+    {
+        let events = event_of_numbers(number, number, other);
+        for (text, is_so) in [
+            (format!("u64_le('left', 0) == {number}"), true),
+            (format!("u64_le('left', 0) == {other}"), false),
+            (format!("u64_le('left', 0) != {other}"), true),
+            (format!("u64_le('left', 0) > {other}"), true),
+            (format!("{other} < u64_le('left', 0)"), true),
+            (format!("{number} > u64_le('left', 0)"), false),
+            (format!("{other} < u64_le('left', 0) <= {number}"), true),
+            (format!("u64_le('left', 0) in [{number}, {number}]"), true),
+            (format!("u64_le('left', 0) in [0, {other}]"), false),
+            (format!("u64_le('left', 0) == {other} + 1"), true),
+            (format!("u64_le('left', 0) == {number}.0"), true),
+            (format!("u64_le('left', 0) > -{number}"), true),
+            (format!("trigger == {number}"), true),
+            (format!("(trigger) >= {number} && trigger != {other}"), true),
+            ("u64_le('left', 0) > u64_be('camera/0', 0)".to_owned(), true),
+            ("u64_le('left', 0) == trigger".to_owned(), true),
+            ("u64_be('camera/0', 0) == trigger".to_owned(), false),
+            ("u64_be('camera/0', 0) < 1".to_owned(), false),
+            ("u8('left', 0) < trigger".to_owned(), true),
+            ("u64_le('camera/1', 0) != trigger".to_owned(), false),
+            ("u64_le('left', 1) != 0".to_owned(), false),
+            (format!("max(u64_le, 0) >= {number}"), true),
+            (format!("sum(u64_be, 0) > {other}"), true),
+        ] {
+            assert_eq!(is_kept(&text, &events), is_so, "{text} of {number} and {other}");
+        }
+    }
+    let total = u128::from(u64::MAX) + u128::from(u64::MAX - 1);
+    let events = batch(
+        0,
+        &[vec![(5, u64::MAX.to_le_bytes().to_vec()), (6, (u64::MAX - 1).to_le_bytes().to_vec())]],
+        8,
+    );
+    assert!(is_kept(&format!("sum(u64_le, 0) == {total}"), &events));
+    assert!(!is_kept(&format!("sum(u64_le, 0) == {}", total - 1), &events));
+    // Trigger 4503600 came after 9007.2 s, which are more than 2^53 ps.
+    let late = batch(4_503_600, &[vec![]], 1);
+    assert!(is_kept(
+        "time == 9007200000000000 && time == 9007200 ms && time in [9007200 ms, 9007200000 us]",
+        &late
+    ));
+    assert!(!is_kept("time == 9007200000000001 || time > 9007200 ms || time != 9007200000 us", &late));
+}
+
+#[test]
+fn what_is_computed_and_fractions_are_of_double_precision() {
+    let events = event_of_numbers(0, (1 << 53) + 1, 0);
+    assert_eq!(kept("u64_le('left', 0) + 0 == 9007199254740992", &events), [0], "a sum is rounded");
+    assert_eq!(kept("u64_le('left', 0) >= 9007199254740992.5", &events), [0]);
+    assert_eq!(kept("u64_le('left', 0) * 0.5 == 4503599627370496", &events), [0], "a product, too");
+}
+
 #[test]
 fn mistakes_are_shown_where_they_are() {
     let message = |text: &str| parsed(text).expect_err(text);
@@ -93,6 +158,8 @@ fn mistakes_are_shown_where_they_are() {
     assert!(message("max(missing) > 1").contains("a number of fragments is missing here"));
     assert!(message("present(\"left\") > 1").contains("this is a yes or no"));
     assert!(message("inside(region)").contains("there is no \"inside\""));
+    let empty = message("trigger in [9007199254740993, 9007199254740992]");
+    assert!(empty.contains("no smaller than the first"), "{empty}");
     let marked = message("missing == 0 && u16_le(\"right\", 2) > 5");
     let mark = marked.lines().last().expect("a mark");
     assert_eq!(mark.find('^'), Some(4 + "missing == 0 && u16_le(".len()), "{marked}");
@@ -126,7 +193,47 @@ fn a_kind_that_is_not_known_is_refused_by_what_there_is() {
     assert_eq!(settings("neural", "net-5").text(), "neural: net-5");
 }
 
+/// Numbers near which double precision has gaps or signs change, and any others.
+fn wide() -> impl Strategy<Value = u64> {
+    let near = |middle: u64| (0u64..5).prop_map(move |off| middle.wrapping_add(off).wrapping_sub(2));
+    prop_oneof![near(0), near(1 << 53), near(1 << 54), near(1 << 63), near(u64::MAX), any::<u64>()]
+}
+
 proptest! {
+    #[test]
+    fn comparisons_of_whole_numbers_are_those_of_integers(
+        left in wide(),
+        right in wide(),
+        trigger in 0u64..u64::MAX,
+        low in wide(),
+        high in wide(),
+        is_negative in any::<bool>(),
+    ) {
+        let events = event_of_numbers(trigger, left, right);
+        let is_kept = |text: &str| !kept(text, &events).is_empty();
+        let (one, two) = (i128::from(left), i128::from(right));
+        let other = if is_negative { -two } else { two };
+        for (symbol, forward, backward, of_fields) in [
+            ("<", one < other, other < one, one < two),
+            ("<=", one <= other, other <= one, one <= two),
+            (">", one > other, other > one, one > two),
+            (">=", one >= other, other >= one, one >= two),
+            ("==", one == other, other == one, one == two),
+            ("!=", one != other, other != one, one != two),
+        ] {
+            prop_assert_eq!(is_kept(&format!("u64_le('left', 0) {symbol} {other}")), forward);
+            prop_assert_eq!(is_kept(&format!("{other} {symbol} u64_le('left', 0)")), backward);
+            prop_assert_eq!(is_kept(&format!("u64_le('left', 0) {symbol} u64_be('camera/0', 0)")), of_fields);
+        }
+        let own = format!("trigger == {trigger} && !(trigger == {})", trigger.wrapping_add(1));
+        prop_assert!(is_kept(&own), "{}", own);
+        let (low, high) = (low.min(high), low.max(high));
+        prop_assert_eq!(is_kept(&format!("u64_le('left', 0) in [{low}, {high}]")), low <= left && left <= high);
+        let sum = i128::from(left) + i128::from(right.swap_bytes());
+        let own = format!("sum(u64_le, 0) == {sum}");
+        prop_assert!(is_kept(&own), "{}", own);
+    }
+
     #[test]
     fn no_text_makes_the_parser_fall(text in "[a-z0-9_ .<>=!&|()\\[\\]+*/,\"'-]{0,60}") {
         let _ = parsed(&text);
