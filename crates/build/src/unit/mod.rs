@@ -83,6 +83,7 @@ mod part;
 mod ranges;
 mod readout;
 mod remote;
+mod rows;
 mod settings;
 #[cfg(any(test, feature = "harness"))]
 pub mod simulate;

@@ -19,7 +19,7 @@
 
 use std::ops::Range;
 
-use thalweg_data::{Closing, Event, Events, Fragment, Mark, Message, Slice, SourceId, UnitId};
+use thalweg_data::{Closing, Event, Events, Fragment, Message, Slice, SourceId, UnitId};
 
 use super::Assignment;
 use super::message::{self, HEADER_BYTES, Kind, u16_at, u32_at, u64_at};
@@ -27,8 +27,8 @@ use super::store::Table;
 
 const FIXED_BYTES: usize = 72;
 const EVENT_BYTES: usize = 32;
-const FRAGMENT_BYTES: usize = 16;
-const MISSING_BYTES: usize = 2;
+pub(super) const FRAGMENT_BYTES: usize = 16;
+pub(super) const MISSING_BYTES: usize = 2;
 const LAST: u8 = 1;
 const LOST: u8 = 2;
 
@@ -193,23 +193,26 @@ pub struct Part<'a> {
     pub fragments: u32,
     /// Bytes of payload.
     pub payload_bytes: u64,
-    tables: &'a [u8],
+    pub(super) tables: &'a [u8],
+    last_trigger: Option<u64>,
 }
 
 /// One event's place in the tables.
-struct Row<'a> {
-    trigger: u64,
-    event: &'a [u8],
-    fragments: &'a [u8],
-    missing: &'a [u8],
+pub(super) struct Row<'a> {
+    pub trigger: u64,
+    pub event: &'a [u8; EVENT_BYTES],
+    pub fragments: &'a [[u8; FRAGMENT_BYTES]],
+    pub missing: &'a [[u8; MISSING_BYTES]],
 }
 
 /// Cuts the next event off the tables.
-fn next_row<'a>(tables: &mut &'a [u8]) -> Option<Row<'a>> {
-    let (event, rest) = tables.split_at_checked(EVENT_BYTES)?;
+#[inline]
+pub(super) fn next_row<'a>(tables: &mut &'a [u8]) -> Option<Row<'a>> {
+    let (event, rest) = tables.split_first_chunk::<EVENT_BYTES>()?;
     let (fragments, rest) = rest.split_at_checked(FRAGMENT_BYTES * u32_at(event, 24) as usize)?;
     let (missing, rest) = rest.split_at_checked(MISSING_BYTES * usize::from(u16_at(event, 28)))?;
     *tables = rest;
+    let (fragments, missing) = (fragments.as_chunks().0, missing.as_chunks().0);
     Some(Row { trigger: u64_at(event, 0), event, fragments, missing })
 }
 
@@ -227,7 +230,7 @@ impl<'a> Part<'a> {
             attempt: fixed[66],
             written: false,
         };
-        let part = Part {
+        let mut part = Part {
             head: PartHead {
                 epoch: u64_at(fixed, HEADER_BYTES),
                 range: Assignment { start: u64_at(fixed, 24), ..range },
@@ -240,9 +243,10 @@ impl<'a> Part<'a> {
             fragments: u32_at(fixed, 60),
             payload_bytes: u64_at(fixed, 48),
             tables,
+            last_trigger: None,
         };
         part.check_range()?;
-        part.check_tables(wrong)?;
+        part.last_trigger = part.check_tables(wrong)?;
         let seen = message.payload_bytes();
         if seen != part.payload_bytes {
             return Err(PartError::Payload { seen, announced: part.payload_bytes });
@@ -258,23 +262,25 @@ impl<'a> Part<'a> {
         if possible { Ok(()) } else { Err(PartError::Field { field: "range" }) }
     }
 
-    fn check_tables(&self, wrong: PartError) -> Result<(), PartError> {
+    /// The trigger of its last event.
+    pub(super) fn last_trigger(&self) -> Option<u64> {
+        self.last_trigger
+    }
+
+    /// Checks that the tables agree with each other and with the head; returns the last trigger.
+    fn check_tables(&self, wrong: PartError) -> Result<Option<u64>, PartError> {
         let mut tables = self.tables;
-        let mut lowest = self.head.from;
+        let (mut lowest, mut last) = (self.head.from, None);
         let (mut fragments, mut payload) = (0u64, 0u64);
         for _ in 0..self.events {
             let row = next_row(&mut tables).ok_or(wrong)?;
             if row.trigger < lowest || row.trigger >= self.head.until {
                 return Err(PartError::Trigger { trigger: row.trigger });
             }
-            lowest = row.trigger + 1;
+            (lowest, last) = (row.trigger + 1, Some(row.trigger));
             Closing::from_number(row.event[30]).ok_or(PartError::Field { field: "closing" })?;
-            fragments += (row.fragments.len() / FRAGMENT_BYTES) as u64;
-            payload += row
-                .fragments
-                .chunks_exact(FRAGMENT_BYTES)
-                .map(|fragment| u64::from(u32_at(fragment, 8)))
-                .sum::<u64>();
+            fragments += row.fragments.len() as u64;
+            payload += row.fragments.iter().map(|fragment| u64::from(u32_at(fragment, 8))).sum::<u64>();
         }
         if !tables.is_empty() || fragments != u64::from(self.fragments) {
             return Err(wrong);
@@ -282,132 +288,27 @@ impl<'a> Part<'a> {
         if payload != self.payload_bytes {
             return Err(PartError::Payload { seen: self.payload_bytes, announced: payload });
         }
-        Ok(())
+        Ok(last)
     }
 
-    /// Appends the events of triggers from `lowest` on to `table`, with their slices and the leases; all sources must be among `sources`.
-    /// Returns fragments and bytes that were left out because their triggers are below `lowest`.
-    ///
-    /// # Errors
-    /// When a source is not among them; then nothing was appended.
-    pub(super) fn append_to(
-        &self,
-        message: &Message,
-        lowest: u64,
-        sources: &Range<u16>,
-        table: &mut Table,
-    ) -> Result<(u64, u64), PartError> {
-        let before = table.lengths();
-        let appended = self.append_rows(message, lowest, sources, table);
-        match appended {
-            Ok(_) => table.events.leases.add_all(&message.leases),
-            Err(_) => table.truncate(before),
-        }
-        appended
-    }
-
-    fn append_rows(
-        &self,
-        message: &Message,
-        lowest: u64,
-        sources: &Range<u16>,
-        table: &mut Table,
-    ) -> Result<(u64, u64), PartError> {
-        let mut payload = Payload { slices: &message.slices, offset: 0 };
+    /// Checks that the sources of each event ascend, and are among these.
+    pub(super) fn check_sources(&self, sources: &Range<u16>) -> Result<(), PartError> {
         let mut tables = self.tables;
-        let mut left_out = (0, 0);
         while let Some(row) = next_row(&mut tables) {
-            if row.trigger < lowest {
-                for fragment in row.fragments.chunks_exact(FRAGMENT_BYTES) {
-                    payload.cut(u32_at(fragment, 8), None);
-                    left_out.0 += 1;
-                    left_out.1 += u64::from(u32_at(fragment, 8));
+            let mut lowest = sources.start;
+            for fragment in row.fragments {
+                let source_id = SourceId(u16_at(fragment, 12));
+                if source_id.0 < lowest || source_id.0 >= sources.end {
+                    return Err(PartError::Source { source_id });
                 }
-                continue;
+                lowest = source_id.0 + 1;
             }
-            append_row(&row, &mut payload, sources, table)?;
-        }
-        Ok(left_out)
-    }
-}
-
-fn append_row(
-    row: &Row<'_>,
-    payload: &mut Payload<'_>,
-    sources: &Range<u16>,
-    table: &mut Table,
-) -> Result<(), PartError> {
-    let events = &mut table.events;
-    let first_slice = events.slices.len() as u32;
-    let mut event = Event {
-        trigger: row.trigger,
-        first_arrival: Mark(u64_at(row.event, 8)),
-        closed: Mark(u64_at(row.event, 16)),
-        bytes: 0,
-        first_fragment: events.fragments.len() as u32,
-        fragments: (row.fragments.len() / FRAGMENT_BYTES) as u32,
-        first_missing: events.missing.len() as u32,
-        missing: (row.missing.len() / MISSING_BYTES) as u32,
-        closing: Closing::from_number(row.event[30]).ok_or(PartError::Field { field: "closing" })?,
-        attempt: row.event[31],
-    };
-    let mut lowest = sources.start;
-    for fragment in row.fragments.chunks_exact(FRAGMENT_BYTES) {
-        let source_id = SourceId(u16_at(fragment, 12));
-        if source_id.0 < lowest || source_id.0 >= sources.end {
-            return Err(PartError::Source { source_id });
-        }
-        lowest = source_id.0 + 1;
-        let bytes = u32_at(fragment, 8);
-        let slices = payload.cut(bytes, Some(&mut events.slices));
-        events.fragments.push(Fragment {
-            trigger: row.trigger,
-            ticks: u64_at(fragment, 0),
-            bytes,
-            source: source_id,
-            slices: u16::try_from(slices).map_err(|_| PartError::Field { field: "number of slices" })?,
-        });
-        event.bytes += u64::from(bytes);
-    }
-    for missing in row.missing.chunks_exact(MISSING_BYTES) {
-        let source_id = SourceId(u16_at(missing, 0));
-        if !sources.contains(&source_id.0) {
-            return Err(PartError::Source { source_id });
-        }
-        events.missing.push(source_id);
-    }
-    events.events.push(event);
-    table.spans.push((first_slice, events.slices.len() as u32 - first_slice));
-    Ok(())
-}
-
-/// The payload, cut off slice by slice. The sum of all slices was checked before.
-struct Payload<'a> {
-    slices: &'a [Slice],
-    offset: usize,
-}
-
-impl Payload<'_> {
-    /// Cuts `bytes` off; appends the slices that they lie in to `into`, and returns how many those are.
-    fn cut(&mut self, bytes: u32, mut into: Option<&mut Vec<Slice>>) -> usize {
-        let mut left = bytes as usize;
-        let mut slices = 0;
-        while left > 0 {
-            let Some((first, rest)) = self.slices.split_first() else { break };
-            let length = left.min(first.length as usize - self.offset);
-            if let Some(slice) = first.part(self.offset, length).filter(|_| length > 0) {
-                slices += 1;
-                if let Some(into) = into.as_deref_mut() {
-                    into.push(slice);
-                }
-            }
-            self.offset += length;
-            left -= length;
-            if self.offset == first.length as usize {
-                (self.slices, self.offset) = (rest, 0);
+            let missing = row.missing.iter().map(|source| u16::from_le_bytes(*source));
+            if let Some(source) = missing.clone().find(|source| !sources.contains(source)) {
+                return Err(PartError::Source { source_id: SourceId(source) });
             }
         }
-        slices
+        Ok(())
     }
 }
 

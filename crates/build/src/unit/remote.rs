@@ -13,7 +13,7 @@ use thalweg_data::{Events, Fragments, Message};
 
 use super::message::{self, MessageError, Said};
 use super::part::{self, PartError, PartHead, PartWriter};
-use super::store::Table;
+use super::rows::Rows;
 use super::{Assignment, Identity};
 
 /// Writes batches of events as messages to the next level.
@@ -84,13 +84,13 @@ impl ShipEvents {
 pub struct RemoteEvents {
     run: u32,
     sources: Range<u16>,
-    table: Table,
+    rows: Rows,
 }
 
 impl RemoteEvents {
     /// From one builder, whose events have fragments of `sources`.
     pub fn new(run: u32, sources: Range<u16>) -> RemoteEvents {
-        RemoteEvents { run, sources, table: Table::default() }
+        RemoteEvents { run, sources, rows: Rows::default() }
     }
 
     /// Appends the events of a message.
@@ -106,11 +106,13 @@ impl RemoteEvents {
         if run != self.run {
             return Err(PartError::Field { field: "run: it is another one's" }.into());
         }
-        std::mem::swap(&mut self.table.events, events);
-        self.table.spans.clear();
-        let appended = part.append_to(message, 0, &self.sources, &mut self.table);
-        std::mem::swap(&mut self.table.events, events);
-        appended.map(|_| ()).map_err(MessageError::from)
+        self.rows.append(&part, message, 0, &self.sources)?;
+        while let Some(event) = self.rows.take(events) {
+            events.events.push(event);
+        }
+        events.leases.add_all(self.rows.leases());
+        self.rows.clear();
+        Ok(())
     }
 
     /// Appends the fragments of the events of a message.

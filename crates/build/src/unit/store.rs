@@ -28,20 +28,6 @@ impl Table {
         self.spans.clear();
     }
 
-    /// Lengths of all lists, to go back to.
-    pub(super) fn lengths(&self) -> [usize; 4] {
-        let Events { events, fragments, slices, missing, .. } = &self.events;
-        [events.len(), fragments.len(), slices.len(), missing.len()]
-    }
-
-    pub(super) fn truncate(&mut self, [events, fragments, slices, missing]: [usize; 4]) {
-        self.events.events.truncate(events);
-        self.spans.truncate(events);
-        self.events.fragments.truncate(fragments);
-        self.events.slices.truncate(slices);
-        self.events.missing.truncate(missing);
-    }
-
     /// The places of the events of a range of triggers.
     fn places(&self, start: u64, end: u64) -> Range<usize> {
         let events = &self.events.events;

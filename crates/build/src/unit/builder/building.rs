@@ -1,7 +1,7 @@
 //! A range of triggers while it is being built.
 //!
 //! ```text
-//!  parts ─► a contribution per readout unit: table, standing ─ all settled ─► put_together, trigger by trigger ─► Events
+//!  parts ─► a contribution per readout unit: rows, standing ─ all settled ─► put_together, trigger by trigger ─► Events
 //! ```
 
 use std::ops::Range;
@@ -10,7 +10,8 @@ use thalweg_data::{Closing, Event, EventSum, Events, Mark, SourceId, UnitId};
 
 use crate::unit::Assignment;
 use crate::unit::ranges::Ranged;
-use crate::unit::store::{Amount, Table, sum_of};
+use crate::unit::rows::Rows;
+use crate::unit::store::{Amount, sum_of};
 
 /// How one readout unit's part of a range stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,10 +26,9 @@ pub(super) struct Contribution {
     pub(super) standing: Standing,
     /// Triggers below are here.
     pub(super) covered_until: u64,
-    pub(super) table: Table,
-    /// Events already passed on.
-    pub(super) cursor: usize,
-    /// Those, added up.
+    /// Its events. The first ones may be passed on already …
+    pub(super) rows: Rows,
+    /// … which are these, added up.
     pub(super) passed: EventSum,
 }
 
@@ -93,14 +93,12 @@ impl Building {
         self.contributions.resize_with(readouts, || Contribution {
             standing: Standing::Waiting,
             covered_until: 0,
-            table: Table::default(),
-            cursor: 0,
+            rows: Rows::default(),
             passed: EventSum::default(),
         });
         for contribution in &mut self.contributions {
-            contribution.table.clear();
-            (contribution.standing, contribution.covered_until, contribution.cursor) =
-                (Standing::Waiting, assignment.start, 0);
+            contribution.rows.clear();
+            (contribution.standing, contribution.covered_until) = (Standing::Waiting, assignment.start);
             contribution.passed = EventSum::default();
         }
         (self.waiting, self.held) = (readouts, Amount::default());
@@ -156,18 +154,13 @@ pub(super) fn put_together(
         ..Event::default()
     };
     for (contribution, sources) in building.contributions.iter_mut().zip(sources) {
-        let from = &contribution.table.events;
-        match from.events.get(contribution.cursor).filter(|event| event.trigger == trigger) {
+        let is_next = contribution.rows.next_trigger() == Some(trigger);
+        match is_next.then(|| contribution.rows.take(events)).flatten() {
             Some(event) => {
-                let (first, count) = contribution.table.spans[contribution.cursor];
-                append_few(&mut events.fragments, from.fragments_of(event));
-                append_few(&mut events.slices, &from.slices[first as usize..][..count as usize]);
-                append_few(&mut events.missing, from.missing_of(event));
                 whole.bytes += event.bytes;
                 whole.first_arrival = whole.first_arrival.min(event.first_arrival);
                 whole.closing = whole.closing.max(event.closing);
-                contribution.passed.add(sum_of(event));
-                contribution.cursor += 1;
+                contribution.passed.add(sum_of(&event));
             }
             None => {
                 let closing = match contribution.standing {
@@ -185,14 +178,4 @@ pub(super) fn put_together(
     building.sum.add(sum_of(&whole));
     events.events.push(whole);
     whole
-}
-
-/// Appends entries. In most cases a unit has one of an event or none, for which a copy by the library takes longer than the entry itself.
-#[inline]
-fn append_few<T: Copy>(list: &mut Vec<T>, few: &[T]) {
-    match few {
-        [] => {}
-        [one] => list.push(*one),
-        several => list.extend_from_slice(several),
-    }
 }

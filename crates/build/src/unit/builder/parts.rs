@@ -49,7 +49,7 @@ impl BuilderUnit {
             return;
         }
         let lowest = contribution.covered_until;
-        match part.append_to(message, lowest, &sources, &mut contribution.table) {
+        match contribution.rows.append(part, message, lowest, &sources) {
             Err(_) => self.refused.unexpected_sender += 1,
             Ok((again, again_bytes)) => {
                 contribution.covered_until = lowest.max(part.head.until);
@@ -151,7 +151,7 @@ impl BuilderUnit {
         if let Some(parts) = &mut self.lost_parts {
             let range = building.assignment;
             let part = |(readout, contribution): (usize, &Contribution)| {
-                let not_passed = contribution.table.events.events.get(contribution.cursor)?.trigger;
+                let not_passed = contribution.rows.next_trigger()?;
                 Some(LostPart {
                     readout: UnitId::from_index(readout),
                     from: not_passed,
@@ -172,7 +172,7 @@ impl BuilderUnit {
 
     pub(super) fn recycle(&mut self, mut building: Box<Building>) {
         const MOST_SPARE: usize = 256;
-        building.contributions.iter_mut().for_each(|contribution| contribution.table.clear());
+        building.contributions.iter_mut().for_each(|contribution| contribution.rows.clear());
         if self.spare.len() < MOST_SPARE {
             self.spare.push(building);
         }

@@ -36,20 +36,15 @@ impl BuilderUnit {
     pub(super) fn pass_on(&mut self, start: u64, events: &mut Events, most_events: usize, now: Mark) {
         let Some(building) = self.open.find(start) else { return };
         let (before, fragments_before) = (events.events.len(), events.fragments.len());
-        for contribution in building
-            .contributions
-            .iter()
-            .filter(|contribution| contribution.cursor < contribution.table.events.events.len())
-        {
-            events.leases.add_all(&contribution.table.events.leases);
+        for rows in building.contributions.iter().map(|contribution| &contribution.rows) {
+            if rows.next_trigger().is_some() {
+                events.leases.add_all(rows.leases());
+            }
         }
         let mut whole = 0;
         while events.events.len() < most_events {
-            let heads = building
-                .contributions
-                .iter()
-                .filter_map(|contribution| contribution.table.events.events.get(contribution.cursor));
-            let Some(trigger) = heads.map(|event| event.trigger).min() else { break };
+            let next = building.contributions.iter().filter_map(|each| each.rows.next_trigger());
+            let Some(trigger) = next.min() else { break };
             let event = put_together(building, &self.sources, trigger, events, now);
             whole += 1;
             self.unseen.skip(trigger.saturating_sub(building.next));
@@ -80,10 +75,7 @@ impl BuilderUnit {
         self.counters.output(Unit::Events, amount.events);
         self.counters.output(Unit::Fragments, amount.fragments);
         self.counters.output(Unit::Bytes, amount.bytes);
-        let exhausted = building
-            .contributions
-            .iter()
-            .all(|contribution| contribution.cursor == contribution.table.events.events.len());
+        let exhausted = building.contributions.iter().all(|each| each.rows.next_trigger().is_none());
         if exhausted && let Some(building) = self.open.remove(start) {
             self.finish(building);
         }
@@ -99,8 +91,8 @@ impl BuilderUnit {
         let Assignment { start, length, .. } = building.assignment;
         // A unit may have gone in the middle of its part: what had come of it was built.
         let absent = |(readout, contribution): (usize, &Contribution)| {
-            let included =
-                contribution.table.events.events.last().map_or(0, |last| (last.trigger + 1 - start) as u32);
+            let last = contribution.rows.last_trigger();
+            let included = last.map_or(0, |last| (last + 1 - start) as u32);
             let is_absent = matches!(contribution.standing, Standing::Gone(_)) && included < length;
             is_absent.then_some((UnitId::from_index(readout), included))
         };
