@@ -25,6 +25,7 @@ use thalweg_transport::{ReadySet, process_cpu_time};
 
 use crate::config::{UnitKind, UnitSettings};
 use crate::pipeline::Signals;
+use crate::plan::capacity::EVENTS_PER_BATCH;
 use crate::plan::{Readout, UnitPlan};
 use crate::units::{KnownManager, ManagerWork, UnitEndpoint, UnitHost, Work};
 
@@ -41,8 +42,6 @@ const WINDOW_BYTES: usize = 8 << 20;
 const PAYLOADS: usize = 2 * WINDOW_BYTES / (512 << 10);
 /// Memory of a unit that receives words only.
 const WORDS_BYTES: usize = 4 << 20;
-/// Events that a builder unit passes on at a time.
-const EVENTS_PER_PULL: usize = 4096;
 /// The time that a mesh may take to come about.
 const MESH_WAIT: Duration = Duration::from_secs(30);
 /// The time for which a node of the baseline sleeps when it can do nothing.
@@ -480,7 +479,7 @@ impl Work for Discard {
     }
 
     fn step(&mut self, now: Mark, _signals: &Signals) -> bool {
-        let any = self.unit.pull(&mut self.batch, EVENTS_PER_PULL, now);
+        let any = self.unit.pull(&mut self.batch, EVENTS_PER_BATCH, now);
         self.batch.clear();
         self.unit.written(self.unit.position());
         any
