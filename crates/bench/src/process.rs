@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  datagrams of 8 boards × 64 channels ─► unpack ─► decode ─► time order ─► cuts ─► coincidence ─► Arrow file ─► spectra
-//!  on two cores, split as in a run: core 1  unpack ─► decode ══╗                                            ╔══► spectra
-//!                                   core 0                     ╚══► time order ─► cuts ─► coincidence ─► Arrow file
+//!  on two cores, split as in a run: either  unpack ─► decode ══╗                            ╔══► spectra     core 1
+//!                                   core 0                     ╚══► order ─► cuts ─► coinc. ─╬══► Arrow file  either
 //!  baseline: a copy of the same bytes
 //! ```
 //! The figure is that of all stages on one core; beside it stands one for each stage added. What is counted of one core is the processor
-//! time of the thread, so that others on the machine decide less. Two cores take turns with one by the clock on the wall, each thread on a core
-//! of its own: in half a second the system finds no better place for a thread than beside the one that wakes it.
+//! time of the thread, so that others on the machine decide less. Two cores take turns with one by the clock on the wall. The two threads with
+//! the most to do have a core each: in half a second the system finds no better place for a thread than beside the one that wakes it. Those
+//! that decode and write run where there is time, as in a run: which core has more of it depends on the processor.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -231,7 +232,6 @@ fn turn_on<'s, 'e: 's>(
     let Stages { mut selector, processor, spectra: _spectra, .. } =
         stages(&settings(stage), &map, &names).map_err(|error| error.to_string())?;
     let writer = HitWriter::create(folder, &thalweg_record::Settings::default(), &names);
-    // On two cores the thread that writes stands on neither of them for good, as in a run.
     let writer = writer.and_then(|writer| if cores == 1 { Ok(writer) } else { writer.write_beside() });
     let mut writer = writer.map_err(|error| error.to_string())?;
     let (mut ahead, mut behind, _standing) = match cores {
@@ -239,8 +239,8 @@ fn turn_on<'s, 'e: 's>(
         _ => {
             let (to_order, decoded) = circuit(SHARED_BATCHES, Hits::default);
             let (outlet, inlet) = circuit(SELECTED_BATCHES, || Selected::with_capacity(OUTPUT_HITS));
-            let standing = on_core(1)?;
             scope.spawn(move || reader.read_all(&input.batches, to_order));
+            let standing = on_core(1)?;
             let thread = scope.spawn(move || process_all(inlet, processor));
             drop(standing);
             (Ahead::There(decoded), Behind::There(outlet, thread), Some(on_core(0)?))
