@@ -246,8 +246,8 @@ mod tests {
         part.finish(until);
         let (mut rest, mut cuts) = (payload.as_slice(), cuts.iter().cycle());
         while !rest.is_empty() {
-            let (piece, later) = rest.split_at((*cuts.next().expect("some")).min(rest.len()));
-            message.slices.push(writer.append(piece).expect("it fits"));
+            let (chunk, later) = rest.split_at((*cuts.next().expect("some")).min(rest.len()));
+            message.slices.push(writer.append(chunk).expect("it fits"));
             message.leases.add(writer.lease());
             rest = later;
         }
