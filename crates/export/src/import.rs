@@ -248,13 +248,22 @@ impl Survey {
         record
     }
 
-    /// What is damaged, in words.
+    /// What is damaged or missing, in words.
     fn remarks(&self, path: &Path) -> Vec<String> {
         let mut remarks = Vec::new();
         if let Some(end) = &self.end {
             let path = path.display();
             remarks.push(format!(
                 "{path}: damaged {end}; the {} data events before it are imported, and what follows is lost",
+                self.data_events
+            ));
+        }
+        if let (None, [Some(_), None]) = (&self.end, &self.dumps) {
+            remarks.push(format!(
+                "{}: it ends at byte {}, behind {} data events, without the event that ends a run: it was cut there, or its writer has \
+                 not closed it; what would follow is unknown",
+                path.display(),
+                self.bytes,
                 self.data_events
             ));
         }

@@ -319,12 +319,17 @@ fn damage_is_named_counted_and_costs_nothing_else() {
     let words = "damaged at byte 89, in event 2: the file ends behind 11 bytes of a header; the 1 data events before it";
     assert!(cut.remarks[0].contains(words), "{:?}", cut.remarks);
     assert!(lost(&cut).contains("Unfinished"), "{}", lost(&cut));
+    // Behind whole events, nothing says that there were more.
+    let early = import("early.mid", &foreign(false, 6)[..89]).expect("one event is whole");
+    assert_eq!(early.events, 1);
+    let words = "ends at byte 89, behind 1 data events, without the event that ends a run";
+    assert!(early.remarks[0].contains(words), "{:?}", early.remarks);
     let refused = import("no.mid", b"PK\x03\x04").expect_err("no MIDAS file");
     assert!(refused.contains("not a MIDAS event file"), "{refused}");
     let nothing = import("empty.mid", &foreign(false, 6)[..45]).expect_err("no event");
     assert!(nothing.contains("no event of it can be imported: there is none"), "{nothing}");
     // What was refused leaves no recording.
-    assert_eq!(RunDirectory::list(&folder.path().join("runs")).expect("listed").len(), 2);
+    assert_eq!(RunDirectory::list(&folder.path().join("runs")).expect("listed").len(), 3);
 }
 
 #[test]

@@ -96,7 +96,8 @@ fn imported_again(folder: &Folder, (packed, bytes): (&str, &[u8]), run: &str) {
     assert!(read(&run_directory(&again)) == read(run), "other hits");
     thalweg(&["verify", &run_directory(&again)]).done();
     let cut = folder.at("cut.mid");
-    fs::write(&cut, &bytes[..bytes.len() / 2]).expect("written");
+    // Events have a multiple of eight bytes: an odd number of bytes ends inside one.
+    fs::write(&cut, &bytes[..(bytes.len() / 2) | 1]).expect("written");
     let ended = thalweg(&["import", &cut, "--runs", &folder.at("again")]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert!(

@@ -28,8 +28,9 @@ use crate::system::{self, is_nothing};
 
 /// Shorter slices are copied, bytes: the entry of the table and the count of the loan cost more.
 const SHORTEST_LOAN: u32 = 256;
-/// The most pools of which one connection lends.
-pub(super) const MOST_POOLS: usize = 512;
+/// The most pools of which one connection lends, so that the numbers of pools (4096 of a process) and descriptors suffice for many
+/// connections. What is in further pools is copied.
+pub(super) const MOST_POOLS: usize = 128;
 /// The pool of an entry that stands for bytes in the stream.
 pub(super) const IN_STREAM: u32 = u32::MAX;
 /// Bytes of an entry of a [`Return`](Kind::Return) frame: pool, block, slices.
@@ -95,7 +96,8 @@ impl Lender {
         match &self.in_use {
             Some(_) => wire.pass(&[memory.as_fd()])?,
             None => {
-                let (closed, in_use) = io::pipe()?;
+                // Without a descriptor left, payloads are copied.
+                let Ok((closed, in_use)) = io::pipe() else { return Ok(()) };
                 wire.pass(&[memory.as_fd(), in_use.as_fd()])?;
                 self.in_use = Some(closed);
             }

@@ -25,6 +25,7 @@ use std::time::Duration;
 use socket2::SockRef;
 use thalweg_data::memory::sealed_bytes;
 
+use super::lend::MOST_POOLS;
 use super::wire::{Passed, Wire};
 use crate::system::shared_memory::{
     SharedRing, create, effective_user, other_user, receive_with_descriptors, send_with_descriptors,
@@ -36,7 +37,7 @@ const PUBLISH_BYTES: usize = 256 << 10;
 /// Bytes that are sent with the memory: letters, version of its layout, capacity of a ring.
 const PREAMBLE_BYTES: usize = 16;
 /// Descriptors that may wait for the frames that announce them; a process that passes more breaks the rules.
-const MOST_PASSED: usize = 1024;
+const MOST_PASSED: usize = MOST_POOLS;
 const PREAMBLE: [u8; 8] = *b"thwgshm\x02";
 
 /// A pair of rings and the socket beside it.

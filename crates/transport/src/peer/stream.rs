@@ -31,7 +31,6 @@ const WORTH_WRITING: u64 = 64 << 10;
 const MESSAGES_PER_CHECK: u64 = 64;
 /// How long a connection without a free block sleeps before it asks the pool again.
 const HOLD_STEP: Duration = Duration::from_micros(50);
-
 /// How long an end that has borrowed blocks waits at most before it looks whether they are still read.
 const LOAN_STEP: Duration = Duration::from_millis(2);
 
@@ -273,6 +272,9 @@ impl<W: Wire> StreamPeer<W> {
                 self.wire.finish();
                 self.state = State::Ended;
                 Ok(())
+            }
+            Kind::Pool | Kind::Return if self.state == State::Greeting => {
+                Err(self.refuse(Refusal::Frame(FrameError::Loan("the handshake is not complete"))))
             }
             Kind::Pool => {
                 let added = self.wire.take_passed().and_then(|passed| self.assembly.add_pool(passed));

@@ -117,6 +117,19 @@ fn a_unit_with_another_key_or_none_is_refused() {
 }
 
 #[test]
+fn nothing_is_lent_or_given_back_before_the_handshake_is_complete() {
+    let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", KEY)).expect("a free URL");
+    let address = endpoint.url().replace("tcp://", "");
+    for (number, kind) in [Kind::Pool, Kind::Return].into_iter().enumerate() {
+        let mut stream = TcpStream::connect(&address).expect("listening");
+        stream.write_all(&frame(kind, 0, &[0; 12])).expect("open");
+        refused(&mut endpoint, number as u64 + 1);
+        let refusal = endpoint.last_refusal().map(ToString::to_string).unwrap_or_default();
+        assert!(refusal.contains("the handshake is not complete"), "{refusal}");
+    }
+}
+
+#[test]
 fn an_unauthenticated_peer_learns_nothing_about_the_run() {
     let mut endpoint = listen("tcp://127.0.0.1:0", settings("secret-builder", KEY)).expect("a free port");
     let address = endpoint.url().replace("tcp://", "");
