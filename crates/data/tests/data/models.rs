@@ -1,7 +1,12 @@
 //! The pool and the rings under the loom model checker: every interleaving of two threads with at most three preemptions.
 
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::ring::ring;
+use crate::slice::Slice;
 
 fn model(interleaved: impl Fn() + Sync + Send + 'static) {
     let mut checker = loom::model::Builder::new();
@@ -58,6 +63,35 @@ fn a_block_does_not_start_over_while_it_is_read() {
             writer.append(&[9; 8]).expect("fits");
         }
         reader.join().expect("no panic");
+    });
+}
+
+#[test]
+fn a_lent_block_is_not_written_while_another_thread_of_the_borrower_reads_it() {
+    model(|| {
+        let shared = Memory { is_shared: true, ..Memory::default() };
+        let lender = Pool::of(1, 64, shared).expect("small");
+        let mut writer = lender.take().expect("free");
+        let slice = writer.append(&[7; 8]).expect("fits");
+        let lent = writer.lease().clone();
+        drop(writer);
+        let memory = lender.lendable_memory().expect("it is shared");
+        let map = memmap2::MmapOptions::new().map_raw_read_only(memory).expect("memory");
+        let in_use = Arc::new(File::open("/dev/null").expect("a file").into());
+        let borrowed = Pool::borrowed(map, 1, 64, in_use).expect("a number");
+        let own = borrowed.first_lease(0, 8);
+        let read = own.clone();
+        let reader = loom::thread::spawn(move || {
+            let slice = Slice { block: read.block(), ..slice };
+            assert_eq!(read.bytes(slice), &[7; 8]);
+        });
+        if own.is_last() {
+            // Given back, and written again.
+            drop((own, lent));
+            lender.take().expect("free again").append(&[9; 8]).expect("fits");
+        }
+        reader.join().expect("no panic");
+        assert!(borrowed.take().is_none(), "a borrowed block is not free here");
     });
 }
 

@@ -45,7 +45,9 @@ impl Borrower {
         });
         let (blocks, block_size) = shape.ok_or_else(|| wrong("it announced a pool without a size"))?;
         let Some([Some(memory), in_use]) = passed else {
-            return Err(wrong("it announced a pool without its memory"));
+            return Err(wrong(
+                "it announced a pool without its memory, or this process has too many files open",
+            ));
         };
         if let Some(in_use) = in_use {
             self.in_use.get_or_insert_with(|| Arc::new(in_use));
