@@ -352,12 +352,19 @@ fn closings(folder: &Folder) -> BTreeMap<u64, &'static str> {
 
 /// Two sources of boards in a process of their own, a readout node each, and a node for builder unit and manager.
 fn boards_elsewhere(folder: &Folder) -> (String, Vec<u16>) {
+    boards_of_units_at(folder, None)
+}
+
+/// The same with units that are reached there; else at addresses that are free. Fragments have 2 kB.
+fn boards_of_units_at(folder: &Folder, units: Option<[String; 2]>) -> (String, Vec<u16>) {
     let urls = free_urls::<6>();
+    let [builder, manager] = units.unwrap_or_else(|| [urls[4].clone(), urls[5].clone()]);
     let ports: Vec<&str> = urls.iter().filter_map(|url| url.rsplit_once(':')).map(|(_, port)| port).collect();
     let source = |name: &str, ports: &[&str]| {
         let ports = ports.join(",");
         format!(
-            "[[source]]\nname = \"{name}\"\nformat = \"fragment\"\nurl = \"tcp://127.0.0.1:{{{ports}}}\"\n[source.emulate]\n"
+            "[[source]]\nname = \"{name}\"\nformat = \"fragment\"\nurl = \"tcp://127.0.0.1:{{{ports}}}\"\n[source.emulate]\n\
+             payload_bytes = 2000\n"
         )
     };
     let reached = |url: &str| format!("node = \"events\"\nlisten = \"{url}\"");
@@ -365,8 +372,8 @@ fn boards_elsewhere(folder: &Folder) -> (String, Vec<u16>) {
         + &source("right", &ports[2..4])
         + &unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"left\"")
         + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"right\"")
-        + &unit("bu-0", "builder", &reached(&urls[4]))
-        + &unit("evm", "manager", &reached(&urls[5]))
+        + &unit("bu-0", "builder", &reached(&builder))
+        + &unit("evm", "manager", &reached(&manager))
         + "[trigger]\nrate_hz = 1000.0\n[build]\nage_ms = 200\n[record]\nbatch_age_s = 0.05\n"
         + &format!("directory = \"{}\"\ntables = [\"events\", \"fragments\"]\n", folder.at("runs"));
     let ports = ports[..4].iter().map(|port| port.parse().expect("a port")).collect();
@@ -392,13 +399,25 @@ fn wait_for_closed(node: &Running, closing: Closing, more: u64) {
 fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
     let folder = Folder::new();
     let (file, ports) = boards_elsewhere(&folder);
-    let boards = listening_boards(&file, &ports);
+    costs_its_own_fragments(&folder, &file, &ports);
+}
+
+#[test]
+fn a_readout_unit_that_is_killed_while_its_memory_is_read_costs_its_own_fragments() {
+    let folder = Folder::new();
+    let (file, ports) = boards_of_units_at(&folder, Some(shared_urls(&folder)));
+    costs_its_own_fragments(&folder, &file, &ports);
+}
+
+/// Kills a readout unit, whose board goes on, and starts it again.
+fn costs_its_own_fragments(folder: &Folder, file: &str, ports: &[u16]) {
+    let boards = listening_boards(file, ports);
     let node = |name: &str| {
-        Running::start(&["run", &file, "--node", name, "--seconds", "100", "--json", "--states", "0.1"])
+        Running::start(&["run", file, "--node", name, "--seconds", "100", "--json", "--states", "0.1"])
     };
     let (events, left, dying) = (node("events"), node("left"), node("right"));
     wait_for_closed(&events, Closing::Complete, 100);
-    wait_for_rows_of(&folder, "bu-0");
+    wait_for_rows_of(folder, "bu-0");
     dying.signal("KILL");
     dying.wait();
     // It is taken for dead, and events are built without it.
@@ -413,9 +432,9 @@ fn a_readout_unit_that_is_killed_costs_its_own_fragments_and_comes_back() {
     }
     events.signal("TERM");
     went_well(&events.wait().done().json());
-    let closings = closings(&folder);
-    assert_eq!(merged(&folder), (closings.len() as u64, 0));
-    assert_eq!(number(&balance(&folder), "events"), closings.len() as u64);
+    let closings = closings(folder);
+    assert_eq!(merged(folder), (closings.len() as u64, 0));
+    assert_eq!(number(&balance(folder), "events"), closings.len() as u64);
     let count = |word: &str| closings.values().filter(|closing| **closing == word).count() as u64;
     let (complete, lost) = (count("complete"), count("unit_lost"));
     assert_eq!(
