@@ -130,7 +130,7 @@ impl Borrower {
 
 #[cfg(test)]
 mod tests {
-    use super::super::frame::Kind;
+    use super::super::frame::{Kind, MOST_ENTRIES};
     use super::super::lend::Lender;
     use super::super::queue::SendQueue;
     use super::super::wire::Wire;
@@ -308,6 +308,26 @@ mod tests {
             ends.lender.lend(&mut sent, &mut Vec::new());
             let _ = ends.lender.take_back(&bytes);
         }
+    }
+
+    #[test]
+    fn a_message_of_more_slices_than_a_table_has_entries_is_copied_from_there_on() {
+        let mut ends = Ends::new(1);
+        let (mut sent, _) = message(&ends.pools, &[(0, 300), (0, 300)]);
+        let [first, second] = [sent.slices[0], sent.slices[1]];
+        ends.announce(&sent);
+        let too_many = MOST_ENTRIES as usize / 2 + 100;
+        // Alternating: what is lent, and what is too short for that.
+        let short = second.part(0, 100).expect("inside");
+        sent.slices = [first, short].repeat(too_many);
+        let mut table = Vec::new();
+        let lent = ends.lender.lend(&mut sent, &mut table);
+        assert!(table.len() <= MOST_ENTRIES as usize * ENTRY_BYTES, "{}", table.len());
+        assert!(table.len() > (MOST_ENTRIES as usize - 4) * ENTRY_BYTES, "{}", table.len());
+        assert_eq!(lent + sent.payload_bytes(), 400 * too_many as u64);
+        let mut received = Message { slices: sent.slices.clone(), ..Message::default() };
+        ends.borrower.read(&table, &mut received).expect("its own table");
+        assert_eq!(received.payload_bytes(), 400 * too_many as u64);
     }
 
     #[test]

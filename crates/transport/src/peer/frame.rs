@@ -28,7 +28,7 @@ pub(super) const LONGEST_CONTROL_HEAD: u32 = 4096;
 /// Bytes of an entry of the table.
 pub(super) const ENTRY_BYTES: usize = 16;
 /// The most entries of the table of a message, which are as long then as the longest head.
-const MOST_ENTRIES: u32 = 1 << 20;
+pub(super) const MOST_ENTRIES: u32 = 1 << 20;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

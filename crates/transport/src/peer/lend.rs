@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use thalweg_data::{Lease, Leases, Message, Pool, Slice};
 
-use super::frame::{ENTRY_BYTES, FrameError, Kind};
+use super::frame::{ENTRY_BYTES, FrameError, Kind, MOST_ENTRIES};
 use super::queue::SendQueue;
 use super::wire::Wire;
 use crate::system::{self, is_nothing};
@@ -31,6 +31,8 @@ const SHORTEST_LOAN: u32 = 256;
 /// The most pools of which one connection lends, so that the numbers of pools (4096 of a process) and descriptors suffice for many
 /// connections. What is in further pools is copied.
 pub(super) const MOST_POOLS: usize = 128;
+/// Longest table after which another slice is lent, bytes: there is room for what is in the stream before and behind it.
+const LONGEST_TABLE: usize = (MOST_ENTRIES as usize - 3) * ENTRY_BYTES;
 /// The pool of an entry that stands for bytes in the stream.
 pub(super) const IN_STREAM: u32 = u32::MAX;
 /// Bytes of an entry of a [`Return`](Kind::Return) frame: pool, block, slices.
@@ -128,7 +130,7 @@ impl Lender {
     pub(super) fn lend(&mut self, message: &mut Message, table: &mut Vec<u8>) -> u64 {
         let Message { slices, leases, .. } = message;
         let (mut lent_bytes, mut in_stream) = (0, 0);
-        slices.retain(|slice| match self.loan(*slice, leases) {
+        slices.retain(|slice| match self.loan(*slice, leases, table.len()) {
             Some(pool) => {
                 enter_in_stream(&mut in_stream, table);
                 for word in [pool, slice.block.index(), slice.offset, slice.length] {
@@ -150,8 +152,8 @@ impl Lender {
 
     /// Puts a slice on loan; returns its pool in the order of their announcement. `None` if it is to be copied.
     #[inline]
-    fn loan(&mut self, slice: Slice, leases: &Leases) -> Option<u32> {
-        if slice.length < SHORTEST_LOAN {
+    fn loan(&mut self, slice: Slice, leases: &Leases, table_bytes: usize) -> Option<u32> {
+        if slice.length < SHORTEST_LOAN || table_bytes > LONGEST_TABLE {
             return None;
         }
         let position = self.position_of(slice.block.pool())?;
@@ -161,8 +163,8 @@ impl Lender {
             if *on_loan == *most_on_loan {
                 return None;
             }
-            *on_loan += 1;
             loan.lease = Some(leases.find(slice.block)?.clone());
+            *on_loan += 1;
         }
         // More than can be counted is copied.
         loan.slices = loan.slices.checked_add(1)?;
