@@ -194,7 +194,8 @@ pub struct Part<'a> {
     /// Bytes of payload.
     pub payload_bytes: u64,
     pub(super) tables: &'a [u8],
-    last_trigger: Option<u64>,
+    /// The trigger of its last event.
+    pub(super) last_trigger: Option<u64>,
 }
 
 /// One event's place in the tables.
@@ -260,11 +261,6 @@ impl<'a> Part<'a> {
         let possible = (1..=Assignment::LONGEST).contains(&range.length)
             && end.is_some_and(|end| range.start <= from && from <= until && until <= end);
         if possible { Ok(()) } else { Err(PartError::Field { field: "range" }) }
-    }
-
-    /// The trigger of its last event.
-    pub(super) fn last_trigger(&self) -> Option<u64> {
-        self.last_trigger
     }
 
     /// Checks that the tables agree with each other and with the head; returns the last trigger.

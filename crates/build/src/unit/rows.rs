@@ -74,7 +74,7 @@ impl Rows {
         self.payload.slices.extend_from_slice(slices);
         self.leases.add_all(&message.leases);
         if !rest.is_empty() {
-            self.last_trigger = part.last_trigger();
+            self.last_trigger = part.last_trigger;
         }
         Ok(left_out)
     }
