@@ -240,19 +240,14 @@ impl FilterStage {
     fn collect(&mut self, signals: &Signals) {
         let mut any = false;
         for worker in &mut self.workers {
-            let answer = worker.answer(signals);
-            let (Answer::Done(number, sheet) | Answer::Ended(number, sheet) | Answer::Late(number, sheet)) =
-                answer
-            else {
-                continue;
-            };
+            let Some((answer, number, sheet)) = worker.answer(signals) else { continue };
             any = true;
             let Some(queued) = queued(&mut self.queue, self.first, number) else { continue };
             match answer {
-                Answer::Done(..) => queued.done(sheet),
-                Answer::Ended(..) => queued.give_up(sheet),
+                Answer::Done => queued.done(sheet),
+                Answer::Ended => queued.give_up(sheet),
                 // An answer that comes late is as good as long as its batch has not left.
-                _ => queued.enter(sheet),
+                Answer::Late => queued.enter(sheet),
             }
         }
         if any && !self.lent.is_empty() {

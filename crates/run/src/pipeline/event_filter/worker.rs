@@ -54,15 +54,13 @@ struct Asked {
 }
 
 /// What a worker has said.
-pub(super) enum Answer<'w> {
-    /// Nothing new.
-    None,
+pub(super) enum Answer {
     /// It has decided what it was asked.
-    Done(BatchNumber, &'w AnswerSheet),
+    Done,
     /// It has ended in the midst of it.
-    Ended(BatchNumber, &'w AnswerSheet),
+    Ended,
     /// It has answered or ended after it was given up.
-    Late(BatchNumber, &'w AnswerSheet),
+    Late,
 }
 
 impl Asked {
@@ -122,32 +120,30 @@ impl WorkerLink {
         self.jobs.send(job);
     }
 
-    /// Takes what it has said since the last call.
-    pub(super) fn answer(&mut self, signals: &Signals) -> Answer<'_> {
+    /// Takes what it has said since the last call: of which batch, and its answers to that.
+    pub(super) fn answer(&mut self, signals: &Signals) -> Option<(Answer, BatchNumber, &AnswerSheet)> {
         // Before the job is looked for: what it has said before its end is there.
         let has_ended = self.jobs.is_closed();
         let Some(mut job) = self.jobs.empty() else {
-            let Some(mut asked) = self.asked.take_if(|_| has_ended) else { return Answer::None };
+            let mut asked = self.asked.take_if(|_| has_ended)?;
             asked.at = self.sheet.next_open(asked.at);
             signals.note_failure(format!(
                 "the event filter's worker \"{}\" panicked at {}, which is undecided; it gets no more",
                 self.name,
                 asked.event()
             ));
-            return match asked.is_overdue {
-                true => Answer::Late(asked.number, &self.sheet),
-                false => Answer::Ended(asked.number, &self.sheet),
-            };
+            let answer = if asked.is_overdue { Answer::Late } else { Answer::Ended };
+            return Some((answer, asked.number, &self.sheet));
         };
         job.0 = None;
         self.free = Some(job);
-        let Some(asked) = self.asked.take() else { return Answer::None };
+        let asked = self.asked.take()?;
         if asked.is_overdue {
             let seconds = asked.since.elapsed().as_secs_f64();
             tracing::warn!("the event filter's worker \"{}\" has answered after {seconds:.3} s", self.name);
-            return Answer::Late(asked.number, &self.sheet);
+            return Some((Answer::Late, asked.number, &self.sheet));
         }
-        Answer::Done(asked.number, &self.sheet)
+        Some((Answer::Done, asked.number, &self.sheet))
     }
 
     /// When its next answer is due; `None` if none is expected, or it is overdue already.
