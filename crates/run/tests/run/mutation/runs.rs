@@ -5,11 +5,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use thalweg_analysis::view::NewCut;
+use thalweg_data::BoardId;
 use thalweg_export::ImportRequest;
 use thalweg_frontend::digitizer2::emit::{ScopeFields, scope_event};
 use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_frontend::digitizer2::emulate::settings::{Firmware, Rates, Transport};
 use thalweg_frontend::format::FuzzTarget;
+use thalweg_frontend::fragment::{emit::stream, wire::Header};
 use thalweg_monitor::state::EventSelection;
 use thalweg_readout::host::{HostSettings, HostedBoard, Place};
 use thalweg_record::read::TableReader;
@@ -79,6 +81,7 @@ pub const RUNS: &[(&str, Run)] = &[
         let emulate = "payload_bytes = 900\ndatagram_bytes = 400\nchecksum = true\n";
         recorded(&(source("a", FRAGMENT, emulate, "") + TRIGGER), FRAGMENT_TABLES, TRIGGERS)
     }),
+    ("fragments_that_miss", fragments_that_miss),
     ("boards_with_faults", || {
         recorded(&(source("a", BOARDS, BOARD_FAULTS, "") + TRIGGER + SOON), FRAGMENT_TABLES, TRIGGERS)
     }),
@@ -221,6 +224,26 @@ fn record_of_unknown_channels() -> Result<(), String> {
     let keys = "format = \"digitizer2\"\nfirmware = \"scope\"\nchannels = 4\nblock_bytes = 65536\n";
     let sections = format!("[[source]]\nname = \"a\"\nurl = \"file://{}\"\n{keys}", file.display());
     run(&sections, RECORD_TABLES, LIMIT).map(drop)
+}
+
+/// A file in which one of two boards answers nineteen of twenty triggers. The builder alone knows of these gaps: a fragment of this form has
+/// no number of its own beside the trigger's.
+fn fragments_that_miss() -> Result<(), String> {
+    let mut bytes = Vec::new();
+    for trigger in 0..2000 {
+        for board in [BoardId(0), BoardId(1)] {
+            let header = Header { board, run: 1, trigger, ticks: trigger * 1000, ..Header::default() };
+            if board == BoardId(0) || trigger % 20 != 7 {
+                stream(&header, &[0x5A; 100], false, &mut bytes);
+            }
+        }
+    }
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let file = folder.path().join("fragments.bin");
+    std::fs::write(&file, bytes).map_err(|error| error.to_string())?;
+    let keys = "format = \"fragment\"\nboards = 2\n";
+    let source = format!("[[source]]\nname = \"a\"\nurl = \"file://{}\"\n{keys}{SOON}", file.display());
+    recorded(&source, FRAGMENT_TABLES, LIMIT)
 }
 
 fn hits(sources: &str) -> Result<(), String> {
