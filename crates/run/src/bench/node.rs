@@ -34,12 +34,14 @@ const RUN: u32 = 1;
 const BLOCK_BYTES: usize = 256 << 10;
 /// Memory of a builder unit.
 const BUILDER_BYTES: usize = 128 << 20;
-/// Events that a builder unit takes at a time: so few that their memory is received into again while a cache still has it, and that one
-/// readout unit is not far ahead of another.
-const WINDOW_BYTES: usize = 8 << 20;
+/// Events that a builder unit takes at a time over TCP: so few that their memory is received into again while a cache still has it, and that
+/// one readout unit is not far ahead of another.
+const RECEIVED_BYTES: usize = 4 << 20;
+/// The same through shared memory, where nothing is received into: enough to wake each other seldom.
+const LENT_BYTES: usize = 8 << 20;
 /// Payloads that a readout unit sends one after the other, each in a block of its own: twice what builder units take at a time, so that
 /// a block on loan has come back when it is used again, as the blocks of boards have.
-const PAYLOADS: usize = 2 * WINDOW_BYTES / (512 << 10);
+const PAYLOADS: usize = 2 * LENT_BYTES / (512 << 10);
 /// Memory of a unit that receives words only.
 const WORDS_BYTES: usize = 4 << 20;
 /// The time that a mesh may take to come about.
@@ -113,7 +115,8 @@ impl Role {
 
     fn settings(&self) -> Settings {
         let event_bytes = self.fragment_bytes * usize::from(self.readouts);
-        let slots = (WINDOW_BYTES / event_bytes).clamp(4 * self.range_events as usize, 8192) as u32;
+        let window = if self.is_by_shared_memory() { LENT_BYTES } else { RECEIVED_BYTES };
+        let slots = (window / event_bytes).clamp(4 * self.range_events as usize, 8192) as u32;
         Settings {
             range_events: self.range_events,
             slots,
