@@ -35,6 +35,33 @@ impl ExtraRows<'_> {
         }
     }
 
+    /// Adds the leases on all blocks in which something of these rows lies.
+    fn add_leases_to(&self, leases: &mut Leases) {
+        for row in self.rows {
+            for (first, count) in [(row.samples_first, row.samples_count), (row.words_first, row.words_count)]
+            {
+                let chain = self.chain(first, count).unwrap_or(&[]);
+                self.add_leases_of(chain, leases);
+            }
+        }
+    }
+
+    /// One chain, if it lies in the list.
+    fn chain(&self, first: u32, count: u16) -> Option<&[Slice]> {
+        let first = first as usize;
+        self.slices.get(first..first + usize::from(count)).filter(|_| count > 0)
+    }
+
+    fn add_leases_of(&self, chain: &[Slice], leases: &mut Leases) {
+        let mut block = None;
+        for slice in chain {
+            if block != Some(slice.block) {
+                leases.add_for(*slice, self.leases);
+                block = Some(slice.block);
+            }
+        }
+    }
+
     /// Copies one chain; a chain outside the list becomes an empty one.
     fn append_chain(
         &self,
@@ -44,17 +71,8 @@ impl ExtraRows<'_> {
         leases: &mut Leases,
     ) -> (u32, u16) {
         let new_first = slices.len() as u32;
-        let first = first as usize;
-        let Some(chain) = self.slices.get(first..first + usize::from(count)).filter(|_| count > 0) else {
-            return (new_first, 0);
-        };
-        let mut block = None;
-        for slice in chain {
-            if block != Some(slice.block) {
-                leases.add_for(*slice, self.leases);
-                block = Some(slice.block);
-            }
-        }
+        let Some(chain) = self.chain(first, count) else { return (new_first, 0) };
+        self.add_leases_of(chain, leases);
         slices.extend_from_slice(chain);
         (new_first, count)
     }
@@ -66,6 +84,8 @@ pub(crate) struct Run {
     content: Hits,
     head: usize,
     extras_head: usize,
+    /// Blocks in which only rows of extras before this one lie are not held any more.
+    let_go: usize,
     /// No hit of this run, or of a later run of the queue, is earlier.
     floor_ps: i64,
 }
@@ -103,8 +123,20 @@ impl Run {
         self.extras_head += extras;
     }
 
-    /// Whether a small batch can be appended. A run that passes hits on while others are appended is never empty, and holds the blocks of
-    /// all that have passed: so none is appended to what has begun to pass on and holds any.
+    /// Lets go of the blocks in which nothing lies but of hits that have been passed on: a run of which one hit waits for the next would hold
+    /// all of them until it comes. `leases` is empty, before and behind it.
+    fn let_go(&mut self, leases: &mut Leases) {
+        if self.let_go == self.extras_head || self.content.leases.is_empty() {
+            return;
+        }
+        self.let_go = self.extras_head;
+        self.extra_rows(usize::MAX).add_leases_to(leases);
+        std::mem::swap(&mut self.content.leases, leases);
+        leases.clear();
+    }
+
+    /// Whether a small batch can be appended. A run that passes hits on while others are appended is never empty, and the slices of all that
+    /// have passed stay in it: so none is appended to what has begun to pass on and holds blocks.
     fn has_capacity_for(&self, hits: usize) -> bool {
         if self.head > 0 && !self.content.leases.is_empty() {
             return false;
@@ -136,7 +168,7 @@ impl Run {
 
     fn clear(&mut self) {
         self.content.clear();
-        (self.head, self.extras_head) = (0, 0);
+        (self.head, self.extras_head, self.let_go) = (0, 0, 0);
     }
 }
 
@@ -303,6 +335,11 @@ impl Queue {
                 free_runs.give_back(run);
             }
         }
+    }
+
+    /// Lets go of the blocks in which nothing lies but of hits that have been passed on. `leases` is empty, before and behind it.
+    pub(crate) fn let_go(&mut self, leases: &mut Leases) {
+        self.runs.iter_mut().for_each(|run| run.let_go(leases));
     }
 
     /// The time of the second run's last hit, if more runs follow: a window does not need to reach further.

@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 
 use thalweg_data::hit::{Extra, Hit, Signal, Statistics};
-use thalweg_data::{Counters, Hits, LossReason, Mark, Noted, SnapshotNumber, SourceId, Unit};
+use thalweg_data::{Counters, Hits, Leases, LossReason, Mark, Noted, SnapshotNumber, SourceId, Unit};
 
 use crate::error::OrderError;
 use crate::held::{FreeRuns, Queue, RepairBoth, batch_bytes, count_extras, extra_rows, flag_late};
@@ -145,6 +145,8 @@ pub struct TimeOrder {
     hit_merger: Merger<Hit>,
     extra_merger: Merger<Extra>,
     staged_extras: Vec<Extra>,
+    /// Leases of a run while it lets go of others.
+    kept_leases: Leases,
     staged_bounds: Vec<usize>,
     statistics: Vec<Statistics>,
     signals: Vec<(SourceId, Signal)>,
@@ -185,6 +187,7 @@ impl TimeOrder {
             hit_merger: Merger::default(),
             extra_merger: Merger::default(),
             staged_extras: Vec::new(),
+            kept_leases: Leases::default(),
             staged_bounds: Vec::new(),
             statistics: Vec::new(),
             signals: Vec::new(),
@@ -388,6 +391,9 @@ impl TimeOrder {
             return true;
         }
         self.due = false;
+        for queue in self.held.iter_mut().chain(&mut self.late) {
+            queue.let_go(&mut self.kept_leases);
+        }
         let ended = self.all_ended();
         out.header.end = ended && !std::mem::replace(&mut self.end_passed, ended);
         out.header.end

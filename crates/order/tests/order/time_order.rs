@@ -507,3 +507,32 @@ fn blocks_of_waveforms_that_were_passed_on_are_free() {
     }
     assert_eq!(passed, 99, "the last one waits");
 }
+
+#[test]
+fn of_a_batch_that_was_passed_on_in_part_only_the_rest_holds_blocks() {
+    // Four hits come before the order advances, each with a block of samples; the last one waits for more.
+    let pool = Pool::new(4, 64).expect("small");
+    let mut order = TimeOrder::new(&Settings::default(), 1, 4096);
+    let (mut batch, mut out) = (Hits::with_capacity(4096), Hits::default());
+    for number in 0..4u64 {
+        let mut writer = pool.take().expect("free");
+        let hit = Hit { time_ps: number as i64, flags: Flags::EXTRA, ..Hit::default() };
+        let slice = writer.append(&number.to_le_bytes()).expect("it fits");
+        batch.header.mark = Mark(if number == 3 { 30_000_000 } else { 0 });
+        batch.hits.push(hit);
+        batch.extras.push(Extra { samples_count: 1, ..Extra::of(&hit, SourceId(0)) });
+        batch.slices.push(slice);
+        batch.leases.add(writer.lease());
+        assert_eq!(order.push(&mut batch), Ok(Pushed::Taken));
+    }
+    assert!(order.pull(&mut out));
+    assert_eq!(out.hits.len(), 3);
+    while order.pull(&mut out) {}
+    assert_eq!(pool.free_count(), 3, "the blocks of the hits that were passed on");
+    (batch.header.mark, batch.header.end) = (Mark(30_000_000), true);
+    assert_eq!(order.push(&mut batch), Ok(Pushed::Taken));
+    assert!(order.pull(&mut out));
+    assert_eq!(out.leases.bytes(out.slices[0]), 3u64.to_le_bytes());
+    out.clear();
+    assert_eq!(pool.free_count(), 4);
+}
