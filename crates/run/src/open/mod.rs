@@ -25,6 +25,7 @@ use thalweg_record::{RawReplay, ReplayRecord};
 use crate::config::{Configuration, SourceSettings};
 use crate::error::RunError;
 use crate::plan::Placement;
+use crate::plan::capacity::replayed_blocks;
 use crate::plan::thread_names;
 
 pub(crate) use links::{EmulatedBoard, OpenedLinks, OpenedPlace, host, open_links};
@@ -135,11 +136,13 @@ impl Given<'_> {
         hosted.map_err(|error| self.refused(error.to_string()))
     }
 
-    /// One source of a raw recording, with a pool of the same shape, so that units are cut where they were.
+    /// One source of a raw recording, with blocks of the same size, so that units are cut where they were.
     fn recorded(&self, Recording { path, pace, .. }: &Recording) -> Result<Opened, RunError> {
         let (blocks, block_bytes) = self.settings.endpoint.pool_shape();
-        let pool = Pool::of(blocks, block_bytes, self.settings.endpoint.memory()).map_err(|error| {
-            SourceError { place: path.display().to_string(), message: pool_refusal(&error) }
+        let memory = self.settings.endpoint.memory();
+        let pool = Pool::of(replayed_blocks(blocks), block_bytes, memory).map_err(|error| SourceError {
+            place: path.display().to_string(),
+            message: pool_refusal(&error),
         })?;
         let replay = RawReplay::open(path, self.id, pool.clone())?.paced(pace.clone());
         self.framed(Box::new(replay), pool, None)
@@ -154,13 +157,15 @@ impl Given<'_> {
     ) -> Result<Opened, RunError> {
         let Given { settings, format, id, .. } = *self;
         let is_stream = source.is_stream();
+        // As in the run, where a replay has more of them.
+        let (blocks, block_bytes) = settings.endpoint.pool_shape();
         let input = FramingInput {
             source: id,
             is_stream,
             scheme: settings.endpoint.url.scheme(),
             asked,
-            blocks: pool.block_count(),
-            block_bytes: pool.block_size(),
+            blocks,
+            block_bytes,
         };
         let (framing, decoders) =
             format.framing(input, settings.head.workers.max(1)).map_err(|message| self.refused(message))?;

@@ -31,3 +31,10 @@ pub(crate) const GATE_BLOCKS: usize = 8;
 pub(crate) const MOST_RANGES_WAITING: usize = 16_384;
 /// Memory for them: those that wait, those that the thread has in its hands, and those that wait for their batch.
 pub(crate) const RANGES_BYTES: u64 = (3 * MOST_RANGES_WAITING * size_of::<RangeRecord>()) as u64;
+
+/// Blocks of the replay of a source of hits that had so many. What the stages hold lay in so many blocks of the run, and lies in up to two of the
+/// replay for each of them, since these are filled without gaps. A run that finds no block waits, and hits pass on with time; in a replay time
+/// passes with what is read, so it has to find a block wherever the run did.
+pub(crate) const fn replayed_blocks(blocks: usize) -> usize {
+    2 * blocks + 2
+}

@@ -14,7 +14,7 @@ use thalweg_transport::placement::Machine;
 
 use super::capacity::{
     BATCHES, EVENTS_PER_BATCH, FILTER_BATCHES, GATE_BLOCKS, HITS_PER_BATCH, OUTPUT_HITS, RANGES_BYTES,
-    SELECTED_BATCHES, UNIT_BLOCK_BYTES,
+    SELECTED_BATCHES, UNIT_BLOCK_BYTES, replayed_blocks,
 };
 use super::placement::Placement;
 use super::thread_names;
@@ -49,7 +49,9 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
     };
     let mut all = Vec::new();
     for (source, _) in resolved.configuration.hit_sources() {
-        all.push(placed(source.head.reader().to_owned(), of_source(source, 1, source.endpoint.pool_shape())));
+        let (blocks, block_bytes) = source.endpoint.pool_shape();
+        let blocks = if resolved.is_replay { replayed_blocks(blocks) } else { blocks };
+        all.push(placed(source.head.reader().to_owned(), of_source(source, 1, (blocks, block_bytes))));
     }
     for (source, plan) in resolved.triggered() {
         let pool = of_source(source, plan.links, (plan.blocks, plan.block_bytes));
