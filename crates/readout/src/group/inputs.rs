@@ -26,6 +26,11 @@ pub trait Inputs<O: Framed>: Send {
     /// Ends the run for every link that has not ended: what is unfinished is lost now, and each is given the end.
     fn finish(&mut self, taker: &mut dyn Take<O>);
 
+    /// The same for one link, before the others, where these do not depend on it.
+    fn finish_link(&mut self, link: LinkId, taker: &mut dyn Take<O>) {
+        let _ = (link, taker);
+    }
+
     /// Number of links.
     fn count(&self) -> usize;
 

@@ -118,8 +118,8 @@ impl<O: Framed> Member<O> {
         if received == Received::End {
             self.state = State::Gone;
         }
-        let mark = frames.header.mark;
-        if !frames.slices.is_empty() {
+        let (mark, has_data) = (frames.header.mark, !frames.slices.is_empty());
+        if has_data {
             // A board that takes connections only to drop them is not asked more and more often: data alone count.
             (self.silent_at, self.retry_wait) = (None, self.first_retry);
             self.hand_over(frames, taker);
@@ -127,7 +127,10 @@ impl<O: Framed> Member<O> {
             // The mark that a recording has of its source's end is handed over with that end, as it was in the run.
             self.pass_time(mark, frames, taker);
         }
-        self.latest = self.latest.max(mark);
+        // The mark of a link that is found without a block was handed over to nobody: the next sweep does that.
+        if has_data || self.is_asked {
+            self.latest = self.latest.max(mark);
+        }
         frames.clear();
         received
     }

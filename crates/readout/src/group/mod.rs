@@ -418,11 +418,15 @@ impl<O: Framed> Inputs<O> for Group<O> {
     }
 
     fn finish(&mut self, taker: &mut dyn Take<O>) {
+        self.links().for_each(|link| self.finish_link(link, taker));
+    }
+
+    fn finish_link(&mut self, link: LinkId, taker: &mut dyn Take<O>) {
         self.close();
-        let mark = self.clock.mark();
-        for member in self.members.iter_mut().filter(|member| member.state != State::Ended) {
+        let member = &mut self.members[link.index()];
+        if member.state != State::Ended {
             member.leave(self.ready.as_mut());
-            member.finish(mark, true, &mut self.frames, taker);
+            member.finish(self.clock.mark(), true, &mut self.frames, taker);
             member.state = State::Ended;
         }
     }

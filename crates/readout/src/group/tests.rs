@@ -225,6 +225,27 @@ fn without_a_free_block_a_link_waits_and_others_do_not() {
 }
 
 #[test]
+fn time_passes_for_a_link_that_waits_for_a_block() {
+    // Whoever has its blocks may give them back as time passes.
+    let clock = RunClock::start();
+    let (held, _listener, mut held_board, pool) = tcp_link(clock, false);
+    let (other, _other_listener, _other_board, _) = tcp_link(clock, false);
+    let _taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+    let mut group = Group::new(vec![held, other], settings(), clock).expect("descriptors");
+    held_board.write_all(&[2, 7]).expect("connected");
+    let (start, mut marks) = (Instant::now(), Vec::new());
+    while marks.len() <= 20 {
+        assert!(start.elapsed() < Duration::from_secs(60), "{} marks", marks.len());
+        let is_held = group.is_held(LinkId(0));
+        let take = |link: LinkId, frames: &Frames, _: &mut Fragments| {
+            marks.extend((is_held && link == LinkId(0)).then_some(frames.header.mark));
+        };
+        group.turn(WAIT, &mut each(take)).expect("a group");
+    }
+    assert!(marks.is_sorted());
+}
+
+#[test]
 fn a_board_that_drops_its_connection_comes_back_with_a_ledger_that_balances() {
     let clock = RunClock::start();
     let (link, listener, mut board, _) = tcp_link(clock, true);

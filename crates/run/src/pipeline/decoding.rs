@@ -203,6 +203,8 @@ impl ReadoutWork for Decoding {
         // Batches that are due are passed on with their own mark, not with that of the end. A batch whose decoder takes nothing may wait
         // for another, so each is passed on when it can be.
         while readout.pass_on_what_is_due(signals) && readout.work.is_waiting() {
+            // Nothing more comes of the links that do not wait, and time order takes nothing of others before it knows that.
+            readout.finish_those_that_do_not_wait(signals);
             std::thread::sleep(TURN_WAIT);
         }
     }
@@ -261,6 +263,15 @@ impl Readout<Decoding> {
         (pending.bytes, pending.counted, pending.is_over) = (0, 0, end);
         of_link.gauges.set_ring_fill(of_link.decode.fill());
         of_link.decode.send(&mut pending.units, signals)
+    }
+
+    /// Ends the run for the links that have nothing that their decoders do not take.
+    fn finish_those_that_do_not_wait(&mut self, signals: &Signals) {
+        for link in self.inputs.links() {
+            if !self.work.links[link.index()].1.is_waiting {
+                self.finish_link(link, signals);
+            }
+        }
     }
 
     /// Copies a link's counters under a number, in front of the batch that carries the number on.

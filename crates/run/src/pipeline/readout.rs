@@ -155,6 +155,13 @@ impl<W: ReadoutWork> Readout<W> {
         W::after_turn(self, turn, is_idle && turn.links == 0, drain, signals)
     }
 
+    /// Ends the run for one link before the others.
+    pub(super) fn finish_link(&mut self, link: LinkId, signals: &Signals) {
+        let mut drain = Drain::new(W::DRAIN, self.inputs.count());
+        let Readout { inputs, work } = self;
+        inputs.finish_link(link, &mut Taking { work, drain: &mut drain, signals, is_idle: true });
+    }
+
     /// Throws away and counts what waits in the links: no thread takes it any more.
     fn abandon(&mut self, drain: &Drain, signals: &Signals) {
         if let Err(error) = self.inputs.abandon() {

@@ -156,28 +156,53 @@ fn a_link_that_waits_for_its_decoder_is_not_taken_for_silent_after_a_stop() {
     thread.join().expect("no panic");
 }
 
-#[test]
-fn what_is_due_when_a_link_ends_keeps_its_own_mark() {
+/// Gives the first link's work a batch that is due, or the end.
+fn give(reader: &mut Readout<Decoding>, mark: u64, end: bool, signals: &Signals) {
+    let units = reader.work.batch(LinkId(0));
+    units.slices.extend((!end).then(|| thalweg_data::Slice { length: 1 << 20, ..Default::default() }));
+    let header = Header { mark: Mark(mark), end, ..Header::default() };
+    reader.work.take(LinkId(0), &Frames { header, ..Frames::default() }, signals);
+}
+
+/// A reader of two links whose first waits: two batches fill its ring, and the third is due. With the ends of both rings.
+fn waiting_reader(signals: &Signals) -> (Readout<Decoding>, [Downstream<Hits>; 2]) {
     let clock = RunClock::start();
     let ledger = Ledger::create(None, &["board 0".to_owned()]).expect("memory");
-    let (_, of_link, mut outlet) = link(0, &ledger, clock);
-    let (other, of_other, _other_outlet) = link(0, &ledger, clock);
+    let (_, of_link, outlet) = link(0, &ledger, clock);
+    let (other, of_other, other_outlet) = link(0, &ledger, clock);
     let (first, ..) = link(0, &ledger, clock);
     let group = Group::new(vec![first, other], GroupSettings::default(), clock).expect("a descriptor");
     let mut reader = Decoding::readout(group, vec![of_link, of_other], None);
-    let signals = Signals::default();
-    let give = |reader: &mut Readout<Decoding>, mark: u64, end: bool| {
-        let units = reader.work.batch(LinkId(0));
-        units.slices.extend((!end).then(|| thalweg_data::Slice { length: 1 << 20, ..Default::default() }));
-        let header = Header { mark: Mark(mark), end, ..Header::default() };
-        reader.work.take(LinkId(0), &Frames { header, ..Frames::default() }, &signals);
-    };
-    // Two batches fill the ring, and the third waits for space in it.
     for mark in 1..=3 {
-        give(&mut reader, mark * 1_000_000, false);
-        assert!(reader.pass_on_what_is_due(&signals));
+        give(&mut reader, mark * 1_000_000, false, signals);
+        assert!(reader.pass_on_what_is_due(signals));
     }
     assert!(reader.work.is_waiting());
+    (reader, [outlet, other_outlet])
+}
+
+#[test]
+fn a_link_that_waits_at_the_end_of_the_run_does_not_hold_up_the_end_of_another() {
+    // Time order takes nothing of the first link before it knows the time of the second.
+    let signals = Signals::default();
+    let (mut reader, [mut outlet, mut other]) = waiting_reader(&signals);
+    let ordering = std::thread::spawn(move || {
+        let ended = other.receive_wait(LONGEST).is_some_and(|hits| hits.header.end);
+        for _ in 0..3 {
+            let mut hits = outlet.receive_wait(LONGEST).expect("it is due");
+            hits.clear();
+            outlet.give_back(hits);
+        }
+        ended
+    });
+    Decoding::settle(&mut reader, &signals);
+    assert!(ordering.join().expect("no panic"), "the second link's end came while the first waited");
+}
+
+#[test]
+fn what_is_due_when_a_link_ends_keeps_its_own_mark() {
+    let signals = Signals::default();
+    let (mut reader, [mut outlet, _other]) = waiting_reader(&signals);
     let taking = std::thread::spawn(move || {
         let mut marks = Vec::new();
         while let Some(mut hits) = outlet.receive_wait(LONGEST) {
@@ -192,7 +217,7 @@ fn what_is_due_when_a_link_ends_keeps_its_own_mark() {
         marks
     });
     Decoding::settle(&mut reader, &signals);
-    give(&mut reader, 9_000_000, true);
+    give(&mut reader, 9_000_000, true, &signals);
     Decoding::settle(&mut reader, &signals);
     let marks = taking.join().expect("no panic");
     assert_eq!(marks, [(1_000_000, false), (2_000_000, false), (3_000_000, false), (9_000_000, true)]);
