@@ -6,6 +6,7 @@
 //!  edge, copied:    out of the giver = into each taker                  per subject
 //!  edge, split:     out of the giver = into all takers together
 //!  edge, network:   out of the giver = into each taker + noted as unseen − noted as cut off
+//!                   (of a board over units: where no readout unit has lost fragments or holds some, since units do not count by board)
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
 //!  audit:           out of the auditor = out of the audited + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
@@ -70,6 +71,10 @@ impl Topology {
         let Some(from) = self.node(&edge.from) else { return };
         let takers: Vec<&Node> = edge.to.iter().filter_map(|id| self.node(id)).collect();
         for unit in edge.units.iter().copied() {
+            let is_of_boards = self.builders.iter().any(|builder| builder.fragments == edge.from);
+            if is_of_boards && self.is_kept_back_by_units(snapshot, unit) {
+                continue;
+            }
             let giver = Counted { node: from, unit };
             for subject in giver.subjects() {
                 let known = giver.of(snapshot, subject, Side::Out);
@@ -114,6 +119,20 @@ impl Topology {
                 }
             }
         }
+    }
+
+    /// Whether readout units have lost some of what their builders put out, or hold it still.
+    fn is_kept_back_by_units(&self, snapshot: &LedgerSnapshot, unit: Unit) -> bool {
+        let keeps_back =
+            |slot: &CounterSnapshot| slot.counters.total_lost_any(unit) + slot.counters.held(unit) > 0;
+        let to_peers = self.edges.iter().filter(|edge| edge.via == Via::Peer);
+        let mut units = to_peers.filter_map(|edge| self.node(&edge.from));
+        unit == Unit::Fragments
+            && units.any(|node| {
+                let counted = Counted { node, unit };
+                let kept = |subject| snapshot.slot(node.stage, subject).is_some_and(keeps_back);
+                counted.subjects().any(kept)
+            })
     }
 
     fn check_audit(&self, snapshot: &LedgerSnapshot, audit: &Audit, found: &mut Vec<Discrepancy>) {

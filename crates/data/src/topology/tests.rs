@@ -215,6 +215,59 @@ fn every_trigger_is_an_event_or_unseen() {
 }
 
 #[test]
+fn what_readout_units_lose_is_of_no_board() {
+    let node = |id: &str, stage, counts| Node {
+        id: id.to_owned(),
+        stage,
+        flow_path: FlowPath::Events,
+        thread: None,
+        counts: vec![counts],
+        marker: Marker::PerSubject,
+    };
+    let subject = |name: &str, kind| Subject { name: name.to_owned(), kind, parent: None };
+    let edge = |from: &str, to: &str, via| Edge {
+        from: from.to_owned(),
+        to: vec![to.to_owned()],
+        units: vec![Unit::Fragments],
+        fan: Fan::Copy,
+        via,
+        subjects: Subjects::Same,
+    };
+    let topology = Topology {
+        subjects: vec![subject("a", SubjectKind::Board), subject("ru", SubjectKind::Unit)],
+        nodes: vec![
+            node("build ru", Stage::Build, Counts::of(SourceId(0), &[Unit::Fragments])),
+            node("ship ru", Stage::Ship, Counts::of(SourceId(1), &[Unit::Fragments])),
+            node("record fragments", Stage::Record, Counts::of(SourceId(0), &[Unit::Fragments])),
+        ],
+        edges: vec![edge("build ru", "record fragments", Via::Ring), edge("ship ru", "builder", Via::Peer)],
+        builders: vec![Builder {
+            events: "events".to_owned(),
+            fragments: "build ru".to_owned(),
+            wires: Vec::new(),
+            notes_numbers: false,
+        }],
+        ..Topology::default()
+    };
+    let discrepancies = |lost: u64| {
+        let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
+        for (stage, source, count, lost) in
+            [(Stage::Build, 0, 9, 0), (Stage::Ship, 1, 9, lost), (Stage::Record, 0, 7, 0)]
+        {
+            let mut counters = Counters::default();
+            counters.input(Unit::Fragments, count);
+            counters.output(Unit::Fragments, count - lost);
+            counters.lost(LossReason::LateFragment, Unit::Fragments, lost);
+            ledger.open(stage, SourceId(source), &[Unit::Fragments]).publish(&counters);
+        }
+        let found = topology.discrepancies(&ledger.snapshot());
+        found.iter().filter(|each| each.equation.contains("into record")).count()
+    };
+    assert_eq!(discrepancies(2), 0, "two of them came too late");
+    assert_eq!(discrepancies(0), 1, "two of them are nowhere");
+}
+
+#[test]
 fn an_edge_to_another_process_is_not_checked() {
     let mut peer = topology();
     peer.edges.iter_mut().for_each(|edge| edge.via = Via::Peer);

@@ -267,7 +267,10 @@ fn close_sender_slots(
 ) {
     for (EmulatedBoard { source, record }, board) in emulated.iter().zip(&totals.boards) {
         // A board does not report what it no longer remembers.
-        let Some(fates) = record.fates() else { continue };
+        let Some(fates) = record.fates() else {
+            site.ledger.open(Stage::Sender, *source, &[]).publish(&Counters::default());
+            continue;
+        };
         let mut counters = Counters::default();
         counters.input(Unit::Fragments, board.fragments);
         counters.output(Unit::Fragments, fates.found);

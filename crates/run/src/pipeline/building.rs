@@ -258,7 +258,10 @@ impl ReadoutWork for Building {
         }
         match self.feed.raw {
             Some(_) => "the raw recording holds the blocks: look at the disk that is recorded on".to_owned(),
-            None => "neither events nor a recording hold blocks: a defect, please report it".to_owned(),
+            None => {
+                "this thread takes it more slowly than it came: lower the rate, or give the run more cores"
+                    .to_owned()
+            }
         }
     }
 

@@ -275,7 +275,7 @@ impl Making<'_, '_> {
             let kept = self.node_at_the_end(Stage::Record, place, counted());
             filter.iter().for_each(|filter| self.edge(filter, &kept, OF_BOARDS));
             let taker = filter.as_ref().unwrap_or(&kept);
-            // With all units in one process, everything that was built of a board comes into its files.
+            // With all units in one process, everything that was built of a board comes into its files, but for what readout units lose.
             let are_all_here =
                 hosted.len() == units.builders.len() && fragments.len() == units.readouts.len();
             for built in fragments.iter().filter(|_| are_all_here) {
