@@ -43,6 +43,9 @@ const REPORT_TO_BUILDER_EVERY_NS: u64 = 5_000_000;
 const TRIGGER_END: Duration = Duration::from_secs(2);
 /// The least time for which boards that go on sending are still read after a stop.
 const DRAIN: Duration = Duration::from_millis(1000);
+/// What holds up a thread that reads for a readout unit.
+const KEPT_BY_UNIT: &str =
+    "the readout unit keeps its events, which builder units have not written: look at the builder units";
 
 /// Fragments that the builder has not taken yet.
 #[derive(Default)]
@@ -238,7 +241,7 @@ impl ReadoutWork for Building {
         let (standing, in_flight) = (self.feed.builder.standing(), self.outlet.in_flight());
         if !self.outlet.is_at_rest() {
             return match self.to_readout_unit {
-                true => "the readout unit keeps its events, which builder units have not written: look at the builder units".to_owned(),
+                true => KEPT_BY_UNIT.to_owned(),
                 false => format!(
                     "the recorder has not taken {in_flight} batches of events: look at the disk that is recorded on, and at `[filter]` if there is one"
                 ),
