@@ -1,12 +1,12 @@
-//! The balance equations of a run, by its topology. There is no list of exceptions: without an edge there is no equation.
+//! The balance equations of a run, by its topology. Without an edge there is no equation; one of them has a condition.
 //!
 //! ```text
 //!  node:            in = out + overhead + filtered + lost + held        for units made there, `in` counts the units made; for gaps on the
 //!                                                                       wire, lost = opened − filled
 //!  edge, copied:    out of the giver = into each taker                  per subject
+//!                   (of a board over units: where no readout unit has lost fragments or holds some, since units do not count by board)
 //!  edge, split:     out of the giver = into all takers together
 //!  edge, network:   out of the giver = into each taker + noted as unseen − noted as cut off
-//!                   (of a board over units: where no readout unit has lost fragments or holds some, since units do not count by board)
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
 //!  audit:           out of the auditor = out of the audited + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
@@ -70,9 +70,9 @@ impl Topology {
     fn check_edge(&self, snapshot: &LedgerSnapshot, edge: &Edge, found: &mut Vec<Discrepancy>) {
         let Some(from) = self.node(&edge.from) else { return };
         let takers: Vec<&Node> = edge.to.iter().filter_map(|id| self.node(id)).collect();
+        let is_built = self.builders.iter().any(|builder| builder.fragments == edge.from);
         for unit in edge.units.iter().copied() {
-            let is_of_boards = self.builders.iter().any(|builder| builder.fragments == edge.from);
-            if is_of_boards && self.is_kept_back_by_units(snapshot, unit) {
+            if is_built && self.is_kept_back_by_units(snapshot, unit) {
                 continue;
             }
             let giver = Counted { node: from, unit };

@@ -3,17 +3,20 @@ use std::sync::Arc;
 use super::*;
 use crate::ledger::{CounterSnapshot, Counters, Ledger, LedgerSnapshot, LossReason, Noted};
 
-/// A source whose decoded hits have two takers, and a link with two boards whose fragments are built.
-fn topology() -> Topology {
-    let subject = |name: &str, kind, parent| Subject { name: name.to_owned(), kind, parent };
-    let node = |id: &str, stage, counts| Node {
+fn node(id: &str, stage: Stage, counts: Counts) -> Node {
+    Node {
         id: id.to_owned(),
         stage,
         flow_path: FlowPath::Hits,
         thread: None,
         counts: vec![counts],
         marker: Marker::PerSubject,
-    };
+    }
+}
+
+/// A source whose decoded hits have two takers, and a link with two boards whose fragments are built.
+fn topology() -> Topology {
+    let subject = |name: &str, kind, parent| Subject { name: name.to_owned(), kind, parent };
     let edge = |from: &str, to: &[&str], unit, fan, subjects| Edge {
         from: from.to_owned(),
         to: to.iter().map(|id| (*id).to_owned()).collect(),
@@ -106,13 +109,8 @@ fn units_made_in_a_stage_balance_except_in_older_recordings() {
 
 #[test]
 fn each_board_of_an_event_has_a_fragment_or_is_missing() {
-    let of = |id: &str, stage, first, subjects, units: &[Unit]| Node {
-        id: id.to_owned(),
-        stage,
-        flow_path: FlowPath::Events,
-        thread: None,
-        counts: vec![Counts::of_each(first..first + subjects, units)],
-        marker: Marker::PerSubject,
+    let of = |id: &str, stage, first, subjects, units: &[Unit]| {
+        node(id, stage, Counts::of_each(first..first + subjects, units))
     };
     let subject = |name: &str| Subject { name: name.to_owned(), kind: SubjectKind::Board, parent: None };
     let topology = Topology {
@@ -159,14 +157,7 @@ fn each_board_of_an_event_has_a_fragment_or_is_missing() {
 
 #[test]
 fn every_trigger_is_an_event_or_unseen() {
-    let of = |id: &str, stage, subject| Node {
-        id: id.to_owned(),
-        stage,
-        flow_path: FlowPath::Events,
-        thread: None,
-        counts: vec![Counts::of(SourceId(subject), &[Unit::Events])],
-        marker: Marker::PerSubject,
-    };
+    let of = |id: &str, stage, subject| node(id, stage, Counts::of(SourceId(subject), &[Unit::Events]));
     let subject = |name: &str| Subject { name: name.to_owned(), kind: SubjectKind::Events, parent: None };
     let topology = Topology {
         subjects: ["events", "unit"].map(subject).to_vec(),
@@ -216,14 +207,6 @@ fn every_trigger_is_an_event_or_unseen() {
 
 #[test]
 fn what_readout_units_lose_is_of_no_board() {
-    let node = |id: &str, stage, counts| Node {
-        id: id.to_owned(),
-        stage,
-        flow_path: FlowPath::Events,
-        thread: None,
-        counts: vec![counts],
-        marker: Marker::PerSubject,
-    };
     let subject = |name: &str, kind| Subject { name: name.to_owned(), kind, parent: None };
     let edge = |from: &str, to: &str, via| Edge {
         from: from.to_owned(),
@@ -450,14 +433,7 @@ fn over_network((from, to): (&str, &str)) -> Edge {
 
 #[test]
 fn sent_hits_arrive_or_are_missing_on_the_wire() {
-    let of = |id: &str, stage| Node {
-        id: id.to_owned(),
-        stage,
-        flow_path: FlowPath::Hits,
-        thread: None,
-        counts: vec![Counts::of(SourceId(0), &[Unit::Hits])],
-        marker: Marker::PerSubject,
-    };
+    let of = |id: &str, stage| node(id, stage, Counts::of(SourceId(0), &[Unit::Hits]));
     let topology = Topology {
         subjects: vec![Subject { name: "a".to_owned(), kind: SubjectKind::Source, parent: None }],
         nodes: vec![of("sender a", Stage::Sender), of("wire a", Stage::Wire), of("decode a", Stage::Decode)],
@@ -499,14 +475,7 @@ fn sent_hits_arrive_or_are_missing_on_the_wire() {
 #[test]
 fn fragments_cut_off_are_not_counted_as_received() {
     let boards = || Counts { subjects: 2, ..Counts::of(SourceId(0), &[Unit::Fragments]) };
-    let of = |id: &str, stage| Node {
-        id: id.to_owned(),
-        stage,
-        flow_path: FlowPath::Events,
-        thread: None,
-        counts: vec![boards()],
-        marker: Marker::PerSubject,
-    };
+    let of = |id: &str, stage| node(id, stage, boards());
     let subject = |name: &str| Subject { name: name.to_owned(), kind: SubjectKind::Board, parent: None };
     let topology = Topology {
         subjects: vec![subject("a"), subject("b")],

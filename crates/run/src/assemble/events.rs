@@ -266,18 +266,17 @@ fn close_sender_slots(
     emulated: &[EmulatedBoard],
 ) {
     for (EmulatedBoard { source, record }, board) in emulated.iter().zip(&totals.boards) {
+        let (mut counters, mut units) = (Counters::default(), &[][..]);
         // A board does not report what it no longer remembers.
-        let Some(fates) = record.fates() else {
-            site.ledger.open(Stage::Sender, *source, &[]).publish(&Counters::default());
-            continue;
-        };
-        let mut counters = Counters::default();
-        counters.input(Unit::Fragments, board.fragments);
-        counters.output(Unit::Fragments, fates.found);
-        counters.lost(LossReason::Abandoned, Unit::Fragments, fates.discarded);
-        counters.lost(LossReason::FrameGap, Unit::Fragments, fates.unsent);
-        counters.lost(LossReason::NeverReceived, Unit::Fragments, fates.never_received);
-        site.ledger.open(Stage::Sender, *source, &[Unit::Fragments]).publish(&counters);
+        if let Some(fates) = record.fates() {
+            units = &[Unit::Fragments];
+            counters.input(Unit::Fragments, board.fragments);
+            counters.output(Unit::Fragments, fates.found);
+            counters.lost(LossReason::Abandoned, Unit::Fragments, fates.discarded);
+            counters.lost(LossReason::FrameGap, Unit::Fragments, fates.unsent);
+            counters.lost(LossReason::NeverReceived, Unit::Fragments, fates.never_received);
+        }
+        site.ledger.open(Stage::Sender, *source, units).publish(&counters);
     }
     if site.configuration.slices.is_some() {
         // The number of built events is unrelated to how often the trigger fired.

@@ -33,7 +33,7 @@ fn differences_of_a_replay(of_sources: &str) -> Vec<String> {
 /// Takes a run and replays it; both have the same number of hits. Gives the tables whose bytes differ, each with its first difference.
 fn differences(folder: &Folder, file: &str, tables: &[&str]) -> Vec<String> {
     let run = Running::start(&["run", file, "--seconds", "100", "--json", "--states", "0.1"]);
-    let first = run.stop_when("hits", |state| number(state, "hits_recorded") > 5_000).done().json();
+    let first = run.stop_when("hits", |state| number(state, "hits_recorded") > 20_000).done().json();
     assert_ledger_balances(&first);
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
     let again = again.done().json();
