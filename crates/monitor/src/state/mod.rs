@@ -200,7 +200,8 @@ pub struct LiveState {
     pub failures: Vec<String>,
     /// Free space where the run is recorded, bytes.
     pub disk_free_bytes: u64,
-    /// How long that lasts at the mean rate of the run, seconds; null while nothing is written.
+    /// How long that lasts at the mean rate of the run, or of all programs where they fill the disk faster, seconds; null while nothing is
+    /// written.
     pub disk_left_seconds: Option<f64>,
     /// Copies of the runs elsewhere, by destination of `[ship]`; none in the lines of JSON of the terminal.
     pub copies: Vec<CopyState>,

@@ -39,8 +39,7 @@ impl Rates {
         let StateInputs { counts, source_table, gauges, build, trigger, is_replay, observed, known } = at;
         let flow_places = self.flow_places(counts, source_table);
         let by_source = counts.grouped(source_table.groups());
-        let free = known.disk_free_bytes;
-        let used = self.free_at_start.get_or_insert(free).saturating_sub(free);
+        let disk_left_seconds = self.disk_left_seconds(&known);
         // A run that takes no more data has no rates.
         let ended = Rates::default();
         let rates = if known.state.takes_data() { &*self } else { &ended };
@@ -99,9 +98,18 @@ impl Rates {
             }),
             losses: source_table.grouped_losses(&by_source),
             ledger: Some(by_source.entries()),
-            disk_left_seconds: (used > 0).then(|| free as f64 * known.elapsed_seconds / used as f64),
+            disk_left_seconds,
             ..known
         }
+    }
+
+    /// How long the free space lasts at the mean rate of the run: the rate of its own files, or that at which all programs together fill
+    /// the disk where that is more. So it is known, and not too long, while others free space.
+    fn disk_left_seconds(&mut self, known: &LiveState) -> Option<f64> {
+        let free = known.disk_free_bytes;
+        let filled_by_all = self.free_at_start.get_or_insert(free).saturating_sub(free);
+        let filled = filled_by_all.max(known.bytes_recorded);
+        (filled > 0).then(|| free as f64 * known.elapsed_seconds / filled as f64)
     }
 }
 
@@ -195,4 +203,26 @@ fn completeness(source_table: &SourceTable, counts: &LedgerSnapshot, rates: &Rat
         }
     });
     boards.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_disk_lasts_as_long_as_the_run_lets_it_whatever_other_programs_do() {
+        let mut rates = Rates::default();
+        let mut left = |elapsed_seconds: f64, disk_free_bytes, bytes_recorded| {
+            rates.disk_left_seconds(&LiveState {
+                elapsed_seconds,
+                disk_free_bytes,
+                bytes_recorded,
+                ..LiveState::default()
+            })
+        };
+        assert_eq!(left(0.0, 1000, 0), None, "nothing is written yet");
+        assert_eq!(left(10.0, 900, 100), Some(90.0));
+        assert_eq!(left(20.0, 600, 200), Some(30.0), "another program writes, too");
+        assert_eq!(left(30.0, 1500, 300), Some(150.0), "another program has freed space");
+    }
 }
