@@ -120,6 +120,7 @@ pub struct LedgerReport {
 /// Where extras and hits meet: the hits with the flag `extra`, in order.
 struct Owners {
     rows: Vec<(u64, i64)>,
+    /// Whether these are all of them.
     complete: bool,
     /// The run's record notes rows of extras that are missing.
     may_miss_extras: bool,
@@ -243,7 +244,9 @@ fn check_tables(
         missing.iter().any(|missing| missing.table == table.word())
     };
     let extras_are_reported = is_reported(Table::Extras);
-    let mut owners = Owners { rows: Vec::new(), complete: true, may_miss_extras: extras_are_reported };
+    // Waveforms may be recorded without a table of hits: whose they are is not known here then.
+    let complete = directory.table(Table::Hits).exists();
+    let mut owners = Owners { rows: Vec::new(), complete, may_miss_extras: extras_are_reported };
     for table in Table::OF_HITS.into_iter().chain([Table::Coincidences, Table::Losses, Table::Series]) {
         let file = directory.table(table);
         if file.exists() {

@@ -44,6 +44,20 @@ fn hits_come_back_as_they_were() {
 }
 
 #[test]
+fn waveforms_and_extras_without_a_table_of_hits_are_whole() {
+    for tables in [vec![Table::Waveforms], vec![Table::Extras, Table::Waveforms, Table::Raw]] {
+        let folder = folder();
+        let run =
+            write_run(folder.path(), &Settings { tables, batch_hits: 700, ..Settings::default() }, HITS, 160);
+        let report = verify(run.path()).expect("a run");
+        assert!(report.ok, "{:?}", report.problems);
+        assert_eq!((report.extras_unpaired, report.extras_missing), (0, 0));
+        let waveforms = report.tables.iter().find(|found| found.table == Table::Waveforms).expect("a table");
+        assert!(waveforms.rows > 0);
+    }
+}
+
+#[test]
 fn the_checksum_of_a_whole_file_is_known_without_reading_it_again() {
     for settings in every_compression() {
         let folder = folder();
