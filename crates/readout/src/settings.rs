@@ -204,7 +204,9 @@ impl Settings {
         // One is written, one is read, one is recorded, and one is left for the next.
         if !(4..=thalweg_data::slice::BlockId::MAX_BLOCKS).contains(&blocks) {
             let advice = match blocks {
-                0..4 => format!("write `memory_bytes = {}` or more, or smaller `block_bytes`", 4 * block_bytes),
+                0..4 => {
+                    format!("write `memory_bytes = {}` or more, or smaller `block_bytes`", 4 * block_bytes)
+                }
                 _ => "write larger `block_bytes`".to_owned(),
             };
             return Err(format!(
