@@ -216,13 +216,16 @@ def units(draw):
         sections += source(draw, name, "fragment", emulated, **boards)
     sections += [section("[[unit]]", name=f"ru-{name}", kind="readout", sources=[name]) for name in names]
     sections += [section("[[unit]]", name=f"bu-{index}", kind="builder") for index in range(draw.choice([1, 2, 3]))]
-    sections += [section("[[unit]]", name="evm", kind="manager"), *trigger(draw), *build(draw)]
+    # What becomes of incomplete events is not chosen where several units read the boards.
+    age = draw.choice([[], [section("[build]", age_ms=20)]])
+    sections += [section("[[unit]]", name="evm", kind="manager"), *trigger(draw), *age]
     if draw.random() < 0.5:
         ranges = {"range_events": draw.choice([1, 16, 256]), "slots": draw.choice([256, 4096])}
         sections.append(section("[build.units]", ordered=draw.choice([True, False]), **ranges))
     if draw.random() < 0.3:
         workers, prescale = draw.choice([1, 3]), draw.choice([0, 7])
-        sections.append(section("[filter]", keep="trigger < 500", workers=workers, prescale=prescale))
+        keep = draw.choice(["trigger < 500", "complete"])
+        sections.append(section("[filter]", keep=keep, workers=workers, prescale=prescale))
     return Case(f"units-{kind}", sections, ["events", "fragments"], seconds=12)
 
 

@@ -24,7 +24,8 @@ pub struct Settings {
     pub depth: usize,
     /// An event that is incomplete so many milliseconds after its first fragment is closed as `incomplete` says.
     pub age_ms: u64,
-    /// What becomes of an event that is incomplete at its age, or when newer triggers need the room.
+    /// What becomes of an event that is incomplete at its age, or when newer triggers need the room. With several readout units it is
+    /// `partial`: none of them has all boards.
     pub incomplete: Incomplete,
     /// What happens when newer triggers need the room of an event that is incomplete and not yet of age. Where memory is short the
     /// sources wait in any case, until the oldest event is complete or of age; when the run is stopped, it leaves.

@@ -1,5 +1,6 @@
 //! The units of a run, checked: every triggered source in one readout unit, one manager, at least one builder.
 
+use thalweg_build::Incomplete;
 use thalweg_build::unit::{Address, Settings as UnitRules, UnitLayout};
 use thalweg_data::UnitId;
 use thalweg_transport::peer::Endpoint;
@@ -90,6 +91,7 @@ impl UnitPlan {
         readouts.sort_by_key(|readout| readout.sources[0]);
         check_cover(&readouts, source_table)?;
         check_trigger(&readouts, configuration)?;
+        check_incomplete(&readouts, configuration)?;
         let range = |readout: &Readout| {
             let links = |index: &usize| source_table.entries[*index].links.clone();
             let all: Vec<_> = readout.sources.iter().flat_map(links).collect();
@@ -178,6 +180,24 @@ fn check_trigger(readouts: &[Readout], configuration: &Configuration) -> Result<
             first.settings.name, other.settings.name
         )),
     }
+}
+
+/// What becomes of events that miss boards is decided by those who see all boards.
+fn check_incomplete(readouts: &[Readout], configuration: &Configuration) -> Result<(), UnitPlanError> {
+    let word = match configuration.build.incomplete {
+        Incomplete::Partial => return Ok(()),
+        Incomplete::Drop => "drop",
+        Incomplete::Wait => "wait",
+        Incomplete::Stop => "stop",
+    };
+    if readouts.len() < 2 {
+        return Ok(());
+    }
+    refuse(format!(
+        "[build] incomplete = \"{word}\" is about whole events, and each of {} readout units has the boards of its own sources only: \
+         leave it out, and write [filter] keep = \"complete\" to record whole events only; or give all sources to one readout unit",
+        readouts.len()
+    ))
 }
 
 /// Every address can be one, and those that other hosts reach belong to units with a key.

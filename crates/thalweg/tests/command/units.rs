@@ -631,6 +631,29 @@ fn units_that_other_hosts_reach_have_a_key() {
 }
 
 #[test]
+fn what_becomes_of_incomplete_events_is_decided_where_all_boards_are_seen() {
+    let others = unit("bu-0", "builder", "") + &unit("evm", "manager", "");
+    let apart = unit("ru-left", "readout", "sources = [\"left\"]")
+        + &unit("ru-right", "readout", "sources = [\"right\"]");
+    let together = unit("ru", "readout", "sources = [\"left\", \"right\"]");
+    let folder = Folder::new();
+    let run = |readouts: String, word: &str| {
+        let file = configuration(&folder, 10, &(readouts + &others));
+        let text = std::fs::read_to_string(&file).expect("the file");
+        let text = text.replace("full = \"hold\"", &format!("full = \"hold\"\nincomplete = \"{word}\""));
+        thalweg(&["run", &folder.file("run.toml", &text), "--seconds", "60", "--json"])
+    };
+    for word in ["drop", "wait", "stop"] {
+        let ended = run(apart.clone(), word);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        for said in [&format!("incomplete = \"{word}\"")[..], "2 readout units", "keep = \"complete\""] {
+            assert!(ended.error.contains(said), "`{said}` in:\n{}", ended.error);
+        }
+    }
+    went_well(&run(together, "drop").done().json());
+}
+
+#[test]
 fn emulated_boards_are_on_one_node() {
     let builder = "node = \"events\"\nlisten = \"tcp://127.0.0.1:7098\"";
     let units = on_two_nodes(builder, "node = \"elsewhere\"");
