@@ -57,7 +57,7 @@ def section(header, **keys):
     return "\n".join([header, *lines]) + "\n"
 
 
-def source(draw, name, form, emulated, faults=None, **keys):
+def source(draw, name, form, emulated, faults=None, least_mib=1, **keys):
     """An emulated source with little memory."""
     return [
         section(
@@ -65,7 +65,7 @@ def source(draw, name, form, emulated, faults=None, **keys):
             name=name,
             format=form,
             url="emulate://",
-            memory_bytes=2 ** draw.choice([20, 21, 22, 23, 24]),
+            memory_bytes=least_mib << 20 << draw.choice([0, 1, 2, 3, 4]),
             block_bytes=draw.choice([None, None, 65_536, 131_072]),
             **keys,
         ),
@@ -264,14 +264,16 @@ class Folder:
         self.findings.append(what + "".join(f"\n    {line}" for line in said.strip().splitlines()[-5:]))
 
     def ledger_of(self, command, output):
-        """Looks at the ledger that a command has printed at its end."""
+        """Looks at the ledger that a command has printed at its end; gives all that it has printed there."""
         try:
             summary = json.loads(output.strip().splitlines()[-1])
         except (json.JSONDecodeError, IndexError):
             self.find(f"`thalweg {command}` ended without a summary", output)
-            return
+            return None
         if not summary["ledger_closed"]:
-            self.find(f"the ledger of `thalweg {command}` does not balance", "\n".join(summary["discrepancies"]))
+            found = "\n".join(str(each) for each in summary["discrepancies"])
+            self.find(f"the ledger of `thalweg {command}` does not balance", found)
+        return summary
 
     def run(self, case, draw):
         """Writes the configuration, with the least memory that is not refused, and runs it. Whether it was killed."""
@@ -325,37 +327,42 @@ class Folder:
                 self.find(f"{file.name} of the replay differs")
 
 
-def one(asked, number):
+def one(asked, number, draw):
     """One case: its kind, and what was found."""
-    draw = random.Random(f"{asked.seed} {number}")
     case = draw.choice(KINDS)(draw)
     folder = Folder(asked.directory / f"{asked.seed}-{number}", asked.binary)
     was_killed = folder.run(case, draw)
     if not folder.findings:
         folder.check(case, was_killed)
-    if not folder.findings:
-        shutil.rmtree(folder.path)
-    return number, case.kind, folder
+    return case.kind, folder
 
 
-def arguments():
+def arguments(about, runs):
     """What the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--binary", default="target/release/thalweg", type=os.path.abspath)
-    parser.add_argument("--runs", type=int, default=300, help="how many cases")
+    parser.add_argument("--runs", type=int, default=runs, help="how many cases")
     parser.add_argument("--seed", type=int, default=1, help="another seed draws other cases")
     parser.add_argument("--first", type=int, default=0, help="the number of the first of them, to repeat it alone")
     parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="how many at a time")
-    parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()) / "thalweg-random", help="where cases with findings stay")
+    parser.add_argument(
+        "--directory", type=Path, default=Path(tempfile.gettempdir()) / "thalweg-random", help="where cases with findings stay"
+    )
     return parser.parse_args()
 
 
-def main():
+def run_all(asked, one_case):
     """Runs the cases; the exit code says whether anything was found."""
-    asked, found = arguments(), 0
+
+    def drawn(number):
+        kind, folder = one_case(asked, number, random.Random(f"{asked.seed} {number}"))
+        if not folder.findings:
+            shutil.rmtree(folder.path)
+        return number, kind, folder
+
+    found, numbers = 0, range(asked.first, asked.first + asked.runs)
     with ThreadPoolExecutor(asked.at_once) as pool:
-        numbers = range(asked.first, asked.first + asked.runs)
-        for done, (number, kind, folder) in enumerate(pool.map(lambda each: one(asked, each), numbers), 1):
+        for done, (number, kind, folder) in enumerate(pool.map(drawn, numbers), 1):
             for finding in folder.findings:
                 found += 1
                 print(f"{kind}: {finding}\n    see {folder.path}; --seed {asked.seed} --first {number} --runs 1", flush=True)
@@ -366,4 +373,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_all(arguments(__doc__, runs=300), one))

@@ -11,7 +11,7 @@ use crate::retention::{get, get_as};
 fn configuration(folder: &Folder, port: u16) -> String {
     let text = format!(
         "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
-         [source.emulate]\nchannels = 8\nrate_hz = 100_000\nwaveform_samples = 0\n\
+         [source.emulate]\nchannels = 8\nrate_hz = 10_000\nwaveform_samples = 0\n\
          [record]\ndirectory = \"{}\"\ntables = [\"hits\"]\nbatch_age_s = 0.05\n\
          [ship]\nto = [\"receive://127.0.0.1:{port}\"]\nalarm_silent_s = 3\nalarm_disk_left_s = 31_536_000\n",
         folder.at("runs")

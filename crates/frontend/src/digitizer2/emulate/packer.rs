@@ -321,8 +321,8 @@ impl Packer {
 }
 
 /// Both ids of a datagram as one number, by which sender and receiver record it.
-pub(in crate::digitizer2) fn datagram_key(buffer_id: u16, datagram_id: u32) -> u64 {
-    u64::from(buffer_id) << 32 | u64::from(datagram_id)
+pub(in crate::digitizer2) const fn datagram_key(buffer_id: u16, datagram_id: u32) -> u64 {
+    (buffer_id as u64) << 32 | datagram_id as u64
 }
 
 /// Data bytes of the largest datagram: whole words, without the footer.

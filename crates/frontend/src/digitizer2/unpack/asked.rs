@@ -14,6 +14,9 @@ use crate::asked::{enter_hits, give_up};
 use crate::digitizer2::emulate::datagram_key;
 use crate::digitizer2::wire::{COUNTER_MASK, EventHeader, Format, counter_distance};
 
+/// The first datagram of a board that is started.
+const START: u64 = datagram_key(0, 0);
+
 /// Follows the sender's record with the received data.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -27,11 +30,13 @@ pub(super) struct Asked {
     strange: u64,
     /// Number of sent datagrams when the record was last read: reading it costs the sender a cache miss.
     known: u64,
+    /// First datagrams of a (re)started board that seem to be missing.
+    missing_starts: u64,
 }
 
 impl Asked {
     pub fn new(record: Arc<SentRecord>) -> Asked {
-        Asked { record, datagrams: 0, frames: 0, entered: 0, strange: 0, known: 0 }
+        Asked { record, datagrams: 0, frames: 0, entered: 0, strange: 0, known: 0, missing_starts: 0 }
     }
 
     /// The number of missing datagrams between the last one and this one; `None` if it is not known.
@@ -45,6 +50,8 @@ impl Asked {
         match self.record.find(self.datagrams, key) {
             Sought::At(number) => {
                 let between = number - self.datagrams;
+                let is_start = |number: &u64| self.record.is_at(*number, START);
+                self.missing_starts += (self.datagrams..number).filter(is_start).count() as u64;
                 self.datagrams = number + 1;
                 let strange = self.strange.min(between);
                 self.strange -= strange;
@@ -59,6 +66,17 @@ impl Asked {
                 None
             }
         }
+    }
+
+    /// Looks whether the sender has started anew, when an empty datagram says so. If it has not, the datagram was sent earlier: returns the
+    /// reason for which it is refused. Nothing in the datagram itself says which start it is of.
+    pub fn not_anew(&mut self) -> Option<LossReason> {
+        if self.record.find(self.datagrams, START) != Sought::Nowhere {
+            return None;
+        }
+        let was_missed = self.missing_starts > 0;
+        self.missing_starts -= u64::from(was_missed);
+        Some(if was_missed { LossReason::Late } else { LossReason::DuplicateDatagram })
     }
 
     /// Takes a received frame, and counts the hits of the missing frames before it.

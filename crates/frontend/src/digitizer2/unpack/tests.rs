@@ -1,9 +1,12 @@
 //! Tests of the time for which a datagram waits in the reorder window.
 
-use thalweg_data::{Frames, Framing, LossReason, Mark, Pool, SourceId, Unit};
+use std::sync::Arc;
+
+use thalweg_data::{Frames, Framing, LossReason, Mark, Pool, SentRecord, SourceId, Unit};
 
 use super::{TcpUnpack, UdpUnpack};
 use crate::digitizer2::emit;
+use crate::digitizer2::emulate::datagram_key;
 
 /// An unpacker that gets one datagram at a time: an event of one word, which contains its number.
 struct Given {
@@ -182,4 +185,39 @@ fn a_lost_first_aggregate_in_a_stream_of_a_board_that_we_armed_is_a_gap() {
         unpack.frame(&frames, &mut Frames::default());
         assert_eq!(unpack.wire_counters()[0].total_lost(LossReason::FrameGap, Unit::Frames), first_missing);
     }
+}
+
+/// What a board sends first: it is cleared when it is armed, and again when it is started.
+const STARTED: [(u16, u32, bool); 4] = [(0, 0, false), (0, 0, false), (0, 1, true), (1, 0, true)];
+
+/// Receives datagrams of a board that records what it sends, all of them empty; returns those that are missing, late and doubled.
+fn of_recorded_start(arriving: &[(u16, u32, bool)]) -> [u64; 3] {
+    let record = Arc::new(SentRecord::new(0.0));
+    STARTED.iter().for_each(|(buffer, datagram, _)| record.send_datagram(datagram_key(*buffer, *datagram)));
+    let mut given = Given::new();
+    given.unpack = UdpUnpack::of_armed_board(SourceId(0), 4096).asking(record.clone());
+    for (place, (buffer, datagram_id, last)) in arriving.iter().enumerate() {
+        let (mut frames, mut datagram) = (Frames::default(), Vec::new());
+        emit::datagram(&mut datagram, &[], *buffer, *datagram_id, true, *last);
+        let mut writer = given.pool.take().expect("each datagram has its own block");
+        frames.slices.push(writer.append(&datagram).expect("fits the block"));
+        frames.leases.add(writer.lease());
+        given.batch(frames, 10_000 * place as u64);
+    }
+    given.unpack.finish(&Frames::default(), &mut given.units);
+    let (wire, counters) = (&given.unpack.wire_counters()[0], given.unpack.counters());
+    assert_eq!(wire.total_input(Unit::Datagrams), record.slot().expect("it is known").datagrams);
+    let of = |reason| counters.total_lost(reason, Unit::Datagrams);
+    [wire.total_lost_any(Unit::Datagrams), of(LossReason::Late), of(LossReason::DuplicateDatagram)]
+}
+
+#[test]
+fn a_first_datagram_that_comes_twice_or_late_is_not_taken_for_a_start() {
+    let [cleared, started, ends_buffer, next] = STARTED;
+    assert_eq!(of_recorded_start(&STARTED), [0, 0, 0]);
+    assert_eq!(of_recorded_start(&[cleared, started, started, ends_buffer, next]), [0, 0, 1]);
+    assert_eq!(of_recorded_start(&[cleared, ends_buffer, started, next]), [0, 1, 0]);
+    assert_eq!(of_recorded_start(&[cleared, ends_buffer, started, started, next]), [0, 1, 1]);
+    assert_eq!(of_recorded_start(&[cleared, ends_buffer, next]), [1, 0, 0]);
+    assert_eq!(of_recorded_start(&[cleared, started, ends_buffer, next, started]), [0, 0, 1]);
 }

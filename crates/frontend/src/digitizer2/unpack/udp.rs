@@ -208,6 +208,10 @@ impl UdpUnpack {
             }
             Position::Next | Position::Behind => self.take(datagram, lease, Evidence::None, units),
             Position::Anew => {
+                let earlier = self.asked.as_mut().filter(|_| datagram.seen().empty);
+                if let Some(reason) = earlier.and_then(Asked::not_anew) {
+                    return self.refuse(reason, datagram.slice);
+                }
                 self.release(|_| true, units);
                 self.take(datagram, lease, Evidence::None, units);
             }
