@@ -61,6 +61,8 @@ class Nodes:
         sections.append(section("[[unit]]", name="evm", kind="manager", node=self.manager, listen=urls[-1]))
         triggers = draw.choice([2000, 4000, 8000])
         sections += [
+            # A node that is killed at once has not met the others.
+            section("[run]", identity=self.folder.path.name),
             section("[trigger]", program="poisson", rate_hz=draw.choice([800.0, 2000.0]), triggers=triggers),
             section("[build]", full="hold"),
             section("[build.units]", range_events=draw.choice([1, 16, 256]), ordered=draw.choice([True, False])),
@@ -122,6 +124,8 @@ class Nodes:
     def verify(self, events):
         """All nodes together have every accepted trigger on file."""
         runs = [run for run in (self.folder.path / "runs").glob("[0-9]*") if (run / "run.json").exists()]
+        for run in runs:
+            self.folder.thalweg("recover", str(run), "--json")
         _, output, errors = self.folder.thalweg("verify", *(str(run) for run in runs), "--json")
         try:
             report = json.loads(output)

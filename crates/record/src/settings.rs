@@ -189,7 +189,7 @@ impl Settings {
         per_batch * batches
     }
 
-    /// Blocks of `block_bytes` that the recording of events keeps on loan of each of `sources` sources that send about as
+    /// Blocks with `block_bytes` of data that the recording of events keeps on loan of each of `sources` sources that send about as
     /// much as each other: a source's pool needs as many beside its own.
     pub fn event_blocks_held(&self, sources: usize, block_bytes: usize) -> usize {
         // A batch's bytes are spread over the sources, and in each over the end of one block and the start of the next.

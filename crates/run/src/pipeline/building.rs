@@ -261,6 +261,10 @@ impl ReadoutWork for Building {
         }
         match self.feed.raw {
             Some(_) => "the raw recording holds the blocks: look at the disk that is recorded on".to_owned(),
+            None if self.to_readout_unit => "it is taken more slowly than it came: where processors have time left, the blocks of the sources \
+                                             wait until builder units have recorded them, so raise `memory_bytes` of the sources or lower \
+                                             `[record] batch_age_s`; else lower the rate, or give the run more cores"
+                .to_owned(),
             None => {
                 "this thread takes it more slowly than it came: lower the rate, or give the run more cores"
                     .to_owned()

@@ -14,6 +14,7 @@ use thalweg_readout::links::LinkPlan;
 use thalweg_readout::pool_refusal;
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
+use thalweg_transport::udp::MESSAGE_ROOM_BYTES;
 
 use super::Resolved;
 use super::capacity::EVENT_BATCH_BYTES;
@@ -266,6 +267,15 @@ fn node(source: &SourceSettings, machine: &Machine) -> Result<(), String> {
     Pool::of(1, 4096, memory).map(drop).map_err(|error| pool_refusal(&error))
 }
 
+/// Bytes that come to lie in a block of a triggered source, at least. The end of a block that has no space for the longest message stays empty.
+fn filled_bytes(source: &SourceSettings, block_bytes: usize) -> usize {
+    let is_stream = source.links(SourceId(0)).is_none_or(|settings| settings.gives_streams());
+    match is_stream {
+        true => block_bytes,
+        false => block_bytes.saturating_sub(MESSAGE_ROOM_BYTES) + source.endpoint.datagram_bytes as usize,
+    }
+}
+
 /// Checks that the source has more blocks than the recording keeps.
 fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPlan>) -> Result<(), String> {
     let record = &resolved.configuration.record;
@@ -276,9 +286,14 @@ fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPl
             (1, blocks, block_bytes)
         }
     };
-    let of_events = plan.is_some() && resolved.keeps(Table::Fragments);
-    let boards = resolved.source_table.boards.len();
-    let held_by_events = if of_events { record.event_blocks_held(boards, block_bytes) } else { 0 };
+    let held_by_events = match plan {
+        Some(plan) if resolved.keeps(Table::Fragments) => {
+            // Links with as many boards as this one has share a batch.
+            let links = resolved.source_table.boards.len() / usize::from(plan.boards_per_link.max(1));
+            record.event_blocks_held(links, filled_bytes(source, block_bytes))
+        }
+        _ => 0,
+    };
     let held_raw = if resolved.keeps(Table::Raw) { record.raw_blocks_held(block_bytes) } else { 0 };
     let held_by_filter = if plan.is_some() { blocks_of_filter(resolved, links, block_bytes) } else { 0 };
     let held = held_raw + held_by_events + held_by_filter;

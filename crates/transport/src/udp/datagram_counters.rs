@@ -21,7 +21,7 @@ pub(crate) struct DatagramCounters {
     last_dropped: u32,
     /// ICMP "port unreachable" answers to what this socket sent.
     pub(crate) refused: u64,
-    /// Bytes copied because a coalesced message came while slots were in use.
+    /// Bytes copied because a message was longer than its slot.
     pub(crate) moved_bytes: u64,
 }
 
@@ -33,10 +33,33 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// A coalesced message that was received in slots: its start lies in a block, the rest in the receive table.
+/// A message that is longer than its slot: its start lies in a block, the rest in the receive table.
 pub(super) struct Spilled<'a> {
     pub(super) whole: Slice,
     pub(super) rest: &'a [u8],
+}
+
+/// Where messages are copied to that are longer than their slots.
+pub(super) struct SpillSpace<'a> {
+    /// The block with the slots. It has space for a datagram of each.
+    pub(super) block: &'a mut BlockWriter,
+    pub(super) pool: &'a Pool,
+    /// The block for coalesced datagrams beyond that.
+    pub(super) beyond: &'a mut Option<BlockWriter>,
+}
+
+impl<'a> SpillSpace<'a> {
+    /// A block with space for so many bytes, if there is one.
+    fn of(self, bytes: usize) -> Option<&'a mut BlockWriter> {
+        let SpillSpace { block, pool, beyond } = self;
+        if block.remaining() >= bytes {
+            return Some(block);
+        }
+        if beyond.as_ref().is_none_or(|writer| writer.remaining() < bytes) {
+            *beyond = pool.take().or(beyond.take()).filter(|writer| writer.remaining() >= bytes);
+        }
+        beyond.as_mut()
+    }
 }
 
 pub(crate) fn datagram_count(message: &Message) -> u64 {
@@ -128,12 +151,12 @@ impl DatagramCounters {
         }
     }
 
-    /// Splits a coalesced message whose end did not fit its slot: the datagrams that reach beyond the slot are copied.
+    /// Splits a message whose end did not fit its slot: the datagrams that reach beyond the slot are copied.
     pub(super) fn split_spilled(
         &mut self,
         message: &Message,
         Spilled { whole, rest }: Spilled<'_>,
-        (pool, block): (&Pool, &mut Option<BlockWriter>),
+        space: SpillSpace<'_>,
         longest: usize,
         frames: &mut Frames,
     ) {
@@ -146,10 +169,7 @@ impl DatagramCounters {
         }
         let head = whole.part(inside, whole.length as usize - inside).expect("the rest of the slot");
         let moved = head.length as usize + rest.len();
-        if block.as_ref().is_none_or(|writer| writer.remaining() < moved) {
-            *block = pool.take().or(block.take()).filter(|writer| writer.remaining() >= moved);
-        }
-        let Some(writer) = block else {
+        let Some(writer) = space.of(moved) else {
             return self.lose(LossReason::NoBlock, (moved.div_ceil(segment)) as u64, moved);
         };
         let tail = &mut writer.tail()[..moved];

@@ -6,7 +6,7 @@
 //!  packets ─► ring: no call per datagram (`crate::ring`)         ─┤
 //!  frames  ─► xdp: before the network layers (`crate::xdp`)      ─┘
 //! ```
-//! `choice` chooses between coalesced reads and slots by the measured number of datagrams per message.
+//! `choice` chooses between coalesced reads and slots by the measured number of datagrams per message, `slot_size` how long slots are.
 
 mod choice;
 pub(crate) mod datagram_counters;
@@ -14,6 +14,7 @@ pub(crate) mod intake;
 mod receiver;
 mod sender;
 mod settings;
+mod slot_size;
 pub(crate) mod socket;
 
 pub use receiver::UdpReceiver;

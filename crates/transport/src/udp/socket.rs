@@ -5,7 +5,7 @@
 //!  block:  |slot: datagram  |slot: datagram |slot:   |slot    |  tail           |     slots
 //! ```
 //! Every call publishes what it received at once, and the next call writes behind it. The bytes of a datagram that is not
-//! accepted (too long, unexpected sender) are overwritten by the next one where possible; otherwise they leave a gap.
+//! accepted (too long, unexpected sender) are overwritten by the next one where possible; in slots they leave a gap.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,9 +18,10 @@ use thalweg_data::{BlockWriter, Counters, LossReason, Pool, Received, Unit};
 
 use super::MESSAGE_ROOM_BYTES;
 use super::choice::{Choice, ReadMode};
-use super::datagram_counters::{DatagramCounters, Spilled, Verdict, datagram_count};
+use super::datagram_counters::{DatagramCounters, SpillSpace, Spilled, Verdict, datagram_count};
 use super::intake::{hold, send_empty};
 use super::settings::{Backend, FullPolicy, UdpReceiverSettings};
+use super::slot_size::SlotSize;
 use crate::system::{self, ReceiveTable};
 use crate::{HostCounters, ReceiveBuffer, TransportError};
 
@@ -38,7 +39,8 @@ pub(super) struct SocketReceiver {
     place: String,
     pool: Pool,
     writer: Option<BlockWriter>,
-    /// The block that coalesced datagrams are copied to if they reach beyond their slot.
+    slot_size: SlotSize,
+    /// The block that coalesced datagrams are copied to that neither fit their slot nor the rest of the block.
     spill_writer: Option<BlockWriter>,
     table: ReceiveTable,
     coalescing: bool,
@@ -79,12 +81,13 @@ impl SocketReceiver {
         let place = socket.local_addr().map(|address| format!("udp://{address}")).unwrap_or(place);
         let mode = if coalescing { ReadMode::Coalesced } else { ReadMode::Slots };
         let fixed = settings.backend != Backend::Auto || !coalescing;
-        let spill_each = if coalescing { MESSAGE_ROOM_BYTES } else { 0 };
+        let spill_each = if coalescing { MESSAGE_ROOM_BYTES } else { settings.slot_bytes() };
         Ok(SocketReceiver {
             socket,
             place,
             pool,
             writer: None,
+            slot_size: SlotSize::new(settings.slot_bytes()),
             spill_writer: None,
             table: ReceiveTable::new(SLOTS, spill_each, !settings.from.is_anyone()),
             coalescing,
@@ -213,10 +216,10 @@ impl SocketReceiver {
         let (least, better) = match self.choice.mode() {
             ReadMode::Coalesced => (MESSAGE_ROOM_BYTES, MESSAGE_ROOM_BYTES),
             ReadMode::Slots => {
-                let slot = self.settings.slot_bytes();
-                let per_block = (self.pool.block_size() / slot).min(SLOTS);
+                let each = self.slot_size.bytes_with_space();
+                let per_block = (self.pool.block_size() / each).min(SLOTS);
                 // A call that receives a few datagrams costs nearly as much as one that receives all.
-                (slot, slot * (per_block / 4).max(1))
+                (self.slot_size.most_bytes(), each * (per_block / 4).max(1))
             }
         };
         let remaining = self.writer.as_ref().map_or(0, BlockWriter::remaining);
@@ -265,33 +268,31 @@ impl SocketReceiver {
     }
 
     fn receive_slots(&mut self, frames: &mut Frames) -> Result<bool, TransportError> {
-        let slot = self.settings.slot_bytes();
         let Some(writer) = &mut self.writer else { return Ok(false) };
-        let count = (writer.remaining() / slot).min(SLOTS);
-        let received = match self.table.receive(self.socket.as_fd(), writer.tail(), slot, count) {
+        let (count, slot) = self.slot_size.slots(writer.remaining());
+        let received = match self.table.receive(self.socket.as_fd(), writer.tail(), slot, count.min(SLOTS)) {
             Ok(received) => received,
             Err(cause) => {
                 self.pass_over(cause)?;
                 return Ok(false);
             }
         };
-        let start = writer.published();
+        let slots = writer.publish(received * slot);
+        frames.leases.add(writer.lease());
         for index in 0..received {
             let mut message = self.table.message(index);
             self.choice.note(datagram_count(&message));
             if let Verdict::Lost = self.counts.judge(&mut message, &self.settings) {
                 continue;
             }
-            let gap = start + index * slot - writer.published();
-            writer.publish(gap);
-            let whole = writer.publish(message.length.min(slot));
-            frames.leases.add(writer.lease());
+            self.slot_size.note(message.length);
+            let whole = slots.part(index * slot, message.length.min(slot)).expect("every slot was published");
             if message.length <= slot {
                 self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
             } else {
                 let spilled = Spilled { whole, rest: &self.table.spilled(index)[..message.length - slot] };
-                let block = (&self.pool, &mut self.spill_writer);
-                self.counts.split_spilled(&message, spilled, block, self.settings.datagram_bytes, frames);
+                let space = SpillSpace { block: writer, pool: &self.pool, beyond: &mut self.spill_writer };
+                self.counts.split_spilled(&message, spilled, space, self.settings.datagram_bytes, frames);
             }
         }
         writer.align(64);

@@ -107,6 +107,55 @@ fn the_read_mode_follows_the_sender_and_loses_nothing() {
 }
 
 #[test]
+fn short_datagrams_take_no_more_memory_than_they_need() {
+    for backend in [Backend::Slots, Backend::Auto] {
+        let (mut receiver, sender) = pair(settings(backend), 2);
+        let mut sender = sender.without_segmentation();
+        let sent: Vec<_> = (0..1200).map(|index| datagram(index, 400)).collect();
+        send_all(&mut sender, &sent);
+        // The lengths of the first are not known before they come; then nothing of it is held.
+        assert_eq!(receive_all(&mut receiver), sent, "{backend:?}");
+        send_all(&mut sender, &sent);
+        let mut held = Vec::new();
+        for _ in 0..1000 {
+            let mut frames = Frames::default();
+            if receiver.receive(&mut frames, Duration::ZERO).expect("a socket") == Received::Data {
+                held.push(frames);
+            }
+        }
+        let held: usize = held.iter().map(|frames| frames.slices.len()).sum();
+        // Two blocks of 256 KiB; in slots of 9 kB each they had space for 58.
+        assert!(held > 700, "{held} datagrams of 448 bytes, {backend:?}");
+        assert_closed(receiver.counters());
+    }
+}
+
+#[test]
+fn long_datagrams_among_short_ones_are_whole_and_in_order() {
+    for backend in [Backend::Slots, Backend::Auto] {
+        let (mut receiver, sender) = pair(settings(backend), 2);
+        let mut sender = sender.without_segmentation();
+        // More than two windows of those that decide how long slots are.
+        let short: Vec<_> = (0..1100).map(|index| datagram(index, 100)).collect();
+        for round in 0..6 {
+            send_all(&mut sender, &short);
+            assert_eq!(receive_all(&mut receiver), short, "{backend:?}");
+            let moved = receiver.moved_bytes();
+            let long: Vec<_> = (0..200).map(|index| datagram(round + index, 9000 - index)).collect();
+            send_all(&mut sender, &long);
+            assert_eq!(receive_all(&mut receiver), long, "{backend:?}");
+            assert!(receiver.moved_bytes() > moved, "the first are longer than their slots");
+            let moved = receiver.moved_bytes();
+            send_all(&mut sender, &long);
+            assert_eq!(receive_all(&mut receiver), long, "{backend:?}");
+            assert_eq!(receiver.moved_bytes(), moved, "and the others are not");
+        }
+        assert_eq!(receiver.counters().total_lost_any(Unit::Datagrams), 0);
+        assert_closed(receiver.counters());
+    }
+}
+
+#[test]
 fn drops_of_the_socket_are_reported_with_later_datagrams() {
     let (mut receiver, sender) =
         pair(UdpReceiverSettings { receive_buffer_bytes: 64 << 10, ..settings(Backend::Slots) }, 4);
