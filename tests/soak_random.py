@@ -302,6 +302,16 @@ class Folder:
             self.ledger_of("run", output)
         return code is None
 
+    def verify(self, run):
+        """Looks at the files of a run; what was killed has been recovered before."""
+        code, output, errors = self.thalweg("verify", str(run), "--json")
+        try:
+            problems = json.loads(output)["problems"]
+        except json.JSONDecodeError:
+            problems = [output[-2000:] + errors]
+        if code != 0:
+            self.find("`thalweg verify` found something", "\n".join(problems))
+
     def check(self, case, was_killed):
         """Looks at what was recorded, and replays it."""
         runs = list((self.path / "runs").glob("[0-9]*"))
@@ -314,9 +324,7 @@ class Folder:
             code, output, errors = self.thalweg("recover", str(run), "--json")
             if code not in (0, 1):
                 self.find("`thalweg recover` failed", output + errors)
-        code, output, errors = self.thalweg("verify", str(run), "--json")
-        if code != 0 and not was_killed:
-            self.find("`thalweg verify` found something", output[-2000:] + errors)
+        self.verify(run)
         if "raw" not in case.tables or was_killed:
             return
         _, output, _ = self.thalweg("replay", str(run), "--directory", "again", "--json")
