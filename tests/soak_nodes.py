@@ -93,6 +93,9 @@ class Nodes:
             process.kill()
             process.wait()
             self.folder.find(f"{name} has not ended after {seconds} s")
+        if process.returncode == -signal.SIGTERM:
+            # In its first milliseconds, before it had begun.
+            return None
         for output in outputs:
             output.seek(0)
         said, errors = (output.read() for output in outputs)
