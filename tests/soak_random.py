@@ -275,30 +275,33 @@ class Folder:
             self.find(f"the ledger of `thalweg {command}` does not balance", found)
         return summary
 
-    def run(self, case, draw):
-        """Writes the configuration, with the least memory that is not refused, and runs it. Whether it was killed."""
-        configuration = self.path / "run.toml"
+    def configure(self, case, draw):
+        """Writes the configuration, with the least memory that is not refused."""
         keys = {"batch_bytes": 50_000, "batch_age_s": 0.02, "compression": "lz4"}
         chosen = draw.choice([None, *keys])
         record = section(
             "[record]", directory="runs", tables=case.tables, **({chosen: keys[chosen]} if chosen else {})
         )
         text = "\n".join([*case.sections, record])
-        kill_after = draw.uniform(0.3, case.seconds) if draw.random() < 0.15 else None
         for _ in range(REFUSALS):
-            configuration.write_text(text)
-            code, output, errors = self.thalweg(
-                "run", "run.toml", "--seconds", str(case.seconds), "--json",
-                seconds=case.seconds + END_SECONDS, kill_after=kill_after,
-            )
+            (self.path / "run.toml").write_text(text)
+            code, _, errors = self.thalweg("run", "run.toml", "--explain")
             least = re.search(r"write `?memory_bytes = (\d+)", errors)
-            if code != 2 or not least:
+            if code == 0 or not least:
                 break
             raised = lambda found, least=int(least[1]): f"memory_bytes = {max(int(found[1]), least)}"
             text = re.sub(r"memory_bytes = (\d+)", raised, text)
-        if code == 2:
+        if code != 0:
             self.find("the configuration is refused", errors)
-        elif code is not None:
+
+    def run(self, case, draw):
+        """Takes data, and is killed meanwhile or not: whether it was."""
+        kill_after = draw.uniform(0.3, case.seconds) if draw.random() < 0.15 else None
+        code, output, _ = self.thalweg(
+            "run", "run.toml", "--seconds", str(case.seconds), "--json",
+            seconds=case.seconds + END_SECONDS, kill_after=kill_after,
+        )
+        if code is not None:
             self.ledger_of("run", output)
         return code is None
 
@@ -339,7 +342,9 @@ def one(asked, number, draw):
     """One case: its kind, and what was found."""
     case = draw.choice(KINDS)(draw)
     folder = Folder(asked.directory / f"{asked.seed}-{number}", asked.binary)
-    was_killed = folder.run(case, draw)
+    folder.configure(case, draw)
+    if not folder.findings:
+        was_killed = folder.run(case, draw)
     if not folder.findings:
         folder.check(case, was_killed)
     return case.kind, folder

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use thalweg_data::Quality;
@@ -104,8 +105,19 @@ pub(super) fn comment(
     text: &str,
     present: &LiveState,
 ) -> Result<(), RequestRefused> {
+    // A record is read and written as a whole: two at a time would undo each other.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let run = finished(directory, name, present)?;
     let mut record = RunRecord::read(&run.run_record()).map_err(refused)?;
+    if record.state == RunRecordState::Running {
+        // Nobody knows yet that it begins, and it writes its record itself.
+        let error = format!("run {name} has not ended, by its record");
+        return Err(RequestRefused::new(
+            error,
+            "wait for its end; if its program was killed, `thalweg recover` ends it",
+        ));
+    }
     record.comment = text.to_owned();
     record.write(&run).map_err(refused)
 }
@@ -283,4 +295,25 @@ fn files(run: &RunDirectory) -> Vec<RunFile> {
         .collect();
     files.sort_by(|one, other| one.name.cmp(&other.name));
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_a_run_that_begins_is_left_to_it() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let directory = RunDirectory::create(parent.path(), "").expect("made");
+        let mut record = RunRecord::start(&directory, "", "", &[]);
+        record.write(&directory).expect("written");
+        // The state that is known is still that of the run before.
+        let ask = || comment(parent.path(), &directory.name(), "good", &LiveState::default());
+        let refusal = ask().expect_err("it has not ended").error;
+        assert!(refusal.contains("has not ended"), "{refusal}");
+        record.stop(RunRecordState::Stopped, Vec::new(), None);
+        record.write(&directory).expect("written");
+        ask().expect("it has");
+        assert_eq!(RunRecord::read(&directory.run_record()).expect("whole").comment, "good");
+    }
 }
