@@ -250,6 +250,30 @@ fn a_run_that_insists_on_whole_events_ends_at_the_first_that_is_not() {
 }
 
 #[test]
+fn memory_that_cannot_hold_the_events_of_a_batch_is_refused_with_what_can() {
+    let folder = Folder::new();
+    let explained = |boards: u16, memory_bytes: u64, stream: bool| {
+        let keys = format!("boards = {boards}\nmemory_bytes = {memory_bytes}\nblock_bytes = 131072");
+        let sections =
+            format!("[source.emulate]\nstream = {stream}\n[trigger]\nrate_hz = 100.0\ntriggers = 10\n");
+        thalweg(&["run", &configuration(&folder, "fragment", "emulate://", &keys, &sections), "--explain"])
+    };
+    // A batch of 1 MiB, one that is written, and four blocks in use. Of a block, datagrams fill all but the last 64 KiB and one of them.
+    for (boards, stream, least) in [(1, true, 24), (1, false, 36), (4, false, 36)] {
+        let block_bytes = 131_072;
+        assert_eq!(
+            explained(boards, least * block_bytes, stream).code,
+            Some(0),
+            "{boards} boards, stream: {stream}"
+        );
+        let ended = explained(boards, (least - 1) * block_bytes, stream);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        let advice = format!("write memory_bytes = {} or more", least * block_bytes);
+        assert!(ended.error.contains(&advice), "`{advice}` in:\n{}", ended.error);
+    }
+}
+
+#[test]
 fn boards_whose_trigger_time_wraps_in_microseconds_lead_by_their_arrival_alone() {
     let folder = Folder::new();
     let file = |profile: &str, tick: &str| {

@@ -1,4 +1,4 @@
-//! Tests of the time for which a datagram waits in the reorder window.
+//! Tests of the time for which a datagram waits in the reorder window, and of the first datagrams of a board.
 
 use std::sync::Arc;
 
@@ -27,12 +27,17 @@ impl Given {
 
     /// Passes one datagram with this buffer and datagram id, and the aggregate with this number.
     fn arrives_at(&mut self, (buffer, datagram_id): (u16, u32), number: u32, mark_us: u64) -> u64 {
-        let (mut frames, mut datagram, mut data) = (Frames::default(), Vec::new(), Vec::new());
+        let (mut datagram, mut data) = (Vec::new(), Vec::new());
         let start = emit::begin_aggregate(&mut data, number, false, false);
         emit::end_aggregate(&mut data, start);
         emit::datagram(&mut datagram, &data, buffer, datagram_id, true, false);
+        self.datagram(&datagram, mark_us)
+    }
+
+    fn datagram(&mut self, datagram: &[u8], mark_us: u64) -> u64 {
+        let mut frames = Frames::default();
         let mut writer = self.pool.take().expect("each datagram has its own block");
-        frames.slices.push(writer.append(&datagram).expect("fits the block"));
+        frames.slices.push(writer.append(datagram).expect("fits the block"));
         frames.leases.add(writer.lease());
         self.batch(frames, mark_us)
     }
@@ -197,12 +202,9 @@ fn of_recorded_start(arriving: &[(u16, u32, bool)]) -> [u64; 3] {
     let mut given = Given::new();
     given.unpack = UdpUnpack::of_armed_board(SourceId(0), 4096).asking(record.clone());
     for (place, (buffer, datagram_id, last)) in arriving.iter().enumerate() {
-        let (mut frames, mut datagram) = (Frames::default(), Vec::new());
+        let mut datagram = Vec::new();
         emit::datagram(&mut datagram, &[], *buffer, *datagram_id, true, *last);
-        let mut writer = given.pool.take().expect("each datagram has its own block");
-        frames.slices.push(writer.append(&datagram).expect("fits the block"));
-        frames.leases.add(writer.lease());
-        given.batch(frames, 10_000 * place as u64);
+        given.datagram(&datagram, 10_000 * place as u64);
     }
     given.unpack.finish(&Frames::default(), &mut given.units);
     let (wire, counters) = (&given.unpack.wire_counters()[0], given.unpack.counters());
