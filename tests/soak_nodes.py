@@ -33,8 +33,8 @@ def free_ports(count):
 class Nodes:
     """The nodes of one case: their configuration, and their processes."""
 
-    def __init__(self, draw, folder, number):
-        self.draw, self.folder, self.number = draw, folder, number
+    def __init__(self, draw, folder):
+        self.draw, self.folder = draw, folder
         self.builders = draw.choice([1, 2, 3])
         self.shares_memory = draw.random() < 0.4
         # The manager has a node of its own, or that of the first builder unit.
@@ -145,7 +145,7 @@ class Nodes:
 def one(asked, number, draw):
     """One case: what it is, and what was found."""
     folder = Folder(asked.directory / f"nodes-{asked.seed}-{number}", asked.binary)
-    nodes = Nodes(draw, folder, number)
+    nodes = Nodes(draw, folder)
     nodes.configure()
     try:
         events = nodes.run()

@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use thalweg_data::SourceId;
-use thalweg_frontend::format::{EmulateSettings, FormatSettings, SelfTriggeredSettings};
+use thalweg_frontend::format::{FormatSettings, SelfTriggeredSettings};
 use thalweg_frontend::self_triggered::Outgoing;
 use thalweg_frontend::trigger::{Kind, Settings as TriggerSettings};
 use thalweg_qualify::host::RECEIVE_BUFFER_BYTES;
@@ -153,7 +153,7 @@ fn states_trigger(configuration: &Configuration) -> bool {
 /// Returns what the boards of a source send, and how.
 fn sent(source: &SourceSettings, stated: Option<&StatedSource>) -> Result<Source, String> {
     let links = links(source)?;
-    let carrier = if gives_streams(source) { Carrier::Stream } else { Carrier::Datagrams };
+    let carrier = if source.gives_streams() { Carrier::Stream } else { Carrier::Datagrams };
     let name = source.head.name.clone();
     if let Some(StatedSource { payload_bytes, rate_hz, .. }) = stated {
         let emission = match rate_hz {
@@ -190,14 +190,6 @@ fn links(source: &SourceSettings) -> Result<u32, String> {
     }
 }
 
-fn gives_streams(source: &SourceSettings) -> bool {
-    match (source.links(SourceId(0)), &source.emulate) {
-        (Some(settings), _) => settings.gives_streams(),
-        (None, Some(EmulateSettings::SelfTriggered(board))) if source.is_emulated() => board.is_stream(),
-        (None, _) => source.endpoint.gives_stream().unwrap_or(false),
-    }
-}
-
 /// The datagrams of a self-triggered board: their sizes, how many a second, and hits in each.
 fn board_datagrams(settings: &dyn SelfTriggeredSettings) -> Result<(Vec<Vec<u32>>, f64, f64), String> {
     if settings.is_unlimited() {
@@ -228,7 +220,7 @@ fn board_datagrams(settings: &dyn SelfTriggeredSettings) -> Result<(Vec<Vec<u32>
 
 /// Buffers that the configuration says, where the network does not.
 fn buffers(configuration: &Configuration, network: &mut Network, assumptions: &mut Vec<String>) {
-    let sockets = configuration.sources.iter().filter(|source| !gives_streams(source));
+    let sockets = configuration.sources.iter().filter(|source| !source.gives_streams());
     let asked = |source: &SourceSettings| {
         let each = source.endpoint.receive_buffer_bytes.map_or(RECEIVE_BUFFER_BYTES, u64::from);
         each * source.endpoint.url.endpoints().len() as u64

@@ -101,6 +101,15 @@ impl SourceSettings {
         Some(LinkSettings { endpoint: &self.endpoint, boards: &**boards, emulated, first_source })
     }
 
+    /// Returns true if its boards send streams rather than datagrams.
+    pub(crate) fn gives_streams(&self) -> bool {
+        match (self.links(SourceId(0)), &self.emulate) {
+            (Some(settings), _) => settings.gives_streams(),
+            (None, Some(EmulateSettings::SelfTriggered(board))) if self.is_emulated() => board.is_stream(),
+            (None, _) => self.endpoint.gives_stream().unwrap_or(false),
+        }
+    }
+
     /// Returns how many links and boards a triggered source has.
     ///
     /// # Errors

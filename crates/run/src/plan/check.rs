@@ -269,8 +269,7 @@ fn node(source: &SourceSettings, machine: &Machine) -> Result<(), String> {
 
 /// Bytes that come to lie in a block of a triggered source, at least. The end of a block that has no space for the longest message stays empty.
 fn filled_bytes(source: &SourceSettings, block_bytes: usize) -> usize {
-    let is_stream = source.links(SourceId(0)).is_none_or(|settings| settings.gives_streams());
-    match is_stream {
+    match source.gives_streams() {
         true => block_bytes,
         false => block_bytes.saturating_sub(MESSAGE_ROOM_BYTES) + source.endpoint.datagram_bytes as usize,
     }

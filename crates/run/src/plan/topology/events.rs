@@ -62,9 +62,8 @@ impl Making<'_, '_> {
         let links = || entry.links.iter().map(|place| place.link);
         let boards = || entry.links.iter().flat_map(|place| place.boards.clone()).map(SourceId);
         let one_board = first.boards.contains(&first.link.0);
-        let is_stream =
-            source.links(SourceId(first.boards.start)).is_none_or(|settings| settings.gives_streams());
-        let received: &[Unit] = if is_stream { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
+        let received: &[Unit] =
+            if source.gives_streams() { &[Unit::Bytes] } else { &[Unit::Datagrams, Unit::Bytes] };
         let sender = is_emulated.then(|| {
             let place = Place { of: &entry.name, flow_path: FlowPath::Events, thread: "" };
             // A board does not report what it no longer remembers.
