@@ -1,19 +1,20 @@
-//! The balance equations of a run, by its topology. Without an edge there is no equation; one of them has a condition.
+//! The balance equations of a run, by its topology. Without an edge there is no equation.
 //!
 //! ```text
 //!  node:            in = out + overhead + filtered + lost + held        for units made there, `in` counts the units made; for gaps on the
 //!                                                                       wire, lost = opened − filled
 //!  edge, copied:    out of the giver = into each taker                  per subject
-//!                   (of a board over units: where no readout unit has lost fragments or holds some, since units do not count by board)
 //!  edge, split:     out of the giver = into all takers together
 //!  edge, network:   out of the giver = into each taker + noted as unseen − noted as cut off
+//!  edge, peer:      out of the giver ≥ into each taker                  per subject: units count their losses together
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
+//!  sum:             out of all givers = into all takers                 all subjects together
 //!  audit:           out of the auditor = out of the audited + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
 //!                   numbers from the first trigger to the last = events + triggers unseen
 //! ```
 
-use super::{Audit, Builder, Edge, Fan, Node, Subjects, Topology, Via};
+use super::{Audit, Builder, Edge, Fan, Node, Subjects, Sum, Topology, Via};
 use crate::id::SourceId;
 use crate::ledger::{CounterSnapshot, Discrepancy, LedgerSnapshot, LossReason, Noted, Stage, Unit};
 
@@ -39,11 +40,15 @@ impl Topology {
         }
         for edge in &self.edges {
             match edge.via {
-                Via::Peer => {}
-                // Missing data are noted as unseen only when later ones arrive.
-                Via::Network if snapshot.at_a_marker => {}
-                Via::Call | Via::Ring | Via::Network => self.check_edge(snapshot, edge, &mut found),
+                // Missing data are noted as unseen only when later ones arrive, and the two ends of a peer are not at the same moment.
+                Via::Network | Via::Peer if snapshot.at_a_marker => {}
+                Via::Call | Via::Ring | Via::Network | Via::Peer => {
+                    self.check_edge(snapshot, edge, &mut found)
+                }
             }
+        }
+        for sum in self.sums.iter().filter(|_| !snapshot.at_a_marker) {
+            self.check_sum(snapshot, sum, &mut found);
         }
         for audit in &self.audits {
             self.check_audit(snapshot, audit, &mut found);
@@ -70,11 +75,7 @@ impl Topology {
     fn check_edge(&self, snapshot: &LedgerSnapshot, edge: &Edge, found: &mut Vec<Discrepancy>) {
         let Some(from) = self.node(&edge.from) else { return };
         let takers: Vec<&Node> = edge.to.iter().filter_map(|id| self.node(id)).collect();
-        let is_built = self.builders.iter().any(|builder| builder.fragments == edge.from);
         for unit in edge.units.iter().copied() {
-            if is_built && self.is_kept_back_by_units(snapshot, unit) {
-                continue;
-            }
             let giver = Counted { node: from, unit };
             for subject in giver.subjects() {
                 let known = giver.of(snapshot, subject, Side::Out);
@@ -104,7 +105,11 @@ impl Topology {
                     Fan::Split if each.len() < takers.len() => Vec::new(),
                     Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
                 };
-                for (to, right) in sums.into_iter().filter(|(_, right)| *right != left) {
+                let (sign, holds): (_, fn(&u64, &u64) -> bool) = match edge.via {
+                    Via::Peer => ("≥", u64::ge),
+                    _ => ("=", u64::eq),
+                };
+                for (to, right) in sums.into_iter().filter(|(_, right)| !holds(&left, right)) {
                     let has = |what| {
                         let is_noted =
                             |taker: &&Node| Counted { node: taker, unit }.noted(snapshot, None, what) > 0;
@@ -114,25 +119,33 @@ impl Topology {
                     let cut_off = if has(Noted::CutOff) { " − cut off" } else { "" };
                     let continued = if has(Noted::Continued) { " − continued" } else { "" };
                     let equation =
-                        format!("{unit} out of {} = into {to}{unseen}{cut_off}{continued}", from.stage);
+                        format!("{unit} out of {} {sign} into {to}{unseen}{cut_off}{continued}", from.stage);
                     found.push(Discrepancy { source: snapshot.name(subject), equation, left, right });
                 }
             }
         }
     }
 
-    /// Whether readout units have lost some of what their builders put out, or hold it still.
-    fn is_kept_back_by_units(&self, snapshot: &LedgerSnapshot, unit: Unit) -> bool {
-        let keeps_back =
-            |slot: &CounterSnapshot| slot.counters.total_lost_any(unit) + slot.counters.held(unit) > 0;
-        let to_peers = self.edges.iter().filter(|edge| edge.via == Via::Peer);
-        let mut units = to_peers.filter_map(|edge| self.node(&edge.from));
-        unit == Unit::Fragments
-            && units.any(|node| {
-                let counted = Counted { node, unit };
-                let kept = |subject| snapshot.slot(node.stage, subject).is_some_and(keeps_back);
-                counted.subjects().any(kept)
-            })
+    fn check_sum(&self, snapshot: &LedgerSnapshot, sum: &Sum, found: &mut Vec<Discrepancy>) {
+        for unit in sum.units.iter().copied() {
+            let nodes =
+                |ids: &[String]| -> Vec<&Node> { ids.iter().filter_map(|id| self.node(id)).collect() };
+            let (from, to) = (nodes(&sum.from), nodes(&sum.to));
+            if from.is_empty() || to.is_empty() {
+                continue;
+            }
+            let of_all = |nodes: &[&Node], side| -> Option<u64> {
+                nodes.iter().map(|node| Counted { node, unit }.of_all(snapshot, side)).sum()
+            };
+            if let (Some(left), Some(right)) = (of_all(&from, Side::Out), of_all(&to, Side::In))
+                && left != right
+            {
+                let (giver, taker) = (from[0].stage, to[0].stage);
+                let equation = format!("{unit} out of {giver} = into {taker}, all together");
+                let source = from.iter().map(|node| node.of()).collect::<Vec<_>>().join(", ");
+                found.push(Discrepancy { source, equation, left, right });
+            }
+        }
     }
 
     fn check_audit(&self, snapshot: &LedgerSnapshot, audit: &Audit, found: &mut Vec<Discrepancy>) {

@@ -51,6 +51,9 @@ pub struct Topology {
     /// The builders, which make events of fragments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub builders: Vec<Builder>,
+    /// What several nodes pass on together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sums: Vec<Sum>,
 }
 
 /// Something that has counters of its own.
@@ -177,7 +180,7 @@ pub enum Via {
     Call,
     /// Through a ring between their threads.
     Ring,
-    /// To another process, or another unit of this one.
+    /// To another process, or another unit of this one. On the way there, losses are not counted by subject.
     Peer,
     /// Over a network that may lose data. The taker finds by numbers what is missing, and notes it as unseen.
     Network,
@@ -204,6 +207,17 @@ pub struct Audit {
     /// The node whose `out` must be the `out` of the auditor.
     pub audited: String,
     /// The units that must agree.
+    pub units: Vec<Unit>,
+}
+
+/// What some nodes pass on together to others, where those count for other subjects: the sum of all `out` is that of all `in`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Sum {
+    /// The nodes that pass on.
+    pub from: Vec<String>,
+    /// The nodes that take.
+    pub to: Vec<String>,
+    /// The units in which both sides count.
     pub units: Vec<Unit>,
 }
 
@@ -396,7 +410,7 @@ impl Topology {
         node.counts.iter().find(|counts| counts.has(subject)).map(|counts| (node.stage, counts))
     }
 
-    /// Duplicate names of nodes or threads; edges, audits and builders that name unknown nodes; and nodes that name unknown threads.
+    /// Duplicate names of nodes or threads; edges, audits, builders and sums that name unknown nodes; and nodes that name unknown threads.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
@@ -413,7 +427,8 @@ impl Topology {
         let audits = self.audits.iter().flat_map(|audit| [&audit.auditor, &audit.audited]);
         let built =
             self.builders.iter().flat_map(|each| each.wires.iter().chain([&each.events, &each.fragments]));
-        let unknown = edges.chain(audits).chain(built).filter(|id| self.node(id).is_none());
+        let summed = self.sums.iter().flat_map(|sum| sum.from.iter().chain(&sum.to));
+        let unknown = edges.chain(audits).chain(built).chain(summed).filter(|id| self.node(id).is_none());
         faults.extend(unknown.map(|id| format!("no node is called {id}")));
         let threads = self.nodes.iter().filter_map(|node| node.thread.as_ref());
         let unknown = threads.filter(|name| !self.threads.iter().any(|thread| thread.name == **name));

@@ -206,48 +206,68 @@ fn every_trigger_is_an_event_or_unseen() {
 }
 
 #[test]
-fn what_readout_units_lose_is_of_no_board() {
+fn what_units_lose_is_in_the_sum_over_all_boards() {
     let subject = |name: &str, kind| Subject { name: name.to_owned(), kind, parent: None };
-    let edge = |from: &str, to: &str, via| Edge {
-        from: from.to_owned(),
-        to: vec![to.to_owned()],
-        units: vec![Unit::Fragments],
-        fan: Fan::Copy,
-        via,
-        subjects: Subjects::Same,
-    };
+    let fragments = &[Unit::Fragments];
+    let of_boards = |subjects| Counts { subjects, ..Counts::of(SourceId(0), fragments) };
+    let one = |id: &str| vec![id.to_owned()];
+    let sum = |from: &str, to: &str| Sum { from: one(from), to: one(to), units: fragments.to_vec() };
     let topology = Topology {
-        subjects: vec![subject("a", SubjectKind::Board), subject("ru", SubjectKind::Unit)],
-        nodes: vec![
-            node("build ru", Stage::Build, Counts::of(SourceId(0), &[Unit::Fragments])),
-            node("ship ru", Stage::Ship, Counts::of(SourceId(1), &[Unit::Fragments])),
-            node("record fragments", Stage::Record, Counts::of(SourceId(0), &[Unit::Fragments])),
+        subjects: vec![
+            subject("a", SubjectKind::Board),
+            subject("b", SubjectKind::Board),
+            subject("ru", SubjectKind::Unit),
+            subject("bu", SubjectKind::Unit),
         ],
-        edges: vec![edge("build ru", "record fragments", Via::Ring), edge("ship ru", "builder", Via::Peer)],
-        builders: vec![Builder {
-            events: "events".to_owned(),
-            fragments: "build ru".to_owned(),
-            wires: Vec::new(),
-            notes_numbers: false,
+        nodes: vec![
+            node("build ru/fragments", Stage::Build, of_boards(2)),
+            node("ship ru", Stage::Ship, Counts::of(SourceId(2), fragments)),
+            node("build bu", Stage::Build, Counts::of(SourceId(3), fragments)),
+            node("record fragments", Stage::Record, of_boards(2)),
+        ],
+        edges: vec![Edge {
+            units: fragments.to_vec(),
+            via: Via::Peer,
+            ..over_network(("build ru/fragments", "record fragments"))
         }],
+        sums: vec![
+            sum("build ru/fragments", "ship ru"),
+            sum("ship ru", "build bu"),
+            sum("build bu", "record fragments"),
+        ],
         ..Topology::default()
     };
-    let discrepancies = |lost: u64| {
+    let of_run = |[late, refused]: [u64; 2], recorded: [u64; 2], at_a_marker| -> Vec<String> {
         let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
-        for (stage, source, count, lost) in
-            [(Stage::Build, 0, 9, 0), (Stage::Ship, 1, 9, lost), (Stage::Record, 0, 7, 0)]
-        {
+        let publish = |stage, source, count, lost| {
             let mut counters = Counters::default();
             counters.input(Unit::Fragments, count);
             counters.output(Unit::Fragments, count - lost);
             counters.lost(LossReason::LateFragment, Unit::Fragments, lost);
             ledger.open(stage, SourceId(source), &[Unit::Fragments]).publish(&counters);
-        }
-        let found = topology.discrepancies(&ledger.snapshot());
-        found.iter().filter(|each| each.equation.contains("into record")).count()
+        };
+        publish(Stage::Build, 0, 9, 0);
+        publish(Stage::Build, 1, 5, 0);
+        publish(Stage::Ship, 2, 14, late);
+        publish(Stage::Build, 3, 14 - late, refused);
+        publish(Stage::Record, 0, recorded[0], 0);
+        publish(Stage::Record, 1, recorded[1], 0);
+        let snapshot = LedgerSnapshot { at_a_marker, ..ledger.snapshot() };
+        snapshot.discrepancies().iter().map(ToString::to_string).collect()
     };
-    assert_eq!(discrepancies(2), 0, "two of them came too late");
-    assert_eq!(discrepancies(0), 1, "two of them are nowhere");
+    assert_eq!(of_run([0, 0], [9, 5], false), [""; 0]);
+    assert_eq!(of_run([2, 1], [7, 4], false), [""; 0], "whose fragments came too late is not known");
+    assert_eq!(
+        of_run([2, 0], [7, 4], false),
+        ["bu: fragments out of build = into record, all together: 12 against 11"],
+        "one of them is nowhere"
+    );
+    assert_eq!(
+        of_run([2, 0], [10, 2], false),
+        ["a: fragments out of build ≥ into record: 9 against 10"],
+        "a fragment is taken for one of another board"
+    );
+    assert_eq!(of_run([0, 0], [10, 2], true), [""; 0], "units are at different moments");
 }
 
 #[test]

@@ -8,6 +8,9 @@
 /// Limit of a run, since board time beyond 104 days cannot be expressed in picoseconds.
 pub const LONGEST_RUN_NS: u64 = 9_000_000_000_000_000;
 
+/// How long a board that is behind its time goes on sending after a stop.
+pub const CATCH_UP_NS: u64 = 1_000_000_000;
+
 /// The state of the board.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
@@ -49,7 +52,8 @@ pub struct Acquisition {
     state: State,
     started_ns: u64,
     end_ns: u64,
-    is_stopped: bool,
+    stopped_ns: Option<u64>,
+    is_cut_short: bool,
 }
 
 impl Acquisition {
@@ -83,14 +87,15 @@ impl Acquisition {
         let longest_ns = duration_s.map_or(LONGEST_RUN_NS, |seconds| (seconds * 1e9) as u64);
         self.started_ns = now_ns;
         self.end_ns = now_ns.saturating_add(longest_ns.min(LONGEST_RUN_NS));
-        self.is_stopped = false;
+        (self.stopped_ns, self.is_cut_short) = (None, false);
         Ok(())
     }
 
-    /// Ends the run at `now_ns`, or at its own end if that is earlier; data measured until then are still sent.
+    /// Ends the run at `now_ns`, or at its own end if that is earlier; data measured until then are still sent, for [`CATCH_UP_NS`].
+    /// A host that is too slow for the board would go on for many times as long as the run has lasted.
     pub fn stop(&mut self, now_ns: u64) {
         self.end_ns = self.end_ns.min(now_ns.max(self.started_ns));
-        self.is_stopped = true;
+        self.stopped_ns.get_or_insert(now_ns);
     }
 
     /// Ends the run and disarms the board.
@@ -98,9 +103,13 @@ impl Acquisition {
         self.state = State::Idle;
     }
 
-    /// The host's time up to which the run has data at `now_ns`.
+    /// The host's time up to which the run has data at `now_ns`: its start, when it has been stopped for so long that nothing more is sent.
     pub fn until_ns(&self, now_ns: u64) -> u64 {
-        now_ns.min(self.end_ns)
+        if self.is_given_up(now_ns) { self.started_ns } else { now_ns.min(self.end_ns) }
+    }
+
+    fn is_given_up(&self, now_ns: u64) -> bool {
+        self.stopped_ns.is_some_and(|stopped_ns| now_ns > stopped_ns.saturating_add(CATCH_UP_NS))
     }
 
     /// Returns how long the run has lasted at `now_ns`.
@@ -110,7 +119,12 @@ impl Acquisition {
 
     /// Returns whether the run has been ended.
     pub fn is_stopped(&self) -> bool {
-        self.is_stopped
+        self.stopped_ns.is_some()
+    }
+
+    /// Returns whether the run ended before everything was sent that was due at its stop.
+    pub fn is_cut_short(&self) -> bool {
+        self.is_cut_short
     }
 
     /// Leaves the run if it is over at `now_ns`; returns whether it is.
@@ -118,11 +132,48 @@ impl Acquisition {
         let is_over = now_ns >= self.end_ns;
         if is_over {
             self.state = State::Armed;
+            // A board without a pace is stopped at its start: it ends wherever it is.
+            self.is_cut_short = self.is_given_up(now_ns) && self.end_ns > self.started_ns;
         }
         is_over
     }
 
     fn refusal(&self, command: &'static str, advice: &'static str) -> BoardError {
         BoardError { state: self.state, command, advice }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn started(at_ms: u64) -> Acquisition {
+        let mut acquisition = Acquisition::default();
+        acquisition.arm().and_then(|()| acquisition.start(at_ms * MS, None)).expect("idle");
+        acquisition
+    }
+
+    #[test]
+    fn what_is_due_at_the_stop_is_sent_for_a_while() {
+        let mut acquisition = started(100);
+        assert_eq!(acquisition.elapsed_ns(300 * MS), 200 * MS);
+        acquisition.stop(400 * MS);
+        assert_eq!(acquisition.elapsed_ns(1400 * MS), 300 * MS, "the board is behind, and catches up");
+        assert_eq!(acquisition.elapsed_ns(1401 * MS), 0, "whatever it has sent by then is all");
+        assert!(acquisition.leave(1401 * MS) && acquisition.is_cut_short());
+        acquisition.start(1500 * MS, None).expect("armed");
+        acquisition.stop(1600 * MS);
+        assert!(acquisition.leave(1700 * MS) && !acquisition.is_cut_short());
+    }
+
+    #[test]
+    fn a_second_stop_gives_no_more_time() {
+        let mut acquisition = started(0);
+        acquisition.stop(100 * MS);
+        acquisition.stop(900 * MS);
+        assert_eq!(acquisition.elapsed_ns(1000 * MS), 100 * MS);
+        assert_eq!(acquisition.elapsed_ns(1101 * MS), 0);
     }
 }

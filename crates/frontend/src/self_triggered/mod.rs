@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use thalweg_data::{Hit, SentRecord};
 
-pub use acquisition::{Acquisition, BoardError, LONGEST_RUN_NS, State};
+pub use acquisition::{Acquisition, BoardError, CATCH_UP_NS, LONGEST_RUN_NS, State};
 pub use control::{BoardCommand, ControlService, ControlSession, Moment, Perform};
 pub(crate) use numbered_board::NumberedBoard;
 pub use outgoing::{Outgoing, Run};
@@ -85,8 +85,12 @@ pub trait SelfTriggeredBoard: Send {
     /// When the board is not armed, or is running.
     fn start(&mut self, now_ns: u64) -> Result<(), BoardError>;
 
-    /// Stops the acquisition at `now_ns`; data measured until then are still sent. Without a run, this has no effect.
+    /// Stops the acquisition at `now_ns`; data measured until then are still sent, for [`CATCH_UP_NS`]. Without a
+    /// run, this has no effect.
     fn stop(&mut self, now_ns: u64);
+
+    /// Whether the last run ended before everything was sent that was due at its stop.
+    fn is_cut_short(&self) -> bool;
 
     /// Closes or opens the veto input: while it is closed, pulses are counted but not taken. Hits taken before are
     /// sent.

@@ -137,6 +137,10 @@ impl SelfTriggeredBoard for NumberedBoard {
         self.acquisition.stop(now_ns);
     }
 
+    fn is_cut_short(&self) -> bool {
+        self.acquisition.is_cut_short()
+    }
+
     fn inhibit(&mut self, inhibited: bool) {
         self.inhibited = inhibited;
     }
@@ -205,5 +209,22 @@ mod tests {
         assert_eq!(board.state(), State::Armed);
         board.arm().and_then(|()| board.start(0)).expect("it was stopped");
         assert_eq!(sent(&mut board, 3), [[0, 4]], "numbers and hits restart");
+    }
+    #[test]
+    fn a_board_that_is_far_behind_ends_a_while_after_its_stop() {
+        let mut board = board();
+        board.arm().and_then(|()| board.start(0)).expect("it is idle");
+        let produce = |board: &mut NumberedBoard, now_ms: u64| {
+            let mut out = Outgoing::new(1);
+            let more = board.produce(now_ms * 1_000_000, &mut out);
+            (more, out.datagrams().count())
+        };
+        assert_eq!(produce(&mut board, 5000), (true, 1), "one of more than a thousand datagrams");
+        board.stop(5000 * 1_000_000);
+        assert_eq!(produce(&mut board, 5999), (true, 1), "it catches up");
+        assert!(!board.is_cut_short());
+        assert_eq!(produce(&mut board, 6001), (false, 0));
+        assert_eq!((board.state(), board.totals().hits), (State::Armed, 8));
+        assert!(board.is_cut_short());
     }
 }

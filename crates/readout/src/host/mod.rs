@@ -205,6 +205,11 @@ impl HostedBoard {
         self.shared.board().state() != State::Running
     }
 
+    /// Whether it was too slow, and ended before everything was sent that was due at its stop.
+    pub fn is_cut_short(&self) -> bool {
+        self.shared.board().is_cut_short()
+    }
+
     /// Returns the totals of what was sent and what was dropped so far.
     pub fn totals(&self) -> HostTotals {
         let board = self.shared.board();

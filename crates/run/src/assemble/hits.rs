@@ -157,11 +157,22 @@ impl HitPath {
     }
 
     /// Stops the boards; what they have sent is still on its way.
-    pub(super) fn stop(&mut self, signals: &Signals) {
-        self.keepers.drain(..).for_each(|keeper| keeper.finish(signals));
+    pub(super) fn stop(&mut self, site: &Site<'_>) {
+        self.keepers.drain(..).for_each(|keeper| keeper.finish(site.signals));
         // They are disarmed when what they have measured is here.
-        self.controls.stop(signals);
-        self.boards.iter_mut().flatten().for_each(HostedBoard::end);
+        self.controls.stop(site.signals);
+        // None of them goes on while others come to their end.
+        self.boards.iter().flatten().for_each(HostedBoard::stop);
+        for (board, (source, _)) in self.boards.iter_mut().zip(site.configuration.hit_sources()) {
+            let Some(board) = board else { continue };
+            board.end();
+            if board.is_cut_short() {
+                tracing::warn!(
+                    "{}: the emulated board was far behind its time at the stop, and ended there; this computer is too slow for its rate",
+                    source.head.name
+                );
+            }
+        }
     }
 
     /// Closes or opens the vetoes of emulated boards.

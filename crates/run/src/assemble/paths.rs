@@ -107,7 +107,7 @@ impl Paths {
     fn stop(&mut self, site: &Site<'_>) {
         self.enable(false);
         if let Some(hits) = &mut self.hits {
-            hits.stop(site.signals);
+            hits.stop(site);
         }
         if let Some(events) = &mut self.events {
             events.stop(site);

@@ -423,6 +423,10 @@ impl SelfTriggeredBoard for Board {
         self.acquisition.stop(if self.settings.pace == Pace::Unlimited { 0 } else { now_ns });
     }
 
+    fn is_cut_short(&self) -> bool {
+        self.acquisition.is_cut_short()
+    }
+
     fn inhibit(&mut self, inhibited: bool) {
         self.inhibited = inhibited;
     }

@@ -467,6 +467,31 @@ fn an_unlimited_board_stops_at_its_present_time() {
 }
 
 #[test]
+fn a_board_that_is_far_behind_ends_a_while_after_its_stop() {
+    for prepared in [false, true] {
+        let settings = Settings { prepared, ..busy() };
+        let mut board = Board::new(settings.clone()).expect("valid");
+        let (mut out, mut receiver) = (Outgoing::new(20_000), Receiver::default());
+        board.arm().and_then(|()| board.start(0)).expect("idle");
+        let mut produce = |board: &mut Board, now_ms: u64| {
+            let more = board.produce(now_ms * MS, &mut out);
+            receiver.take(&mut out, &settings);
+            more
+        };
+        assert!(produce(&mut board, 60_000), "far too much is due");
+        board.stop(60_000 * MS);
+        assert!(produce(&mut board, 61_000) && !board.is_cut_short(), "it catches up");
+        assert!(!produce(&mut board, 61_001) && board.is_cut_short(), "whatever it has sent by now is all");
+        assert_eq!(board.state(), State::Armed);
+        let (hits, _) = decode(&receiver.events, &settings);
+        let last = hits.hits.last().expect("hits").time_ps;
+        let Some((_, Signal::Stop { time_ps, .. })) = hits.signals.last() else { panic!("no stop") };
+        assert!((last - 8000..last + 8000).contains(time_ps) && last < 1_000_000_000_000, "{last} {time_ps}");
+        assert_eq!(hits.hits.len() as u64, board.totals().hits);
+    }
+}
+
+#[test]
 fn a_run_ends_after_its_duration_even_without_a_rate() {
     let settings = Settings { duration_s: Some(0.01), ..busy() };
     let mut board = Board::new(settings).expect("valid");

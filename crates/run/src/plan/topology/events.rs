@@ -223,12 +223,13 @@ impl Making<'_, '_> {
             let slot = resolved.source_table.unit(&unit.name);
             let builds = Place { of: &unit.name, flow_path: FlowPath::Events, thread: &thread };
             let (of_boards, built) = self.builder(builds, slot, &own);
-            fragments.push(of_boards);
             self.triggered_by(&built, &readout.sources);
             let ships = Place { thread: &unit.name, ..builds };
             let counted = vec![Counts::of(slot, &[Unit::Events, Unit::Fragments, Unit::Bytes])];
             let ship = self.node(Stage::Ship, ships, counted);
             self.edge(&built, &ship, EVENTS);
+            self.sum(std::slice::from_ref(&of_boards), std::slice::from_ref(&ship), OF_BOARDS);
+            fragments.push(of_boards);
             shipped.push(ship);
         }
         self.builder_units(&shipped, &fragments);
@@ -273,12 +274,19 @@ impl Making<'_, '_> {
             let filter = resolved.filter().map(|_| self.node_at_the_end(Stage::Filter, place, counted()));
             let kept = self.node_at_the_end(Stage::Record, place, counted());
             filter.iter().for_each(|filter| self.edge(filter, &kept, OF_BOARDS));
-            let taker = filter.as_ref().unwrap_or(&kept);
-            // With all units in one process, everything that was built of a board comes into its files, but for what readout units lose.
-            let are_all_here =
-                hosted.len() == units.builders.len() && fragments.len() == units.readouts.len();
-            for built in fragments.iter().filter(|_| are_all_here) {
-                self.edge(built, taker, &[Unit::Fragments]);
+            let taker = filter.unwrap_or(kept);
+            self.sum(&hosted, std::slice::from_ref(&taker), OF_BOARDS);
+            // With all units in one process, everything that was built of a board comes into its files, but for what units lose.
+            if hosted.len() == units.builders.len() && shipped.len() == units.readouts.len() {
+                self.sum(shipped, &hosted, OF_BOARDS);
+                for built in fragments {
+                    self.edges_to(
+                        built,
+                        &[&taker],
+                        &[Unit::Fragments],
+                        (Fan::Copy, Via::Peer, Subjects::Same),
+                    );
+                }
             }
         }
         let manager = &units.manager.name;

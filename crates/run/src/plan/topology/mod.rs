@@ -12,7 +12,7 @@ mod hits;
 use std::ops::Range;
 
 use thalweg_data::topology::{
-    Audit, BlockPool, Counts, Edge, Fan, FlowPath, Marker, Node, Subject, SubjectKind, Subjects, Thread,
+    Audit, BlockPool, Counts, Edge, Fan, FlowPath, Marker, Node, Subject, SubjectKind, Subjects, Sum, Thread,
     Topology, Via,
 };
 use thalweg_data::{SourceId, Stage, Unit};
@@ -139,6 +139,11 @@ impl Making<'_, '_> {
             via,
             subjects,
         });
+    }
+
+    /// Says that nodes hand everything of these units to others, which count for other subjects.
+    fn sum(&mut self, from: &[String], to: &[String], units: &[Unit]) {
+        self.topology.sums.push(Sum { from: from.to_vec(), to: to.to_vec(), units: units.to_vec() });
     }
 
     fn thread_of(&self, id: &str) -> Option<&str> {
