@@ -23,7 +23,7 @@ from soak_nodes import free_ports
 from soak_random import END_SECONDS, Folder, arguments, run_all
 
 # Kinds of sources that people start and stop; each start draws boards anew.
-KINDS = [soak_random.hits, soak_random.scope, soak_random.slices, soak_random.fragments, soak_random.sitcp]
+KINDS = soak_random.KINDS
 OPERATORS = 3
 # For so long, they press.
 PRESS_SECONDS = 8

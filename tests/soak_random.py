@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Do runs that nobody has thought of come to their end, and is everything in their ledger?
 
-    seed ─► a configuration with little memory ─► thalweg run (or SIGKILL, and thalweg recover) ─► thalweg verify
+    seed ─► a configuration with little memory ─► thalweg run, and some trouble ─► thalweg verify, thalweg export
                                                      └─► thalweg replay ─► the same bits
+
+Trouble is SIGKILL (and thalweg recover), an early stop, a process that gets no processor for a while, or a disk that is full soon.
 
 Each case is drawn from its seed and number, and can be repeated alone: emulated boards with faults, waveforms and small datagrams, several
 workers, boards behind one reader, slices, time order short of memory, triggered boards with units and a filter. Whatever is lost, a run must
@@ -19,6 +21,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,6 +118,19 @@ def build(draw):
     return [] if policy is None else [section("[build]", age_ms=20, **policy)]
 
 
+def recording(draw, tables):
+    """How it is recorded: in small batches or large ones, in one file or several, compressed or not."""
+    keys = draw.choice([{}, {"batch_bytes": 50_000}, {"batch_age_s": 0.02}, {"batch_hits": 1000}])
+    keys |= {
+        "compression": draw.choice([None, None, "lz4", "zstd"]),
+        "sync": draw.choice([None, None, None, "batch", 0.5]),
+        "on_full": draw.choice([None, "end", "pause"]),
+        "least_free_bytes": draw.choice([None, None, 4_000_000]),
+        "files": draw.choice([None, None, {"most_bytes": 1_000_000}, {"most_rows": 1000}, {"most_s": 1}]),
+    }
+    return section("[record]", directory="runs", tables=tables, **keys)
+
+
 def trigger(draw):
     """A trigger that is too fast for some of the boards."""
     rate_hz, triggers = draw.choice([500.0, 3000.0, 20_000.0]), draw.choice([1000, 4000])
@@ -123,9 +140,13 @@ def trigger(draw):
 def hits(draw):
     """Hits of one or two boards, in coincidence or not."""
     boards = draw.choice([1, 2])
-    coincidence = [section("[coincidence]", window_ps=100_000)] if draw.random() < 0.5 else []
-    tables = ["hits", "extras", "waveforms", "raw"]
-    return Case("hits", digitizers(draw, boards) + coincidence, tables, reproduced=REPRODUCED)
+    behind = [section("[coincidence]", window_ps=100_000)] if draw.random() < 0.5 else []
+    if draw.random() < 0.3:
+        behind.append(section("[[cut]]", name="bright", keep=draw.choice(["energy > 1000", "channel != 3"])))
+    if draw.random() < 0.2:
+        behind.append(section("[[stage]]", kind="prescale", keep_one_in=draw.choice([2, 100])))
+    tables = ["hits", "extras", "waveforms", "coincidences", "raw"]
+    return Case("hits", digitizers(draw, boards) + behind, tables, reproduced=REPRODUCED)
 
 
 def short_order(draw):
@@ -240,24 +261,24 @@ class Folder:
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
 
-    def thalweg(self, *arguments, seconds=END_SECONDS, kill_after=None):
-        """Runs the program: its exit code, or None where it was killed, and all it said. One that does not end is a finding."""
+    def thalweg(self, *arguments, seconds=END_SECONDS, trouble=None):
+        """Runs the program: its exit code, negative where a signal ended it, and all it said. One that does not end is a finding."""
         command = subprocess.Popen(
             [self.binary, *arguments], cwd=self.path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
+        troubling = threading.Thread(target=trouble or (lambda _: None), args=[command])
+        troubling.start()
         try:
-            output, errors = command.communicate(timeout=kill_after or seconds)
-            code = command.returncode
+            output, errors = command.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             command.send_signal(signal.SIGKILL)
             output, errors = command.communicate()
-            code = None
-        (self.path / f"{arguments[0]}.txt").write_text(output + errors)
-        if code is None and kill_after is None:
             self.find(f"`thalweg {arguments[0]}` has not ended after {seconds} s", errors)
+        troubling.join()
+        (self.path / f"{arguments[0]}.txt").write_text(output + errors)
         if "panicked" in errors:
             self.find(f"`thalweg {arguments[0]}` panicked", errors)
-        return code, output, errors
+        return command.returncode, output, errors
 
     def find(self, what, said=""):
         """Takes a finding down, with the end of what the program has said."""
@@ -277,11 +298,7 @@ class Folder:
 
     def configure(self, case, draw):
         """Writes the configuration, with the least memory that is not refused."""
-        keys = {"batch_bytes": 50_000, "batch_age_s": 0.02, "compression": "lz4"}
-        chosen = draw.choice([None, *keys])
-        record = section(
-            "[record]", directory="runs", tables=case.tables, **({chosen: keys[chosen]} if chosen else {})
-        )
+        record = recording(draw, case.tables)
         text = "\n".join([*case.sections, record])
         for _ in range(REFUSALS):
             (self.path / "run.toml").write_text(text)
@@ -295,47 +312,125 @@ class Folder:
             self.find("the configuration is refused", errors)
 
     def run(self, case, draw):
-        """Takes data, and is killed meanwhile or not: whether it was."""
-        kill_after = draw.uniform(0.3, case.seconds) if draw.random() < 0.15 else None
-        code, output, _ = self.thalweg(
-            "run", "run.toml", "--seconds", str(case.seconds), "--json",
-            seconds=case.seconds + END_SECONDS, kill_after=kill_after,
+        """Takes data, with or without trouble: the name of the trouble."""
+        name, trouble = draw_trouble(draw, case.seconds)
+        if name == "small disk" and not self.mount(draw.choice([24, 40, 80])):
+            name = None
+        _, output, _ = self.thalweg(
+            "run", "run.toml", "--seconds", str(case.seconds), "--json", seconds=case.seconds + END_SECONDS, trouble=trouble
         )
-        if code is not None:
+        if name != "killed":
             self.ledger_of("run", output)
-        return code is None
+        return name
+
+    def mount(self, mib):
+        """A disk of its own for the runs; only root may have one."""
+        if os.geteuid() != 0:
+            return False
+        runs = self.path / "runs"
+        runs.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", runs], check=True)
+        return True
+
+    def unmount(self):
+        """Keeps what is on the disk of its own, and takes the disk away."""
+        runs = self.path / "runs"
+        if runs.is_mount():
+            shutil.copytree(runs, self.path / "kept")
+            subprocess.run(["umount", runs], check=True)
+            runs.rmdir()
+            (self.path / "kept").rename(runs)
 
     def verify(self, run):
-        """Looks at the files of a run; what was killed has been recovered before."""
+        """Looks at the files of a run, recovered if it was killed: the rows of each."""
         code, output, errors = self.thalweg("verify", str(run), "--json")
         try:
-            problems = json.loads(output)["problems"]
+            report = json.loads(output)
         except json.JSONDecodeError:
-            problems = [output[-2000:] + errors]
+            report = {"problems": [output[-2000:] + errors], "tables": []}
         if code != 0:
-            self.find("`thalweg verify` found something", "\n".join(problems))
+            self.find("`thalweg verify` found something", "\n".join(report["problems"]))
+        return {table["file"]: table["rows"] for table in report["tables"]}
 
-    def check(self, case, was_killed):
-        """Looks at what was recorded, and replays it."""
+    def check(self, case, draw, trouble):
+        """Looks at what was recorded, exports it, and replays it."""
         runs = list((self.path / "runs").glob("[0-9]*"))
         if not runs:
-            if not was_killed:
+            if trouble is None:
                 self.find("nothing was recorded")
             return
         (run,) = runs
-        if was_killed and (run / "run.json").exists():
+        if (run / "run.json").exists() and trouble == "killed":
             code, output, errors = self.thalweg("recover", str(run), "--json")
             if code not in (0, 1):
                 self.find("`thalweg recover` failed", output + errors)
-        self.verify(run)
-        if "raw" not in case.tables or was_killed:
+        if trouble in ("killed", "small disk"):
+            self.verify(run)
+        else:
+            self.check_files(draw, run, case.tables, case.reproduced)
+
+    def check_files(self, draw, run, tables, reproduced=()):
+        """Looks at the files of a run that ended as it should, exports them, and replays it."""
+        rows = self.verify(run)
+        self.export(run, rows, draw.choice(["parquet", "csv", "mid", "mid", "compass"]))
+        if "raw" not in tables:
             return
         _, output, _ = self.thalweg("replay", str(run), "--directory", "again", "--json")
         self.ledger_of("replay", output)
-        for file in (file for table in case.reproduced for file in run.glob(f"{table}*.arrows")):
+        for file in (file for table in reproduced for file in run.glob(f"{table}*.arrows")):
             again = list((self.path / "again").glob(f"[0-9]*/{file.name}"))
             if [file.read_bytes()] != [each.read_bytes() for each in again]:
                 self.find(f"{file.name} of the replay differs")
+
+    def export(self, run, rows, to):
+        """Each row of a table is in what is exported; what MIDAS takes can be imported again."""
+        place = {"mid": "exported.mid.lz4", "compass": "exported.BIN"}.get(to, "exported")
+        code, output, errors = self.thalweg("export", str(run), "--to", to, "--out", place, "--json")
+        if code == 2 and "." in place:
+            # Not everything fits this format.
+            return
+        if code != 0:
+            self.find(f"`thalweg export --to {to}` failed", output + errors)
+            return
+        exported = {table["file"]: table["rows"] for table in json.loads(output)["tables"]}
+        if any(rows[file] != count for file, count in exported.items()):
+            self.find(f"{to} has other rows than the recording", f"{exported} of {rows}")
+        if to == "mid":
+            code, output, errors = self.thalweg("import", place, "--runs", "imported", "--json")
+            if code != 0:
+                self.find("`thalweg import` failed", output + errors)
+                return
+            (imported,) = (self.path / "imported").glob("[0-9]*")
+            again = self.verify(imported)
+            if any(again.get(file) != rows[file] for file in exported if file in ("hits.arrows", "events.arrows")):
+                self.find("what was imported has other rows", f"{again} of {exported}")
+
+
+def draw_trouble(draw, seconds):
+    """What happens to a run: its name, and what does it to the process."""
+    after = draw.uniform(0.3, seconds)
+
+    def signals(*sent):
+        def send(process):
+            for pause, each in sent:
+                time.sleep(pause)
+                process.send_signal(each)
+
+        return send
+
+    return draw.choice(
+        [
+            *[(None, None)] * 10,
+            ("killed", signals((after, signal.SIGKILL))),
+            ("killed", signals((after, signal.SIGTERM), (draw.uniform(0, 0.2), signal.SIGKILL))),
+            ("stopped", signals((after, signal.SIGTERM))),
+            # The second one ends the process at once.
+            ("killed", signals((after, signal.SIGINT), (draw.uniform(0, 0.2), signal.SIGINT))),
+            ("frozen", signals((after, signal.SIGSTOP), (draw.choice([0.2, 2.0]), signal.SIGCONT))),
+            ("small disk", None),
+            ("small disk", None),
+        ]
+    )
 
 
 def one(asked, number, draw):
@@ -344,9 +439,11 @@ def one(asked, number, draw):
     folder = Folder(asked.directory / f"{asked.seed}-{number}", asked.binary)
     folder.configure(case, draw)
     if not folder.findings:
-        was_killed = folder.run(case, draw)
-    if not folder.findings:
-        folder.check(case, was_killed)
+        trouble = folder.run(case, draw)
+        if not folder.findings:
+            folder.check(case, draw, trouble)
+        folder.unmount()
+        case.kind += f", {trouble}" if trouble else ""
     return case.kind, folder
 
 

@@ -152,6 +152,12 @@ impl EventWriter {
         self.sink.force()
     }
 
+    /// Waits no longer for space on a full disk: what it holds is lost, and so is what comes. For whoever has to know of each event what
+    /// became of it, before the end.
+    pub fn abandon(&mut self) {
+        self.sink.abandon();
+    }
+
     fn write_group(&mut self, batch: &Events, group: &Group<'_>, kept: Kept) -> Result<(), SinkError> {
         let (next_fragment, amounts) = (&mut self.next_fragment, &self.amounts);
         self.sink.take(batch.header.mark, amounts, |rows| {

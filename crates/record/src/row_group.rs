@@ -88,7 +88,16 @@ pub(crate) struct RowGroupSink<C: RowGroup> {
     settings: Settings,
     /// No table takes rows, and none has the bytes that they were made of.
     keeps_nothing: bool,
-    failure: Option<(String, String)>,
+    failure: Option<Failure>,
+}
+
+/// Why a sink is of no further use.
+#[derive(Clone)]
+struct Failure {
+    place: String,
+    message: String,
+    /// What becomes of the rows that it holds, and of those that come.
+    reason: LossReason,
 }
 
 impl<C: RowGroup> RowGroupSink<C> {
@@ -263,6 +272,15 @@ impl<C: RowGroup> RowGroupSink<C> {
         result
     }
 
+    /// Waits no longer for space on a full disk: what it holds is lost, and so is what comes.
+    pub fn abandon(&mut self) {
+        if self.failure.is_none() {
+            let message = "no space left on the disk, and none is waited for".to_owned();
+            let place = self.outlet.place().to_owned();
+            self.end(Failure { place, message, reason: LossReason::DiskFull });
+        }
+    }
+
     /// The counters of one source.
     pub fn counters(&self, source: SourceId) -> &Counters {
         self.counters.get(source.index()).unwrap_or(&self.untouched)
@@ -295,7 +313,7 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     fn alive(&self) -> Result<(), SinkError> {
         match &self.failure {
-            Some((place, message)) => {
+            Some(Failure { place, message, .. }) => {
                 Err(SinkError::Failed { place: place.clone(), message: message.clone() })
             }
             None => Ok(()),
@@ -550,10 +568,14 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// The sink is of no further use: what it holds is lost.
     fn fail(&mut self, place: String, message: String) -> SinkError {
-        self.failure = Some((place.clone(), message.clone()));
-        self.give_up(LossReason::WriteFailed);
+        self.end(Failure { place, message, reason: LossReason::WriteFailed })
+    }
+
+    fn end(&mut self, failure: Failure) -> SinkError {
+        self.failure = Some(failure.clone());
+        self.give_up(failure.reason);
         self.count_held();
-        SinkError::Failed { place, message }
+        SinkError::Failed { place: failure.place, message: failure.message }
     }
 
     /// Counts everything held as lost, and forgets it.
@@ -588,7 +610,7 @@ impl<C: RowGroup> RowGroupSink<C> {
     }
 
     fn reason(&self) -> LossReason {
-        if self.failure.is_some() { LossReason::WriteFailed } else { LossReason::DiskFull }
+        self.failure.as_ref().map_or(LossReason::DiskFull, |failure| failure.reason)
     }
 
     fn count_lost(&mut self, amounts: &Amounts, reason: LossReason) {

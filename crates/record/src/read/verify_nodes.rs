@@ -231,6 +231,8 @@ fn count_on_file(
 
 /// Holds what was acknowledged to each readout unit against what is on file.
 fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
+    // Whose the fragments are that a full disk has lost is counted at the end of a run.
+    let boards = boards.filter(|_| !nodes.iter().any(|node| node.is_cut_short && node.has_lost_events()));
     let subjects = (0..nodes[0].topology.subjects.len()).map(|number| SourceId(number as u16));
     for unit in subjects.filter(|unit| nodes.iter().any(|node| node.counts(StageRole::HandOver, *unit))) {
         let mut shipped = ShippedReport::default();
@@ -245,9 +247,11 @@ fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
         shipped.on_file = boards.map(on_file);
         let ShippedReport { unit, acknowledged, unknown, .. } = &shipped;
         let on_file = shipped.on_file.unwrap_or(*acknowledged);
-        if on_file < *acknowledged {
+        let lost: u64 = nodes.iter().map(|node| node.lost_fragments(&own)).sum();
+        if on_file + lost < *acknowledged {
+            let lost = if lost > 0 { format!(", and {lost} were lost there") } else { String::new() };
             report.problem(format!(
-                "{unit}: builder units have acknowledged {acknowledged} of its fragments, and {on_file} are on file"
+                "{unit}: builder units have acknowledged {acknowledged} of its fragments, and {on_file} are on file{lost}"
             ));
         }
         if on_file > acknowledged + unknown && !shipped.at_least {
@@ -305,6 +309,19 @@ impl Node {
     /// Whether this node has a counter slot of a unit at the stage that does this.
     fn counts(&self, role: StageRole, unit: SourceId) -> bool {
         self.snapshot.slot_at(role, unit).is_some()
+    }
+
+    /// Whether the files of a builder unit here have lost events.
+    fn has_lost_events(&self) -> bool {
+        let subjects = (0..self.topology.subjects.len()).map(|number| SourceId(number as u16));
+        let mut files = subjects.filter_map(|subject| self.snapshot.slot_at(StageRole::Recording, subject));
+        files.any(|slot| slot.counters.total_lost_any(Unit::Events) > 0)
+    }
+
+    /// Fragments of these boards that the files here have lost.
+    fn lost_fragments(&self, boards: &BTreeSet<SourceId>) -> u64 {
+        let files = boards.iter().filter_map(|board| self.snapshot.slot_at(StageRole::Recording, *board));
+        files.map(|slot| slot.counters.total_lost_any(Unit::Fragments)).sum()
     }
 
     /// The boards of a readout unit: those of which the builder in front of its way out counts fragments.

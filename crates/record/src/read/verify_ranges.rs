@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
-use thalweg_data::{EventSum, RangeFate, RangeRecord, SourceId, Stage, StageRole, Unit, UnitId};
+use thalweg_data::{EventSum, RangeFate, RangeRecord, SourceId, StageRole, Unit, UnitId};
 
 use super::ranges::{RangeRows, rows_of, units_of};
 use super::verify::{VerifyReport, check_rest};
@@ -20,7 +20,7 @@ use super::verify_events::Walk;
 use crate::directory::{EventFiles, RunDirectory};
 use crate::error::RecordError;
 use crate::range_list::UnitNames;
-use crate::run_record::{LedgerRecord, RunRecord, RunRecordState, utc_text};
+use crate::run_record::{EntriesRecord, LedgerRecord, RunRecord, RunRecordState, utc_text};
 use crate::table::Table;
 
 /// Most ranges of one connection that are named one by one.
@@ -138,8 +138,9 @@ struct Lists {
     /// Of a builder unit: the directories in which its tables of events are, and those of fragments, too.
     with_events: usize,
     with_fragments: usize,
-    /// A filter has selected the events on file: there may be fewer than were noted.
-    are_selected: bool,
+    /// There may be fewer events on file than were noted: a filter has selected among them, or a full disk has lost some, which are in the
+    /// ledger.
+    may_lack: bool,
 }
 
 impl Lists {
@@ -196,6 +197,11 @@ impl RangeCheck {
             let has_ended = record.is_some_and(|record| record.state == RunRecordState::Stopped);
             let is_partial = rows.is_full || !has_ended;
             self.take_list(directory, &unit, rows, is_partial);
+            let ledger = record.and_then(|record| record.ledger.as_ref());
+            if let Some(builder) = self.builder_of(&directory.events_of(Some(&unit))) {
+                self.builders[builder.index()].may_lack |=
+                    ledger.is_some_and(|ledger| has_lost(ledger, &unit));
+            }
         }
         Ok(epochs)
     }
@@ -248,7 +254,7 @@ impl RangeCheck {
     /// The tables of a builder unit have those events that a filter has selected.
     pub(super) fn are_selected(&mut self, files: &EventFiles) {
         if let Some(builder) = self.builder_of(files) {
-            self.builders[builder.index()].are_selected = true;
+            self.builders[builder.index()].may_lack = true;
         }
     }
 
@@ -298,7 +304,7 @@ impl RangeCheck {
                 let is_known =
                     if record.readout.is_some() { lists.has_fragments() } else { lists.has_events() };
                 let holds = match record.fate {
-                    RangeFate::OnFile if !lists.are_selected => *found == record.sum,
+                    RangeFate::OnFile if !lists.may_lack => *found == record.sum,
                     _ => found.is_within(record.sum),
                 };
                 if is_known && !holds {
@@ -360,7 +366,7 @@ impl RangeCheck {
             *noted = noted.saturating_add(record.sum.fragments);
             let found = self.found(span, there);
             edge.on_file = edge.on_file.zip(found).map(|(sum, found)| sum.saturating_add(found.fragments));
-            let is_known = Known { at_least: lists.at_least, at_most: there.are_selected };
+            let is_known = Known { at_least: lists.at_least, at_most: there.may_lack };
             let Some(found) = found.filter(|found| !holds(record, *found, is_known)) else { continue };
             let (place, sent) = (place(record), amount(record.sum));
             faults.add(|| match is_out {
@@ -411,7 +417,7 @@ impl RangeCheck {
 struct Known {
     /// There may be more.
     at_least: bool,
-    /// There may be fewer: a filter has selected among them.
+    /// There may be fewer.
     at_most: bool,
 }
 
@@ -518,10 +524,15 @@ fn compare_with_ledger(report: &mut VerifyReport, record: Option<&RunRecord>, un
     }
 }
 
-fn output(ledger: &LedgerRecord, unit: &str, role: StageRole, what: Unit) -> Option<u64> {
-    let of_it = |row: &&crate::run_record::EntriesRecord| {
-        let is_there = || Stage::from_word(&row.stage).is_some_and(|stage| stage.role() == role);
-        row.source == unit && row.unit == what.word() && is_there()
+/// Whether the files of a builder unit have lost events.
+fn has_lost(ledger: &LedgerRecord, unit: &str) -> bool {
+    let of_files = |row: &&EntriesRecord| {
+        row.source == unit && row.unit == Unit::Events.word() && row.is_at(StageRole::Recording)
     };
+    ledger.entries.iter().find(of_files).is_some_and(|row| row.lost.values().any(|count| *count > 0))
+}
+
+fn output(ledger: &LedgerRecord, unit: &str, role: StageRole, what: Unit) -> Option<u64> {
+    let of_it = |row: &&EntriesRecord| row.source == unit && row.unit == what.word() && row.is_at(role);
     ledger.entries.iter().find(of_it).map(|row| row.output)
 }

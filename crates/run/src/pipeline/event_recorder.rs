@@ -115,8 +115,12 @@ impl EventRecorder {
             None => None,
         };
         result.into_iter().for_each(|result| self.on_result(result, signals));
-        let settled = self.sink.events_settled();
-        self.write_log.iter_mut().for_each(|write_log| write_log.settled(settled));
+        let Some(write_log) = &mut self.write_log else { return };
+        if self.recording.gives_up(signals) {
+            // The unit would wait for it for ever, and the readout units with it.
+            self.sink.abandon();
+        }
+        write_log.settled(self.sink.events_settled());
     }
 
     /// Does what a result of the sink asks for.

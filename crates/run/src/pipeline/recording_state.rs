@@ -28,6 +28,10 @@ pub(crate) struct RecordingState {
     space: Option<SpaceWatch>,
     /// The disk is full or nearly so, and the run may wait for space.
     is_waiting: bool,
+    /// The disk was full at the last try.
+    is_refused: bool,
+    /// When the run had ended, and was still waiting.
+    last_wait: Option<Instant>,
     /// It has failed, and has said why.
     has_failed: bool,
 }
@@ -35,11 +39,20 @@ pub(crate) struct RecordingState {
 impl RecordingState {
     pub(crate) fn new(recorded: Recorded, settings: &Settings) -> RecordingState {
         let space = SpaceWatch::new(settings);
-        RecordingState { recorded, on_full: settings.on_full, space, is_waiting: false, has_failed: false }
+        RecordingState {
+            recorded,
+            on_full: settings.on_full,
+            space,
+            is_waiting: false,
+            is_refused: false,
+            last_wait: None,
+            has_failed: false,
+        }
     }
 
     /// A batch was written, or not.
     pub(crate) fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
+        self.is_refused = matches!(result, Err(SinkError::Full { .. }));
         match result {
             Ok(()) => {
                 signals.note_written();
@@ -57,6 +70,22 @@ impl RecordingState {
     /// Returns true if it waits for disk space.
     pub(crate) fn is_waiting(&self) -> bool {
         self.is_waiting
+    }
+
+    /// Whether space on a full disk is not waited for any longer: the run ends by it, or ended a while ago. For a recording that others wait
+    /// for before it is closed.
+    pub(crate) fn gives_up(&mut self, signals: &Signals) -> bool {
+        if !self.is_refused || self.has_failed || !signals.stop_requested() {
+            self.last_wait = None;
+            return self.is_refused && self.has_failed;
+        }
+        let since = *self.last_wait.get_or_insert_with(Instant::now);
+        let is_over = signals.is_out_of_space() || since.elapsed() >= LAST_WAIT;
+        if is_over {
+            self.has_failed = true;
+            signals.fail(format!("{FULL}, and the run has ended: what waits for space is lost"));
+        }
+        is_over
     }
 
     /// Waits, or ends the run, when the disk has too little space left. What comes is written as long as there is any.

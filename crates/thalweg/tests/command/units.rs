@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use thalweg_data::Closing;
+use thalweg_prerequisite::skip;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
@@ -117,6 +118,44 @@ fn readout_units_keep_the_order_of_triggers_whatever_the_recording_wants() {
 }
 
 /// Front-end builders of 21 boards each, and a back end of one builder unit or several that puts their events together.
+/// Two builder units on a disk that is full soon, and whether the run waits for space: what the run says of it.
+fn on_a_small_disk(on_full: &str) -> Option<Value> {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.at("runs")).expect("made");
+    let units = readouts_and_builders() + &unit("evm", "manager", "");
+    let text = std::fs::read_to_string(configuration(&folder, 3000, &units)).expect("written");
+    let file = folder.file("run.toml", &format!("{text}on_full = \"{on_full}\"\nbatch_bytes = 50000\n"));
+    let script = format!(
+        "mount -t tmpfs -o size=16m none '{runs}' || exit 9\ncat /dev/zero | head -c 14500000 > '{runs}/filler'\n\
+         \"$0\" run '{file}' --seconds 2 --json > '{summary}'; code=$?\n\
+         rm '{runs}/filler'; \"$0\" verify '{runs}/000001' || exit 8\nexit $code",
+        runs = folder.at("runs"),
+        summary = folder.at("summary.json"),
+    );
+    let command = ["unshare", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_thalweg")];
+    let ended = Running::start_as(&command, &[]).wait();
+    if ended.code == Some(9) || ended.error.contains("unshare: ") {
+        skip(&format!("a file system of its own needs root and `unshare`: {}", ended.error));
+        return None;
+    }
+    assert_eq!(ended.code, Some(1), "the run failed, and verifies: {ended:#?}");
+    let summary = std::fs::read_to_string(folder.at("summary.json")).expect("printed");
+    Some(serde_json::from_str(&summary).expect("a summary"))
+}
+
+#[test]
+fn builder_units_whose_disk_is_full_lose_what_waits_and_come_to_their_end() {
+    for (on_full, words) in [("end", "no space left on the disk"), ("pause", "what waits for space is lost")]
+    {
+        let Some(summary) = on_a_small_disk(on_full) else { return };
+        assert_ledger_balances(&summary);
+        assert!(failures(&summary).contains(words), "{on_full}: {}", failures(&summary));
+        let ledger = summary["ledger"].as_array().expect("a list");
+        let lost = ledger.iter().filter_map(|entry| entry["lost"]["disk_full"].as_u64());
+        assert!(lost.sum::<u64>() > 0, "{on_full}: {summary:#}");
+    }
+}
+
 #[test]
 fn events_of_five_times_21_boards_are_built_in_two_levels() {
     const LEVELS: [&str; 5] = ["a", "b", "c", "d", "e"];
