@@ -395,7 +395,7 @@ class Folder:
         exported = {table["file"]: table["rows"] for table in json.loads(output)["tables"]}
         if any(rows[file] != count for file, count in exported.items()):
             self.find(f"{to} has other rows than the recording", f"{exported} of {rows}")
-        if to == "mid":
+        if to == "mid" and any(exported.values()):
             code, output, errors = self.thalweg("import", place, "--runs", "imported", "--json")
             if code != 0:
                 self.find("`thalweg import` failed", output + errors)

@@ -74,6 +74,12 @@ fn at_stage(reason: LossReason, stage: Stage, carrier: Carrier) -> Option<&'stat
         (Stage::Unpack, TooLarge, Carrier::Unknown) | (Stage::Decode | Stage::Order, TooLarge, _) => {
             Some(TOO_LARGE)
         }
+        (Stage::Unpack, TooLarge, Carrier::Stream) => Some(
+            "a unit was longer than allowed, or than a block: raise `block_bytes` | raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length",
+        ),
+        (Stage::Unpack, TooLarge, Carrier::Datagrams) => Some(
+            "a unit was longer than allowed, or than the memory for it: raise `memory_bytes` | raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length",
+        ),
         (Stage::Build, OverBudget, _) => Some(
             "the builder's memory was full, and datagrams cannot wait: raise `[build] memory_bytes` and `[build] depth` | look for a board that is behind the others",
         ),

@@ -7,7 +7,7 @@ use thalweg_data::{Flags, Hit, LossReason, SourceId, Stage, Unit};
 
 use super::check;
 use super::emit::{self, Datagrams, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
-use super::wire::WaveInfo;
+use super::wire::{COUNTER_MASK, WaveInfo};
 use super::{Decoder, Settings};
 use crate::check::HitsOutcome;
 
@@ -558,17 +558,22 @@ fn only_a_unit_that_exceeds_its_block_is_left_out() {
     let start = emit::begin_aggregate(&mut large, 0, false, false);
     (0..6000).for_each(|_| emit::hit(&mut large, &HitFields::default()));
     emit::end_aggregate(&mut large, start);
-    let mut small = Vec::new();
-    let start = emit::begin_aggregate(&mut small, 1, false, false);
-    emit::hit(&mut small, &HitFields::default());
-    emit::end_aggregate(&mut small, start);
+    let small = |number| {
+        let mut small = Vec::new();
+        let start = emit::begin_aggregate(&mut small, number, false, false);
+        emit::hit(&mut small, &HitFields::default());
+        emit::end_aggregate(&mut small, start);
+        small
+    };
     let mut out = Vec::new();
-    let blob = [large.as_slice(), &small].concat();
-    emit::packet(&mut out, &blob, 2, true);
+    // One more is missing in front of the last one: that one was never there.
+    let blob = [small(COUNTER_MASK), large.clone(), small(2)].concat();
+    emit::packet(&mut out, &blob, 3, true);
     let outcome = check::stream_path(decoder(), &out, &[5000], false);
     outcome.assert_closed();
-    assert_eq!(outcome.hits.len(), 1);
+    assert_eq!(outcome.hits.len(), 2);
     assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), large.len() as u64);
+    assert_eq!(frames_lost(&outcome), [(Stage::Wire, [1, 0, 1]), (Stage::Unpack, [1, 0, 0])]);
 
     // 24 KiB in packets of 8 bytes take 120 KiB with their headers, more than a block.
     out.clear();
@@ -576,7 +581,7 @@ fn only_a_unit_that_exceeds_its_block_is_left_out() {
     let start = emit::begin_aggregate(&mut medium, 0, false, false);
     (0..1500).for_each(|_| emit::hit(&mut medium, &HitFields::default()));
     emit::end_aggregate(&mut medium, start);
-    let blob = [medium.as_slice(), &small].concat();
+    let blob = [medium.as_slice(), &small(1)].concat();
     let count = blob.chunks(8).count();
     for (index, payload) in blob.chunks(8).enumerate() {
         emit::packet(&mut out, payload, u32::from(index == 0 || index + 3 == count), index + 1 == count);
@@ -585,6 +590,33 @@ fn only_a_unit_that_exceeds_its_block_is_left_out() {
     outcome.assert_closed();
     assert_eq!(outcome.hits.len(), 1);
     assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), medium.len() as u64);
+}
+
+#[test]
+fn events_that_were_promised_and_cannot_be_found_are_lost_once() {
+    let aggregate = |number| {
+        let mut blob = Vec::new();
+        let start = emit::begin_aggregate(&mut blob, number, false, false);
+        emit::hit(&mut blob, &HitFields::default());
+        emit::end_aggregate(&mut blob, start);
+        blob
+    };
+    let mut out = Vec::new();
+    emit::packet(&mut out, &aggregate(0), 1, true);
+    // An event of no words: nothing behind it in its blob can be found.
+    emit::packet(&mut out, &[vec![0; 8], aggregate(2)].concat(), 2, true);
+    emit::packet(&mut out, &aggregate(3), 1, true);
+    let outcome = check::stream_path(decoder(), &out, &[5000], false);
+    outcome.assert_closed();
+    assert_eq!(outcome.hits.len(), 2);
+    assert_eq!(frames_lost(&outcome), [(Stage::Wire, [0, 2, 0]), (Stage::Unpack, [0, 2, 0])]);
+}
+
+/// Frames lost on the wire and in unpacking: too large, of a bad framing, and in gaps.
+fn frames_lost(outcome: &HitsOutcome) -> [(Stage, [u64; 3]); 2] {
+    let reasons = [LossReason::TooLarge, LossReason::BadFraming, LossReason::FrameGap];
+    [Stage::Wire, Stage::Unpack]
+        .map(|stage| (stage, reasons.map(|reason| lost(outcome, stage, reason, Unit::Frames))))
 }
 
 #[test]

@@ -40,9 +40,9 @@ struct State {
     payload_left: u64,
     /// The current packet ends its blob.
     aligned: bool,
-    /// Numbers of events in the packet headers of this blob, and of those passed on.
+    /// Numbers of events in the packet headers of this blob, and of those passed on or counted as too large.
     promised: u64,
-    given: u64,
+    found: u64,
     mode: Mode,
     /// Behind the header of an event that is passed on in parts.
     is_inside: bool,
@@ -88,7 +88,7 @@ struct Walker {
 
 impl State {
     const START: State =
-        State { payload_left: 0, aligned: false, promised: 0, given: 0, mode: Mode::Units, is_inside: false };
+        State { payload_left: 0, aligned: false, promised: 0, found: 0, mode: Mode::Units, is_inside: false };
 
     fn enter(&mut self, header: PacketHeader) {
         self.payload_left = header.payload_bytes;
@@ -290,12 +290,18 @@ impl EventFinder {
 
     /// Ends a blob, which must contain the number of events in its packet headers.
     fn end_blob(&mut self, counts: &mut StreamCounts) {
-        let missing = self.state.promised.saturating_sub(self.state.given);
+        let missing = self.state.promised.saturating_sub(self.state.found);
         if missing > 0 {
-            counts.begin_frames(missing);
-            counts.counters.lost(LossReason::BadFraming, Unit::Frames, missing);
+            self.refuse(LossReason::BadFraming, missing, counts);
         }
         self.state = State::START;
+    }
+
+    /// Counts events that came and cannot be passed on.
+    fn refuse(&mut self, reason: LossReason, events: u64, counts: &mut StreamCounts) {
+        counts.begin_frames(events);
+        counts.counters.lost(reason, Unit::Frames, events);
+        self.counter.refuse(reason, events);
     }
 
     fn search(&mut self, bytes: &[u8], at: &mut usize, counts: &mut StreamCounts) -> bool {
@@ -360,7 +366,7 @@ impl EventFinder {
         }
         let (reason, mode) = match walk {
             Walk::Complete(header) => {
-                self.state.given += 1;
+                self.state.found += 1;
                 counts.begin_frames(1);
                 self.give(header, chunk, units, counts);
                 return false;
@@ -379,6 +385,11 @@ impl EventFinder {
         counts.counters.lost(reason, Unit::Bytes, walker.have);
         counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
         self.state = State { mode, is_inside: false, ..walker.state };
+        if let Mode::Skip(_) = mode {
+            // Its header is known: this one event is lost, and its end.
+            self.state.found += 1;
+            self.refuse(reason, 1, counts);
+        }
         if mode == Mode::Search {
             self.state = State { mode, ..State::START };
         }
@@ -433,7 +444,7 @@ impl EventFinder {
             self.large = Some(event);
             return;
         }
-        self.state.given += 1;
+        self.state.found += 1;
         counts.begin_frames(1);
         counts.counters.output(Unit::Frames, 1);
         self.counter.see(event.header(), &mut counts.wire);
