@@ -8,7 +8,6 @@ a connection took with it is lost, and is in the ledger. Each case is drawn from
 """
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -47,7 +46,7 @@ def triggered(draw):
     sections = []
     for name in "ab"[: draw.choice([1, 2])]:
         boards = draw.choice([1, 3, 8])
-        first = free_range(draw, boards)
+        first = free_range(boards)
         url = f"tcp://127.0.0.1:{{{first}..{first + boards - 1}}}" if boards > 1 else f"tcp://127.0.0.1:{first}"
         first_board = {"first_board": 10} if name == "b" else {}
         sections.append(section("[[source]]", name=name, format="fragment", url=url, memory_bytes=64 << 20, **first_board))
@@ -57,16 +56,12 @@ def triggered(draw):
     return [*sections, *trigger(draw), *build(draw)], ["events", "fragments", "raw"], ["run.toml"], {}
 
 
-def free_range(draw, count):
+def free_range(count):
     """The first of some ports in a row that nobody listens at."""
-    while True:
-        first = draw.randrange(12_000, 32_000)
-        try:
-            for port in range(first, first + count):
-                socket.create_server(("127.0.0.1", port)).close()
-            return first
-        except OSError:
-            continue
+    ports = free_ports(count)
+    while ports[-1] - ports[0] != count - 1:
+        ports = ports[1:] + free_ports(1)
+    return ports[0]
 
 
 class Boards:

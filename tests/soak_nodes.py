@@ -2,31 +2,44 @@
 """Does it cost an event when nodes of a run are killed, whichever and whenever, and started again?
 
     seed ─► units on several nodes ─► SIGKILL of builder and manager nodes under load, started again ─► the boards' last trigger
-                                                                                                           └─► thalweg verify of all nodes
+                 │                                                                                         └─► thalweg verify of all nodes
+                 └─ a builder node whose disk is full soon: it ends, and is started again when there is space
 
 Readout units and their boards stay: what they hold is elsewhere only when it is on file. Every trigger that they accepted must be on file
 once, complete, and the ledgers of all nodes must balance with each other. Each case is drawn from its seed and number.
 """
 
+import itertools
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
 
-from soak_random import END_SECONDS, Folder, arguments, run_all, section, source
+from soak_random import END_SECONDS, Folder, arguments, recording, run_all, section, source
 
 # Emulated boards of each source.
 BOARDS = 4
+# The node whose disk may be small.
+SMALL = "events-0"
+
+
+# Ports below those that the system gives to connections, each to one case.
+PORTS = itertools.cycle(range(12_000 + os.getpid() % 1000, 32_000))
 
 
 def free_ports(count):
-    """Ports that nobody listened at just now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
+    """Ports that nobody listens at, and no other case is given."""
+    ports = []
+    while len(ports) < count:
+        port = next(PORTS)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            ports.append(port)
+        except OSError:
+            continue
     return ports
 
 
@@ -40,6 +53,11 @@ class Nodes:
         # The manager has a node of its own, or that of the first builder unit.
         self.manager = draw.choice(["manager", "events-0"])
         self.others = sorted({*(f"events-{index}" for index in range(self.builders)), self.manager})
+        # Only root can give a node a small disk.
+        self.has_small_disk = os.geteuid() == 0 and draw.random() < 0.4
+        if self.has_small_disk:
+            self.manager = "manager"
+            self.others = sorted({*self.others, self.manager})
         self.running = {}
         self.starts = 0
 
@@ -66,16 +84,18 @@ class Nodes:
             section("[trigger]", program="poisson", rate_hz=draw.choice([800.0, 2000.0]), triggers=triggers),
             section("[build]", full="hold"),
             section("[build.units]", range_events=draw.choice([1, 16, 256]), ordered=draw.choice([True, False])),
-            section("[record]", directory="runs", tables=["events", "fragments"], batch_age_s=draw.choice([0.02, 1.0, 30.0])),
+            recording(draw, ["events", "fragments"], on_full="end"),
         ]
-        (self.folder.path / "run.toml").write_text("\n".join(sections))
+        for name in ["boards", *self.others]:
+            (self.folder.path / name).mkdir()
+            (self.folder.path / name / "run.toml").write_text("\n".join(sections))
 
     def start(self, name):
         """Starts a node."""
         self.starts += 1
         outputs = [open(self.folder.path / f"{name}-{self.starts}.{kind}", "w+", encoding="utf-8") for kind in ("json", "txt")]
         command = [self.folder.binary, "run", "run.toml", "--node", name, "--seconds", "120", "--json"]
-        process = subprocess.Popen(command, cwd=self.folder.path, stdout=outputs[0], stderr=outputs[1])
+        process = subprocess.Popen(command, cwd=self.folder.path / name, stdout=outputs[0], stderr=outputs[1])
         self.running[name] = (process, outputs)
 
     def kill(self, name):
@@ -102,16 +122,21 @@ class Nodes:
         summary = self.folder.ledger_of(f"run --node {name}", said)
         if "panicked" in errors:
             self.folder.find(f"{name} panicked", errors)
-        if summary and summary["failures"]:
+        may_fail = self.has_small_disk and name == SMALL
+        if summary and summary["failures"] and not may_fail:
             self.folder.find(f"{name} failed", "\n".join(str(each) for each in summary["failures"]))
         return summary
 
     def run(self):
         """Kills some of the nodes while triggers come, and lets the run end: triggers that the boards accepted."""
+        if self.has_small_disk:
+            self.folder.mount(self.draw.choice([6, 12]), SMALL)
         for name in self.others:
             self.start(name)
         self.start("boards")
-        for _ in range(self.draw.choice([1, 2, 3])):
+        if self.has_small_disk:
+            self.wait_for_full_disk()
+        for _ in range(self.draw.choice([1, 2, 3]) - self.has_small_disk):
             time.sleep(self.draw.uniform(0.05, 1.5))
             victim = self.draw.choice(self.others)
             self.kill(victim)
@@ -124,9 +149,19 @@ class Nodes:
             self.end(name, END_SECONDS)
         return boards["events"] if boards else None
 
+    def wait_for_full_disk(self):
+        """Waits until a builder node has ended for lack of space or all data are taken, and starts it again with more."""
+        ends = [self.running[name][0] for name in (SMALL, "boards")]
+        while all(process.poll() is None for process in ends):
+            time.sleep(0.02)
+        if ends[0].poll() is not None:
+            self.end(SMALL, END_SECONDS)
+            self.folder.mount_more(SMALL)
+            self.start(SMALL)
+
     def verify(self, events):
         """All nodes together have every accepted trigger on file."""
-        runs = [run for run in (self.folder.path / "runs").glob("[0-9]*") if (run / "run.json").exists()]
+        runs = [run for run in self.folder.path.glob("*/runs/[0-9]*") if (run / "run.json").exists()]
         for run in runs:
             self.folder.thalweg("recover", str(run), "--json")
         _, output, errors = self.folder.thalweg("verify", *(str(run) for run in runs), "--json")
@@ -154,6 +189,8 @@ def one(asked, number, draw):
             nodes.kill(name)
     if events:
         nodes.verify(events)
+    if nodes.has_small_disk:
+        folder.unmount(SMALL)
     return f"{nodes.builders} builder nodes, {'shared memory' if nodes.shares_memory else 'TCP'}", folder
 
 

@@ -118,7 +118,7 @@ def build(draw):
     return [] if policy is None else [section("[build]", age_ms=20, **policy)]
 
 
-def recording(draw, tables):
+def recording(draw, tables, **fixed):
     """How it is recorded: in small batches or large ones, in one file or several, compressed or not."""
     keys = draw.choice([{}, {"batch_bytes": 50_000}, {"batch_age_s": 0.02}, {"batch_hits": 1000}])
     keys |= {
@@ -128,7 +128,7 @@ def recording(draw, tables):
         "least_free_bytes": draw.choice([None, None, 4_000_000]),
         "files": draw.choice([None, None, {"most_bytes": 1_000_000}, {"most_rows": 1000}, {"most_s": 1}]),
     }
-    return section("[record]", directory="runs", tables=tables, **keys)
+    return section("[record]", directory="runs", tables=tables, **keys | fixed)
 
 
 def trigger(draw):
@@ -323,18 +323,22 @@ class Folder:
             self.ledger_of("run", output)
         return name
 
-    def mount(self, mib):
+    def mount(self, mib, node="."):
         """A disk of its own for the runs; only root may have one."""
         if os.geteuid() != 0:
             return False
-        runs = self.path / "runs"
+        runs = self.path / node / "runs"
         runs.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", runs], check=True)
         return True
 
-    def unmount(self):
+    def mount_more(self, node="."):
+        """Makes that disk large enough for anything."""
+        subprocess.run(["mount", "-o", "remount,size=2000m", self.path / node / "runs"], check=True)
+
+    def unmount(self, node="."):
         """Keeps what is on the disk of its own, and takes the disk away."""
-        runs = self.path / "runs"
+        runs = self.path / node / "runs"
         if runs.is_mount():
             shutil.copytree(runs, self.path / "kept")
             subprocess.run(["umount", runs], check=True)

@@ -139,7 +139,7 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
             "the event filter did not answer in time, and `[filter] undecided = \"drop\"`: raise `[filter] deadline_ms` | raise `[filter] workers` | see the run's messages for the worker that does not answer"
         }
         UnitLost => {
-            "a unit ended with these on their way: see its own log; the events are in the ledger as partial"
+            "a unit ended with these on their way: see its own log | verify all nodes together, since they may be on file"
         }
         DiskFull => "the disk was full: free space | set `[record] directory` to another disk",
         BoardGone => {

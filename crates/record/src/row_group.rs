@@ -266,7 +266,7 @@ impl<C: RowGroup> RowGroupSink<C> {
             result = self.synchronise().and_then(|()| self.expect_no_file_loss());
         }
         if result.is_err() && self.failure.is_none() {
-            self.give_up(LossReason::DiskFull);
+            result = self.lose_unwritten().and(result);
         }
         self.count_held();
         result
@@ -274,11 +274,17 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Waits no longer for space on a full disk: what it holds is lost, and so is what comes.
     pub fn abandon(&mut self) {
-        if self.failure.is_none() {
+        if self.failure.is_none() && self.lose_unwritten().is_ok() {
             let message = "no space left on the disk, and none is waited for".to_owned();
             let place = self.outlet.place().to_owned();
             self.end(Failure { place, message, reason: LossReason::DiskFull });
         }
+    }
+
+    /// What a full disk has no space for is lost, and what is visible there is forced to it, as at any end.
+    fn lose_unwritten(&mut self) -> Result<(), SinkError> {
+        self.lose_groups(LossReason::DiskFull);
+        self.synchronise()
     }
 
     /// The counters of one source.
@@ -580,11 +586,17 @@ impl<C: RowGroup> RowGroupSink<C> {
 
     /// Counts everything held as lost, and forgets it.
     fn give_up(&mut self, reason: LossReason) {
+        self.lose_groups(reason);
+        let visible = std::mem::take(&mut self.written);
+        self.count_lost(&visible, reason);
+    }
+
+    /// Counts what is not visible on file as lost, and forgets it.
+    fn lose_groups(&mut self, reason: LossReason) {
         let mut held = self.open.amounts().clone();
         held.add_all(&self.recall());
         self.handed.drain(..).for_each(|(amounts, _)| held.add_all(&amounts));
         self.ready.drain(..).for_each(|group| held.add_all(group.sealed.group.amounts()));
-        held.add_all(&std::mem::take(&mut self.written));
         self.workers = None;
         self.open.clear();
         self.count_lost(&held, reason);

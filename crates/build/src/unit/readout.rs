@@ -178,6 +178,13 @@ impl ReadoutUnit {
         }
     }
 
+    /// Ends although events are kept: behind [`ReadoutUnit::close_ranges`], these are lost. Whether a builder unit has them on file all the
+    /// same is not known here.
+    pub fn give_up(&mut self) {
+        let kept = self.store.give_up();
+        self.count(kept, |counters, unit, count| counters.lost(LossReason::UnitLost, unit, count));
+    }
+
     /// Notes what became of this unit's events of a range, or of a part of it. To be called while they are kept.
     fn note_range(&mut self, duty: &Duty, triggers: Range<u64>, fate: RangeFate) {
         let Some(ranges) = self.ranges.as_mut().filter(|_| !duty.lost && !triggers.is_empty()) else {

@@ -190,6 +190,12 @@ impl Store {
         released
     }
 
+    /// Forgets every event; returns how much was kept.
+    pub fn give_up(&mut self) -> Amount {
+        self.kept.clear();
+        std::mem::take(&mut self.held)
+    }
+
     /// The lowest trigger kept from `from` on.
     pub fn lowest_from(&self, from: u64) -> Option<u64> {
         let first = self.kept.partition_point(|kept| kept.last < from);

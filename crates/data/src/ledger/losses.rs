@@ -491,7 +491,9 @@ fn events(snapshot: &LedgerSnapshot, path: &Topology) -> Option<Counted> {
     let is_of_hits = |own: &CounterSnapshot| path.flow_path_of(own.stage, own.source) == Some(FlowPath::Hits);
     let own = || snapshot.slots.iter().filter(|own| own.counts(Unit::Events) && !is_of_hits(own));
     let at = |role| own().filter(move |slot| slot.stage.role() == role);
-    let lost: u64 = own().map(|slot| lost_at(slot, Unit::Events, |why| !why.is_dead_time())).sum();
+    // What a readout unit hands over is a part of an event: it is lost as fragments.
+    let whole = own().filter(|slot| slot.stage.role() != StageRole::HandOver);
+    let lost: u64 = whole.map(|slot| lost_at(slot, Unit::Events, |why| !why.is_dead_time())).sum();
     let kept: u64 = at(StageRole::Recording).map(|slot| slot.counters.total_output(Unit::Events)).sum();
     let has_any = at(StageRole::Recording).next().is_some() || lost > 0;
     let (lost, unseen) = match snapshot.triggers_unseen() {

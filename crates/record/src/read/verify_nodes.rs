@@ -232,7 +232,7 @@ fn count_on_file(
 /// Holds what was acknowledged to each readout unit against what is on file.
 fn compare(report: &mut NodesReport, nodes: &[Node], boards: Option<&[u64]>) {
     // Whose the fragments are that a full disk has lost is counted at the end of a run.
-    let boards = boards.filter(|_| !nodes.iter().any(|node| node.is_cut_short && node.has_lost_events()));
+    let boards = boards.filter(|_| !nodes.iter().any(Node::has_lost_unknown_fragments));
     let subjects = (0..nodes[0].topology.subjects.len()).map(|number| SourceId(number as u16));
     for unit in subjects.filter(|unit| nodes.iter().any(|node| node.counts(StageRole::HandOver, *unit))) {
         let mut shipped = ShippedReport::default();
@@ -311,11 +311,13 @@ impl Node {
         self.snapshot.slot_at(role, unit).is_some()
     }
 
-    /// Whether the files of a builder unit here have lost events.
-    fn has_lost_events(&self) -> bool {
+    /// Whether the files of a builder unit here have lost events, and it is not known of which boards.
+    fn has_lost_unknown_fragments(&self) -> bool {
         let subjects = (0..self.topology.subjects.len()).map(|number| SourceId(number as u16));
-        let mut files = subjects.filter_map(|subject| self.snapshot.slot_at(StageRole::Recording, subject));
-        files.any(|slot| slot.counters.total_lost_any(Unit::Events) > 0)
+        let files = subjects.filter_map(|subject| self.snapshot.slot_at(StageRole::Recording, subject));
+        let [events, fragments] = [Unit::Events, Unit::Fragments]
+            .map(|unit| files.clone().any(|slot| slot.counters.total_lost_any(unit) > 0));
+        events && !fragments
     }
 
     /// Fragments of these boards that the files here have lost.

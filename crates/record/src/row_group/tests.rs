@@ -219,6 +219,30 @@ fn what_a_cut_file_lost_is_reported_in_larger_steps_of_long_runs() {
 /// A disk that is full for a while at any of its calls, with row groups ready while the thread has others: what is on file came in that order,
 /// and the ledger has the rest.
 #[test]
+fn what_was_visible_before_the_disk_was_full_is_forced_and_not_lost() {
+    use crate::faults::{Fault, Faults, Operation, with_faults};
+    let full = Faults { of: Some(Operation::Write), first: 0, count: 1000, fault: Fault::Full };
+    for (writes, abandons) in PLACES.into_iter().flat_map(|writes| [(writes, false), (writes, true)]) {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let mut sink = sink(folder.path(), Sync::Seconds(1000.0), writes);
+        give(&mut sink).expect("written");
+        assert_eq!(slot(&sink), [0, 10, 0], "visible, and not yet due on the disk");
+        with_faults(full, || {
+            let _refused = give(&mut sink);
+            if abandons {
+                sink.abandon();
+                assert_eq!(slot(&sink), [10, 0, 10]);
+                assert!(give(&mut sink).is_err(), "nothing more is taken");
+            }
+            assert!(sink.finish().is_err());
+        });
+        assert_eq!(slot(&sink), [10, 0, if abandons { 20 } else { 10 }]);
+        assert_eq!(sink.counters(SourceId(0)).total_lost(LossReason::DiskFull, Unit::Hits), slot(&sink)[2]);
+        assert_eq!(times_on_file(&folder.path().join("hits.arrows")).len(), 10);
+    }
+}
+
+#[test]
 fn what_waits_behind_a_refused_row_group_keeps_its_order() {
     use crate::faults::{Fault, Faults, Operation, with_faults};
     let mut waited = 0;

@@ -351,7 +351,8 @@ impl Starting<'_> {
         let slots = || FilterSlots { events: self.slot("filter", unit), sources: Vec::new() };
         let inlet = event_inlet(site, &thread, ring, slots, gauges)?;
         let record = self.slot("record", unit);
-        let (write_log, filed) = WriteLog::new(configuration.unit_rules.slots, site.clock);
+        let (write_log, filed) =
+            WriteLog::new(configuration.unit_rules.slots, site.clock, configuration.node.is_none());
         // Fragments are entered by source when all builder units of this process have ended.
         let recorder = EventRecorder::new(inlet, sink, recording, record, (0..0, Vec::new()));
         Ok((outlet, recorder.with_write_log(write_log), filed))

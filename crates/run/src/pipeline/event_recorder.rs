@@ -118,7 +118,10 @@ impl EventRecorder {
         let Some(write_log) = &mut self.write_log else { return };
         if self.recording.gives_up(signals) {
             // The unit would wait for it for ever, and the readout units with it.
-            self.sink.abandon();
+            match write_log.is_alone {
+                true => self.sink.abandon(),
+                false => write_log.give_up(),
+            }
         }
         write_log.settled(self.sink.events_settled());
     }

@@ -147,6 +147,11 @@ impl Signals {
         }
     }
 
+    /// One of the recordings waits no longer, although its reason is still there.
+    pub(crate) fn end_pause(&self, recorded: Recorded) {
+        self.paused.fetch_and(!(1 << recorded as u32), Ordering::AcqRel);
+    }
+
     /// The disk is full and stays so: the run ends for this reason.
     pub(crate) fn end_without_space(&self, message: String) {
         if !self.out_of_space.swap(true, Ordering::AcqRel) {

@@ -58,7 +58,9 @@ impl RecordingState {
                 signals.note_written();
                 self.watch_space(signals);
             }
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause => self.wait(Some(FULL), signals),
+            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause && !self.has_failed => {
+                self.wait(Some(FULL), signals);
+            }
             Err(error) if self.has_failed => tracing::debug!("{error}"),
             Err(error) => {
                 self.has_failed = true;
@@ -83,6 +85,7 @@ impl RecordingState {
         let is_over = signals.is_out_of_space() || since.elapsed() >= LAST_WAIT;
         if is_over {
             self.has_failed = true;
+            self.wait_no_longer(signals);
             signals.fail(format!("{FULL}, and the run has ended: what waits for space is lost"));
         }
         is_over
@@ -111,6 +114,12 @@ impl RecordingState {
         }
     }
 
+    /// There is no space, and none is waited for.
+    fn wait_no_longer(&mut self, signals: &Signals) {
+        self.is_waiting = false;
+        signals.end_pause(self.recorded);
+    }
+
     /// The run has ended, and `sink` is closed. What a full disk has no space for is tried again first, by `complete`, while somebody may
     /// make some; what `finish` cannot write is lost, and reported.
     pub(crate) fn close<S>(
@@ -121,13 +130,14 @@ impl RecordingState {
         signals: &Signals,
     ) {
         let until = Instant::now() + LAST_WAIT;
-        let may_wait = self.on_full == OnFull::Pause;
-        while may_wait
-            && matches!(complete(sink), Err(SinkError::Full { .. }))
-            && !signals.is_out_of_space()
-            && Instant::now() < until
-        {
+        let may_wait = self.on_full == OnFull::Pause && !self.has_failed;
+        let mut is_full = || may_wait && matches!(complete(sink), Err(SinkError::Full { .. }));
+        while is_full() {
             self.wait(Some(FULL), signals);
+            if signals.is_out_of_space() || Instant::now() >= until {
+                self.wait_no_longer(signals);
+                break;
+            }
             std::thread::sleep(TRY_EVERY);
         }
         self.wait(None, signals);

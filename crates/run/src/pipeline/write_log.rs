@@ -25,12 +25,18 @@ pub(crate) struct Filed {
     settled: AtomicU64,
     /// Space is waited for.
     on_hold: AtomicBool,
+    /// It is not waited for any longer, and what is not settled stays with the readout units.
+    given_up: AtomicBool,
 }
 
 impl Filed {
     /// Returns true if the disk is waited for.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.settled.load(Ordering::Acquire) < self.given.load(Ordering::Acquire)
+        !self.is_given_up() && self.settled.load(Ordering::Acquire) < self.given.load(Ordering::Acquire)
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
     }
 }
 
@@ -66,6 +72,11 @@ impl Given {
     pub(crate) fn is_on_hold(&self) -> bool {
         self.filed.on_hold.load(Ordering::Acquire)
     }
+
+    /// Returns true if the files take nothing more: the unit is to leave what they have not settled to others.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.filed.is_given_up()
+    }
 }
 
 /// When what a writer holds has to be on file.
@@ -100,6 +111,8 @@ pub(crate) struct WriteLog {
     taken: Taken,
     filed: Arc<Filed>,
     clock: RunClock,
+    /// All units of the run are in this process, so that nobody else can take what these files cannot.
+    pub(super) is_alone: bool,
 }
 
 /// How many events a recorder got and how many its writer took, batch by batch: a filter may stand between them, and what it leaves out is
@@ -130,11 +143,11 @@ impl Taken {
 }
 
 impl WriteLog {
-    /// Makes the log of a unit that holds at most `slots` events, and the state of its files.
-    pub(crate) fn new(slots: u32, clock: RunClock) -> (WriteLog, Arc<Filed>) {
+    /// Makes the log of a unit that holds at most `slots` events, and the state of its files. `is_alone`: all units are in this process.
+    pub(crate) fn new(slots: u32, clock: RunClock, is_alone: bool) -> (WriteLog, Arc<Filed>) {
         let filed = Arc::<Filed>::default();
         let (due, taken) = (Due::new(slots), Taken::default());
-        (WriteLog { due, taken, filed: filed.clone(), clock }, filed)
+        (WriteLog { due, taken, filed: filed.clone(), clock, is_alone }, filed)
     }
 
     /// Returns the time: files are written also while no batch comes.
@@ -162,6 +175,11 @@ impl WriteLog {
     /// Notes how many of the events that the writer took no unit need keep any more.
     pub(super) fn settled(&mut self, events: u64) {
         self.filed.settled.store(self.taken.settle(events), Ordering::Release);
+    }
+
+    /// What is not settled will not be.
+    pub(super) fn give_up(&self) {
+        self.filed.given_up.store(true, Ordering::Release);
     }
 
     /// Sets whether space is waited for.

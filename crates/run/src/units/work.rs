@@ -99,7 +99,6 @@ impl Work for ReadoutWork {
     }
 
     fn finish(&mut self, signals: &Signals) {
-        self.ship.publish(self.unit.counters());
         self.unit.close_ranges();
         let epoch = self.unit.epoch();
         self.ranges.take(self.unit.ranges(), epoch);
@@ -111,7 +110,9 @@ impl Work for ReadoutWork {
                 "{} events were kept for builder units that did not write them in time",
                 self.unit.held_events()
             ));
+            self.unit.give_up();
         }
+        self.ship.publish(self.unit.counters());
         signals.readout_is_over();
     }
 }
@@ -190,7 +191,8 @@ impl Work for BuilderWork {
     }
 
     fn is_over(&self, signals: &Signals) -> bool {
-        signals.readouts_are_over() && self.unit.is_idle() || signals.units_given_up()
+        let is_done = signals.readouts_are_over() && self.unit.is_idle();
+        is_done || self.given.is_given_up() || signals.units_given_up()
     }
 
     fn finish(&mut self, signals: &Signals) {

@@ -58,6 +58,7 @@ mod terminal_numbers;
 mod threads;
 mod unexpected_senders;
 mod units;
+mod units_full_disk;
 mod units_start;
 mod units_unexpected;
 mod units_verify;

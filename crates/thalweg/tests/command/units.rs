@@ -10,7 +10,6 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use thalweg_data::Closing;
-use thalweg_prerequisite::skip;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
@@ -48,7 +47,7 @@ pub fn unit(name: &str, kind: &str, more: &str) -> String {
 }
 
 /// Two readout units and two builder units, without a manager.
-fn readouts_and_builders() -> String {
+pub fn readouts_and_builders() -> String {
     unit("ru-left", "readout", "sources = [\"left\"]")
         + &unit("ru-right", "readout", "sources = [\"right\"]")
         + &unit("bu-0", "builder", "")
@@ -118,44 +117,6 @@ fn readout_units_keep_the_order_of_triggers_whatever_the_recording_wants() {
 }
 
 /// Front-end builders of 21 boards each, and a back end of one builder unit or several that puts their events together.
-/// Two builder units on a disk that is full soon, and whether the run waits for space: what the run says of it.
-fn on_a_small_disk(on_full: &str) -> Option<Value> {
-    let folder = Folder::new();
-    std::fs::create_dir(folder.at("runs")).expect("made");
-    let units = readouts_and_builders() + &unit("evm", "manager", "");
-    let text = std::fs::read_to_string(configuration(&folder, 3000, &units)).expect("written");
-    let file = folder.file("run.toml", &format!("{text}on_full = \"{on_full}\"\nbatch_bytes = 50000\n"));
-    let script = format!(
-        "mount -t tmpfs -o size=16m none '{runs}' || exit 9\ncat /dev/zero | head -c 14500000 > '{runs}/filler'\n\
-         \"$0\" run '{file}' --seconds 2 --json > '{summary}'; code=$?\n\
-         rm '{runs}/filler'; \"$0\" verify '{runs}/000001' || exit 8\nexit $code",
-        runs = folder.at("runs"),
-        summary = folder.at("summary.json"),
-    );
-    let command = ["unshare", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_thalweg")];
-    let ended = Running::start_as(&command, &[]).wait();
-    if ended.code == Some(9) || ended.error.contains("unshare: ") {
-        skip(&format!("a file system of its own needs root and `unshare`: {}", ended.error));
-        return None;
-    }
-    assert_eq!(ended.code, Some(1), "the run failed, and verifies: {ended:#?}");
-    let summary = std::fs::read_to_string(folder.at("summary.json")).expect("printed");
-    Some(serde_json::from_str(&summary).expect("a summary"))
-}
-
-#[test]
-fn builder_units_whose_disk_is_full_lose_what_waits_and_come_to_their_end() {
-    for (on_full, words) in [("end", "no space left on the disk"), ("pause", "what waits for space is lost")]
-    {
-        let Some(summary) = on_a_small_disk(on_full) else { return };
-        assert_ledger_balances(&summary);
-        assert!(failures(&summary).contains(words), "{on_full}: {}", failures(&summary));
-        let ledger = summary["ledger"].as_array().expect("a list");
-        let lost = ledger.iter().filter_map(|entry| entry["lost"]["disk_full"].as_u64());
-        assert!(lost.sum::<u64>() > 0, "{on_full}: {summary:#}");
-    }
-}
-
 #[test]
 fn events_of_five_times_21_boards_are_built_in_two_levels() {
     const LEVELS: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -300,7 +261,7 @@ fn nodes_agree(directories: &[String; 3], events: u64) {
 
 /// Two readout units on one node, two builder units and the manager on one each. A builder unit writes only when it has to: what it holds
 /// when it is killed must be elsewhere.
-fn four_nodes(folder: &Folder, triggers: u64, [first, second, manager]: [String; 3]) -> String {
+pub fn four_nodes(folder: &Folder, triggers: u64, [first, second, manager]: [String; 3]) -> String {
     let reached = |node: &str, url: &str| format!("node = \"{node}\"\nlisten = \"{url}\"");
     let units = unit("ru-left", "readout", "sources = [\"left\"]\nnode = \"boards\"")
         + &unit("ru-right", "readout", "sources = [\"right\"]\nnode = \"boards\"")
@@ -542,7 +503,7 @@ fn an_event_manager_that_is_killed_costs_no_event_and_doubles_none() {
 }
 
 /// What a run said went wrong, as one text.
-fn failures(summary: &Value) -> String {
+pub fn failures(summary: &Value) -> String {
     summary["failures"].to_string()
 }
 
