@@ -182,7 +182,7 @@ impl ReadoutUnit {
     /// same is not known here.
     pub fn give_up(&mut self) {
         let kept = self.store.give_up();
-        self.count(kept, |counters, unit, count| counters.lost(LossReason::UnitLost, unit, count));
+        self.lose(kept, LossReason::UnitLost);
     }
 
     /// Notes what became of this unit's events of a range, or of a part of it. To be called while they are kept.
@@ -259,7 +259,7 @@ impl ReadoutUnit {
         let mut late = whole;
         late.take(kept);
         self.count(whole, |counters, unit, count| counters.input(unit, count));
-        self.count(late, |counters, unit, count| counters.lost(LossReason::LateFragment, unit, count));
+        self.lose(late, LossReason::LateFragment);
         true
     }
 
@@ -458,9 +458,9 @@ impl ReadoutUnit {
         for (gone, fate) in fates {
             self.note_fates(gone, fate);
         }
-        self.count(late, |counters, unit, count| counters.lost(LossReason::LateFragment, unit, count));
+        self.lose(late, LossReason::LateFragment);
         self.count(shipped, |counters, unit, count| counters.output(unit, count));
-        self.count(lost, |counters, unit, count| counters.lost(LossReason::UnitLost, unit, count));
+        self.lose(lost, LossReason::UnitLost);
         self.fill_builder_queues();
     }
 
@@ -512,7 +512,7 @@ impl ReadoutUnit {
             let lost = self.store.keep_only(in_hole, wanted);
             let gone = self.store.take_gone();
             self.note_fates(gone, Gone::Late);
-            self.count(lost, |counters, unit, count| counters.lost(LossReason::LateFragment, unit, count));
+            self.lose(lost, LossReason::LateFragment);
         }
     }
 
@@ -531,9 +531,7 @@ impl ReadoutUnit {
                 self.note_fates(gone, fate);
                 match fate {
                     Gone::Out => self.count(released, |counters, unit, count| counters.output(unit, count)),
-                    _ => self.count(released, |counters, unit, count| {
-                        counters.lost(LossReason::LateFragment, unit, count);
-                    }),
+                    _ => self.lose(released, LossReason::LateFragment),
                 }
             }
         }
@@ -672,6 +670,10 @@ impl ReadoutUnit {
         if self.numbering.add != 0 {
             store::renumber(events, self.numbering.add);
         }
+    }
+
+    fn lose(&mut self, amount: Amount, reason: LossReason) {
+        self.count(amount, |counters, unit, count| counters.lost(reason, unit, count));
     }
 
     fn count(&mut self, amount: Amount, mut to: impl FnMut(&mut Counters, Unit, u64)) {

@@ -117,11 +117,12 @@ impl EventRecorder {
         result.into_iter().for_each(|result| self.on_result(result, signals));
         let Some(write_log) = &mut self.write_log else { return };
         if self.recording.gives_up(signals) {
-            // The unit would wait for it for ever, and the readout units with it.
-            match write_log.is_alone {
-                true => self.sink.abandon(),
-                false => write_log.give_up(),
+            if !write_log.is_alone {
+                // What has not settled by now is left to others, whatever is counted as lost here.
+                return write_log.give_up();
             }
+            // The unit would wait for it for ever, and the readout units with it.
+            self.sink.abandon();
         }
         write_log.settled(self.sink.events_settled());
     }

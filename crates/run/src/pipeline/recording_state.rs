@@ -28,7 +28,7 @@ pub(crate) struct RecordingState {
     space: Option<SpaceWatch>,
     /// The disk is full or nearly so, and the run may wait for space.
     is_waiting: bool,
-    /// The disk was full at the last try.
+    /// The disk was full at the last try, or has failed.
     is_refused: bool,
     /// When the run had ended, and was still waiting.
     last_wait: Option<Instant>,
@@ -52,7 +52,7 @@ impl RecordingState {
 
     /// A batch was written, or not.
     pub(crate) fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
-        self.is_refused = matches!(result, Err(SinkError::Full { .. }));
+        self.is_refused = result.is_err();
         match result {
             Ok(()) => {
                 signals.note_written();
@@ -74,8 +74,8 @@ impl RecordingState {
         self.is_waiting
     }
 
-    /// Whether space on a full disk is not waited for any longer: the run ends by it, or ended a while ago. For a recording that others wait
-    /// for before it is closed.
+    /// Whether nothing more will be written: the run ends by a full disk or one that failed, or has waited long enough for space behind its
+    /// end. For a recording that others wait for before it is closed.
     pub(crate) fn gives_up(&mut self, signals: &Signals) -> bool {
         if !self.is_refused || self.has_failed || !signals.stop_requested() {
             self.last_wait = None;
@@ -146,5 +146,54 @@ impl RecordingState {
         {
             signals.fail(error.to_string());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Result<(), SinkError> {
+        Err(SinkError::Full { message: "no space".to_owned() })
+    }
+
+    fn broken() -> Result<(), SinkError> {
+        Err(SinkError::Failed { place: "hits.arrows".to_owned(), message: "it has failed".to_owned() })
+    }
+
+    fn recording(on_full: OnFull) -> (RecordingState, Signals) {
+        let settings = Settings { on_full, ..Settings::default() };
+        (RecordingState::new(Recorded::Events, &settings), Signals::default())
+    }
+
+    #[test]
+    fn a_run_that_ends_by_a_full_or_failed_disk_waits_for_nothing() {
+        for result in [full, broken] {
+            let (mut state, signals) = recording(OnFull::End);
+            state.on_result(Ok(()), &signals);
+            assert!(!state.gives_up(&signals));
+            state.on_result(result(), &signals);
+            assert!(state.gives_up(&signals) && signals.stop_requested());
+            assert_eq!(signals.failures().len(), 1);
+        }
+        let (mut state, signals) = recording(OnFull::Pause);
+        state.on_result(broken(), &signals);
+        assert!(state.gives_up(&signals), "space would not help");
+    }
+
+    #[test]
+    fn a_run_that_waits_for_space_does_so_until_a_while_behind_its_end() {
+        let (mut state, signals) = recording(OnFull::Pause);
+        state.on_result(full(), &signals);
+        assert!(!state.gives_up(&signals) && state.is_waiting() && signals.is_paused());
+        signals.request_stop();
+        assert!(!state.gives_up(&signals), "somebody may free some");
+        state.on_result(Ok(()), &signals);
+        assert!(!state.gives_up(&signals) && !signals.is_paused());
+        state.on_result(full(), &signals);
+        signals.end_without_space("no run is left to remove".to_owned());
+        assert!(state.gives_up(&signals), "nobody will");
+        state.on_result(full(), &signals);
+        assert!(state.gives_up(&signals) && !state.is_waiting() && !signals.is_paused());
     }
 }
