@@ -123,7 +123,8 @@ def one(asked, number, draw):
     """One case: its kind, and what was found."""
     case = draw.choice(KINDS)(draw)
     folder = Folder(asked.directory / f"control-{asked.seed}-{number}", asked.binary)
-    folder.configure(case, draw)
+    if not folder.configure(case, draw):
+        return case.kind, folder
     address = f"127.0.0.1:{free_ports(1)[0]}"
     with open(folder.path / "serve.txt", "w", encoding="utf-8") as said:
         server = subprocess.Popen(

@@ -131,6 +131,21 @@ def recording(draw, tables, **fixed):
     return section("[record]", directory="runs", tables=tables, **keys | fixed)
 
 
+def other_numbers(draw, text):
+    """The same configuration with one number or more that nobody would write."""
+    lines = text.splitlines()
+    for _ in range(draw.choice([1, 2, 4])):
+        kept = ("memory_bytes", "url", "name", "sources", "tables")
+        places = [place for place, line in enumerate(lines) if re.search(r"= .*\d", line) and not line.startswith(kept)]
+        place = draw.choice(places)
+        number = draw.choice(list(re.finditer(r"\d+(\.\d+)?", lines[place])))
+        old = float(number[0])
+        new = draw.choice([0, 1, 3, 17, 100, old / 2, old * 2, old * 9, old + 1])
+        text_of_new = str(float(new)) if "." in number[0] else str(int(new))
+        lines[place] = lines[place][: number.start()] + text_of_new + lines[place][number.end() :]
+    return "\n".join(lines) + "\n"
+
+
 def trigger(draw):
     """A trigger that is too fast for some of the boards."""
     rate_hz, triggers = draw.choice([500.0, 3000.0, 20_000.0]), draw.choice([1000, 4000])
@@ -297,9 +312,12 @@ class Folder:
         return summary
 
     def configure(self, case, draw):
-        """Writes the configuration, with the least memory that is not refused."""
+        """Writes the configuration, with the least memory that is not refused; whether it can be used. With some other numbers it may not."""
         record = recording(draw, case.tables)
         text = "\n".join([*case.sections, record])
+        has_other_numbers = draw.random() < 0.2
+        if has_other_numbers:
+            text = other_numbers(draw, text)
         for _ in range(REFUSALS):
             (self.path / "run.toml").write_text(text)
             code, _, errors = self.thalweg("run", "run.toml", "--explain")
@@ -308,8 +326,9 @@ class Folder:
                 break
             raised = lambda found, least=int(least[1]): f"memory_bytes = {max(int(found[1]), least)}"
             text = re.sub(r"memory_bytes = (\d+)", raised, text)
-        if code != 0:
+        if code != 0 and not (has_other_numbers and code == 2):
             self.find("the configuration is refused", errors)
+        return code == 0
 
     def run(self, case, draw):
         """Takes data, with or without trouble: the name of the trouble."""
@@ -441,8 +460,7 @@ def one(asked, number, draw):
     """One case: its kind, and what was found."""
     case = draw.choice(KINDS)(draw)
     folder = Folder(asked.directory / f"{asked.seed}-{number}", asked.binary)
-    folder.configure(case, draw)
-    if not folder.findings:
+    if folder.configure(case, draw):
         trouble = folder.run(case, draw)
         if not folder.findings:
             folder.check(case, draw, trouble)

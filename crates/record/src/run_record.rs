@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use thalweg_data::ledger::{CounterSnapshot, LossReport, UnitCounts};
+use thalweg_data::ledger::{CounterSnapshot, LossReport, MOST_COUNT, UnitCounts};
 use thalweg_data::topology::{FlowPath, Topology};
 use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
@@ -325,15 +325,25 @@ impl RunRecord {
     pub fn read(path: &Path) -> Result<RunRecord, RecordError> {
         check_plain(path)?;
         let text = fs::read(path).map_err(|cause| RecordError::io(path, "reading", cause))?;
-        serde_json::from_slice(&text).map_err(|cause| RecordError::Damaged {
-            path: path.to_owned(),
-            offset: 0,
-            found: format!("not the record of a run: {cause}"),
-        })
+        let damaged = |found| RecordError::Damaged { path: path.to_owned(), offset: 0, found };
+        let record: RunRecord = serde_json::from_slice(&text)
+            .map_err(|cause| damaged(format!("not the record of a run: {cause}")))?;
+        let counts = record.ledger.iter().flat_map(|ledger| &ledger.entries).flat_map(EntriesRecord::all);
+        match counts.filter(|count| *count > MOST_COUNT).max() {
+            Some(count) => Err(damaged(format!("a count of {count} in the ledger, more than any run has"))),
+            None => Ok(record),
+        }
     }
 }
 
 impl EntriesRecord {
+    /// Every count in it.
+    fn all(&self) -> impl Iterator<Item = u64> {
+        let EntriesRecord { input, output, overhead, filtered, held, gap_opened, gap_filled, .. } = *self;
+        let named = self.lost.values().chain(self.noted.values()).copied();
+        [input, output, overhead, filtered, held, gap_opened, gap_filled].into_iter().chain(named)
+    }
+
     /// Whether it was counted by a stage that does this.
     pub(crate) fn is_at(&self, role: StageRole) -> bool {
         Stage::from_word(&self.stage).is_some_and(|stage| stage.role() == role)
@@ -386,7 +396,7 @@ impl RunRecord {
             _ => return 0,
         };
         let tables = self.tables.iter().filter(|found| found.table == table.word());
-        let on_file = tables.map(|found| found.rows).sum();
+        let on_file = tables.map(|found| found.rows).fold(0, u64::saturating_add);
         let missing = ledger.not_on_file(table, on_file, self.removed.as_ref()).unwrap_or(0);
         let lost = |row: &EntriesRecord| row.lost.values().sum();
         missing.saturating_sub(ledger.at_recording(table, lost).unwrap_or(0))
@@ -587,6 +597,22 @@ mod tests {
         record.write(&directory).expect("written");
         assert_eq!(RunRecord::read(&directory.run_record()).expect("read"), record);
         assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1);
+    }
+
+    #[test]
+    fn a_record_with_impossible_counts_is_damaged() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let directory = RunDirectory::create(folder.path(), "test").expect("made");
+        let mut record = RunRecord::start(&directory, "test", "[run]\n", &["left".to_owned()]);
+        let lost = BTreeMap::from([("late".to_owned(), MOST_COUNT + 1)]);
+        let entries = vec![EntriesRecord { lost, ..EntriesRecord::default() }];
+        record.ledger = Some(LedgerRecord { entries, ..LedgerRecord::default() });
+        record.write(&directory).expect("written");
+        let error = RunRecord::read(&directory.run_record()).expect_err("damaged").to_string();
+        assert!(
+            error.contains("a count of 9007199254740993 in the ledger, more than any run has"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use super::vocabulary::{LossReason, Noted, Unit};
 use crate::prefetch::prefetch;
 
+/// More than any run counts, 9 PB: a file with a larger count is damaged, and sums of what is below stay within 64 bits.
+pub const MOST_COUNT: u64 = 1 << 53;
+
 /// Indices of the entries of one unit in its row.
 pub(super) mod entry {
     pub const IN: usize = 0;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::claims::Claims;
-use super::counters::{CELLS, Counters, output_cell};
+use super::counters::{CELLS, Counters, MOST_COUNT, output_cell};
 use super::description::{Description, Words};
 use super::mirror::Mirror;
 use super::snapshot::{CounterSnapshot, LedgerSnapshot};
@@ -362,7 +362,8 @@ fn read_snapshot(bytes: &[u8]) -> Result<LedgerSnapshot, String> {
     let word = |index: usize| words.get(index).copied().unwrap_or(0);
     let foreign = || format!("{} bytes, header {:x?}", bytes.len(), &bytes[..bytes.len().min(16)]);
     let (sources, stages, cells) = (word(2) as usize, word(3) as usize, word(4) as usize);
-    let slot_words = LINE_WORDS.saturating_add(cells.next_multiple_of(LINE_WORDS));
+    let cell_words = cells.checked_next_multiple_of(LINE_WORDS).unwrap_or(usize::MAX);
+    let slot_words = LINE_WORDS.saturating_add(cell_words);
     let slots = sources.saturating_mul(stages).saturating_mul(slot_words);
     let slots = LINE_WORDS.saturating_mul(sources.saturating_add(1)).saturating_add(slots);
     if word(0) != MAGIC || words.len() < slots {
@@ -391,11 +392,12 @@ fn read_snapshot(bytes: &[u8]) -> Result<LedgerSnapshot, String> {
         return Err(format!("{} names of {sources} sources", names.len()));
     }
     let legacy = word(1) == LEGACY_VERSION;
-    Ok(LedgerSnapshot {
-        topology,
-        legacy,
-        ..LedgerSnapshot::of(names, read_slots(sources, &described, word))
-    })
+    let slots = read_slots(sources, &described, word);
+    let counts = slots.iter().flat_map(|slot| slot.counters.cells());
+    if let Some(count) = counts.filter(|count| **count > MOST_COUNT).max() {
+        return Err(format!("a count of {count}, more than any run has"));
+    }
+    Ok(LedgerSnapshot { topology, legacy, ..LedgerSnapshot::of(names, slots) })
 }
 
 fn read_slots(sources: usize, words: &Words, word: impl Fn(usize) -> u64) -> Vec<CounterSnapshot> {
@@ -461,6 +463,32 @@ mod tests {
         count();
         assert_eq!((counted(&path), ledger.repair_file().expect("whole")), (Some(35), false));
         drop((slot, ledger));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+    #[test]
+    fn a_file_with_impossible_counts_or_sizes_is_refused() {
+        let folder = std::env::temp_dir().join(format!("thalweg-ledger-damaged-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("made");
+        let path = folder.join("ledger.bin");
+        let ledger = Ledger::create(Some(&path), &["board".to_owned()]).expect("made");
+        let mut counters = Counters::default();
+        counters.input(Unit::Hits, MOST_COUNT);
+        ledger.open(Stage::Receive, SourceId(0), &[Unit::Hits]).publish(&counters);
+        assert_eq!(counted(&path), Some(MOST_COUNT));
+        let whole = std::fs::read(&path).expect("readable");
+        let place =
+            whole.array_windows().position(|word| *word == MOST_COUNT.to_ne_bytes()).expect("it is there");
+        let with = |place: usize, word: u64| {
+            let mut damaged = whole.clone();
+            damaged[place..place + 8].copy_from_slice(&word.to_ne_bytes());
+            std::fs::write(&path, damaged).expect("written");
+            Ledger::read_file(&path).map_or_else(|error| error.to_string(), |_| String::new())
+        };
+        assert!(with(place, u64::MAX).contains("a count of 18446744073709551615, more than any run has"));
+        for size in 2..=5 {
+            assert!(!with(8 * size, u64::MAX).is_empty(), "size {size}");
+        }
+        drop(ledger);
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

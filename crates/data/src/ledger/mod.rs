@@ -40,7 +40,7 @@ mod vocabulary;
 
 pub use added::{Added, MOST_ADDED, WordError};
 pub use carrier::Carrier;
-pub use counters::{Counters, UnitCounts};
+pub use counters::{Counters, MOST_COUNT, UnitCounts};
 pub use file::{CounterSlot, Ledger, LedgerError};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
 pub use reasons::{LossNature, LossReasonDescription, Quality};
