@@ -24,6 +24,8 @@ enum Layout {
 
 /// Most hits in an aggregate that is not limited by a datagram or the settings.
 pub(super) const AGGREGATE_HITS: u32 = 1024;
+/// Most bytes of such an aggregate: half of what a block of a receiver has by default.
+pub(super) const AGGREGATE_BYTES: usize = 256 << 10;
 
 /// The ids of a datagram, and whether it is the last of its network buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,7 @@ pub(super) struct Packer {
     capacity: usize,
     datagrams_per_buffer: u32,
     aggregate_hits: u32,
+    aggregate_bytes: usize,
     events: Vec<u8>,
     open: Option<AggregateStart>,
     open_at: usize,
@@ -74,12 +77,14 @@ impl Packer {
             0 => AGGREGATE_HITS,
             hits => hits,
         };
+        let aggregate_bytes = if settings.aggregate_hits == 0 { AGGREGATE_BYTES } else { usize::MAX };
         Packer {
             layout,
             datagram_data,
             capacity: if aligned { datagram_data } else { buffer },
             datagrams_per_buffer: settings.datagrams_per_buffer,
             aggregate_hits,
+            aggregate_bytes,
             events: Vec::new(),
             open: None,
             open_at: 0,
@@ -138,7 +143,8 @@ impl Packer {
     /// Starts a hit of `bytes`, whose words are to be appended to the result. It belongs to an open aggregate; a full
     /// aggregate is closed and sent before.
     pub(super) fn begin_hit(&mut self, bytes: usize, out: &mut Outgoing) -> &mut Vec<u8> {
-        if self.open_hits >= self.aggregate_hits {
+        let is_large = self.open.is_some() && self.events.len() - self.open_at + bytes > self.aggregate_bytes;
+        if self.open_hits >= self.aggregate_hits || is_large {
             self.close_aggregate(false);
         }
         let header = if self.open.is_some() { 0 } else { 8 };

@@ -253,7 +253,7 @@ pub struct Settings {
     pub drift_ppm: f64,
     /// Reading of the board's clock at its start, in picoseconds.
     pub offset_ps: u64,
-    /// Most hits in an aggregate; 0 for as many as fit a datagram.
+    /// Most hits in an aggregate; 0 for as many as fit a datagram, or 1024 where it need not fit one, in 256 KiB at most.
     pub aggregate_hits: u32,
     /// Age of an aggregate at which it is sent at the latest, in milliseconds of board time.
     pub flush_ms: f64,

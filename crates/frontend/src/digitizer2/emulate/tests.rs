@@ -216,6 +216,23 @@ fn busy() -> Settings {
 }
 
 #[test]
+fn an_aggregate_with_waveforms_fits_a_block_of_its_receiver() {
+    let settings = Settings { transport: Transport::Tcp, waveform_samples: 512, ..busy() };
+    let most_bytes = |settings: &Settings| {
+        let mut board = Board::new(settings.clone()).expect("valid");
+        let (mut out, mut receiver) = (Outgoing::new(20_000_000), Receiver::default());
+        board.arm().and_then(|()| board.start(0)).expect("idle");
+        assert!(!board.produce(5 * MS, &mut out), "all of it fits");
+        receiver.take(&mut out, settings);
+        walk(&receiver.events).iter().map(|event| event.len()).max()
+    };
+    let most = most_bytes(&settings).expect("events");
+    assert!((250_000..=256 << 10).contains(&most), "{most}");
+    let asked = Settings { aggregate_hits: 400, ..settings };
+    assert!(most_bytes(&asked).expect("events") > 512 << 10, "as it is asked");
+}
+
+#[test]
 fn data_of_every_firmware_and_transport_are_decoded_to_the_truth() {
     for transport in [Transport::Udp, Transport::Tcp] {
         for aligned_datagrams in [true, false] {
