@@ -29,6 +29,8 @@ from pathlib import Path
 
 # A run that has not ended so long after it was to stop stands still. Builder units wait for parts of overloaded readout units for a while.
 END_SECONDS = 60
+# A program that is not optimised takes a quarter of a second for a MB of Parquet.
+EXPORT_SECONDS = 300
 # The least memory that a refusal names may be refused once more, for the next part that needs some.
 REFUSALS = 6
 # Tables that a replay makes anew, bit by bit. Times of receipt are in the others.
@@ -408,7 +410,8 @@ class Folder:
     def export(self, run, rows, to):
         """Each row of a table is in what is exported; what MIDAS takes can be imported again."""
         place = {"mid": "exported.mid.lz4", "compass": "exported.BIN"}.get(to, "exported")
-        code, output, errors = self.thalweg("export", str(run), "--to", to, "--out", place, "--json")
+        command = ["export", str(run), "--to", to, "--out", place, "--json"]
+        code, output, errors = self.thalweg(*command, seconds=EXPORT_SECONDS)
         if code == 2 and "." in place:
             # Not everything fits this format.
             return
