@@ -19,7 +19,7 @@ use super::snapshot::{CounterSnapshot, LedgerSnapshot, Loss};
 use super::stages::StageRole;
 use super::vocabulary::{LossReason, Noted, Stage, Unit};
 use crate::id::SourceId;
-use crate::topology::{FlowPath, Node, Topology};
+use crate::topology::{FlowPath, Node, SubjectKind, Topology};
 
 /// A number of lost units, and of all.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -188,11 +188,21 @@ impl fmt::Display for LossTotal {
 
 impl LossKind {
     /// The losses by stage, reason and unit, in path order. Leaves out bytes if the same loss is reported in a larger unit, and losses that
-    /// another stage counts as well ([`Loss::is_echo`]).
+    /// another stage counts as well ([`Loss::is_echo`], and what builder units refuse of readout units here).
     pub fn all_of(losses: &[Loss], path: &Topology) -> Vec<LossKind> {
         let mut kinds: Vec<LossKind> = Vec::new();
         let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
-        for loss in losses.iter().filter(|loss| !loss.is_echo()) {
+        let has_readouts = path.nodes.iter().any(|node| node.stage.role() == StageRole::HandOver);
+        let is_unit = |name: &str| {
+            path.subjects.iter().any(|subject| subject.kind == SubjectKind::Unit && subject.name == name)
+        };
+        let is_refused = |loss: &Loss| {
+            has_readouts
+                && loss.unit != Unit::Events
+                && loss.stage.role() == StageRole::Work
+                && is_unit(&loss.source)
+        };
+        for loss in losses.iter().filter(|loss| !loss.is_echo() && !is_refused(loss)) {
             let in_larger_unit =
                 |other: &Loss| alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source;
             if loss.unit == Unit::Bytes && losses.iter().any(in_larger_unit) {
@@ -282,9 +292,11 @@ impl LossReport {
                 slots => fragments(slots, &of_fragments, unseen).map(|counted| (1, counted)),
             };
             if counted.is_none() {
-                // A unit on the path to the recording, whose fragments are those of the boards.
-                let lost =
-                    snapshot.of_source(source).iter().map(|own| lost_at(own, Unit::Fragments, |_| true));
+                // A unit on the path to the recording, whose fragments are those of the boards. What a builder unit refuses is still the
+                // readout unit's, which loses it, or gives it to another one.
+                let ships = snapshot.of_source(source).iter();
+                let ships = ships.filter(|own| own.stage.role() == StageRole::HandOver);
+                let lost = ships.map(|own| lost_at(own, Unit::Fragments, |_| true));
                 let on_the_way = Counted { lost: lost.sum(), unseen, ..Counted::default() };
                 if on_the_way.lost > 0 {
                     sums[1].1.get_or_insert_default().add(&on_the_way);

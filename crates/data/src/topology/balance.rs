@@ -8,7 +8,7 @@
 //!  edge, network:   out of the giver = into each taker + noted as unseen − noted as cut off
 //!  edge, peer:      out of the giver ≥ into each taker                  per subject: units count their losses together
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
-//!  sum:             out of all givers = into all takers                 all subjects together
+//!  sum:             out of all givers = into all takers                 all subjects together; acknowledged: ≤ out of all takers
 //!  audit:           out of the auditor = out of the audited + gaps that were filled
 //!  builder:         Σ boards (fragments out + lost with events + missing) = boards × (events out + lost)
 //!                   numbers from the first trigger to the last = events + triggers unseen
@@ -137,11 +137,15 @@ impl Topology {
             let of_all = |nodes: &[&Node], side| -> Option<u64> {
                 nodes.iter().map(|node| Counted { node, unit }.of_all(snapshot, side)).sum()
             };
-            if let (Some(left), Some(right)) = (of_all(&from, Side::Out), of_all(&to, Side::In))
-                && left != right
+            let (side, words, holds): (_, _, fn(&u64, &u64) -> bool) = match sum.is_acknowledged {
+                true => (Side::Out, "≤ out of", u64::le),
+                false => (Side::In, "= into", u64::eq),
+            };
+            if let (Some(left), Some(right)) = (of_all(&from, Side::Out), of_all(&to, side))
+                && !holds(&left, &right)
             {
                 let (giver, taker) = (from[0].stage, to[0].stage);
-                let equation = format!("{unit} out of {giver} = into {taker}, all together");
+                let equation = format!("{unit} out of {giver} {words} {taker}, all together");
                 let source = from.iter().map(|node| node.of()).collect::<Vec<_>>().join(", ");
                 found.push(Discrepancy { source, equation, left, right });
             }

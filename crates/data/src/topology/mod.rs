@@ -210,7 +210,8 @@ pub struct Audit {
     pub units: Vec<Unit>,
 }
 
-/// What some nodes pass on together to others, where those count for other subjects: the sum of all `out` is that of all `in`.
+/// What some nodes pass on together to others, where those count for other subjects: the sum of all `out` is that of all `in`, or, where it is
+/// out when the others have acknowledged it, no more than they have put out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sum {
     /// The nodes that pass on.
@@ -219,6 +220,9 @@ pub struct Sum {
     pub to: Vec<String>,
     /// The units in which both sides count.
     pub units: Vec<Unit>,
+    /// Whether the givers count as `out` what the takers have acknowledged.
+    #[serde(default)]
+    pub is_acknowledged: bool,
 }
 
 /// A builder, which makes events of fragments: for each event, each board has a fragment or is counted as missing.

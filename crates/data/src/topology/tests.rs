@@ -205,14 +205,19 @@ fn every_trigger_is_an_event_or_unseen() {
     assert_eq!(found(101, 90, 3, 90, true), [""; 0], "unseen triggers are noted later");
 }
 
-#[test]
-fn what_units_lose_is_in_the_sum_over_all_boards() {
+/// Two boards, a readout unit and a builder unit in one process.
+fn units_of_one_process() -> Topology {
     let subject = |name: &str, kind| Subject { name: name.to_owned(), kind, parent: None };
     let fragments = &[Unit::Fragments];
     let of_boards = |subjects| Counts { subjects, ..Counts::of(SourceId(0), fragments) };
     let one = |id: &str| vec![id.to_owned()];
-    let sum = |from: &str, to: &str| Sum { from: one(from), to: one(to), units: fragments.to_vec() };
-    let topology = Topology {
+    let sum = |from: &str, to: &str| Sum {
+        from: one(from),
+        to: one(to),
+        units: fragments.to_vec(),
+        is_acknowledged: from == "ship ru",
+    };
+    Topology {
         subjects: vec![
             subject("a", SubjectKind::Board),
             subject("b", SubjectKind::Board),
@@ -236,8 +241,14 @@ fn what_units_lose_is_in_the_sum_over_all_boards() {
             sum("build bu", "record fragments"),
         ],
         ..Topology::default()
-    };
-    let of_run = |[late, refused]: [u64; 2], recorded: [u64; 2], at_a_marker| -> Vec<String> {
+    }
+}
+
+#[test]
+fn what_units_lose_is_in_the_sum_over_all_boards() {
+    let topology = units_of_one_process();
+    // Fragments that came too late for the builder unit, and those that it says to have and the readout unit has not lost.
+    let of_run = |[late, missing]: [u64; 2], recorded: [u64; 2], at_a_marker| -> Vec<String> {
         let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
         let publish = |stage, source, count, lost| {
             let mut counters = Counters::default();
@@ -249,14 +260,19 @@ fn what_units_lose_is_in_the_sum_over_all_boards() {
         publish(Stage::Build, 0, 9, 0);
         publish(Stage::Build, 1, 5, 0);
         publish(Stage::Ship, 2, 14, late);
-        publish(Stage::Build, 3, 14 - late, refused);
+        publish(Stage::Build, 3, 14, late + missing);
         publish(Stage::Record, 0, recorded[0], 0);
         publish(Stage::Record, 1, recorded[1], 0);
         let snapshot = LedgerSnapshot { at_a_marker, ..ledger.snapshot() };
         snapshot.discrepancies().iter().map(ToString::to_string).collect()
     };
     assert_eq!(of_run([0, 0], [9, 5], false), [""; 0]);
-    assert_eq!(of_run([2, 1], [7, 4], false), [""; 0], "whose fragments came too late is not known");
+    assert_eq!(of_run([3, 0], [7, 4], false), [""; 0], "whose fragments came too late is not known");
+    assert_eq!(
+        of_run([2, 1], [7, 4], false),
+        ["ru: fragments out of ship ≤ out of build, all together: 12 against 11"],
+        "one was acknowledged, and is nowhere"
+    );
     assert_eq!(
         of_run([2, 0], [7, 4], false),
         ["bu: fragments out of build = into record, all together: 12 against 11"],

@@ -312,3 +312,40 @@ fn a_ledger_has_the_same_losses_with_and_without_a_topology() {
         );
     }
 }
+
+#[test]
+fn what_a_builder_unit_refuses_is_lost_once() {
+    use crate::topology::{Counts, Marker, Subject};
+    let subject = |name: &str| Subject { name: name.to_owned(), kind: SubjectKind::Unit, parent: None };
+    let node = |stage: Stage, number| Node {
+        id: format!("{stage} {number}"),
+        stage,
+        flow_path: FlowPath::Events,
+        thread: None,
+        counts: vec![Counts::of(SourceId(number), &[Unit::Events, Unit::Fragments]).making(&[Unit::Events])],
+        marker: Marker::PerSubject,
+    };
+    let report = |stages: &[(Stage, u16)]| {
+        let topology = Topology {
+            subjects: ["ru", "bu"].map(subject).to_vec(),
+            nodes: stages.iter().map(|(stage, number)| node(*stage, *number)).collect(),
+            ..Topology::default()
+        };
+        let ledger = Ledger::of(None, std::sync::Arc::new(topology)).expect("memory");
+        for (stage, number) in stages {
+            let mut counters = Counters::default();
+            counters.input(Unit::Fragments, 100);
+            counters.lost(LossReason::LateFragment, Unit::Fragments, 5);
+            ledger.open(*stage, SourceId(*number), &[Unit::Fragments]).publish(&counters);
+        }
+        let report = LossReport::of(&ledger.snapshot(), StageRole::Recording);
+        let stages: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
+        (report.total(Unit::Fragments).map(|total| total.known.count), stages)
+    };
+    assert_eq!(report(&[(Stage::Ship, 0), (Stage::Build, 1)]), (Some(5), vec![Stage::Ship]));
+    assert_eq!(
+        report(&[(Stage::Build, 1)]),
+        (None, vec![Stage::Build]),
+        "readout units elsewhere have lost them"
+    );
+}

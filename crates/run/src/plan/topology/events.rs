@@ -228,7 +228,7 @@ impl Making<'_, '_> {
             let counted = vec![Counts::of(slot, &[Unit::Events, Unit::Fragments, Unit::Bytes])];
             let ship = self.node(Stage::Ship, ships, counted);
             self.edge(&built, &ship, EVENTS);
-            self.sum(std::slice::from_ref(&of_boards), std::slice::from_ref(&ship), OF_BOARDS);
+            self.sum(std::slice::from_ref(&of_boards), std::slice::from_ref(&ship), false);
             fragments.push(of_boards);
             shipped.push(ship);
         }
@@ -275,10 +275,10 @@ impl Making<'_, '_> {
             let kept = self.node_at_the_end(Stage::Record, place, counted());
             filter.iter().for_each(|filter| self.edge(filter, &kept, OF_BOARDS));
             let taker = filter.unwrap_or(kept);
-            self.sum(&hosted, std::slice::from_ref(&taker), OF_BOARDS);
+            self.sum(&hosted, std::slice::from_ref(&taker), false);
             // With all units in one process, everything that was built of a board comes into its files, but for what units lose.
             if hosted.len() == units.builders.len() && shipped.len() == units.readouts.len() {
-                self.sum(shipped, &hosted, OF_BOARDS);
+                self.sum(shipped, &hosted, true);
                 for built in fragments {
                     self.edges_to(
                         built,

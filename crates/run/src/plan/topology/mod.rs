@@ -141,9 +141,10 @@ impl Making<'_, '_> {
         });
     }
 
-    /// Says that nodes hand everything of these units to others, which count for other subjects.
-    fn sum(&mut self, from: &[String], to: &[String], units: &[Unit]) {
-        self.topology.sums.push(Sum { from: from.to_vec(), to: to.to_vec(), units: units.to_vec() });
+    /// Says that nodes hand everything of these units to others, which count for other subjects; `is_acknowledged` as in [`Sum`].
+    fn sum(&mut self, from: &[String], to: &[String], is_acknowledged: bool) {
+        let (from, to, units) = (from.to_vec(), to.to_vec(), vec![Unit::Fragments, Unit::Bytes]);
+        self.topology.sums.push(Sum { from, to, units, is_acknowledged });
     }
 
     fn thread_of(&self, id: &str) -> Option<&str> {
