@@ -6,7 +6,6 @@
 //!  edge, copied:    out of the giver = into each taker                  per subject
 //!  edge, split:     out of the giver = into all takers together
 //!  edge, network:   out of the giver = into each taker + noted as unseen − noted as cut off
-//!  edge, peer:      out of the giver ≥ into each taker                  per subject: units count their losses together
 //!  edge, children:  out of the giver's subject = into the taker's subjects that are its children
 //!  sum:             out of all givers = into all takers                 all subjects together; acknowledged: ≤ out of all takers
 //!  audit:           out of the auditor = out of the audited + gaps that were filled
@@ -40,11 +39,11 @@ impl Topology {
         }
         for edge in &self.edges {
             match edge.via {
-                // Missing data are noted as unseen only when later ones arrive, and the two ends of a peer are not at the same moment.
-                Via::Network | Via::Peer if snapshot.at_a_marker => {}
-                Via::Call | Via::Ring | Via::Network | Via::Peer => {
-                    self.check_edge(snapshot, edge, &mut found)
-                }
+                // Units count what they lose, and what they build again, for all subjects together: in sums.
+                Via::Peer => {}
+                // Missing data are noted as unseen only when later ones arrive.
+                Via::Network if snapshot.at_a_marker => {}
+                Via::Call | Via::Ring | Via::Network => self.check_edge(snapshot, edge, &mut found),
             }
         }
         for sum in self.sums.iter().filter(|_| !snapshot.at_a_marker) {
@@ -105,11 +104,7 @@ impl Topology {
                     Fan::Split if each.len() < takers.len() => Vec::new(),
                     Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
                 };
-                let (sign, holds): (_, fn(&u64, &u64) -> bool) = match edge.via {
-                    Via::Peer => ("≥", u64::ge),
-                    _ => ("=", u64::eq),
-                };
-                for (to, right) in sums.into_iter().filter(|(_, right)| !holds(&left, right)) {
+                for (to, right) in sums.into_iter().filter(|(_, right)| *right != left) {
                     let has = |what| {
                         let is_noted =
                             |taker: &&Node| Counted { node: taker, unit }.noted(snapshot, None, what) > 0;
@@ -119,7 +114,7 @@ impl Topology {
                     let cut_off = if has(Noted::CutOff) { " − cut off" } else { "" };
                     let continued = if has(Noted::Continued) { " − continued" } else { "" };
                     let equation =
-                        format!("{unit} out of {} {sign} into {to}{unseen}{cut_off}{continued}", from.stage);
+                        format!("{unit} out of {} = into {to}{unseen}{cut_off}{continued}", from.stage);
                     found.push(Discrepancy { source: snapshot.name(subject), equation, left, right });
                 }
             }

@@ -180,7 +180,7 @@ pub enum Via {
     Call,
     /// Through a ring between their threads.
     Ring,
-    /// To another process, or another unit of this one. On the way there, losses are not counted by subject.
+    /// To another process, or another unit of this one. On the way there, what is lost or built again is not counted by subject.
     Peer,
     /// Over a network that may lose data. The taker finds by numbers what is missing, and notes it as unseen.
     Network,

@@ -276,7 +276,7 @@ impl Making<'_, '_> {
             filter.iter().for_each(|filter| self.edge(filter, &kept, OF_BOARDS));
             let taker = filter.unwrap_or(kept);
             self.sum(&hosted, std::slice::from_ref(&taker), false);
-            // With all units in one process, everything that was built of a board comes into its files, but for what units lose.
+            // With all units in one process, what was built of each board comes into its files, but for what units lose.
             if hosted.len() == units.builders.len() && shipped.len() == units.readouts.len() {
                 self.sum(shipped, &hosted, true);
                 for built in fragments {
