@@ -552,22 +552,21 @@ fn a_board_that_restarted_unnoticed_is_followed() {
     assert!(outcome.hits.len() > 90 + 30, "{}", outcome.hits.len());
 }
 
+/// The aggregate of this number, of so many hits.
+fn aggregate_of(number: u32, hits: usize) -> Vec<u8> {
+    let mut aggregate = Vec::new();
+    let start = emit::begin_aggregate(&mut aggregate, number, false, false);
+    (0..hits).for_each(|_| emit::hit(&mut aggregate, &HitFields::default()));
+    emit::end_aggregate(&mut aggregate, start);
+    aggregate
+}
+
 #[test]
 fn only_a_unit_that_exceeds_its_block_is_left_out() {
-    let mut large = Vec::new();
-    let start = emit::begin_aggregate(&mut large, 0, false, false);
-    (0..6000).for_each(|_| emit::hit(&mut large, &HitFields::default()));
-    emit::end_aggregate(&mut large, start);
-    let small = |number| {
-        let mut small = Vec::new();
-        let start = emit::begin_aggregate(&mut small, number, false, false);
-        emit::hit(&mut small, &HitFields::default());
-        emit::end_aggregate(&mut small, start);
-        small
-    };
+    let large = aggregate_of(0, 6000);
     let mut out = Vec::new();
     // One more is missing in front of the last one: that one was never there.
-    let blob = [small(COUNTER_MASK), large.clone(), small(2)].concat();
+    let blob = [aggregate_of(COUNTER_MASK, 1), large.clone(), aggregate_of(2, 1)].concat();
     emit::packet(&mut out, &blob, 3, true);
     let outcome = check::stream_path(decoder(), &out, &[5000], false);
     outcome.assert_closed();
@@ -577,11 +576,8 @@ fn only_a_unit_that_exceeds_its_block_is_left_out() {
 
     // 24 KiB in packets of 8 bytes take 120 KiB with their headers, more than a block.
     out.clear();
-    let mut medium = Vec::new();
-    let start = emit::begin_aggregate(&mut medium, 0, false, false);
-    (0..1500).for_each(|_| emit::hit(&mut medium, &HitFields::default()));
-    emit::end_aggregate(&mut medium, start);
-    let blob = [medium.as_slice(), &small(1)].concat();
+    let medium = aggregate_of(0, 1500);
+    let blob = [medium.as_slice(), &aggregate_of(1, 1)].concat();
     let count = blob.chunks(8).count();
     for (index, payload) in blob.chunks(8).enumerate() {
         emit::packet(&mut out, payload, u32::from(index == 0 || index + 3 == count), index + 1 == count);
@@ -594,18 +590,11 @@ fn only_a_unit_that_exceeds_its_block_is_left_out() {
 
 #[test]
 fn events_that_were_promised_and_cannot_be_found_are_lost_once() {
-    let aggregate = |number| {
-        let mut blob = Vec::new();
-        let start = emit::begin_aggregate(&mut blob, number, false, false);
-        emit::hit(&mut blob, &HitFields::default());
-        emit::end_aggregate(&mut blob, start);
-        blob
-    };
     let mut out = Vec::new();
-    emit::packet(&mut out, &aggregate(0), 1, true);
+    emit::packet(&mut out, &aggregate_of(0, 1), 1, true);
     // An event of no words: nothing behind it in its blob can be found.
-    emit::packet(&mut out, &[vec![0; 8], aggregate(2)].concat(), 2, true);
-    emit::packet(&mut out, &aggregate(3), 1, true);
+    emit::packet(&mut out, &[vec![0; 8], aggregate_of(2, 1)].concat(), 2, true);
+    emit::packet(&mut out, &aggregate_of(3, 1), 1, true);
     let outcome = check::stream_path(decoder(), &out, &[5000], false);
     outcome.assert_closed();
     assert_eq!(outcome.hits.len(), 2);

@@ -210,6 +210,7 @@ mod tests {
         board.arm().and_then(|()| board.start(0)).expect("it was stopped");
         assert_eq!(sent(&mut board, 3), [[0, 4]], "numbers and hits restart");
     }
+
     #[test]
     fn a_board_that_is_far_behind_ends_a_while_after_its_stop() {
         let mut board = board();

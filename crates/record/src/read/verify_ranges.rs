@@ -516,7 +516,9 @@ fn compare_with_ledger(report: &mut VerifyReport, record: Option<&RunRecord>, un
     for (what, noted) in
         [(Unit::Events, noted.events), (Unit::Fragments, noted.fragments), (Unit::Bytes, noted.bytes)]
     {
-        if let Some(counted) = output(ledger, unit, role, what).filter(|counted| *counted != noted) {
+        if let Some(counted) =
+            row(ledger, unit, role, what).map(|row| row.output).filter(|counted| *counted != noted)
+        {
             report.problem(format!(
                 "{unit}: {noted} {what} passed on, range by range, and {counted} in the ledger"
             ));
@@ -526,13 +528,11 @@ fn compare_with_ledger(report: &mut VerifyReport, record: Option<&RunRecord>, un
 
 /// Whether the files of a builder unit have lost events.
 fn has_lost(ledger: &LedgerRecord, unit: &str) -> bool {
-    let of_files = |row: &&EntriesRecord| {
-        row.source == unit && row.unit == Unit::Events.word() && row.is_at(StageRole::Recording)
-    };
-    ledger.entries.iter().find(of_files).is_some_and(|row| row.lost.values().any(|count| *count > 0))
+    let files = row(ledger, unit, StageRole::Recording, Unit::Events);
+    files.is_some_and(|row| row.lost.values().any(|count| *count > 0))
 }
 
-fn output(ledger: &LedgerRecord, unit: &str, role: StageRole, what: Unit) -> Option<u64> {
-    let of_it = |row: &&EntriesRecord| row.source == unit && row.unit == what.word() && row.is_at(role);
-    ledger.entries.iter().find(of_it).map(|row| row.output)
+/// What a unit has counted at the stage that does this.
+fn row<'l>(ledger: &'l LedgerRecord, unit: &str, role: StageRole, what: Unit) -> Option<&'l EntriesRecord> {
+    ledger.entries.iter().find(|row| row.source == unit && row.unit == what.word() && row.is_at(role))
 }

@@ -21,7 +21,7 @@ const BRIEF: &str = "--bytes 2MiB --keep-free 1MB --no-fio";
 
 /// Runs a script in a mount namespace of its own, in which `$1` is an empty directory that `mount` has mounted something on, `$0` is the
 /// command, and the working directory is the folder. `None`, with a word, where that needs more rights than there are.
-fn mounted(folder: &Folder, mount: &str, script: &str) -> Option<Ended> {
+pub fn mounted(folder: &Folder, mount: &str, script: &str) -> Option<Ended> {
     std::fs::create_dir_all(folder.at("disk")).expect("made");
     let script = format!("cd {} && set -- disk\n{mount}\n{script}", folder.path().display());
     let ended = Running::start_as(&["unshare", "-m", "sh", "-c", &script], &[]).wait();
@@ -37,7 +37,7 @@ fn in_memory(mebibytes: u32) -> String {
     format!("mount -t tmpfs -o size={mebibytes}m none \"$1\" || exit {CANNOT_MOUNT}")
 }
 
-fn report(folder: &Folder, file: &str) -> Value {
+pub fn report(folder: &Folder, file: &str) -> Value {
     let text = std::fs::read_to_string(folder.at(file)).expect("written");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }

@@ -6,31 +6,14 @@
 //! ```
 
 use serde_json::Value;
-use thalweg_prerequisite::skip;
 
-use crate::process::{Folder, Running, assert_ledger_balances, number};
+use crate::process::{Ended, Folder, assert_ledger_balances, number};
+use crate::storage::{mounted, report};
 use crate::units::{accepted, configuration, failures, four_nodes, free_urls, readouts_and_builders, unit};
 
-/// What a script ends with where nothing can be mounted.
-const CANNOT_MOUNT: i32 = 9;
-
-/// Runs a script in a mount namespace of its own, where `$0` is the command and the folder is the working directory. `None`, with a word,
-/// where that needs more rights than there are.
-fn in_own_mounts(folder: &Folder, script: &str) -> Option<i32> {
-    let script = format!("cd '{}'\n{script}", folder.path().display());
-    let command = ["unshare", "-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_thalweg")];
-    let ended = Running::start_as(&command, &[]).wait();
-    if ended.code == Some(CANNOT_MOUNT) || ended.error.contains("unshare: ") {
-        skip(&format!("a file system of its own needs root and `unshare`: {}", ended.error));
-        return None;
-    }
-    assert!(!ended.error.contains("panicked"), "{ended:#?}");
-    ended.code
-}
-
-fn read(folder: &Folder, file: &str) -> Value {
-    let text = std::fs::read_to_string(folder.at(file)).expect("printed");
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+#[track_caller]
+fn ended_with(code: i32, ended: &Ended, what: &str) {
+    assert!(ended.code == Some(code) && !ended.error.contains("panicked"), "{what}: {ended:#?}");
 }
 
 /// What a run of units in one process says whose disk is full soon, and that waits for space or ends.
@@ -40,14 +23,15 @@ fn one_process(on_full: &str) -> Option<Value> {
     let units = readouts_and_builders() + &unit("evm", "manager", "");
     let text = std::fs::read_to_string(configuration(&folder, 3000, &units)).expect("written");
     folder.file("run.toml", &format!("{text}on_full = \"{on_full}\"\nbatch_bytes = 50000\n"));
-    let code = in_own_mounts(
+    let ended = mounted(
         &folder,
-        "mount -t tmpfs -o size=16m none runs || exit 9\nhead -c 14500000 /dev/zero > runs/filler\n\
+        "mount -t tmpfs -o size=16m none runs || exit 9",
+        "head -c 14500000 /dev/zero > runs/filler\n\
          \"$0\" run run.toml --seconds 2 --json > summary.json; code=$?\n\
          rm runs/filler; \"$0\" verify runs/000001 || exit 8\nexit $code",
     )?;
-    assert_eq!(code, 1, "the run failed, and verifies");
-    Some(read(&folder, "summary.json"))
+    ended_with(1, &ended, "the run failed, and verifies");
+    Some(report(&folder, "summary.json"))
 }
 
 #[test]
@@ -70,22 +54,24 @@ fn a_builder_node_whose_disk_is_full_costs_no_event() {
     // Each node has a directory of its own.
     let text = text.replace(&folder.at("runs"), "runs").replace("batch_age_s = 30.0", "batch_age_s = 0.05");
     folder.file("run.toml", &text);
-    let code = in_own_mounts(
+    let ended = mounted(
         &folder,
         "for node in boards first second manager; do mkdir -p $node/runs; done\n\
-         mount -t tmpfs -o size=16m none first/runs || exit 9\nhead -c 14500000 /dev/zero > first/runs/filler\n\
+         mount -t tmpfs -o size=16m none first/runs || exit 9",
+        "head -c 14500000 /dev/zero > first/runs/filler\n\
          node() { cd $1; exec \"$0\" run ../run.toml --node $1 --seconds 120 --json > ../$1.json; }\n\
          node first & first=$!\nnode second & second=$!\nnode manager & manager=$!\n\
          (node boards); code=$?\nwait $first; [ $? = 1 ] || code=7\n\
          kill -TERM $second $manager; wait\n[ $code = 0 ] || exit $code\n\
          \"$0\" verify */runs/000001 --json > verified.json",
     );
-    let Some(code) = code else { return };
-    assert_eq!(
-        code, 0,
-        "the boards' node went well, that with the full disk failed, and all verify together"
+    let Some(ended) = ended else { return };
+    ended_with(
+        0,
+        &ended,
+        "the boards' node went well, that with the full disk failed, and all verify together",
     );
-    let (boards, verified) = (read(&folder, "boards.json"), read(&folder, "verified.json"));
-    assert!(failures(&read(&folder, "first.json")).contains("no space left on the disk"));
+    let (boards, verified) = (report(&folder, "boards.json"), report(&folder, "verified.json"));
+    assert!(failures(&report(&folder, "first.json")).contains("no space left on the disk"));
     assert_eq!(number(&verified, "events"), accepted(&boards), "{verified:#}");
 }
