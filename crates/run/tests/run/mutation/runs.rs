@@ -124,13 +124,13 @@ pub const RUNS: &[(&str, Run)] = &[
     }),
     ("slices_of_hits", || {
         let sources = digitizer("a", 0, "") + &digitizer("b", 1, "");
-        let slices = "[slices]\nslice_ps = 1_000_000_000\n";
+        let slices = "[slices]\nslice_ps = 1_000_000_000\nmemory_bytes = 33_554_432\n";
         let end = EndWhen { events: Some(20), ..LIMIT };
         recorded(&(sources + slices), "\"hits\", \"events\", \"fragments\", \"raw\"", end)
     }),
     ("late_slices", || {
         let sources = digitizer("a", 0, "") + &digitizer("b", 1, "");
-        let slices = "[slices]\nslice_ps = 1_000_000_000\ndisorder_ps = 0\nsilence_ms = 1\n";
+        let slices = "[slices]\nslice_ps = 1_000_000_000\ndisorder_ps = 0\nsilence_ms = 1\nmemory_bytes = 33_554_432\n";
         let end = EndWhen { events: Some(60), ..LIMIT };
         recorded(&(sources + slices), "\"events\", \"fragments\", \"raw\"", end)
     }),
@@ -408,7 +408,7 @@ fn file(format: &str, keys: &str) -> Result<(), String> {
         let path = folder.path().join(format!("{number}"));
         std::fs::write(&path, &seed[1..]).map_err(|error| error.to_string())?;
         let source = format!(
-            "[[source]]\nname = \"a\"\nformat = \"{format}\"\nurl = \"file://{}\"\n{keys}",
+            "[[source]]\nname = \"a\"\nformat = \"{format}\"\nurl = \"file://{}\"\nmemory_bytes = 16_777_216\n{keys}",
             path.display()
         );
         run(&source, "\"hits\"", LIMIT)?;
