@@ -26,67 +26,77 @@ pub(crate) struct RecordingState {
     recorded: Recorded,
     on_full: OnFull,
     space: Option<SpaceWatch>,
-    /// The disk is full or nearly so, and the run may wait for space.
-    is_waiting: bool,
-    /// The disk was full at the last try, or has failed.
-    is_refused: bool,
-    /// When the run had ended, and was still waiting.
-    last_wait: Option<Instant>,
-    /// It has failed, and has said why.
-    has_failed: bool,
+    state: State,
+}
+
+/// What became of what was to be written last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It was written.
+    Writing,
+    /// It was written, and little space is left: the run waits for more.
+    Low,
+    /// There was no space for it: the run waits for some. `since` is when it had ended, and was still waiting.
+    Full { since: Option<Instant> },
+    /// The run ends because of this recording, which has said why. What comes is tried, and was refused or not.
+    Ended { is_refused: bool },
+}
+
+impl State {
+    fn is_waiting(self) -> bool {
+        matches!(self, State::Low | State::Full { .. })
+    }
 }
 
 impl RecordingState {
     pub(crate) fn new(recorded: Recorded, settings: &Settings) -> RecordingState {
         let space = SpaceWatch::new(settings);
-        RecordingState {
-            recorded,
-            on_full: settings.on_full,
-            space,
-            is_waiting: false,
-            is_refused: false,
-            last_wait: None,
-            has_failed: false,
-        }
+        RecordingState { recorded, on_full: settings.on_full, space, state: State::Writing }
     }
 
     /// A batch was written, or not.
     pub(crate) fn on_result(&mut self, result: Result<(), SinkError>, signals: &Signals) {
-        self.is_refused = result.is_err();
-        match result {
-            Ok(()) => {
+        match (result, self.state) {
+            (Ok(()), state) => {
                 signals.note_written();
-                self.watch_space(signals);
+                match state {
+                    State::Ended { .. } => self.state = State::Ended { is_refused: false },
+                    _ => self.watch_space(signals),
+                }
             }
-            Err(SinkError::Full { .. }) if self.on_full == OnFull::Pause && !self.has_failed => {
-                self.wait(Some(FULL), signals);
+            (Err(error), State::Ended { .. }) => {
+                self.state = State::Ended { is_refused: true };
+                tracing::debug!("{error}");
             }
-            Err(error) if self.has_failed => tracing::debug!("{error}"),
-            Err(error) => {
-                self.has_failed = true;
-                signals.fail(error.to_string());
+            (Err(SinkError::Full { .. }), state) if self.on_full == OnFull::Pause => {
+                if !matches!(state, State::Full { .. }) {
+                    self.wait(State::Full { since: None }, FULL, signals);
+                }
             }
+            (Err(error), _) => self.end(State::Ended { is_refused: true }, error.to_string(), signals),
         }
     }
 
     /// Returns true if it waits for disk space.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.is_waiting
+        self.state.is_waiting()
     }
 
     /// Whether nothing more will be written: the run ends by a full disk or one that failed, or has waited long enough for space behind its
     /// end. For a recording that others wait for before it is closed.
     pub(crate) fn gives_up(&mut self, signals: &Signals) -> bool {
-        if !self.is_refused || self.has_failed || !signals.stop_requested() {
-            self.last_wait = None;
-            return self.is_refused && self.has_failed;
+        let State::Full { since } = &mut self.state else {
+            return self.state == State::Ended { is_refused: true };
+        };
+        if !signals.stop_requested() {
+            *since = None;
+            return false;
         }
-        let since = *self.last_wait.get_or_insert_with(Instant::now);
+        let since = *since.get_or_insert_with(Instant::now);
         let is_over = signals.is_out_of_space() || since.elapsed() >= LAST_WAIT;
         if is_over {
-            self.has_failed = true;
-            self.wait_no_longer(signals);
-            signals.fail(format!("{FULL}, and the run has ended: what waits for space is lost"));
+            let why = format!("{FULL}, and the run has ended: what waits for space is lost");
+            self.end(State::Ended { is_refused: true }, why, signals);
         }
         is_over
     }
@@ -94,30 +104,42 @@ impl RecordingState {
     /// Waits, or ends the run, when the disk has too little space left. What comes is written as long as there is any.
     fn watch_space(&mut self, signals: &Signals) {
         let Some(left) = self.space.as_mut().and_then(|space| space.low(Instant::now())) else {
-            return self.wait(None, signals);
+            return self.go_on(signals);
         };
         let text = format!("the disk has {left} bytes left, fewer than [record] least_free_bytes");
         match self.on_full {
-            OnFull::Pause => self.wait(Some(&text), signals),
-            OnFull::End if self.has_failed => {}
+            OnFull::Pause => self.wait(State::Low, &text, signals),
             OnFull::End => {
-                self.has_failed = true;
-                signals.fail(format!("{text}; free some, or name another directory"));
+                let why = format!("{text}; free some, or name another directory");
+                self.end(State::Ended { is_refused: false }, why, signals);
             }
         }
     }
 
-    /// Waits for this reason, or goes on.
-    fn wait(&mut self, why: Option<&str>, signals: &Signals) {
-        if std::mem::replace(&mut self.is_waiting, why.is_some()) != why.is_some() {
-            signals.set_paused(self.recorded, why);
+    /// Waits for this reason.
+    fn wait(&mut self, state: State, why: &str, signals: &Signals) {
+        if !std::mem::replace(&mut self.state, state).is_waiting() {
+            signals.set_paused(self.recorded, Some(why));
         }
     }
 
-    /// There is no space, and none is waited for.
-    fn wait_no_longer(&mut self, signals: &Signals) {
-        self.is_waiting = false;
-        signals.end_pause(self.recorded);
+    /// Waits no longer: there is space.
+    fn go_on(&mut self, signals: &Signals) {
+        if std::mem::replace(&mut self.state, State::Writing).is_waiting() {
+            signals.set_paused(self.recorded, None);
+        }
+    }
+
+    /// Waits no longer, although there is no space.
+    fn wait_no_longer(&mut self, state: State, signals: &Signals) {
+        if std::mem::replace(&mut self.state, state).is_waiting() {
+            signals.end_pause(self.recorded);
+        }
+    }
+
+    fn end(&mut self, state: State, why: String, signals: &Signals) {
+        self.wait_no_longer(state, signals);
+        signals.fail(why);
     }
 
     /// The run has ended, and `sink` is closed. What a full disk has no space for is tried again first, by `complete`, while somebody may
@@ -129,23 +151,28 @@ impl RecordingState {
         finish: impl FnOnce(&mut S) -> Result<(), SinkError>,
         signals: &Signals,
     ) {
-        let until = Instant::now() + LAST_WAIT;
-        let may_wait = self.on_full == OnFull::Pause && !self.has_failed;
-        let mut is_full = || may_wait && matches!(complete(sink), Err(SinkError::Full { .. }));
-        while is_full() {
-            self.wait(Some(FULL), signals);
-            if signals.is_out_of_space() || Instant::now() >= until {
-                self.wait_no_longer(signals);
-                break;
-            }
-            std::thread::sleep(TRY_EVERY);
+        let has_ended = matches!(self.state, State::Ended { .. });
+        if self.on_full == OnFull::Pause && !has_ended {
+            self.wait_for_the_last(|| complete(sink), signals);
         }
-        self.wait(None, signals);
         if let Err(error) = finish(sink)
-            && !self.has_failed
+            && !has_ended
         {
             signals.fail(error.to_string());
         }
+    }
+
+    /// Tries again for a while what there was no space for.
+    fn wait_for_the_last(&mut self, mut complete: impl FnMut() -> Result<(), SinkError>, signals: &Signals) {
+        let until = Instant::now() + LAST_WAIT;
+        while matches!(complete(), Err(SinkError::Full { .. })) {
+            self.wait(State::Full { since: None }, FULL, signals);
+            if signals.is_out_of_space() || Instant::now() >= until {
+                return self.wait_no_longer(State::Writing, signals);
+            }
+            std::thread::sleep(TRY_EVERY);
+        }
+        self.go_on(signals);
     }
 }
 
