@@ -22,6 +22,7 @@ SOAK_DEVICES    ?= 20
 SOAK_SWITCH_SECONDS ?= 28800
 SOAK_RANDOM     ?= 300
 SOAK_NODES      ?= 60
+SOAK_READOUTS   ?= 60
 SOAK_BOARDS     ?= 60
 SOAK_CONTROL    ?= 60
 SOAK_DAMAGE     ?= 300
@@ -189,7 +190,7 @@ fuzz: ## Every fuzz target for FUZZ_SECONDS=60
 	tests/fuzz.sh $(FUZZ_SECONDS)
 
 .PHONY: soak
-soak: prepare ## Sanitizers, SOAK_SEEDS=10000 simulated systems of units, SOAK_CUTS=2000 copies that are cut or lose power at seeded points, 400 simulated maps of switches, SOAK_DEVICES=20 devices whose depth, rate and queues are hidden, one at 0.9 of what it carries over night (SOAK_SWITCH_SECONDS=28800), events under overload for SOAK_EVENT_SECONDS=60, SOAK_RANDOM=300 runs of random configurations with little memory and some trouble, SOAK_NODES=60 runs of random units whose nodes are killed, SOAK_BOARDS=60 runs whose boards die and come back, SOAK_CONTROL=60 servers whose operators press everything, SOAK_DAMAGE=300 damaged recordings through every command, a million IPbus sums through a hub that is killed, the original hub and device of IPbus where they are installed, a flight recorder for SOAK_RECORDER_SECONDS=600, then memory over SOAK_MINUTES=60 at SOAK_HITS_PER_S=10000000
+soak: prepare ## Sanitizers, SOAK_SEEDS=10000 simulated systems of units, SOAK_CUTS=2000 copies that are cut or lose power at seeded points, 400 simulated maps of switches, SOAK_DEVICES=20 devices whose depth, rate and queues are hidden, one at 0.9 of what it carries over night (SOAK_SWITCH_SECONDS=28800), events under overload for SOAK_EVENT_SECONDS=60, SOAK_RANDOM=300 runs of random configurations with little memory and some trouble, SOAK_NODES=60 runs of random units whose nodes are killed, SOAK_READOUTS=60 of which readout nodes are killed, SOAK_BOARDS=60 runs whose boards die and come back, SOAK_CONTROL=60 servers whose operators press everything, SOAK_DAMAGE=300 damaged recordings through every command, a million IPbus sums through a hub that is killed, the original hub and device of IPbus where they are installed, a flight recorder for SOAK_RECORDER_SECONDS=600, then memory over SOAK_MINUTES=60 at SOAK_HITS_PER_S=10000000
 	$(CARGO) build --release --locked -p thalweg
 	tests/sanitize.sh $(TARGET)/sanitize
 	THALWEG_SEEDS=$(SOAK_SEEDS) $(CARGO) test --release --locked -p thalweg-build --test build simulation::
@@ -197,6 +198,7 @@ soak: prepare ## Sanitizers, SOAK_SEEDS=10000 simulated systems of units, SOAK_C
 	THALWEG_SIMULATED_MAPS=400 $(CARGO) test --release --locked -p thalweg-qualify --lib simulated_maps -- --nocapture
 	python3 tests/soak_random.py --binary $(TARGET)/release/thalweg --runs $(SOAK_RANDOM)
 	python3 tests/soak_nodes.py --binary $(TARGET)/release/thalweg --runs $(SOAK_NODES)
+	python3 tests/soak_readouts.py --binary $(TARGET)/release/thalweg --runs $(SOAK_READOUTS)
 	python3 tests/soak_boards.py --binary $(TARGET)/release/thalweg --runs $(SOAK_BOARDS)
 	python3 tests/soak_control.py --binary $(TARGET)/release/thalweg --runs $(SOAK_CONTROL)
 	python3 tests/soak_damage.py --binary $(TARGET)/release/thalweg --runs $(SOAK_DAMAGE)

@@ -87,7 +87,8 @@ pub fn verify_nodes(paths: &[PathBuf]) -> Result<NodesReport, RecordError> {
     let mut triggers = Triggers::new();
     for opened in opened {
         let verified = opened.check(&mut ranges)?;
-        files.extend(verified.directory.event_files()?);
+        let own = verified.directory.event_files()?.into_iter();
+        files.extend(own.filter(|files| !were_being_made(files, &verified.report)));
         triggers.append(report.take(verified, &mut nodes));
     }
     if !check_runs(&mut report) {
@@ -191,6 +192,13 @@ fn check_nodes(report: &mut NodesReport, nodes: &[Node]) -> bool {
         }
     }
     report.problems.is_empty()
+}
+
+/// Whether a node was killed while it made these files: that of fragments is made first, and nothing is in it.
+fn were_being_made(files: &EventFiles, of: &VerifyReport) -> bool {
+    let is_of_fragments = |name: &str| files.fragments.file_name().is_some_and(|own| own == name);
+    let mut rows = of.tables.iter().filter(|table| is_of_fragments(&table.file)).map(|table| table.rows);
+    of.state != RunRecordState::Stopped && !files.events.exists() && rows.all(|rows| rows == 0)
 }
 
 /// Counts events, and the fragments of each board, each once; `None` where these are not all on file.
@@ -341,5 +349,35 @@ impl Node {
         let builders = self.topology.builders.iter().filter(|builder| givers.contains(&&builder.events));
         let counts = builders.filter_map(|builder| self.topology.node(&builder.fragments));
         counts.flat_map(|node| node.counts.iter().flat_map(|counts| counts.each())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Table;
+    use crate::read::verify::TableReport;
+
+    #[test]
+    fn files_that_a_killed_node_was_making_are_none_that_are_gone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = EventFiles::in_directory(folder.path(), Some("bu-0"));
+        let report = |state, rows| {
+            let fragments = TableReport {
+                table: Table::Fragments,
+                file: "fragments-bu-0.arrows".to_owned(),
+                rows,
+                batches: 1,
+                bytes: 1000,
+                payload_bytes: 0,
+            };
+            VerifyReport { state, tables: vec![fragments], ..VerifyReport::default() }
+        };
+        let killed = report(RunRecordState::Recovered, 0);
+        assert!(were_being_made(&files, &killed));
+        assert!(!were_being_made(&files, &report(RunRecordState::Recovered, 1)), "its events are gone");
+        assert!(!were_being_made(&files, &report(RunRecordState::Stopped, 0)), "it had both");
+        std::fs::write(&files.events, "").expect("it can be made");
+        assert!(!were_being_made(&files, &killed), "both are there");
     }
 }
