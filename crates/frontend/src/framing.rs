@@ -59,6 +59,11 @@ impl<C> StreamUnpack<C> {
     pub(crate) fn finder(&self) -> &C {
         &self.finder
     }
+
+    /// The same, to be set up.
+    pub(crate) fn finder_mut(&mut self) -> &mut C {
+        &mut self.finder
+    }
 }
 
 impl<C: FindUnits> StreamUnpack<C> {

@@ -68,7 +68,8 @@ pub struct Settings {
     /// The kernel's receive buffer to ask for, bytes; without it 64 MiB for datagrams, and the kernel's choice for streams.
     #[serde(default)]
     pub receive_buffer_bytes: Option<u32>,
-    /// Bytes per block of memory, a multiple of 64: a unit of a stream (an aggregate, an event) must fit one.
+    /// Bytes per block of memory, a multiple of 64: a unit of a stream must fit one, except for what comes in parts (aggregates and records
+    /// of digitizer2 boards).
     #[serde(default = "default_block_bytes")]
     pub block_bytes: u32,
     /// Bytes of all blocks of this source.

@@ -25,8 +25,8 @@ pub(super) static FUZZ: &[FuzzTarget] = &[
 const SOURCE: SourceId = SourceId(0);
 /// Largest event that [`udp_path`] accepts, in bytes.
 pub const LARGEST_UNIT_BYTES: u64 = 1 << 20;
-/// Largest event that the fuzz targets accept of scope firmware, in bytes: larger ones come in parts.
-const LARGEST_WHOLE_RECORD_BYTES: usize = 512;
+/// Largest event that the fuzz targets pass on whole of scope firmware, and in some streams, in bytes: larger ones come in parts.
+const LARGEST_WHOLE_BYTES: usize = 512;
 /// Longest datagram of [`udp_stream`] without its footer, in bytes: a block contains many of them.
 const LONGEST_DATAGRAM: usize = 2047;
 
@@ -66,7 +66,7 @@ pub fn stream_path(decoder: Decoder, stream: &[u8], chunk_sizes: &[usize], blob:
     stream_path_within(BLOCK_BYTES, decoder, stream, chunk_sizes, blob)
 }
 
-/// The same with scope events of more than `largest_unit_bytes`, at most those of a block, in parts.
+/// The same with events of more than `largest_unit_bytes`, at most those of a block, in parts.
 ///
 /// # Panics
 /// As [`stream_path`].
@@ -81,6 +81,7 @@ pub fn stream_path_within(
         true => TcpUnpack::of_blob(SOURCE, largest_unit_bytes),
         false => TcpUnpack::new(SOURCE, largest_unit_bytes),
     };
+    let unpack = unpack.dividing_aggregates(decoder.firmware());
     let outcome = hits_of_stream(unpack, decoder, stream, chunk_sizes);
     assert_eq!(outcome.given_up, 0, "the unpacker never carries a whole block");
     outcome
@@ -98,7 +99,12 @@ fn firmware_of(choice: u8) -> Firmware {
 
 /// The largest event that is passed on whole, chosen by the same byte.
 fn largest_unit_bytes_of(choice: u8) -> usize {
-    if firmware_of(choice) == Firmware::Scope { LARGEST_WHOLE_RECORD_BYTES } else { BLOCK_BYTES }
+    if firmware_of(choice) == Firmware::Scope { LARGEST_WHOLE_BYTES } else { BLOCK_BYTES }
+}
+
+/// The same in a stream, where aggregates come in parts, too.
+fn largest_in_stream_of(choice: u8) -> usize {
+    if choice & 32 == 0 { largest_unit_bytes_of(choice) } else { LARGEST_WHOLE_BYTES }
 }
 
 /// A decoder chosen by one byte of the input.
@@ -151,13 +157,14 @@ pub fn udp_stream(input: &[u8]) -> HitsOutcome {
     outcome
 }
 
-/// Reads any bytes as a TCP stream: the first byte chooses the firmware, the second the length of its chunks.
+/// Reads any bytes as a TCP stream: the first byte chooses the firmware and the largest event that is passed on whole, the second the length
+/// of its chunks.
 ///
 /// # Panics
 /// When a balance equation does not hold.
 pub fn tcp_stream(input: &[u8]) -> HitsOutcome {
     let [choice, cut, stream @ ..] = input else { return HitsOutcome::default() };
-    let (largest, chunks) = (largest_unit_bytes_of(*choice), [usize::from(*cut) * 7 + 1]);
+    let (largest, chunks) = (largest_in_stream_of(*choice), [usize::from(*cut) * 7 + 1]);
     let outcome = stream_path_within(largest, decoder_of(*choice), stream, &chunks, false);
     outcome.assert_closed();
     outcome
@@ -179,7 +186,7 @@ pub fn aggregate(input: &[u8]) -> HitsOutcome {
             emit::end_aggregate(&mut blob, start);
         }
     }
-    let largest = largest_unit_bytes_of(*choice);
+    let largest = largest_in_stream_of(*choice);
     let outcome = stream_path_within(largest, decoder_of(*choice), &blob, &[usize::MAX], true);
     outcome.assert_closed();
     outcome

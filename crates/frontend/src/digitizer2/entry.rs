@@ -39,11 +39,13 @@ impl HitFormat for Settings {
             true => Decoder::of_armed_board(source, self),
             false => Decoder::new(source, self),
         };
+        let of_stream =
+            |unpack: TcpUnpack| Box::new(unpack.dividing_aggregates(self.firmware.unwrap_or_default()));
         let unpack: Box<dyn Framing<Output = Frames>> = match (input.is_stream, is_armed) {
             // Raw blobs in a file have no packet headers.
-            _ if is_file => Box::new(TcpUnpack::of_blob(source, block_bytes)),
-            (true, true) => Box::new(TcpUnpack::of_armed_board(source, block_bytes)),
-            (true, false) => Box::new(TcpUnpack::new(source, block_bytes)),
+            _ if is_file => of_stream(TcpUnpack::of_blob(source, block_bytes)),
+            (true, true) => of_stream(TcpUnpack::of_armed_board(source, block_bytes)),
+            (true, false) => of_stream(TcpUnpack::new(source, block_bytes)),
             (false, true) => {
                 let unpack = UdpUnpack::of_armed_board(source, input.largest_unit_bytes());
                 match input.asked {

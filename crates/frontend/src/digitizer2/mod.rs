@@ -9,12 +9,14 @@
 pub mod check;
 mod compass_settings;
 pub mod control;
+mod cursor;
 pub mod decode;
 pub mod emit;
 pub mod emulate;
 mod entry;
 pub mod parameters;
 mod record_parts;
+mod records;
 #[cfg(any(test, feature = "harness"))]
 mod seeds;
 pub mod settings;

@@ -48,7 +48,7 @@ fn board_events() -> Vec<Vec<u8>> {
 }
 
 /// Firmware and sizes, as `digitizer2::check` reads them from the first byte.
-const CHOICES: [u8; 5] = [0, 1, 2, 4, 0x28];
+const CHOICES: [u8; 6] = [0, 1, 2, 4, 0x28, 0x23];
 
 /// Joined datagrams with correct footers, for `digitizer2::check::udp_stream`.
 pub fn datagrams() -> Vec<Vec<u8>> {

@@ -6,9 +6,11 @@ use proptest::prelude::*;
 use thalweg_data::{Flags, Hit, LossReason, SourceId, Stage, Unit};
 
 use super::check;
-use super::emit::{self, Datagrams, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields};
+use super::emit::{
+    self, Datagrams, HitFields, ScopeFields, StartFields, StatisticsFields, StopFields, ZleFields,
+};
 use super::wire::{COUNTER_MASK, WaveInfo};
-use super::{Decoder, Settings};
+use super::{Decoder, Firmware, Settings};
 use crate::check::HitsOutcome;
 
 /// SplitMix64: one seed determines a whole stream.
@@ -279,6 +281,25 @@ fn packets(stream: &Stream, random: &mut Random) -> Vec<u8> {
     out
 }
 
+/// Appends a record of Open DPP, or else of zero-length encoding, of at most 500 bytes.
+fn any_record(out: &mut Vec<u8>, packed: bool, random: &mut Random) {
+    let (channel, timestamp) = (random.below(64) as u8, random.below(1 << 20));
+    let samples: Vec<u16> = (0..random.below(200)).map(|_| random.next() as u16).collect();
+    if packed {
+        let fields = HitFields { channel, timestamp, ..HitFields::default() };
+        let words: Vec<u64> = (0..random.below(4)).map(|_| random.next()).collect();
+        let samples = Some(samples.as_slice()).filter(|_| random.below(2) == 0);
+        match random.below(4) {
+            0 => emit::one_word_hit(out, &fields),
+            _ => emit::packed_hit(out, &fields, 3, random.below(2) == 0, &words, samples),
+        }
+    } else {
+        let fields = ZleFields { channel, timestamp, ..ZleFields::default() };
+        let runs: Vec<u32> = (0..random.below(6)).map(|_| random.below(1000) as u32).collect();
+        emit::zle_record(out, &fields, &runs, &samples);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -345,6 +366,41 @@ proptest! {
         let bytes = packets(&stream, &mut Random(seed ^ 1));
         stream.expect(&check::stream_path(decoder(), &bytes, &[chunk_size], false));
         stream.expect(&check::stream_path(decoder(), &stream.blob(), &[chunk_size], true));
+    }
+
+    #[test]
+    fn aggregates_that_are_too_large_come_in_parts_with_every_hit(seed: u64, chunk_size in 1usize..3000) {
+        // Every scope event is passed on whole.
+        const LARGEST: usize = 4608;
+        let stream = Stream::any(seed, 5000);
+        let bytes = packets(&stream, &mut Random(seed ^ 1));
+        for outcome in [
+            check::stream_path_within(LARGEST, decoder(), &bytes, &[chunk_size], false),
+            check::stream_path_within(LARGEST, decoder(), &stream.blob(), &[chunk_size], true),
+        ] {
+            stream.expect(&outcome);
+            prop_assert_eq!(outcome.counters(Stage::Decode).total_output(Unit::Frames), stream.events.len() as u64);
+        }
+    }
+
+    #[test]
+    fn aggregates_of_every_firmware_are_the_same_whole_and_in_parts(seed: u64, packed: bool, chunk_size in 1usize..3000) {
+        let (mut random, mut blob) = (Random(seed), Vec::new());
+        for number in 0..1 + random.below(4) as u32 {
+            let start = emit::begin_aggregate(&mut blob, number, false, number == 1);
+            for _ in 0..random.below(100) {
+                any_record(&mut blob, packed, &mut random);
+            }
+            emit::end_aggregate(&mut blob, start);
+        }
+        let firmware = Some(if packed { Firmware::OpenDpp } else { Firmware::Zle });
+        let decoder = Decoder::new(SourceId(0), &Settings { firmware, ..Settings::default() }).expect("valid");
+        let whole = check::stream_path(decoder.clone(), &blob, &[chunk_size], true);
+        let divided = check::stream_path_within(2048, decoder, &blob, &[chunk_size], true);
+        divided.assert_closed();
+        prop_assert_eq!(divided.snapshot.losses(), []);
+        prop_assert_eq!((&divided.hits, &divided.words), (&whole.hits, &whole.words));
+        prop_assert_eq!(&divided.sample_bytes, &whole.sample_bytes);
     }
 
     #[test]
@@ -562,30 +618,48 @@ fn aggregate_of(number: u32, hits: usize) -> Vec<u8> {
 }
 
 #[test]
-fn only_a_unit_that_exceeds_its_block_is_left_out() {
-    let large = aggregate_of(0, 6000);
+fn an_aggregate_that_exceeds_its_block_comes_in_parts() {
     let mut out = Vec::new();
-    // One more is missing in front of the last one: that one was never there.
-    let blob = [aggregate_of(COUNTER_MASK, 1), large.clone(), aggregate_of(2, 1)].concat();
+    // One is missing in front of the last one.
+    let blob = [aggregate_of(COUNTER_MASK, 1), aggregate_of(0, 6000), aggregate_of(2, 1)].concat();
     emit::packet(&mut out, &blob, 3, true);
     let outcome = check::stream_path(decoder(), &out, &[5000], false);
     outcome.assert_closed();
-    assert_eq!(outcome.hits.len(), 2);
-    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), large.len() as u64);
-    assert_eq!(frames_lost(&outcome), [(Stage::Wire, [1, 0, 1]), (Stage::Unpack, [1, 0, 0])]);
+    assert_eq!(outcome.hits.len(), 6002);
+    assert_eq!(frames_lost(&outcome), [(Stage::Wire, [0, 0, 1]), (Stage::Unpack, [0, 0, 0])]);
 
     // 24 KiB in packets of 8 bytes take 120 KiB with their headers, more than a block.
     out.clear();
-    let medium = aggregate_of(0, 1500);
-    let blob = [medium.as_slice(), &aggregate_of(1, 1)].concat();
+    let blob = [aggregate_of(0, 1500), aggregate_of(1, 1)].concat();
     let count = blob.chunks(8).count();
     for (index, payload) in blob.chunks(8).enumerate() {
         emit::packet(&mut out, payload, u32::from(index == 0 || index + 3 == count), index + 1 == count);
     }
     let outcome = check::stream_path(decoder(), &out, &[5000], false);
     outcome.assert_closed();
-    assert_eq!(outcome.hits.len(), 1);
-    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), medium.len() as u64);
+    assert_eq!(outcome.hits.len(), 1501);
+    assert_eq!(outcome.snapshot.losses(), []);
+}
+
+#[test]
+fn only_a_record_that_exceeds_its_part_is_left_out_with_what_follows_in_its_aggregate() {
+    let mut large = Vec::new();
+    let start = emit::begin_aggregate(&mut large, 0, false, false);
+    (0..3000).for_each(|_| emit::hit(&mut large, &HitFields::default()));
+    // 32 KiB, twice as much as a part.
+    emit::wave_hit(&mut large, &HitFields::default(), &WaveInfo::default(), &[0; 8190], false);
+    (0..3000).for_each(|_| emit::hit(&mut large, &HitFields::default()));
+    emit::end_aggregate(&mut large, start);
+    let mut out = Vec::new();
+    // One more is missing in front of the last one: that one was never there.
+    let blob = [aggregate_of(COUNTER_MASK, 1), large.clone(), aggregate_of(2, 1)].concat();
+    emit::packet(&mut out, &blob, 3, true);
+    let outcome = check::stream_path(decoder(), &out, &[5000], false);
+    outcome.assert_closed();
+    assert_eq!(outcome.hits.len(), 1 + 3000 + 1);
+    let left_out = large.len() as u64 - 8 - 3000 * 16;
+    assert_eq!(lost(&outcome, Stage::Unpack, LossReason::TooLarge, Unit::Bytes), left_out);
+    assert_eq!(frames_lost(&outcome), [(Stage::Wire, [1, 0, 1]), (Stage::Unpack, [1, 0, 0])]);
 }
 
 #[test]

@@ -9,9 +9,9 @@ use thalweg_data::hit::Layout;
 use thalweg_data::{Extra, Flags, Hit, Hits, LossReason, Statistics, Unit};
 
 use super::block::{BlockPlan, NOT_PLAIN, NOT_PLAIN_OPEN};
-use super::cursor::Cursor;
 use super::flags::{LOSSY, LOSSY_ONE_WORD, translate, translate_one_word};
 use super::{Decoder, Firmware, FrameOutcome, words_bytes};
+use crate::digitizer2::cursor::Cursor;
 use crate::digitizer2::wire::{
     COUNTER_MASK, CounterInfo, EventHeader, ExtraType, ExtraWord, HitWords, OneWordHit, TimeInfo, WORD,
     WaveHeader, ZleWords,

@@ -10,8 +10,8 @@ use thalweg_data::hit::Layout;
 use thalweg_data::record_part::RecordPart;
 use thalweg_data::{Extra, Flags, Frames, Hit, Hits, LossReason, Noted, Signal, Slice, Unit};
 
-use super::cursor::Cursor;
 use super::{Decoder, words_bytes};
+use crate::digitizer2::cursor::Cursor;
 use crate::digitizer2::record_parts::RecordParts;
 use crate::digitizer2::wire::{EventHeader, ScopeHeader, SpecialHeader, SpecialId, SpecialWord};
 

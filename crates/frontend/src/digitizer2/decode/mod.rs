@@ -21,7 +21,6 @@
 
 mod aggregate;
 mod block;
-mod cursor;
 mod events;
 mod flags;
 mod time;
@@ -30,9 +29,10 @@ use thalweg_data::batch::BoardStarts;
 use thalweg_data::{Counters, Decode, Flags, Frames, Hits, LossReason, Mark, Slice, SourceId, Unit};
 
 use self::block::Level;
-use self::cursor::Cursor;
 use self::time::{Clock, Scale};
+use super::cursor::Cursor;
 use super::record_parts::is_part;
+use super::records::PartOfAggregate;
 use super::settings::{Firmware, Plan, Settings, SettingsError};
 use super::wire::{CHANNELS, COUNTER_MASK, EventHeader, Format, TIME_MASK, WORD, counter_distance};
 
@@ -134,6 +134,12 @@ impl Decoder {
         Ok(Decoder { starts: Starts::Expected, ..Decoder::new(source, settings)? })
     }
 
+    /// The firmware whose data it decodes.
+    #[cfg(any(test, feature = "harness"))]
+    pub(super) fn firmware(&self) -> Firmware {
+        self.plan.firmware
+    }
+
     /// Restarts the board's clock and counters.
     fn restart(&mut self, mark: Mark) {
         match self.starts {
@@ -163,28 +169,39 @@ impl Decoder {
     }
 
     fn frame(&mut self, chain: &[Slice], units: &Frames, hits: &mut Hits) {
-        if chain.first().is_some_and(|slice| is_part(slice.tag)) {
+        let tag = chain.first().map_or(0, |slice| slice.tag);
+        if is_part(tag) {
             return self.part(chain, units, hits);
         }
-        let bytes: u64 = chain.iter().map(|slice| u64::from(slice.length)).sum();
-        self.counters.input(Unit::Frames, 1);
+        // An aggregate in parts: its header is counted with the first one, and the frame with the last.
+        let part = PartOfAggregate::of_tag(tag);
+        let frames = u64::from(part.is_none_or(|part| part.is_last));
+        let repeated = if part.is_none_or(|part| part.is_first) { 0 } else { WORD as u64 };
+        let bytes = chain.iter().map(|slice| u64::from(slice.length)).sum::<u64>() - repeated;
+        self.counters.input(Unit::Frames, frames);
         self.counters.input(Unit::Bytes, bytes);
         let slices_before = hits.slices.len();
         let outcome = match Cursor::new(chain, &units.leases) {
-            Some(cursor) => self.event(bytes, cursor, hits),
+            Some(cursor) => self.event((bytes, part.is_some()), cursor, hits),
             None => FrameOutcome::none(LossReason::BadLength),
         };
         if hits.slices.len() > slices_before {
             chain.iter().for_each(|slice| hits.leases.add_for(*slice, &units.leases));
         }
-        self.counters.output(Unit::Bytes, outcome.used);
+        self.counters.output(Unit::Bytes, outcome.used - repeated);
         match outcome.damage {
-            None => self.counters.output(Unit::Frames, 1),
-            Some(reason) => self.counters.lost(reason, Unit::Frames, 1),
+            None => self.counters.output(Unit::Frames, frames),
+            Some(reason) => self.counters.lost(reason, Unit::Frames, frames),
         }
     }
 
-    fn event(&mut self, bytes: u64, mut cursor: Cursor<'_>, hits: &mut Hits) -> FrameOutcome {
+    /// Decodes an event of so many bytes, or a part of one.
+    fn event(
+        &mut self,
+        (bytes, is_part): (u64, bool),
+        mut cursor: Cursor<'_>,
+        hits: &mut Hits,
+    ) -> FrameOutcome {
         let lost = |this: &mut Decoder, reason| {
             this.counters.lost(reason, Unit::Bytes, bytes);
             FrameOutcome::none(reason)
@@ -193,7 +210,7 @@ impl Decoder {
         if header.word_count() == 0 {
             return lost(self, LossReason::ZeroWords);
         }
-        if header.byte_count() != bytes {
+        if header.byte_count() != bytes && !is_part {
             return lost(self, LossReason::WordCount);
         }
         match header.format() {

@@ -11,7 +11,8 @@
 use thalweg_data::{Frames, LossReason, Slice, SourceId, Unit};
 
 use super::frames::FrameCounter;
-use super::large::{EventLimits, LargeEvent, LargeHeader};
+use super::large::{EventLimits, LargeEvent, LargeHeader, records_bytes};
+use crate::digitizer2::Firmware;
 use crate::digitizer2::wire::{EventHeader, PacketHeader, WORD};
 use crate::framing::{Chunk, FindUnits, StreamCounts, StreamUnpack};
 
@@ -170,14 +171,14 @@ impl Walker {
             0 => Err(Walk::Broken(LossReason::ZeroWords, Mode::SkipBlob)),
             size if limits.take_whole(event) => Ok(Some(size)),
             _ if !limits.take_parts(event) => Err(too_large(self.have)),
-            _ if self.have < LargeEvent::HEADER_BYTES => {
-                self.header_bytes = LargeEvent::HEADER_BYTES;
+            _ if self.have < LargeEvent::header_bytes(event) => {
+                self.header_bytes = LargeEvent::header_bytes(event);
                 Ok(None)
             }
             _ => {
                 self.is_part = true;
-                let rows = limits.first_part_bytes(&self.header).ok_or_else(|| too_large(self.have))?;
-                Ok(Some(LargeEvent::HEADER_BYTES + rows))
+                let part = limits.first_part_bytes(&self.header).ok_or_else(|| too_large(self.have))?;
+                Ok(Some(LargeEvent::header_bytes(event) + part))
             }
         }
     }
@@ -205,7 +206,7 @@ impl Walker {
 
 impl TcpUnpack {
     /// Creates an unpacker for a TCP stream that is received into blocks of `block_bytes`. A larger scope event is passed
-    /// on in parts; any other does not fit and is counted as too large.
+    /// on in parts; any other does not fit and is counted as too large, but see [`TcpUnpack::dividing_aggregates`].
     pub fn new(source: SourceId, block_bytes: usize) -> TcpUnpack {
         StreamUnpack::of(source, EventFinder::new(block_bytes, State::START))
     }
@@ -214,6 +215,15 @@ impl TcpUnpack {
     pub fn of_armed_board(source: SourceId, block_bytes: usize) -> TcpUnpack {
         let cutter = EventFinder::new(block_bytes, State::START);
         StreamUnpack::of(source, EventFinder { counter: FrameCounter::from_zero(), ..cutter })
+    }
+
+    /// The same for a board of this firmware, of which aggregates that do not fit a block are passed on in parts, too: how long they are is
+    /// the board's choice. A part ends where a hit does.
+    #[must_use]
+    pub fn dividing_aggregates(mut self, firmware: Firmware) -> TcpUnpack {
+        let finder = self.finder_mut();
+        finder.limits = finder.limits.dividing_aggregates(firmware);
+        self
     }
 
     /// Creates an unpacker for a blob of a file, which has no packet headers: events from the first byte to the last.
@@ -345,7 +355,7 @@ impl EventFinder {
         counts: &mut StreamCounts,
     ) -> bool {
         self.parts.clear();
-        let size = self.large.as_ref().filter(|_| self.state.is_inside).map(LargeEvent::next_bytes);
+        let size = self.inside().map(LargeEvent::next_bytes);
         let mut walker = Walker::new(*at, self.state, size);
         let mut walk = walker.walk(chunk.bytes, self.limits, &mut self.parts);
         let is_full = chunk.bytes.len() - *at >= self.block_bytes;
@@ -358,6 +368,10 @@ impl EventFinder {
             self.parts.clear();
             walker = Walker::new(*at, self.state, None);
             walk = walker.walk(chunk.bytes, self.limits.without_whole(), &mut self.parts);
+        }
+        let event = walker.event();
+        if is_full || matches!(walk, Walk::Part) {
+            walk = self.end_at_a_record(chunk, *at, &mut walker, walk);
         }
         if let Walk::Complete(_) | Walk::Part = walk {
             self.state = walker.state;
@@ -372,7 +386,7 @@ impl EventFinder {
                 return false;
             }
             Walk::Part => {
-                self.give_part(walker.have, chunk, units, counts);
+                self.give_part((event, walker.have), chunk, units, counts);
                 return false;
             }
             Walk::Incomplete if is_full => {
@@ -395,6 +409,42 @@ impl EventFinder {
         }
         *at = walker.at;
         false
+    }
+
+    /// The event that the state is inside of.
+    fn inside(&self) -> Option<&LargeEvent> {
+        self.large.as_ref().filter(|_| self.state.is_inside)
+    }
+
+    /// Lets a part of an aggregate end where a record does, if it was followed to its end or fills a block; any other unit is as it was.
+    fn end_at_a_record(&mut self, chunk: &Chunk<'_>, at: usize, walker: &mut Walker, walk: Walk) -> Walk {
+        let was_read = walker.is_part && matches!(walk, Walk::Part | Walk::Incomplete);
+        match was_read.then(|| self.end_of_records(chunk, walker)).flatten() {
+            None => walk,
+            Some(Ok(bytes)) => {
+                self.parts.clear();
+                *walker = Walker::new(at, self.state, Some(bytes));
+                walker.walk(chunk.bytes, self.limits, &mut self.parts)
+            }
+            Some(Err(rest)) => Walk::Broken(LossReason::TooLarge, Mode::Skip(rest)),
+        }
+    }
+
+    /// Where the last whole record of a part of an aggregate ends, bytes from the part's start; or, if none is whole, how much of the
+    /// aggregate comes behind what was read. `None` of a part of another event.
+    #[cold]
+    fn end_of_records(&self, chunk: &Chunk<'_>, walker: &Walker) -> Option<Result<u64, u64>> {
+        let (header_bytes, (firmware, left)) = match self.inside() {
+            Some(event) => (0, event.records_left()?),
+            None => {
+                let firmware = self.limits.divides_aggregate(walker.event())?;
+                (WORD as u64, (firmware, walker.event().byte_count() - WORD as u64))
+            }
+        };
+        let mut slices: Vec<Slice> = self.slices(chunk.slice).collect();
+        split_off(header_bytes, &mut slices);
+        let records = records_bytes(firmware, &slices, &chunk.received.leases, left);
+        Some(records.map(|bytes| header_bytes + bytes).ok_or(header_bytes + left - walker.have))
     }
 
     fn give(
@@ -428,15 +478,21 @@ impl EventFinder {
 
     /// Passes on a part of a large event; the event is a frame when all have been.
     #[cold]
-    fn give_part(&mut self, bytes: u64, chunk: &Chunk<'_>, units: &mut Frames, counts: &mut StreamCounts) {
+    fn give_part(
+        &mut self,
+        (header, bytes): (EventHeader, u64),
+        chunk: &Chunk<'_>,
+        units: &mut Frames,
+        counts: &mut StreamCounts,
+    ) {
         let mut slices: Vec<Slice> = self.slices(chunk.slice).collect();
         let inside = self.large.take().filter(|_| self.state.is_inside);
         let event = inside.or_else(|| {
-            let header = split_off_header(&mut slices);
+            let header = split_off(LargeEvent::header_bytes(header), &mut slices);
             LargeEvent::new(header, &chunk.received.leases, self.limits)
         });
         let mut event = event.expect("the walker has divided it");
-        event.pass_on(slices, units);
+        event.pass_on(&slices, units);
         units.leases.add_for(chunk.slice, &chunk.received.leases);
         counts.counters.output(Unit::Bytes, bytes);
         self.state.is_inside = event.next_bytes() > 0;
@@ -452,8 +508,8 @@ impl EventFinder {
 }
 
 /// Removes the slices of an event's header from the start of a chain.
-fn split_off_header(slices: &mut Vec<Slice>) -> Vec<Slice> {
-    let (mut header, mut wanted) = (Vec::new(), LargeEvent::HEADER_BYTES as usize);
+fn split_off(header_bytes: u64, slices: &mut Vec<Slice>) -> Vec<Slice> {
+    let (mut header, mut wanted) = (Vec::new(), header_bytes as usize);
     while wanted > 0 && !slices.is_empty() {
         let first = slices[0];
         let taken = wanted.min(first.length as usize);

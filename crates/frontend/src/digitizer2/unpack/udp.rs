@@ -375,7 +375,8 @@ impl UdpUnpack {
                 self.pending.large = Large::Part(Box::new(event));
             }
             Large::Part(mut event) => {
-                event.pass_on(self.pending.slices.drain(..), units);
+                event.pass_on(&self.pending.slices, units);
+                self.pending.slices.clear();
                 units.leases.add_all(&self.pending.leases);
                 let bytes = std::mem::take(&mut self.pending.bytes);
                 self.pending.missing = event.next_bytes();

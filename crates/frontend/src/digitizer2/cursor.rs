@@ -97,6 +97,20 @@ impl<'a> Cursor<'a> {
         Some(u64::from_be_bytes(scratch))
     }
 
+    /// Skips bytes; `None` if the unit has fewer left.
+    pub fn skip(&mut self, bytes: usize) -> Option<()> {
+        let mut left = bytes;
+        while left > 0 {
+            let here = self.here().len().min(left);
+            if here == 0 {
+                return None;
+            }
+            self.skip_here(here);
+            left -= here;
+        }
+        Some(())
+    }
+
     /// Appends the slices of the next `bytes` as a chain and skips them. If the unit has fewer bytes left, or the chain
     /// would have more than 65535 slices, nothing is appended and `None` is returned.
     pub fn take(&mut self, bytes: usize, slices: &mut Vec<Slice>) -> Option<u16> {
