@@ -73,6 +73,29 @@ fn the_example_of_scope_takes_data_and_every_parameter_is_read_back() {
     example("scope.toml", "scope.toml", "127.0.3.52");
 }
 
+/// Its aggregates have more than 1 MB with the waveforms, and the blocks of the source 128 KiB.
+#[test]
+fn aggregates_that_are_larger_than_a_block_arrive_with_every_hit() {
+    let folder = Folder::new();
+    let settings = "transport = \"tcp\"\nchannels = 8\nrate_hz = 5000.0\naggregate_hits = 20000\nflush_ms = 5000.0\n\
+                    waveform_samples = 52\nwaveform_every = 5\n";
+    let _boards = boards_at("127.0.3.41", &folder.file("board.toml", settings));
+    let keys = "block_bytes = 131072\nworkers = 2";
+    let file = configuration(&folder, 45_000, &[("left", "127.0.3.41", keys)]);
+    let summary = thalweg(&["run", &file, "--seconds", "100", "--json"]).done().json();
+    assert_ledger_balances(&summary);
+    assert_eq!(summary["losses"], Value::Array(Vec::new()), "{summary:#}");
+    let ledger = summary["ledger"].as_array().expect("a list");
+    let decoded = |unit: &str| {
+        let line = ledger.iter().find(|line| line["stage"] == "decode" && line["unit"] == unit);
+        number(line.unwrap_or_else(|| panic!("{unit} in {summary:#}")), "out")
+    };
+    let (hits, frames) = (decoded("hits"), decoded("frames"));
+    // Starts and stops are frames, too.
+    assert!(hits >= 45_000 && hits / frames > 4000, "{hits} hits in {frames} aggregates");
+    thalweg(&["verify", &run_directory(&summary)]).done();
+}
+
 #[test]
 fn a_parameter_that_no_board_takes_is_explained_before_any_board_is_set() {
     let folder = Folder::new();
