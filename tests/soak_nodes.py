@@ -61,34 +61,42 @@ class Nodes:
         self.running = {}
         self.starts = 0
 
+    def units(self, names, node_of):
+        """A readout unit for each source, on the node that `node_of` says, the builder units and the manager."""
+        urls = [f"tcp://127.0.0.1:{port}" for port in free_ports(self.builders + 1)]
+        if self.shares_memory:
+            urls = [f"shm://{self.folder.path.name}-{index}" for index in range(self.builders + 1)]
+        sections = [section("[[unit]]", name=f"ru-{name}", kind="readout", sources=[name], node=node_of(name)) for name in names]
+        for index in range(self.builders):
+            sections.append(section("[[unit]]", name=f"bu-{index}", kind="builder", node=f"events-{index}", listen=urls[index]))
+        # A node that is killed at once has not met the others.
+        run = section("[run]", identity=self.folder.path.name)
+        return [*sections, section("[[unit]]", name="evm", kind="manager", node=self.manager, listen=urls[-1]), run]
+
+    def write(self, sections, nodes):
+        """Gives each node the configuration."""
+        for name in nodes:
+            (self.folder.path / name).mkdir()
+            (self.folder.path / name / "run.toml").write_text("\n".join(sections))
+
     def configure(self):
         """Writes the configuration."""
         draw = self.draw
         names = ["left", "right", "third"][: draw.choice([2, 3])]
-        urls = [f"tcp://127.0.0.1:{port}" for port in free_ports(self.builders + 1)]
-        if self.shares_memory:
-            urls = [f"shm://{self.folder.path.name}-{index}" for index in range(self.builders + 1)]
         sections = []
         for name in names:
             emulated = {"payload_bytes": draw.choice([100, 900, 9000]), "stream": True}
             boards = {"boards": BOARDS, "first_board": BOARDS * names.index(name)}
             sections += source(draw, name, "fragment", emulated, least_mib=16, **boards)
-        sections += [section("[[unit]]", name=f"ru-{name}", kind="readout", sources=[name], node="boards") for name in names]
-        for index in range(self.builders):
-            sections.append(section("[[unit]]", name=f"bu-{index}", kind="builder", node=f"events-{index}", listen=urls[index]))
-        sections.append(section("[[unit]]", name="evm", kind="manager", node=self.manager, listen=urls[-1]))
+        sections += self.units(names, lambda _: "boards")
         triggers = draw.choice([2000, 4000, 8000])
         sections += [
-            # A node that is killed at once has not met the others.
-            section("[run]", identity=self.folder.path.name),
             section("[trigger]", program="poisson", rate_hz=draw.choice([800.0, 2000.0]), triggers=triggers),
             section("[build]", full="hold"),
             section("[build.units]", range_events=draw.choice([1, 16, 256]), ordered=draw.choice([True, False])),
             recording(draw, ["events", "fragments"], on_full="end"),
         ]
-        for name in ["boards", *self.others]:
-            (self.folder.path / name).mkdir()
-            (self.folder.path / name / "run.toml").write_text("\n".join(sections))
+        self.write(sections, ["boards", *self.others])
 
     def start(self, name):
         """Starts a node."""
@@ -159,8 +167,8 @@ class Nodes:
             self.folder.mount_more(SMALL)
             self.start(SMALL)
 
-    def verify(self, events):
-        """All nodes together have every accepted trigger on file."""
+    def verified(self):
+        """What `thalweg verify` says of all nodes together."""
         runs = [run for run in self.folder.path.glob("*/runs/[0-9]*") if (run / "run.json").exists()]
         for run in runs:
             self.folder.thalweg("recover", str(run), "--json")
@@ -169,12 +177,17 @@ class Nodes:
             report = json.loads(output)
         except json.JSONDecodeError:
             self.folder.find("`thalweg verify` ended without a report", output + errors)
-            return
+            return {"events": None}
         if report["problems"] or not report["ok"]:
             self.folder.find("the nodes do not balance", "\n".join(report["problems"]) or output[-2000:])
+        return report
+
+    def verify(self, events):
+        """All nodes together have every accepted trigger on file."""
+        recorded = self.verified()["events"]
         accepted = events["triggers_offered"] - events["triggers_refused"]
-        if report["events"] != accepted:
-            self.folder.find(f"{report['events']} events are on file of {accepted} accepted triggers")
+        if recorded != accepted:
+            self.folder.find(f"{recorded} events are on file of {accepted} accepted triggers")
 
 
 def one(asked, number, draw):

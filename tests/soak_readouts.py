@@ -16,7 +16,7 @@ import sys
 import time
 
 from soak_boards import free_range
-from soak_nodes import Nodes, free_ports
+from soak_nodes import Nodes
 from soak_random import END_SECONDS, Folder, arguments, recording, run_all, section
 
 # Emulated boards of each source.
@@ -36,9 +36,6 @@ class Readouts(Nodes):
     def configure(self):
         """Writes the configuration."""
         draw = self.draw
-        urls = [f"tcp://127.0.0.1:{port}" for port in free_ports(self.builders + 1)]
-        if self.shares_memory:
-            urls = [f"shm://{self.folder.path.name}-{index}" for index in range(self.builders + 1)]
         sections = []
         for name in self.names:
             first = free_range(BOARDS)
@@ -46,20 +43,14 @@ class Readouts(Nodes):
             board = BOARDS * self.names.index(name)
             sections.append(section("[[source]]", name=name, format="fragment", url=url, memory_bytes=64 << 20, first_board=board))
             sections.append(section("[source.emulate]", payload_bytes=draw.choice([100, 2000])))
-        sections += [section("[[unit]]", name=f"ru-{name}", kind="readout", sources=[name], node=name) for name in self.names]
-        for index in range(self.builders):
-            sections.append(section("[[unit]]", name=f"bu-{index}", kind="builder", node=f"events-{index}", listen=urls[index]))
         sections += [
-            section("[[unit]]", name="evm", kind="manager", node=self.manager, listen=urls[-1]),
-            section("[run]", identity=self.folder.path.name),
+            *self.units(self.names, lambda name: name),
             section("[trigger]", program="poisson", rate_hz=draw.choice([300.0, 1500.0])),
             section("[build]", age_ms=200),
             section("[build.units]", range_events=draw.choice([1, 16, 256]), ordered=draw.choice([True, False])),
             recording(draw, ["events", "fragments"], on_full="end"),
         ]
-        for name in ["emulate", *self.names, *self.others]:
-            (self.folder.path / name).mkdir()
-            (self.folder.path / name / "run.toml").write_text("\n".join(sections))
+        self.write(sections, ["emulate", *self.names, *self.others])
 
     def boards(self):
         """Starts the process of the boards."""
@@ -97,21 +88,11 @@ class Readouts(Nodes):
         return json.loads(said)["triggers_accepted"]
 
     def verify(self, accepted):
-        """All nodes balance, and there are no more events than triggers."""
-        runs = [run for run in self.folder.path.glob("*/runs/[0-9]*") if (run / "run.json").exists()]
-        for run in runs:
-            self.folder.thalweg("recover", str(run), "--json")
-        _, output, errors = self.folder.thalweg("verify", *(str(run) for run in runs), "--json")
-        try:
-            report = json.loads(output)
-        except json.JSONDecodeError:
-            self.folder.find("`thalweg verify` ended without a report", output + errors)
-            return None
-        if report["problems"] or not report["ok"]:
-            self.folder.find("the nodes do not balance", "\n".join(report["problems"]) or output[-2000:])
-        if report["events"] is None or report["events"] > accepted:
-            self.folder.find(f"{report['events']} events are on file of {accepted} accepted triggers")
-        return report["events"]
+        """All nodes balance, and there are no more events than triggers: how many there are."""
+        recorded = self.verified()["events"]
+        if recorded is None or recorded > accepted:
+            self.folder.find(f"{recorded} events are on file of {accepted} accepted triggers")
+        return recorded
 
 
 def one(asked, number, draw):
