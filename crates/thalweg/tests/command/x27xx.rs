@@ -79,9 +79,9 @@ fn aggregates_that_are_larger_than_a_block_arrive_with_every_hit() {
     let folder = Folder::new();
     let settings = "transport = \"tcp\"\nchannels = 8\nrate_hz = 5000.0\naggregate_hits = 20000\nflush_ms = 5000.0\n\
                     waveform_samples = 52\nwaveform_every = 5\n";
-    let _boards = boards_at("127.0.3.41", &folder.file("board.toml", settings));
+    let _boards = boards_at("127.0.3.61", &folder.file("board.toml", settings));
     let keys = "block_bytes = 131072\nworkers = 2";
-    let file = configuration(&folder, 45_000, &[("left", "127.0.3.41", keys)]);
+    let file = configuration(&folder, 45_000, &[("left", "127.0.3.61", keys)]);
     let summary = thalweg(&["run", &file, "--seconds", "100", "--json"]).done().json();
     assert_ledger_balances(&summary);
     assert_eq!(summary["losses"], Value::Array(Vec::new()), "{summary:#}");
