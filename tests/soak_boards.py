@@ -22,18 +22,22 @@ MOST_SECONDS = 60
 def digitizers(draw, address):
     """Boards behind `dig2://`, and how they are emulated."""
     boards = draw.choice([1, 2])
+    # Aggregates of up to 400 KB with waveforms, and larger than a block.
+    large = draw.choice([{}, {"aggregate_hits": 500, "flush_ms": 200.0}])
+    block_bytes = 65_536 if large else None
     sections = []
     for board in range(boards):
         host = address if board == 0 else address[:-1] + str(int(address[-1]) + 1)
         sections.append(
             section(
                 "[[source]]", name="ab"[board], format="digitizer2", url=f"dig2://{host}", first_channel=64 * board,
-                memory_bytes=16 << 20, parameters=[["/par/StartSource", "SWcmd"]], policy=draw.choice([None, "hold", "drop"]),
+                memory_bytes=16 << 20, block_bytes=block_bytes, parameters=[["/par/StartSource", "SWcmd"]],
+                policy=draw.choice([None, "hold", "drop"]),
             )
         )
     settings = {
         "channels": draw.choice([4, 64]), "rate_hz": draw.choice([100.0, 3000.0]), "waveform_samples": draw.choice([0, 200]),
-        "transport": "tcp",
+        "transport": "tcp", **large,
     }
     emulate = ["--boards", str(boards), "--address", address, "--settings", "board.toml"]
     coincidence = [section("[coincidence]", window_ps=100_000)] if draw.random() < 0.3 else []
