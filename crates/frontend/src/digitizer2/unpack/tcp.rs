@@ -237,6 +237,7 @@ impl FindUnits for EventFinder {
     fn find_units(&mut self, chunk: &Chunk<'_>, units: &mut Frames, counts: &mut StreamCounts) -> usize {
         if chunk.interrupted.is_some() {
             self.state = State { mode: Mode::Search, ..State::START };
+            self.large = None;
         }
         let bytes = chunk.bytes;
         let mut at = 0;
@@ -257,6 +258,7 @@ impl FindUnits for EventFinder {
 
     fn begin_anew(&mut self) {
         self.state = State::START;
+        self.large = None;
         self.counter.restart();
     }
 
@@ -399,6 +401,8 @@ impl EventFinder {
         counts.counters.lost(reason, Unit::Bytes, walker.have);
         counts.counters.overhead(Unit::Bytes, walker.headers * HEADER as u64);
         self.state = State { mode, is_inside: false, ..walker.state };
+        // It keeps the block of its header.
+        self.large = None;
         if let Mode::Skip(_) = mode {
             // Its header is known: this one event is lost, and its end.
             self.state.found += 1;
