@@ -58,14 +58,18 @@ fn a_board_that_is_not_there_is_said_to_be_so() {
 pub fn boards_at(address: &str, settings: &str) -> Running {
     let boards =
         Running::start(&["emulate", "--address", address, "--settings", settings, "--seconds", "100"]);
-    wait_for_control_port(address);
+    boards.wait_until(&format!("a board at {address}"), || can_be_asked(address));
     boards
+}
+
+fn can_be_asked(address: &str) -> bool {
+    TcpStream::connect((address, 51_936)).is_ok()
 }
 
 /// Waits until a board can be asked.
 #[track_caller]
 pub fn wait_for_control_port(address: &str) {
-    wait_until(&format!("a board at {address}"), || TcpStream::connect((address, 51_936)).is_ok());
+    wait_until(&format!("a board at {address}"), || can_be_asked(address));
 }
 
 #[test]

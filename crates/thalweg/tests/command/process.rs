@@ -259,6 +259,18 @@ impl Running {
         wait_until(words, || error.text().contains(words));
     }
 
+    /// Waits until something holds that never will once the command has ended.
+    #[track_caller]
+    pub fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        wait_until(what, || {
+            let has_ended = self.out.as_ref().is_some_and(|out| out.reader.is_finished());
+            let does = holds();
+            let errors = || self.error.as_ref().map(Output::text).unwrap_or_default();
+            assert!(does || !has_ended, "it ended before {what}: {}", errors());
+            does
+        });
+    }
+
     /// Waits until somebody on the host of this process listens at these TCP and UDP ports, those of boards for example.
     #[track_caller]
     pub fn wait_for_ports(&self, tcp: &[u16], udp: &[u16]) {
@@ -267,7 +279,7 @@ impl Running {
             // Local port, nobody at the other end, state (proc(5)).
             sockets.unwrap_or_default().contains(&format!(":{port:04X} 00000000:0000 {state}"))
         };
-        wait_until(&format!("listening at {tcp:?} and {udp:?}"), || {
+        self.wait_until(&format!("listening at {tcp:?} and {udp:?}"), || {
             tcp.iter().all(|port| listens("tcp", *port, "0A"))
                 && udp.iter().all(|port| listens("udp", *port, "07"))
         });
