@@ -157,6 +157,15 @@ class Nodes:
             self.end(name, END_SECONDS)
         return boards["events"] if boards else None
 
+    def configure_and_run(self):
+        """The whole run, and no process of it is left: what `run` gives."""
+        self.configure()
+        try:
+            return self.run()
+        finally:
+            for name in list(self.running):
+                self.kill(name)
+
     def wait_for_full_disk(self):
         """Waits until a builder node has ended for lack of space or all data are taken, and starts it again with more."""
         ends = [self.running[name][0] for name in (SMALL, "boards")]
@@ -194,12 +203,7 @@ def one(asked, number, draw):
     """One case: what it is, and what was found."""
     folder = Folder(asked.directory / f"nodes-{asked.seed}-{number}", asked.binary)
     nodes = Nodes(draw, folder)
-    nodes.configure()
-    try:
-        events = nodes.run()
-    finally:
-        for name in list(nodes.running):
-            nodes.kill(name)
+    events = nodes.configure_and_run()
     if events:
         nodes.verify(events)
     if nodes.has_small_disk:

@@ -99,12 +99,7 @@ def one(asked, number, draw):
     """One case: what it is, and what was found."""
     folder = Folder(asked.directory / f"readouts-{asked.seed}-{number}", asked.binary)
     nodes = Readouts(draw, folder)
-    nodes.configure()
-    try:
-        accepted = nodes.run()
-    finally:
-        for name in list(nodes.running):
-            nodes.kill(name)
+    accepted = nodes.configure_and_run()
     events = nodes.verify(accepted)
     how = "shared memory" if nodes.shares_memory else "TCP"
     return f"{len(nodes.names)} readout nodes, {nodes.builders} builder nodes, {how}, {events} of {accepted}", folder

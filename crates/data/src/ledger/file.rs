@@ -434,12 +434,18 @@ mod tests {
         Some(counts.slot(Stage::Receive, SourceId(0))?.counters.total_input(Unit::Hits))
     }
 
-    #[test]
-    fn a_truncated_or_removed_file_is_written_again_with_every_count() {
-        let folder = std::env::temp_dir().join(format!("thalweg-ledger-{}", std::process::id()));
+    /// A folder of this test's own, and the ledger of a board in a file there.
+    fn ledger_in_a_folder(test: &str) -> (PathBuf, PathBuf, Ledger) {
+        let folder = std::env::temp_dir().join(format!("thalweg-ledger-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("made");
         let path = folder.join("ledger.bin");
         let ledger = Ledger::create(Some(&path), &["board".to_owned()]).expect("made");
+        (folder, path, ledger)
+    }
+
+    #[test]
+    fn a_truncated_or_removed_file_is_written_again_with_every_count() {
+        let (folder, path, ledger) = ledger_in_a_folder("truncated");
         let slot = ledger.open(Stage::Receive, SourceId(0), &[Unit::Hits]);
         let mut counters = Counters::default();
         let mut count = || {
@@ -465,12 +471,10 @@ mod tests {
         drop((slot, ledger));
         std::fs::remove_dir_all(&folder).expect("removed");
     }
+
     #[test]
     fn a_file_with_impossible_counts_or_sizes_is_refused() {
-        let folder = std::env::temp_dir().join(format!("thalweg-ledger-damaged-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("made");
-        let path = folder.join("ledger.bin");
-        let ledger = Ledger::create(Some(&path), &["board".to_owned()]).expect("made");
+        let (folder, path, ledger) = ledger_in_a_folder("damaged");
         let mut counters = Counters::default();
         counters.input(Unit::Hits, MOST_COUNT);
         ledger.open(Stage::Receive, SourceId(0), &[Unit::Hits]).publish(&counters);
