@@ -12,7 +12,9 @@ use serde_json::Value;
 use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
-use crate::process::{Folder, Running, assert_ledger_balances, free_port, number, run_directory, thalweg};
+use crate::process::{
+    Folder, Running, accepted_triggers, assert_ledger_balances, free_port, number, run_directory, thalweg,
+};
 
 const EXAMPLE: &str = include_str!("../../../../examples/camera-of-your-own.toml");
 
@@ -70,7 +72,9 @@ fn the_example_of_a_described_camera_builds_its_events() {
     let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
     assert_ledger_balances(&summary);
     let events = recorded(&summary);
-    assert_eq!((events.len(), number(&summary["events"]["closed"], "complete")), (300, 300));
+    let accepted = accepted_triggers(&summary);
+    assert!(accepted > 0, "{summary:#}");
+    assert_eq!((events.len() as u64, number(&summary["events"]["closed"], "complete")), (accepted, accepted));
     for event in &events {
         let header = |at: usize, bytes: usize, own: &[u8]| {
             own[at..at + bytes].iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
@@ -101,6 +105,8 @@ fn the_time_in_described_packets_cuts_them_into_slices() {
     assert_ledger_balances(&summary);
     let (slices, mut packets) = (recorded(&summary), 0);
     assert!(slices.len() >= 9, "a second in slices of a tenth: {}", slices.len());
+    let accepted = accepted_triggers(&summary);
+    assert!(accepted > 0, "{summary:#}");
     for slice in &slices {
         for own in &slice.fragments {
             let mut rest = slice.payload(own);
@@ -111,7 +117,7 @@ fn the_time_in_described_packets_cuts_them_into_slices() {
             }
         }
     }
-    assert_eq!(packets, 3 * 2000);
+    assert_eq!(packets, 3 * accepted);
 }
 
 /// 8 bytes of header, no board number: event, sent number.

@@ -9,7 +9,9 @@ use std::net::{TcpListener, UdpSocket};
 use serde_json::Value;
 use thalweg_prerequisite::recorded;
 
-use crate::process::{Folder, assert_ledger_balances, number, run_directory, text, thalweg};
+use crate::process::{
+    Folder, accepted_triggers, assert_ledger_balances, number, run_directory, text, thalweg,
+};
 
 /// A run of one source; `more` are keys of the source, `sections` follow it.
 fn configuration(folder: &Folder, format: &str, url: &str, more: &str, sections: &str) -> String {
@@ -34,12 +36,6 @@ fn built(file: &str) -> (Value, Value) {
     (summary, events)
 }
 
-/// Triggers that the boards answered.
-#[track_caller]
-fn accepted(events: &Value) -> u64 {
-    number(events, "triggers_offered") - number(events, "triggers_refused")
-}
-
 /// Rows that `thalweg inspect` finds in a table of the run.
 #[track_caller]
 fn rows(summary: &Value, table: &str) -> u64 {
@@ -58,7 +54,7 @@ fn every_accepted_trigger_of_105_tcp_boards_is_a_complete_event_on_file() {
     let file = configuration(&folder, "sitcp", "emulate://", "boards = 105", &trigger);
     let (summary, events) = built(&file);
     assert_eq!(number(&events, "triggers_offered"), TRIGGERS, "the run goes on to the last trigger");
-    let accepted = accepted(&events);
+    let accepted = accepted_triggers(&summary);
     assert!(accepted > 0, "{events:#}");
     assert_eq!(number(&events, "events_recorded"), accepted, "{events:#}");
     assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
@@ -78,7 +74,7 @@ fn every_trigger_that_320_udp_boards_answer_is_an_event_whole_or_known_to_be_in_
         "[trigger]\nprogram = \"constant\"\nrate_hz = 100.0\ntriggers = 100\n[build]\nage_ms = 500";
     let file = configuration(&folder, "fragment", "emulate://", keys, sections);
     let (summary, events) = built(&file);
-    let accepted = accepted(&events);
+    let accepted = accepted_triggers(&summary);
     let (recorded, partial) = (number(&events, "events_recorded"), number(&events, "events_partial"));
     // A trigger of which no datagram arrived leaves no event; the ledger, which balances, has it as never received.
     assert!(recorded > 0 && recorded <= accepted, "{summary:#}");
@@ -102,7 +98,7 @@ fn frame_numbers_of_streaming_tdcs_that_wrap_in_mid_run_make_complete_events() {
     );
     let keys = "boards = 3\nprofile = \"str_tdc\"\nnamed_by = \"connection\"";
     let (summary, events) = built(&configuration(&folder, "sitcp", "emulate://", keys, &trigger));
-    let accepted = accepted(&events);
+    let accepted = accepted_triggers(&summary);
     assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
     assert!(accepted > 116, "{events:#}");
     for none in ["events_partial", "fragments_missing", "fragments_lost"] {
@@ -128,7 +124,7 @@ fn boards_of_two_sources_answer_one_trigger() {
         folder.at("runs")
     );
     let (summary, events) = built(&folder.file("run.toml", &text));
-    assert_eq!(number(&events, "fragments_recorded"), 8 * accepted(&events), "{summary:#}");
+    assert_eq!(number(&events, "fragments_recorded"), 8 * accepted_triggers(&summary), "{summary:#}");
     assert_eq!(summary["sources"].as_array().map(Vec::len), Some(2), "{summary:#}");
 }
 

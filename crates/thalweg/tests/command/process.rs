@@ -326,6 +326,13 @@ pub fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("`{key}` is a number in {value:#}"))
 }
 
+/// Triggers that the emulated boards of a run answered. They refuse those that wait too long for an answer on a busy machine.
+#[track_caller]
+pub fn accepted_triggers(summary: &Value) -> u64 {
+    let events = &summary["events"];
+    number(events, "triggers_offered") - number(events, "triggers_refused")
+}
+
 /// The run directory that a summary names.
 #[track_caller]
 pub fn run_directory(summary: &Value) -> String {

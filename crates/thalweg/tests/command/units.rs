@@ -14,7 +14,8 @@ use thalweg_record::EventFiles;
 use thalweg_record::read::{MergedEvents, RecordedEvent};
 
 use crate::process::{
-    Folder, Running, assert_ledger_balances, free_ports, number, run_directory, thalweg, wait_until,
+    Folder, Running, accepted_triggers, assert_ledger_balances, free_ports, number, run_directory, thalweg,
+    wait_until,
 };
 
 const BOARDS: u64 = 4;
@@ -64,13 +65,6 @@ fn recorded_by(summary: &Value, builder: &str) -> u64 {
     number(of_it.unwrap_or_else(|| panic!("a counter slot of {builder} in {summary:#}")), "out")
 }
 
-/// Triggers that the boards answered.
-#[track_caller]
-pub fn accepted(summary: &Value) -> u64 {
-    let events = &summary["events"];
-    number(events, "triggers_offered") - number(events, "triggers_refused")
-}
-
 /// The run went well, and its files are what they say.
 #[track_caller]
 pub fn went_well(summary: &Value) {
@@ -89,7 +83,7 @@ fn two_readout_units_and_two_builder_units_of_one_process_lose_nothing() {
     let file = configuration(&folder, 3000, &units);
     let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
     went_well(&summary);
-    let (events, accepted) = (&summary["events"], accepted(&summary));
+    let (events, accepted) = (&summary["events"], accepted_triggers(&summary));
     assert_eq!(number(events, "triggers_offered"), 3000, "{events:#}");
     assert_eq!(number(events, "events_recorded"), accepted, "{events:#}");
     assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
@@ -110,7 +104,7 @@ fn readout_units_keep_the_order_of_triggers_whatever_the_recording_wants() {
         let file = folder.file("run.toml", &text.replace("[build]\n", "[build]\nordered = false\n"));
         let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
         went_well(&summary);
-        let (events, accepted) = (&summary["events"], accepted(&summary));
+        let (events, accepted) = (&summary["events"], accepted_triggers(&summary));
         assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
         assert_eq!(number(events, "fragments_recorded"), 2 * BOARDS * accepted, "{events:#}");
     }
@@ -144,7 +138,7 @@ fn events_of_five_times_21_boards_are_built_in_two_levels() {
         );
         let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
         went_well(&summary);
-        let (events, accepted) = (&summary["events"], accepted(&summary));
+        let (events, accepted) = (&summary["events"], accepted_triggers(&summary));
         assert_eq!(number(events, "triggers_offered"), 600, "{events:#}");
         assert_eq!(number(&events["closed"], "complete"), accepted, "{events:#}");
         assert_eq!(number(events, "events_recorded"), accepted, "{events:#}");
@@ -200,14 +194,19 @@ fn record_every_accepted_trigger_once(file: &str) {
     let (left, right) = (left.wait().done().json(), right.wait().done().json());
     [&boards, &left, &right].into_iter().for_each(went_well);
     let builders = [recorded_by(&left, "bu-0"), recorded_by(&right, "bu-1")];
-    assert_eq!(builders.iter().sum::<u64>(), accepted(&boards), "{builders:?} {:#}", boards["events"]);
+    assert_eq!(
+        builders.iter().sum::<u64>(),
+        accepted_triggers(&boards),
+        "{builders:?} {:#}",
+        boards["events"]
+    );
     for summary in [&left, &right] {
         let events = &summary["events"];
         assert_eq!(number(events, "events_partial"), 0, "{events:#}");
         let fragments = 2 * BOARDS * number(events, "events_recorded");
         assert_eq!(number(events, "fragments_recorded"), fragments, "{events:#}");
     }
-    nodes_agree(&[&boards, &left, &right].map(run_directory), accepted(&boards));
+    nodes_agree(&[&boards, &left, &right].map(run_directory), accepted_triggers(&boards));
 }
 
 /// What `verify` says of several nodes of a run, as a list of problems between them, and the whole report.
@@ -335,7 +334,7 @@ fn costs_no_event(folder: &Folder, file: &str, killed: &str) {
         other.signal("TERM");
         went_well(&other.wait().done().json());
     }
-    assert_eq!(merged(folder), (accepted(&boards), 0), "{:#}", boards["events"]);
+    assert_eq!(merged(folder), (accepted_triggers(&boards), 0), "{:#}", boards["events"]);
     balance(folder);
 }
 

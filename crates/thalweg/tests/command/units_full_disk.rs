@@ -7,9 +7,9 @@
 
 use serde_json::Value;
 
-use crate::process::{Ended, Folder, assert_ledger_balances, number};
+use crate::process::{Ended, Folder, accepted_triggers, assert_ledger_balances, number};
 use crate::storage::{mounted, report};
-use crate::units::{accepted, configuration, failures, four_nodes, free_urls, readouts_and_builders, unit};
+use crate::units::{configuration, failures, four_nodes, free_urls, readouts_and_builders, unit};
 
 #[track_caller]
 fn ended_with(code: i32, ended: &Ended, what: &str) {
@@ -73,5 +73,5 @@ fn a_builder_node_whose_disk_is_full_costs_no_event() {
     );
     let (boards, verified) = (report(&folder, "boards.json"), report(&folder, "verified.json"));
     assert!(failures(&report(&folder, "first.json")).contains("no space left on the disk"));
-    assert_eq!(number(&verified, "events"), accepted(&boards), "{verified:#}");
+    assert_eq!(number(&verified, "events"), accepted_triggers(&boards), "{verified:#}");
 }

@@ -5,8 +5,8 @@
 //!                                        └─ nobody says it in time ─► the run fails, and names whom it waited for
 //! ```
 
-use crate::process::{Folder, Running, number, thalweg};
-use crate::units::{PATIENT, accepted, configuration, free_urls, unit, went_well};
+use crate::process::{Folder, Running, accepted_triggers, number, thalweg};
+use crate::units::{PATIENT, configuration, free_urls, unit, went_well};
 
 const TRIGGERS: u64 = 300;
 
@@ -36,9 +36,9 @@ fn triggers_of_emulated_boards_wait_for_an_event_manager_that_is_started_later()
     let events = events.wait().done().json();
     [&boards, &events].into_iter().for_each(went_well);
     assert_eq!(number(&boards["events"], "triggers_offered"), TRIGGERS, "{:#}", boards["events"]);
-    assert!(accepted(&boards) > 0, "{:#}", boards["events"]);
+    assert!(accepted_triggers(&boards) > 0, "{:#}", boards["events"]);
     let recorded = number(&events["events"], "events_recorded");
-    assert_eq!(recorded, accepted(&boards), "{:#}\n{:#}", events["events"], boards["losses"]);
+    assert_eq!(recorded, accepted_triggers(&boards), "{:#}\n{:#}", events["events"], boards["losses"]);
 }
 
 #[test]

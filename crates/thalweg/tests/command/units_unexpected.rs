@@ -14,8 +14,8 @@ use thalweg_transport::peer::frame::{HEADER_BYTES, Header};
 use thalweg_transport::peer::hello::Hello;
 use thalweg_transport::peer::{PeerError, RunIdentity, Settings, SharedKey, connect, listen};
 
-use crate::process::{Ended, Folder, Running, number, wait_until};
-use crate::units::{PATIENT, accepted, configuration, free_urls, unit, wait_for_rows_of, went_well};
+use crate::process::{Ended, Folder, Running, accepted_triggers, number, wait_until};
+use crate::units::{PATIENT, configuration, free_urls, unit, wait_for_rows_of, went_well};
 
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -49,7 +49,7 @@ fn end_well(boards: Running, events: Running) -> [Ended; 2] {
     went_well(&boards.json());
     went_well(&events.json());
     let recorded = number(&events.json()["events"], "events_recorded");
-    assert_eq!(recorded, accepted(&boards.json()), "{:#}", events.json()["events"]);
+    assert_eq!(recorded, accepted_triggers(&boards.json()), "{:#}", events.json()["events"]);
     [boards, events]
 }
 

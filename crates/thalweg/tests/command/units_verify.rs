@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{Folder, Running, number, run_directory, thalweg};
-use crate::units::{accepted, three_nodes, went_well};
+use crate::process::{Folder, Running, accepted_triggers, number, run_directory, thalweg};
+use crate::units::{three_nodes, went_well};
 
 const TRIGGERS: u64 = 600;
 
@@ -28,7 +28,7 @@ fn take_data(file: &str) -> ([String; 3], u64) {
     builders.iter().for_each(|builder| builder.signal("TERM"));
     let [first, second] = builders.map(|builder| builder.wait().done().json());
     [&boards, &first, &second].into_iter().for_each(went_well);
-    ([&boards, &first, &second].map(run_directory), accepted(&boards))
+    ([&boards, &first, &second].map(run_directory), accepted_triggers(&boards))
 }
 
 fn verified(directories: &[&str]) -> Value {

@@ -1,10 +1,10 @@
 //! BPF programs and maps (`bpf(2)`), as far as an AF_XDP receiver needs them.
 //!
 //! ```text
-//!  instructions ─► verified and loaded ─► descriptor ─ link ─► interface      closing the link's descriptor removes the program
+//!  instructions ─► verified and loaded ─► descriptor ─ link ─► interface      dropping the link removes the program
 //!  sockets      ─► map of queues       ─► descriptor ─┘ (named by the program)
 //! ```
-//! Layouts and numbers are those of `linux/bpf.h`. A link lives as long as its descriptor: when the process ends in any way, the
+//! Layouts and numbers are those of `linux/bpf.h`. A link lives as long as its descriptors: when the process ends in any way, the
 //! kernel removes the program from the interface.
 
 use std::ffi::CStr;
@@ -17,6 +17,7 @@ const PROGRAM_LOAD: i32 = 5;
 #[cfg(test)]
 const PROGRAM_TEST_RUN: i32 = 10;
 const LINK_CREATE: i32 = 28;
+const LINK_DETACH: i32 = 34;
 
 const MAP_TYPE_XSK: u32 = 17;
 const PROGRAM_TYPE_XDP: u32 = 6;
@@ -142,15 +143,30 @@ pub(crate) fn load_xdp(program: &[Instruction]) -> io::Result<OwnedFd> {
     }
 }
 
-/// Attaches a program to an interface that has none. It stays as long as the returned descriptor of the link is open.
-pub(crate) fn attach_xdp(program: &OwnedFd, interface: u32, attachment: Attachment) -> io::Result<OwnedFd> {
+/// A program at an interface.
+///
+/// Dropping it removes the program at once. Closing the descriptor alone would not: while this process starts another one, that one has
+/// copies of all descriptors until it executes its program.
+#[derive(Debug)]
+pub(crate) struct XdpLink(OwnedFd);
+
+impl Drop for XdpLink {
+    fn drop(&mut self) {
+        // SAFETY: no pointers. Before Linux 5.9 there is no such command, and closing the descriptor has to do.
+        let _closed_anyway =
+            unsafe { bpf(LINK_DETACH, &Attributes::default().words(&[word(self.0.as_fd())])) };
+    }
+}
+
+/// Attaches a program to an interface that has none.
+pub(crate) fn attach_xdp(program: &OwnedFd, interface: u32, attachment: Attachment) -> io::Result<XdpLink> {
     let mode = match attachment {
         Attachment::Generic => 1 << 1,
         Attachment::Native => 1 << 2,
     };
     let attributes = Attributes::default().words(&[word(program.as_fd()), interface, ATTACH_XDP, mode]);
     // SAFETY: no pointers.
-    unsafe { bpf_descriptor(LINK_CREATE, &attributes) }
+    unsafe { bpf_descriptor(LINK_CREATE, &attributes) }.map(XdpLink)
 }
 
 /// Runs a program on a frame, and returns its return value.

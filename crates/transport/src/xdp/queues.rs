@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::program::{Ours, program};
 use crate::TransportError;
 use crate::receive_buffer::Size;
-use crate::system::bpf::{self, Attachment};
+use crate::system::bpf::{self, Attachment, XdpLink};
 use crate::system::interface::Interface;
 use crate::system::xdp_socket::{HEADROOM_BYTES, XdpSocket, XdpStatistics};
 use crate::udp::UdpReceiverSettings;
@@ -26,8 +26,9 @@ const CHUNK_BYTES: [usize; 2] = [2048, 4096];
 /// Fewest and most chunks per queue.
 const CHUNKS: (usize, usize) = (256, 1 << 17);
 
-/// How long to wait until the kernel has removed a closed socket from its queue.
-const LAST_SOCKET: Duration = Duration::from_secs(2);
+/// How long to wait until the kernel has removed a closed socket from its queue. It does so in the background, one at a time with every
+/// other change of an interface on the host.
+const LAST_SOCKET: Duration = Duration::from_secs(10);
 
 /// A received frame.
 #[derive(Debug)]
@@ -42,8 +43,8 @@ pub(super) enum Frame<'a> {
 
 /// The receive queues of one interface, and the program that selects frames for them.
 pub(super) struct Queues {
-    /// Closing it removes the program; fields are dropped in order, so that happens before the sockets close.
-    _link: OwnedFd,
+    /// Dropping it removes the program; fields are dropped in order, so that happens before the sockets close.
+    _link: XdpLink,
     _map: OwnedFd,
     sockets: Vec<XdpSocket>,
     /// Index of the queue that is read.
@@ -194,7 +195,7 @@ fn interface_of(place: &str, local: SocketAddr) -> Result<Interface, TransportEr
 }
 
 /// Attaches the program to the driver, or if the driver cannot run it, behind the driver.
-fn attach(program: &OwnedFd, interface: u32) -> io::Result<(OwnedFd, Attachment)> {
+fn attach(program: &OwnedFd, interface: u32) -> io::Result<(XdpLink, Attachment)> {
     let attach = |attachment| bpf::attach_xdp(program, interface, attachment).map(|link| (link, attachment));
     attach(Attachment::Native).or_else(|cause| match cause.raw_os_error() {
         Some(libc::EBUSY | libc::EEXIST | libc::EPERM | libc::EACCES) => Err(cause),

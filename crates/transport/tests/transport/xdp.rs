@@ -1,8 +1,10 @@
 //! Datagrams from an interface's queue, between two network namespaces; skipped without root.
 
 use std::fs::File;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -273,12 +275,47 @@ fn the_xdp_program_is_removed_from_the_interface_after_a_drop_and_after_a_panic(
         std::panic::resume_unwind(Box::new("on purpose"));
     }));
     assert!(ended.is_err() && !has_program(), "after a panic");
-    let socket = UdpSocket::bind(address).expect("the port is free");
+    let socket = bound_when_free(address);
     let mut sender = cable.sender_to(address);
     assert_eq!(sender.send(&[b"as ever"], WAIT).expect("the cable"), 1);
     socket.set_read_timeout(Some(LONG)).expect("a socket");
     let mut bytes = [0; 20];
     assert_eq!(socket.recv(&mut bytes).expect("it comes"), 7);
+}
+
+#[test]
+fn the_xdp_program_is_removed_while_a_process_that_is_being_started_has_copies_of_all_descriptors() {
+    let Some(_cable) = Cable::lay(1500) else { return };
+    let Some(receiver) = open(settings("10.9.0.1:0", 1000), 4) else { return };
+    let (mut has_started, starts) = std::io::pipe().expect("a pipe");
+    let (waits, go_on) = std::io::pipe().expect("a pipe");
+    let mut command = Command::new("true");
+    // SAFETY: between `fork` and `exec` it makes two system calls with descriptors that both processes have, and memory of its own.
+    unsafe {
+        command.pre_exec(move || {
+            (&starts).write_all(&[1])?;
+            (&waits).read_exact(&mut [0])
+        })
+    };
+    let started = std::thread::spawn(move || command.status());
+    has_started.read_exact(&mut [0]).expect("it starts");
+    drop(receiver);
+    let link = ip("link show near").expect("an interface");
+    (&go_on).write_all(&[1]).expect("it waits");
+    assert!(started.join().expect("a thread").expect("it starts").success());
+    assert!(!link.contains("xdp"), "{link}");
+    open(settings("10.9.0.1:0", 1000), 4).expect("as before");
+}
+
+/// A socket at a port whose last one has been closed: a process that another test is just starting may still have a copy of that.
+fn bound_when_free(address: SocketAddr) -> UdpSocket {
+    let until = Instant::now() + LONG;
+    loop {
+        match UdpSocket::bind(address) {
+            Err(_) if Instant::now() < until => std::thread::yield_now(),
+            bound => return bound.expect("the port is free"),
+        }
+    }
 }
 
 #[test]
