@@ -7,8 +7,8 @@
 # crate once more.
 set -eu
 case " $* " in
-*" --crate-name thalweg_order "* | *" --crate-name order "* | *" --crate-name transport "* | \
-    *" --crate-name build "* | *" --crate-name readout "*) ;;
+*" --crate-name thalweg_order "* | *" --crate-name thalweg_qualify "* | *" --crate-name order "* | \
+    *" --crate-name transport "* | *" --crate-name build "* | *" --crate-name readout "*) ;;
 *" --test "*) exec clippy-driver "$@" -C opt-level=0 ;;
 esac
 exec clippy-driver "$@"
