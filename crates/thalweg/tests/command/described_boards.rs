@@ -53,6 +53,15 @@ fn content(summary: &Value) -> Vec<Content> {
     recorded(summary).into_iter().map(of).collect()
 }
 
+/// How many of so many triggers were accepted, which some were.
+#[track_caller]
+fn accepted_of(offered: u64, summary: &Value) -> u64 {
+    assert_eq!(number(&summary["events"], "triggers_offered"), offered, "{summary:#}");
+    let accepted = accepted_triggers(summary);
+    assert!(accepted > 0, "{summary:#}");
+    accepted
+}
+
 #[track_caller]
 fn assert_replayed_alike(summary: &Value, folder: &Folder) {
     let again = thalweg(&["replay", &run_directory(summary), "--directory", &folder.at("again"), "--json"])
@@ -71,9 +80,7 @@ fn the_example_of_a_described_camera_builds_its_events() {
     let file = example(&folder, &some);
     let summary = thalweg(&["run", &file, "--seconds", "60", "--json"]).done().json();
     assert_ledger_balances(&summary);
-    let events = recorded(&summary);
-    let accepted = accepted_triggers(&summary);
-    assert!(accepted > 0, "{summary:#}");
+    let (events, accepted) = (recorded(&summary), accepted_of(300, &summary));
     assert_eq!((events.len() as u64, number(&summary["events"]["closed"], "complete")), (accepted, accepted));
     for event in &events {
         let header = |at: usize, bytes: usize, own: &[u8]| {
@@ -105,8 +112,6 @@ fn the_time_in_described_packets_cuts_them_into_slices() {
     assert_ledger_balances(&summary);
     let (slices, mut packets) = (recorded(&summary), 0);
     assert!(slices.len() >= 9, "a second in slices of a tenth: {}", slices.len());
-    let accepted = accepted_triggers(&summary);
-    assert!(accepted > 0, "{summary:#}");
     for slice in &slices {
         for own in &slice.fragments {
             let mut rest = slice.payload(own);
@@ -117,7 +122,7 @@ fn the_time_in_described_packets_cuts_them_into_slices() {
             }
         }
     }
-    assert_eq!(packets, 3 * accepted);
+    assert_eq!(packets, 3 * accepted_of(2000, &summary));
 }
 
 /// 8 bytes of header, no board number: event, sent number.
