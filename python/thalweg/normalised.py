@@ -123,7 +123,12 @@ class Spectrum(Normalised):
         """Edges of the bins of each axis."""
         import numpy
 
-        return [numpy.linspace(axis["lower"], axis["upper"], axis["bins"] + 1) for axis in self.uhi["axes"]]
+        def of(axis: dict) -> numpy.ndarray:
+            # As thalweg computes them for a value on an edge.
+            low, bins = axis["lower"], axis["bins"]
+            return low + numpy.arange(bins + 1) * (axis["upper"] - low) / bins
+
+        return [of(axis) for axis in self.uhi["axes"]]
 
 
 def _corrected(number: dict | None) -> Corrected:

@@ -80,7 +80,7 @@ impl ChannelColumns {
             for row in 0..batch.num_rows() {
                 let value =
                     energy.is_valid(row).then(|| self.channels.kev(channel.value(row), energy.value(row)));
-                kev.append_option(value.filter(|kev| !kev.is_nan()));
+                kev.append_option(value.filter(|kev| !kev.is_nan()).map(|kev| kev as f32));
             }
             added.push(Arc::new(kev.finish()));
         }

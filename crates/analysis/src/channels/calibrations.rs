@@ -27,8 +27,8 @@ pub struct Line {
 impl Line {
     /// A measured energy in keV.
     #[inline(always)]
-    pub fn kev(self, energy: u16) -> f32 {
-        (self.slope * f64::from(energy) + self.constant) as f32
+    pub fn kev(self, energy: u16) -> f64 {
+        self.slope * f64::from(energy) + self.constant
     }
 }
 
@@ -58,12 +58,12 @@ impl Calibrations {
 
     /// A measured energy of the channel in this row in keV; not a number when it is not calibrated.
     #[inline(always)]
-    pub fn kev(&self, row: usize, energy: u16) -> f32 {
+    pub fn kev(&self, row: usize, energy: u16) -> f64 {
         match &self.lines {
             Some(lines) => lines[row].kev(energy),
             None => {
                 let terms = self.of[row][..self.terms].iter().rev();
-                terms.fold(0.0, |sum, each| sum * f64::from(energy) + each) as f32
+                terms.fold(0.0, |sum, each| sum * f64::from(energy) + each)
             }
         }
     }
@@ -89,8 +89,8 @@ mod tests {
             for energy in [0, 1, 1000, u16::MAX] {
                 let powers =
                     longest.iter().zip(0..).map(|(each, power)| each * f64::from(energy).powi(power));
-                let expected = powers.sum::<f64>() as f32;
-                assert!((map.kev(1, energy) - expected).abs() <= 1e-6 * expected);
+                let expected = powers.sum::<f64>();
+                assert!((map.kev(1, energy) - expected).abs() <= 1e-12 * expected);
                 assert_eq!(map.kev(0, energy), 2.0);
                 assert!(map.kev(2, energy).is_nan() && map.kev(900, energy).is_nan());
             }

@@ -166,7 +166,7 @@ impl ChannelMap {
 
     /// A measured energy in keV; not a number when the channel is not calibrated.
     #[inline(always)]
-    pub fn kev(&self, channel: u16, energy: u16) -> f32 {
+    pub fn kev(&self, channel: u16, energy: u16) -> f64 {
         self.calibrations.kev(self.row_or_behind(channel), energy)
     }
 

@@ -39,6 +39,14 @@ impl Stretches {
     }
 }
 
+/// A hit, and what was decided of it.
+pub(super) struct Decided {
+    pub waiting: Waiting,
+    pub takes_part: bool,
+    /// Somebody could have spoken for or against it still: too many were waiting.
+    pub is_open: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Admission {
     veto: Option<Stretches>,
@@ -77,8 +85,8 @@ impl Admission {
         &self.undecided
     }
 
-    /// The next hit that is decided, and whether it takes part. Nothing before `frontier_ps` will come any more.
-    pub fn decide(&mut self, frontier_ps: i64) -> Option<(Waiting, bool)> {
+    /// The next hit that is decided. Nothing before `frontier_ps` will come any more.
+    pub fn decide(&mut self, frontier_ps: i64) -> Option<Decided> {
         let first = self.undecided.front()?;
         let time_ps = first.hit.time_ps;
         let is_open = time_ps.saturating_add(self.delay_ps) >= frontier_ps;
@@ -87,6 +95,6 @@ impl Admission {
         }
         let vetoed = self.veto.as_mut().is_some_and(|veto| veto.hold(time_ps));
         let gated = self.gate.as_mut().is_none_or(|gate| gate.hold(time_ps));
-        self.undecided.pop_front().map(|waiting| (waiting, gated && !vetoed))
+        self.undecided.pop_front().map(|waiting| Decided { waiting, takes_part: gated && !vetoed, is_open })
     }
 }

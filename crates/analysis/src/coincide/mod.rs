@@ -31,7 +31,7 @@ pub use error::CoincidenceError;
 pub use settings::{Distinct, Grouping, Leg, Mode, Settings, WIDEST_PS};
 
 use crate::channels::ChannelMap;
-use admission::Admission;
+use admission::{Admission, Decided};
 use chain::Chain;
 use gap::Gap;
 use held::Waiting;
@@ -226,7 +226,8 @@ impl Coincidence {
 
     fn admit(&mut self, frontier_ps: i64) {
         let Some(admission) = &mut self.admission else { return };
-        while let Some((waiting, takes_part)) = admission.decide(frontier_ps) {
+        while let Some(Decided { waiting, takes_part, is_open }) = admission.decide(frontier_ps) {
+            self.out.cut_short += u64::from(is_open);
             match takes_part {
                 true => self.rule.push(waiting, &mut self.out),
                 false => self.out.refuse(usize::from(waiting.source)),

@@ -252,6 +252,20 @@ proptest! {
     }
 }
 
+/// A gate hit that comes a second later would have admitted them: what is decided without it is counted.
+#[test]
+fn hits_that_are_decided_because_too_many_wait_are_counted() {
+    const SURPLUS: i64 = 100;
+    let settings = Settings { gate: leg(7..=7, -1_000_000_000_000, 0), ..majority(10, 2) };
+    let mut stage = Coincidence::new(&settings, &map(), 2).expect("valid");
+    let hits: Vec<Hit> = (0..held::MOST_WAITING as i64 + SURPLUS).map(|time_ps| hit(time_ps, 0)).collect();
+    stage.push(&hits, None);
+    assert_eq!(stage.cut_short(), SURPLUS as u64);
+    stage.push(&[hit(999_999_000_000, 7)], None);
+    stage.finish();
+    assert_eq!(stage.cut_short(), SURPLUS as u64, "what is left was decided with the gate");
+}
+
 /// More hits than are looked through at a time: pairs and more lie across every kind of border.
 #[test]
 fn events_do_not_depend_on_where_hits_were_divided() {

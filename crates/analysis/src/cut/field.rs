@@ -5,10 +5,11 @@
 //! ```
 //! The one place that turns hits into numbers: cuts and spectra agree on what `psd` is because both ask here.
 
-use thalweg_data::{Flags, Hit};
+use std::ops::{Div, Sub};
+
+use thalweg_data::{Flags, Hit, HitEvent};
 
 use crate::channels::ChannelMap;
-use thalweg_data::HitEvent;
 
 /// A quantity of a hit, or of the event that it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,10 +93,10 @@ impl Field {
 }
 
 /// A number that columns are made of.
-pub trait Real: Copy + Default + PartialOrd {
+pub trait Real: Copy + Default + PartialOrd + From<u16> + Sub<Output = Self> + Div<Output = Self> {
     /// Nothing is known.
     const ABSENT: Self;
-    /// More precise than the calibrated energy of a hit.
+    /// In double precision.
     const IS_LONG: bool;
     /// From an exact value.
     fn of(value: f64) -> Self;
@@ -144,12 +145,12 @@ pub struct EventFacts {
 impl EventFacts {
     /// The facts of one event.
     pub fn of(event: &HitEvent, members: &[Hit], map: &ChannelMap) -> EventFacts {
-        let energy = |hit: &Hit| if hit.flags.has(Flags::NO_ENERGY) { 0.0 } else { f64::from(hit.energy) };
+        let with_energy = || members.iter().filter(|hit| !hit.flags.has(Flags::NO_ENERGY));
         EventFacts {
             multiplicity: event.multiplicity,
             time_ps: event.time_ps,
-            sum_energy: members.iter().map(energy).sum(),
-            sum_kev: members.iter().map(|hit| f64::from(map.kev(hit.channel, hit.energy))).sum(),
+            sum_energy: with_energy().map(|hit| f64::from(hit.energy)).sum(),
+            sum_kev: with_energy().map(|hit| map.kev(hit.channel, hit.energy)).sum(),
         }
     }
 }
@@ -166,8 +167,7 @@ pub fn fill<T: Real>(field: Field, members: Members<'_>, map: &ChannelMap, colum
         }),
         Field::Kev => {
             // Looked up in any case: a branch would cost more.
-            let known =
-                |hit: &Hit, kev: f32| if hit.flags.has(Flags::NO_ENERGY) { f64::NAN } else { f64::from(kev) };
+            let known = |hit: &Hit, kev: f64| if hit.flags.has(Flags::NO_ENERGY) { f64::NAN } else { kev };
             match map.calibrations().lines() {
                 Some(lines) => each(hits, column, |hit| {
                     known(hit, lines[map.row_or_behind(hit.channel)].kev(hit.energy))
@@ -175,7 +175,7 @@ pub fn fill<T: Real>(field: Field, members: Members<'_>, map: &ChannelMap, colum
                 None => each(hits, column, |hit| known(hit, map.kev(hit.channel, hit.energy))),
             }
         }
-        Field::Psd => each(hits, column, |hit| f64::from(psd(hit))),
+        Field::Psd => column.iter_mut().zip(hits).for_each(|(cell, hit)| *cell = psd(hit)),
         Field::Channel => each(hits, column, |hit| f64::from(hit.channel)),
         Field::Group => {
             each(hits, column, |hit| map.get(hit.channel).map_or(0.0, |each| f64::from(each.group)))
@@ -196,14 +196,15 @@ fn energy(hit: &Hit) -> f64 {
     if hit.flags.has(Flags::NO_ENERGY) { f64::NAN } else { f64::from(hit.energy) }
 }
 
-/// The fraction of a hit's charge that comes late; not a number where it cannot be known.
+/// The fraction of a hit's charge that comes late; not a number where it cannot be known. Of 4 of 25 it is the same number as 0.16 that somebody
+/// writes, in either precision: both are the nearest to the fraction.
 #[inline(always)]
-pub fn psd(hit: &Hit) -> f32 {
+pub fn psd<T: Real>(hit: &Hit) -> T {
     let absent = hit.flags.0 & (Flags::NO_ENERGY | Flags::NO_ENERGY_SHORT).0 != 0;
-    let energy = f32::from(hit.energy);
+    let energy = T::from(hit.energy);
     // 0 / 0 is not a number, either.
-    let fraction = (energy - f32::from(hit.energy_short)) / energy;
-    if absent || hit.energy == 0 { f32::NAN } else { fraction }
+    let fraction = (energy - T::from(hit.energy_short)) / energy;
+    if absent || hit.energy == 0 { T::ABSENT } else { fraction }
 }
 
 #[inline(always)]

@@ -48,10 +48,11 @@ impl KevComparison {
         is_of_neighbours.then_some(KevComparison::Of(relation, number))
     }
 
-    /// Its answer for one energy in keV. Single numbers are rounded to the precision of the energies, as in any other comparison.
+    /// Its answer for one energy in keV, in the precision of the whole expression.
     #[inline(always)]
     pub fn holds(self, kev: f64, is_long: bool) -> bool {
         let rounded = |number: f64| if is_long { number } else { f64::from(number as f32) };
+        let kev = rounded(kev);
         match self {
             KevComparison::Of(relation, number) => relation.holds(kev, rounded(number)),
             KevComparison::Within(low, high) => (kev >= rounded(low)) & (kev <= rounded(high)),
@@ -60,7 +61,7 @@ impl KevComparison {
 
     fn range(self, line: Line, is_long: bool) -> EnergyRange {
         match self {
-            KevComparison::Of(..) => monotonic(|energy| self.holds(f64::from(line.kev(energy)), is_long)),
+            KevComparison::Of(..) => monotonic(|energy| self.holds(line.kev(energy), is_long)),
             KevComparison::Within(low, high) => {
                 let above = KevComparison::Of(Relation::GreaterOrEqual, low).range(line, is_long);
                 let below = KevComparison::Of(Relation::LessOrEqual, high).range(line, is_long);

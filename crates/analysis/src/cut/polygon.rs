@@ -83,8 +83,12 @@ impl Polygon {
         inside.fill(0);
         let mut before = self.points[self.points.len() - 1];
         for corner in &self.points {
-            let ([x0, y0], [x1, y1]) = (before, *corner);
-            before = *corner;
+            let (one, other) = (std::mem::replace(&mut before, *corner), *corner);
+            // From the lower to the upper corner, so that two regions with this side between them round alike, whichever way each goes.
+            let (lower, upper) = if one[1] <= other[1] { (one, other) } else { (other, one) };
+            // In the precision of the points, as every number of an expression.
+            let ([x0, y0], [x1, y1]) =
+                (lower.map(|each| T::of(each).into()), upper.map(|each| T::of(each).into()));
             if y0 == y1 {
                 continue;
             }

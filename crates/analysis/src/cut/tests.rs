@@ -1,10 +1,8 @@
 use proptest::prelude::*;
-use thalweg_data::{Flags, Hit, SourceId, Unit};
+use thalweg_data::{Flags, Hit, HitEvent, HitEvents, SourceId, Unit};
 
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
-use thalweg_data::HitEvents;
-
 use crate::coincide::Coincidence;
 
 fn map() -> ChannelMap {
@@ -72,6 +70,75 @@ fn every_field_and_operator_means_what_it_says() {
         assert!(keeps(yes, one), "{yes}");
         assert!(!keeps(&format!("!({yes})"), one), "!({yes})");
     }
+}
+
+/// Of decimals that single precision has a little below: 0.16 is one.
+#[test]
+fn a_pulse_shape_on_a_border_is_inside_in_either_precision() {
+    let region = |name: &str, points: &[[f64; 2]]| {
+        let (name, x, y) = (name.into(), "energy".into(), "psd".into());
+        Polygon::new(&polygon::Settings { name, x, y, points: points.to_vec() }).expect("valid")
+    };
+    for hundredths in 1..100u16 {
+        let border = format!("0.{hundredths:02}");
+        let on_border = hit(0, 400, 400 - 4 * hundredths, Flags::NONE);
+        let above = region("above", &[[0.0, f64::from(hundredths) / 100.0], [500.0, 2.0]]);
+        let answer = |keep: &str| {
+            let regions = std::slice::from_ref(&above);
+            let mut expression = Expression::parse(keep, Scope::Hit, regions).expect("valid");
+            let mut pass = [7];
+            expression.evaluate_hits(&[on_border], &map(), &mut pass);
+            pass[0]
+        };
+        for yes in [
+            format!("psd >= {border}"),
+            format!("psd == {border} && time > -1 s"),
+            "inside(above)".to_owned(),
+        ] {
+            assert_eq!(answer(&yes), 1, "{yes}");
+        }
+    }
+}
+
+proptest! {
+    /// A side is walked upwards by one region and downwards by its neighbour, and points on it belong to one of them.
+    #[test]
+    fn regions_side_by_side_share_no_hit_and_leave_none_out(
+        (x0, y0, x1, y1) in (500u16..600, 0u16..400, 500u16..600, 401u16..900), steps in 1u16..50,
+    ) {
+        let [low, high] = [[f64::from(x0), f64::from(y0)], [f64::from(x1), f64::from(y1)]];
+        let region = |far: f64, corners: [[f64; 2]; 2]| {
+            let [first, second] = corners;
+            let points = vec![first, second, [far, second[1]], [far, first[1]]];
+            let (name, x, y) = ("side".into(), "energy".into(), "energy_short".into());
+            Polygon::new(&polygon::Settings { name, x, y, points }).expect("valid")
+        };
+        let (left, right) = (region(0.0, [low, high]), region(2000.0, [high, low]));
+        let on_side = |step: u16| {
+            let along = |from: u16, to: u16| i32::from(from) + (i32::from(to) - i32::from(from)) * i32::from(step) / i32::from(steps);
+            (f64::from(along(x0, x1)), f64::from(along(y0, y1)))
+        };
+        let (x, y): (Vec<f64>, Vec<f64>) = (0..steps).map(on_side).unzip();
+        let inside = |region: &Polygon| {
+            let mut inside = vec![0; x.len()];
+            region.fill(&x, &y, &mut inside);
+            inside
+        };
+        for (place, (left, right)) in inside(&left).into_iter().zip(inside(&right)).enumerate() {
+            prop_assert_eq!(left + right, 1, "{} {}", x[place], y[place]);
+        }
+    }
+}
+
+#[test]
+fn the_energies_of_an_event_are_those_of_its_hits_that_have_one() {
+    let described =
+        ChannelSettings { number: 0, energy_kev: Some(vec![25.0, 0.1]), ..ChannelSettings::default() };
+    let board = SourceChannels { source: SourceId(0), name: "board".into(), channels: 0..=3 };
+    let map = ChannelMap::new(&[board], &[described], &[]).expect("valid");
+    let members = [hit(0, 1000, 0, Flags::NONE), hit(0, 0, 0, Flags::NO_ENERGY)];
+    let facts = EventFacts::of(&HitEvent::default(), &members, &map);
+    assert_eq!((facts.sum_energy, facts.sum_kev), (1000.0, 125.0));
 }
 
 #[test]
@@ -211,11 +278,11 @@ proptest! {
         expression.evaluate_hits(&hits, &map, &mut pass);
         for (hit, pass) in hits.iter().zip(pass) {
             let absent = hit.flags.has(Flags::NO_ENERGY);
-            let psd = psd(hit);
+            let psd: f32 = psd(hit);
             let energy = f64::from(hit.energy);
             let first = psd > 0.12 && !absent && energy > 200.0 && !hit.flags.has(Flags::PILE_UP);
             let inside = !absent && (100.0..1000.0).contains(&energy) && (0.2..0.6).contains(&f64::from(psd));
-            let kev = if absent { f64::NAN } else { f64::from(map.kev(hit.channel, hit.energy)) };
+            let kev = if absent { f64::NAN } else { map.kev(hit.channel, hit.energy) };
             prop_assert_eq!(pass == 1, first || (10.0..=300.0).contains(&kev) && inside, "{:?}", hit);
         }
     }

@@ -90,13 +90,28 @@ impl Axis {
         self.scale
     }
 
+    /// Where a bin begins, and the one before it ends.
+    fn edge(&self, bin: i64) -> f64 {
+        self.low + bin as f64 * (self.high - self.low) / f64::from(self.bins)
+    }
+
     /// The bin of a value: `-1` below, `bins` above, `None` of what is not a number.
     #[inline(always)]
     pub(super) fn bin(&self, value: f64) -> Option<i64> {
-        let place = (value - self.low) * self.scale;
+        if value.is_nan() {
+            return None;
+        }
+        if value < self.low {
+            return Some(-1);
+        }
+        if value >= self.high {
+            return Some(i64::from(self.bins));
+        }
         // A cast of a float saturates, and leaves out what is behind the point.
-        let bin = if place < 0.0 { -1 } else { (place as i64).min(i64::from(self.bins)) };
-        (!value.is_nan()).then_some(bin)
+        let near = (((value - self.low) * self.scale) as i64).min(i64::from(self.bins) - 1);
+        // The product is rounded, and the edges that readers compute decide: of 49 per bin, 147 times the scale is less than 3.
+        let bin = near + i64::from(value >= self.edge(near + 1)) - i64::from(value < self.edge(near));
+        Some(bin.min(i64::from(self.bins) - 1))
     }
 }
 
@@ -110,6 +125,21 @@ mod tests {
         let bins = [-0.1, 0.0, 1.9, 2.0, 7.99, 8.0, f64::INFINITY].map(|value| axis.bin(value));
         assert_eq!(bins, [-1, 0, 0, 1, 3, 4, 4].map(Some));
         assert_eq!(axis.bin(f64::NAN), None);
+    }
+
+    #[test]
+    fn a_value_on_an_edge_is_in_the_bin_above_whatever_its_width() {
+        for (low, width) in [(0.0, 49.0), (0.0, 103.0), (-700.0, 107.0), (0.0, 0.1), (-3.3, 0.7)] {
+            let bins = 1000;
+            let axis = Axis::new(Field::Energy, bins, low, low + width * f64::from(bins));
+            for bin in 0..i64::from(bins) {
+                let edge = axis.edge(bin);
+                assert_eq!(axis.bin(edge), Some(bin), "{bin} of {width}");
+                assert_eq!(axis.bin(edge.next_down()), Some(bin - 1), "below {bin} of {width}");
+            }
+            assert_eq!(axis.bin(axis.high), Some(i64::from(bins)));
+            assert_eq!(axis.bin(axis.high.next_down()), Some(i64::from(bins) - 1));
+        }
     }
 
     #[test]

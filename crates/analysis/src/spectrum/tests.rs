@@ -392,7 +392,7 @@ proptest! {
                 ours.iter().for_each(|hit| *expected.entry(usize::from(hit.energy >> 4)).or_insert(0u64) += 1);
                 let (energies, totals) = counts(&set, find(&set, Kind::Energy, at, channel));
                 prop_assert_eq!((energies, totals.entries), (expected, ours.len() as u64));
-                let shaped: Vec<&&Hit> = ours.iter().filter(|hit| !psd(hit).is_nan()).collect();
+                let shaped: Vec<&&Hit> = ours.iter().filter(|hit| !psd::<f32>(hit).is_nan()).collect();
                 let (plane, totals) = counts(&set, find(&set, Kind::Plane, at, channel));
                 prop_assert_eq!(totals.entries, shaped.len() as u64);
                 prop_assert_eq!(plane.values().sum::<u64>() + totals.beside, totals.entries);
