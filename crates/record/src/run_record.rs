@@ -378,25 +378,43 @@ impl RunRecord {
         let ledger = self.ledger.as_ref()?;
         let mut snapshot = ledger.snapshot();
         self.enter_unseen(&mut snapshot);
+        let report = advice::loss_report(&snapshot, self.hits_end(&snapshot));
+        let uncounted = |unit: Unit| self.uncounted(ledger, unit);
+        Some(match (self.state == RunRecordState::Recovered, ledger.closed) {
+            (false, _) => report,
+            (true, false) => report.of_killed_run(uncounted),
+            (true, true) => report.of_damaged_run(uncounted),
+        })
+    }
+
+    /// The role of the stage that keeps its hits: where they are in time slices alone, that of these.
+    pub(crate) fn hits_end(&self, snapshot: &LedgerSnapshot) -> StageRole {
         let keeps = |table: Table| self.tables.iter().any(|found| found.table == table.word());
         let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
         let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
-        let kept_by = if slices_alone { StageRole::Slices } else { StageRole::Recording };
-        let report = advice::loss_report(&snapshot, kept_by);
-        let was_killed = self.state == RunRecordState::Recovered && !ledger.closed;
-        Some(if was_killed { report.of_killed_run(|unit| self.uncounted(ledger, unit)) } else { report })
+        if slices_alone { StageRole::Slices } else { StageRole::Recording }
     }
 
-    /// How many hits or events had come to the recording when the program was killed, are in no table, and were not counted as lost there;
-    /// 0 of other units.
+    /// What there is to say of its ledger, behind "the ledger"; `None` of a run that has none yet.
+    pub fn ledger_verdict(&self) -> Option<&'static str> {
+        let ledger = self.ledger.as_ref()?;
+        Some(match (ledger.closed, self.state) {
+            (true, _) => "balances",
+            (false, RunRecordState::Recovered) => "is of a moment before the program was killed",
+            (false, _) => "DOES NOT BALANCE",
+        })
+    }
+
+    /// How many hits, events or fragments had come to the recording of a recovered run, are not in its table, and were not counted as lost
+    /// there; 0 of other units, and without such a table.
     fn uncounted(&self, ledger: &LedgerRecord, unit: Unit) -> u64 {
         let table = match unit {
             Unit::Hits => Table::Hits,
             Unit::Events => Table::Events,
+            Unit::Fragments => Table::Fragments,
             _ => return 0,
         };
-        let tables = self.tables.iter().filter(|found| found.table == table.word());
-        let on_file = tables.map(|found| found.rows).fold(0, u64::saturating_add);
+        let Some(on_file) = self.rows_of(table) else { return 0 };
         let missing = ledger.not_on_file(table, on_file, self.removed.as_ref()).unwrap_or(0);
         let lost = |row: &EntriesRecord| row.lost.values().sum();
         missing.saturating_sub(ledger.at_recording(table, lost).unwrap_or(0))
@@ -522,6 +540,7 @@ impl LedgerRecord {
     pub(crate) fn at_recording(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
         match table {
             Table::Hits => self.total(StageRole::Recording, Unit::Hits, entry),
+            Table::Fragments => self.total(StageRole::Recording, Unit::Fragments, entry),
             _ => self.total_events(table, entry),
         }
     }

@@ -693,7 +693,7 @@ export interface SourceState {
   links: number;
   /** Its lost hits or fragments, with how well they are known, and in words. */
   loss: LossTotal | null;
-  /** Lost since the start, in the finest unit that is known: hits, fragments, else frames, else datagrams. */
+  /** Lost since the start, each loss in the finest unit that is known: hits, fragments, else frames, else datagrams, else bytes. */
   lost: number;
   /** How fast `lost` grows, per second. */
   lost_rate_hz: number;

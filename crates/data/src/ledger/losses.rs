@@ -117,21 +117,9 @@ impl Counted {
     }
 
     fn total(&self, unit: Unit) -> LossTotal {
-        let known = LostCount::new(unit, self.lost, self.of);
         let unseen = LostCount::new(Unit::Events, self.unseen.0, self.unseen.1);
-        let (bound, also) = match (self.bound(), unseen.count) {
-            (Some(bound), _) => (Some(bound), bound.at_least()),
-            (None, 0) => (None, String::new()),
-            (None, count) => (Some(unseen), format!("{count} triggers unseen{}", unseen.percent(""))),
-        };
-        let quality = if bound.is_some() { Quality::Unknown } else { Quality::Exact };
-        let text = match (bound, self.lost) {
-            (None, 0) => format!("no {unit} lost"),
-            (None, lost) => format!("{unit} lost: {lost}{}", known.percent("")),
-            (Some(_), 0) => format!("{unit} lost: unknown, {also}"),
-            (Some(_), lost) => format!("{unit} lost: unknown, ≥ {lost} {unit} and {also}"),
-        };
-        LossTotal { known, quality, bound, text }
+        let bound = self.bound().or(Some(unseen).filter(|unseen| unseen.count > 0));
+        LossTotal::new(LostCount::new(unit, self.lost, self.of), bound)
     }
 }
 
@@ -163,6 +151,28 @@ impl LostCount {
 }
 
 impl LossTotal {
+    /// With what follows from the loss of a coarser unit or, in events, from triggers that nobody has seen.
+    fn new(known: LostCount, bound: Option<LostCount>) -> LossTotal {
+        let LostCount { unit, count, .. } = known;
+        let quality = if bound.is_some() { Quality::Unknown } else { Quality::Exact };
+        let also = bound.map(|bound| match bound.unit {
+            Unit::Events => format!("{} triggers unseen{}", bound.count, bound.percent("")),
+            _ => bound.at_least(),
+        });
+        let text = match (also, count) {
+            (None, 0) => format!("no {unit} lost"),
+            (None, lost) => format!("{unit} lost: {lost}{}", known.percent("")),
+            (Some(also), 0) => format!("{unit} lost: unknown, {also}"),
+            (Some(also), lost) => format!("{unit} lost: unknown, ≥ {lost} {unit} and {also}"),
+        };
+        LossTotal { known, quality, bound, text }
+    }
+
+    /// The same with `more` that are lost.
+    fn with(&self, more: u64) -> LossTotal {
+        LossTotal::new(LostCount::new(self.known.unit, self.known.count + more, self.known.of), self.bound)
+    }
+
     /// The same total as a lower bound, with `more` of its unit that were not counted as lost.
     fn as_bound(&self, more: u64) -> LossTotal {
         let known = LostCount::new(self.known.unit, self.known.count + more, self.known.of);
@@ -335,6 +345,18 @@ impl LossReport {
         self
     }
 
+    /// The report of a run whose ledger had closed, and whose files have lost rows since. Which source's they were is not known.
+    #[must_use]
+    pub fn of_damaged_run(mut self, missing: impl Fn(Unit) -> u64) -> LossReport {
+        for total in &mut self.totals {
+            *total = total.with(missing(total.known.unit));
+        }
+        for (_, total) in self.sources.iter_mut().filter(|(_, total)| missing(total.known.unit) > 0) {
+            *total = total.as_bound(0);
+        }
+        self
+    }
+
     /// The totals as one line of text.
     pub fn text(&self) -> String {
         let texts: Vec<&str> = self.totals.iter().map(|total| total.text.as_str()).collect();
@@ -407,7 +429,9 @@ fn hits(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> Counted {
     if let Some(sender) = slots.iter().find(is_sender) {
         // The sender counts a record once that came in parts, and each part can be lost.
         let parts: u64 = slots.iter().map(|own| own.counters.total_noted(Noted::Continued, Unit::Hits)).sum();
-        return Counted { lost, of: sender.offered(Unit::Hits) + parts, ..Counted::default() };
+        // What came while it was inhibited was never sent.
+        let sent = sender.offered(Unit::Hits) - sender.counters.total_filtered(Unit::Hits);
+        return Counted { lost, of: sent + parts, ..Counted::default() };
     }
     let came = slots.iter().filter(|own| path.is_before(own)).map(|own| match path.begins_at(own) {
         true => own.offered(Unit::Hits),

@@ -295,17 +295,35 @@ impl LedgerSnapshot {
         }
     }
 
-    /// How many of a unit one source has lost, each loss counted once: data that are missing on the wire because a later stage refused them
-    /// count at that stage only.
-    pub fn lost_once(&self, source: SourceId, unit: Unit) -> u64 {
+    /// How much one source has lost, each loss counted once and in its finest unit, so that every further loss makes it more. Data that are
+    /// missing on the wire because a later stage refused them count at that stage only; what the sender says it has sent takes the place of
+    /// what is missing by sequence numbers.
+    pub fn lost_once(&self, source: SourceId) -> u64 {
+        let finest = |lost: &dyn Fn(Unit) -> u64| {
+            Unit::FINEST_FIRST
+                .iter()
+                .filter(|unit| **unit != Unit::Events)
+                .map(|unit| lost(*unit))
+                .find(|lost| *lost > 0)
+                .unwrap_or(0)
+        };
         let of = |slot: &CounterSnapshot| match slot.stage.role() {
-            StageRole::SequenceNumbers => {
+            // Missing datagrams, and the missing frames that were in them, have reasons of their own.
+            StageRole::SequenceNumbers => finest(&|unit| {
                 let gaps = LossReason::known().filter(|reason| reason.is_gap());
                 gaps.map(|reason| slot.counters.total_lost(reason, unit)).sum()
+            }),
+            _ => {
+                LossReason::known().map(|reason| finest(&|unit| slot.counters.total_lost(reason, unit))).sum()
             }
-            _ => slot.counters.total_lost_any(unit),
         };
-        self.of_source(source).iter().map(of).sum()
+        let at = |role| self.of_source(source).iter().filter(move |slot| slot.stage.role() == role).map(of);
+        let (by_sender, by_numbers): (u64, u64) =
+            (at(StageRole::SenderTotals).sum(), at(StageRole::SequenceNumbers).sum());
+        let behind = self.of_source(source).iter().filter(|slot| {
+            !matches!(slot.stage.role(), StageRole::SenderTotals | StageRole::SequenceNumbers)
+        });
+        behind.map(of).sum::<u64>() + if by_sender > 0 { by_sender } else { by_numbers }
     }
 
     /// Every counter slot as named entries.
@@ -532,8 +550,34 @@ mod tests {
         ledger.open(Stage::Wire, SourceId(0), &[Unit::Fragments]).publish(&wire);
         ledger.open(Stage::Unpack, SourceId(0), &[Unit::Fragments]).publish(&unpack);
         let counts = ledger.snapshot();
-        assert_eq!(counts.lost_once(SourceId(0), Unit::Fragments), 5);
+        assert_eq!(counts.lost_once(SourceId(0)), 5);
         assert_eq!(counts.losses().iter().filter(|loss| loss.is_echo()).count(), 1);
+    }
+
+    #[test]
+    fn every_further_loss_is_more_in_whatever_unit() {
+        let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+        let (mut wire, mut decode) = (Counters::default(), Counters::default());
+        let slots =
+            [(Stage::Wire, [Unit::Frames, Unit::Datagrams]), (Stage::Decode, [Unit::Hits, Unit::Bytes])];
+        let [of_wire, of_decode] = slots.map(|(stage, units)| ledger.open(stage, SourceId(0), &units));
+        let mut before = 0;
+        let mut grows_by = |wire: &Counters, decode: &Counters, more: u64| {
+            of_wire.publish(wire);
+            of_decode.publish(decode);
+            let lost = ledger.snapshot().lost_once(SourceId(0));
+            assert_eq!(lost, before + more);
+            before = lost;
+        };
+        decode.lost(LossReason::BadChannel, Unit::Bytes, 64);
+        grows_by(&wire, &decode, 64);
+        wire.lost(LossReason::FrameGap, Unit::Frames, 30);
+        wire.lost(LossReason::DatagramGap, Unit::Datagrams, 3);
+        grows_by(&wire, &decode, 30);
+        decode.lost(LossReason::TooLarge, Unit::Hits, 1);
+        grows_by(&wire, &decode, 1);
+        decode.lost(LossReason::BadChannel, Unit::Bytes, 8);
+        grows_by(&wire, &decode, 8);
     }
 
     #[test]

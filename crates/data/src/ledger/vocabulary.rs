@@ -225,6 +225,12 @@ vocabulary! {
     }
 }
 
+impl Unit {
+    /// From the finest to the coarsest: a loss that is counted in several is shown in the first of these.
+    pub const FINEST_FIRST: [Unit; 6] =
+        [Unit::Hits, Unit::Fragments, Unit::Events, Unit::Frames, Unit::Datagrams, Unit::Bytes];
+}
+
 open_vocabulary! {
     /// Why something was lost.
     LossReason {

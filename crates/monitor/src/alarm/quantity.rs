@@ -33,7 +33,7 @@ pub enum Quantity {
     EventRateHz,
     /// Coincidences kept per second.
     CoincidenceRateHz,
-    /// Lost per second, each source in its finest unit.
+    /// Lost per second, each loss in its finest unit.
     LostRateHz,
     /// Lost since the start of the run.
     Lost,

@@ -65,7 +65,7 @@ const OF_THE_RUN: [Metric<LiveState>; 23] = [
     gauge("thalweg_recorded_bytes_per_second", "", "Bytes recorded per second.", |state| {
         Some(state.byte_rate_hz)
     }),
-    counter("thalweg_lost", "", "Lost, each source in its finest unit.", |state| Some(state.lost as f64)),
+    counter("thalweg_lost", "", "Lost, each loss in its finest unit.", |state| Some(state.lost as f64)),
     gauge("thalweg_disk_free_bytes", "bytes", "Free where the run is recorded.", |state| {
         Some(state.disk_free_bytes as f64)
     }),

@@ -43,7 +43,7 @@ pub struct SourceState {
     pub fragment_rate_hz: f64,
     /// Bytes received per second.
     pub byte_rate_hz: f64,
-    /// Lost since the start, in the finest unit that is known: hits, fragments, else frames, else datagrams.
+    /// Lost since the start, each loss in the finest unit that is known: hits, fragments, else frames, else datagrams, else bytes.
     pub lost: u64,
     /// How fast `lost` grows, per second.
     pub lost_rate_hz: f64,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::LossReport;
-use thalweg_data::{Flags, Hit, StageRole, Unit};
+use thalweg_data::{Flags, Hit, Unit};
 
 use super::hits::hits_of;
 use super::inspect_coincidences::CoincidencesContent;
@@ -80,6 +80,8 @@ pub struct Inspection {
     pub hits_left_out: Option<u64>,
     /// Whether the ledger balances.
     pub ledger_closed: Option<bool>,
+    /// What there is to say of this, behind "the ledger".
+    pub ledger_verdict: Option<&'static str>,
     /// Losses, as in `run.json`.
     pub losses: serde_json::Value,
     /// Losses as people read them, of a run that is over.
@@ -181,16 +183,18 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
 
 impl Inspection {
     fn take_record(&mut self, record: RunRecord) {
+        let hits_end = record.ledger.as_ref().map(|ledger| record.hits_end(&ledger.snapshot()));
         self.loss = record.loss_report();
         self.beside = record.beside_the_ledger();
+        self.ledger_verdict = record.ledger_verdict();
         self.title = record.title;
         self.state = Some(record.state);
         self.sources = record.sources;
         self.started = record.started;
         self.stopped = record.stopped;
         self.cuts = record.cuts;
-        if let Some(ledger) = record.ledger {
-            self.hits_left_out = ledger.total(StageRole::Recording, Unit::Hits, |row| row.filtered);
+        if let Some((ledger, hits_end)) = record.ledger.zip(hits_end) {
+            self.hits_left_out = ledger.total(hits_end, Unit::Hits, |row| row.filtered);
             self.ledger_closed = Some(ledger.closed);
             self.losses = ledger.losses;
         }

@@ -200,14 +200,20 @@ impl DamagedTable {
             return Ok(RecoveredTable { summary, bytes_removed, reason, backup });
         }
         let end = self.staying().last().map_or(self.salvage.start(), |batch| batch.end);
-        let cut = self.salvage.reader.bytes().cut_at(end);
+        let bytes = self.salvage.reader.bytes();
+        let cut = bytes.cut_at(end);
+        // Where nothing is wrong, a last file without a batch stays as well.
+        let (file_bytes, files) = match reason.is_empty() {
+            true => (length + bytes.bytes_left_out(), bytes.files()),
+            false => (cut.file_bytes, cut.files),
+        };
         let summary = TableSummary {
             table: self.table.word().to_owned(),
             file: name_of(&self.path),
             rows: self.staying().map(|batch| batch.rows).sum(),
             batches: self.staying().count() as u64,
-            bytes: cut.file_bytes,
-            files: cut.files,
+            bytes: file_bytes,
+            files,
             crc32c: Vec::new(),
         };
         let mut backups = Vec::new();

@@ -23,6 +23,7 @@ use super::verify_ranges::{EdgeReport, RangeCheck};
 use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
+use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
 use crate::run_record::{EntriesRecord, IdentityRecord, LedgerRecord, RunRecord, RunRecordState};
 use crate::table::{Table, part_name};
@@ -47,6 +48,8 @@ pub struct VerifyReport {
     pub tables: Vec<TableReport>,
     /// Tables that the policy on old runs has removed, and that are not there.
     pub removed: Option<RemovedTables>,
+    /// Rows that were on file until they were damaged, as `run.json` of a recovered run has them.
+    pub missing: Vec<MissingRows>,
     /// Hits in the file.
     pub hits: u64,
     /// Hits marked as late: allowed to be out of order.
@@ -95,6 +98,8 @@ pub struct LedgerReport {
     pub present: bool,
     /// Whether they close.
     pub closed: bool,
+    /// What there is to say of this, behind "the ledger"; empty where there is none.
+    pub verdict: &'static str,
     /// Hits that they call recorded.
     pub hits_recorded: Option<u64>,
     /// Hits that came to the recording and were left out of it on request: those that the cuts do not keep, or of a pause.
@@ -189,6 +194,7 @@ impl Verifying {
         };
         report.removed = removed(record.as_ref(), &directory)?;
         report.identity = record.as_ref().and_then(|record| record.identity.clone());
+        report.missing = record.as_ref().map(|record| record.missing.clone()).unwrap_or_default();
         let epochs = ranges.enter(&mut report, &directory, record.as_ref())?;
         // One that was killed had no time to note which event managers it knew.
         if !epochs.is_empty() {
@@ -511,11 +517,13 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
         let rows = ledger.entries.iter().filter(|row| row.unit == unit.word());
         rows.map(|row| row.lost.values().sum::<u64>()).sum()
     };
+    let hits_end = record.hits_end(&ledger.snapshot());
     report.ledger = LedgerReport {
         present: true,
         closed: ledger.closed,
-        hits_recorded: ledger.total(StageRole::Recording, Unit::Hits, |row| row.output),
-        hits_left_out: ledger.total(StageRole::Recording, Unit::Hits, |row| row.filtered),
+        verdict: record.ledger_verdict().unwrap_or_default(),
+        hits_recorded: ledger.total(hits_end, Unit::Hits, |row| row.output),
+        hits_left_out: ledger.total(hits_end, Unit::Hits, |row| row.filtered),
         loss: record.loss_report().unwrap_or_default(),
         beside: record.beside_the_ledger(),
         hits_lost: lost(Unit::Hits),

@@ -7,7 +7,7 @@ use crate::example_events::{self, Blocks, Planned, SOURCES, planned};
 use crate::example_run::{copy_run, folder, hit, stock_rows, unlocked, write_run};
 use proptest::prelude::*;
 use thalweg_data::{Hit, SinkError};
-use thalweg_record::read::HitsReader;
+use thalweg_record::read::{HitsReader, TableReader};
 use thalweg_record::{
     Compression, FileLimits, OldRuns, Retention, RunDirectory, RunRecord, RunRecordState, Settings, Table,
     inspect, recover, verify,
@@ -129,6 +129,24 @@ fn killed(run: &RunDirectory, copy: &Path, cut: u64) -> PathBuf {
     let last = fs::OpenOptions::new().write(true).open(part(&copy, Table::Hits, 3)).expect("there");
     last.set_len(last.metadata().expect("there").len() - cut).expect("cut");
     copy
+}
+
+#[test]
+fn a_last_part_without_a_batch_stays_and_is_counted() {
+    let folder = folder();
+    let run = run_of_parts(folder.path(), Compression::None);
+    let copy = killed(&run, &folder.path().join("000007-killed"), 0);
+    let last = part(&copy, Table::Hits, 3);
+    let mut reader = TableReader::open(&last).expect("opens");
+    let schema_bytes = reader.next_batch().expect("whole").expect("a batch").offset() as usize;
+    let bytes = fs::read(&last).expect("there");
+    fs::write(&last, [&bytes[..schema_bytes], &bytes[bytes.len() - 8..]].concat()).expect("written");
+    recover(&copy).expect("recovered");
+    let record = RunRecord::read(&copy.join("run.json")).expect("readable");
+    let said = record.tables.iter().find(|table| table.file == "hits.arrows").expect("hits");
+    let length = |number| fs::metadata(part(&copy, Table::Hits, number)).expect("there").len();
+    assert_eq!((said.files, said.bytes), (4, (0..4).map(length).sum::<u64>()));
+    assert!(verify(&copy).expect("a run").ok);
 }
 
 proptest! {

@@ -660,8 +660,8 @@ impl EndedRun {
         let bytes_unread = sources.iter().flat_map(|source| &source.drop_counters);
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
-        let recording = snapshot.at(StageRole::Recording);
-        let left_out = recording.map(|slot| slot.counters.total_filtered(Unit::Hits));
+        let left_out =
+            snapshot.at(source_table.hits_end()).map(|slot| slot.counters.total_filtered(Unit::Hits));
         let losses = source_table.placed(snapshot);
         let loss = LossReport {
             kinds: LossKind::all_of(&losses, &snapshot.path()),

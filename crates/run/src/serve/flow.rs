@@ -42,10 +42,6 @@ const OF_HITS: &[Unit] = &[Unit::Hits, Unit::Events, Unit::Frames, Unit::Datagra
 const OF_EVENTS: &[Unit] =
     &[Unit::Events, Unit::Fragments, Unit::Datagrams, Unit::Frames, Unit::Bytes, Unit::Hits];
 
-/// A loss that is counted in several units is shown in the first of these.
-const FINEST: [Unit; 6] =
-    [Unit::Hits, Unit::Fragments, Unit::Events, Unit::Frames, Unit::Datagrams, Unit::Bytes];
-
 fn units_of(flow_path: FlowPath) -> &'static [Unit] {
     match flow_path {
         FlowPath::Hits => OF_HITS,
@@ -115,7 +111,7 @@ fn losses(state: &LiveState, place: &FlowPlace) -> Vec<Loss> {
 
 /// Adds up losses by unit, each in its finest; `sums` are those of a unit now, and at the late and the early end of the window.
 fn lost_in(losses: &[Loss], sums: impl Fn(Unit) -> [Sums; 3]) -> Vec<LostIn> {
-    let place = |unit: Unit| FINEST.iter().position(|of| *of == unit);
+    let place = |unit: Unit| Unit::FINEST_FIRST.iter().position(|of| *of == unit);
     // Missing datagrams by sequence number, and the missing frames that were in them, have reasons of their own.
     let is_same = |one: &Loss, other: &Loss| {
         let by_numbers = one.stage.role() == StageRole::SequenceNumbers;

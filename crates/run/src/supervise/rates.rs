@@ -49,7 +49,7 @@ pub(super) struct Counts {
     pub(super) hits: u64,
     pub(super) fragments: u64,
     pub(super) bytes: u64,
-    /// Lost data in the finest unit that is known.
+    /// Lost data, each loss in its finest unit.
     pub(super) lost: u64,
 }
 
@@ -62,14 +62,9 @@ impl Counts {
             hits: by_source.made_of(source, Unit::Hits),
             fragments: by_source.made_of(source, Unit::Fragments),
             bytes: received.map_or(0, |slot| slot.counters.total_output(Unit::Bytes)),
-            lost: lost_of(by_source, source),
+            lost: by_source.lost_once(source),
         }
     }
-}
-
-fn lost_of(counts: &LedgerSnapshot, source: SourceId) -> u64 {
-    let units = [Unit::Hits, Unit::Fragments, Unit::Frames, Unit::Datagrams];
-    units.into_iter().map(|unit| counts.lost_once(source, unit)).find(|lost| *lost > 0).unwrap_or(0)
 }
 
 /// All rates of one `[[source]]`, per second.

@@ -63,15 +63,18 @@ pub(super) fn verified(report: &VerifyReport) -> String {
         .collect();
     recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded")));
     recorded.extend(left_out(ledger.hits_left_out));
-    let balance = if ledger.closed { "balances" } else { "DOES NOT BALANCE" };
+    let verdict = if ledger.present { ledger.verdict } else { "is not there" };
     let _ = writeln!(
         text,
-        "  the ledger {balance}{}{}",
+        "  the ledger {verdict}{}{}",
         if recorded.is_empty() { "" } else { ", " },
         recorded.join("; ")
     );
     if ledger.present {
         losses(Some(&ledger.loss), &ledger.beside, &mut text);
+    }
+    for missing in &report.missing {
+        let _ = writeln!(text, "  missing since: {missing}");
     }
     edges(&report.edges, &mut text);
     for problem in &report.problems {
@@ -269,7 +272,8 @@ pub(super) fn inspected(report: &Inspection) -> String {
     let mut text = format!("{}  {}\n", report.path.display(), report.title);
     if !report.started.is_empty() {
         let state = report.state.map_or(String::new(), |state| format!("{state:?}").to_lowercase());
-        let _ = writeln!(text, "  {state}, started {}, stopped {}", report.started, report.stopped);
+        let stopped = if report.stopped.is_empty() { "at a time that is not known" } else { &report.stopped };
+        let _ = writeln!(text, "  {state}, started {}, stopped {stopped}", report.started);
     }
     removed(report.removed.as_ref(), &mut text);
     inspected_events(report, &mut text);
@@ -318,8 +322,8 @@ pub(super) fn inspected(report: &Inspection) -> String {
     for table in &report.tables {
         let _ = writeln!(text, "  {:<20} {:>12} rows, {}B", table.file, table.rows, si(table.bytes as f64));
     }
-    if let Some(closed) = report.ledger_closed {
-        let _ = writeln!(text, "  the ledger {}", if closed { "balances" } else { "DOES NOT BALANCE" });
+    if let Some(verdict) = report.ledger_verdict {
+        let _ = writeln!(text, "  the ledger {verdict}");
     }
     inspected_losses(report, &mut text);
     for note in &report.notes {

@@ -2,6 +2,7 @@
 
 use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg, wait_until};
 use crate::recover::configuration;
+use serde_json::Value;
 
 fn recorded(folder: &Folder) -> String {
     let arguments = ["demo", "--seconds", "1", "--json", "--directory", &folder.at("runs")];
@@ -23,6 +24,33 @@ fn one_flipped_bit_is_found() {
     let people = thalweg(&["verify", &run]);
     let said = people.out + &people.error;
     assert!(said.contains("hits") && said.contains("`thalweg recover`"), "the table and what to do: {said}");
+}
+
+/// Its ledger has closed, and knows nothing of the damage.
+#[test]
+fn what_a_damaged_run_has_lost_since_is_in_every_report() {
+    let folder = Folder::new();
+    let run = recorded(&folder);
+    let lost = |report: &Value| report["totals"].as_array().expect("totals")[0]["count"].clone();
+    let verified = || thalweg(&["verify", &run, "--json"]).json()["ledger"]["loss"].clone();
+    assert_eq!(lost(&verified()), 0);
+    let hits = format!("{run}/hits.arrows");
+    let mut bytes = std::fs::read(&hits).expect("recorded");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(&hits, bytes).expect("written");
+    let missing = thalweg(&["recover", &run, "--json"]).done().json()["hits_not_on_file"].clone();
+    assert!(missing.as_u64() > Some(0), "{missing}");
+    assert_eq!(lost(&verified()), missing);
+    assert_eq!(lost(&thalweg(&["inspect", &run, "--json"]).done().json()["loss"]), missing);
+    let listed = ["runs", "list", "--runs", &folder.at("runs")];
+    for text in [&["verify", &run][..], &["inspect", &run], &["runs", "show", &run], &listed] {
+        let said = thalweg(text).done().out;
+        assert!(!said.contains("no hits lost") && !said.contains("no losses"), "{text:?}: {said}");
+    }
+    let said = thalweg(&["verify", &run]).done().out;
+    let place = format!("missing since: hits.arrows: {missing} rows missing");
+    assert!(said.contains(&format!("hits lost: {missing}")) && said.contains(&place), "{said}");
 }
 
 #[test]
@@ -54,7 +82,8 @@ fn a_run_that_is_killed_is_recovered_up_to_its_last_batch() {
         .expect("a run was begun");
     let run = run.to_str().expect("plain");
     thalweg(&["recover", run, "--json"]).done();
-    thalweg(&["verify", run]).done();
+    let said = thalweg(&["verify", run]).done().out;
+    assert!(!said.contains("DOES NOT BALANCE"), "the ledger was not written to its end: {said}");
     let inspected = thalweg(&["inspect", run, "--json"]).done().json();
     assert!(number(&inspected, "hits") > 1000, "{inspected:#}");
 }

@@ -175,6 +175,33 @@ fn every_total_of_a_killed_run_is_a_bound() {
 }
 
 #[test]
+fn hits_of_an_inhibited_board_were_never_sent() {
+    let sent: Counting = (Stage::Sender, &[Unit::Hits], |counters| {
+        counters.input(Unit::Hits, 300);
+        counters.filtered(Unit::Hits, 200);
+        counters.output(Unit::Hits, 90);
+        counters.lost(LossReason::NeverReceived, Unit::Hits, 10);
+    });
+    let report = LossReport::of(
+        &snapshot(&[sent, (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90))]),
+        StageRole::Recording,
+    );
+    assert_eq!(report.text(), "hits lost: 10 (10.0 %)");
+}
+
+#[test]
+fn rows_that_files_have_lost_since_are_lost() {
+    let decoded: Counting = (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90));
+    let report = LossReport::of(&snapshot(&[decoded]), StageRole::Recording);
+    let whole = report.clone().of_damaged_run(|_| 0);
+    assert_eq!(whole, report);
+    let damaged = report.of_damaged_run(|unit| if unit == Unit::Hits { 9 } else { 0 });
+    assert_eq!(damaged.text(), "hits lost: 9 (10.0 %)");
+    let (_, of_source) = &damaged.sources[0];
+    assert_eq!(of_source.text, "hits lost: unknown", "which source's they were is not known");
+}
+
+#[test]
 fn a_damaged_recording_makes_the_number_of_lost_fragments_unknown() {
     let missed: Counting = (Stage::Wire, &[Unit::Fragments], |counters| {
         counters.input(Unit::Fragments, 100);

@@ -164,9 +164,8 @@ fn of_record(record: &RunRecord, text: &mut String) {
     for line in record.beside_the_ledger() {
         let _ = writeln!(text, "  {line}");
     }
-    if let Some(ledger) = &record.ledger {
-        let _ =
-            writeln!(text, "  the ledger {}", if ledger.closed { "balances" } else { "DOES NOT BALANCE" });
+    if let Some(verdict) = record.ledger_verdict() {
+        let _ = writeln!(text, "  the ledger {verdict}");
     }
     for cut in &record.cuts {
         let percent = percent_of(cut.kept, cut.input).unwrap_or(0.0);
