@@ -65,7 +65,7 @@ impl LiveBoard<'_> {
         Ok(LiveTurn {
             hits_sent: summary.hits_sent.ok_or("the emulated board did not say what it sent")?,
             hits_taken: summary.hits_recorded + summary.hits_left_out,
-            hits_lost: summary.hits_lost,
+            hits_lost: summary.hits_lost.ok_or("how many hits the run lost is not known")?,
             elapsed_s: summary.elapsed_seconds,
             records_joined: summary.scope_joins.map(|joins| joins.joined),
         })

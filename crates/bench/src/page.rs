@@ -118,9 +118,9 @@ fn run(folder: &Path, seconds: f64, browser: Option<&Arc<Browser>>) -> Result<Co
         looking.join().map_err(|_| "the browser failed".to_owned())?;
     }
     let summary = summary.map_err(|error| error.to_string())?;
-    match summary.is_good() && summary.hits_lost == 0 {
+    match summary.is_good() && summary.hits_lost == Some(0) {
         true => samples.cost(),
-        false => Err(format!("the run lost {} hits: {:?}", summary.hits_lost, summary.failures)),
+        false => Err(format!("the run lost hits: {}: {:?}", summary.loss.text(), summary.failures)),
     }
 }
 

@@ -70,16 +70,16 @@ impl Demo {
     /// Describes the outcome of the requested loss once the run is over; `None` where no loss was requested.
     pub fn loss_text(&self, summary: &Summary) -> Option<String> {
         let sent = summary.hits_sent.filter(|_| self.loss > 0.0)?;
-        let percent = percent_of(summary.hits_lost, sent).unwrap_or(0.0);
+        let lost = summary.hits_lost?;
+        let percent = percent_of(lost, sent).unwrap_or(0.0);
         let is_by_numbers = |loss: &Loss| loss.stage.role() == StageRole::SequenceNumbers;
         let gaps = |unit| -> u64 {
             let on_the_wire = |loss: &&Loss| is_by_numbers(loss) && loss.unit == unit && loss.reason.is_gap();
             summary.losses.iter().filter(on_the_wire).map(|loss| loss.count).sum()
         };
         Some(format!(
-            "--loss {}: {} of {sent} hits sent were lost on the way ({percent:.2} %); the boards' counters miss {} datagrams with {} frames",
+            "--loss {}: {lost} of {sent} hits sent were lost on the way ({percent:.2} %); the boards' counters miss {} datagrams with {} frames",
             self.loss,
-            summary.hits_lost,
             gaps(Unit::Datagrams),
             gaps(Unit::Frames),
         ))

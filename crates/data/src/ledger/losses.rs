@@ -184,6 +184,11 @@ impl LossTotal {
         LossTotal { known, quality: Quality::Unknown, bound: self.bound.or(Some(known)), text }
     }
 
+    /// How many are known to be lost; `None` where some are, of which nobody knows how many.
+    pub fn known_lost(&self) -> Option<u64> {
+        Some(self.known.count).filter(|count| *count > 0 || self.quality == Quality::Exact)
+    }
+
     /// Whether it is known that nothing is lost.
     pub fn is_none(&self) -> bool {
         self.known.count == 0 && self.quality == Quality::Exact
@@ -317,6 +322,11 @@ impl LossReport {
                 sum.get_or_insert_default().add(&counted);
                 sources.push((source, counted.total(*unit)));
             }
+        }
+        if let Some(coarse) = of_the_file(snapshot) {
+            sums.iter_mut()
+                .filter_map(|(_, sum)| sum.as_mut())
+                .for_each(|sum| sum.add(&Counted { coarse, unseen: sum.unseen, ..Counted::default() }));
         }
         let totals = sums.iter().filter_map(|(unit, sum)| Some(sum.as_ref()?.total(*unit)));
         LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&snapshot.losses(), &path) }
@@ -479,6 +489,19 @@ fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64))
     let coarse = if exact { Default::default() } else { coarse(slots, path) };
     let unseen = if by_sender { (0, 0) } else { unseen };
     Some(Counted { lost, of, coarse, unseen })
+}
+
+/// What an imported file has lost whose hits or events nobody can attribute to a source: it has been read as one stream, and nothing numbers
+/// what was in it. `None` where boards do.
+fn of_the_file(snapshot: &LedgerSnapshot) -> Option<[(u64, u64); COARSE.len()]> {
+    let numbers = |role| snapshot.at(role).next().is_some();
+    if numbers(StageRole::SequenceNumbers) || numbers(StageRole::SenderTotals) || numbers(StageRole::Intake) {
+        return None;
+    }
+    let reads =
+        |own: &&CounterSnapshot| own.stage == Stage::Unpack && COARSE.iter().any(|unit| own.counts(*unit));
+    let read = snapshot.slots.iter().find(reads)?;
+    Some(COARSE.map(|unit| (lost_at(read, unit, LossReason::is_of_our_data), read.offered(unit))))
 }
 
 /// For each unit of [`COARSE`], how many were lost without knowing how many of the finer unit they contained, and of how many.

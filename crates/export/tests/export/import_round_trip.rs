@@ -306,19 +306,27 @@ fn damage_is_named_counted_and_costs_nothing_else() {
     let lost = |report: &ImportReport| {
         let found = verify(&report.run_directory).expect("a run");
         assert!(found.ok && found.ledger.closed, "{:?}", found.problems);
-        format!("{:?}", found.ledger.loss.kinds)
+        format!("{} {:?}", found.ledger.loss.text(), found.ledger.loss.kinds)
     };
     let bank = import("bank.mid", &foreign(false, 9)).expect("the other event is whole");
     assert_eq!((bank.events, bank.remarks.len()), (1, 1));
     let words =
         "1 data events are damaged and left out, the first at byte 45, in event 1: the bank ADC0 of 9 bytes";
     assert!(bank.remarks[0].contains(words), "{:?}", bank.remarks);
-    assert!(lost(&bank).contains("BadLength"), "{}", lost(&bank));
+    assert!(
+        lost(&bank).contains("BadLength") && lost(&bank).contains("events lost: unknown, ≥ 1 frames"),
+        "{}",
+        lost(&bank)
+    );
     let cut = import("cut.mid", &foreign(false, 6)[..100]).expect("one event is whole");
     assert_eq!(cut.events, 1);
     let words = "damaged at byte 89, in event 2: the file ends behind 11 bytes of a header; the 1 data events before it";
     assert!(cut.remarks[0].contains(words), "{:?}", cut.remarks);
-    assert!(lost(&cut).contains("Unfinished"), "{}", lost(&cut));
+    assert!(
+        lost(&cut).contains("Unfinished") && lost(&cut).contains("events lost: unknown, ≥ 1 frames"),
+        "{}",
+        lost(&cut)
+    );
     // Behind whole events, nothing says that there were more.
     let early = import("early.mid", &foreign(false, 6)[..89]).expect("one event is whole");
     assert_eq!(early.events, 1);

@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use thalweg_analysis::normalise::{Corrected, corrected_events};
-use thalweg_data::ledger::{LossKind, LossReport};
+use thalweg_data::ledger::{LossKind, LossReport, LossTotal};
 use thalweg_data::record_join::JoinCounts;
 use thalweg_data::topology::{Marker, Topology};
 use thalweg_data::{Busy, Ledger, LedgerSnapshot, Noted, RunState, SourceId, StageRole, Unit};
@@ -675,7 +675,7 @@ impl EndedRun {
             hits_sent: self.sent,
             hits_recorded: snapshot.output_at(source_table.hits_end(), Unit::Hits),
             hits_left_out: left_out.sum(),
-            hits_lost: loss.total(Unit::Hits).map_or(0, |total| total.known.count),
+            hits_lost: loss.total(Unit::Hits).map_or(Some(0), LossTotal::known_lost),
             hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),
             hits_continued: snapshot.total_noted(Noted::Continued, Unit::Hits),
             coincidences_recorded: coincidences,

@@ -168,8 +168,8 @@ pub struct Summary {
     pub hits_recorded: u64,
     /// Hits that came to the recording and are in none of its tables, as asked.
     pub hits_left_out: u64,
-    /// Hits known to be lost, at any stage. Whether these are all says `loss`.
-    pub hits_lost: u64,
+    /// Hits known to be lost, at any stage; whether these are all says `loss`. `None` where others are lost, and nobody knows how many.
+    pub hits_lost: Option<u64>,
     /// Hits that came too late for their place in time and were recorded, flagged; `None` of a run without hits.
     pub hits_late: Option<u64>,
     /// Hits that are further parts of scope records: the senders count such a record as one hit of each channel.
@@ -400,6 +400,10 @@ impl EventSummary {
 
     /// Two different things: which triggers were refused, and for how long BUSY was raised.
     fn write_dead_time(&self, text: &mut String) -> std::fmt::Result {
+        if self.normalised.is_none() {
+            // Time slices have no trigger, and raise no BUSY.
+            return Ok(());
+        }
         if let (Some(offered), Some(refused)) = (self.triggers_offered, self.triggers_refused) {
             write!(text, "  triggers: {offered} offered, {refused} refused")?;
             match percent_of(refused, offered) {
