@@ -498,8 +498,9 @@ fn of_the_file(snapshot: &LedgerSnapshot) -> Option<[(u64, u64); COARSE.len()]> 
     if numbers(StageRole::SequenceNumbers) || numbers(StageRole::SenderTotals) || numbers(StageRole::Intake) {
         return None;
     }
-    let reads =
-        |own: &&CounterSnapshot| own.stage == Stage::Unpack && COARSE.iter().any(|unit| own.counts(*unit));
+    let reads = |own: &&CounterSnapshot| {
+        own.stage.role() == StageRole::Work && COARSE.iter().any(|unit| own.counts(*unit))
+    };
     let read = snapshot.slots.iter().find(reads)?;
     Some(COARSE.map(|unit| (lost_at(read, unit, LossReason::is_of_our_data), read.offered(unit))))
 }

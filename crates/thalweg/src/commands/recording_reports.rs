@@ -23,39 +23,8 @@ pub(super) fn verified(report: &VerifyReport) -> String {
         );
     }
     removed(report.removed.as_ref(), &mut text);
-    let events = &report.events;
-    if events.events > 0 {
-        let _ = writeln!(
-            text,
-            "  events: {}, {} complete; {} fragments, {}B",
-            events.events,
-            events.complete,
-            events.fragments,
-            si(events.payload_bytes as f64)
-        );
-        let _ = writeln!(
-            text,
-            "  trigger order: {} out of order, {} doubled, {} of another attempt",
-            events.out_of_order, events.doubled, events.superseded
-        );
-    }
-    selected_by(events.filter.as_deref(), &events.selected, &mut text);
+    verified_rows(report, &mut text);
     let ledger = &report.ledger;
-    if report.tables.iter().any(|table| table.table == Table::Hits) {
-        let _ = writeln!(
-            text,
-            "  time order: {} hits, {} out of order, {} late by their flag",
-            report.hits, report.hits_out_of_order, report.hits_late
-        );
-    }
-    let coincidences = &report.coincidences;
-    if coincidences.events > 0 {
-        let _ = writeln!(
-            text,
-            "  coincidences: {} of {} hits, {} out of order, {} that contradict themselves",
-            coincidences.events, coincidences.hits, coincidences.out_of_order, coincidences.contradictory
-        );
-    }
     let recorded = [(ledger.hits_recorded, "hits"), (ledger.events_recorded, "events")];
     let mut recorded: Vec<String> = recorded
         .into_iter()
@@ -82,6 +51,42 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     }
     let verdict = if report.ok { "verified" } else { "NOT VERIFIED" };
     format!("{verdict}: {}\n{text}", report.run_directory.display())
+}
+
+/// Writes what was checked of the rows of events, hits and coincidences.
+fn verified_rows(report: &VerifyReport, text: &mut String) {
+    let events = &report.events;
+    if events.events > 0 {
+        let _ = writeln!(
+            text,
+            "  events: {}, {} complete; {} fragments, {}B",
+            events.events,
+            events.complete,
+            events.fragments,
+            si(events.payload_bytes as f64)
+        );
+        let _ = writeln!(
+            text,
+            "  trigger order: {} out of order, {} doubled, {} of another attempt",
+            events.out_of_order, events.doubled, events.superseded
+        );
+    }
+    selected_by(events.filter.as_deref(), &events.selected, text);
+    if report.tables.iter().any(|table| table.table == Table::Hits) {
+        let _ = writeln!(
+            text,
+            "  time order: {} hits, {} out of order, {} late by their flag",
+            report.hits, report.hits_out_of_order, report.hits_late
+        );
+    }
+    let coincidences = &report.coincidences;
+    if coincidences.events > 0 {
+        let _ = writeln!(
+            text,
+            "  coincidences: {} of {} hits, {} out of order, {} that contradict themselves",
+            coincidences.events, coincidences.hits, coincidences.out_of_order, coincidences.contradictory
+        );
+    }
 }
 
 /// Writes what went from readout units to builder units.
