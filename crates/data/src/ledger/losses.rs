@@ -498,8 +498,11 @@ fn of_the_file(snapshot: &LedgerSnapshot) -> Option<[(u64, u64); COARSE.len()]> 
     if numbers(StageRole::SequenceNumbers) || numbers(StageRole::SenderTotals) || numbers(StageRole::Intake) {
         return None;
     }
+    let counts_any = |own: &CounterSnapshot, units: &[Unit]| units.iter().any(|unit| own.counts(*unit));
     let reads = |own: &&CounterSnapshot| {
-        own.stage.role() == StageRole::Work && COARSE.iter().any(|unit| own.counts(*unit))
+        let is_coarse =
+            counts_any(own, &COARSE) && !counts_any(own, &[Unit::Hits, Unit::Fragments, Unit::Events]);
+        is_coarse && own.stage.role() == StageRole::Work
     };
     let read = snapshot.slots.iter().find(reads)?;
     Some(COARSE.map(|unit| (lost_at(read, unit, LossReason::is_of_our_data), read.offered(unit))))
