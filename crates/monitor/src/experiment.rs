@@ -185,6 +185,9 @@ pub trait Experiment: Send + Sync + 'static {
     /// The directory that holds the directories of runs: the only one from which files are served.
     fn runs_directory(&self) -> Option<PathBuf>;
 
+    /// Whether a directory of this name in it is one of a run: people keep other things beside their runs.
+    fn is_name_of_run(&self, name: &str) -> bool;
+
     /// Replaces the comment of a run. The name is one of the listing.
     ///
     /// # Errors

@@ -243,6 +243,11 @@ impl RunDirectory {
         one_of(path, &found, runs)
     }
 
+    /// Whether a directory of this name is one of a run.
+    pub fn is_name(name: &str) -> bool {
+        number_of(Path::new(name)).is_some()
+    }
+
     /// The runs in `parent`, by number. They are not locked.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 //!  /api/runs/run-000017/files/hits.arrows ─► listing ─► download
 //! ```
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Json;
@@ -25,6 +26,11 @@ fn no_run(name: &str) -> Refusal {
     Refusal::not_found(format!("there is no run \"{name}\""), "/api/runs lists those that there are")
 }
 
+/// The directory with the directories of runs, for a name that one of these can have.
+fn runs_of(experiment: &dyn Experiment, name: &str) -> Option<PathBuf> {
+    experiment.runs_directory().filter(|_| experiment.is_name_of_run(name))
+}
+
 /// Asks about a run that is there. The experiment gets names of the listing only.
 async fn ask_of_run<T: Send + 'static>(
     shared: &Shared,
@@ -32,7 +38,7 @@ async fn ask_of_run<T: Send + 'static>(
     question: impl FnOnce(&dyn Experiment, &str) -> Result<T, RequestRefused> + Send + 'static,
 ) -> Result<T, Refusal> {
     let answer = shared.ask(move |experiment| {
-        match experiment.runs_directory().is_some_and(|runs| listing::has_run(&runs, &name)) {
+        match runs_of(experiment, &name).is_some_and(|runs| listing::has_run(&runs, &name)) {
             true => question(experiment, &name).map_err(Refusal::from),
             false => Err(no_run(&name)),
         }
@@ -67,7 +73,7 @@ pub(super) async fn file(
     let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok()).map(str::to_owned);
     let opened = shared.ask({
         let file = file.clone();
-        move |experiment| listing::open(&experiment.runs_directory()?, &name, &file)
+        move |experiment| listing::open(&runs_of(experiment, &name)?, &name, &file)
     });
     let (opened, length) = opened.await?.ok_or(missing)?;
     Download { name: file, file: opened, length, place }.respond(range.as_deref())

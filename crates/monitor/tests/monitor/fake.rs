@@ -307,6 +307,10 @@ impl Experiment for Fake {
         Some(self.runs.path().to_owned())
     }
 
+    fn is_name_of_run(&self, name: &str) -> bool {
+        name.starts_with("run-")
+    }
+
     fn label(&self, run: &str, added: &[String], removed: &[String]) -> Result<(), RequestRefused> {
         if added.iter().any(|label| label.contains(' ')) {
             return Err(RequestRefused::new("no label", "write a word"));

@@ -104,6 +104,9 @@ fn with_a_token_nothing_is_answered_without_it() {
 #[test]
 fn no_path_leads_out_of_the_runs() {
     let served = serve();
+    let beside = served.fake.runs.path().join(".ssh");
+    std::fs::create_dir(&beside).expect("made");
+    std::fs::write(beside.join("id"), "root: somebody's key").expect("written");
     let client = served.client();
     let paths = [
         "/api/runs/../../etc/passwd",
@@ -114,6 +117,7 @@ fn no_path_leads_out_of_the_runs() {
         "/api/runs/run-000017/files/link",
         "/api/runs/run-000017/files/hits.arrows%00",
         "/api/runs/%ff/files/%fe",
+        "/api/runs/.ssh/files/id",
         "/../../../../etc/passwd.txt",
         "/..%2f..%2fetc%2fpasswd.txt",
         "//etc/passwd.txt",

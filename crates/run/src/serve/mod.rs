@@ -329,6 +329,10 @@ impl Experiment for Served {
         Some(self.directory())
     }
 
+    fn is_name_of_run(&self, name: &str) -> bool {
+        RunDirectory::is_name(name)
+    }
+
     fn comment(&self, run: &str, text: &str) -> Result<(), RequestRefused> {
         let state = self.handle().state();
         recorded::comment(&self.directory(), run, text, &state)
