@@ -9,7 +9,7 @@
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use thalweg_data::{
@@ -30,7 +30,7 @@ const CONNECT_WAIT: Duration = Duration::from_secs(1);
 /// What the source and the keeper of one board share.
 #[derive(Default)]
 pub(crate) struct BoardLink {
-    /// The board does not answer, or has closed its data connection.
+    /// The board does not answer, or its data connection has ended.
     gone: AtomicBool,
     /// The run stops the board: what ends now is no loss.
     closing: AtomicBool,
@@ -45,14 +45,27 @@ impl BoardLink {
         self.gone.load(Ordering::Acquire)
     }
 
+    fn next(&self) -> MutexGuard<'_, Option<Box<dyn Source>>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn give(&self, next: Option<Box<dyn Source>>) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        let mut waiting = self.next();
+        *waiting = next;
         self.gone.store(false, Ordering::Release);
         self.is_back.store(true, Ordering::Release);
     }
 
     fn take(&self) -> Option<Box<dyn Source>> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.next().take()
+    }
+
+    /// The connection that the source reads has ended. That of one whose successor waits says nothing about the board.
+    fn has_ended(&self) {
+        let _next = self.next();
+        if !self.is_back.load(Ordering::Relaxed) {
+            self.gone.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -125,10 +138,19 @@ impl Source for BoardSource {
         if self.link.is_back.load(Ordering::Relaxed) && self.link.is_back.swap(false, Ordering::AcqRel) {
             self.come_back();
         }
-        let mut received = self.live.receive(frames, wait)?;
+        let received = self.live.receive(frames, wait);
         let closing = self.link.closing.load(Ordering::Relaxed);
+        let mut received = match received {
+            Err(error) if self.reopens && !closing => {
+                if !self.gone {
+                    tracing::warn!("{error}; the board counts as gone until it is opened again");
+                }
+                Received::End
+            }
+            received => received?,
+        };
         if received == Received::End && !closing {
-            self.link.gone.store(true, Ordering::Release);
+            self.link.has_ended();
         }
         if !self.gone && !closing && self.link.gone.load(Ordering::Relaxed) {
             self.lose();
@@ -138,7 +160,7 @@ impl Source for BoardSource {
             frames.header.mark = self.clock.mark();
             received = Received::Idle;
         }
-        if self.gone || self.sum.is_some() {
+        if self.gone || self.connections > 0 {
             self.add_up();
         }
         Ok(received)
@@ -357,7 +379,7 @@ impl DeviceControl for BoardKeeper {
 
     fn service(&mut self) -> Option<String> {
         if let Some(board) = &mut self.board {
-            let gone = self.link.is_gone().then(|| "it closed its data connection".to_owned());
+            let gone = self.link.is_gone().then(|| "its data connection has ended".to_owned());
             let gone = gone.or_else(|| board.keep_alive().err().map(|error| error.message));
             return match gone {
                 Some(message) => Some(self.is_lost(message)),
@@ -389,5 +411,105 @@ impl DeviceControl for BoardKeeper {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// A stream whose receive calls have these results; an error without a result left.
+    struct Script {
+        left: VecDeque<Received>,
+        /// Called in each receive call, as what another thread does meanwhile.
+        meanwhile: Box<dyn FnMut() + Send>,
+        counters: Counters,
+    }
+
+    impl Script {
+        fn of<const N: usize>(results: [Received; N]) -> Box<Script> {
+            Script::with(results, || {})
+        }
+
+        fn with<const N: usize>(
+            results: [Received; N],
+            meanwhile: impl FnMut() + Send + 'static,
+        ) -> Box<Script> {
+            let meanwhile = Box::new(meanwhile);
+            Box::new(Script { left: results.into(), meanwhile, counters: Counters::default() })
+        }
+    }
+
+    impl Source for Script {
+        fn receive(&mut self, _: &mut Frames, _: Duration) -> Result<Received, SourceError> {
+            (self.meanwhile)();
+            let failed = || SourceError { place: "board".to_owned(), message: "timed out".to_owned() };
+            self.left.pop_front().ok_or_else(failed)
+        }
+
+        fn carry(&mut self, _: usize) {}
+
+        fn counters(&self) -> &Counters {
+            &self.counters
+        }
+
+        fn description(&self) -> String {
+            "a script".to_owned()
+        }
+
+        fn is_stream(&self) -> bool {
+            true
+        }
+    }
+
+    fn source(live: Box<Script>, link: &Arc<BoardLink>, reopens: bool) -> BoardSource {
+        BoardSource::new(live, link.clone(), RunClock::start(), reopens)
+    }
+
+    fn receive(source: &mut BoardSource) -> Result<Received, SourceError> {
+        source.receive(&mut Frames::default(), Duration::ZERO)
+    }
+
+    fn outages(source: &BoardSource) -> u64 {
+        source.counters().total_lost(LossReason::BoardGone, Unit::Bytes)
+    }
+
+    #[test]
+    fn a_board_whose_connection_fails_is_gone_until_the_next_connection() {
+        let link = Arc::<BoardLink>::default();
+        let mut source = source(Script::of([Received::Data]), &link, true);
+        assert_eq!(receive(&mut source).expect("data"), Received::Data);
+        for _ in 0..2 {
+            assert_eq!(receive(&mut source).expect("an outage"), Received::Idle);
+            assert!(link.is_gone());
+            assert_eq!(outages(&source), 1);
+        }
+        link.give(Some(Script::of([Received::Data])));
+        assert_eq!(receive(&mut source).expect("the next connection"), Received::Data);
+        assert!(!link.is_gone());
+        assert_eq!((outages(&source), source.connections()), (1, 1));
+    }
+
+    #[test]
+    fn a_failed_connection_that_is_not_opened_again_ends_the_source() {
+        let link = Arc::<BoardLink>::default();
+        receive(&mut source(Script::of([]), &link, false)).expect_err("it stays away");
+        link.closing.store(true, Ordering::Release);
+        receive(&mut source(Script::of([]), &link, true)).expect_err("the run ends");
+    }
+
+    #[test]
+    fn the_end_of_a_connection_whose_successor_waits_does_not_make_the_board_gone() {
+        let link = Arc::<BoardLink>::default();
+        let keeper = link.clone();
+        let reopen = move || keeper.give(Some(Script::of([Received::Data])));
+        let mut source = source(Script::with([Received::End], reopen), &link, true);
+        assert_eq!(receive(&mut source).expect("an outage"), Received::Idle);
+        assert!(!link.is_gone(), "the keeper has just opened it");
+        assert_eq!(receive(&mut source).expect("the next connection"), Received::Data);
+        assert!(!link.is_gone());
+        assert_eq!((outages(&source), source.connections()), (1, 1));
     }
 }

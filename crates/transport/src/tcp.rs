@@ -125,7 +125,8 @@ impl TcpReceiver {
     /// `wait` is 0.
     ///
     /// # Errors
-    /// When the socket can no longer be used. An end of the stream, clean or not, is [`Received::End`].
+    /// When the socket can no longer be used, such as when its keepalive finds no other end; the calls after it see the end. An end of
+    /// the stream, clean or not, is [`Received::End`].
     pub fn receive(&mut self, frames: &mut Frames, wait: Duration) -> Result<Received, TransportError> {
         if self.ended {
             return Ok(Received::End);
@@ -142,7 +143,7 @@ impl TcpReceiver {
             match system::wait_readable(self.stream.as_fd(), wait) {
                 Ok(true) => result = self.stream.read(tail),
                 Ok(false) => return Ok(Received::Idle),
-                Err(cause) => return Err(self.failed("ppoll", cause)),
+                Err(cause) => return Err(self.ended_by("ppoll", cause)),
             }
         }
         match result {
@@ -166,7 +167,7 @@ impl TcpReceiver {
                 self.ended = true;
                 Ok(Received::End)
             }
-            Err(cause) => Err(self.failed("recv", cause)),
+            Err(cause) => Err(self.ended_by("recv", cause)),
         }
     }
 
@@ -259,6 +260,11 @@ impl TcpReceiver {
         format!("tcp://{}: {}", self.address, self.kernel_buffer)
     }
 
+    fn ended_by(&mut self, call: &'static str, cause: io::Error) -> TransportError {
+        self.ended = true;
+        self.failed(call, cause)
+    }
+
     fn failed(&self, call: &'static str, cause: io::Error) -> TransportError {
         TransportError::System { place: format!("tcp://{}", self.address), call, cause }
     }
@@ -331,8 +337,22 @@ impl TcpSender {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::os::fd::OwnedFd;
 
     use super::*;
+
+    #[test]
+    fn a_receiver_whose_socket_fails_has_ended() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let pool = Pool::new(1, 4096).expect("small");
+        let mut receiver = TcpReceiver::over(stream, 0, pool).expect("a connection");
+        // No stream arrives at a socket that listens.
+        receiver.stream = OwnedFd::from(listener).into();
+        let mut receive = || receiver.receive(&mut Frames::default(), Duration::ZERO);
+        receive().expect_err("not connected");
+        assert_eq!(receive().expect("it has ended"), Received::End);
+    }
 
     #[test]
     fn a_loopback_connection_is_not_paced() {
