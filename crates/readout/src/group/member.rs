@@ -246,7 +246,7 @@ impl<O: Framed> Member<O> {
         }
     }
 
-    /// Goes on with a new connection. `false` leaves the link as [`State::Gone`].
+    /// Goes on with a new connection; the framing has finished the one before. `false` leaves the link as [`State::Gone`].
     pub(super) fn come_back(
         &mut self,
         live: Box<dyn Source>,
@@ -254,6 +254,7 @@ impl<O: Framed> Member<O> {
         settings: &GroupSettings,
     ) -> bool {
         self.live = Some(live);
+        self.framing.begin_anew();
         self.joined = false;
         self.state = State::Reading;
         self.epoch += 1;

@@ -13,6 +13,8 @@ use crate::live::{TcpSource, UdpSource};
 struct Lengths {
     counters: Counters,
     held: usize,
+    /// How often it began anew.
+    begun: u32,
 }
 
 impl Framing for Lengths {
@@ -49,6 +51,15 @@ impl Framing for Lengths {
         self.counters.lost(thalweg_data::LossReason::Unfinished, Unit::Bytes, self.held as u64);
         self.held = 0;
         self.counters.set_held(Unit::Bytes, 0);
+    }
+
+    fn begin_anew(&mut self) {
+        assert_eq!(self.held, 0, "the connection before is finished");
+        self.begun += 1;
+    }
+
+    fn starts(&self) -> u32 {
+        self.begun
     }
 
     fn counters(&self) -> &Counters {
@@ -265,7 +276,7 @@ fn a_board_that_drops_its_connection_comes_back_with_a_ledger_that_balances() {
     let (received, split) = (group.receive_counters(LinkId(0)), group.framing(LinkId(0)).counters());
     assert_eq!((received.total_output(Unit::Bytes), split.total_input(Unit::Bytes)), (7, 7));
     assert_eq!((split.total_output(Unit::Bytes), split.total_lost_any(Unit::Bytes)), (5, 2));
-    assert_eq!(group.epoch(LinkId(0)), 1);
+    assert_eq!((group.epoch(LinkId(0)), group.framing(LinkId(0)).starts()), (1, 1));
     // Nobody listens any more: it is tried in vain, and the group goes on.
     drop((board, listener));
     turns(&mut group, Duration::from_secs(60), |group, _| matches!(group.news(), [News::Gone { .. }]));
