@@ -62,7 +62,7 @@ pub(crate) struct Track {
     latest_value: u64,
     /// The latest group, counted from the first.
     latest: i64,
-    /// The first group of the window.
+    /// The first group of the window; one more than the latest when the window is empty.
     oldest: i64,
     /// A jump that is not confirmed yet.
     jump: Option<u64>,
@@ -126,7 +126,7 @@ impl Counting {
         }
         let mut distance = self.distance(track.latest_value, value);
         let far = distance > self.largest_gap;
-        let behind = distance < 0 && track.latest + distance < track.oldest;
+        let behind = distance <= 0 && track.latest + distance < track.oldest;
         if far || behind {
             // The same group does not confirm: several packets of one late frame are not a restart.
             if track.jump.is_none_or(|jump| self.distance(jump, value) != 1) {
@@ -152,10 +152,10 @@ impl Counting {
         Arrival::New
     }
 
-    /// Packets before the first one do not count as missing.
+    /// Packets before the first one do not count as missing. The window is empty.
     fn start(&self, track: &mut Track, value: u64) {
         track.latest_value = value;
-        track.oldest = track.latest;
+        track.latest = track.oldest;
         track.jump = None;
     }
 
@@ -182,7 +182,7 @@ impl Counting {
         }
     }
 
-    /// Removes all groups from the window.
+    /// Removes all groups from the window, and leaves it empty: once more finds nothing missing.
     pub fn flush(&self, track: &mut Track, seen: &mut [u64], missing: &mut impl Missing) {
         if !track.started {
             return;
@@ -190,8 +190,7 @@ impl Counting {
         for group in track.oldest..=track.latest {
             self.retire(group, seen, missing);
         }
-        track.latest += 1;
-        track.oldest = track.latest;
+        track.oldest = track.latest + 1;
     }
 }
 
@@ -218,9 +217,16 @@ mod tests {
             values.into_iter().map(|value| self.arrive(value, 0)).collect()
         }
 
-        fn finish(mut self) -> u64 {
+        fn flush(&mut self) -> u64 {
             self.0.flush(&mut self.1, &mut self.2, &mut self.3);
             self.3
+        }
+
+        /// A source may be finished once more, which changes nothing.
+        fn finish(mut self) -> u64 {
+            let lost = self.flush();
+            assert_eq!(self.flush(), lost);
+            lost
         }
     }
 
@@ -244,6 +250,20 @@ mod tests {
         let mut run = Run::new(PACKETS);
         run.all([10, 500]);
         assert_eq!(run.finish(), 489);
+    }
+
+    #[test]
+    fn the_sequence_goes_on_behind_a_flush() {
+        let mut run = Run::new(PACKETS);
+        run.all([10, 12]);
+        assert_eq!(run.flush(), 1);
+        assert_eq!(run.all([12, 11, 13, 15]), [Arrival::Late, Arrival::Late, Arrival::New, Arrival::New]);
+        assert_eq!(run.finish(), 2);
+        let mut run = Run::new(PACKETS);
+        run.1 = Track::from_zero();
+        assert_eq!(run.flush(), 0);
+        assert_eq!(run.all([1]), [Arrival::New]);
+        assert_eq!(run.finish(), 1, "number 0");
     }
 
     #[test]
