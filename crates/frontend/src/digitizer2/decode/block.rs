@@ -4,6 +4,10 @@
 //!  32 × (w0, w1) ─► check all, decode all, without a branch ─► 32 × Hit
 //!                      └─ one of them is not plain: nothing is kept, the caller reads them one by one
 //! ```
+//! All times of a call are extended in one window. That gives what extending each next to the one before gives, however many hits
+//! there are, if none is a quarter of a wrap or more from the middle of the window: so no two of them are half a wrap apart. A block
+//! with another time is not plain.
+//!
 //! The same source is compiled three times: for the base instruction set of the target, for AVX2 and for AVX-512; the
 //! program checks once which of them the processor supports. All versions compute the same integers.
 
@@ -17,6 +21,10 @@ use thalweg_data::{Flags, Hit};
 
 use super::flags::{HIGH, LOSSY, LOSSY_ONE_WORD};
 use crate::digitizer2::wire::{HitWords, TIME_MASK};
+
+/// Bits of the time of a hit of two words, and of one word.
+const TIME_BITS: u32 = TIME_MASK.count_ones();
+const SHORT_TIME_BITS: u32 = 32;
 
 /// The constants for decoding a block.
 #[derive(Clone, Copy, Debug)]
@@ -154,9 +162,10 @@ impl HitKind for TwoWords {
         // Bit 63 of word 0 makes this "channel" 128 or more.
         let channel = w0 >> 56;
         let beyond = u64::from(plan.highest_channel).wrapping_sub(channel);
-        let unusual = beyond | plain_zero(w0 & plan.not_plain) | !w1 | w1 << 1;
+        let (start, far) = time_ps::<TIME_BITS>(plan, w0);
+        let unusual = beyond | plain_zero(w0 & plan.not_plain) | !w1 | w1 << 1 | far;
         let fine = w1 >> 16 & 0x3FF;
-        let time = time_ps(plan, w0, TIME_MASK) + ((fine * u64::from(plan.tick)) >> 10) as i64;
+        let time = start + ((fine * u64::from(plan.tick)) >> 10) as i64;
         let short = if plan.short { w1 >> 26 & 0xFFFF } else { 0 };
         let flags = (w1 >> 42 & HIGH as u64)
             | (w1 >> 50 & 1) << 8
@@ -183,8 +192,8 @@ impl HitKind for OneWord {
         const SHOWN: u64 = HIGH as u64 & !(Flags::FINE_TIME.0 as u64);
         let word = u64::from_be_bytes(words[0]);
         let channel = word >> 56 & 0x7F;
-        let unusual = u64::from(plan.highest_channel).wrapping_sub(channel) | !word;
-        let time = time_ps(plan, word >> 16, 0xFFFF_FFFF);
+        let (time, far) = time_ps::<SHORT_TIME_BITS>(plan, word >> 16);
+        let unusual = u64::from(plan.highest_channel).wrapping_sub(channel) | !word | far;
         let flags = (word >> 48 & SHOWN) | u64::from((plan.flags | Flags::NO_ENERGY_SHORT).0);
         (
             time,
@@ -201,12 +210,14 @@ fn plain_zero(value: u64) -> u64 {
     0u64.wrapping_sub(value)
 }
 
+/// The time of a hit whose lowest `BITS` bits were sent; bit 63 of the second value if it is far from the middle of the window.
 #[inline(always)]
-fn time_ps(plan: &BlockPlan, sent: u64, mask: u64) -> i64 {
+fn time_ps<const BITS: u32>(plan: &BlockPlan, sent: u64) -> (i64, u64) {
     // The extension of `time::extend`, multiplied out so that one factor has 48 bits and the other 32.
-    let within = sent.wrapping_sub(plan.base as u64) & mask;
+    let within = sent.wrapping_sub(plan.base as u64) & u64::MAX >> (64 - BITS);
     let start = plan.base.wrapping_mul(i64::from(plan.tick)).wrapping_add(plan.offset_ps);
-    (within.wrapping_mul(u64::from(plan.tick)) as i64).wrapping_add(start)
+    let far = within.wrapping_sub(1 << (BITS - 2)) << (64 - BITS);
+    ((within.wrapping_mul(u64::from(plan.tick)) as i64).wrapping_add(start), far)
 }
 
 /// The second half of a [`Hit`] as one word.

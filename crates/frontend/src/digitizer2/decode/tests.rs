@@ -238,11 +238,12 @@ fn every_instruction_set_decodes_the_same() {
     let mut words: Vec<[u8; 8]> = Vec::new();
     for index in 0..101u64 {
         let random = index.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        words.push((random & !(1 << 63 | 1 << 62 | 1 << 55)).to_be_bytes());
+        // The times lie in the quarter of a wrap from the middle of the window on.
+        words.push((random & !(1 << 63 | 1 << 62 | 1 << 55 | 0b11 << 46)).to_be_bytes());
         words.push((random.rotate_left(23) & !(1 << 62) | 1 << 63).to_be_bytes());
     }
-    let plan = BlockPlan {
-        base: -12345,
+    let plan_from = |base| BlockPlan {
+        base,
         tick: 2000,
         offset_ps: 77,
         highest_channel: 63,
@@ -263,7 +264,7 @@ fn every_instruction_set_decodes_the_same() {
                             [
                                 word[0] & 0x3F | 0x80,
                                 word[1],
-                                word[2],
+                                word[2] & 0x3F,
                                 word[3],
                                 word[4],
                                 word[5],
@@ -272,14 +273,46 @@ fn every_instruction_set_decodes_the_same() {
                             ]
                         })
                         .collect();
-                    level.one_word_hits(&plan, &ones, &mut hits)
+                    level.one_word_hits(&plan_from(-(1 << 31)), &ones, &mut hits)
                 }
-                false => level.two_word_hits(&plan, &words, &mut hits),
+                false => level.two_word_hits(&plan_from(-(1 << 47)), &words, &mut hits),
             };
             assert!(decoded.hits >= 8);
             all.push((hits, decoded));
         }
         assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+}
+
+/// Times of the hits of an aggregate whose counts these are, with as many bits as one or two words have for them.
+fn times(decoder: &mut Decoder, counts: &[i64], one_word: bool) -> Vec<i64> {
+    let word = |count: &i64| match one_word {
+        true => vec![1 << 63 | (*count as u64 & 0xFFFF_FFFF) << 16],
+        false => vec![*count as u64 & (1 << 48) - 1, 1 << 63],
+    };
+    let words: Vec<u64> = counts.iter().flat_map(word).collect();
+    let aggregate = [vec![0x2000_0000_0000_0001 + words.len() as u64], words].concat();
+    let hits = decode_in(decoder, &bytes(&aggregate), 4096, Mark(0));
+    hits.hits.iter().map(|hit| hit.time_ps).collect()
+}
+
+#[test]
+fn times_do_not_depend_on_how_many_hits_stand_in_a_row() {
+    for (one_word, bits) in [(true, 32), (false, 48)] {
+        let most = (1i64 << (bits - 1)) - 1;
+        for step in [1 << (bits - 5), 1 << (bits - 3), most, -most] {
+            // Up and down again: the time wraps in both directions, and its picoseconds fit 64 bits.
+            let counts: Vec<i64> =
+                (0..100).map(|index| 1000 + (7 - (7 - index % 14i64).abs()) * step).collect();
+            let expected: Vec<i64> = counts.iter().map(|count| count * 8000).collect();
+            let mut all = decoder(Firmware::Psd);
+            assert_eq!(times(&mut all, &counts, one_word), expected, "{bits} bits, steps of {step}");
+            let mut single = decoder(Firmware::Psd);
+            let singly: Vec<i64> =
+                counts.iter().flat_map(|count| times(&mut single, &[*count], one_word)).collect();
+            assert_eq!(singly, expected, "{bits} bits, steps of {step}");
+            closes(&all);
+        }
     }
 }
 
