@@ -187,6 +187,36 @@ fn incomplete_fragments_are_given_up_in_time_or_for_newer_ones() {
 }
 
 #[test]
+fn a_fragment_whose_datagrams_come_late_is_lost_once() {
+    let settings = Settings { open_fragments: 2, reassembly_ms: 100, ..Settings::default() };
+    let parts = cut(&header(0, 1), &[1; 350], HEADER_BYTES + 100, false);
+    let mut host = Host::of_fragments(SourceId(0), splitter(&settings));
+    for datagram in [&parts[0], &parts[1], &parts[1], &parts[2]] {
+        host.datagram(datagram);
+        // Others come and go meanwhile.
+        for trigger in 10..15 {
+            cut(&header(0, trigger), &[2; 150], HEADER_BYTES + 100, false)
+                .iter()
+                .for_each(|datagram| host.datagram(datagram));
+        }
+        host.step();
+        host.mark.0 += 150_000_000;
+    }
+    let outcome = host.outcome();
+    let of_fragments = |reason| outcome.link().total_lost(reason, Unit::Fragments);
+    assert_eq!(lost(outcome, LossReason::Unfinished), (1, 140));
+    assert_eq!((of_fragments(LossReason::Unfinished), of_fragments(LossReason::Late)), (1, 0));
+    assert_eq!(lost(outcome, LossReason::Late), (3, 3 * 140));
+    // The number comes again, as that of a counter does.
+    parts.iter().for_each(|datagram| host.datagram(datagram));
+    host.step();
+    let outcome = host.outcome();
+    assert_eq!(outcome.link().total_output(Unit::Fragments), 4 * 5 + 1);
+    assert_eq!(outcome.link().total_lost(LossReason::Unfinished, Unit::Fragments), 1);
+    host.finish().assert_closed();
+}
+
+#[test]
 fn parts_that_contradict_each_other_are_refused() {
     let first = || cut(&header(0, 1), &[1; 250], HEADER_BYTES + 100, false);
     let other = |header: Header, payload: &[u8]| [header.to_bytes().to_vec(), payload.to_vec()].concat();

@@ -7,12 +7,16 @@
 //!                        └──► unfinished
 //! ```
 //! Each board has a few slots, so that losses of one board do not affect others. A slot remembers its finished fragment
-//! for the waiting time, so that duplicate datagrams are recognised. Blocks are held while a fragment is open: at most
+//! for the waiting time, so that duplicate datagrams are recognised, and what an unfinished one lacks for longer, so that
+//! the fragment is counted as lost once, however late its datagrams are. Blocks are held while a fragment is open: at most
 //! those of `boards × open_fragments` fragments, each for the waiting time.
 
 use thalweg_data::{Counters, Fragment, Fragments, Frames, Leases, LossReason, Mark, Slice, Unit};
 
 use super::BoardCounters;
+
+/// For how many waiting times the parts that an unfinished fragment lacks are remembered.
+const WAITS_FOR_LATE: u64 = 10;
 
 /// The common fields of all parts of a fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +62,7 @@ pub(crate) struct Assembly {
 enum State {
     #[default]
     Free,
+    /// Passed on or given up, and remembered.
     Done,
     Open,
 }
@@ -70,7 +75,8 @@ struct Slot {
     count: u16,
     length: Option<u32>,
     ticks: u64,
-    first: Mark,
+    /// Since when it is open; of one that was given up for its time, when that was.
+    since: Mark,
     /// Sequence number of its opening.
     opened: u64,
     /// One bit per part.
@@ -87,6 +93,16 @@ struct Slot {
 impl Slot {
     fn parts_seen(&self) -> u64 {
         self.seen.count_ones().into()
+    }
+
+    fn lacks(&self, index: u16) -> bool {
+        index < self.count && self.seen >> index & 1 == 0
+    }
+
+    /// How long a fragment is remembered that is no longer open.
+    fn memory_ns(&self, wait_ns: u64) -> u64 {
+        let is_whole = self.parts_seen() == u64::from(self.count);
+        if is_whole { wait_ns } else { wait_ns.saturating_mul(WAITS_FOR_LATE) }
     }
 }
 
@@ -129,16 +145,18 @@ impl Assembly {
         if (slot.count, slot.length) != (part.count, part.length) || part.index >= part.count {
             return Err(LossReason::BadFraming);
         }
-        let bit = 1u128 << part.index;
-        if slot.state == State::Done || slot.seen & bit != 0 {
+        if !slot.lacks(part.index) {
             return Err(LossReason::DuplicateDatagram);
+        }
+        if slot.state == State::Done {
+            return Err(LossReason::Late);
         }
         if part.length.is_some_and(|length| slot.payload_bytes + payload > u64::from(length)) {
             return Err(LossReason::BadLength);
         }
         let left_out = if keeps_header { 0 } else { part.header_bytes };
         let kept = slice.part(left_out, slice.length as usize - left_out).expect("longer than its header");
-        slot.seen |= bit;
+        slot.seen |= 1 << part.index;
         if part.index == 0 {
             slot.ticks = part.ticks;
         }
@@ -154,18 +172,26 @@ impl Assembly {
         first..first + self.slots_per_board
     }
 
+    /// The slot of the part's fragment: the open one, if its number came again.
     fn find(&self, part: &Part, mark: Mark) -> Option<usize> {
-        self.board_slots(part.board).find(|number| {
+        let is_of_part = |number: &usize| {
             let slot = &self.slots[*number];
+            let is_remembered = || {
+                // A part that an unfinished fragment has already may be that of another with the same number.
+                let memory_ns =
+                    if slot.lacks(part.index) { slot.memory_ns(self.wait_ns) } else { self.wait_ns };
+                mark.since_ns(slot.since) < memory_ns
+            };
             match slot.state {
                 State::Free => false,
-                State::Done => slot.key == part.key && mark.since_ns(slot.first) < self.wait_ns,
+                State::Done => slot.key == part.key && is_remembered(),
                 State::Open => slot.key == part.key,
             }
-        })
+        };
+        self.board_slots(part.board).filter(is_of_part).max_by_key(|number| self.slots[*number].state)
     }
 
-    /// Opens a slot for a new fragment: a free one, otherwise the oldest finished one, otherwise the oldest open one.
+    /// Opens a slot for a new fragment: a free one, otherwise the one that is forgotten first, otherwise the oldest open one.
     fn begin(
         &mut self,
         part: &Part,
@@ -173,7 +199,14 @@ impl Assembly {
         mark: Mark,
         (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> usize {
-        let age = |number: &usize| (self.slots[*number].state, self.slots[*number].opened);
+        let age = |number: &usize| {
+            let slot = &self.slots[*number];
+            let forgotten_ns = match slot.state {
+                State::Done => slot.since.0.saturating_add(slot.memory_ns(self.wait_ns)),
+                State::Free | State::Open => 0,
+            };
+            (slot.state, forgotten_ns, slot.opened)
+        };
         let number = self.board_slots(part.board).min_by_key(age).expect("a board has at least one slot");
         if self.slots[number].state == State::Open {
             self.give_up(number, LossReason::Unfinished, link, boards);
@@ -181,7 +214,7 @@ impl Assembly {
         self.opened += 1;
         self.open.push(number as u32);
         let slot = &mut self.slots[number];
-        (slot.state, slot.first, slot.opened) = (State::Open, mark, self.opened);
+        (slot.state, slot.since, slot.opened) = (State::Open, mark, self.opened);
         (slot.key, slot.count, slot.length) = (part.key, part.count, part.length);
         (slot.seen, slot.bytes, slot.payload_bytes) = (0, 0, 0);
         slot.slices.clear();
@@ -240,16 +273,21 @@ impl Assembly {
         link.lost(reason, Unit::Datagrams, slot.parts_seen());
         link.lost(reason, Unit::Bytes, slot.bytes);
         boards.begin(self.board_of(number), slot.key.trigger, link).lost(reason, Unit::Fragments, 1);
-        self.close(number, State::Free);
+        self.close(number, State::Done);
     }
 
     /// Gives up fragments that were opened too long before `mark`, or all without a mark.
     pub fn expire(&mut self, mark: Option<Mark>, (link, boards): (&mut Counters, &mut BoardCounters)) {
         while let Some(oldest) = self.open.first().map(|number| *number as usize) {
-            if mark.is_some_and(|mark| mark.since_ns(self.slots[oldest].first) < self.wait_ns) {
+            if mark.is_some_and(|mark| mark.since_ns(self.slots[oldest].since) < self.wait_ns) {
                 return;
             }
             self.give_up(oldest, LossReason::Unfinished, link, boards);
+            match mark {
+                Some(mark) => self.slots[oldest].since = mark,
+                // What follows an end is counted from anew.
+                None => self.slots[oldest].state = State::Free,
+            }
         }
     }
 
