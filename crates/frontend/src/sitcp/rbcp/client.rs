@@ -270,6 +270,11 @@ impl Client {
         self.end(outcome);
     }
 
+    /// Gives up the active operation, if any: nobody can be asked any more. The board may have done it. A late answer is ignored.
+    pub fn abandon(&mut self) {
+        self.under_way = None;
+    }
+
     /// The outcome of the last operation; it can be taken once.
     pub fn outcome(&mut self) -> Option<Result<Done, RbcpError>> {
         self.outcome.take()

@@ -120,7 +120,7 @@ impl RegisterControl {
         ControlError { board: self.channel.place().to_owned(), message: message.to_string() }
     }
 
-    /// Every operation ends: the client gives up by itself.
+    /// Every operation ends: the client gives up by itself, or with the channel.
     fn perform(&mut self, operation: Operation) -> Result<Done, ControlError> {
         let begun = self.client.begin(operation, self.channel.now_ns());
         begun.map_err(|error| self.failed(error))?;
@@ -137,7 +137,10 @@ impl RegisterControl {
             match self.channel.receive(Duration::from_nanos(due_ns.saturating_sub(now_ns))) {
                 Ok(Some(datagram)) => self.client.receive(datagram),
                 Ok(None) => {}
-                Err(cause) => return Err(self.failed(cause)),
+                Err(cause) => {
+                    self.client.abandon();
+                    return Err(self.failed(cause));
+                }
             }
         }
     }
@@ -188,7 +191,53 @@ impl BoardControl for RegisterControl {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Faults, Registers};
     use super::*;
+    use crate::format::DueDatagram;
+
+    /// A board behind a channel that fails for a while.
+    struct Failing {
+        failures: u32,
+        registers: Registers,
+        answers: Vec<DueDatagram>,
+    }
+
+    impl ControlChannel for Failing {
+        fn place(&self) -> &str {
+            "rbcp://board"
+        }
+
+        fn now_ns(&self) -> u64 {
+            0
+        }
+
+        fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+            self.registers.answer(bytes, 0, &mut self.answers);
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Duration) -> Result<Option<&[u8]>, String> {
+            if self.failures > 0 {
+                self.failures -= 1;
+                return Err("the interface is down".to_owned());
+            }
+            Ok(self.answers.last().map(|answer| answer.datagram.as_slice()))
+        }
+
+        fn pause(&mut self, _: Duration) {}
+    }
+
+    #[test]
+    fn a_request_that_the_channel_fails_does_not_block_the_next() {
+        let registers = Registers::recbe(7, Faults::default());
+        let channel = Failing { failures: 2, registers, answers: Vec::new() };
+        let mut control = RegisterControl::new(Box::new(channel), Settings::default());
+        for _ in 0..2 {
+            let error = control.get("window").expect_err("no channel").to_string();
+            assert!(error.contains("the interface is down"), "{error}");
+        }
+        assert_eq!(control.get("window").expect("it is up again"), "32");
+    }
 
     #[test]
     fn registers_have_names_or_addresses() {
