@@ -37,7 +37,8 @@ impl ClientKey {
 pub(super) struct Ticket {
     pub(super) client: ClientKey,
     chunk: u64,
-    item: u16,
+    /// A chunk has more packets than 16 bits count.
+    item: u32,
 }
 
 /// The replies to one chunk, until all are there.
@@ -152,7 +153,7 @@ impl ReplyQueue {
     pub(super) fn reply(&mut self, ticket: Ticket, code: HubCode, packet: &[u8]) {
         let index = ticket.chunk.wrapping_sub(self.first_owed) as usize;
         let Some(owed) = self.owed.get_mut(index) else { return };
-        let Some((kept_code, kept)) = owed.replies.get_mut(usize::from(ticket.item)) else { return };
+        let Some((kept_code, kept)) = owed.replies.get_mut(ticket.item as usize) else { return };
         match code {
             HubCode::Fine => self.counts.answered += 1,
             code => self.counts.refused.add(code),
@@ -194,5 +195,31 @@ impl Ticket {
     /// The ticket of the next packet in the chunk.
     pub(super) fn next(self) -> Ticket {
         Ticket { item: self.item + 1, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::wire::HubReplies;
+
+    #[test]
+    fn each_packet_of_the_longest_chunk_has_its_reply() {
+        // A packet has 8 bytes for its target and its length, and 4 at least of its own.
+        let packets = MOST_CHUNK_BYTES / 12;
+        let target = Target { address: Ipv4Addr::LOCALHOST, port: 50_001 };
+        let mut queue = ReplyQueue::default();
+        let mut ticket = queue.owe(ClientKey::of_slot(0), target, packets);
+        for number in 0..packets as u32 {
+            queue.reply(ticket, HubCode::Fine, &number.to_be_bytes());
+            ticket = ticket.next();
+        }
+        let replies = HubReplies::of(&queue.unsent()[LENGTH_BYTES..]);
+        assert!(
+            replies.map(|reply| reply.expect("whole").packet).eq((0..packets as u32).map(u32::to_be_bytes))
+        );
+        assert_eq!((queue.owed(), queue.counts.answered), (0, packets as u64));
     }
 }
