@@ -288,7 +288,7 @@ fn every_instruction_set_decodes_the_same() {
 fn times(decoder: &mut Decoder, counts: &[i64], one_word: bool) -> Vec<i64> {
     let word = |count: &i64| match one_word {
         true => vec![1 << 63 | (*count as u64 & 0xFFFF_FFFF) << 16],
-        false => vec![*count as u64 & (1 << 48) - 1, 1 << 63],
+        false => vec![*count as u64 & 0xFFFF_FFFF_FFFF, 1 << 63],
     };
     let words: Vec<u64> = counts.iter().flat_map(word).collect();
     let aggregate = [vec![0x2000_0000_0000_0001 + words.len() as u64], words].concat();
