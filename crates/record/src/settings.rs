@@ -33,7 +33,8 @@ pub struct Settings {
     /// Worker threads that compress.
     #[schemars(range(min = 1, max = 64))]
     pub compression_workers: usize,
-    /// When what was written is forced to the disk. A power cut costs what was not.
+    /// When what was written is forced to the disk. A power cut costs what was not. A number is the seconds from one time to the next, above 0
+    /// and at most 86 400.
     pub sync: Sync,
     /// A batch is written when its first hit or event has waited this long, in seconds.
     pub batch_age_s: f64,
@@ -102,6 +103,7 @@ impl Settings {
         }
         self.files.check(&self.directory)?;
         self.check_free_bytes()?;
+        self.sync.check()?;
         match (0.0..=86_400.0).contains(&self.batch_age_s) {
             true => Ok(()),
             false => Err(format!("`batch_age_s = {}`: write 0 to 86400 seconds", self.batch_age_s)),
@@ -260,7 +262,7 @@ pub enum Compression {
 
 /// When what was written is forced to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", expecting = "expected \"none\", \"batch\", or a number of seconds")]
 pub enum Sync {
     /// When the kernel sees fit (commonly within 30 s), and at the end of the run.
     #[default]
@@ -270,6 +272,25 @@ pub enum Sync {
     /// When this many seconds have passed since the last time.
     #[serde(untagged)]
     Seconds(f64),
+}
+
+impl Sync {
+    /// Longest time between two: a day.
+    const LONGEST_S: f64 = 86_400.0;
+
+    /// Whether this can be meant.
+    ///
+    /// # Errors
+    /// What was found, and what to write.
+    fn check(self) -> Result<(), String> {
+        match self {
+            Sync::Seconds(seconds) if !(seconds > 0.0 && seconds <= Sync::LONGEST_S) => Err(format!(
+                "`sync = {seconds}`: write more than 0 and at most {} seconds, \"batch\" to force each batch to the disk, or \"none\"",
+                Sync::LONGEST_S
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// `[record.files]`: a table goes on in a new file (`hits.0001.arrows`, `hits.0002.arrows`, …) at the first batch behind one of these. All
@@ -440,7 +461,22 @@ mod tests {
         assert_eq!(read("\"none\"").expect("a word"), Sync::None);
         assert_eq!(read("\"batch\"").expect("a word"), Sync::Batch);
         assert_eq!(read("5").expect("a number"), Sync::Seconds(5.0));
-        assert!(read("\"often\"").is_err());
+        for wrong in ["\"often\"", "true", "[]"] {
+            let found = read(wrong).expect_err(wrong).to_string();
+            assert!(found.contains("expected \"none\", \"batch\", or a number of seconds"), "{found}");
+        }
+    }
+
+    #[test]
+    fn sync_seconds_are_above_0_and_at_most_a_day() {
+        let check = |seconds| Settings { sync: Sync::Seconds(seconds), ..Settings::default() }.check();
+        for allowed in [0.001, 2.5, 86_400.0] {
+            assert_eq!(check(allowed), Ok(()));
+        }
+        for refused in [-3.0, 0.0, 86_400.1, 1e30, f64::INFINITY, f64::NAN] {
+            let found = check(refused).expect_err("not a time to wait");
+            assert!(found.starts_with(&format!("`sync = {refused}`: write more than 0")), "{found}");
+        }
     }
 
     #[test]
