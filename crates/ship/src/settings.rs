@@ -161,6 +161,12 @@ impl Settings {
         }
     }
 
+    /// The names of all destinations.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let addresses = self.to.iter().filter_map(|text| Address::parse(text).ok());
+        addresses.map(|address| self.name_of(&address))
+    }
+
     /// Whether a store may be spoken to at this address.
     pub(crate) fn check_encryption(&self, text: &str, url: &Url) -> Result<(), String> {
         if url.scheme() == "https" || self.allow_http || is_loopback(url) {

@@ -13,6 +13,6 @@ mod rule;
 mod watch;
 
 pub use notify::{Notifier, NotifySettings};
-pub use quantity::Quantity;
+pub use quantity::{Quantity, Subjects};
 pub use rule::{AlarmError, Level, Rule};
 pub use watch::{Alarm, Alarms, Change};

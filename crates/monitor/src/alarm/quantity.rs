@@ -81,6 +81,21 @@ pub enum Quantity {
     Series,
 }
 
+/// Of what there is a number each: what `source` of a rule may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subjects {
+    /// Only the run.
+    Run,
+    /// Each `[[source]]`.
+    Sources,
+    /// Each triggered board, or each source of hits in time slices.
+    Boards,
+    /// Each destination of `[ship]`.
+    Copies,
+    /// Each source of hits whose clock is compared with the reference.
+    Clocks,
+}
+
 /// How a quantity is read from the state.
 enum Read {
     /// A number of the run.
@@ -113,9 +128,15 @@ impl Quantity {
         variants.iter().filter_map(|variant| variant["const"].as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether there is one for each source, clock, board or destination.
-    pub fn is_of_a_source(self) -> bool {
-        matches!(self.read(), Read::Sources(_) | Read::Boards(_) | Read::Copies(_) | Read::Clocks(_))
+    /// Of what there is one each.
+    pub fn subjects(self) -> Subjects {
+        match self.read() {
+            Read::Run(_) | Read::Series => Subjects::Run,
+            Read::Sources(_) => Subjects::Sources,
+            Read::Boards(_) => Subjects::Boards,
+            Read::Copies(_) => Subjects::Copies,
+            Read::Clocks(_) => Subjects::Clocks,
+        }
     }
 
     /// Whether it has a meaning only while data are taken.

@@ -14,7 +14,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::quantity::Quantity;
+use super::quantity::{Quantity, Subjects};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -133,7 +133,7 @@ impl Rule {
                 "`series` is the name of a value of slow control; for a number of the live state write `quantity` as one of {names}"
             ));
         }
-        if self.source.is_some() && !self.quantity.is_of_a_source() {
+        if self.source.is_some() && self.quantity.subjects() == Subjects::Run {
             return refuse("this quantity is not of a source; leave `source` out");
         }
         Ok(())
