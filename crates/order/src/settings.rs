@@ -21,7 +21,8 @@ pub struct Settings {
     pub stall_ms: u64,
     /// What happens to hits that arrive after later ones have been passed on.
     pub late: Late,
-    /// Limit of the memory for hits that wait for other sources, in bytes.
+    /// Limit of the memory for hits that wait for other sources, in bytes: at least a full batch, 524288, of each source of hits, or the default
+    /// where that is less.
     pub memory_bytes: u64,
     /// What happens when this memory is used up.
     pub full: Full,
@@ -61,10 +62,11 @@ pub enum Late {
 #[serde(rename_all = "snake_case")]
 pub enum Full {
     /// The slowest source is passed over, as if it had been silent for too long, then the next slowest, until hits
-    /// can be passed on.
+    /// can be passed on. Only a batch that is larger than the memory is lost then, as `over_budget`.
     #[default]
     PassOver,
-    /// The hits of the incoming batch are lost for the reason [`OverBudget`](thalweg_data::LossReason::OverBudget).
+    /// The hits of the incoming batch are lost for the reason [`over_budget`](thalweg_data::LossReason::OverBudget), unless hits that wait
+    /// can be passed on without passing over a source.
     Drop,
 }
 

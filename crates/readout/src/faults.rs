@@ -31,7 +31,8 @@ const BLOCK_BYTES: usize = 256 << 10;
 /// Room below which a stream takes a new block.
 const SMALLEST_TAIL: usize = 4096;
 
-/// How bad the network is: the probability of each fault, per datagram (of a stream: per chunk received).
+/// How bad the network of a source of hits is: the probability of each fault, per datagram (of a stream: per chunk received). Triggered
+/// sources have no such table.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSettings {

@@ -34,7 +34,8 @@ pub use replaced::{Replaceable, Replacement};
 pub use run::RunSettings;
 pub use schema::json_schema;
 pub use slow_control::SeriesSettings;
-pub(crate) use slow_control::{check as check_slow_control, read_by_keepers};
+pub(crate) use slow_control::{check as check_slow_control, offered, read_by_keepers};
+pub(crate) use source::KEYS_OF_HITS;
 pub use source::{SourceHead, SourceSettings};
 pub(crate) use threads::OTHERS;
 pub use threads::{PlaceSettings, PlacedSettings, ThreadSettings};
@@ -63,6 +64,8 @@ pub struct Configuration {
     pub process: thalweg_analysis::process::Settings,
     /// `[trigger]`: what triggers the emulated boards.
     pub trigger: thalweg_frontend::trigger::Settings,
+    /// The file has keys of it.
+    pub(crate) has_trigger: bool,
     /// `[trigger.follow]`.
     pub follow: Option<FollowTrigger>,
     /// `[trigger.enable]`: the register that lets a real trigger through while data are taken.

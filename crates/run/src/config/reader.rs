@@ -12,7 +12,7 @@ use thalweg_frontend::format::{EmulateSettings, Format, FormatSettings, keys_of}
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::{ConfigError, Configuration, FollowTrigger, SourceHead, SourceSettings};
+use super::{ConfigError, Configuration, FollowTrigger, KEYS_OF_HITS, SourceHead, SourceSettings};
 
 /// The configuration that a text says, but for the text itself.
 ///
@@ -40,7 +40,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
     let channels = reader.section(top.take("channels"))?;
     let channel = reader.tables("channel", top.take("channel"))?;
     let process = reader.process(&mut top)?;
-    let (trigger, follow, enable) = reader.trigger(top.take("trigger"))?;
+    let ((trigger, has_trigger), follow, enable) = reader.trigger(top.take("trigger"))?;
     let busy = reader.section(top.take("busy"))?;
     let (build, unit_rules) = reader.build(top.take("build"))?;
     let slices = top.take("slices").map(|value| reader.value(value)).transpose()?;
@@ -73,6 +73,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
         channel,
         process,
         trigger,
+        has_trigger,
         follow,
         enable,
         busy,
@@ -97,9 +98,9 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
     })
 }
 
-/// `[trigger]` and the sections inside it.
+/// `[trigger]`, whether it has keys of its own, and the sections inside it.
 type TriggerSections =
-    (thalweg_frontend::trigger::Settings, Option<FollowTrigger>, Option<thalweg_readout::Switch>);
+    ((thalweg_frontend::trigger::Settings, bool), Option<FollowTrigger>, Option<thalweg_readout::Switch>);
 
 /// The value of a key, with its place in the text; `None` where the key is not there.
 type Given<'t> = Option<Spanned<DeValue<'t>>>;
@@ -163,9 +164,11 @@ impl<'t> Reader<'t> {
 
     /// `[trigger]` and, inside it, `[trigger.follow]` and `[trigger.enable]`.
     fn trigger(&self, value: Given<'t>) -> Result<TriggerSections, ConfigError> {
+        let keys = value.as_ref().and_then(|value| value.get_ref().as_table()).map_or(0, DeTable::len);
         let (trigger, [follow, enable]) = self.section_with(value, ["follow", "enable"])?;
+        let has_own = keys > usize::from(follow.is_some()) + usize::from(enable.is_some());
         let follow = follow.map(|value| self.value(value)).transpose()?;
-        Ok((trigger, follow, enable.map(|value| self.value(value)).transpose()?))
+        Ok(((trigger, has_own), follow, enable.map(|value| self.value(value)).transpose()?))
     }
 
     /// Reads a section whose keys `inner` belong to others.
@@ -284,12 +287,14 @@ impl<'t> Reader<'t> {
             keys.0.iter().find(|(key, _)| !allowed.iter().any(|name| name == key.get_ref()))
         {
             let mut all = keys_of::<SourceHead>();
+            all.retain(|key| !KEYS_OF_HITS.contains(&key.as_str()));
             all.extend(keys_of::<thalweg_readout::Settings>());
             all.extend(allowed);
             let message = format!(
-                "unknown key `{}` in a source of format \"{format}\"; allowed: {}",
+                "unknown key `{}` in a source of format \"{format}\"; allowed: {}; in a source of hits also {}",
                 key.get_ref(),
-                all.join(", ")
+                all.join(", "),
+                KEYS_OF_HITS.join(", ")
             );
             return Err(self.at(key.span().start, message));
         }

@@ -140,7 +140,8 @@ pub(crate) fn check(configuration: &Configuration) -> Result<(), String> {
     Ok(())
 }
 
-fn offered<'n>(names: impl Iterator<Item = &'n str>) -> String {
+/// The names that there are, as the end of a message.
+pub(crate) fn offered<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
     if names.is_empty() { "; there is none".to_owned() } else { format!("; there is {}", names.join(", ")) }
 }

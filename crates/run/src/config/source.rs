@@ -8,6 +8,9 @@ use thalweg_frontend::format::{
 };
 use thalweg_readout::links::{LinkPlan, LinkSettings};
 
+/// Those of them that only sources of hits may have.
+pub(crate) const KEYS_OF_HITS: [&str; 5] = ["workers", "reader", "disorder_ps", "faults", "loss"];
+
 /// The keys of a `[[source]]` that are the run's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -16,7 +19,7 @@ pub struct SourceHead {
     pub name: String,
     /// What the board speaks.
     pub format: &'static Format,
-    /// Threads that decode this source; 0 decodes on the receiving thread.
+    /// Threads that decode this source of hits; 0 decodes on the receiving thread.
     #[serde(default)]
     pub workers: usize,
     /// The thread that reads this source of hits: those with the same word share one, which has this name. Without it each source has a
@@ -27,10 +30,10 @@ pub struct SourceHead {
     /// files their whole length.
     #[serde(default)]
     pub disorder_ps: Option<u64>,
-    /// Faults put between endpoint and framing, for tests of the system.
+    /// Faults put between endpoint and framing of a source of hits, for tests of the system.
     #[serde(default)]
     pub faults: Option<thalweg_readout::FaultSettings>,
-    /// Fraction of an emulated board's datagrams that are dropped before they are sent, by its seed.
+    /// In a source of hits, fraction of an emulated board's datagrams that are dropped before they are sent, by its seed.
     #[serde(default)]
     pub loss: f64,
 }

@@ -9,17 +9,17 @@
 use thalweg_analysis::event_filter;
 use thalweg_data::{Pool, SourceId};
 use thalweg_frontend::format::{BoardClock, EmulateSettings, FormatSettings, FramingInput};
-use thalweg_monitor::alarm::Alarms;
+use thalweg_monitor::alarm::{Alarms, Subjects};
 use thalweg_readout::links::LinkPlan;
 use thalweg_readout::pool_refusal;
 use thalweg_record::Table;
 use thalweg_transport::placement::Machine;
 use thalweg_transport::udp::MESSAGE_ROOM_BYTES;
 
-use super::Resolved;
 use super::capacity::EVENT_BATCH_BYTES;
 use super::leading::followed;
-use crate::config::{ChannelRange, ConfigError, Configuration, SourceSettings, check_slow_control};
+use super::{HIT_BATCH_BYTES, Resolved};
+use crate::config::{ChannelRange, ConfigError, Configuration, SourceSettings, check_slow_control, offered};
 
 /// Blocks that a source uses in addition to those that wait for the raw recording: one that is filled, others being decoded.
 const BLOCKS_IN_USE: usize = 4;
@@ -52,7 +52,14 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     ship.map_err(|text| not_allowed(format!("[ship]: {text}")))?;
     configuration.notify.check().map_err(|error| not_allowed(format!("[notify]: {error}")))?;
     Alarms::new(&configuration.alarms).map_err(|error| not_allowed(error.to_string()))?;
+    alarms(resolved).map_err(not_allowed)?;
     hits(resolved)?;
+    order(configuration).map_err(|message| not_allowed(format!("[order]: {message}")))?;
+    if configuration.has_trigger && resolved.triggered().next().is_none() {
+        let advice = "it triggers emulated boards, and this run has no source of triggered boards; self-triggered ones have their rate \
+                      in [source.emulate]; take it out";
+        return Err(not_allowed(format!("[trigger]: {advice}")));
+    }
     if resolved.triggered().any(|(source, _)| source.is_emulated()) {
         configuration.trigger_program()?;
     }
@@ -79,6 +86,55 @@ pub(super) fn hits(resolved: &Resolved<'_>) -> Result<(), ConfigError> {
     match !resolved.has_hits() && crate::processing::asks_for_anything(resolved.configuration) {
         true => Err(resolved.configuration.invalid(
             "channels, clocks, cuts, coincidences and spectra are of hits, and no source gives any",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Checks that there is what alarms name as their source.
+fn alarms(resolved: &Resolved<'_>) -> Result<(), String> {
+    let Resolved { configuration, source_table, .. } = resolved;
+    let names_of = |subjects: Subjects| -> (&str, Vec<String>) {
+        match subjects {
+            Subjects::Run => ("", Vec::new()),
+            Subjects::Sources => {
+                ("[[source]]", source_table.entries.iter().map(|entry| entry.name.clone()).collect())
+            }
+            Subjects::Boards => ("board of events", source_table.filtered_boards().names.to_vec()),
+            Subjects::Copies => {
+                ("destination of [ship]", configuration.ship.iter().flat_map(|ship| ship.names()).collect())
+            }
+            Subjects::Clocks => {
+                let reference = configuration.process.clocks.reference.as_ref();
+                let sources = configuration.hit_sources().map(|(source, _)| source.head.name.clone());
+                let compared = sources.filter(|name| reference.is_some_and(|reference| reference != name));
+                ("source of hits that is compared with `reference` of [clocks]", compared.collect())
+            }
+        }
+    };
+    for alarm in &configuration.alarms {
+        let Some(source) = alarm.source.as_deref().filter(|source| *source != "*") else { continue };
+        let (what, names) = names_of(alarm.quantity.subjects());
+        if !names.iter().any(|name| name == source) {
+            return Err(format!(
+                "[[alarm]] \"{}\": `source = \"{source}\"` is no {what}{}; \"*\" watches each",
+                alarm.name,
+                offered(names.iter().map(String::as_str))
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that time order has memory for a full batch of each source: one that does not fit into it is lost even when nothing else waits. So
+/// many sources that these would take more than the default cannot all send full ones.
+fn order(configuration: &Configuration) -> Result<(), String> {
+    let (found, sources) = (configuration.order.memory_bytes, configuration.hit_sources().count());
+    let least = ((sources * HIT_BATCH_BYTES) as u64).min(thalweg_order::Settings::default().memory_bytes);
+    match found < least {
+        true => Err(format!(
+            "`memory_bytes = {found}` does not hold a batch of each source, {HIT_BATCH_BYTES} B, and batches that do not fit are \
+             lost; write {least} or more"
         )),
         false => Ok(()),
     }
@@ -306,4 +362,95 @@ fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPl
         ));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::plan::Plan;
+
+    const HITS: &str = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
+                        [[source]]\nname = \"right\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nfirst_channel = 64\n";
+    const BOARDS: &str =
+        "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 2\n";
+
+    fn planned(text: &str) -> Result<(), String> {
+        let configuration = Configuration::parse(Path::new("run.toml"), text.to_owned())
+            .map_err(|error| error.to_string())?;
+        Plan::of(&configuration).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[track_caller]
+    fn refused(text: &str, words: &[&str]) {
+        let message = planned(text).expect_err(text);
+        for part in words.iter().chain(&["run.toml: line "]) {
+            assert!(message.contains(part), "`{part}` in {message}");
+        }
+    }
+
+    #[test]
+    fn alarms_of_sources_that_are_not_there_are_refused_with_those_that_are() {
+        let of = |base: &str, quantity: &str, source: &str| {
+            format!(
+                "{base}[[alarm]]\nname = \"x\"\nquantity = \"{quantity}\"\nabove = 1.0\nsource = \"{source}\"\n"
+            )
+        };
+        let clocks = format!("{HITS}[clocks]\nreference = \"left\"\n");
+        let ship = format!("{HITS}[ship]\nto = [\"receive://archive:7070\"]\n");
+        for (base, quantity, source, there) in [
+            (HITS, "ring_fill", "nope", "no [[source]]; there is \"left\", \"right\"; \"*\" watches each"),
+            (BOARDS, "lost", "camera/0", "there is \"camera\""),
+            (BOARDS, "completeness", "camera", "no board of events; there is \"camera/0\", \"camera/1\""),
+            (HITS, "completeness", "left", "no board of events; there is none"),
+            (&clocks, "clock_unlocked", "left", "there is \"right\""),
+            (HITS, "clock_unlocked", "left", "`reference` of [clocks]; there is none"),
+            (&ship, "ship_silent_s", "archive", "there is \"receive://archive:7070\""),
+        ] {
+            refused(&of(base, quantity, source), &[&format!("`source = \"{source}\"` is no "), there]);
+            assert_eq!(planned(&of(base, quantity, "*")), Ok(()));
+        }
+        for (base, quantity, source) in [
+            (HITS, "ring_fill", "right"),
+            (BOARDS, "lost", "camera"),
+            (BOARDS, "completeness", "camera/1"),
+            (&clocks, "clock_unlocked", "right"),
+            (&ship, "ship_silent_s", "receive://archive:7070"),
+        ] {
+            assert_eq!(planned(&of(base, quantity, source)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_trigger_without_triggered_boards_is_refused() {
+        for keys in ["rate_hz = 1000.0\n", "triggers = 5\n"] {
+            refused(
+                &format!("{HITS}[trigger]\n{keys}"),
+                &["line 10: [trigger]: ", "[source.emulate]", "take it out"],
+            );
+            assert_eq!(planned(&format!("{BOARDS}[trigger]\n{keys}")), Ok(()));
+        }
+        // A register can let a trigger of self-triggered boards through.
+        let switch = "[[control]]\nname = \"crate\"\nurl = \"ipbusudp-2.0://127.0.0.1:50001\"\naddress_table = \"crate.xml\"\n\
+                      [trigger.enable]\nof = \"crate\"\npath = \"T\"\n";
+        assert_eq!(planned(&format!("{HITS}{switch}")), Ok(()));
+    }
+
+    #[test]
+    fn time_order_that_does_not_hold_a_batch_of_each_source_is_refused() {
+        let of = |sources: &str, bytes: u64| format!("{sources}[order]\nmemory_bytes = {bytes}\n");
+        refused(&of(HITS, 10), &["`memory_bytes = 10`", "write 1048576 or more"]);
+        refused(&of(HITS, 1_048_575), &["write 1048576 or more"]);
+        assert_eq!(planned(&of(HITS, 1_048_576)), Ok(()));
+        assert_eq!(planned(&of(BOARDS, 10)), Ok(()), "there are no hits to be ordered");
+    }
+
+    #[test]
+    fn an_unknown_key_of_a_triggered_source_is_refused_with_the_keys_that_it_may_have() {
+        let message = planned(&format!("{BOARDS}fault = 1\n")).expect_err("unknown");
+        let (allowed, of_hits) = message.split_once("; in a source of hits also ").expect("both");
+        assert!(allowed.contains("memory_bytes") && !allowed.contains("faults"), "{message}");
+        assert!(of_hits.contains("workers, reader, disorder_ps, faults, loss"), "{message}");
+    }
 }

@@ -11,6 +11,8 @@ use thalweg_run::config::json_schema;
 
 const MARK: &str = "<!-- Generated from the schema by `make generated`; a test compares. -->";
 const COLUMNS: &str = "| key | type | unit | default | meaning |\n|---|---|---|---|---|\n";
+/// Behind the heading of the keys that all sources have.
+const EVERY_FORMAT: &str = ", keys of every format";
 /// Every section but `[[source]]`, in the order of the data.
 const SECTIONS: [&str; 27] = [
     "run",
@@ -170,10 +172,12 @@ impl<'a> Pages<'a> {
             _ => (false, value),
         };
         let name = if std::ptr::eq(inner, value) || is_list { "" } else { ".NAME" };
+        // What a table is for, it says itself: `[source.faults]` is only of sources of hits.
+        let remark = Some(section.remark.clone()).filter(|remark| remark != EVERY_FORMAT).unwrap_or_default();
         Some(Section {
             path: format!("{}.{key}{name}", section.path),
             is_list,
-            remark: section.remark.clone(),
+            remark,
             keys: keys(inner["properties"].as_object()?),
             schema: inner,
         })
@@ -245,7 +249,7 @@ impl<'a> Pages<'a> {
         let (common, _): (Vec<_>, Vec<_>) =
             properties(&kinds[0]).into_iter().partition(|(key, value)| every(key, value));
         let path = || "source".to_owned();
-        let remark = ", keys of every format".to_owned();
+        let remark = EVERY_FORMAT.to_owned();
         let first = Section { path: path(), is_list: true, remark, keys: common, schema: &kinds[0] };
         text.push_str(&self.section("##", &first));
         for kind in kinds {
