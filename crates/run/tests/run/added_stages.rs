@@ -170,7 +170,7 @@ fn a_filter_and_a_sink_of_ones_own_are_counted_drawn_exported_and_drained() {
     let loss = summary.losses.iter().find(|loss| loss.reason.word() == "held_off").expect("listed");
     assert!(loss.advice.contains("write a shorter `holdoff_ps`"), "{}", loss.advice);
     // Lost hits of the run, for whoever says how many these are: the summary, the page, what is read of the recording.
-    assert_eq!(summary.hits_lost, lost);
+    assert_eq!(summary.hits_lost, Some(lost));
     let words = format!("hits lost: {lost} (");
     assert!(summary.loss.text().starts_with(&words), "{}", summary.loss.text());
     assert!(state.contains(&format!("\"text\":\"{words}")), "{words} in {state}");
@@ -225,7 +225,7 @@ fn a_sink_that_fails_ends_the_run_and_what_it_did_not_take_is_counted() {
     assert_eq!(summary.discrepancies, [""; 0], "what a branch of its own has lost is in the ledger");
     let lost = sum_of(&summary, "counted_hits", |entry| entry.lost.get("write_failed").copied().unwrap_or(0));
     assert_eq!(lost, sum_of(&summary, "counted_hits", |entry| entry.input));
-    assert_eq!(summary.hits_lost, 0, "the recording has them all");
+    assert_eq!(summary.hits_lost, Some(0), "the recording has them all");
     assert!(!state.contains("\"text\":\"hits lost"), "nor has the page lost any: {state}");
     let report = thalweg_record::verify(&summary.run_directory.expect("recorded")).expect("readable");
     assert_eq!(report.ledger.loss.text(), "no hits lost");
