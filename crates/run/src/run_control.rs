@@ -4,12 +4,13 @@
 //!  start(title, comment, end) ─► a thread: run ─► summary ─┐ until somebody starts the next one
 //!         ▲ refused while there is one                     ▼
 //!  run() ─► RunHandle: state, commands             last() ─► how it ended
+//!  start_at(time) ─► start_if_due() ─► the next run, unless somebody has asked for a stop
 //! ```
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,8 +45,10 @@ struct Standing {
     run: RunHandle,
     thread: Option<JoinHandle<Ended>>,
     last: Option<Arc<Ended>>,
-    /// True if the present run, or the last one, was ended on request.
+    /// True if a stop was asked for since the present run, or the last one, was started.
     was_asked_to_stop: bool,
+    /// When the next run starts by itself.
+    start_at: Option<Instant>,
 }
 
 /// Runs of one configuration, one at a time. Shared by reference between threads; dropping it ends the run in good order.
@@ -81,9 +84,26 @@ impl RunControl {
         self.settled().thread.is_none()
     }
 
-    /// Returns true if the last run ended because its limit was reached, and not on request.
-    pub fn ended_by_limit(&self) -> bool {
-        !self.settled().was_asked_to_stop
+    /// Has the next run started at this time by [`start_if_due`](RunControl::start_if_due). Nothing follows a run that somebody has
+    /// asked to stop, however it ended; a stop asked for until then takes the time back. Returns true if there is such a time.
+    pub(crate) fn start_at(&self, time: Option<Instant>) -> bool {
+        let mut standing = self.settled();
+        standing.start_at = time.filter(|_| standing.thread.is_none() && !standing.was_asked_to_stop);
+        standing.start_at.is_some()
+    }
+
+    /// Returns true if the time is there at which the next run is to start by itself.
+    pub(crate) fn is_due(&self) -> bool {
+        self.settled().is_due()
+    }
+
+    /// Starts the next run if it is due; `None` if it is not, or no longer.
+    pub(crate) fn start_if_due(&self) -> Option<Result<RunHandle, CommandError>> {
+        let mut standing = self.settled();
+        standing.is_due().then(|| {
+            standing.start_at = None;
+            self.start_next(&mut standing, &NewRun::default())
+        })
     }
 
     /// Starts the next run. Returns at once; whether its sources can be opened is seen in its state.
@@ -91,7 +111,10 @@ impl RunControl {
     /// # Errors
     /// While there is a run.
     pub fn start(&self, new: &NewRun) -> Result<RunHandle, CommandError> {
-        let mut standing = self.settled();
+        self.start_next(&mut self.settled(), new)
+    }
+
+    fn start_next(&self, standing: &mut Standing, new: &NewRun) -> Result<RunHandle, CommandError> {
         let refused = |state, advice| Err(CommandError { command: "start", state, advice });
         if standing.thread.is_some() {
             return refused(standing.run.state().state, "`stop` it first");
@@ -124,27 +147,27 @@ impl RunControl {
         }
         standing.run = handle.clone();
         standing.was_asked_to_stop = false;
+        standing.start_at = None;
         Ok(handle)
     }
 
-    /// Asks the present run for something.
+    /// Asks the present run for something. `Stop` also takes back the start of the next run, where one is to start by itself.
     ///
     /// # Errors
     /// When there is none, or it is where that makes no sense.
     pub fn command(&self, command: &RunCommand) -> Result<(), CommandError> {
         let mut standing = self.settled();
-        match standing.thread {
-            Some(_) => {
-                standing.run.command(command)?;
-                standing.was_asked_to_stop |= *command == RunCommand::Stop;
-                Ok(())
-            }
-            None => Err(CommandError {
-                command: command.word(),
-                state: standing.run.state().state,
-                advice: "start a run first",
-            }),
+        let is_stop = *command == RunCommand::Stop;
+        // Also where the run has just ended by itself: whoever asks for a stop does not want another run.
+        standing.was_asked_to_stop |= is_stop;
+        if standing.thread.is_some() {
+            return standing.run.command(command);
         }
+        if is_stop && standing.start_at.take().is_some() {
+            return Ok(());
+        }
+        let (command, state) = (command.word(), standing.run.state().state);
+        Err(CommandError { command, state, advice: "start a run first" })
     }
 
     /// Waits for the end of the present run, if there is one.
@@ -168,6 +191,10 @@ impl RunControl {
 }
 
 impl Standing {
+    fn is_due(&self) -> bool {
+        self.thread.is_none() && self.start_at.is_some_and(|time| time <= Instant::now())
+    }
+
     fn settle(&mut self, wait: bool) {
         if let Some(thread) = self.thread.take_if(|thread| wait || thread.is_finished()) {
             let ended =

@@ -10,7 +10,8 @@ pub struct Unattended {
     /// A run that has come to its limit (`[run] seconds`, `hits`, `events`) is followed by the next. With `[record.retention]`
     /// this goes on for ever: the oldest runs free space.
     pub rotate: bool,
-    /// A run that has failed is followed by the next, after so many seconds, 0 to 86 400; without it, by none.
+    /// A run that has failed is followed by the next, after so many seconds, 0 to 86 400; without it, by none. Nothing follows a run
+    /// that was asked to stop; a stop asked for while the next run is waited for takes it back.
     pub restart_after_s: Option<f64>,
     /// So many failures in a row are enough.
     pub most_failures: u32,

@@ -18,7 +18,6 @@ use thalweg_monitor::alarm::{AlarmError, Alarms, Notifier};
 use super::copies::CopyWatch;
 use super::old_runs::OldRunRemover;
 use super::{Served, Subject, copies};
-use crate::run_control::NewRun;
 
 /// Between two looks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -55,7 +54,6 @@ impl UnattendedOperation {
             began: Instant::now(),
             failures: 0,
             seen_end: 0,
-            restart_at: None,
         };
         let asked = stop.clone();
         let thread =
@@ -89,7 +87,6 @@ struct Watch {
     failures: u32,
     /// The number of the state with which the latest run ended, when that has been dealt with: a run may be over between two looks.
     seen_end: u64,
-    restart_at: Option<Instant>,
 }
 
 impl Watch {
@@ -132,20 +129,15 @@ impl Watch {
         let rules = &in_use.configuration.unattended;
         let (latest, is_idle) = (run_control.run().state(), run_control.is_idle());
         let state = latest.state;
-        if !matches!(state, RunState::Stopped | RunState::Failed) {
-            // A run was started meanwhile.
-            self.restart_at = None;
-            return;
-        }
-        if !is_idle {
+        if !matches!(state, RunState::Stopped | RunState::Failed) || !is_idle {
             return;
         }
         if std::mem::replace(&mut self.seen_end, latest.sequence) != latest.sequence {
             let wait =
                 |seconds: f64| Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
             self.failures = if state == RunState::Failed { self.failures + 1 } else { 0 };
-            self.restart_at = match state {
-                RunState::Stopped if rules.rotate && run_control.ended_by_limit() => Some(Instant::now()),
+            let start_at = match state {
+                RunState::Stopped if rules.rotate => Some(Instant::now()),
                 RunState::Failed if self.failures >= rules.most_failures => {
                     let times = self.failures;
                     tracing::error!(
@@ -156,15 +148,105 @@ impl Watch {
                 RunState::Failed => rules.restart_after_s.map(wait),
                 _ => None,
             };
-        }
-        if self.restart_at.is_some_and(|at| at <= Instant::now()) {
-            self.restart_at = None;
-            let run_control = run_control.clone();
-            self.remove_old_runs();
-            match run_control.start(&NewRun::default()) {
-                Ok(_) => tracing::info!("the next run is started, as [unattended] asks"),
-                Err(error) => tracing::warn!("the next run could not be started: {error}"),
+            if run_control.start_at(start_at) && state == RunState::Failed {
+                let seconds = rules.restart_after_s.unwrap_or_default();
+                tracing::info!(
+                    "the run has failed, the next one starts in {seconds} s; `stop` takes that back"
+                );
             }
         }
+        if run_control.is_due() {
+            let run_control = run_control.clone();
+            self.remove_old_runs();
+            match run_control.start_if_due() {
+                Some(Ok(_)) => tracing::info!("the next run is started, as [unattended] asks"),
+                Some(Err(error)) => tracing::warn!("the next run could not be started: {error}"),
+                // Somebody has asked for a stop, or has started a run, meanwhile.
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::Configuration;
+    use crate::run_control::{NewRun, RunControl};
+    use crate::serve::MessageLog;
+    use crate::supervise::RunCommand;
+
+    const LIMIT: Duration = Duration::from_secs(120);
+
+    /// Unattended operation of one emulated board, which looks only when a test has it look.
+    fn watch(record: &Path, unattended: &str) -> (Arc<RunControl>, Watch) {
+        let text = format!(
+            "[[source]]\nname = \"board\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 1\n\
+             [record]\ndirectory = {record:?}\n[unattended]\n{unattended}\n"
+        );
+        let configuration = Configuration::parse(Path::new("unattended.toml"), text).expect("valid");
+        let run_control = Arc::new(RunControl::new(configuration.clone()));
+        let subject = Subject::RunControl(run_control.clone());
+        let served = Arc::new(Served::new(subject, configuration, MessageLog::default()));
+        let watch = Watch {
+            served,
+            old_run_remover: None,
+            alarms: Alarms::new(&[]).expect("none"),
+            notifier: Notifier::start(&Default::default()).expect("nobody to notify"),
+            began: Instant::now(),
+            failures: 0,
+            seen_end: 0,
+        };
+        (run_control, watch)
+    }
+
+    #[test]
+    fn a_run_that_was_asked_to_stop_has_no_successor_although_it_failed() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let (run_control, mut watch) = watch(&folder.path().join("runs"), "restart_after_s = 0.0");
+        let run = run_control.start(&NewRun::default()).expect("it starts");
+        let (from, mut state) = (Instant::now(), run.state());
+        while state.state != RunState::Running {
+            assert!(from.elapsed() < LIMIT, "{state:#?}");
+            state = run.newer_than(state.sequence, LIMIT).expect("a newer state");
+        }
+        // Where its run.json cannot be written, a run fails.
+        std::fs::remove_dir_all(&state.run.directory).expect("removed");
+        std::fs::write(&state.run.directory, "").expect("written");
+        run_control.command(&RunCommand::Stop).expect("it runs");
+        run_control.wait();
+        assert_eq!(run.state().state, RunState::Failed);
+        watch.follow();
+        assert!(run_control.is_idle(), "no other run is started");
+        assert_eq!(run_control.run().state().run.number, 1);
+    }
+
+    #[test]
+    fn a_stop_takes_back_the_start_of_the_next_run() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let record = folder.path().join("runs");
+        std::fs::write(&record, "not a directory").expect("written");
+        let (run_control, mut watch) = watch(&record, "restart_after_s = 3600.0");
+        let fail = |watch: &mut Watch| {
+            run_control.start(&NewRun::default()).expect("its thread starts");
+            run_control.wait();
+            assert_eq!(run_control.run().state().state, RunState::Failed);
+            watch.follow();
+        };
+        fail(&mut watch);
+        assert_eq!(run_control.command(&RunCommand::Stop), Ok(()), "a start is waited for");
+        let refused = run_control.command(&RunCommand::Stop).expect_err("nothing is waited for");
+        assert_eq!(refused.to_string(), "`stop`: the run is failed; start a run first");
+        // A stop between the end of a run and the look at it comes in time, too.
+        run_control.start(&NewRun::default()).expect("its thread starts");
+        run_control.wait();
+        run_control.command(&RunCommand::Stop).expect_err("it is over");
+        watch.follow();
+        run_control.command(&RunCommand::Stop).expect_err("nothing is waited for");
+        // The operator's own start is a new beginning.
+        fail(&mut watch);
+        assert_eq!(run_control.command(&RunCommand::Stop), Ok(()));
     }
 }
