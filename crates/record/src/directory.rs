@@ -64,10 +64,9 @@ impl NumbersLock {
     ///
     /// # Errors
     /// When the system refuses.
-    pub(crate) fn of(runs: &Path, action: &'static str) -> Result<NumbersLock, RecordError> {
-        let failed = |cause| RecordError::io(runs, action, cause);
-        let file = File::options().create(true).append(true).open(runs.join(LOCK_FILE)).map_err(failed)?;
-        file.lock().map_err(failed)?;
+    pub(crate) fn of(runs: &Path) -> std::io::Result<NumbersLock> {
+        let file = File::options().create(true).append(true).open(runs.join(LOCK_FILE))?;
+        file.lock()?;
         Ok(NumbersLock { _file: file })
     }
 }
@@ -131,9 +130,9 @@ impl RunDirectory {
     /// # Errors
     /// When the system refuses, or the disk is full.
     pub fn create(parent: &Path, title: &str) -> Result<RunDirectory, RecordError> {
-        let failed = |cause| RecordError::io(parent, "making a run directory", cause);
+        let failed = |cause| RecordError::no_directory(parent, cause);
         fs::create_dir_all(parent).map_err(failed)?;
-        let _numbers = NumbersLock::of(parent, "making a run directory")?;
+        let _numbers = NumbersLock::of(parent).map_err(failed)?;
         let number = RunDirectory::list(parent)?.last().map_or(1, |run| run.number.saturating_add(1));
         let name = match words_of(title) {
             words if words.is_empty() => format!("{number:0NUMBER_DIGITS$}"),
@@ -213,7 +212,7 @@ impl RunDirectory {
         }
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let parent = parent.unwrap_or(Path::new("."));
-        one_of(path, &numbered(parent, path), parent)
+        one_of(path, &numbered(parent, path), &[parent])
     }
 
     /// As [`RunDirectory::find`], with `runs` for what is no path but a number or a name: `42` is the one run there, or in the present
@@ -229,8 +228,9 @@ impl RunDirectory {
         if number_of(path).is_some() && runs.join(path).is_dir() {
             return Ok(runs.join(path));
         }
+        let here = Path::new(".");
         let mut found = numbered(runs, path);
-        for here in numbered(Path::new("."), path) {
+        for here in numbered(here, path) {
             if !found.iter().any(|known| is_same(known, &here)) {
                 found.push(here);
             }
@@ -240,7 +240,7 @@ impl RunDirectory {
             let found = format!("{found} {}; name one with --runs or THALWEG_RUNS", runs.display());
             return Err(RecordError::Missing { path: path.to_owned(), found });
         }
-        one_of(path, &found, runs)
+        one_of(path, &found, &[runs, here][..if runs == here { 1 } else { 2 }])
     }
 
     /// Whether a directory of this name is one of a run.
@@ -596,8 +596,8 @@ fn numbered(parent: &Path, path: &Path) -> Vec<PathBuf> {
     runs.filter(|run| run.number == number).map(|run| run.path).collect()
 }
 
-/// The one directory that was found for `path` in `parent`, or why there is not one.
-fn one_of(path: &Path, found: &[PathBuf], parent: &Path) -> Result<PathBuf, RecordError> {
+/// The one directory that was found for `path` in the directories `searched`, of which there is one, or why there is not one.
+fn one_of(path: &Path, found: &[PathBuf], searched: &[&Path]) -> Result<PathBuf, RecordError> {
     let found = match found {
         [one] => return Ok(one.clone()),
         [one, other, ..] => format!(
@@ -605,7 +605,17 @@ fn one_of(path: &Path, found: &[PathBuf], parent: &Path) -> Result<PathBuf, Reco
             one.display(),
             other.display()
         ),
-        [] => format!("no such run directory; `ls {}` lists them", parent.display()),
+        [] => {
+            let name = |place: &&Path| match **place == *Path::new(".") {
+                true => "the present directory".to_owned(),
+                false => place.display().to_string(),
+            };
+            let places: Vec<String> = searched.iter().map(name).collect();
+            let (places, runs) = (places.join(" or "), searched[0].display());
+            format!(
+                "no such run directory in {places}; `thalweg runs list --runs {runs}` lists those that are there"
+            )
+        }
     };
     Err(RecordError::Missing { path: path.to_owned(), found })
 }
@@ -688,12 +698,32 @@ mod tests {
         }
         let refused = |name: &str| find(name).expect_err("refused").to_string();
         assert!(refused("8").contains("several runs have this number"), "{}", refused("8"));
-        assert!(refused("9").contains("no such run directory"), "{}", refused("9"));
+        let (runs, nine) = (folder.path().display(), refused("9"));
+        assert!(
+            nine.contains(&format!("no such run directory in {runs} or the present directory; ")),
+            "{nine}"
+        );
+        assert!(nine.contains(&format!("`thalweg runs list --runs {runs}`")), "{nine}");
         assert!(refused("notes").contains("no such run directory"), "only runs are named without a path");
         let nowhere = RunDirectory::find_in(Path::new("/no/runs"), Path::new("7")).expect_err("no runs");
         assert!(nowhere.to_string().contains("--runs or THALWEG_RUNS"), "{nowhere}");
         let path = first.to_str().expect("plain");
         assert_eq!(RunDirectory::find_in(Path::new("/no/runs"), Path::new(path)).expect("a path"), first);
+    }
+
+    #[test]
+    fn a_run_that_cannot_be_made_is_refused_with_the_key_of_its_directory() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "no directory").expect("written");
+        for parent in [&*file, &file.join("runs"), Path::new("/proc/runs")] {
+            let message = RunDirectory::create(parent, "").expect_err("no directory").to_string();
+            assert!(
+                message.starts_with(&format!("{}: making a run directory: ", parent.display())),
+                "{message}"
+            );
+            assert!(message.contains("another directory: `[record] directory`"), "{message}");
+        }
     }
 
     #[test]

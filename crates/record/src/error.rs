@@ -28,6 +28,16 @@ pub enum RecordError {
         /// What the system said.
         cause: io::Error,
     },
+    /// No run can be made where runs are to be.
+    #[error(
+        "{path}: making a run directory: {cause}; name another directory: `[record] directory`, of a replay or the demonstration --directory"
+    )]
+    NoDirectory {
+        /// The directory of runs.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
     /// Bytes that are not what this program writes.
     #[error("{path}: at byte {offset}: {found}")]
     Damaged {
@@ -53,6 +63,12 @@ impl RecordError {
     pub(crate) fn io(path: &Path, action: &'static str, cause: io::Error) -> RecordError {
         let path = path.to_owned();
         if is_full(&cause) { RecordError::Full { path } } else { RecordError::Io { path, action, cause } }
+    }
+
+    /// The same for the directory of a new run.
+    pub(crate) fn no_directory(path: &Path, cause: io::Error) -> RecordError {
+        let path = path.to_owned();
+        if is_full(&cause) { RecordError::Full { path } } else { RecordError::NoDirectory { path, cause } }
     }
 
     /// The error for whoever reads a recording: of damaged bytes also what to do. Not for `recover`, which does it.

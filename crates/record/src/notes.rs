@@ -64,7 +64,8 @@ impl Note {
     pub fn add_for_next(runs: &Path, text: &str, author: &str) -> Result<Note, RecordError> {
         fs::create_dir_all(runs)
             .map_err(|cause| RecordError::io(runs, "making a directory of runs", cause))?;
-        let _numbers = NumbersLock::of(runs, "adding a note for the next run")?;
+        let _numbers = NumbersLock::of(runs)
+            .map_err(|cause| RecordError::io(runs, "adding a note for the next run", cause))?;
         let note = Note::of_now(text, author);
         json_lines::append(&next_file(runs), "adding a note for the next run", &note)?;
         Ok(note)
@@ -88,7 +89,7 @@ impl Note {
         if !waiting.exists() {
             return Ok(());
         }
-        let _numbers = NumbersLock::of(runs, "moving notes")?;
+        let _numbers = NumbersLock::of(runs).map_err(|cause| RecordError::io(runs, "moving notes", cause))?;
         move_lines(&waiting, &directory.notes())
     }
 
@@ -101,7 +102,7 @@ impl Note {
         if !directory.notes().exists() {
             return Ok(());
         }
-        let _numbers = NumbersLock::of(runs, "moving notes")?;
+        let _numbers = NumbersLock::of(runs).map_err(|cause| RecordError::io(runs, "moving notes", cause))?;
         move_lines(&directory.notes(), &next_file(runs))
     }
 

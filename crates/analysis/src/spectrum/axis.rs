@@ -80,7 +80,9 @@ impl Axis {
             return Err(format!("bins = {bins}: write 1 to {MOST_BINS}"));
         }
         if !(low.is_finite() && high.is_finite() && low < high) {
-            return Err(format!("low = {low}, high = {high}: the first is smaller than the second"));
+            return Err(format!(
+                "low = {low}, high = {high}: write two finite numbers, the first smaller than the second"
+            ));
         }
         Ok(Axis::new(field, *bins, *low, *high))
     }
@@ -150,6 +152,8 @@ mod tests {
         assert!(message("enrgy", 1, 0.0, 1.0).contains("there are energy"));
         assert!(message("energy", 0, 0.0, 1.0).contains("bins = 0"));
         assert!(message("energy", 1, 1.0, 1.0).contains("smaller"));
-        assert!(message("energy", 1, f64::NAN, 1.0).contains("smaller"));
+        for (low, high) in [(f64::NAN, 1.0), (0.0, f64::INFINITY), (f64::NEG_INFINITY, 0.0)] {
+            assert!(message("energy", 1, low, high).contains("write two finite numbers, the first smaller"));
+        }
     }
 }

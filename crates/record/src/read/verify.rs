@@ -6,7 +6,8 @@
 //!                    losses against the ledger (`verify_losses`)
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +33,8 @@ use crate::table::{Table, part_name};
 const MOST_FILES: u32 = 1 << 20;
 /// Most problems that a report lists; the rest is counted.
 const MOST_PROBLEMS: usize = 100;
+/// Most rows of one file that a report lists as problems; the rest is counted. One damaged batch takes the hits of thousands.
+const MOST_ROW_PROBLEMS: u64 = 5;
 
 /// What [`verify`] found.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -42,6 +45,12 @@ pub struct VerifyReport {
     pub ok: bool,
     /// Everything that is wrong, in words.
     pub problems: Vec<String>,
+    /// Problems of rows, by file, until those that are not listed are named.
+    #[serde(skip)]
+    pub(super) row_problems: BTreeMap<String, u64>,
+    /// Other problems that are not listed.
+    #[serde(skip)]
+    pub(super) unlisted: u64,
     /// Where the run stands, as `run.json` has it.
     pub state: RunRecordState,
     /// Each file.
@@ -136,10 +145,35 @@ const MOST_OWNERS: usize = 1 << 26;
 
 impl VerifyReport {
     pub(super) fn problem(&mut self, text: impl Into<String>) {
-        if self.problems.len() < MOST_PROBLEMS {
-            self.problems.push(text.into());
+        match self.problems.len() < MOST_PROBLEMS {
+            true => self.problems.push(text.into()),
+            false => self.unlisted += 1,
         }
         self.ok = false;
+    }
+
+    /// A problem of one row of a file.
+    pub(super) fn row_problem(&mut self, file: &str, text: impl Display) {
+        let count = self.row_problems.entry(file.to_owned()).or_default();
+        *count += 1;
+        if *count <= MOST_ROW_PROBLEMS {
+            self.problem(format!("{file}: {text}"));
+        }
+    }
+
+    /// Says of how many problems nothing was listed: of a file, behind those that are.
+    pub(super) fn name_unlisted(&mut self) {
+        for (file, count) in std::mem::take(&mut self.row_problems) {
+            let Some(more @ 1..) = count.checked_sub(MOST_ROW_PROBLEMS) else { continue };
+            let is_of_file =
+                |problem: &String| problem.strip_prefix(&file).is_some_and(|rest| rest.starts_with(": "));
+            let place =
+                self.problems.iter().rposition(is_of_file).map_or(self.problems.len(), |last| last + 1);
+            self.problems.insert(place, format!("{file}: … and {more} more of its rows"));
+        }
+        if let unlisted @ 1.. = std::mem::take(&mut self.unlisted) {
+            self.problems.push(format!("… and {unlisted} more problems"));
+        }
     }
 }
 
@@ -156,6 +190,7 @@ pub fn verify(path: &Path) -> Result<VerifyReport, RecordError> {
     let (edges, problems) = ranges.edges();
     report.edges = edges;
     problems.into_iter().for_each(|text| report.problem(text));
+    report.name_unlisted();
     Ok(report)
 }
 
@@ -418,7 +453,10 @@ impl TableCheck {
             } else if hit.time_ps < self.last_time_ps {
                 report.hits_out_of_order += 1;
                 let (time_ps, last) = (hit.time_ps, self.last_time_ps);
-                report.problem(format!("{}: hit {row} at {time_ps} ps lies before {last} ps", found.file));
+                report.row_problem(
+                    &found.file,
+                    format_args!("hit {row} at {time_ps} ps lies before {last} ps"),
+                );
             } else {
                 self.last_time_ps = hit.time_ps;
             }
@@ -450,10 +488,10 @@ impl TableCheck {
                 Some(place) => self.next_owner += place + 1,
                 None => {
                     report.extras_unpaired += 1;
-                    report.problem(format!(
-                        "{}: a row of hit {hit} at {time_ps} ps has no such hit",
-                        found.file
-                    ));
+                    report.row_problem(
+                        &found.file,
+                        format_args!("a row of hit {hit} at {time_ps} ps has no such hit"),
+                    );
                 }
             }
         }

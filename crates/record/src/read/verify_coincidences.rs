@@ -52,11 +52,11 @@ impl CoincidenceCheck {
                 && last >= number
             {
                 report.coincidences.out_of_order += 1;
-                report.problem(format!("{file}: event {number} comes behind event {last}"));
+                report.row_problem(file, format_args!("event {number} comes behind event {last}"));
             }
             if let Some(text) = contradiction(&rows, range) {
                 report.coincidences.contradictory += 1;
-                report.problem(format!("{file}: event {number}: {text}"));
+                report.row_problem(file, format_args!("event {number}: {text}"));
             }
         }
         Ok(())

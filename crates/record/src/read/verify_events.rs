@@ -220,7 +220,7 @@ struct EventCheck<'a> {
 
 impl EventCheck<'_> {
     fn problem(&self, report: &mut VerifyReport, text: &str) {
-        report.problem(format!("{}: trigger {}: {text}", self.file, self.row.trigger));
+        report.row_problem(&self.file, format_args!("trigger {}: {text}", self.row.trigger));
     }
 
     fn alone(&self, report: &mut VerifyReport, ordered: bool, last: &mut Option<u64>) {

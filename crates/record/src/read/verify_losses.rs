@@ -51,7 +51,7 @@ impl LossesCheck {
                 (first, last) => first == last,
             };
             if !is_in_order || !triggers_fit {
-                report.problem(format!("{file}: times or triggers of a row are out of order: {row}"));
+                report.row_problem(file, format_args!("times or triggers of a row are out of order: {row}"));
             }
             self.last_until_ns = self.last_until_ns.max(row.until_ns);
             if row.is_end_of_list() {

@@ -280,7 +280,8 @@ impl NodesReport {
 
     /// Takes what was found in a directory; gives the triggers of its events.
     fn take(&mut self, verified: Verified, nodes: &mut Vec<Node>) -> Triggers {
-        let Verified { directory, report, triggers, snapshot } = verified;
+        let Verified { directory, mut report, triggers, snapshot } = verified;
+        report.name_unlisted();
         self.ok &= report.ok;
         let snapshot = snapshot.map_err(|error| error.to_string());
         match snapshot.and_then(|snapshot| node(directory.path(), snapshot, report.state)) {

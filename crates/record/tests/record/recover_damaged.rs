@@ -319,3 +319,27 @@ fn a_run_that_was_killed_before_its_first_table_is_recovered_as_empty() {
         record.state == RunRecordState::Recovered && record.remarks[0].contains("before its first table")
     );
 }
+
+#[test]
+fn rows_of_a_damaged_batch_are_listed_up_to_a_few_and_then_counted() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 2000, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 6000, 200);
+    let (begin, end, _) = batches(&run.table(Table::Hits))[1];
+    let damage = |bytes: &mut Vec<u8>| bytes[(begin + end) as usize / 2] ^= 1;
+    let report =
+        verify(&damaged(run.path(), &folder.path().join("copy"), Table::Hits, damage)).expect("a run");
+    assert!(!report.ok && report.extras_unpaired > 300, "{report:#?}");
+    let rows = |file: &str| -> (usize, u64) {
+        let of_file = || report.problems.iter().filter_map(|problem| problem.strip_prefix(file));
+        let listed = of_file().filter(|text| text.contains("has no such hit")).count();
+        let more =
+            of_file().find_map(|text| text.strip_prefix(": … and ")?.strip_suffix(" more of its rows"));
+        (listed, more.expect("the others are counted").parse().expect("a number"))
+    };
+    let (extras, waveforms) = (rows("extras.arrows"), rows("waveforms.arrows"));
+    assert_eq!((extras.0, waveforms.0), (5, 5));
+    assert_eq!(10 + extras.1 + waveforms.1, report.extras_unpaired, "{:#?}", report.problems);
+    assert!(report.problems[0].contains("hits.arrows: at byte"), "{:#?}", report.problems);
+    assert!(report.problems.len() < 20, "{:#?}", report.problems);
+}
