@@ -55,7 +55,8 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     alarms(resolved).map_err(not_allowed)?;
     hits(resolved)?;
     order(configuration).map_err(|message| not_allowed(format!("[order]: {message}")))?;
-    if configuration.has_trigger && resolved.triggered().next().is_none() {
+    // A node that reads none of them has the trigger of all.
+    if configuration.has_trigger && resolved.source_table.links.iter().all(Option::is_none) {
         let advice = "it triggers emulated boards, and this run has no source of triggered boards; self-triggered ones have their rate \
                       in [source.emulate]; take it out";
         return Err(not_allowed(format!("[trigger]: {advice}")));
