@@ -80,6 +80,10 @@ impl Names for HitLanguage<'_> {
             flags.join(", ")
         )))
     }
+
+    fn unit(field: Field) -> Option<&'static str> {
+        Some(field.unit())
+    }
 }
 
 fn inside(parser: &mut Parser<'_, HitLanguage<'_>>) -> Result<Kind, CutError> {

@@ -10,7 +10,8 @@
 //!  factor     "-" factor | number | field | "(" either ")"
 //! ```
 //! Which fields and conditions there are, and how they are written, says the language: of hits, or of built events.
-//! What is a number and what is an answer is known while reading, so that `energy && 3` is refused where it stands.
+//! What is a number and what is an answer is known while reading, so that `energy && 3` is refused where it stands. So is `keV > 3 ns`: a field
+//! and a number that are compared directly are of one kind. What is computed may be in any unit.
 
 use super::error::CutError;
 use super::program::{Constant, Language, Operation, Program, Relation, Step, Steps};
@@ -33,6 +34,19 @@ pub(crate) trait Names: Language + Sized {
 
     /// Reads the field or condition that begins with this name, the next word.
     fn read(parser: &mut Parser<'_, Self>, name: &str) -> Result<Kind, CutError>;
+
+    /// What a field is in: "ps", "keV", or "" for a pure number; `None` where only the user knows.
+    fn unit(field: Self::Field) -> Option<&'static str>;
+}
+
+/// One side of a comparison.
+enum Side {
+    /// A field: its name, and what it is in.
+    Field(String, &'static str),
+    /// A number: what it is in, and where it stands.
+    Number(&'static str, usize),
+    /// Anything that is computed.
+    Other,
 }
 
 /// An expression that is being read.
@@ -171,22 +185,25 @@ impl<L: Names> Parser<'_, L> {
     }
 
     fn comparison(&mut self) -> Result<Kind, CutError> {
-        let (place, first_step) = (self.place(), self.steps.len());
+        let (place, first_step, first_word) = (self.place(), self.steps.len(), self.at);
         let kind = self.sum()?;
+        let first = self.side(first_word, first_step);
         if matches!(self.peek(), Token::Name(name) if name == "in") {
             self.need(kind, Kind::Number, place)?;
-            return self.within();
+            return self.within(&first);
         }
         let Some(relation) = self.relation() else { return Ok(kind) };
         self.need(kind, Kind::Number, place)?;
         let middle_step = self.steps.len();
-        self.number_side()?;
+        let middle_side = self.number_side()?;
+        self.check_units(&first, &middle_side)?;
         let middle = self.steps[middle_step..].to_vec();
         self.compare(relation);
         if let Some(second) = self.relation() {
             // 100 < energy < 200: both, and the middle is looked at twice.
             self.steps.extend(middle);
-            self.number_side()?;
+            let last = self.number_side()?;
+            self.check_units(&middle_side, &last)?;
             self.compare(second);
             self.steps.push(Step::And);
         }
@@ -194,10 +211,46 @@ impl<L: Names> Parser<'_, L> {
         Ok(Kind::Answer)
     }
 
-    fn number_side(&mut self) -> Result<(), CutError> {
-        let place = self.place();
+    fn number_side(&mut self) -> Result<Side, CutError> {
+        let (place, first_word, first_step) = (self.place(), self.at, self.steps.len());
         let kind = self.sum()?;
-        self.need(kind, Kind::Number, place)
+        self.need(kind, Kind::Number, place)?;
+        Ok(self.side(first_word, first_step))
+    }
+
+    /// What was read from a word on, and the steps that were made of it.
+    fn side(&self, first_word: usize, first_step: usize) -> Side {
+        match (&self.tokens[first_word..self.at], &self.steps[first_step..]) {
+            ([(Token::Number(_, unit), place)], _)
+            | ([(Token::Symbol("-"), _), (Token::Number(_, unit), place)], _) => Side::Number(unit, *place),
+            ([(Token::Name(name), _), ..], [Step::Field(field)]) => {
+                L::unit(*field).map_or(Side::Other, |unit| Side::Field(name.clone(), unit))
+            }
+            _ => Side::Other,
+        }
+    }
+
+    /// A field and a number with a unit that are compared are both times, or both energies.
+    fn check_units(&self, one: &Side, other: &Side) -> Result<(), CutError> {
+        let ((Side::Field(name, own), Side::Number(unit, place))
+        | (Side::Number(unit, place), Side::Field(name, own))) = (one, other)
+        else {
+            return Ok(());
+        };
+        if unit.is_empty() || unit == own {
+            return Ok(());
+        }
+        let found = if *unit == "ps" { "a time" } else { "an energy" };
+        let message = match *own {
+            "" => format!("`{name}` has no unit, and this number is {found}; write it without a unit"),
+            "ps" => format!(
+                "`{name}` is in ps, and this number is {found}; write it without a unit, or with one of time"
+            ),
+            _ => format!(
+                "`{name}` is in {own}, and this number is {found}; write it without a unit, or with one of energy"
+            ),
+        };
+        Err(refuse(self.text, *place, message))
     }
 
     fn relation(&mut self) -> Option<Relation> {
@@ -226,13 +279,13 @@ impl<L: Names> Parser<'_, L> {
         }
     }
 
-    fn within(&mut self) -> Result<Kind, CutError> {
+    fn within(&mut self, side: &Side) -> Result<Kind, CutError> {
         self.at += 1;
         self.expect("[")?;
-        let low = self.constant()?;
+        let low = self.constant(side)?;
         self.expect(",")?;
         let place = self.place();
-        let high = self.constant()?;
+        let high = self.constant(side)?;
         if low.exceeds(high) {
             return Err(refuse(
                 self.text,
@@ -245,10 +298,12 @@ impl<L: Names> Parser<'_, L> {
         Ok(Kind::Answer)
     }
 
-    fn constant(&mut self) -> Result<Constant, CutError> {
+    /// A number that a field is compared with.
+    fn constant(&mut self, field: &Side) -> Result<Constant, CutError> {
         let negative = self.take("-");
         match *self.peek() {
-            Token::Number(value) => {
+            Token::Number(value, unit) => {
+                self.check_units(field, &Side::Number(unit, self.place()))?;
                 self.at += 1;
                 Ok(if negative { value.negated() } else { value })
             }
@@ -326,7 +381,7 @@ impl<L: Names> Parser<'_, L> {
             return Ok(kind);
         }
         match self.peek().clone() {
-            Token::Number(value) => {
+            Token::Number(value, _) => {
                 self.at += 1;
                 self.steps.push(Step::Number(value));
                 Ok(Kind::Number)

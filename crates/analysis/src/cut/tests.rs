@@ -175,6 +175,43 @@ fn mistakes_are_shown_where_they_are() {
 }
 
 #[test]
+fn a_unit_of_another_kind_than_the_field_is_refused_where_it_stands() {
+    let parse = |text: &str| Expression::parse(text, Scope::Event, &[]);
+    for (text, at, words) in [
+        (
+            "energy > 3 keV",
+            "3 keV",
+            "`energy` has no unit, and this number is an energy; write it without a unit",
+        ),
+        (
+            "keV > 3 ns",
+            "3 ns",
+            "`keV` is in keV, and this number is a time; write it without a unit, or with one of energy",
+        ),
+        ("-1 MeV <= time", "1 MeV", "`time` is in ps, and this number is an energy"),
+        ("channel == 1 && dt in [1, 2 eV]", "2 eV", "with one of time"),
+        ("psd in [-1 s, 1]", "1 s", "`psd` has no unit, and this number is a time"),
+        ("1 keV < keV < 2 us", "2 us", "with one of energy"),
+    ] {
+        let message = parse(text).expect_err(text).to_string();
+        assert!(message.contains(words), "{message}");
+        let mark = message.lines().last().and_then(|line| line.find('^'));
+        assert_eq!(mark, text.find(at).map(|place| place + 4), "{message}");
+    }
+    for text in [
+        "keV > 3",
+        "1 MeV < sum_keV < 2 MeV",
+        "dt in [-1 ns, 1 us]",
+        "energy * 2 keV > 3 MeV",
+        "energy > 2 * 3 keV",
+        "energy > (3 keV)",
+        "3 keV < 1 ns",
+    ] {
+        parse(text).expect(text);
+    }
+}
+
+#[test]
 fn invalid_regions_are_refused() {
     let message = |points: &[[f64; 2]]| {
         let settings = polygon::Settings {

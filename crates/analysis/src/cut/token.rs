@@ -10,8 +10,8 @@ use super::program::Constant;
 /// A word.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// With its unit multiplied in: times in picoseconds, energies in keV.
-    Number(Constant),
+    /// With its unit multiplied in, and what it is in then: times in ps, energies in keV, others in "".
+    Number(Constant, &'static str),
     Name(String),
     /// What stands in quotation marks, `"` or `'`.
     Quoted(String),
@@ -23,16 +23,16 @@ pub(crate) enum Token {
 const SYMBOLS: [&str; 18] =
     ["&&", "||", "<=", ">=", "==", "!=", "<", ">", "!", "+", "-", "*", "/", "(", ")", "[", "]", ","];
 
-const UNITS: [(&str, f64); 9] = [
-    ("ps", 1.0),
-    ("ns", 1e3),
-    ("us", 1e6),
-    ("µs", 1e6),
-    ("ms", 1e9),
-    ("s", 1e12),
-    ("eV", 1e-3),
-    ("keV", 1.0),
-    ("MeV", 1e3),
+const UNITS: [(&str, f64, &str); 9] = [
+    ("ps", 1.0, "ps"),
+    ("ns", 1e3, "ps"),
+    ("us", 1e6, "ps"),
+    ("µs", 1e6, "ps"),
+    ("ms", 1e9, "ps"),
+    ("s", 1e12, "ps"),
+    ("eV", 1e-3, "keV"),
+    ("keV", 1.0, "keV"),
+    ("MeV", 1e3, "keV"),
 ];
 
 pub(crate) fn refuse(text: &str, place: usize, message: impl Into<String>) -> CutError {
@@ -49,7 +49,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, CutError> {
             place += first.len_utf8();
         } else if first.is_ascii_digit() || first == '.' {
             let (value, length) = number(text, place)?;
-            found.push((Token::Number(value), place));
+            found.push((value, place));
             place += length;
         } else if matches!(first, '"' | '\'') {
             let Some(length) = rest[1..].find(first) else {
@@ -77,8 +77,8 @@ fn is_of_name(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == 'µ'
 }
 
-/// A number with an optional unit: its value, and how many bytes it takes.
-fn number(text: &str, place: usize) -> Result<(Constant, usize), CutError> {
+/// A number with an optional unit, and how many bytes it takes.
+fn number(text: &str, place: usize) -> Result<(Token, usize), CutError> {
     let rest = &text[place..];
     let digits = rest.find(|each: char| !(each.is_ascii_digit() || each == '.')).unwrap_or(rest.len());
     let mut length = digits;
@@ -96,12 +96,12 @@ fn number(text: &str, place: usize) -> Result<(Constant, usize), CutError> {
     let spaces = rest[length..].len() - rest[length..].trim_start().len();
     let unit: String = rest[length + spaces..].chars().take_while(|each| is_of_name(*each)).collect();
     if !unit.starts_with(char::is_alphabetic) || unit == "in" {
-        return Ok((Constant::of_digits(&rest[..length], value, 1.0), length));
+        return Ok((Token::Number(Constant::of_digits(&rest[..length], value, 1.0), ""), length));
     }
-    match UNITS.iter().find(|(name, _)| *name == unit) {
-        Some((_, factor)) => {
+    match UNITS.iter().find(|(name, ..)| *name == unit) {
+        Some((_, factor, base)) => {
             let number = Constant::of_digits(&rest[..length], value, *factor);
-            Ok((number, length + spaces + unit.len()))
+            Ok((Token::Number(number, base), length + spaces + unit.len()))
         }
         None => {
             let message = format!("\"{unit}\" is no unit; there are ps, ns, us, ms, s, eV, keV, MeV");

@@ -226,6 +226,15 @@ impl Names for EventLanguage<'_> {
             }
         }
     }
+
+    fn unit(field: EventField) -> Option<&'static str> {
+        match field {
+            EventField::Time | EventField::Latency => Some("ps"),
+            // What the boards write may be a time or an energy.
+            _ if field.asks_for_bytes() => None,
+            _ => Some(""),
+        }
+    }
 }
 
 /// A field of fragments of this name; of a number in their bytes the offset follows.
@@ -291,7 +300,7 @@ fn whole_argument(parser: &mut Parser<'_, EventLanguage<'_>>) -> Result<u32, Cut
     parser.expect(",")?;
     let is_whole = |value: f64| value.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&value);
     match *parser.peek() {
-        Token::Number(number) if is_whole(number.value) => {
+        Token::Number(number, "") if is_whole(number.value) => {
             parser.skip();
             Ok(number.value as u32)
         }

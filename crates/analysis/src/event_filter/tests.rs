@@ -147,6 +147,10 @@ fn mistakes_are_shown_where_they_are() {
     assert!(message("missing").contains("compare it"));
     let unknown = message("energy > 3");
     assert!(unknown.contains("there is no \"energy\"; there are the fields trigger, time"), "{unknown}");
+    let unit = message("latency > 3 keV");
+    assert!(unit.contains("`latency` is in ps, and this number is an energy"), "{unit}");
+    assert!(message("max(ticks) < 5 ns").contains("`max` has no unit, and this number is a time"));
+    parsed("u16_le(\"left\", 0) < 5 ns").expect("nobody knows what a board writes");
     let board = message("present(\"camera/9\")");
     assert!(board.contains("no board is called \"camera/9\"; there are left, camera/0, camera/1"), "{board}");
     assert!(message("present(left)").contains("in quotation marks"));
