@@ -159,7 +159,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// How long to take data, in seconds.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = demo_seconds)]
     pub(crate) seconds: f64,
     /// Number of emulated boards.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -171,7 +171,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Fraction of datagrams that the network loses, to see the ledger at work.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_parser = fraction)]
     pub(crate) loss: f64,
     /// Where runs are kept.
     #[arg(long, default_value = "runs")]
@@ -558,6 +558,19 @@ fn above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The same where there is an end without it.
+fn demo_seconds(text: &str) -> Result<f64, String> {
+    above_zero(text).map_err(|_| "must be a number of seconds above 0".to_owned())
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    let fraction: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match (0.0..=1.0).contains(&fraction) {
+        true => Ok(fraction),
+        false => Err("must be a fraction from 0 to 1".to_owned()),
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     /// The configuration file.
@@ -615,7 +628,7 @@ pub(crate) struct Emulate {
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Fraction of datagrams dropped before they are sent, by the seed.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_parser = fraction)]
     pub(crate) loss: f64,
     /// Write every emitted hit to this Arrow file.
     #[arg(long)]

@@ -90,6 +90,8 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
     };
     let mut configuration = demo.configuration()?;
     configuration.monitor = (!options.no_page).then(|| thalweg_run::demo::page(&options.listen));
+    // Before anything is announced.
+    let plan = Plan::of(&configuration)?;
     if !json {
         terminal::notice(&demo.story());
     }
@@ -99,7 +101,8 @@ pub(crate) fn demo(options: &arguments::Demo, json: bool, messages: &MessageLog)
     if let (Some(page), false) = (&page, json) {
         terminal::notice(&format!("look on while it runs, in a browser: {}", page.url()));
     }
-    let summary = watched(json, None, handle, |watch| thalweg_run::run(&configuration, end, watch))?;
+    let summary =
+        watched(json, None, handle, |watch| thalweg_run::run_planned(&configuration, plan, end, watch))?;
     let ended = report(&summary, json)?;
     if let (Some(run), false) = (&summary.run_directory, json) {
         if let Some(words) = demo.loss_text(&summary) {

@@ -90,3 +90,22 @@ fn the_page_of_a_demo_has_pulses_and_its_clocks_are_locked() {
     running.signal("INT");
     running.wait().done();
 }
+
+#[test]
+fn options_of_a_demo_that_cannot_be_are_refused_before_anything_is_announced() {
+    let folder = Folder::new();
+    for (option, value, words) in [
+        ("--loss", "2", "must be a fraction from 0 to 1"),
+        ("--loss", "nan", "must be a fraction from 0 to 1"),
+        ("--seconds", "0", "must be a number of seconds above 0"),
+        ("--seconds", "inf", "must be a number of seconds above 0"),
+        ("--rate", "-1", "rate_hz"),
+    ] {
+        let ended = thalweg(&["demo", &format!("{option}={value}"), "--directory", &folder.at("runs")]);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        assert!(ended.error.contains(words), "{words} in {ended:#?}");
+        assert!(!ended.error.contains("emulated board(s)"), "{ended:#?}");
+    }
+    let refused = thalweg(&["emulate", "--loss", "2", "--seconds", "0.1"]);
+    assert!(refused.code == Some(2) && refused.error.contains("must be a fraction"), "{refused:#?}");
+}
