@@ -153,7 +153,7 @@ fn parent_of(run: &Path) -> PathBuf {
     run.parent().map_or_else(|| PathBuf::from("."), Path::to_owned)
 }
 
-/// Refuses a run that is being recorded: of what it will have, only a part is there.
+/// Refuses a run that is being recorded: of what it will have, only a part is there. Warns of one that was killed.
 fn check_ended(recorded: &Path) -> Result<(), RecordError> {
     let path = RunDirectory::find(recorded)?;
     match RunEntry::read(&RunDirectory::unlocked(&path)).state {
@@ -161,6 +161,14 @@ fn check_ended(recorded: &Path) -> Result<(), RecordError> {
             path,
             found: "this run is being recorded; replay it when it has ended".to_owned(),
         }),
+        EntryState::Killed | EntryState::RunningOrKilled => {
+            let path = path.display();
+            tracing::warn!(
+                "{path}: run.json says that the run is being written: its program may have been killed, and what it had received and not \
+                 written is missing here; if the program is gone, use `thalweg recover {path}`, and replay it again"
+            );
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

@@ -189,8 +189,13 @@ impl Signals {
 
     /// One thread has failed for good: the run ends, and everything in flight is still written.
     pub(crate) fn fail(&self, message: String) {
-        tracing::error!("{message}");
-        self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(message);
+        let mut failures = self.failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // All sources of a replay read one file, and find the same damage.
+        if !failures.contains(&message) {
+            tracing::error!("{message}");
+            failures.push(message);
+        }
+        drop(failures);
         self.request_stop();
     }
 

@@ -54,6 +54,26 @@ fn what_a_damaged_run_has_lost_since_is_in_every_report() {
 }
 
 #[test]
+fn a_replay_reports_a_changed_byte_once_and_is_refused_where_the_raw_table_is_cut() {
+    let folder = Folder::new();
+    let run = recorded(&folder);
+    let raw = format!("{run}/raw.arrows");
+    let bytes = std::fs::read(&raw).expect("recorded");
+    let mut changed = bytes.clone();
+    changed[bytes.len() / 2] ^= 0x10;
+    std::fs::write(&raw, changed).expect("written");
+    let ended = thalweg(&["replay", &run, "--directory", &folder.at("changed")]);
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let lines = |text: &str| text.lines().filter(|line| line.contains("a batch whose checksum is")).count();
+    assert_eq!((lines(&ended.out), lines(&ended.error)), (1, 1), "three sources read one file: {ended:#?}");
+    std::fs::write(&raw, &bytes[..bytes.len() * 2 / 3]).expect("written");
+    let refused = thalweg(&["replay", &run, "--directory", &folder.at("cut")]);
+    assert!(refused.code == Some(1) && refused.error.contains("`thalweg recover`"), "{refused:#?}");
+    let mut there = std::fs::read_dir(folder.at("cut")).into_iter().flatten().flatten();
+    assert!(!there.any(|entry| entry.path().is_dir()), "it makes no run");
+}
+
+#[test]
 fn a_cut_file_is_found_recovered_and_verifies() {
     let folder = Folder::new();
     let run = recorded(&folder);
@@ -70,7 +90,7 @@ fn a_cut_file_is_found_recovered_and_verifies() {
 #[test]
 fn a_run_that_is_killed_is_recovered_up_to_its_last_batch() {
     let folder = Folder::new();
-    let file = configuration(&folder, "batch_age_s = 0.05\n");
+    let file = configuration(&folder, "batch_age_s = 0.05\ntables = [\"hits\", \"raw\"]\n");
     let running = Running::start(&["run", &file, "--seconds", "100", "--states", "0.1"]);
     running.wait_for_state("it records", |state| number(state, "hits_recorded") > 1000);
     running.signal("KILL");
@@ -81,9 +101,14 @@ fn a_run_that_is_killed_is_recovered_up_to_its_last_batch() {
         .find(|path| path.is_dir())
         .expect("a run was begun");
     let run = run.to_str().expect("plain");
+    let replay = || thalweg(&["replay", run, "--directory", &folder.at("replays")]).error;
+    let (warning, before) = (format!("use `thalweg recover {run}`"), replay());
+    assert!(before.contains(&warning), "{before}");
     thalweg(&["recover", run, "--json"]).done();
     let said = thalweg(&["verify", run]).done().out;
     assert!(!said.contains("DOES NOT BALANCE"), "the ledger was not written to its end: {said}");
+    let after = replay();
+    assert!(!after.contains(&warning), "{after}");
     let inspected = thalweg(&["inspect", run, "--json"]).done().json();
     assert!(number(&inspected, "hits") > 1000, "{inspected:#}");
 }
