@@ -70,6 +70,8 @@ def main():
         print(f"soak: {found['lost']} of {found['sent']} lost in {found['seconds']:.0f} s, {found['unexplained']} of them nobody counts; {options.report}")
         if found["unexplained"]:
             faults.append("a loss is not explained")
+        if found["disturbed"] == len(found["points"]):
+            faults.append("the load was never applied")
     print("; ".join(faults) or "as it should be")
     return bool(faults)
 

@@ -437,7 +437,7 @@ mod tests {
     use super::control::{Place, serve};
     use super::*;
     use crate::host::PauseCounts;
-    use crate::{incast, throughput, watershed};
+    use crate::{incast, soak, throughput, watershed};
 
     /// Sources and receiver at the loopback, with nothing between; as if the receiver's card counted what `read` says.
     fn rig(read: ReadPause) -> Rig<'static> {
@@ -489,6 +489,8 @@ mod tests {
         assert!(found.held.is_none() && found.remark.contains("turn PAUSE off"), "{}", found.remark);
         let loads = throughput::linearity(&mut rig, &[0.5], 0.05, &mut |_| {}).expect("offered");
         assert!(loads.iter().all(|load| load.outcome == "invalid" && load.why.contains("eth1")), "{loads:?}");
+        let found = soak::soak(&mut rig, 0.5, (0.05, 0.05), &mut |_| {}).expect("soaked");
+        assert!(found.sent > 0 && !found.passes() && found.flow_control.words.contains("eth1"), "{found:?}");
     }
 
     #[test]

@@ -57,6 +57,12 @@ fn words(soak: &Soak) -> String {
             soak.disturbed,
             soak.points.len()
         );
+        if soak.sent_undisturbed() == 0 {
+            text += ", so the load was never applied";
+        }
+    }
+    if let Some(fault) = soak.flow_control.fault() {
+        let _ = write!(text, "\n{fault}");
     }
     text
 }
