@@ -7,11 +7,13 @@
 //! ```
 //! What the program itself is set up by stays as it was at its start: the page, alarms, and who restarts runs.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use thalweg_monitor::RequestRefused;
 use thalweg_monitor::state::SourceState;
+use thalweg_record::{OnFull, Retention, Settings};
 
 use crate::config::Configuration;
 use crate::plan::Plan;
@@ -128,9 +130,9 @@ impl InUse {
         // The settings of the command line stay.
         new.node.clone_from(&old.node);
         new.truth.clone_from(&old.truth);
-        if (&new.record.directory, &new.record.retention) != (&old.record.directory, &old.record.retention) {
-            let why = "`directory` of [record] or [record.retention] has changed while old runs there are listed \
-                       and removed; start the program again";
+        if policy_on_old_runs(&new.record) != policy_on_old_runs(&old.record) {
+            let why = "`directory` of [record], [record.retention], or `on_full` beside that has changed while old runs there are \
+                       listed and removed; start the program again";
             return FileNow::Wrong(new.invalid(why).to_string());
         }
         if new.record.retention.is_some() && new.record.on_full != old.record.on_full {
@@ -154,6 +156,11 @@ impl InUse {
     }
 }
 
+/// What the removal of old runs is set up by when the program starts. Without it, `on_full` is the run's own.
+fn policy_on_old_runs(record: &Settings) -> (&Path, Option<(Retention, OnFull)>) {
+    (&record.directory, record.retention.map(|retention| (retention, record.on_full)))
+}
+
 /// The tables that are taken when the program starts, and say something else than they did then.
 fn changed_since(at_start: &Configuration, new: &Configuration) -> Vec<&'static str> {
     let changed = [
@@ -163,4 +170,35 @@ fn changed_since(at_start: &Configuration, new: &Configuration) -> Vec<&'static 
         ("[unattended]", new.unattended != at_start.unattended),
     ];
     changed.into_iter().filter(|(_, is_changed)| *is_changed).map(|(table, _)| table).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOARD: &str =
+        "[[source]]\nname = \"board\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 1\n";
+
+    /// What becomes of the file when its `[record]` changes.
+    fn read_again(before: &str, after: &str) -> Result<bool, String> {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("run.toml");
+        let text = |record: &str| format!("{BOARD}[record]\n{record}\n");
+        std::fs::write(&file, text(before)).expect("written");
+        let in_use = InUse::of(Configuration::read(&file).expect("valid"));
+        std::fs::write(&file, text(after)).expect("written");
+        in_use.read_again().map(|new| new.is_some()).map_err(|refused| refused.error)
+    }
+
+    #[test]
+    fn on_full_waits_for_a_restart_only_where_old_runs_are_removed_by_it() {
+        let retention = "[record.retention]\nmost_runs = 3";
+        let (end, pause) = ("on_full = \"end\"", "on_full = \"pause\"");
+        assert_eq!(read_again(end, pause), Ok(true), "the run itself acts by it");
+        let refused = read_again(&format!("{end}\n{retention}"), &format!("{pause}\n{retention}"));
+        assert!(refused.as_ref().is_err_and(|why| why.contains("`on_full`")), "{refused:?}");
+        let other =
+            read_again(&format!("{end}\n{retention}"), &format!("{end}\nsync = \"none\"\n{retention}"));
+        assert_eq!(other, Ok(true));
+    }
 }
