@@ -187,13 +187,16 @@ impl Served {
         history.note(self.began.elapsed().as_secs_f64(), state);
     }
 
-    /// Returns what is known although nothing runs: the sources of the configuration, and the disk.
-    fn before_the_first_run(&self, state: &LiveState) -> LiveState {
+    /// Returns what is known although nothing runs: the disk as it is now, which nothing fills, and before the first run the sources of
+    /// the configuration.
+    fn between_runs(&self, state: &LiveState) -> LiveState {
         let in_use = self.in_use();
         let left = RunDirectory::bytes_left_for(&in_use.configuration.record.directory);
+        let is_before = state.run.number == 0;
         LiveState {
-            sources: in_use.sources.clone(),
+            sources: if is_before { &in_use.sources } else { &state.sources }.clone(),
             disk_free_bytes: left.unwrap_or(state.disk_free_bytes),
+            disk_left_seconds: None,
             ..state.clone()
         }
     }
@@ -234,7 +237,8 @@ impl Experiment for Served {
         let run = self.handle();
         let state = run.state();
         drop(self.host_at_start(state.run.number));
-        let state = if state.run.number == 0 { Arc::new(self.before_the_first_run(&state)) } else { state };
+        let is_under_way = state.state.takes_data() || state.state == RunState::Stopping;
+        let state = if is_under_way { state } else { Arc::new(self.between_runs(&state)) };
         LiveState {
             alarms: self.alarms.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             messages: self.messages.after(0),
@@ -385,5 +389,44 @@ impl Experiment for Served {
         let state = self.handle().state();
         let in_use = self.in_use();
         machine::sample(&state, &in_use.plan, &in_use.configuration, &self.host_at_start(state.run.number).1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use thalweg_monitor::state::LiveRun;
+
+    use super::*;
+
+    fn served(subject: Subject) -> Served {
+        let text = "[[source]]\nname = \"board\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 1\n";
+        let configuration = Configuration::parse(Path::new("served.toml"), text.to_owned()).expect("valid");
+        Served::new(subject, configuration, MessageLog::default())
+    }
+
+    #[test]
+    fn the_disk_is_read_again_between_runs() {
+        let run = RunHandle::new();
+        let served = served(Subject::Run(run.clone()));
+        let disk = |state| {
+            run.publish(LiveState {
+                state,
+                run: LiveRun { number: 3, ..LiveRun::default() },
+                disk_free_bytes: 1,
+                disk_left_seconds: Some(2.0),
+                ..LiveState::default()
+            });
+            let state = served.state();
+            (state.disk_free_bytes, state.disk_left_seconds)
+        };
+        for state in [RunState::Running, RunState::Paused, RunState::Stopping] {
+            assert_eq!(disk(state), (1, Some(2.0)), "{state} has what the run says");
+        }
+        for state in [RunState::Configured, RunState::Stopped, RunState::Failed] {
+            let (free_bytes, left_seconds) = disk(state);
+            assert!(free_bytes > 1 && left_seconds.is_none(), "{state}: {free_bytes} {left_seconds:?}");
+        }
     }
 }
