@@ -132,15 +132,14 @@ impl Served {
         }
     }
 
-    /// Returns the host's loss counters at the start of a run. The first run was there when this was made; the start of each later one is
-    /// noticed within one sampling interval of the alarms.
+    /// Returns the host's loss counters at the start of a run. A run that is served alone was there when this was made; the start of each
+    /// run of run control is noticed within one sampling interval of the alarms.
     fn host_at_start(&self, run: u64) -> MutexGuard<'_, (u64, LossCounters)> {
         let mut host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
-        if host.0 != run {
-            let is_first = std::mem::replace(&mut host.0, run) == 0;
-            if !is_first {
-                host.1 = LossCounters::read(&HostFiles::of_host());
-            }
+        // A run that is about to start has no number yet.
+        let is_new = run > 0 && std::mem::replace(&mut host.0, run) != run;
+        if is_new && matches!(self.subject, Subject::RunControl(_)) {
+            host.1 = LossCounters::read(&HostFiles::of_host());
         }
         host
     }
@@ -428,5 +427,23 @@ mod tests {
             let (free_bytes, left_seconds) = disk(state);
             assert!(free_bytes > 1 && left_seconds.is_none(), "{state}: {free_bytes} {left_seconds:?}");
         }
+    }
+
+    #[test]
+    fn a_run_is_not_charged_with_what_the_host_lost_before_it() {
+        let is_read = |served: &Served, run| {
+            let mut host = served.host_at_start(run);
+            !std::mem::take(&mut host.1).all().is_empty()
+        };
+        let alone = served(Subject::Run(RunHandle::new()));
+        assert_eq!(
+            [0, 1, 1].map(|run| is_read(&alone, run)),
+            [true, false, false],
+            "it was there at the start"
+        );
+        let configuration = alone.in_use().configuration.clone();
+        let many = served(Subject::RunControl(Arc::new(RunControl::new(configuration))));
+        let found = [0, 1, 1, 0, 2].map(|run| is_read(&many, run));
+        assert_eq!(found, [true, true, false, false, true], "at the start of the program, and of each run");
     }
 }
