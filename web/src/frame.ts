@@ -5,7 +5,7 @@ import { exact, rate, share, UNKNOWN } from "./figures/quantity.js";
 import { elapsed, lasting } from "./figures/time.js";
 import { STALE_SECONDS, type Connection, type Known } from "./live/connection.js";
 import type { DeadTimeOf, LiveState } from "./live/generated.js";
-import { is_taking, losses } from "./live/state.js";
+import { is_taking, losses, standing } from "./live/state.js";
 import { in_words, lost_words, share_words } from "./draw/flow_layout.js";
 import { button } from "./parts/controls.js";
 import { h, set, set_text, show } from "./parts/element.js";
@@ -114,16 +114,6 @@ export class Frame {
   }
 }
 
-const SHAPES: Record<string, readonly [sign: string, level: string]> = {
-  running: ["●", "good"],
-  paused: ["‖", "waiting"],
-  stopping: ["◐", "waiting"],
-  ready: ["■", ""],
-  configured: ["■", ""],
-  stopped: ["■", ""],
-  failed: ["▲", "trouble"],
-};
-
 /** The bar at the top. */
 class Bar {
   readonly root: HTMLElement;
@@ -189,17 +179,10 @@ class Bar {
 
   #show_state(state: LiveState): void {
     const word = state.state;
-    const alarmed = state.alarms.some(({ active, acknowledged }) => active && !acknowledged);
     const dead = state.dead_time?.recent_fraction ?? null;
     const is_dead = (dead ?? 0) > MUCH_DEAD;
-    const troubles = [
-      ["paused, disk full", state.paused_by === "disk"],
-      ["running, alarm", word === "running" && alarmed],
-      ["running, dead time", word === "running" && is_dead],
-    ] as const;
-    const trouble = troubles.find(([, holds]) => holds)?.[0] ?? "";
-    const [sign, level] = trouble ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
-    set_text(this.#state, `${sign} ${trouble || word}`);
+    const { sign, text, level } = standing(state, is_dead);
+    set_text(this.#state, `${sign} ${text}`);
     set(this.#state, "class", `run-state ${level}`);
     const { number, title, comment } = state.run;
     this.#name = number ? `run ${number}` : "the run";

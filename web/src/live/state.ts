@@ -12,3 +12,27 @@ export function losses({ flow }: LiveState): Loss[] {
 export function is_taking({ state }: LiveState): boolean {
   return state === "running" || state === "paused";
 }
+
+const SHAPES: Record<string, readonly [sign: string, level: string]> = {
+  running: ["●", "good"],
+  paused: ["‖", "waiting"],
+  stopping: ["◐", "waiting"],
+  ready: ["■", ""],
+  configured: ["■", ""],
+  stopped: ["■", ""],
+  failed: ["▲", "trouble"],
+};
+
+/** How the run stands, in a sign and words. An alarm that nobody has acknowledged is trouble whatever the run does. */
+export function standing(state: LiveState, is_dead: boolean): { sign: string; text: string; level: string } {
+  const word = state.state;
+  const alarmed = state.alarms.some(({ active, acknowledged }) => active && !acknowledged);
+  const troubles = [
+    ["paused, disk full", state.paused_by === "disk"],
+    [`${word}, alarm`, alarmed],
+    ["running, dead time", word === "running" && is_dead],
+  ] as const;
+  const trouble = troubles.find(([, holds]) => holds)?.[0] ?? "";
+  const [sign, level] = trouble ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
+  return { sign, text: trouble || word, level };
+}
