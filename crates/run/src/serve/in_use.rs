@@ -135,11 +135,6 @@ impl InUse {
                        listed and removed; start the program again";
             return FileNow::Wrong(new.invalid(why).to_string());
         }
-        if new.record.retention.is_some() && new.record.on_full != old.record.on_full {
-            let why =
-                "`on_full` of [record] has changed while old runs are removed by it; start the program again";
-            return FileNow::Wrong(new.invalid(why).to_string());
-        }
         if new.ship != old.ship {
             let why = "[ship] has changed while tables are kept until their copies are proved by it; start the program again";
             return FileNow::Wrong(new.invalid(why).to_string());

@@ -110,28 +110,6 @@ fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_
     server.wait();
 }
 
-/// The one who removes old runs has it from the start of the program.
-#[test]
-fn what_a_full_disk_does_is_not_changed_while_old_runs_are_removed() {
-    let folder = Folder::new();
-    let with = |on_full: &str| {
-        text(&folder, "kept", &format!("on_full = \"{on_full}\"\n[record.retention]\nmost_runs = 9\n"))
-    };
-    let file = folder.file("run.toml", &with("end"));
-    let address = format!("127.0.0.1:{}", free_port());
-    let server = Running::start(&["serve", &file, "--listen", &address]);
-    wait_until("the page answers", || TcpStream::connect(&address).is_ok());
-    folder.file("run.toml", &with("pause"));
-    let (status, refusal) = post(&address, "/api/run/start", &json!({}));
-    let words = refusal.to_string();
-    assert!(
-        status == 409 && words.contains("`on_full` of [record]") && words.contains("start the program again"),
-        "{words}"
-    );
-    server.signal("TERM");
-    server.wait();
-}
-
 #[test]
 fn notes_are_kept_with_the_run_and_a_run_without_data_says_so() {
     let folder = Folder::new();
