@@ -55,8 +55,9 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     alarms(resolved).map_err(not_allowed)?;
     hits(resolved)?;
     order(configuration).map_err(|message| not_allowed(format!("[order]: {message}")))?;
-    // A node that reads none of them has the trigger of all.
-    if configuration.has_trigger && resolved.source_table.links.iter().all(Option::is_none) {
+    // Another node may have them.
+    let is_triggered = |source: &SourceSettings| matches!(source.format, FormatSettings::Triggered(_));
+    if configuration.has_trigger && !configuration.sources.iter().any(is_triggered) {
         let advice = "it triggers emulated boards, and this run has no source of triggered boards; self-triggered ones have their rate \
                       in [source.emulate]; take it out";
         return Err(not_allowed(format!("[trigger]: {advice}")));
@@ -432,6 +433,16 @@ mod tests {
             );
             assert_eq!(planned(&format!("{BOARDS}[trigger]\n{keys}")), Ok(()));
         }
+        let unit = |name: &str, kind: &str, more: &str| {
+            format!("[[unit]]\nname = \"{name}\"\nkind = \"{kind}\"\n{more}\n")
+        };
+        let units = unit("ru", "readout", "sources = [\"camera\"]\nnode = \"boards\"")
+            + &unit("bu", "builder", "node = \"first\"\nlisten = \"tcp://127.0.0.1:7001\"")
+            + &unit("evm", "manager", "node = \"first\"\nlisten = \"tcp://127.0.0.1:7000\"");
+        let text = format!("{BOARDS}{units}[trigger]\ntriggers = 5\n");
+        let mut other_node = Configuration::parse(Path::new("run.toml"), text).expect("valid");
+        other_node.node = Some("first".to_owned());
+        assert!(Plan::of(&other_node).is_ok(), "its boards are at another node");
         // A register can let a trigger of self-triggered boards through.
         let switch = "[[control]]\nname = \"crate\"\nurl = \"ipbusudp-2.0://127.0.0.1:50001\"\naddress_table = \"crate.xml\"\n\
                       [trigger.enable]\nof = \"crate\"\npath = \"T\"\n";
