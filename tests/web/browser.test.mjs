@@ -652,6 +652,37 @@ describe("a server that tells little", { skip, concurrency: 1 }, () => {
   }
 });
 
+describe("a run that ends while its details are looked at", { skip, concurrency: 1 }, () => {
+  it("has the facts of its row, its files and its spectra, and what was typed stays", async () => {
+    const [browser, server] = [await open_browser(), await serve(0, "hits")];
+    const { page, complaints, close } = await open_page(browser, server.address);
+    await go(page, "#/runs?run=run214");
+    const [comment, labels] = [
+      page.locator(".run-panels textarea"),
+      page.locator(".run-panels input[type=text]").first(),
+    ];
+    await comment.fill("half a sentence");
+    assert.equal(await value_beside(page, "ledger").textContent(), "–");
+    const files = () => page.locator(".run-panels ul.files li", { hasText: "spectra.json" }).count();
+    assert.equal(await files(), 0);
+    server.experiment.command("stop", {});
+    Object.assign(server.experiment.recorded[0], {
+      labels: ["good"],
+      notes: [{ time: "", text: "ended", author: "" }],
+    });
+    await text_when(page, ".run-panels .facts", (text) => text.includes("closed: in = out"));
+    await page.locator(".run-panels .stamps > *").first().waitFor();
+    assert.equal(await files(), 1);
+    await text_when(page, ".run-panels ol.notes", (text) => text.includes("ended"));
+    assert.equal(await labels.inputValue(), "good");
+    assert.equal(await comment.inputValue(), "half a sentence");
+    await close();
+    await browser.close();
+    await server.close();
+    assert.deepEqual(complaints, []);
+  });
+});
+
 describe("values in the bar", { skip, concurrency: 1 }, () => {
   it("are whole on a phone's screen while a run loses", async () => {
     const [browser, server] = [await open_browser(), await serve(0, "hits")];

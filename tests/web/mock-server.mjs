@@ -281,7 +281,8 @@ function get(experiment, url, json, response) {
         { name: "hits-001.arrow", bytes: 2.13e9 },
         { name: "run.json", bytes: 8123 },
         { name: "ledger.json", bytes: 30_412 },
-        { name: "spectra.json", bytes: 1.2e6 },
+        // They are written when a run ends.
+        ...(run.stopped ? [{ name: "spectra.json", bytes: 1.2e6 }] : []),
       ],
     });
   if (what === "runs" && run && wanted === "spectra.json") return json(experiment.spectra.saved());

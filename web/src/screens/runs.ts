@@ -33,6 +33,7 @@ class RunsScreen implements Screen {
   readonly #timer: number;
   #runs: RecordedRun[] = [];
   #detailed = "";
+  #details: Details | null = null;
 
   constructor(private readonly scene: Scene) {
     this.#search.value = scene.shown.search ?? "";
@@ -180,20 +181,21 @@ class RunsScreen implements Screen {
     set(lost, "title", run.loss?.map(({ text }) => text).join("\n") ?? "");
   }
 
-  async #open_again(name: string): Promise<void> {
-    this.#detailed = "";
-    await this.#open(name);
-  }
-
   async #open(name: string): Promise<void> {
-    if (name === this.#detailed) return;
+    if (name === this.#detailed) {
+      const listed = this.#runs.find((run) => run.name === name);
+      if (listed) this.#details?.update(listed);
+      return;
+    }
     this.#detailed = name;
+    this.#details = null;
     this.#detail.replaceChildren();
     if (name === "") return;
     try {
       const run = await get<RecordedRun>(`/api/runs/${encodeURIComponent(name)}`);
-      const again = () => void this.#open_again(name);
-      if (this.#detailed === name) this.#detail.replaceChildren(details(run, again));
+      if (this.#detailed !== name) return;
+      this.#details = new Details(run, () => void this.#ask());
+      this.#detail.replaceChildren(this.#details.root);
     } catch (error) {
       this.#detailed = "";
       this.#detail.replaceChildren(h("p", { class: "empty" }, `run ${name}: ${in_words(error)}`));
@@ -206,59 +208,111 @@ function unknown_loss({ loss }: RecordedRun): string {
   return loss === null ? "–" : "unknown";
 }
 
-function details(run: RecordedRun, noted: () => void): HTMLElement {
-  const files = run.files ?? [];
-  const miniatures = h("div", { class: "stamps" });
-  if (files.some((file) => file.name === "spectra.json")) void show_miniatures(miniatures, run.name);
-  return h(
-    "div",
-    { class: "run-panels" },
-    panel(`Run ${run.number}${run.title ? `: ${run.title}` : ""}`, "", [], ...summary(run)),
-    panel("Notes", "", [], list_of_notes(run.notes), new NewNote(() => ({ run: run.name }), undefined, noted).root),
-    panel("Files", "", [], ...downloads(run, files)),
-    panel("Spectra of this run", "wide", [], miniatures),
-  );
+/** One run beside the list. What is known of it follows the list; what is being typed stays. */
+class Details {
+  readonly root: HTMLElement;
+  readonly #facts = new Facts();
+  readonly #comment = h("textarea", { rows: 3, "aria-label": "Comment", placeholder: "what happened in this run" });
+  readonly #labels = h("input", { type: "text", "aria-label": "Labels", placeholder: "labels, such as good cosmics" });
+  readonly #follow_comment = following(this.#comment);
+  readonly #follow_labels = following(this.#labels);
+  readonly #notes = h("div");
+  readonly #files = h("div");
+  readonly #miniatures = h("div", { class: "stamps" });
+  readonly #name: string;
+  // The labels from which those in the field were made.
+  #labelled: readonly string[] = [];
+  #noted = "";
+  #state: string;
+
+  constructor(run: RecordedRun, noted: () => void) {
+    this.#name = run.name;
+    this.#state = run.state;
+    const title = `Run ${run.number}${run.title ? `: ${run.title}` : ""}`;
+    const new_note = new NewNote(() => ({ run: run.name }), undefined, noted);
+    this.root = h(
+      "div",
+      { class: "run-panels" },
+      panel(title, "", [], this.#facts.root, this.#comment, this.#labels, this.#tools()),
+      panel("Notes", "", [], this.#notes, new_note.root),
+      panel("Files", "", [], this.#files),
+      panel("Spectra of this run", "wide", [], this.#miniatures),
+    );
+    this.update(run);
+    this.#show_files(run);
+  }
+
+  /** Shows what the list says of the run now. Its files and spectra are asked for again when its state has changed. */
+  update(run: RecordedRun): void {
+    const balance = run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed";
+    this.#facts.show([
+      ["started", day(run.started)],
+      ["lasted", lasting(run.seconds)],
+      ["hits", exact(run.hits)],
+      ["events", exact(run.events)],
+      ["size", quantity(run.bytes, "B")],
+      ["lost", run.loss?.map(({ text }) => text).join("; ") ?? "–"],
+      ["ledger", typeof run.ledger_closed === "boolean" ? balance : "–"],
+      ...(run.removed ? [["tables", gone(run)] as [string, string]] : []),
+    ]);
+    this.#follow_comment(run.comment ?? "");
+    if (this.#follow_labels(run.labels.join(" "))) this.#labelled = run.labels;
+    const noted = JSON.stringify(run.notes);
+    if (noted !== this.#noted) this.#notes.replaceChildren(list_of_notes(run.notes));
+    this.#noted = noted;
+    if (run.state === this.#state) return;
+    this.#state = run.state;
+    void this.#ask_for_files();
+  }
+
+  async #ask_for_files(): Promise<void> {
+    try {
+      this.#show_files(await get<RecordedRun>(`/api/runs/${encodeURIComponent(this.#name)}`));
+    } catch (error) {
+      this.#files.replaceChildren(h("p", { class: "empty" }, in_words(error)));
+    }
+  }
+
+  #show_files(run: RecordedRun): void {
+    const files = run.files ?? [];
+    this.#files.replaceChildren(...downloads(run, files));
+    if (files.some((file) => file.name === "spectra.json")) void show_miniatures(this.#miniatures, run.name);
+  }
+
+  #tools(): HTMLElement {
+    const name = encodeURIComponent(this.#name);
+    const answer = h("output", { class: "readout" });
+    const save = () => post(`/api/runs/${name}/comment`, { comment: this.#comment.value });
+    const keep = button("save comment", () => void answered(save(), () => notice("comment saved")));
+    const read_back = () => {
+      set_text(answer, "reading every file …");
+      const verified = (found: unknown) => set_text(answer, verdict(found));
+      void answered(post(`/api/runs/${name}/verify`), verified, () => set_text(answer, ""));
+    };
+    const verify = button("verify", read_back, { title: "read every file back and compare with the ledger" });
+    const label = () => {
+      const wanted = this.#labels.value.split(/\s+/).filter(Boolean);
+      const added = wanted.filter((word) => !this.#labelled.includes(word));
+      const removed = this.#labelled.filter((word) => !wanted.includes(word));
+      void answered(post(`/api/runs/${name}/labels`, { added, removed }), () => {
+        this.#labelled = wanted;
+        notice("labels saved");
+      });
+    };
+    const keep_labels = button("save labels", label, { title: "words of a-z, 0-9, _ and -" });
+    return h("div", { class: "tools" }, keep, keep_labels, verify, answer);
+  }
 }
 
-function summary(run: RecordedRun): HTMLElement[] {
-  const name = encodeURIComponent(run.name);
-  const facts = new Facts();
-  const balance = run.ledger_closed ? "closed: in = out + filtered + lost" : "not closed";
-  facts.show([
-    ["started", day(run.started)],
-    ["lasted", lasting(run.seconds)],
-    ["hits", exact(run.hits)],
-    ["events", exact(run.events)],
-    ["size", quantity(run.bytes, "B")],
-    ["lost", run.loss?.map(({ text }) => text).join("; ") ?? "–"],
-    ["ledger", typeof run.ledger_closed === "boolean" ? balance : "–"],
-    ...(run.removed ? [["tables", gone(run)] as [string, string]] : []),
-  ]);
-  const comment = h("textarea", { rows: 3, "aria-label": "Comment", placeholder: "what happened in this run" });
-  comment.value = run.comment ?? "";
-  const answer = h("output", { class: "readout" });
-  const save = () => post(`/api/runs/${name}/comment`, { comment: comment.value });
-  const keep = button("save comment", () => void answered(save(), () => notice("comment saved")));
-  const read_back = () => {
-    set_text(answer, "reading every file …");
-    const verified = (found: unknown) => set_text(answer, verdict(found));
-    void answered(post(`/api/runs/${name}/verify`), verified, () => set_text(answer, ""));
+// Lets a field follow what the server says, for as long as nobody has typed into it; tells whether it has.
+function following(field: HTMLInputElement | HTMLTextAreaElement): (text: string) => boolean {
+  let said = "";
+  return (text) => {
+    const follows = field.value === said && text !== said;
+    if (follows) field.value = text;
+    said = text;
+    return follows;
   };
-  const verify = button("verify", read_back, { title: "read every file back and compare with the ledger" });
-  const labels = h("input", { type: "text", "aria-label": "Labels", placeholder: "labels, such as good cosmics" });
-  labels.value = run.labels.join(" ");
-  let known = run.labels;
-  const label = () => {
-    const wanted = labels.value.split(/\s+/).filter(Boolean);
-    const added = wanted.filter((word) => !known.includes(word));
-    const removed = known.filter((word) => !wanted.includes(word));
-    void answered(post(`/api/runs/${name}/labels`, { added, removed }), () => {
-      known = wanted;
-      notice("labels saved");
-    });
-  };
-  const keep_labels = button("save labels", label, { title: "words of a-z, 0-9, _ and -" });
-  return [facts.root, comment, labels, h("div", { class: "tools" }, keep, keep_labels, verify, answer)];
 }
 
 function downloads(run: RecordedRun, files: readonly RunFile[]): HTMLElement[] {
@@ -319,6 +373,7 @@ async function show_miniatures(holder: HTMLElement, run: string): Promise<void> 
       .filter(([, { metadata }]) => metadata?.at === at)
       .sort(([, a], [, b]) => (a.metadata?.channel ?? 0) - (b.metadata?.channel ?? 0))
       .slice(0, MINIATURES);
+    holder.replaceChildren();
     for (const [name, histogram] of found) {
       const counts = inner_counts(histogram);
       if (!counts) continue;
@@ -336,6 +391,6 @@ async function show_miniatures(holder: HTMLElement, run: string): Promise<void> 
     }
     if (found.length === 0) holder.append(h("p", { class: "empty" }, "nothing was filled in this run"));
   } catch (error) {
-    holder.append(h("p", { class: "empty" }, in_words(error)));
+    holder.replaceChildren(h("p", { class: "empty" }, in_words(error)));
   }
 }
