@@ -34,6 +34,8 @@ const CHANNELS_FILE: &str = "channels.csv";
 /// source, of which some twenty rows have room.
 const LAST_LOSSES_BYTES: usize = 64 << 10;
 const LAST_LOSSES_BYTES_OF_SOURCE: usize = 2 << 10;
+/// The end of the name of a file that reserves space for another.
+const RESERVE: &str = ".room";
 /// The file that keeps two programs from taking the same number.
 const LOCK_FILE: &str = ".numbers";
 
@@ -389,9 +391,13 @@ impl RunDirectory {
     }
 
     /// Bytes that the files of a run take together now, also of those that lie on another disk, where a link leads; a file that cannot
-    /// be reached counts as 0.
+    /// be reached counts as 0. Space that is only reserved is left out: nothing is recorded in it.
     pub fn bytes_in(run: &Path) -> u64 {
-        let entries = fs::read_dir(run).into_iter().flatten().flatten();
+        let is_reserved = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            name.as_encoded_bytes().starts_with(b".") && name.as_encoded_bytes().ends_with(RESERVE.as_bytes())
+        };
+        let entries = fs::read_dir(run).into_iter().flatten().flatten().filter(|entry| !is_reserved(entry));
         let files = entries.filter_map(|entry| fs::metadata(entry.path()).ok()).filter(fs::Metadata::is_file);
         files.map(|file| file.len()).sum()
     }
@@ -504,7 +510,7 @@ impl RunDirectory {
 
     fn reserve_of(&self, path: &Path) -> PathBuf {
         let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        self.path.join(format!(".{name}.room"))
+        self.path.join(format!(".{name}{RESERVE}"))
     }
 
     /// Puts a complete file in the place of an older one, by renaming it, and forces it to the disk. On a full disk it goes into
@@ -724,6 +730,20 @@ mod tests {
             );
             assert!(message.contains("another directory: `[record] directory`"), "{message}");
         }
+    }
+
+    #[test]
+    fn reserved_space_is_no_data_of_a_run() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let run = RunDirectory::create(&folder.path().join("runs"), "").expect("made");
+        let before = RunDirectory::bytes_in(run.path());
+        run.reserve_record(1_000_000).expect("there is space");
+        run.reserve_spectra(100_000);
+        run.reserve_losses(3).expect("there is space");
+        assert_eq!(RunDirectory::bytes_in(run.path()), before);
+        run.write_spectra(b"{}").expect("written");
+        run.release_reserved();
+        assert_eq!(RunDirectory::bytes_in(run.path()), before + 2);
     }
 
     #[test]

@@ -398,7 +398,7 @@ export interface LiveState {
   /** Free space where the run is recorded, bytes. */
   disk_free_bytes: number;
   /** How long that lasts at the mean rate of the run, or of all programs where they fill the disk faster, seconds; null while nothing is
-   * written. */
+   * written, in the first seconds of a run, and between runs. */
   disk_left_seconds: number | null;
   /** Since the first data could come, as in `run`, seconds. */
   elapsed_seconds: number;

@@ -201,7 +201,7 @@ pub struct LiveState {
     /// Free space where the run is recorded, bytes.
     pub disk_free_bytes: u64,
     /// How long that lasts at the mean rate of the run, or of all programs where they fill the disk faster, seconds; null while nothing is
-    /// written.
+    /// written, in the first seconds of a run, and between runs.
     pub disk_left_seconds: Option<f64>,
     /// Copies of the runs elsewhere, by destination of `[ship]`; none in the lines of JSON of the terminal.
     pub copies: Vec<CopyState>,

@@ -19,6 +19,10 @@ use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
 use crate::observed::Observed;
 use crate::source_table::{Entry, SourceTable};
 
+/// How long a run has to write before it is said how long the disk lasts, s: what it writes at once at its start, and by whole batches, is
+/// no rate.
+const LEAST_WRITING_SECONDS: f64 = 5.0;
+
 /// The parts of a run from which its live state is put together.
 pub(crate) struct StateInputs<'l> {
     pub(crate) counts: &'l LedgerSnapshot,
@@ -104,12 +108,13 @@ impl Rates {
     }
 
     /// How long the free space lasts at the mean rate of the run: the rate of its own files, or that at which all programs together fill
-    /// the disk where that is more. So it is known, and not too long, while others free space.
+    /// the disk where that is more. So it is known, and not too long, while others free space. Not known in the first seconds.
     fn disk_left_seconds(&mut self, known: &LiveState) -> Option<f64> {
         let free = known.disk_free_bytes;
         let filled_by_all = self.free_at_start.get_or_insert(free).saturating_sub(free);
         let filled = filled_by_all.max(known.bytes_recorded);
-        (filled > 0).then(|| free as f64 * known.elapsed_seconds / filled as f64)
+        let is_a_rate = filled > 0 && known.elapsed_seconds >= LEAST_WRITING_SECONDS;
+        is_a_rate.then(|| free as f64 * known.elapsed_seconds / filled as f64)
     }
 }
 
@@ -221,6 +226,7 @@ mod tests {
             })
         };
         assert_eq!(left(0.0, 1000, 0), None, "nothing is written yet");
+        assert_eq!(left(0.9, 990, 10), None, "what is written at once at the start is no rate");
         assert_eq!(left(10.0, 900, 100), Some(90.0));
         assert_eq!(left(20.0, 600, 200), Some(30.0), "another program writes, too");
         assert_eq!(left(30.0, 1500, 300), Some(150.0), "another program has freed space");
