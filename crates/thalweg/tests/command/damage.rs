@@ -9,15 +9,20 @@ fn recorded(folder: &Folder) -> String {
     run_directory(&thalweg(&arguments).done().json())
 }
 
+/// One bit in the middle of a file.
+fn flip_a_bit(file: &str) {
+    let mut bytes = std::fs::read(file).expect("recorded");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(file, bytes).expect("written");
+}
+
 #[test]
 fn one_flipped_bit_is_found() {
     let folder = Folder::new();
     let run = recorded(&folder);
     let hits = format!("{run}/hits.arrows");
-    let mut bytes = std::fs::read(&hits).expect("recorded");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0x10;
-    std::fs::write(&hits, bytes).expect("written");
+    flip_a_bit(&hits);
     let ended = thalweg(&["verify", &run, "--json"]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     assert_eq!(ended.json()["ok"], false);
@@ -35,10 +40,7 @@ fn what_a_damaged_run_has_lost_since_is_in_every_report() {
     let verified = || thalweg(&["verify", &run, "--json"]).json()["ledger"]["loss"].clone();
     assert_eq!(lost(&verified()), 0);
     let hits = format!("{run}/hits.arrows");
-    let mut bytes = std::fs::read(&hits).expect("recorded");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0x10;
-    std::fs::write(&hits, bytes).expect("written");
+    flip_a_bit(&hits);
     let missing = thalweg(&["recover", &run, "--json"]).done().json()["hits_not_on_file"].clone();
     assert!(missing.as_u64() > Some(0), "{missing}");
     assert_eq!(lost(&verified()), missing);
@@ -59,9 +61,7 @@ fn a_replay_reports_a_changed_byte_once_and_is_refused_where_the_raw_table_is_cu
     let run = recorded(&folder);
     let raw = format!("{run}/raw.arrows");
     let bytes = std::fs::read(&raw).expect("recorded");
-    let mut changed = bytes.clone();
-    changed[bytes.len() / 2] ^= 0x10;
-    std::fs::write(&raw, changed).expect("written");
+    flip_a_bit(&raw);
     let ended = thalweg(&["replay", &run, "--directory", &folder.at("changed")]);
     assert_eq!(ended.code, Some(1), "{ended:#?}");
     let lines = |text: &str| text.lines().filter(|line| line.contains("a batch whose checksum is")).count();
