@@ -166,7 +166,7 @@ impl Watched {
             self.take_snapshot(&mut rounds, paths);
             if rounds.published.elapsed() >= LiveState::EVERY {
                 rounds.published = Instant::now();
-                let state = self.publish(self.state(&rounds), end, &rounds.audit, paths.trigger());
+                let state = self.publish(self.state(&rounds), end, &rounds.audit, paths.trigger(), None);
                 if rounds.shown.elapsed() >= SHOW_EVERY {
                     rounds.shown = Instant::now();
                     (watch.show)(&state);
@@ -177,7 +177,7 @@ impl Watched {
             // Boards stay inhibited: what comes after a pause that ends with the run belongs to neither.
             self.busy.lower();
         }
-        self.publish(RunState::Stopping, end, &rounds.audit, paths.trigger());
+        self.publish(RunState::Stopping, end, &rounds.audit, paths.trigger(), None);
         rounds.audit
     }
 
@@ -279,16 +279,18 @@ impl Watched {
         let state = if summary.is_good() { RunState::Stopped } else { RunState::Failed };
         let audit = SnapshotAudit { taken: summary.snapshots, open: summary.discrepancies.clone() };
         self.keep_ledger_file();
-        self.publish(state, end, &audit, trigger);
+        self.publish(state, end, &audit, trigger, Some(&summary.failures));
     }
 
-    /// Puts the state of now together, and gives it to everyone who holds the run.
+    /// Puts the state of now together, and gives it to everyone who holds the run. At the end, `failures` are all that there were; until
+    /// then those of the threads.
     fn publish(
         &self,
         state: RunState,
         end: EndWhen,
         audit: &SnapshotAudit,
         trigger: Option<TriggerCounts>,
+        failures: Option<&[String]>,
     ) -> Arc<LiveState> {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
@@ -318,7 +320,7 @@ impl Watched {
             refused: self.refused.all(),
             snapshots: audit.taken,
             discrepancies: audit.open.clone(),
-            failures: self.signals.failures(),
+            failures: failures.map_or_else(|| self.signals.failures(), <[String]>::to_vec),
             series: self.values.latest(),
             disk_free_bytes: self.directory.bytes_left().unwrap_or(0),
             ..LiveState::default()

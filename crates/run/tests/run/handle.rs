@@ -200,6 +200,20 @@ fn a_run_that_cannot_start_is_seen_to_have_failed() {
     assert!(state.failures[0].contains("127.0.9.9"), "{:?}", state.failures);
 }
 
+#[test]
+fn the_last_state_of_a_run_has_what_failed_while_it_was_written() {
+    let run = start(BOARDS);
+    let state = run.until("building", |state| built(state) > 10);
+    // Where the directory of the run is gone, its run.json cannot be written.
+    std::fs::remove_dir_all(&state.run.directory).expect("removed");
+    std::fs::write(&state.run.directory, "").expect("written");
+    run.command(RunCommand::Stop);
+    let last = run.until("over", |state| state.state == RunState::Failed);
+    let summary = run.thread.join().expect("no panic");
+    assert!(last.failures.iter().any(|failure| failure.contains("run.json")), "{:?}", last.failures);
+    assert_eq!(last.failures, summary.failures);
+}
+
 /// A rate at which what is on file grows by a batch every two seconds.
 const HITS: &str = "[[source]]\nname = \"board\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n\
                     [source.emulate]\nchannels = 16\nrate_hz = 2000\n";
