@@ -59,6 +59,24 @@ pub struct Soak {
 }
 
 impl Soak {
+    /// Before the first trial.
+    fn begin((sources, datagram_bytes): (u32, u32), (load, rate_hz): (f64, f64)) -> Soak {
+        Soak {
+            sources,
+            datagram_bytes,
+            load,
+            rate_hz,
+            seconds: 0.0,
+            sent: 0,
+            lost: 0,
+            unexplained: 0,
+            loss_limit: None,
+            disturbed: 0,
+            flow_control: FlowControl::not_read(),
+            points: Vec::new(),
+        }
+    }
+
     /// Returns true if the load was applied, in one trial at least and without a sender that waited, and nothing was lost without being
     /// counted.
     pub fn passes(&self) -> bool {
@@ -104,20 +122,7 @@ pub fn soak(
     seen: &mut dyn FnMut(&Soak),
 ) -> Result<Soak, RigError> {
     let (began, rate_hz) = (Instant::now(), load * rig.rate_bytes_per_s() / rig.event_bytes());
-    let mut soak = Soak {
-        sources: rig.active_sources(),
-        datagram_bytes: rig.frame().payload_bytes(),
-        load,
-        rate_hz,
-        seconds: 0.0,
-        sent: 0,
-        lost: 0,
-        unexplained: 0,
-        loss_limit: None,
-        disturbed: 0,
-        flow_control: FlowControl::not_read(),
-        points: Vec::new(),
-    };
+    let mut soak = Soak::begin((rig.active_sources(), rig.frame().payload_bytes()), (load, rate_hz));
     while soak.seconds < seconds {
         let judged = match rig.send(&Schedule::steady(rate_hz, trial_s.min(seconds))) {
             // The trials finished by then are the result.
@@ -139,20 +144,7 @@ mod tests {
     use crate::rig::PauseState;
 
     fn soak(points: &[(u64, &str)]) -> Soak {
-        let mut soak = Soak {
-            sources: 1,
-            datagram_bytes: 1024,
-            load: 0.9,
-            rate_hz: 1000.0,
-            seconds: 0.0,
-            sent: 0,
-            lost: 0,
-            unexplained: 0,
-            loss_limit: None,
-            disturbed: 0,
-            flow_control: FlowControl::not_read(),
-            points: Vec::new(),
-        };
+        let mut soak = Soak::begin((1, 1024), (0.9, 1000.0));
         for (lost, why) in points {
             let point = SoakPoint {
                 at_s: 1.0,
