@@ -65,7 +65,8 @@ const OF_THE_RUN: [Metric<LiveState>; 23] = [
     gauge("thalweg_recorded_bytes_per_second", "", "Bytes recorded per second.", |state| {
         Some(state.byte_rate_hz)
     }),
-    counter("thalweg_lost", "", "Lost, each loss in its finest unit.", |state| Some(state.lost as f64)),
+    // It falls when something that was missing comes late.
+    gauge("thalweg_lost", "", "Lost, each loss in its finest unit.", |state| Some(state.lost as f64)),
     gauge("thalweg_disk_free_bytes", "bytes", "Free where the run is recorded.", |state| {
         Some(state.disk_free_bytes as f64)
     }),
@@ -130,7 +131,7 @@ const OF_SOURCES: [Metric<SourceState>; 7] = [
     gauge("thalweg_source_bytes_per_second", "", "Bytes received per second.", |source| {
         Some(source.byte_rate_hz)
     }),
-    counter("thalweg_source_lost", "", "Lost, in the finest unit that is known.", |source| {
+    gauge("thalweg_source_lost", "", "Lost, in the finest unit that is known.", |source| {
         Some(source.lost as f64)
     }),
     gauge(

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use thalweg_data::{Stage, Unit};
 
 use super::events::open_table;
 use super::payload::{Payloads, View};
@@ -18,6 +19,7 @@ use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::raw_writer::{RawSource, kind};
 use crate::removed::RemovedTables;
+use crate::run_record::RunRecord;
 use crate::table::Table;
 
 /// Place of the column `payload`.
@@ -115,6 +117,8 @@ pub struct RawContent {
     pub last_mark_ns: u64,
     /// Longest payload.
     pub largest_bytes: u64,
+    /// Payload bytes that the run received and could not write, as its ledger says: its disk was full, or failed.
+    pub not_written_bytes: u64,
     /// Batches that hold rows of it: file and offset.
     #[serde(skip)]
     pub(crate) places: Vec<(PathBuf, u64)>,
@@ -137,9 +141,10 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
         return Err(RecordError::Missing { path: path.to_owned(), found });
     }
     let mut contents = BTreeMap::new();
-    for file in files {
-        scan(&file, &mut contents)?;
+    for file in &files {
+        scan(file, &mut contents)?;
     }
+    note_not_written(files[0].parent(), &mut contents);
     Ok(contents.into_values().collect())
 }
 
@@ -205,6 +210,18 @@ fn spread_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawCon
     }
 }
 
+/// Notes with each source what the ledger of the run in `folder` says was not written of it.
+fn note_not_written(folder: Option<&Path>, contents: &mut BTreeMap<u16, RawContent>) {
+    let record = folder.and_then(|folder| RunRecord::read(&folder.join("run.json")).ok());
+    for entry in record.iter().flat_map(|record| &record.ledger).flat_map(|ledger| &ledger.entries) {
+        if (entry.stage.as_str(), entry.unit.as_str()) == (Stage::Raw.word(), Unit::Bytes.word())
+            && let Some(content) = contents.values_mut().find(|content| content.source.name == entry.source)
+        {
+            content.not_written_bytes = entry.lost.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
+        }
+    }
+}
+
 /// The sources whose rows are in these batches, as a schema describes them, for a file that has lost its own. What their
 /// blocks were is not known then.
 pub(super) fn described(
@@ -253,6 +270,7 @@ impl RawContent {
             first_mark_ns: 0,
             last_mark_ns: 0,
             largest_bytes: 0,
+            not_written_bytes: 0,
             places: Vec::new(),
             gaps: Vec::new(),
         }

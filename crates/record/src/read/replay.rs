@@ -6,6 +6,7 @@
 //! A row of a stream is one receive call and is published behind what the framing left over; rows of datagrams up to the
 //! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
 //! Where rows are missing in a recovered file, the next batch says so: the bytes on both sides do not follow each other.
+//! What the recorded run could not write, because its disk was full, is counted as lost from the start: its place is not known.
 //! A file that is damaged and was not recovered ends its sources there, and what they would have given is counted as lost.
 //! The replay runs as fast as it is asked, or keeps to a [`Pace`]; what it gives is the same. When no block is free it waits, like the policy
 //! `hold`, and what it has of a batch waits with it: stages downstream decide by batches, and would decide otherwise by parts of one.
@@ -89,6 +90,8 @@ impl RawReplay {
             }
             false => Blocks::Datagrams { pool, writer: None },
         };
+        let mut counters = Counters::default();
+        lose(&mut counters, content.not_written_bytes);
         Ok(RawReplay {
             path: path.to_owned(),
             content,
@@ -104,7 +107,7 @@ impl RawReplay {
             begun: Frames::default(),
             mark: Mark::default(),
             pace: None,
-            counters: Counters::default(),
+            counters,
         })
     }
 
@@ -160,8 +163,7 @@ impl RawReplay {
         {
             self.gaps_met += 1;
             self.interrupted = true;
-            self.counters.input(Unit::Bytes, gap.bytes);
-            self.counters.lost(LossReason::RecordingDamaged, Unit::Bytes, gap.bytes);
+            lose(&mut self.counters, gap.bytes);
             if let Blocks::Stream(buffer) = &mut self.blocks {
                 // What was kept back has lost its rest. The framing, which has seen it, counts it.
                 buffer.carry(0);
@@ -282,9 +284,8 @@ impl RawReplay {
         let given = self.counters.total_output(Unit::Bytes);
         let rest = self.content.bytes.saturating_sub(given + self.unread_bytes);
         self.unread_bytes += rest;
-        self.counters.input(Unit::Bytes, rest);
-        self.counters.lost(LossReason::RecordingDamaged, Unit::Bytes, rest);
         self.interrupted = true;
+        lose(&mut self.counters, rest);
     }
 
     fn count(&mut self, bytes: u64, datagrams: u64) {
@@ -293,6 +294,12 @@ impl RawReplay {
             self.counters.output(unit, count);
         }
     }
+}
+
+/// Counts bytes that the recording does not have.
+fn lose(counters: &mut Counters, bytes: u64) {
+    counters.input(Unit::Bytes, bytes);
+    counters.lost(LossReason::RecordingDamaged, Unit::Bytes, bytes);
 }
 
 impl Blocks {
@@ -336,7 +343,7 @@ impl Source for RawReplay {
         if let Blocks::Stream(buffer) = &mut self.blocks {
             buffer.give_carried(frames);
         }
-        frames.interrupted |= self.interrupted;
+        frames.interrupted |= self.interrupted || self.content.not_written_bytes > 0;
     }
 
     fn counters(&self) -> &Counters {

@@ -1,5 +1,5 @@
 //! Replays of recordings that were damaged: recovered ones end, and what is missing is the recording's loss; one that was not
-//! recovered fails, and its summary says how many bytes were not read.
+//! recovered fails, and its summary says how many bytes were not read. What a recorded run had no space for is its replay's loss, too.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::boards::boards_at;
 use crate::process::{Ended, Folder, assert_ledger_balances, number, run_directory, thalweg};
+use crate::storage::{mounted, report};
 
 /// A run of this configuration, whose raw table is damaged in its middle and recovered, and its replay.
 fn replay_of_a_recovered_run(
@@ -222,4 +223,41 @@ fn a_replay_of_time_slices_ends_behind_a_gap_that_is_the_recordings_loss() {
     assert!(all.iter().any(|(_, reason, ..)| reason == "recording_damaged"), "{all:#?}");
     let named = |reason: &str| reason == "recording_damaged" || reason == "missing_fragment";
     assert!(all.iter().all(|(_, reason, ..)| named(reason)), "{all:#?}");
+}
+
+#[test]
+fn a_replay_says_what_its_recorded_run_had_no_space_for() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.at("runs")).expect("made");
+    folder.file(
+        "run.toml",
+        "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nchannels = 8\n\
+         [source.emulate]\nchannels = 8\nrate_hz = 40000\n\
+         [record]\ndirectory = \"runs\"\ntables = [\"raw\"]\nbatch_bytes = 50000\n",
+    );
+    let ended = mounted(
+        &folder,
+        "mount -t tmpfs -o size=16m none runs || exit 9",
+        "head -c 14500000 /dev/zero > runs/filler\n\
+         \"$0\" run run.toml --seconds 20 --json > first.json; [ $? = 1 ] || exit 8\n\
+         \"$0\" replay runs/000001 --directory again --json > again.json",
+    );
+    let Some(ended) = ended else { return };
+    assert_eq!(ended.code, Some(0), "the run failed for its disk, and is replayed: {ended:#?}");
+    let (first, again) = (report(&folder, "first.json"), report(&folder, "again.json"));
+    assert_ledger_balances(&again);
+    let ledger = first["ledger"].as_array().expect("a list");
+    let not_written = ledger
+        .iter()
+        .filter(|entry| (&entry["stage"], &entry["unit"]) == (&"raw".into(), &"bytes".into()))
+        .flat_map(|entry| entry["lost"].as_object().expect("by reason").values())
+        .filter_map(Value::as_u64);
+    let not_written = not_written.sum::<u64>();
+    let said = losses(&again);
+    let of_source = said.iter().find(|(at, reason, unit, _)| {
+        (at.as_str(), reason.as_str(), unit.as_str()) == ("receive", "recording_damaged", "bytes")
+    });
+    assert!(not_written > 0 && of_source.is_some_and(|(.., count)| *count == not_written), "{said:#?}");
+    let total = &again["loss"]["totals"][0];
+    assert_eq!((&total["unit"], &total["quality"]), (&"hits".into(), &"unknown".into()), "{total:#}");
 }
