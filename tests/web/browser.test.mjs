@@ -652,6 +652,27 @@ describe("a server that tells little", { skip, concurrency: 1 }, () => {
   }
 });
 
+describe("unattended operation", { skip, concurrency: 1 }, () => {
+  it("says when the next run starts, and a button takes that back", async () => {
+    const [browser, server] = [await open_browser(), await serve(0, "hits")];
+    const [tell, command] = ["tell", "command"].map((name) => server.experiment[name].bind(server.experiment));
+    let wait = 75.3;
+    server.experiment.tell = (...of) => ({ ...tell(...of), state: "failed", next_run_seconds: wait });
+    server.experiment.command = (name, body) => {
+      wait = name === "stop" ? null : wait;
+      return command(name, body);
+    };
+    const { page, close } = await open_page(browser, server.address);
+    await text_when(page, ".bar .run-state", (text) => text === "▲ failed, next run in 1 m 15 s");
+    await page.locator(".commands button", { hasText: "no next run" }).click();
+    await text_when(page, ".bar .run-state", (text) => text === "▲ failed");
+    assert.ok(await page.locator(".commands button", { hasText: "no next run" }).isHidden());
+    await close();
+    await browser.close();
+    await server.close();
+  });
+});
+
 describe("a run that ends while its details are looked at", { skip, concurrency: 1 }, () => {
   it("has the facts of its row, its files and its spectra, and what was typed stays", async () => {
     const [browser, server] = [await open_browser(), await serve(0, "hits")];

@@ -10,6 +10,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
     sequence: 1,
     state: "running",
     paused_by: null,
+    next_run_seconds: null,
     run: {
       number: 1,
       name: "000001",

@@ -14,6 +14,7 @@ export function live_state(run, elapsed_seconds) {
   return {
     sequence: Math.floor(elapsed_seconds * 20),
     paused_by: null,
+    next_run_seconds: null,
     run: {
       number,
       name: run ? `run${number}` : null,

@@ -35,3 +35,7 @@ test("a full disk comes first, and dead time is of a run that takes data", () =>
   assert.equal(shown({ state: "stopped" }, true), "■ stopped ()");
   assert.equal(shown({ state: "failed" }), "▲ failed (trouble)");
 });
+
+test("a run that has a successor says when that starts", () => {
+  assert.equal(shown({ state: "failed", next_run_seconds: 75.3 }), "▲ failed, next run in 1 m 15 s (trouble)");
+});

@@ -129,6 +129,7 @@ class Bar {
   readonly #start = button("start …", ask_for_run, { class: "main" });
   readonly #pause = button("pause", () => void ask(this.#is_paused ? "/api/run/resume" : "/api/run/pause"));
   readonly #stop = button("stop", () => ask_to_stop(this.#name));
+  readonly #no_next = button("no next run", () => void ask("/api/run/stop"));
   readonly #theme = button("", toggle_theme, { class: "quiet-button" });
   readonly #age = h("div", { class: "age", role: "alert", hidden: true });
   readonly #title = document.querySelector("title") ?? document.createElement("title");
@@ -140,6 +141,7 @@ class Bar {
     set_text(this.#run, "no run");
     show(this.#pause, false);
     show(this.#stop, false);
+    show(this.#no_next, false);
     const value = (name: string, text: string, ...children: HTMLElement[]) =>
       h("div", { class: `value ${name}` }, h("span", {}, text), ...children);
     this.root = h(
@@ -157,6 +159,7 @@ class Bar {
         this.#start,
         this.#pause,
         this.#stop,
+        this.#no_next,
         this.#theme,
         button("?", help, { class: "quiet-button", title: "keys" }),
       ),
@@ -200,6 +203,7 @@ class Bar {
     show(this.#start, !is_taking(state) && word !== "stopping");
     show(this.#pause, is_taking(state));
     show(this.#stop, is_taking(state));
+    show(this.#no_next, state.next_run_seconds !== null);
     title_of(state, this.#title);
   }
 

@@ -92,6 +92,11 @@ impl RunControl {
         standing.start_at.is_some()
     }
 
+    /// How long it is until the next run starts by itself; `None` if none is to.
+    pub(crate) fn next_run_in(&self) -> Option<Duration> {
+        Some(self.settled().start_at?.saturating_duration_since(Instant::now()))
+    }
+
     /// Returns true if the time is there at which the next run is to start by itself.
     pub(crate) fn is_due(&self) -> bool {
         self.settled().is_due()

@@ -425,6 +425,8 @@ export interface LiveState {
   lost_in: LostIn[];
   /** The last messages, oldest first, at most a hundred. */
   messages: OperatorMessage[];
+  /** Between runs, where `[unattended]` starts the next one: how long until then, seconds. `stop` takes that back. */
+  next_run_seconds: number | null;
   /** Hits put into time order per second. */
   ordered_rate_hz: number;
   /** Of a paused run. */

@@ -1,5 +1,6 @@
 // What several screens read out of the live state. Its types are those of the server: generated.ts.
 
+import { lasting } from "../figures/time.js";
 import type { LiveState, Loss } from "./generated.js";
 
 /** What was lost, by reason, the most first. Equal reasons of several stages stay apart: the place tells where to look. */
@@ -34,5 +35,7 @@ export function standing(state: LiveState, is_dead: boolean): { sign: string; te
   ] as const;
   const trouble = troubles.find(([, holds]) => holds)?.[0] ?? "";
   const [sign, level] = trouble ? (["▲", "trouble"] as const) : (SHAPES[word] ?? ["○", ""]);
-  return { sign, text: trouble || word, level };
+  const wait = state.next_run_seconds;
+  const next = wait === null ? "" : `, next run in ${lasting(wait)}`;
+  return { sign, text: (trouble || word) + next, level };
 }

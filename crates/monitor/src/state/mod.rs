@@ -123,6 +123,8 @@ pub struct LiveState {
     pub state: RunState,
     /// Of a paused run.
     pub paused_by: Option<PausedBy>,
+    /// Between runs, where `[unattended]` starts the next one: how long until then, seconds. `stop` takes that back.
+    pub next_run_seconds: Option<f64>,
     /// Which run it is.
     pub run: LiveRun,
     /// Its title, as in `run`.

@@ -186,13 +186,18 @@ impl Served {
         history.note(self.began.elapsed().as_secs_f64(), state);
     }
 
-    /// Returns what is known although nothing runs: the disk as it is now, which nothing fills, and before the first run the sources of
-    /// the configuration.
+    /// Returns what is known although nothing runs: the disk as it is now, which nothing fills, when the next run starts by itself, and
+    /// before the first run the sources of the configuration.
     fn between_runs(&self, state: &LiveState) -> LiveState {
         let in_use = self.in_use();
         let left = RunDirectory::bytes_left_for(&in_use.configuration.record.directory);
         let is_before = state.run.number == 0;
+        let next_run_in = match &self.subject {
+            Subject::RunControl(run_control) => run_control.next_run_in(),
+            Subject::Run(_) => None,
+        };
         LiveState {
+            next_run_seconds: next_run_in.map(|wait| wait.as_secs_f64()),
             sources: if is_before { &in_use.sources } else { &state.sources }.clone(),
             disk_free_bytes: left.unwrap_or(state.disk_free_bytes),
             disk_left_seconds: None,

@@ -236,7 +236,10 @@ mod tests {
             watch.follow();
         };
         fail(&mut watch);
+        let next_run_seconds = || watch.served.state().next_run_seconds;
+        assert!(next_run_seconds().is_some_and(|wait| wait > 3000.0), "{:?}", next_run_seconds());
         assert_eq!(run_control.command(&RunCommand::Stop), Ok(()), "a start is waited for");
+        assert_eq!(next_run_seconds(), None);
         let refused = run_control.command(&RunCommand::Stop).expect_err("nothing is waited for");
         assert_eq!(refused.to_string(), "`stop`: the run is failed; start a run first");
         // A stop between the end of a run and the look at it comes in time, too.
