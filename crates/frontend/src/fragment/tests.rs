@@ -217,6 +217,24 @@ fn a_fragment_whose_datagrams_come_late_is_lost_once() {
 }
 
 #[test]
+fn a_fragment_that_makes_room_for_others_is_lost_once() {
+    let settings = Settings { open_fragments: 4, ..Settings::default() };
+    let cut_of = |trigger| cut(&header(0, trigger), &[1; 350], HEADER_BYTES + 100, false);
+    let mut host = Host::of_fragments(SourceId(0), splitter(&settings));
+    // Eight at once, part by part: the newest four stay open.
+    for part in 0..4 {
+        (0..8).for_each(|trigger| host.datagram(&cut_of(trigger)[part]));
+    }
+    host.step();
+    let outcome = host.outcome();
+    assert_eq!(lost(outcome, LossReason::Unfinished), (4, 4 * 140));
+    assert_eq!(outcome.link().total_lost(LossReason::Unfinished, Unit::Fragments), 4);
+    assert_eq!(lost(outcome, LossReason::Late).0, 3 * 4);
+    assert_eq!(outcome.link().total_output(Unit::Fragments), 4);
+    host.finish().assert_closed();
+}
+
+#[test]
 fn parts_that_contradict_each_other_are_refused() {
     let first = || cut(&header(0, 1), &[1; 250], HEADER_BYTES + 100, false);
     let other = |header: Header, payload: &[u8]| [header.to_bytes().to_vec(), payload.to_vec()].concat();

@@ -6,10 +6,11 @@
 //!  part 1 of 3 ─┘        │ too old, or a newer fragment needs the slot
 //!                        └──► unfinished
 //! ```
-//! Each board has a few slots, so that losses of one board do not affect others. A slot remembers its finished fragment
-//! for the waiting time, so that duplicate datagrams are recognised, and what an unfinished one lacks for longer, so that
-//! the fragment is counted as lost once, however late its datagrams are. Blocks are held while a fragment is open: at most
-//! those of `boards × open_fragments` fragments, each for the waiting time.
+//! Each board has a few slots for open fragments, so that losses of one board do not affect others, and as many again for
+//! those that are no longer open. A slot remembers its finished fragment for the waiting time, so that duplicate datagrams
+//! are recognised, and what an unfinished one lacks for longer, so that the fragment is counted as lost once, however late
+//! its datagrams are. Blocks are held while a fragment is open: at most those of `boards × open_fragments` fragments, each
+//! for the waiting time.
 
 use thalweg_data::{Counters, Fragment, Fragments, Frames, Leases, LossReason, Mark, Slice, Unit};
 
@@ -50,6 +51,8 @@ pub(crate) struct Part {
 pub(crate) struct Assembly {
     slots: Vec<Slot>,
     slots_per_board: usize,
+    /// Most slots of a board that are open.
+    open_per_board: usize,
     wait_ns: u64,
     /// Whether the first part of a fragment keeps its header.
     keeps_header: bool,
@@ -75,7 +78,7 @@ struct Slot {
     count: u16,
     length: Option<u32>,
     ticks: u64,
-    /// Since when it is open; of one that was given up for its time, when that was.
+    /// Since when it is open; of one that was given up as unfinished, when that was.
     since: Mark,
     /// Sequence number of its opening.
     opened: u64,
@@ -110,15 +113,17 @@ impl Assembly {
     /// Most datagrams of a fragment.
     pub const MOST_PARTS: usize = 128;
 
-    /// Creates slots for the boards; an incomplete fragment waits for `wait_ms`.
-    pub fn new(boards: u16, slots_per_board: u8, wait_ms: u32, keeps_header: bool) -> Assembly {
-        let slots = usize::from(boards) * usize::from(slots_per_board);
+    /// Creates slots for the boards, each with so many open fragments at most; an incomplete one waits for `wait_ms`.
+    pub fn new(boards: u16, open_per_board: u8, wait_ms: u32, keeps_header: bool) -> Assembly {
+        let slots_per_board = 2 * usize::from(open_per_board);
+        let slots = usize::from(boards) * slots_per_board;
         Assembly {
             slots: (0..slots).map(|_| Slot::default()).collect(),
-            slots_per_board: usize::from(slots_per_board),
+            slots_per_board,
+            open_per_board: open_per_board.into(),
             wait_ns: u64::from(wait_ms) * 1_000_000,
             keeps_header,
-            open: Vec::with_capacity(slots),
+            open: Vec::with_capacity(usize::from(boards) * usize::from(open_per_board)),
             opened: 0,
         }
     }
@@ -191,7 +196,8 @@ impl Assembly {
         self.board_slots(part.board).filter(is_of_part).max_by_key(|number| self.slots[*number].state)
     }
 
-    /// Opens a slot for a new fragment: a free one, otherwise the one that is forgotten first, otherwise the oldest open one.
+    /// Opens a slot for a new fragment: a free one, otherwise the one that is forgotten first. Where too many are open, the
+    /// oldest is given up before.
     fn begin(
         &mut self,
         part: &Part,
@@ -199,6 +205,14 @@ impl Assembly {
         mark: Mark,
         (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> usize {
+        let own = self.board_slots(part.board);
+        let is_own = |number: &usize| own.contains(number);
+        let mut own_open = self.open.iter().map(|number| *number as usize).filter(is_own);
+        if let Some(oldest) = own_open.next()
+            && 1 + own_open.count() >= self.open_per_board
+        {
+            self.give_up_unfinished(oldest, mark, (link, boards));
+        }
         let age = |number: &usize| {
             let slot = &self.slots[*number];
             let forgotten_ns = match slot.state {
@@ -207,10 +221,7 @@ impl Assembly {
             };
             (slot.state, forgotten_ns, slot.opened)
         };
-        let number = self.board_slots(part.board).min_by_key(age).expect("a board has at least one slot");
-        if self.slots[number].state == State::Open {
-            self.give_up(number, LossReason::Unfinished, link, boards);
-        }
+        let number = own.min_by_key(age).expect("a board has more slots than open ones");
         self.opened += 1;
         self.open.push(number as u32);
         let slot = &mut self.slots[number];
@@ -276,17 +287,27 @@ impl Assembly {
         self.close(number, State::Done);
     }
 
+    /// Gives up a fragment that is not whole, and remembers from now on what it lacks.
+    fn give_up_unfinished(
+        &mut self,
+        number: usize,
+        mark: Mark,
+        (link, boards): (&mut Counters, &mut BoardCounters),
+    ) {
+        self.give_up(number, LossReason::Unfinished, link, boards);
+        self.slots[number].since = mark;
+    }
+
     /// Gives up fragments that were opened too long before `mark`, or all without a mark.
     pub fn expire(&mut self, mark: Option<Mark>, (link, boards): (&mut Counters, &mut BoardCounters)) {
         while let Some(oldest) = self.open.first().map(|number| *number as usize) {
             if mark.is_some_and(|mark| mark.since_ns(self.slots[oldest].since) < self.wait_ns) {
                 return;
             }
-            self.give_up(oldest, LossReason::Unfinished, link, boards);
-            match mark {
-                Some(mark) => self.slots[oldest].since = mark,
+            self.give_up_unfinished(oldest, mark.unwrap_or_default(), (link, boards));
+            if mark.is_none() {
                 // What follows an end is counted from anew.
-                None => self.slots[oldest].state = State::Free,
+                self.slots[oldest].state = State::Free;
             }
         }
     }
