@@ -54,6 +54,20 @@ pub trait EmulatedLinks {
     fn behind(&self, link: LinkId) -> OtherEnd;
 }
 
+/// Boards without registers, link by link.
+pub(crate) struct BoardsByLink<B> {
+    pub boards: Vec<B>,
+    pub boards_per_link: u16,
+}
+
+impl<B: Hosted + Clone + 'static> EmulatedLinks for BoardsByLink<B> {
+    fn behind(&self, link: LinkId) -> OtherEnd {
+        let per_link = usize::from(self.boards_per_link);
+        let own = self.boards.iter().skip(link.index() * per_link).take(per_link);
+        (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
+    }
+}
+
 /// The boards behind one link, and their registers if they have any.
 pub type OtherEnd = (Vec<Box<dyn Hosted>>, Option<Box<dyn EmulatedRegisters>>);
 

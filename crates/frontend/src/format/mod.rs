@@ -32,7 +32,7 @@ pub use control::{
     BoardControl, ControlChannel, ControlEntry, ControlTransport, DataPlace, ImportSettings,
     ImportedSettings, NotImported, register_number,
 };
-pub(crate) use emulated::own_emulated;
+pub(crate) use emulated::{BoardsByLink, own_emulated};
 pub use emulated::{DueDatagram, EmulatedBoards, EmulatedLinks, EmulatedRegisters, EmulatedShape, OtherEnd};
 pub use facts::BoardFacts;
 pub(crate) use fragments::first_board_of_link;

@@ -5,7 +5,7 @@ use thalweg_data::{BoardId, Fragments, Framing, LinkId, SourceId, Tick};
 use super::emulate::{self, Board};
 use super::{Settings, Splitter, StreamSplitter};
 use crate::format::{
-    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat, OtherEnd,
+    BoardClock, BoardsByLink, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FragmentFormat,
     first_board_of_link, own_emulated,
 };
 use crate::trigger::Hosted;
@@ -93,7 +93,7 @@ impl FragmentFormat for Settings {
         let first = BoardId(self.first_board);
         let mut boards = emulate::boards(first, count, &board).map_err(|error| error.to_string())?;
         boards.retain(|board| !self.without.contains(&board.number().0));
-        Ok(Box::new(Links { boards, per_link: usize::from(shape.boards_per_link) }))
+        Ok(Box::new(BoardsByLink { boards, boards_per_link: shape.boards_per_link }))
     }
 }
 
@@ -104,19 +104,6 @@ impl EmulatedBoards for emulate::Settings {
 
     fn check(&self) -> Result<(), String> {
         emulate::Settings::check(self).map_err(|error| error.to_string())
-    }
-}
-
-/// Emulated boards, link by link.
-struct Links {
-    boards: Vec<Board>,
-    per_link: usize,
-}
-
-impl EmulatedLinks for Links {
-    fn behind(&self, link: LinkId) -> OtherEnd {
-        let own = self.boards.iter().skip(link.index() * self.per_link).take(self.per_link);
-        (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
     }
 }
 

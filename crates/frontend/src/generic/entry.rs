@@ -5,14 +5,13 @@ use thalweg_data::{Fragments, Framing, LinkId, SourceId, Unit};
 use toml::de::ValueDeserializer;
 
 use super::boards::Boards;
-use super::emulate::{self, Board};
+use super::emulate;
 use super::settings::{Length, NamedBy};
 use super::{GenericDecode, GenericSplitter, GenericUnpack, Settings};
 use crate::format::{
-    BoardClock, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FormatSettings, FragmentFormat,
-    FramingInput, HitFormat, HitFraming, OtherEnd, own_emulated, several,
+    BoardClock, BoardsByLink, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FormatSettings,
+    FragmentFormat, FramingInput, HitFormat, HitFraming, own_emulated, several,
 };
-use crate::trigger::Hosted;
 
 /// The entry of the family.
 pub static FORMAT: Format = Format {
@@ -145,7 +144,7 @@ impl FragmentFormat for Settings {
         }
         let board = own_emulated::<emulate::Settings>(emulated)?;
         let boards = emulate::boards(shape.boards(), self, &board)?;
-        Ok(Box::new(Links { boards, per_link: usize::from(shape.boards_per_link) }))
+        Ok(Box::new(BoardsByLink { boards, boards_per_link: shape.boards_per_link }))
     }
 }
 
@@ -156,18 +155,5 @@ impl EmulatedBoards for emulate::Settings {
 
     fn check(&self) -> Result<(), String> {
         emulate::Settings::check(self).map_err(|error| error.to_string())
-    }
-}
-
-/// Emulated boards, link by link.
-struct Links {
-    boards: Vec<Board>,
-    per_link: usize,
-}
-
-impl EmulatedLinks for Links {
-    fn behind(&self, link: LinkId) -> OtherEnd {
-        let own = self.boards.iter().skip(link.index() * self.per_link).take(self.per_link);
-        (own.map(|board| Box::new(board.clone()) as Box<dyn Hosted>).collect(), None)
     }
 }
