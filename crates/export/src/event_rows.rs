@@ -24,6 +24,8 @@ pub(crate) struct EventRow {
     pub attempt: u8,
     /// Number of the reason why it was passed on.
     pub closing: u8,
+    /// Of a run with an event filter, number of the reason why it is recorded.
+    pub selected: Option<u8>,
     /// Sources that did not answer, little-endian.
     pub missing: Vec<u8>,
 }
@@ -67,6 +69,7 @@ fn event_in(batch: &RecordBatch, row: usize) -> EventRow {
     let number = |column: usize| batch.column(column).as_primitive::<UInt64Type>().value(row);
     let missing = batch.column(3).as_list::<i32>().value(row);
     let missing = missing.as_primitive::<UInt16Type>().values();
+    let selected = batch.column_by_name("selected");
     EventRow {
         trigger: number(0),
         closing: batch.column(1).as_dictionary::<UInt8Type>().keys().value(row),
@@ -75,5 +78,6 @@ fn event_in(batch: &RecordBatch, row: usize) -> EventRow {
         first_arrival_ns: number(5),
         closed_ns: number(6),
         attempt: batch.column(7).as_primitive::<UInt8Type>().value(row),
+        selected: selected.map(|column| column.as_dictionary::<UInt8Type>().keys().value(row)),
     }
 }

@@ -288,10 +288,11 @@ impl Survey {
         record.write(directory)?;
         self.keep_documents(directory, &mut record)?;
         let kinds = [self.has_events, self.has_hits, self.has_coincidences];
-        let mut tables = ImportTables::create(directory, &record, kinds, !self.is_unordered)?;
+        let mut sources = Sources::of(self.database.as_ref());
+        let how = (!self.is_unordered, sources.event_filter.as_deref());
+        let mut tables = ImportTables::create(directory, &record, kinds, how)?;
         let mut read = Counters::default();
         let mut file = MidFile::open(&request.file)?;
-        let mut sources = Sources::of(self.database.as_ref());
         let (order, mut number) = (file.order(), 0);
         while let Some(event) = file.next_event()? {
             let header = match event {

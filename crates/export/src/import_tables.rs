@@ -6,8 +6,8 @@
 
 use thalweg_data::batch::Share;
 use thalweg_data::{
-    BlockWriter, Event, EventSink, Events, Fragment, HitEvent, HitEvents, Hits, Ledger, Mark, Pool, Sink,
-    SinkError, SourceId, Stage, Unit,
+    BlockWriter, Event, EventSink, Events, Fragment, HitEvent, HitEvents, Hits, Ledger, Mark, Noted, Pool,
+    Selected, Sink, SinkError, SourceId, Stage, Unit,
 };
 use thalweg_record::{
     CoincidenceWriter, EventWriter, HitWriter, RunDirectory, RunRecord, Settings, Table, TableSummary,
@@ -40,11 +40,16 @@ struct EventTables {
     pool: Pool,
     block: Option<BlockWriter>,
     batch: Events,
+    /// Why each event of the batch was recorded.
+    selected: Vec<Option<Selected>>,
+    /// How many events have each mark of an event filter.
+    marked: [u64; Selected::ALL.len()],
     bytes: u64,
 }
 
 impl ImportTables {
-    /// Makes the tables of those kinds that occur: events, hits, coincidences.
+    /// Makes the tables of those kinds that occur: events, hits, coincidences. Of events, it has to be known whether they are in order, and
+    /// by what an event filter selected them.
     ///
     /// # Errors
     /// When a file or the memory cannot be made.
@@ -52,7 +57,7 @@ impl ImportTables {
         directory: &RunDirectory,
         record: &RunRecord,
         [has_events, has_hits, has_coincidences]: [bool; 3],
-        is_ordered: bool,
+        how: (bool, Option<&str>),
     ) -> Result<ImportTables, ImportError> {
         let kept = [
             (has_events, Table::Events),
@@ -63,7 +68,7 @@ impl ImportTables {
         let tables = kept.into_iter().filter(|(occurs, _)| *occurs).map(|(_, table)| table).collect();
         let settings = Settings { tables, ..Settings::default() };
         let (path, names) = (directory.path(), &record.sources);
-        let events = || EventTables::create(directory, &settings, names, is_ordered);
+        let events = || EventTables::create(directory, &settings, names, how);
         let hits = || HitWriter::create(path, &settings, names);
         let coincidences = || CoincidenceWriter::create(path, &settings, names);
         let of = |name: &String| names.iter().position(|source| source == name);
@@ -170,7 +175,14 @@ impl ImportTables {
         }
         if let Some(tables) = &self.events {
             let slot = ledger.open(Stage::Record, SourceId(first + 1), &[Unit::Events]);
-            slot.publish(tables.writer.counters());
+            let mut counters = tables.writer.counters().clone();
+            // The filter's own stage is not in the file; what it marked is.
+            for (selected, noted) in
+                [(Selected::Prescaled, Noted::Prescaled), (Selected::Undecided, Noted::Undecided)]
+            {
+                counters.noted(noted, Unit::Events, tables.marked[selected as usize]);
+            }
+            slot.publish(&counters);
         }
         if let Some(coincidences) = &self.coincidences {
             for stage in [Stage::Coincide, Stage::Record] {
@@ -190,13 +202,16 @@ impl EventTables {
         directory: &RunDirectory,
         settings: &Settings,
         names: &[String],
-        is_ordered: bool,
+        (is_ordered, filter): (bool, Option<&str>),
     ) -> Result<EventTables, ImportError> {
-        let writer = EventWriter::create(&directory.events_of(None), settings, names, is_ordered)?;
+        let files = directory.events_of(None);
+        let writer = EventWriter::create_selected(&files, settings, names, is_ordered, filter)?;
         let pool = Pool::new(BLOCKS, BLOCK_BYTES).map_err(|cause| {
             ImportError::io(directory.path(), "getting memory for fragments", std::io::Error::other(cause))
         })?;
-        Ok(EventTables { writer, pool, block: None, batch: Events::default(), bytes: 0 })
+        let (batch, selected) = (Events::default(), Vec::new());
+        let marked = [0; Selected::ALL.len()];
+        Ok(EventTables { writer, pool, block: None, batch, selected, marked, bytes: 0 })
     }
 
     fn write(&mut self, event: &BuiltEvent) -> Result<(), ImportError> {
@@ -228,6 +243,9 @@ impl EventTables {
         }
         self.bytes += row.bytes;
         self.batch.events.push(row);
+        let selected = event.selected.unwrap_or_default();
+        self.marked[selected as usize] += 1;
+        self.selected.push(Some(selected));
         match self.batch.events.len() >= EVENTS_AT_ONCE || self.bytes >= BYTES_AT_ONCE {
             true => self.flush(),
             false => Ok(()),
@@ -261,8 +279,9 @@ impl EventTables {
 
     /// Gives the writer what is collected.
     fn flush(&mut self) -> Result<(), ImportError> {
-        self.writer.write(&self.batch)?;
+        self.writer.write_selected(&self.batch, &self.selected)?;
         self.batch.clear();
+        self.selected.clear();
         self.bytes = 0;
         Ok(())
     }

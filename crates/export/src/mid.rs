@@ -231,7 +231,8 @@ impl MidExporter {
         };
         self.event.bank(*b"TRIG", Type::U64, &little_endian(words, |word| word.to_le_bytes()));
         if is_known {
-            self.event.bank(*b"INFO", Type::U8, &[row.closing, row.attempt]);
+            let numbers: Vec<u8> = [row.closing, row.attempt].into_iter().chain(row.selected).collect();
+            self.event.bank(*b"INFO", Type::U8, &numbers);
             self.event.bank(*b"MISS", Type::U16, &row.missing);
         }
         let ticks = fragments.map_or(&[][..], |rows| rows.column(2).as_primitive::<UInt64Type>().values());
@@ -383,7 +384,7 @@ fn database(run: &RunSource) -> Map<String, Value> {
     });
     let banks = json!({
         "TRIG": "u64: trigger; arrival of the first fragment and end of the event, ns since the run's zero",
-        "INFO": "u8: why the event was passed on (0 complete, 1 age, 2 depth, 3 end, 4 unit_lost); attempt",
+        "INFO": "u8: why the event was passed on (0 complete, 1 age, 2 depth, 3 end, 4 unit_lost); attempt; of a run with an event filter, why the event is recorded (0 kept, 1 prescaled, 2 undecided)",
         "MISS": "u16: numbers of the sources that did not answer",
         "TICK": "u64: the boards' own times of the trigger, in the order of the banks of the sources",
         "TIME": "i64: ps since the run's zero",
@@ -412,6 +413,7 @@ fn database(run: &RunSource) -> Map<String, Value> {
             "Banks": banks,
             "Sources": sources.collect::<Map<String, Value>>(),
             "Channels": record.channels,
+            "Filter": run.event_filter(),
             "Configuration": record.configuration,
         },
     });

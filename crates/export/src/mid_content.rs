@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use thalweg_data::{Closing, Flags, Hit, SourceId};
+use thalweg_data::{Closing, Flags, Hit, Selected, SourceId};
 
 use crate::mid::{COINCIDENCES_ID, EVENTS_ID, HITS_ID};
 use crate::midas_view::{Bank, BankType, Banks, ByteOrder, Header};
@@ -22,6 +22,8 @@ pub(crate) const HEADER_SOURCE: &str = "header";
 pub(crate) struct Sources {
     /// Whether thalweg has written the file.
     pub is_ours: bool,
+    /// Of a run that had an event filter, by what it selected.
+    pub event_filter: Option<String>,
     /// Of other files, the sources of banks: by name, type, and how often the name came before in the event.
     banks: BTreeMap<([u8; 4], BankType, u16), u16>,
     names: Vec<String>,
@@ -40,6 +42,8 @@ pub(crate) struct BuiltEvent {
     pub closing: Closing,
     /// How often it was built before.
     pub attempt: u8,
+    /// Of a run that had an event filter, why it was recorded.
+    pub selected: Option<Selected>,
     /// The sources that did not answer.
     pub missing: Vec<SourceId>,
     /// Source, time of the board, and bytes.
@@ -93,7 +97,9 @@ impl Sources {
         let count = known.last().map_or(0, |(number, _)| usize::from(*number) + 1);
         let mut names: Vec<String> = (0..count).map(|number| format!("source {number}")).collect();
         known.into_iter().for_each(|(number, name)| names[usize::from(number)] = name.to_owned());
-        Sources { is_ours: true, names, ..Sources::default() }
+        let event_filter = database.and_then(|database| database["Thalweg"]["Filter"].as_str());
+        let event_filter = event_filter.map(str::to_owned);
+        Sources { is_ours: true, event_filter, names, ..Sources::default() }
     }
 
     /// Their names, by number.
@@ -224,8 +230,13 @@ impl OwnBanks<'_> {
             ..BuiltEvent::default()
         };
         if let Some(info) = self.find(b"INFO") {
-            let [closing, attempt] = info[..] else {
+            let [closing, attempt, ref selected @ ..] = info[..] else {
                 return Err(format!("the bank INFO of {} bytes", info.len()));
+            };
+            event.selected = match *selected {
+                [] => None,
+                [number] => Some(Selected::from_number(number).ok_or_else(|| format!("selected {number}"))?),
+                [..] => return Err(format!("the bank INFO of {} bytes", info.len())),
             };
             event.closing = Closing::from_number(closing).ok_or_else(|| format!("closing {closing}"))?;
             event.attempt = attempt;

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use thalweg_analysis::channels::{ChannelMap, ChannelSettings, SourceChannels, table};
 use thalweg_data::SourceId;
-use thalweg_record::{RemovedTables, RunDirectory, RunRecord, RunRecordState, Table};
+use thalweg_record::read::TableReader;
+use thalweg_record::{FILTER_KEY, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table};
 
 use crate::error::ExportError;
 
@@ -109,6 +110,13 @@ impl RunSource {
     /// The names of the sources, by number.
     pub fn sources(&self) -> &[String] {
         &self.record.sources
+    }
+
+    /// By what its event filter selected events, as their table says; `None` where it had no filter.
+    pub fn event_filter(&self) -> Option<String> {
+        let files = self.files(&[Table::Events], &[]).ok()?;
+        let events = files.iter().find_map(|file| TableReader::open(&file.path).ok())?;
+        events.metadata().get(FILTER_KEY).cloned()
     }
 
     /// Seconds since 1970 at which the run's times are zero; 0 of a record that does not say.

@@ -107,7 +107,7 @@ pub use catalogue::{Catalogue, EntryState, LabelChange, Query, RunEntry};
 pub use coincidence_writer::CoincidenceWriter;
 pub use directory::{DocumentSummary, EventFiles, RunDirectory};
 pub use error::RecordError;
-pub use event_writer::EventWriter;
+pub use event_writer::{EventWriter, FILTER_KEY};
 pub use hit_writer::HitWriter;
 pub use hits_file::HitsFile;
 pub use ipc::file::TableSummary;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use thalweg_data::batch::Share;
 use thalweg_data::{
-    Closing, Event, EventSink, Events, Flags, Fragment, Hit, HitEvent, HitEvents, Hits, Mark, Pool, Sink,
-    SourceId,
+    Closing, Event, EventSink, Events, Flags, Fragment, Hit, HitEvent, HitEvents, Hits, Mark, Pool, Selected,
+    Sink, SourceId,
 };
 use thalweg_export::{Format, ImportReport, ImportRequest, Request, check_midas, export, import};
 use thalweg_record::read::{HitsReader, verify};
@@ -21,11 +21,13 @@ use thalweg_record::{
 };
 
 /// What a run has: payloads by source for each trigger, hits, and coincidences of some of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Content {
     events: Vec<(u8, Vec<Option<Vec<u8>>>)>,
     hits: Vec<Hit>,
     coincidences: Vec<usize>,
+    /// The events have been selected by an event filter.
+    has_filter: bool,
 }
 
 fn contents() -> impl Strategy<Value = Content> {
@@ -36,8 +38,9 @@ fn contents() -> impl Strategy<Value = Content> {
         proptest::collection::vec(event, 0..30),
         proptest::collection::vec(hit, 0..6000),
         proptest::collection::vec(1..5usize, 0..10),
+        any::<bool>(),
     )
-        .prop_map(|(events, hits, coincidences)| {
+        .prop_map(|(events, hits, coincidences, has_filter)| {
             let mut hits: Vec<Hit> = hits
                 .into_iter()
                 .map(|(time_ps, channel, energy, energy_short, flags)| {
@@ -53,7 +56,7 @@ fn contents() -> impl Strategy<Value = Content> {
                 })
                 .collect();
             hits.sort_by_key(|hit| hit.time_ps);
-            Content { events, hits, coincidences }
+            Content { events, hits, coincidences, has_filter }
         })
 }
 
@@ -100,7 +103,9 @@ fn write_events(
     settings: &Settings,
     names: &[String],
 ) -> Vec<thalweg_record::TableSummary> {
-    let mut writer = EventWriter::create(&directory.events_of(None), settings, names, true).expect("made");
+    let filter = content.has_filter.then_some("every third");
+    let mut writer = EventWriter::create_selected(&directory.events_of(None), settings, names, true, filter)
+        .expect("made");
     let (pool, mut batch) = (Pool::new(4, 1 << 16).expect("small"), Events::default());
     let mut block = pool.take().expect("free");
     for (trigger, (closing, payloads)) in content.events.iter().enumerate() {
@@ -136,7 +141,8 @@ fn write_events(
         batch.events.push(event);
     }
     batch.leases.add(block.lease());
-    writer.write(&batch).expect("written");
+    let why = (0..batch.events.len()).map(|place| Some(Selected::ALL[place % Selected::ALL.len()]));
+    writer.write_selected(&batch, &why.collect::<Vec<_>>()).expect("written");
     writer.finish().expect("written");
     writer.summaries()
 }
@@ -347,7 +353,7 @@ fn events_that_no_source_has_answered_are_exported_and_imported() {
     let answered = (0, vec![Some(vec![1, 2, 3]), None, None]);
     for events in [vec![nobody()], vec![nobody(), answered, nobody(), nobody()]] {
         let parent = folder.path().join(events.len().to_string());
-        let content = Content { events, hits: Vec::new(), coincidences: Vec::new() };
+        let content = Content { events, ..Content::default() };
         let run = write(&parent, &content);
         let report = imported(&exported(&run, parent.join("run.mid")), parent.join("again"));
         let again = report.expect("imported").run_directory;
@@ -362,7 +368,7 @@ fn hits_of_an_import_are_read_as_hits() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let hits =
         (0..10_000).map(|row| Hit { time_ps: row * 10, channel: 3, energy: row as u16, ..Hit::default() });
-    let content = Content { events: Vec::new(), hits: hits.collect(), coincidences: Vec::new() };
+    let content = Content { hits: hits.collect(), ..Content::default() };
     let run = write(&folder.path().join("runs"), &content);
     let file = exported(&run, folder.path().join("run.mid"));
     let report = imported(&file, folder.path().join("again")).expect("imported");
