@@ -80,6 +80,9 @@ fn at_stage(reason: LossReason, stage: Stage, carrier: Carrier) -> Option<&'stat
         (Stage::Unpack, TooLarge, Carrier::Datagrams) => Some(
             "a unit was longer than allowed, or than the memory for it: raise `memory_bytes` | raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length",
         ),
+        (Stage::Ship, LateFragment, _) => Some(
+            "their events had been built without these parts: look for what stopped this unit, or its boards | raise `[build.units] age_ms` if it was only slow",
+        ),
         (Stage::Build, OverBudget, _) => Some(
             "the builder's memory was full, and datagrams cannot wait: raise `[build] memory_bytes` and `[build] depth` | look for a board that is behind the others",
         ),

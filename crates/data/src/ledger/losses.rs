@@ -203,7 +203,8 @@ impl fmt::Display for LossTotal {
 
 impl LossKind {
     /// The losses by stage, reason and unit, in path order. Leaves out bytes if the same loss is reported in a larger unit, and losses that
-    /// another stage counts as well ([`Loss::is_echo`], and what builder units refuse of readout units here).
+    /// another stage counts as well ([`Loss::is_echo`], and what builder units refuse of readout units here). What readout units lose are parts
+    /// of events, which are reported as fragments: of one event, each unit may lose its part.
     pub fn all_of(losses: &[Loss], path: &Topology) -> Vec<LossKind> {
         let mut kinds: Vec<LossKind> = Vec::new();
         let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
@@ -217,7 +218,16 @@ impl LossKind {
                 && loss.stage.role() == StageRole::Work
                 && is_unit(&loss.source)
         };
-        for loss in losses.iter().filter(|loss| !loss.is_echo() && !is_refused(loss)) {
+        let is_part = |loss: &Loss| {
+            let has_fragments = |other: &Loss| {
+                alike(loss, other) && other.unit == Unit::Fragments && other.source == loss.source
+            };
+            loss.unit == Unit::Events
+                && loss.stage.role() == StageRole::HandOver
+                && losses.iter().any(has_fragments)
+        };
+        let is_told = |loss: &&Loss| !loss.is_echo() && !is_refused(loss) && !is_part(loss);
+        for loss in losses.iter().filter(is_told) {
             let in_larger_unit =
                 |other: &Loss| alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source;
             if loss.unit == Unit::Bytes && losses.iter().any(in_larger_unit) {

@@ -363,7 +363,12 @@ fn what_a_builder_unit_refuses_is_lost_once() {
             let mut counters = Counters::default();
             counters.input(Unit::Fragments, 100);
             counters.lost(LossReason::LateFragment, Unit::Fragments, 5);
-            ledger.open(*stage, SourceId(*number), &[Unit::Fragments]).publish(&counters);
+            if *stage == Stage::Ship {
+                // Its parts of so many events, of which others may have lost theirs, too.
+                counters.input(Unit::Events, 20);
+                counters.lost(LossReason::LateFragment, Unit::Events, 1);
+            }
+            ledger.open(*stage, SourceId(*number), &[Unit::Events, Unit::Fragments]).publish(&counters);
         }
         let report = LossReport::of(&ledger.snapshot(), StageRole::Recording);
         let stages: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
