@@ -226,8 +226,8 @@ impl LossKind {
                 && loss.stage.role() == StageRole::HandOver
                 && losses.iter().any(has_fragments)
         };
-        let is_told = |loss: &&Loss| !loss.is_echo() && !is_refused(loss) && !is_part(loss);
-        for loss in losses.iter().filter(is_told) {
+        let is_reported = |loss: &&Loss| !loss.is_echo() && !is_refused(loss) && !is_part(loss);
+        for loss in losses.iter().filter(is_reported) {
             let in_larger_unit =
                 |other: &Loss| alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source;
             if loss.unit == Unit::Bytes && losses.iter().any(in_larger_unit) {

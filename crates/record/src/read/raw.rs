@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::{Stage, Unit};
+use thalweg_data::{StageRole, Unit};
 
 use super::events::open_table;
 use super::payload::{Payloads, View};
@@ -214,7 +214,8 @@ fn spread_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawCon
 fn note_not_written(folder: Option<&Path>, contents: &mut BTreeMap<u16, RawContent>) {
     let record = folder.and_then(|folder| RunRecord::read(&folder.join("run.json")).ok());
     for entry in record.iter().flat_map(|record| &record.ledger).flat_map(|ledger| &ledger.entries) {
-        if (entry.stage.as_str(), entry.unit.as_str()) == (Stage::Raw.word(), Unit::Bytes.word())
+        if entry.is_at(StageRole::Raw)
+            && entry.unit == Unit::Bytes.word()
             && let Some(content) = contents.values_mut().find(|content| content.source.name == entry.source)
         {
             content.not_written_bytes = entry.lost.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));

@@ -157,10 +157,14 @@ mod tests {
                     let found = match key.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
                         None => known(key),
                         Some((section, key)) => {
-                            let section = &schema["properties"][section];
-                            let named = section["$ref"].as_str().and_then(|place| place.strip_prefix('#'));
-                            let section = named.and_then(|place| schema.pointer(place)).unwrap_or(section);
-                            section["properties"].get(key).is_some()
+                            let whole = section.split('.').fold(&schema, |outer, inner| {
+                                let section = &outer["properties"][inner];
+                                let of_some = section["anyOf"].get(0).unwrap_or(section);
+                                let named =
+                                    of_some["$ref"].as_str().and_then(|place| place.strip_prefix('#'));
+                                named.and_then(|place| schema.pointer(place)).unwrap_or(section)
+                            });
+                            whole["properties"].get(key).is_some()
                         }
                     };
                     assert!(found, "`{key}` of \"{advice}\" is no key of a source of format \"{format}\"");
@@ -194,7 +198,7 @@ mod tests {
             let is_command =
                 |quoted: &str| ["sysctl ", "numactl ", "mbind"].iter().any(|name| quoted.starts_with(name));
             for key in keys_in(&text).filter(|quoted| !is_command(quoted)) {
-                for word in key.trim_start_matches('[').split("] ") {
+                for word in key.trim_start_matches('[').split(['.', ']']) {
                     let found = schema.contains(&format!("\"{}\"", word.trim()));
                     assert!(found, "`{word}` of \"{text}\" is no key of the configuration");
                 }
