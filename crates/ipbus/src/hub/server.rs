@@ -507,22 +507,24 @@ impl Serving {
     }
 
     fn transmit(&mut self, slot: usize, now: Instant) {
-        if !self.sockets.contains_key(&slot) {
-            match self.open(slot) {
-                Ok(socket) => drop(self.sockets.insert(slot, socket)),
-                // Without a socket its packets count as lost; they are refused after the timeout.
-                Err(_) => return,
-            }
+        if !self.sockets.contains_key(&slot)
+            && let Ok(socket) = self.open(slot)
+        {
+            self.sockets.insert(slot, socket);
         }
-        let Some(socket) = self.sockets.get(&slot) else { return };
-        // A packet that cannot be sent counts as lost.
+        // A packet that cannot be sent counts as lost. Without a socket, as without a route to the target, all do; the next repetition
+        // tries again to open one.
+        let socket = self.sockets.get(&slot);
         while let Some(packet) = self.router.transmit(slot, now) {
+            let Some(socket) = socket else { continue };
             let _ = self.outgoing.add(packet, socket, None);
             if !self.sends_runs {
                 let _ = self.outgoing.send(socket, None);
             }
         }
-        let _ = self.outgoing.send(socket, None);
+        if let Some(socket) = socket {
+            let _ = self.outgoing.send(socket, None);
+        }
     }
 
     fn open(&mut self, slot: usize) -> io::Result<UdpSocket> {

@@ -1,7 +1,7 @@
 //! The hub on real sockets: devices behind a bad network, clients that misbehave, and the end of a hub.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -201,4 +201,29 @@ fn a_target_that_is_not_served_is_refused_with_a_code() {
     stream.read_exact(&mut bytes).expect("a whole chunk");
     let codes: Vec<_> = HubReplies::of(&bytes).map(|reply| reply.expect("whole").code).collect();
     assert_eq!(codes, [HubCode::NotAllowed; 2]);
+}
+
+#[test]
+fn a_target_without_a_socket_is_refused_after_the_timeout_and_its_client_can_leave() {
+    let hub =
+        HubServer::start(HubOptions { timeout: Duration::from_millis(50), ..options() }).expect("it runs");
+    // The kernel refuses a socket to the broadcast address, as it does to an address without a route.
+    let target = Target { address: Ipv4Addr::BROADCAST, port: 50_001 };
+    let (mut packet, mut chunk) = (Vec::new(), Vec::new());
+    RequestPacket::begin(0, ByteOrder::Little, &mut packet).write(0, Operation::Write, COUNTER, &[1]);
+    HubRequest::append(target, &[&packet, &packet], &mut chunk).expect("whole");
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(hub.address()).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+        stream.write_all(&chunk).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("connected");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("replies, and then the end");
+        let codes: Vec<_> =
+            HubReplies::of(&bytes[LENGTH_BYTES..]).map(|reply| reply.expect("whole").code).collect();
+        assert_eq!(codes, [HubCode::NoStatus; 2]);
+    }
+    let state = hub.end(Duration::from_secs(5));
+    let counts = state.clients[0].counts;
+    assert_eq!((counts.asked, counts.refused.total(), counts.abandoned), (4, 4, 0));
 }
