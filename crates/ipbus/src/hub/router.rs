@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use super::client::{ClientKey, ClientSide, Ticket};
 use super::counts::{ClientCounts, ClientState, HubState, MOST_ADDRESSES};
 use super::rules::Rules;
-use super::target::TargetSide;
-use crate::wire::{HubCode, HubRequest, Packet, Requests, Target, WireError};
+use super::target::{Demand, TargetSide};
+use crate::wire::{HubCode, HubRequest, Packet, Requests, Target, WORD_BYTES, WireError};
 
 /// Most targets served at the same time.
 const MOST_TARGETS: usize = 1024;
@@ -114,8 +114,8 @@ impl Router {
             let refused = match &mut served {
                 Err(code) => Some(*code),
                 Ok(served) => match judge(&self.rules, side.peer.ip(), target, packet) {
-                    Ok(is_safe) => {
-                        served.push(ticket, packet, is_safe, now);
+                    Ok(demand) => {
+                        served.push(ticket, packet, demand, now);
                         None
                     }
                     Err(code) => {
@@ -133,9 +133,13 @@ impl Router {
         Ok(true)
     }
 
-    /// The next datagram for a target.
-    pub(super) fn transmit(&mut self, slot: usize, now: Instant) -> Option<&[u8]> {
-        self.targets.get_mut(slot)?.as_mut()?.transmit(now)
+    /// The next datagram for a target; adds clients with packets that the target has no buffer for to `touched`.
+    pub(super) fn transmit(&mut self, slot: usize, now: Instant, touched: &mut Vec<usize>) -> Option<&[u8]> {
+        let Router { clients, targets, .. } = self;
+        targets
+            .get_mut(slot)?
+            .as_mut()?
+            .transmit(now, &mut |ticket, code, packet| deliver(clients, ticket, code, packet, touched))
     }
 
     /// Handles a datagram from a target; adds the clients that it has replies for to `touched`.
@@ -253,17 +257,18 @@ fn slot_of(
     Ok(slot)
 }
 
-/// Checks whether a packet may be sent to its target. Returns whether it only reads.
-fn judge(rules: &Rules, client: IpAddr, target: Target, packet: &[u8]) -> Result<bool, HubCode> {
+/// Checks whether a packet may be sent to its target. Returns what it asks of it.
+fn judge(rules: &Rules, client: IpAddr, target: Target, packet: &[u8]) -> Result<Demand, HubCode> {
     let control = Packet::check(packet).and_then(Packet::control).map_err(|_| HubCode::WrongVersion)?;
-    let mut is_safe = true;
+    let mut demand = Demand { is_safe: true, reply_bytes: WORD_BYTES };
     for request in Requests::of(control) {
         // The target reports an invalid transaction itself, and does none after it.
         let Ok(request) = request else { break };
-        is_safe &= !request.operation.changes();
+        demand.is_safe &= !request.operation.changes();
+        demand.reply_bytes += WORD_BYTES * (1 + request.operation.reply_words(request.words.into()));
         if !rules.rules.is_empty() && !rules.allows(client, target, &request) {
             return Err(HubCode::NotAllowed);
         }
     }
-    Ok(is_safe)
+    Ok(demand)
 }

@@ -515,7 +515,7 @@ impl Serving {
         // A packet that cannot be sent counts as lost. Without a socket, as without a route to the target, all do; the next repetition
         // tries again to open one.
         let socket = self.sockets.get(&slot);
-        while let Some(packet) = self.router.transmit(slot, now) {
+        while let Some(packet) = self.router.transmit(slot, now, &mut self.touched) {
             let Some(socket) = socket else { continue };
             let _ = self.outgoing.add(packet, socket, None);
             if !self.sends_runs {

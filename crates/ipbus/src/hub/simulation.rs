@@ -153,7 +153,8 @@ impl World {
             self.check_replies(client);
         }
         for slot in 0..self.devices.len() {
-            while let Some(bytes) = self.router.transmit(slot, self.now).map(<[u8]>::to_vec) {
+            while let Some(bytes) = self.router.transmit(slot, self.now, &mut Vec::new()).map(<[u8]>::to_vec)
+            {
                 self.send(slot, false, &bytes);
             }
         }
@@ -348,6 +349,44 @@ fn another_client_that_numbers_packets_is_detected_and_nothing_is_done_twice() {
     let (there, done, maybe) = (world.there(0), world.done[0], world.maybe[0]);
     assert!((done..=done + maybe).contains(&there), "{there} there, {done} done, {maybe} perhaps");
     assert_eq!(world.router.state(false).targets[0].counts.conflicts, 1);
+}
+
+/// A target drops a packet that is longer than its buffers, and all packets behind it would be out of turn.
+#[test]
+fn packets_that_exceed_the_buffers_of_a_target_are_refused_and_others_are_done() {
+    let mut world = World::new(13, Faults::default(), (2, 200), 1);
+    let client = world.router.open(peer(2));
+    let mut packets = [const { Vec::new() }; 3];
+    let mut begin = packets.iter_mut().map(|bytes| RequestPacket::begin(7, ByteOrder::Big, bytes));
+    begin.next().expect("three").write(1, Operation::Write, 0x1000, &[5; 100]);
+    begin.next().expect("three").read(2, Operation::Read, 0x1000, 100);
+    begin.next().expect("three").read(3, Operation::Read, 0x1000, 98);
+    drop(begin);
+    let mut chunk = Vec::new();
+    HubRequest::append(target_of(0), &packets.each_ref().map(Vec::as_slice), &mut chunk).expect("whole");
+    let (mut asked, mut codes) = (0, Vec::new());
+    while !world.is_done() {
+        let side = world.router.client(client).expect("it is there");
+        if let Some(replies) = side.replies.unsent().get(LENGTH_BYTES..) {
+            codes.extend(HubReplies::of(replies).map(|reply| reply.expect("whole").code));
+            side.replies.mark_sent(LENGTH_BYTES + replies.len());
+        }
+        if side.replies.owed() == 0 {
+            side.receive(&chunk);
+            asked += 1;
+            assert_eq!(world.router.take_chunk(client, world.now, &mut Vec::new()), Ok(true));
+        }
+        world.step();
+    }
+    assert!(asked > 10 && codes.len() >= 3 * (asked - 1), "{asked} chunks, {} replies", codes.len());
+    for codes in codes.chunks(3) {
+        assert_eq!(codes, [HubCode::NotAllowed, HubCode::NotAllowed, HubCode::Fine]);
+    }
+    assert_eq!((world.there(0), world.maybe[0]), (world.done[0], 0));
+    let (counts, state) = (world.devices[0].counts(), world.router.state(false));
+    assert_eq!((counts.refused, counts.out_of_turn), (0, 0), "none was sent");
+    let of_target = state.targets[0].counts;
+    assert_eq!((of_target.packets.requests_repeated, of_target.refused.total()), (0, 2 * asked as u64));
 }
 
 #[test]

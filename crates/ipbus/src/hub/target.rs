@@ -16,19 +16,28 @@ use crate::wire::{Control, HubCode, Info, Packet, Status, Target, TransactionHea
 /// After this time without use, the next expected packet id is asked for again, because another client may have used the target.
 const TRUSTED: Duration = Duration::from_secs(5);
 
-/// A packet of a client that waits to be sent.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub(super) ticket: Ticket,
-    pub(super) bytes: Vec<u8>,
+/// What a packet asks of its target.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demand {
     /// It only reads.
     pub(super) is_safe: bool,
+    /// Length of the reply when everything is done.
+    pub(super) reply_bytes: usize,
+}
+
+/// A packet of a client that waits to be sent.
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    bytes: Vec<u8>,
+    demand: Demand,
 }
 
 /// What the hub keeps with a packet until its reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
     ticket: Ticket,
+    demand: Demand,
     /// The header of the client's packet.
     header: [u8; WORD_BYTES],
 }
@@ -58,30 +67,44 @@ impl TargetSide {
     }
 
     /// Queues a client's packet.
-    pub(super) fn push(&mut self, ticket: Ticket, packet: &[u8], is_safe: bool, now: Instant) {
+    pub(super) fn push(&mut self, ticket: Ticket, packet: &[u8], demand: Demand, now: Instant) {
         if now.saturating_duration_since(self.last_used) > TRUSTED {
             self.sequence.distrust();
         }
         self.last_used = now;
         let mut bytes = self.sequence.take_buffer();
         bytes.extend_from_slice(packet);
-        self.queue.push(ticket.client, Waiting { ticket, bytes, is_safe });
+        self.queue.push(ticket.client, Waiting { ticket, bytes, demand });
     }
 
     /// The next datagram to send; `None` until one is received or a timeout passes.
-    pub(super) fn transmit(&mut self, now: Instant) -> Option<&[u8]> {
+    pub(super) fn transmit(&mut self, now: Instant, answers: Answers<'_>) -> Option<&[u8]> {
         if !self.queue.is_empty() {
             self.sequence.want(now);
         }
         if self.sequence.has_to_repeat() {
             return self.sequence.transmit(now);
         }
-        let next = if self.sequence.may_begin() { self.queue.pop() } else { None };
-        let Waiting { ticket, mut bytes, is_safe } = next?;
+        let Waiting { ticket, mut bytes, demand } = self.next(answers)?;
         let id = self.sequence.next_id();
         let header = bytes.first_chunk().copied().unwrap_or_default();
         renumber(&mut bytes, id);
-        Some(self.sequence.begin(now, id, bytes, is_safe, Sent { ticket, header }))
+        Some(self.sequence.begin(now, id, bytes, demand.is_safe, Sent { ticket, demand, header }))
+    }
+
+    /// The next packet that the target has a buffer for. A longer one is refused before it takes an id: the target would drop it, and then
+    /// all packets behind it as out of turn.
+    fn next(&mut self, answers: Answers<'_>) -> Option<Waiting> {
+        while self.sequence.may_begin() {
+            let waiting = self.queue.pop()?;
+            if waiting.bytes.len().max(waiting.demand.reply_bytes) <= self.sequence.buffer_bytes() {
+                return Some(waiting);
+            }
+            self.refuse(HubCode::NotAllowed);
+            self.sequence.recycle(waiting.bytes);
+            answers(waiting.ticket, HubCode::NotAllowed, &[]);
+        }
+        None
     }
 
     /// Handles a received datagram.
@@ -162,11 +185,11 @@ impl TargetSide {
             }
         };
         let mut again = Vec::new();
-        for Flight { mut bytes, is_safe, kept: Sent { ticket, header }, .. } in self.sequence.give_up() {
-            match is_safe && !is_silent {
+        for Flight { mut bytes, kept: Sent { ticket, demand, header }, .. } in self.sequence.give_up() {
+            match demand.is_safe && !is_silent {
                 true => {
                     bytes[..WORD_BYTES].copy_from_slice(&header);
-                    again.push(Waiting { ticket, bytes, is_safe });
+                    again.push(Waiting { ticket, bytes, demand });
                 }
                 false => {
                     self.counts.refused.add(code);
@@ -186,7 +209,7 @@ impl TargetSide {
         }
     }
 
-    /// Counts a packet that was refused before it was queued.
+    /// Counts a packet that was refused before it was sent.
     pub(super) fn refuse(&mut self, code: HubCode) {
         self.counts.refused.add(code);
     }

@@ -311,7 +311,8 @@ impl<T> Sequence<T> {
         let Some(next) = self.next_id else {
             self.next_id = Some(status.next_id);
             self.window = status.packets_in_flight().min(WINDOW);
-            self.buffer_bytes = status.buffer_bytes as usize;
+            // This status itself has been in one of its buffers.
+            self.buffer_bytes = (status.buffer_bytes as usize).max(STATUS_BYTES);
             return Ok(true);
         };
         let Some(oldest) = self.flights.front().map(|flight| flight.id) else { return Ok(true) };

@@ -75,7 +75,7 @@ pub enum HubCode {
     BadStatus,
     /// The packet has another protocol version than the target.
     WrongVersion,
-    /// The hub does not serve this target, or its rules forbid the access.
+    /// The hub did not send the packet: it does not serve this target, its rules forbid the access, or the packet or its reply is too long.
     NotAllowed,
     /// A code without a meaning.
     Unassigned(u16),
@@ -123,7 +123,9 @@ impl std::fmt::Display for HubCode {
             HubCode::NoResend => "the target did not resend a lost reply",
             HubCode::BadStatus => "the target sent an invalid status packet",
             HubCode::WrongVersion => "the target speaks another version of IPbus",
-            HubCode::NotAllowed => "the hub does not serve this target, or its rules forbid the access",
+            HubCode::NotAllowed => {
+                "the packet or its reply is longer than the target's buffers (see `max_payload_size`), the hub does not serve this target, or its rules forbid the access"
+            }
             HubCode::Unassigned(code) => return write!(f, "unassigned hub error {code}"),
         })
     }
