@@ -15,8 +15,9 @@ use crate::wire::{HubCode, HubReply, LENGTH_BYTES, Target, WireError, frame_byte
 pub(super) const MOST_CHUNK_BYTES: usize = 1 << 20;
 /// Most packets of one client without a reply; the hub reads no more from the client until there are fewer.
 const MOST_OWED: usize = 256;
-/// Most bytes of replies that one client has not received; the hub reads no more from the client until there are fewer.
-const MOST_UNSENT_BYTES: usize = 4 << 20;
+/// Most bytes of replies that one client has not received; the hub reads no more from the client until there are fewer. The replies to one
+/// chunk have no more.
+pub(super) const MOST_UNSENT_BYTES: usize = 4 << 20;
 
 /// Identifies a client: its slot in the router, and how many clients had that slot before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

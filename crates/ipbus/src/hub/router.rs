@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use super::client::{ClientKey, ClientSide, Ticket};
+use super::client::{ClientKey, ClientSide, MOST_UNSENT_BYTES, Ticket};
 use super::counts::{ClientCounts, ClientState, HubState, MOST_ADDRESSES};
 use super::rules::Rules;
 use super::target::{Demand, TargetSide};
@@ -110,10 +110,16 @@ impl Router {
             true => slot_of(&mut self.targets, &mut self.by_target, target, self.timeout, now),
         };
         let mut served = found.and_then(|at| self.targets[at].as_mut().ok_or(HubCode::HubTimeout));
+        // The replies to a chunk are kept until all are there. Behind a packet that asks for too many bytes, all others are refused, too.
+        let mut reply_bytes = 0;
+        let mut fits = |demand: Demand| {
+            reply_bytes += demand.reply_bytes;
+            if reply_bytes <= MOST_UNSENT_BYTES { Ok(demand) } else { Err(HubCode::NotAllowed) }
+        };
         for packet in request.items() {
             let refused = match &mut served {
                 Err(code) => Some(*code),
-                Ok(served) => match judge(&self.rules, side.peer.ip(), target, packet) {
+                Ok(served) => match judge(&self.rules, side.peer.ip(), target, packet).and_then(&mut fits) {
                     Ok(demand) => {
                         served.push(ticket, packet, demand, now);
                         None

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::TargetState;
+use super::client::{MOST_CHUNK_BYTES, MOST_UNSENT_BYTES};
 use super::router::Router;
 use super::rules::{Access, Network, Rule, Rules, TargetPattern};
 use crate::device::{Buffers, Device, Registers};
@@ -387,6 +388,24 @@ fn packets_that_exceed_the_buffers_of_a_target_are_refused_and_others_are_done()
     assert_eq!((counts.refused, counts.out_of_turn), (0, 0), "none was sent");
     let of_target = state.targets[0].counts;
     assert_eq!((of_target.packets.requests_repeated, of_target.refused.total()), (0, 2 * asked as u64));
+}
+
+#[test]
+fn packets_of_a_chunk_that_asks_for_too_many_bytes_of_replies_are_refused() {
+    let mut router = Router::new(Rules::default(), TIMEOUT);
+    let client = router.open(peer(0));
+    let (mut packet, mut chunk) = (Vec::new(), Vec::new());
+    RequestPacket::begin(0, ByteOrder::Big, &mut packet).read(0, Operation::Read, 0, 255);
+    let packets = vec![packet.as_slice(); MOST_CHUNK_BYTES / 20];
+    HubRequest::append(target_of(0), &packets, &mut chunk).expect("whole");
+    let side = router.client(client).expect("it is there");
+    side.receive(&chunk);
+    assert_eq!(router.take_chunk(client, Instant::now(), &mut Vec::new()), Ok(true));
+    let side = router.client(client).expect("it is there");
+    let most = side.replies.owed() * (LENGTH_BYTES + 4 * 256);
+    assert!(most <= MOST_UNSENT_BYTES && most > MOST_UNSENT_BYTES / 2, "{} replies", side.replies.owed());
+    let refused: Vec<_> = side.replies.counts.refused.iter().collect();
+    assert_eq!(refused, [(HubCode::NotAllowed, (packets.len() - side.replies.owed()) as u64)]);
 }
 
 #[test]
