@@ -83,9 +83,10 @@ impl Register {
         }
     }
 
-    /// Whether writing it twice does the same as writing it once: not where a bit starts something.
+    /// Whether writing it twice does the same as writing it once: not where a bit of one of its bytes starts something.
     fn is_idempotent(self) -> bool {
-        !matches!(self.address, sitcp::CONTROL | recbe::TRIGGER_LINK)
+        let last = self.address.saturating_add(u32::from(self.bytes) - 1);
+        ![sitcp::CONTROL, recbe::TRIGGER_LINK].iter().any(|once| (self.address..=last).contains(once))
     }
 }
 
@@ -191,6 +192,7 @@ impl BoardControl for RegisterControl {
 
 #[cfg(test)]
 mod tests {
+    use super::super::wire::{Command, Reply};
     use super::super::{Faults, Registers};
     use super::*;
     use crate::format::DueDatagram;
@@ -237,6 +239,64 @@ mod tests {
             assert!(error.contains("the interface is down"), "{error}");
         }
         assert_eq!(control.get("window").expect("it is up again"), "32");
+    }
+
+    /// A board whose acknowledgements of writes are lost.
+    struct Unacknowledged {
+        now_ns: u64,
+        registers: Registers,
+        answers: Vec<DueDatagram>,
+        answer: Vec<u8>,
+    }
+
+    impl ControlChannel for Unacknowledged {
+        fn place(&self) -> &str {
+            "rbcp://board"
+        }
+
+        fn now_ns(&self) -> u64 {
+            self.now_ns
+        }
+
+        fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+            self.registers.answer(bytes, self.now_ns, &mut self.answers);
+            self.answers.retain(|answer| {
+                Reply::check(&answer.datagram).is_ok_and(|reply| reply.command == Command::Read)
+            });
+            Ok(())
+        }
+
+        fn receive(&mut self, wait: Duration) -> Result<Option<&[u8]>, String> {
+            let Some(answer) = self.answers.pop() else {
+                self.now_ns += wait.as_nanos() as u64;
+                return Ok(None);
+            };
+            self.answer = answer.datagram;
+            Ok(Some(&self.answer))
+        }
+
+        fn pause(&mut self, _: Duration) {}
+    }
+
+    #[test]
+    fn a_write_that_has_a_register_among_others_that_must_not_be_written_twice_is_read_back() {
+        for (path, sent) in [
+            ("0x09:2", 2),
+            ("0x0A", 2),
+            ("0x0A:2", 2),
+            ("0x05:8", 2),
+            ("0xFFFFFF10:2", 2),
+            ("0xFFFFFF0C:8", 2),
+            // Registers beside them are written again.
+            ("0x08:2", 4),
+            ("0x0B:2", 4),
+        ] {
+            let registers = Registers::recbe(7, Faults::default());
+            let channel = Unacknowledged { now_ns: 0, registers, answers: Vec::new(), answer: Vec::new() };
+            let mut control = RegisterControl::new(Box::new(channel), Settings::default());
+            let done = control.set(path, "1");
+            assert_eq!((control.counts().sent, done.is_ok()), (sent, sent == 2), "{path}: {done:?}");
+        }
     }
 
     #[test]
