@@ -74,6 +74,14 @@ pub struct Follower {
 struct Latest {
     trigger: Trigger,
     ticks: u64,
+    origin: Origin,
+}
+
+/// When the leader's clock was set: all times until it is set again are counted from here, so that what is rounded off does not add up.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    ticks: u64,
+    time_ns: u64,
 }
 
 impl Follower {
@@ -110,11 +118,9 @@ impl Follower {
         let leader = self.leader;
         for fragment in fragments.fragments.iter().filter(|fragment| fragment.source == leader) {
             let number = fragment.trigger & self.mask;
-            let seen = Latest {
-                trigger: Trigger { number, time_ns: self.time_ns(fragment.ticks, fragments.header.mark.0) },
-                ticks: fragment.ticks,
-            };
-            self.see(seen, triggers);
+            let (origin, time_ns) = self.time_ns(fragment.ticks, fragments.header.mark.0);
+            let trigger = Trigger { number, time_ns };
+            self.see(Latest { trigger, ticks: fragment.ticks, origin }, triggers);
         }
     }
 
@@ -149,19 +155,19 @@ impl Follower {
         self.filled += step - 1;
     }
 
-    /// The leader's time since its first fragment; it never goes back, even if the clock was reset.
-    fn time_ns(&self, ticks: u64, arrival_ns: u64) -> u64 {
-        let (Some(tick), Some(latest)) = (self.tick, self.latest) else {
-            return self.latest.map_or(arrival_ns, |latest| arrival_ns.max(latest.trigger.time_ns));
-        };
-        match ticks.checked_sub(latest.ticks) {
-            Some(since) => {
-                let (numerator, denominator) = tick.parts();
-                let since_ns = u128::from(since) * u128::from(numerator) / (u128::from(denominator) * 1000);
-                latest.trigger.time_ns.saturating_add(u64::try_from(since_ns).unwrap_or(u64::MAX))
-            }
-            None => arrival_ns.max(latest.trigger.time_ns),
+    /// The leader's time and where it is counted from; it never goes back, even if the clock was reset.
+    fn time_ns(&self, ticks: u64, arrival_ns: u64) -> (Origin, u64) {
+        if let (Some(tick), Some(latest)) = (self.tick, self.latest)
+            && ticks >= latest.ticks
+        {
+            let (numerator, denominator) = tick.parts();
+            let since = u128::from(ticks - latest.origin.ticks);
+            let since_ns = since * u128::from(numerator) / (u128::from(denominator) * 1000);
+            let since_ns = u64::try_from(since_ns).unwrap_or(u64::MAX);
+            return (latest.origin, latest.origin.time_ns.saturating_add(since_ns));
         }
+        let time_ns = self.latest.map_or(arrival_ns, |latest| arrival_ns.max(latest.trigger.time_ns));
+        (Origin { ticks, time_ns }, time_ns)
     }
 
     /// Number of triggers that were filled in because the leader's fragment was missing.

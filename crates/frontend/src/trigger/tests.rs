@@ -166,6 +166,24 @@ fn a_follower_fills_in_gaps_and_ignores_duplicates() {
 }
 
 #[test]
+fn a_followed_tick_that_is_no_whole_number_of_nanoseconds_does_not_drift() {
+    let settings = FollowSettings { tick_ps: Some(2500.0), ..FollowSettings::default() };
+    let mut follower = Follower::new(SourceId(3), &settings).expect("possible");
+    let mut triggers = Vec::new();
+    let numbers: Vec<(u64, u64)> = (0..1000).map(|number| (number, 40 + 3 * number)).collect();
+    numbers.chunks(7).for_each(|some| follower.follow(&seen(some), &mut triggers));
+    // 7.5 ns each; a fragment that comes twice, or late, changes nothing.
+    follower.follow(&seen(&[(999, 3037), (998, 3034), (1000, 3040)]), &mut triggers);
+    let expected = (0..=1000).map(|number| 5000 + 15 * number / 2);
+    assert!(triggers.iter().map(|trigger| trigger.time_ns).eq(expected), "{:?}", triggers.last());
+    // Its clock restarts, and the same holds from there on.
+    triggers.clear();
+    follower.follow(&seen(&[(1001, 5), (1002, 6), (1003, 7)]), &mut triggers);
+    let found: Vec<u64> = triggers.iter().map(|trigger| trigger.time_ns).collect();
+    assert_eq!(found, [12_500, 12_502, 12_505]);
+}
+
+#[test]
 fn a_leader_that_was_reset_nearby_is_followed_after_a_while() {
     let mut follower = Follower::new(SourceId(3), &FollowSettings::default()).expect("possible");
     let mut triggers = Vec::new();
