@@ -75,6 +75,9 @@ pub enum FrameError {
     /// A kind that this version does not have.
     #[error("a frame of unknown kind {0}: the other end is a newer version")]
     Kind(u16),
+    /// A frame that only an end whose handshake is complete may send; its kind.
+    #[error("a frame of kind {0} before the handshake is complete: the other end is not a unit")]
+    Early(u16),
     /// A message of another version than the agreed one.
     #[error("a frame of version {seen} where version {agreed} was agreed upon")]
     Version {

@@ -267,14 +267,15 @@ impl<W: Wire> StreamPeer<W> {
                 let refusal = self.refusal();
                 Err(self.fail(refusal))
             }
+            // Anybody can send these; before the handshake, an end has proved nothing.
+            Kind::Bye | Kind::Pool | Kind::Return if self.state == State::Greeting => {
+                Err(self.refuse(Refusal::Frame(FrameError::Early(kind as u16))))
+            }
             Kind::Bye => {
                 self.counts.lost_messages += self.queue.give_up();
                 self.wire.finish();
                 self.state = State::Ended;
                 Ok(())
-            }
-            Kind::Pool | Kind::Return if self.state == State::Greeting => {
-                Err(self.refuse(Refusal::Frame(FrameError::Loan("the handshake is not complete"))))
             }
             Kind::Pool => {
                 let added = self.wire.take_passed().and_then(|passed| self.assembly.add_pool(passed));
@@ -387,7 +388,7 @@ impl<W: Wire> Greeting for StreamPeer<W> {
                 self.keep_alive(true)?;
             }
         }
-        Ok(self.state != State::Greeting)
+        Ok(self.state == State::Open)
     }
 }
 

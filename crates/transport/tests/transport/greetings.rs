@@ -1,7 +1,7 @@
 //! Handshakes: with and without the key of the run, with silent connections, and the blocks that they take.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use thalweg_data::{Message, Pool, Received};
 use thalweg_transport::peer::frame::{HEADER_BYTES, Header, Kind};
 use thalweg_transport::peer::hello::Hello;
 use thalweg_transport::peer::{
-    KeyProblem, Listener, Peer, PeerError, RunIdentity, Settings, SharedKey, connect, listen,
+    Connector, KeyProblem, Listener, Peer, PeerError, RunIdentity, Settings, SharedKey, connect, listen,
 };
 
 const WAIT: Duration = Duration::from_secs(60);
@@ -117,15 +117,40 @@ fn a_unit_with_another_key_or_none_is_refused() {
 }
 
 #[test]
-fn nothing_is_lent_or_given_back_before_the_handshake_is_complete() {
+fn nothing_is_lent_given_back_or_closed_before_the_handshake_is_complete() {
     let mut endpoint = listen("tcp://127.0.0.1:0", settings("endpoint", KEY)).expect("a free URL");
     let address = endpoint.url().replace("tcp://", "");
-    for (number, kind) in [Kind::Pool, Kind::Return].into_iter().enumerate() {
+    for (number, kind) in [Kind::Pool, Kind::Return, Kind::Bye].into_iter().enumerate() {
         let mut stream = TcpStream::connect(&address).expect("listening");
         stream.write_all(&frame(kind, 0, &[0; 12])).expect("open");
         refused(&mut endpoint, number as u64 + 1);
         let refusal = endpoint.last_refusal().map(ToString::to_string).unwrap_or_default();
-        assert!(refusal.contains("the handshake is not complete"), "{refusal}");
+        assert!(refusal.contains("before the handshake is complete"), "{refusal}");
+    }
+}
+
+#[test]
+fn a_goodbye_in_place_of_the_handshake_is_a_failure_of_the_connector() {
+    for key in [KEY, None] {
+        let false_endpoint = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let url = format!("tcp://{}", false_endpoint.local_addr().expect("bound"));
+        // It rests for the whole test after its first failure.
+        let own = Settings { back_off: (WAIT, WAIT), ..settings("guest", key) };
+        let mut connector = Connector::new(&url, own).expect("a URL");
+        let saying_goodbye = thread::spawn(move || {
+            let (mut stream, _) = false_endpoint.accept().expect("it connects");
+            stream.write_all(&frame(Kind::Bye, 0, &[])).expect("open");
+            stream
+        });
+        let until = Instant::now() + WAIT;
+        while connector.problem().is_none() {
+            assert!(Instant::now() < until, "no failure");
+            let peer = connector.poll(Duration::from_millis(5)).expect("another try may help");
+            assert!(peer.is_none(), "a peer that has proved nothing");
+        }
+        let problem = connector.problem().unwrap_or_default();
+        assert!(problem.contains("before the handshake is complete"), "{problem}");
+        drop(saying_goodbye.join().expect("no panic"));
     }
 }
 
