@@ -14,6 +14,7 @@ const UDP: u8 = 17;
 const FRAGMENT: u8 = 44;
 const UDP_HEADER_BYTES: usize = 8;
 const IPV6_HEADER_BYTES: usize = 40;
+const FRAGMENT_HEADER_BYTES: usize = 8;
 
 /// Addresses and payload of a UDP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,22 @@ pub(crate) fn parse(packet: &[u8]) -> Result<Datagram<'_>, LossReason> {
     })
 }
 
+/// Sender and destination of a packet that need not be whole, such as a first fragment; `None` if they cannot be read.
+pub(crate) fn endpoints(packet: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+    let ([sender, destination], header_bytes) = match packet.first()? >> 4 {
+        4 => (ipv4_addresses(packet.first_chunk()?), usize::from(packet[0] & 15) * 4),
+        6 => {
+            let header = packet.first_chunk()?;
+            let fragment_bytes = if header[6] == FRAGMENT { FRAGMENT_HEADER_BYTES } else { 0 };
+            (ipv6_addresses(header), IPV6_HEADER_BYTES + fragment_bytes)
+        }
+        _ => return None,
+    };
+    let [s0, s1, d0, d1] = *packet.get(header_bytes..)?.first_chunk()?;
+    let (sender_port, port) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
+    Some((SocketAddr::new(sender, sender_port), SocketAddr::new(destination, port)))
+}
+
 /// The addresses of sender and destination, and the bytes behind the header.
 fn ipv4(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
     let header = packet.first_chunk::<20>().ok_or(LossReason::CaptureTruncated)?;
@@ -67,9 +84,11 @@ fn ipv4(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
         return Err(LossReason::WrongConstant);
     }
     let body = packet.get(header_bytes..total).ok_or(LossReason::CaptureTruncated)?;
-    let address =
-        |at: usize| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]));
-    Ok(([address(12), address(16)], body))
+    Ok((ipv4_addresses(header), body))
+}
+
+fn ipv4_addresses(header: &[u8; 20]) -> [IpAddr; 2] {
+    [12, 16].map(|at| IpAddr::V4(Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3])))
 }
 
 fn ipv6(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
@@ -82,12 +101,15 @@ fn ipv6(packet: &[u8]) -> Result<([IpAddr; 2], &[u8]), LossReason> {
     }
     let end = IPV6_HEADER_BYTES + length;
     let body = packet.get(IPV6_HEADER_BYTES..end).ok_or(LossReason::CaptureTruncated)?;
-    let address = |at: usize| {
+    Ok((ipv6_addresses(header), body))
+}
+
+fn ipv6_addresses(header: &[u8; IPV6_HEADER_BYTES]) -> [IpAddr; 2] {
+    [8, 24].map(|at| {
         let mut octets = [0; 16];
         octets.copy_from_slice(&header[at..at + 16]);
         IpAddr::V6(Ipv6Addr::from(octets))
-    };
-    Ok(([address(8), address(24)], body))
+    })
 }
 
 impl Datagram<'_> {
@@ -188,6 +210,24 @@ mod tests {
         assert_eq!(parse(&[]).expect_err("nothing"), LossReason::CaptureTruncated);
     }
 
+    #[test]
+    fn the_endpoints_of_a_fragment_are_read() {
+        let ends = |sender: &str, destination: &str| {
+            Some((sender.parse().expect("an address"), destination.parse().expect("an address")))
+        };
+        let mut bytes = packet();
+        bytes[6] = 0x20;
+        assert_eq!(endpoints(&bytes), ends("10.0.0.1:1000", "10.0.0.2:2000"));
+        assert_eq!(endpoints(&bytes[..23]), None, "a port is cut off");
+        bytes[0] = 0x55;
+        assert_eq!(endpoints(&bytes), None);
+        // From fd00::1 to fd00::2: a fragment header, and the ports behind it.
+        let mut bytes = vec![0; 52];
+        (bytes[0], bytes[6], bytes[8], bytes[23], bytes[24], bytes[39]) = (0x60, FRAGMENT, 0xFD, 1, 0xFD, 2);
+        bytes[48..52].copy_from_slice(&[0x03, 0xE8, 0x07, 0xD0]);
+        assert_eq!(endpoints(&bytes), ends("[fd00::1]:1000", "[fd00::2]:2000"));
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(
@@ -195,6 +235,7 @@ mod tests {
             mut bytes in proptest::collection::vec(any::<u8>(), 0..100),
         ) {
             bytes.insert(0, first);
+            endpoints(&bytes);
             if let Ok(datagram) = parse(&bytes) {
                 datagram.checksum_is_right();
                 datagram.checksum_is_unfinished();

@@ -6,14 +6,14 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use thalweg_data::batch::Frames;
 use thalweg_data::{Counters, LossReason, Pool, Received};
 
-use super::datagram::{Datagram, parse};
+use super::datagram::{Datagram, endpoints, parse};
 use super::filter::program;
 use crate::control_message::Notes;
 use crate::system::packet_ring::{Checksum, Packet, PacketRing};
@@ -243,19 +243,29 @@ pub(crate) fn judge<'a>(
     local: SocketAddr,
     packet: &Packet<'a>,
 ) -> Option<(Datagram<'a>, Message)> {
+    let is_ours = |sender: SocketAddr, destination: SocketAddr| {
+        (local.ip().is_unspecified() || destination.ip() == local.ip())
+            && destination.port() == local.port()
+            && settings.connect.is_none_or(|other| other == sender)
+    };
     let datagram = match parse(packet.bytes) {
-        Ok(datagram) => datagram,
+        Ok(datagram) if is_ours(datagram.sender, datagram.destination) => datagram,
+        Ok(_) => {
+            *passed_over += 1;
+            return None;
+        }
         Err(reason) => {
-            counts.lose_arrived(reason, packet.bytes.len());
+            // What is wrong with a packet of others is no loss of this source.
+            match endpoints(packet.bytes) {
+                Some((sender, destination)) if !is_ours(sender, destination) => *passed_over += 1,
+                Some((sender, _)) if settings.from.position(Some(sender)).is_none() => {
+                    counts.lose_arrived(LossReason::UnexpectedSender, packet.bytes.len());
+                }
+                _ => counts.lose_arrived(reason, packet.bytes.len()),
+            }
             return None;
         }
     };
-    let is_ours = |address: IpAddr| local.ip().is_unspecified() || address == local.ip();
-    let is_from = settings.connect.is_none_or(|other| other == datagram.sender);
-    if !is_ours(datagram.destination.ip()) || datagram.destination.port() != local.port() || !is_from {
-        *passed_over += 1;
-        return None;
-    }
     let is_settled = match packet.checksum {
         Checksum::Settled => true,
         Checksum::ToCompute => datagram.checksum_is_right(),
@@ -278,5 +288,59 @@ pub(crate) fn judge<'a>(
 impl AsFd for RingReceiver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ring.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ExpectedSenders, SenderAddress};
+    use thalweg_data::Unit;
+
+    /// The first fragment of a datagram from 10.0.0.1:1000.
+    fn first_fragment(destination: [u8; 4], port: u16) -> Vec<u8> {
+        let mut bytes = vec![0x45, 0, 0, 33, 0, 0, 0x20, 0, 64, 17, 0, 0, 10, 0, 0, 1];
+        bytes.extend(destination);
+        bytes.extend(1000u16.to_be_bytes());
+        bytes.extend(port.to_be_bytes());
+        bytes.extend([0, 99, 0, 0, 1, 2, 3, 4, 5]);
+        bytes
+    }
+
+    #[test]
+    fn an_unreadable_packet_of_others_is_passed_over_and_not_lost() {
+        let local: SocketAddr = "10.0.0.2:2000".parse().expect("an address");
+        let with = |from: &str, connect: Option<&str>| UdpReceiverSettings {
+            from: ExpectedSenders::of([SenderAddress {
+                address: from.parse().expect("an address"),
+                port: None,
+            }]),
+            connect: connect.map(|other| other.parse().expect("an address")),
+            ..UdpReceiverSettings::new(local, 9000)
+        };
+        let anyone = UdpReceiverSettings::new(local, 9000);
+        let (ours, lost) = ([10, 0, 0, 2], Some(LossReason::FragmentMissing));
+        for (settings, destination, port, expected) in [
+            (&anyone, ours, 2000, lost),
+            (&anyone, [10, 0, 0, 3], 2000, None),
+            (&anyone, ours, 2001, None),
+            (&with("10.0.0.1", None), ours, 2000, lost),
+            (&with("10.0.0.9", None), ours, 2000, Some(LossReason::UnexpectedSender)),
+            (&with("10.0.0.1", Some("10.0.0.1:1000")), ours, 2000, lost),
+            (&with("10.0.0.1", Some("10.0.0.1:1001")), ours, 2000, None),
+        ] {
+            let bytes = first_fragment(destination, port);
+            let packet = Packet { bytes: &bytes, checksum: Checksum::Settled, segment_bytes: None };
+            let (mut counts, mut passed_over) = (DatagramCounters::default(), 0);
+            assert!(judge(&mut counts, &mut passed_over, settings, local, &packet).is_none());
+            let case = format!("{settings:?} to {destination:?}:{port}");
+            assert_eq!(passed_over, u64::from(expected.is_none()), "{case}");
+            let lost = counts.counters.total_lost_any(Unit::Datagrams);
+            assert_eq!(lost, u64::from(expected.is_some()), "{case}");
+            assert_eq!(counts.counters.total_input(Unit::Datagrams), lost, "{case}");
+            if let Some(reason) = expected {
+                assert_eq!(counts.counters.total_lost(reason, Unit::Datagrams), 1, "{case}");
+            }
+        }
     }
 }
