@@ -376,6 +376,11 @@ fn read_snapshot(bytes: &[u8]) -> Result<LedgerSnapshot, String> {
                 bytes.get(slots * 8..).and_then(|rest| rest.get(..word(5) as usize)).ok_or_else(foreign)?;
             let description: Description =
                 serde_json::from_slice(text).map_err(|cause| format!("its description: {cause}"))?;
+            if let Some(fault) =
+                description.topology.as_ref().and_then(|each| each.faults().into_iter().next())
+            {
+                return Err(format!("its topology: {fault}"));
+            }
             (Words::of(&description, (stages, cells))?, description.topology.map(Arc::new))
         }
         _ => return Err(foreign()),

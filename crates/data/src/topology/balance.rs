@@ -98,11 +98,13 @@ impl Topology {
                 };
                 let each: Vec<(Stage, u64)> =
                     takers.iter().filter_map(|taker| Some((taker.stage, into(taker)?))).collect();
-                let sums = match edge.fan {
-                    Fan::Copy => each,
+                let sums = match (edge.fan, takers.first()) {
+                    (Fan::Copy, _) => each,
+                    (Fan::Split, Some(first)) if each.len() == edge.to.len() => {
+                        vec![(first.stage, each.iter().map(|(_, count)| count).sum())]
+                    }
                     // The parts of takers in other processes are not known here.
-                    Fan::Split if each.len() < takers.len() => Vec::new(),
-                    Fan::Split => vec![(takers[0].stage, each.iter().map(|(_, count)| count).sum())],
+                    (Fan::Split, _) => Vec::new(),
                 };
                 for (to, right) in sums.into_iter().filter(|(_, right)| *right != left) {
                     let has = |what| {

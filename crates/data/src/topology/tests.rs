@@ -392,6 +392,36 @@ fn a_ledger_file_contains_its_topology() {
 }
 
 #[test]
+fn a_ledger_file_whose_topology_has_unknown_names_is_refused() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let path = folder.path().join("ledger.bin");
+    let mut topology = topology();
+    topology.edges[1].fan = Fan::Split;
+    let ledger = Ledger::of(Some(&path), Arc::new(topology)).expect("fresh file");
+    ledger.open(Stage::Unpack, SourceId(3), &[Unit::Bytes]).publish(&Counters::default());
+    assert_eq!(Ledger::read_file(&path).expect("a ledger").discrepancies(), []);
+    let mut bytes = std::fs::read(&path).expect("readable");
+    let name = b"[\"build link\"]";
+    let place = bytes.windows(name.len()).position(|there| there == name).expect("the edge's taker");
+    bytes[place + 2] ^= 1;
+    std::fs::write(&path, bytes).expect("writable");
+    let error = Ledger::read_file(&path).map(drop).expect_err("a wrong topology").to_string();
+    assert!(error.contains("no node is called cuild link"), "{error}");
+}
+
+#[test]
+fn an_edge_to_unknown_nodes_has_no_equation() {
+    let mut topology = topology();
+    topology.edges[1].fan = Fan::Split;
+    for to in [vec!["nowhere".to_owned()], Vec::new()] {
+        topology.edges[1].to = to;
+        let ledger = Ledger::of(None, Arc::new(topology.clone())).expect("memory");
+        ledger.open(Stage::Unpack, SourceId(3), &[Unit::Bytes]).publish(&Counters::default());
+        assert_eq!(ledger.snapshot().discrepancies(), []);
+    }
+}
+
+#[test]
 fn a_ledger_of_version_1_is_read_with_its_edges() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let path = folder.path().join("ledger.bin");
