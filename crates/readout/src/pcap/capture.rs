@@ -20,6 +20,8 @@ use super::record::{Found, Parsed, Record};
 
 /// Room for any file header and the headers of any packet.
 const SMALLEST_BLOCK: usize = 512;
+/// So many bytes of an entry say when its packet was captured.
+const HEAD_BYTES: usize = 32;
 /// One block is read into, one takes over what straddles its end, one is for reassembled packets.
 const FEWEST_BLOCKS: usize = 3;
 
@@ -59,6 +61,7 @@ struct Skipped {
 }
 
 /// Both formats.
+#[derive(Clone)]
 enum Format {
     Classic(Classic),
     Pcapng(Pcapng),
@@ -74,6 +77,14 @@ pub(super) enum Next {
     Nothing,
     /// Nothing comes any more.
     End,
+}
+
+/// The packet behind the one just found.
+pub(super) enum Behind {
+    /// When it was captured; unknown if that is not said, or not within a block of the packet just found.
+    Time(Option<u64>),
+    /// No block is free to read it into.
+    NoBlock,
 }
 
 impl Capture {
@@ -161,6 +172,38 @@ impl Capture {
         }
     }
 
+    /// When the packet behind the one just found was captured. Of a pipe, only what was read is looked at: the next packet may be long in
+    /// coming.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn time_behind(&mut self, record: &Record) -> Result<Behind, SourceError> {
+        // What comes between them must not be put to use here.
+        let (mut format, mut at) = (self.format.clone(), record.total);
+        loop {
+            let start = usize::try_from(at).unwrap_or(usize::MAX);
+            let end = start.saturating_add(HEAD_BYTES);
+            if end > self.pool.block_size() {
+                return Ok(Behind::Time(None));
+            }
+            if self.file_bytes.is_some() && !self.fill(end)? {
+                return Ok(Behind::NoBlock);
+            }
+            let filled = self.filled;
+            let bytes = self.writer.as_mut().and_then(|writer| writer.tail()[..filled].get(start..));
+            match bytes.map(|bytes| format.parse(bytes, true)) {
+                Some(Parsed::Record(next)) => return Ok(Behind::Time(next.time_ns)),
+                Some(Parsed::Skip(total)) => at = at.saturating_add(total),
+                _ => return Ok(Behind::Time(None)),
+            }
+        }
+    }
+
+    /// Notes that something of the entry just found cannot be used.
+    pub fn note(&mut self, what: &str) {
+        self.damage.note(what, self.offset, self.offset);
+    }
+
     /// No entry stands here: another one is looked for from the next byte on.
     fn begin_search(&mut self, what: String) {
         self.searching = Some((self.offset, what));
@@ -199,10 +242,7 @@ impl Capture {
             Some(writer) => &writer.tail()[..self.filled],
             None => &[],
         };
-        match &mut self.format {
-            Format::Classic(classic) => classic.parse(bytes, all),
-            Format::Pcapng(pcapng) => pcapng.parse(bytes, all),
-        }
+        self.format.parse(bytes, all)
     }
 
     /// The captured bytes of the packet just found.
@@ -367,6 +407,16 @@ impl Capture {
     /// Bytes that were copied because their packet straddled the end of a block.
     pub fn moved_bytes(&self) -> u64 {
         self.moved_bytes
+    }
+}
+
+impl Format {
+    /// Reads the entry at the start of `bytes`; `all` when no more bytes can be had.
+    fn parse(&mut self, bytes: &[u8], all: bool) -> Parsed {
+        match self {
+            Format::Classic(classic) => classic.parse(bytes, all),
+            Format::Pcapng(pcapng) => pcapng.parse(bytes, all),
+        }
     }
 }
 

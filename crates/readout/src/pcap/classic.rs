@@ -16,7 +16,7 @@ const RECORD_HEADER_BYTES: usize = 16;
 /// Captured lengths beyond this and beyond the snapshot length are garbage: the largest that capture programs use.
 const LARGEST_PACKET: u32 = 256 << 10;
 /// Two records that follow each other were captured within this time.
-const LONGEST_PAUSE_S: u32 = 30 * 86_400;
+pub(super) const LONGEST_PAUSE_S: u32 = 30 * 86_400;
 
 /// What the file's header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

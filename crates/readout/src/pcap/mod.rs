@@ -17,6 +17,7 @@ mod capture;
 #[cfg(any(test, feature = "harness"))]
 mod check;
 mod classic;
+mod clock;
 mod cooked;
 mod damage;
 mod datagram;

@@ -6,7 +6,7 @@
 //!                                └► filtered · lost{reason}
 //! ```
 //! A batch ends after 256 datagrams or one millisecond of the capture's time. Its mark is the time of its last packet
-//! since the capture's first, and never goes back.
+//! since the capture's first, and never goes back; a time that the packet behind it contradicts is not used.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,8 @@ use std::time::Duration;
 use thalweg_data::pool::BlockWriter;
 use thalweg_data::{Counters, Frames, LossReason, Mark, Pool, Received, Source, SourceError, Unit};
 
-use super::capture::{Capture, Next};
+use super::capture::{Behind, Capture, Next};
+use super::clock::Clock;
 use super::datagram::{self, PacketVerdict, PcapFilter};
 use super::reassemble::{Reassembly, Taken};
 use super::record::Record;
@@ -62,13 +63,6 @@ struct Counts {
     reassembled_bytes: u64,
 }
 
-/// The capture's time, since its first packet, never going back.
-#[derive(Debug, Default)]
-struct Clock {
-    first_ns: Option<u64>,
-    now_ns: u64,
-}
-
 /// What becomes of a packet.
 struct Judged {
     /// The verdict, unless it is a part of something.
@@ -83,15 +77,6 @@ impl Judged {
     /// A packet that is not passed on.
     fn of(verdict: PacketVerdict) -> Judged {
         Judged { verdict: Some(verdict), start: 0, sender: 0 }
-    }
-}
-
-impl Clock {
-    /// The time of a packet, since the first.
-    fn time(&mut self, packet_ns: Option<u64>) -> u64 {
-        let Some(packet_ns) = packet_ns else { return self.now_ns };
-        let first_ns = *self.first_ns.get_or_insert(packet_ns);
-        packet_ns.saturating_sub(first_ns).max(self.now_ns)
     }
 }
 
@@ -164,11 +149,11 @@ impl PcapSource {
                     return Ok(Received::End);
                 }
                 Next::Record(record) => {
-                    let time_ns = self.clock.time(record.time_ns);
+                    let Some(time_ns) = self.time(&record)? else { return Ok(Received::Full) };
                     if time_ns - *batch_start.get_or_insert(time_ns) >= BATCH_NS {
                         break;
                     }
-                    self.clock.now_ns = time_ns;
+                    self.clock.advance(time_ns);
                     self.take(&record, frames);
                 }
             }
@@ -177,6 +162,24 @@ impl PcapSource {
             }
         }
         Ok(if frames.slices.is_empty() { Received::Idle } else { Received::Data })
+    }
+
+    /// The time of the packet just found, since the first; none when no block is free for the one behind it.
+    fn time(&mut self, record: &Record) -> Result<Option<u64>, SourceError> {
+        let mut next_ns = None;
+        if self.clock.needs_next(record.time_ns) {
+            match self.capture.time_behind(record)? {
+                Behind::NoBlock => return Ok(None),
+                Behind::Time(time_ns) => next_ns = time_ns,
+            }
+        }
+        let time = self.clock.time(record.time_ns, next_ns);
+        Ok(Some(time.unwrap_or_else(|off_ns| {
+            let seconds = off_ns / 1_000_000_000;
+            self.capture
+                .note(&format!("the time of a packet is {seconds} s off those around it and is not used"));
+            self.clock.now_ns()
+        })))
     }
 
     /// Deals with one packet.
@@ -328,7 +331,7 @@ impl Source for PcapSource {
             false => Ok(Received::Full),
         };
         self.count_damage();
-        frames.header.mark = Mark(self.clock.now_ns);
+        frames.header.mark = Mark(self.clock.now_ns());
         // What was read before an error or the end is passed on first; both will be met again.
         if frames.slices.is_empty() { received } else { Ok(Received::Data) }
     }

@@ -500,6 +500,26 @@ fn batches_end_each_millisecond_and_marks_never_go_back() {
 }
 
 #[test]
+fn a_damaged_time_moves_no_other_packet_and_is_reported_with_its_place() {
+    let frames: Vec<_> = (0..1000).map(|index| (index * 10_000_000, 128, packet(1, 100))).collect();
+    let sound = capture_of(101, &frames);
+    let marks = read(&sound).batches;
+    for number in [2, 500] {
+        // Two thousand seconds, and 68 years.
+        for (byte, bit) in [(1, 8), (3, 0x80)] {
+            let (mut file, at) = (sound.clone(), 24 + number * (16 + 128));
+            file[at + byte] ^= bit;
+            let outcome = read(&file);
+            assert_eq!(outcome.datagrams.len(), 1000);
+            assert!(outcome.batches.ends_with(&marks[number + 1..]), "{bit:x} of packet {number}");
+            assert_eq!((outcome.beside("capture_damaged"), outcome.lost_any()), (1, 0));
+            let word = format!("and is not used, at byte {at}");
+            assert!(outcome.description.contains(&word), "{}", outcome.description);
+        }
+    }
+}
+
+#[test]
 fn without_a_free_block_it_waits_and_loses_nothing() {
     let file = whole(101, &(0..100).map(|number| packet(number, 1000)).collect::<Vec<_>>());
     let filter = PcapFilter::of(Some(PORT), &[]);
