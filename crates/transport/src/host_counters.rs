@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Counters of the host's network code at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,13 +16,25 @@ pub struct HostCounters(BTreeMap<&'static str, u64>);
 
 /// Our name and the one in `/proc/net/snmp`; `snmp6` has the same name behind `Udp6`.
 const UDP: [(&str, &str); 4] = [
-    ("host_udp_in_errors", "InErrors"),
+    (IN_ERRORS, "InErrors"),
     ("host_udp_receive_buffer_errors", "RcvbufErrors"),
     ("host_udp_checksum_errors", "InCsumErrors"),
     ("host_udp_memory_errors", "MemErrors"),
 ];
 
+/// All UDP errors together, and what socket filters have dropped.
+const IN_ERRORS: &str = "host_udp_in_errors";
+
+/// A socket of this process drops by a filter what is received by other means.
+static HAS_FILTER: AtomicBool = AtomicBool::new(false);
+
 impl HostCounters {
+    /// Leaves `host_udp_in_errors` out from now on, because a filter of this process drops what is not lost. The errors of each kind have
+    /// counters of their own.
+    pub(crate) fn leave_out_filtered() {
+        HAS_FILTER.store(true, Ordering::Relaxed);
+    }
+
     /// The counters now; a counter that cannot be read is absent.
     pub fn now() -> HostCounters {
         HostCounters::below(Path::new("/proc/net"))
@@ -30,7 +43,11 @@ impl HostCounters {
     /// Reads the counters from the files of another folder than `/proc/net`.
     pub fn below(folder: &Path) -> HostCounters {
         let read = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
-        HostCounters::parse(&read("snmp"), &read("snmp6"), &read("softnet_stat"))
+        let mut counters = HostCounters::parse(&read("snmp"), &read("snmp6"), &read("softnet_stat"));
+        if HAS_FILTER.load(Ordering::Relaxed) {
+            counters.0.remove(IN_ERRORS);
+        }
+        counters
     }
 
     /// Each counter's name and value since the host started.

@@ -1,4 +1,5 @@
-//! The filter of the ring: the kernel puts only incoming UDP packets to our port into it.
+//! The filters of the ring and of the socket that holds its port: the kernel puts only incoming UDP packets to our port into the ring, and
+//! nothing into the socket.
 //!
 //! ```text
 //!  port, IPv4 or IPv6 ─► a program of classic BPF ─► accept whole │ reject
@@ -25,6 +26,11 @@ fn instruction(code: u32, constant: u32, yes: u8, no: u8) -> sock_filter {
 /// The address of byte `at` of the IP header, for a load.
 fn network(at: i32) -> u32 {
     (SKF_NET_OFF + at) as u32
+}
+
+/// The program that rejects everything.
+pub(super) fn nothing() -> [sock_filter; 1] {
+    [instruction(BPF_RET | BPF_K, 0, 0, 0)]
 }
 
 /// The program that accepts datagrams to `port`.
@@ -64,7 +70,7 @@ pub(super) fn program(is_ipv6: bool, port: u16) -> Vec<sock_filter> {
         ]);
     }
     program.push(instruction(BPF_RET | BPF_K, u32::MAX, 0, 0));
-    program.push(instruction(BPF_RET | BPF_K, 0, 0, 0));
+    program.extend(nothing());
     let end = program.len() - 1;
     for index in [1, 2] {
         program[index].jt = (end - index - 1) as u8;
@@ -128,6 +134,7 @@ mod tests {
 
     #[test]
     fn only_incoming_udp_to_the_port_passes() {
+        assert!(!passes(&super::nothing(), 0, &ipv4(17, 0, 5000)));
         let program = super::program(false, 5000);
         assert!(passes(&program, 0, &ipv4(17, 0, 5000)));
         assert!(passes(&program, 0, &ipv4(17, 0x2000, 5000)), "the first fragment is counted");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  interface ─ filter: our port, incoming ─► ring of blocks shared with the kernel ─ parse, check, copy ─► pool blocks ─► Frames
-//!                                            (a UDP socket holds the port, and is not read)
+//!                                            (a UDP socket holds the port; its filter drops everything)
 //! ```
 //! `backend = "ring"` of a `udp://` source. It needs `CAP_NET_RAW`, and is a trade-off: it bypasses the kernel's UDP layer, but copies
 //! every payload in user space, because the ring's blocks belong to the kernel and go back to it in order. It counts the copied

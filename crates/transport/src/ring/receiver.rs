@@ -14,15 +14,15 @@ use thalweg_data::batch::Frames;
 use thalweg_data::{Counters, LossReason, Pool, Received};
 
 use super::datagram::{Datagram, endpoints, parse};
-use super::filter::program;
+use super::filter::{nothing, program};
 use crate::control_message::Notes;
-use crate::system::packet_ring::{Checksum, Packet, PacketRing};
+use crate::system::packet_ring::{Checksum, Packet, PacketRing, attach_filter};
 use crate::system::{self, Message};
 use crate::udp::datagram_counters::{DatagramCounters, Verdict, datagram_count};
 use crate::udp::intake::{Intake, hold, open_port, send_empty};
 use crate::udp::socket::BATCH_BYTES;
 use crate::udp::{FullPolicy, UdpReceiverSettings};
-use crate::{ReceiveBuffer, TransportError};
+use crate::{HostCounters, ReceiveBuffer, TransportError};
 
 /// Bytes per block of the ring; the kernel passes on a block when it is full, or after a millisecond.
 const BLOCK_BYTES: usize = 256 << 10;
@@ -38,7 +38,7 @@ const DROP_PACKETS: usize = 1024;
 pub(crate) struct RingReceiver {
     ring: PacketRing,
     ring_bytes: usize,
-    /// Holds the port, so that the kernel does not answer "port unreachable"; it is not read.
+    /// Holds the port, so that the kernel does not answer "port unreachable"; its filter drops everything.
     socket: UdpSocket,
     local: SocketAddr,
     settings: UdpReceiverSettings,
@@ -49,6 +49,7 @@ pub(crate) struct RingReceiver {
     passed_over: u64,
     drops: Cell<u64>,
     freezes: Cell<u64>,
+    host_before: HostCounters,
 }
 
 impl RingReceiver {
@@ -57,8 +58,8 @@ impl RingReceiver {
         mut settings: UdpReceiverSettings,
         pool: Pool,
     ) -> Result<RingReceiver, TransportError> {
-        // The smallest buffer that the kernel allows: the ring gets the same datagrams.
-        let (socket, local) = open_port(&mut settings, |socket| socket.set_recv_buffer_size(0))?;
+        // The ring gets the same datagrams. In a full buffer they would be errors of the host, and those of others would not be seen.
+        let (socket, local) = open_port(&mut settings, |socket| attach_filter(socket.as_fd(), &nothing()))?;
         let place = format!("udp://{local}");
         let wanted =
             if settings.receive_buffer_bytes == 0 { 16 << 20 } else { settings.receive_buffer_bytes };
@@ -72,6 +73,7 @@ impl RingReceiver {
                 }
                 _ => TransportError::System { place: place.clone(), call: "a packet ring", cause },
             })?;
+        HostCounters::leave_out_filtered();
         Ok(RingReceiver {
             ring,
             ring_bytes: blocks * BLOCK_BYTES,
@@ -84,6 +86,7 @@ impl RingReceiver {
             passed_over: 0,
             drops: Cell::new(0),
             freezes: Cell::new(0),
+            host_before: HostCounters::now(),
         })
     }
 
@@ -147,14 +150,15 @@ impl RingReceiver {
     }
 
     pub(crate) fn drop_counters(&self) -> Vec<(&'static str, u64)> {
-        // Without the host's UDP counters: they count the datagrams that the socket drops, which the ring has received.
-        vec![
+        let mut drop_counters = vec![
             ("ring_drops", self.socket_drops()),
             ("ring_freezes", self.freezes.get()),
             ("ring_passed_over", self.passed_over),
             ("socket_refused", self.counts.refused),
             ("receive_moved_bytes", self.counts.moved_bytes),
-        ]
+        ];
+        drop_counters.extend(HostCounters::now().since(&self.host_before));
+        drop_counters
     }
 
     pub(crate) fn description(&self) -> String {

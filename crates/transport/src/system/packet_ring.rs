@@ -107,7 +107,7 @@ impl PacketRing {
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         super::set_option(socket.as_fd(), SOL_PACKET, PACKET_VERSION, TPACKET_V3)?;
         super::set_option(socket.as_fd(), SOL_PACKET, PACKET_VNET_HDR, 1)?;
-        attach_filter(&socket, filter)?;
+        attach_filter(socket.as_fd(), filter)?;
         let frame_bytes = 2048;
         let request: [u32; 7] = [
             block_bytes as u32,
@@ -238,7 +238,8 @@ fn packet_of(packet: &[u8]) -> Option<Packet<'_>> {
     })
 }
 
-fn attach_filter(socket: &OwnedFd, filter: &[libc::sock_filter]) -> io::Result<()> {
+/// Lets a socket get only what passes a filter.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, filter: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     // SAFETY: the program names the borrowed filter with its true length; the kernel copies it and writes nothing.
     let result = unsafe {

@@ -183,6 +183,33 @@ fn datagrams_to_another_address_are_passed_over() {
 }
 
 #[test]
+fn the_socket_that_holds_the_port_keeps_nothing_and_its_drops_are_no_errors_of_the_host() {
+    for bind in ["127.0.0.1:0", "[::1]:0"] {
+        let Some(mut receiver) = open(settings(bind), 4) else { return };
+        let ordinary = UdpReceiverSettings { backend: Backend::Slots, ..settings(bind) };
+        let ordinary = UdpReceiver::open(ordinary, Pool::new(4, 256 << 10).expect("memory")).expect("a port");
+        let mut sender = sender_to(&receiver);
+        assert_eq!(sender.send(&[b"one", b"more"], WAIT).expect("loopback"), 2);
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        let mut received = Vec::new();
+        while received.len() < 2 {
+            assert!(std::time::Instant::now() < until, "{} of 2", received.len());
+            received.extend(receive_all(&mut receiver));
+        }
+        // On loopback, the socket has got what the ring has. What it kept would fill its buffer and be an error of the host.
+        let socket = receiver.sending_socket().expect("a descriptor");
+        let kept = socket.recv(&mut [0; 10]).map_err(|error| error.kind());
+        assert_eq!(kept, Err(std::io::ErrorKind::WouldBlock));
+        for receiver in [&receiver, &ordinary] {
+            let counters = receiver.drop_counters();
+            let has = |wanted: &str| counters.iter().any(|(name, _)| *name == wanted);
+            assert!(has("host_udp_receive_buffer_errors"), "{counters:?}");
+            assert!(!has("host_udp_in_errors"), "{counters:?}");
+        }
+    }
+}
+
+#[test]
 fn packets_abandoned_in_the_ring_are_lost_in_datagrams_and_bytes() {
     let Some(mut receiver) = open(settings("127.0.0.1:0"), 4) else { return };
     let mut sender = sender_to(&receiver);
