@@ -344,6 +344,10 @@ impl<O: Framed> Group<O> {
             }
         }
         while let Some(outcome) = self.reconnector.outcome() {
+            // An attempt that was under way at the close: its link counts as ended, and the connection is closed.
+            if self.closing {
+                continue;
+            }
             let member = &mut self.members[outcome.key];
             member.reopen = Some(outcome.reopen);
             match outcome.result {

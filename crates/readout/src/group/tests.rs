@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::mpsc::channel;
 
 use thalweg_data::{Fragment, Fragments, LinkId, Pool, Unit};
 use thalweg_transport::{TcpReceiver, TcpReceiverSettings, TransportError, UdpReceiver, UdpReceiverSettings};
@@ -284,6 +285,44 @@ fn a_board_that_drops_its_connection_comes_back_with_a_ledger_that_balances() {
     let mut ends = 0;
     group.finish(&mut each(|_, frames, _| ends += u32::from(frames.header.end)));
     assert_eq!((ends, group.open_links()), (1, 0));
+}
+
+#[test]
+fn a_connection_that_comes_back_after_the_close_is_not_taken() {
+    for finishes in [false, true] {
+        let clock = RunClock::start();
+        let (mut away, listener, board, _) = tcp_link(clock, true);
+        let (held, _listener, mut held_board, pool) = tcp_link(clock, false);
+        let (asked, is_asked) = channel();
+        let (open, is_open) = channel::<()>();
+        let mut opens = away.reopen.take().expect("it reopens");
+        away.reopen = Some(Box::new(move || {
+            asked.send(()).expect("the test waits");
+            is_open.recv().expect("the test opens it");
+            opens()
+        }));
+        // Links that wait for a block are looked after, and with them those that are away.
+        let _taken: Vec<_> = std::iter::from_fn(|| pool.take()).collect();
+        let mut group = Group::new(vec![away, held], settings(), clock).expect("descriptors");
+        held_board.write_all(&[2, 7]).expect("connected");
+        drop(board);
+        turns(&mut group, Duration::from_secs(60), |group, _| {
+            group.is_held(LinkId(1)) && is_asked.try_recv().is_ok()
+        });
+        group.close();
+        if finishes {
+            group.finish_link(LinkId(0), &mut each(|_, _, _| {}));
+        }
+        open.send(()).expect("it waits");
+        let mut board = listener.accept().expect("connected again").0;
+        board.set_nonblocking(true).expect("a socket");
+        let mut back = Vec::new();
+        turns(&mut group, Duration::from_secs(60), |group, _| {
+            back.extend(group.news().iter().filter(|news| matches!(news, News::Back { .. })).cloned());
+            !back.is_empty() || matches!(board.read(&mut [0; 8]), Ok(0))
+        });
+        assert_eq!((back, group.open_links()), (vec![], 1), "finishes: {finishes}");
+    }
 }
 
 #[test]
