@@ -20,7 +20,7 @@ use crate::system::packet_ring::{Checksum, Packet, PacketRing, attach_filter};
 use crate::system::{self, Message};
 use crate::udp::datagram_counters::{DatagramCounters, Verdict, datagram_count};
 use crate::udp::intake::{Intake, hold, open_port, send_empty};
-use crate::udp::socket::BATCH_BYTES;
+use crate::udp::socket::{BATCH_BYTES, LEAST_BYTES};
 use crate::udp::{FullPolicy, UdpReceiverSettings};
 use crate::{HostCounters, ReceiveBuffer, TransportError};
 
@@ -185,12 +185,13 @@ impl RingReceiver {
             let Some(writer) = self.intake.writer() else { break };
             let Some(packet) = self.ring.next() else { break };
             any = true;
+            bytes += LEAST_BYTES;
             let taken = judge(&mut self.counts, &mut self.passed_over, &self.settings, self.local, &packet);
             let Some((datagram, message)) = taken else { continue };
             let length = datagram.payload.len();
             writer.tail()[..length].copy_from_slice(datagram.payload);
             let whole = writer.publish(length);
-            bytes += length;
+            bytes += length.saturating_sub(LEAST_BYTES);
             self.counts.moved_bytes += length as u64;
             self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
             frames.leases.add(writer.lease());

@@ -27,6 +27,8 @@ use crate::{HostCounters, ReceiveBuffer, TransportError};
 
 /// A batch is passed on when it has this many bytes: few enough to stay in the second-level cache until it is decoded.
 pub(crate) const BATCH_BYTES: usize = 256 << 10;
+/// A message counts as at least so many bytes of a batch, so that empty ones, or those that are not passed on, fill it, too.
+pub(crate) const LEAST_BYTES: usize = 64;
 /// Messages per `recvmmsg`.
 const SLOTS: usize = 64;
 /// The most `recvmmsg` calls with which one `receive` drops datagrams.
@@ -249,7 +251,7 @@ impl SocketReceiver {
             match system::receive_message(self.socket.as_fd(), writer.tail(), with_sender) {
                 Ok(mut message) => {
                     any = true;
-                    bytes += message.length;
+                    bytes += message.length.max(LEAST_BYTES);
                     self.choice.note(datagram_count(&message));
                     if let Verdict::Take = self.counts.judge(&mut message, &self.settings) {
                         let whole = writer.publish(message.length);

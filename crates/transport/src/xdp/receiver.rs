@@ -19,7 +19,7 @@ use crate::system::packet_ring::{Checksum, Packet};
 use crate::system::{self, epoll};
 use crate::udp::datagram_counters::{DatagramCounters, Verdict, datagram_count};
 use crate::udp::intake::{Intake, hold, open_port, send_empty};
-use crate::udp::socket::BATCH_BYTES;
+use crate::udp::socket::{BATCH_BYTES, LEAST_BYTES};
 use crate::udp::{FullPolicy, MESSAGE_ROOM_BYTES, UdpReceiverSettings};
 use crate::{HostCounters, ReceiveBuffer, TransportError};
 
@@ -197,6 +197,7 @@ impl XdpReceiver {
             let Some(writer) = self.intake.writer() else { break };
             let Some(frame) = self.queues.next(writer.tail()) else { break };
             any = true;
+            bytes += LEAST_BYTES;
             let mut judge =
                 |packet| judge(&mut self.counts, &mut self.passed_over, &self.settings, self.local, &packet);
             let (whole, message) = match frame {
@@ -217,7 +218,7 @@ impl XdpReceiver {
                     continue;
                 }
             };
-            bytes += message.length;
+            bytes += message.length.saturating_sub(LEAST_BYTES);
             self.counts.moved_bytes += message.length as u64;
             self.counts.split(whole, &message, self.settings.datagram_bytes, frames);
             frames.leases.add(writer.lease());

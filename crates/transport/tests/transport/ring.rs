@@ -228,3 +228,32 @@ fn packets_abandoned_in_the_ring_are_lost_in_datagrams_and_bytes() {
     assert_closed(&receiver);
     assert_eq!(receive_all(&mut receiver), Vec::<Vec<u8>>::new(), "nothing is left");
 }
+
+#[test]
+fn a_batch_of_empty_datagrams_or_of_those_to_others_is_bounded() {
+    const SENT: u64 = 9000;
+    for to_others in [false, true] {
+        let Some(mut receiver) = open(settings("127.0.0.2:0"), 4) else { return };
+        let address = receiver.local_address().expect("bound");
+        let elsewhere = SocketAddr::new("127.0.0.3".parse().expect("an address"), address.port());
+        let _other = std::net::UdpSocket::bind(elsewhere).expect("loopback");
+        let local: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        let to = if to_others { elsewhere } else { address };
+        let mut sender = UdpSender::open(local, to).expect("loopback").without_segmentation();
+        assert_eq!(sender.send(&vec![&b""[..]; SENT as usize], WAIT).expect("loopback"), SENT as usize);
+        let (mut frames, mut seen) = (Frames::default(), 0);
+        let until = std::time::Instant::now() + Duration::from_secs(60);
+        while seen < SENT {
+            assert!(std::time::Instant::now() < until, "{seen} of {SENT}");
+            frames.clear();
+            receiver.receive(&mut frames, WAIT).expect("a ring");
+            let passed_over =
+                receiver.drop_counters().into_iter().find(|(name, _)| *name == "ring_passed_over");
+            let now =
+                receiver.counters().total_input(Unit::Datagrams) + passed_over.map_or(0, |(_, count)| count);
+            assert!(now - seen < SENT / 2, "{} packets in one batch", now - seen);
+            seen = now;
+        }
+        assert_closed(&receiver);
+    }
+}

@@ -339,3 +339,28 @@ fn invalid_settings_are_refused_with_advice() {
     assert!(message.to_string().contains("change the port"), "{message}");
     assert!(receiver.description().contains("receive buffer 8 MiB"), "{}", receiver.description());
 }
+
+#[test]
+fn a_batch_of_empty_datagrams_is_bounded() {
+    const SENT: usize = 9000;
+    for (backend, from) in [
+        (Backend::Coalesced, ExpectedSenders::default()),
+        (Backend::Coalesced, ExpectedSenders::of([SenderAddress { address: LOOPBACK.ip(), port: Some(1) }])),
+    ] {
+        let (mut receiver, mut sender) =
+            pair(UdpReceiverSettings { from, receive_buffer_bytes: 32 << 20, ..settings(backend) }, 4);
+        if receiver.receive_buffer().granted_bytes < 16 << 20 {
+            return thalweg_prerequisite::skip("a receive buffer of 16 MiB; raise net.core.rmem_max");
+        }
+        send_all(&mut sender, &vec![Vec::new(); SENT]);
+        let (mut frames, mut seen) = (Frames::default(), 0);
+        while seen < SENT as u64 {
+            frames.clear();
+            receiver.receive(&mut frames, WAIT).expect("a socket");
+            let now = receiver.counters().total_input(Unit::Datagrams);
+            assert!((1..SENT as u64 / 2).contains(&(now - seen)), "{} datagrams in one batch", now - seen);
+            seen = now;
+        }
+        assert_closed(receiver.counters());
+    }
+}
