@@ -25,6 +25,8 @@ use crate::{ReadySet, TransportError};
 
 /// The most connections in the handshake; one more, and the oldest of them is refused.
 const MOST_GREETING: usize = 64;
+/// How long no connection is accepted after one for which the system had no descriptor or memory.
+const SHORTAGE_REST: Duration = Duration::from_millis(100);
 /// Key of the endpoint itself in the set.
 const ENDPOINT: usize = usize::MAX;
 
@@ -34,6 +36,17 @@ enum Kind {
     Inproc(Arc<UnitEndpoint>),
 }
 
+impl Kind {
+    /// Readable when a connection waits.
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Kind::Tcp(listener) => listener.as_fd(),
+            Kind::Shm(listener) => listener.as_fd(),
+            Kind::Inproc(endpoint) => endpoint.descriptor(),
+        }
+    }
+}
+
 /// Accepts connections at a URL.
 pub struct Listener {
     kind: Kind,
@@ -41,6 +54,8 @@ pub struct Listener {
     settings: Settings,
     set: ReadySet,
     greeting: Vec<Box<dyn Greeting>>,
+    /// During a shortage: it is not in the set, which would report the waiting connection without end, and accepts none before this moment.
+    rests_until: Option<Instant>,
     refused: u64,
     last_refusal: Option<PeerError>,
 }
@@ -71,13 +86,17 @@ impl Listener {
                 (Kind::Inproc(UnitEndpoint::open(&name, settings.clone())?), Endpoint::Inproc(name))
             }
         };
-        let added = match &kind {
-            Kind::Tcp(listener) => set.add(listener, ENDPOINT),
-            Kind::Shm(listener) => set.add(listener, ENDPOINT),
-            Kind::Inproc(endpoint) => set.add(endpoint.descriptor(), ENDPOINT),
-        };
-        added.map_err(failed("epoll_ctl"))?;
-        Ok(Listener { kind, endpoint, settings, set, greeting: Vec::new(), refused: 0, last_refusal: None })
+        set.add(kind.descriptor(), ENDPOINT).map_err(failed("epoll_ctl"))?;
+        Ok(Listener {
+            kind,
+            endpoint,
+            settings,
+            set,
+            greeting: Vec::new(),
+            rests_until: None,
+            refused: 0,
+            last_refusal: None,
+        })
     }
 
     /// The next connection that has completed the handshake, waiting at most `wait` for one.
@@ -133,6 +152,9 @@ impl Listener {
 
     /// Accepts the waiting connections.
     fn accept_waiting(&mut self) {
+        if self.is_resting() {
+            return;
+        }
         // Bounded, so that a flood of connections does not delay those in the handshake.
         for _ in 0..MOST_GREETING {
             let (settings, place) = (self.settings.clone(), self.endpoint.to_string());
@@ -157,12 +179,26 @@ impl Listener {
                 Ok(peer) => self.add_greeting(peer),
                 Err(cause) if is_nothing(&cause) => return,
                 Err(cause) => {
+                    if is_shortage(&cause) && self.set.remove(self.kind.descriptor()).is_ok() {
+                        self.rests_until = Some(Instant::now() + SHORTAGE_REST);
+                    }
                     let place = self.endpoint.to_string();
                     self.refuse(PeerError::System { place, call: "accept", cause });
                     return;
                 }
             }
         }
+    }
+
+    /// Whether it rests because of a shortage; afterwards it is waited for again.
+    fn is_resting(&mut self) -> bool {
+        let Some(until) = self.rests_until else { return false };
+        let now = Instant::now();
+        if now >= until {
+            let added = self.set.add(self.kind.descriptor(), ENDPOINT);
+            self.rests_until = added.is_err().then(|| now + SHORTAGE_REST);
+        }
+        self.rests_until.is_some()
     }
 
     fn add_greeting(&mut self, peer: Box<dyn Greeting>) {
@@ -196,6 +232,11 @@ impl Listener {
         }
         None
     }
+}
+
+/// Whether a connection waits for which the system has no descriptor or memory: they are given back some time.
+fn is_shortage(cause: &io::Error) -> bool {
+    matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 fn boxed(peer: impl Greeting + 'static) -> Box<dyn Greeting> {

@@ -675,6 +675,44 @@ fn a_killed_process_is_reported_as_lost_and_its_blocks_come_back() {
     }
 }
 
+/// Not a test by itself: the process without descriptors of the next test.
+#[test]
+fn child_without_descriptors() {
+    if std::env::var_os("THALWEG_TEST_FEW_FILES").is_none() {
+        return;
+    }
+    for url in ["tcp://127.0.0.1:0", &format!("shm://{}", new_name())] {
+        let mut endpoint = listen(url, settings("endpoint")).expect("a free URL");
+        let mut connector = Connector::new(&endpoint.url(), settings("guest")).expect("a URL");
+        // Connected, and the endpoint has not accepted it yet.
+        assert!(connector.poll(Duration::from_millis(50)).expect("no refusal").is_none());
+        let files: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        let start = Instant::now();
+        assert!(endpoint.accept(Duration::from_millis(250)).expect("an endpoint").is_none());
+        let (refused, most) = (endpoint.refused(), start.elapsed().as_millis() as u64 / 100 + 1);
+        assert!((1..=most).contains(&refused), "{url}: refused {refused} times, at most {most}");
+        let why = endpoint.last_refusal().map(ToString::to_string).unwrap_or_default();
+        assert!(why.contains("Too many open files"), "{url}: {why}");
+        drop(files);
+        let (mut near, mut far) = (None, None);
+        while near.is_none() || far.is_none() {
+            near = near.or_else(|| connector.poll(Duration::from_millis(1)).expect("no refusal"));
+            far = far.or_else(|| endpoint.accept(Duration::from_millis(1)).expect("an endpoint"));
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_without_descriptors_rests_and_accepts_later() {
+    let program = std::env::current_exe().expect("a test");
+    let script = "ulimit -n 100 && exec \"$0\" --exact peers::child_without_descriptors --nocapture";
+    let child =
+        Command::new("sh").arg("-c").arg(script).arg(program).env("THALWEG_TEST_FEW_FILES", "1").output();
+    let child = child.expect("a shell");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    assert!(String::from_utf8_lossy(&child.stdout).contains("1 passed"), "it ran");
+}
+
 #[test]
 fn a_connector_makes_one_connection_after_another() {
     for url in urls() {
