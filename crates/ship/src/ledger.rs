@@ -125,24 +125,30 @@ fn of_content(file: &FoundFile, from: u64, contents: &mut Contents) -> Amount {
     }
 }
 
-/// What of a file is proved, and the rest.
-fn of_file(file: &FoundFile, known: Option<&FileState>, contents: &mut Contents) -> (Amount, Amount) {
-    let nothing = Amount::default();
-    let Some(known) = known else { return (nothing, of_content(file, 0, contents)) };
+/// What of a file is proved.
+pub(crate) fn proved_of(file: &FoundFile, known: Option<&FileState>) -> Amount {
+    let Some(known) = known else { return Amount::default() };
     if known.is_proved(&file.identity, file.recorded.as_deref()) {
         let bytes = known.finished.as_ref().map_or(0, |digests| digests.bytes);
-        let proved = match file.kind {
+        return match file.kind {
             FileKind::Growing => Amount::of_table(bytes, known.counted),
             FileKind::Whole => Amount::of_bytes(bytes),
         };
-        return (proved, nothing);
     }
     match (file.kind, known.counted) {
         (FileKind::Growing, Some(counts)) if known.finished.is_none() => {
-            let rest = of_content(file, known.proved, contents);
-            (Amount::of_table(known.proved, Some(counts)), rest)
+            Amount::of_table(known.proved, Some(counts))
         }
         // Of an upload, nothing is proved before the object is read back.
-        _ => (nothing, of_content(file, 0, contents)),
+        _ => Amount::default(),
+    }
+}
+
+/// What of a file is proved, and the rest.
+fn of_file(file: &FoundFile, known: Option<&FileState>, contents: &mut Contents) -> (Amount, Amount) {
+    let proved = proved_of(file, known);
+    match known.is_some_and(|known| known.is_proved(&file.identity, file.recorded.as_deref())) {
+        true => (proved, Amount::default()),
+        false => (proved, of_content(file, proved.bytes, contents)),
     }
 }

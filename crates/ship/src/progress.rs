@@ -26,6 +26,8 @@ pub enum RouteStage {
     Shipping,
     /// Everything that is here is proved there.
     UpToDate,
+    /// Nothing is on its way, and something could not be shipped: `problems` has the reasons.
+    Incomplete,
     /// What is left is of files that are still written, and only complete files go there.
     WaitingForFiles,
     /// It cannot be reached, or has no space; tried again.
@@ -51,7 +53,7 @@ pub struct RouteProgress {
     pub files_finished: u64,
     /// Bytes of the files here.
     pub bytes: u64,
-    /// Bytes of these that are proved there.
+    /// Bytes of these that are proved there. A file that goes there as a whole counts once it was read back.
     pub bytes_proved: u64,
     /// Bytes that are not.
     pub backlog_bytes: u64,

@@ -21,7 +21,7 @@ use crate::address::Address;
 use crate::contents::Contents;
 use crate::disk::{Disk, HostDisk};
 use crate::error::ShipError;
-use crate::ledger::ShipLedger;
+use crate::ledger::{ShipLedger, proved_of};
 use crate::manifest;
 use crate::message::FileKind;
 use crate::on_shipped;
@@ -507,13 +507,10 @@ impl<'o> Shipper<'o> {
                 let is_proved =
                     known.is_some_and(|known| known.is_proved(&file.identity, file.recorded.as_deref()));
                 let bytes = file.identity.bytes;
-                let counts =
-                    known.filter(|known| file.kind == FileKind::Growing || known.identity == file.identity);
+                let proved = proved_of(file, known).bytes.min(bytes);
                 progress.files += 1;
                 progress.files_finished += u64::from(is_proved);
                 progress.bytes += bytes;
-                let proved = counts.map_or(0, |known| known.proved.min(bytes));
-                let proved = if is_proved { bytes } else { proved };
                 progress.bytes_proved += proved;
                 progress.backlog_bytes += bytes - proved;
                 // The ledger is no file to ship before the end of the run, and not among these.
@@ -531,6 +528,7 @@ impl<'o> Shipper<'o> {
         progress.stage = match progress.held {
             _ if state.is_given_up => RouteStage::GivenUp,
             Some(_) => RouteStage::Held,
+            None if is_idle && !progress.problems.is_empty() => RouteStage::Incomplete,
             None if is_idle && progress.open_bytes > 0 && !route.address.takes_growing() => {
                 RouteStage::WaitingForFiles
             }

@@ -241,6 +241,23 @@ fn a_table_that_is_not_as_it_was_recorded_is_named_before_it_is_sent() {
 }
 
 #[test]
+fn what_was_read_back_wrong_is_not_proved_and_the_destination_not_up_to_date() {
+    if !has_keys("orders::what_was_read_back_wrong_is_not_proved_and_the_destination_not_up_to_date") {
+        return;
+    }
+    let scene = Scene::new(5000);
+    std::fs::write(scene.run().join("ledger.bin"), "counters").expect("written");
+    scene.s3.faults.set(Habit::DamagesWhatGoes);
+    scene.dav.faults.set(Habit::DamagesWhatGoes);
+    let progress = scene.ship();
+    for route in &progress.destinations {
+        assert_eq!((route.stage, route.files_finished, route.bytes_proved), (RouteStage::Incomplete, 0, 0));
+        assert_eq!(route.backlog_bytes, route.bytes, "{route:?}");
+        assert_eq!((route.ledger.proved.bytes, route.problems.len()), (0, 3), "{route:?}");
+    }
+}
+
+#[test]
 fn closed_files_of_a_table_go_while_the_run_is_taken_and_documents_at_its_end() {
     if !has_keys("orders::closed_files_of_a_table_go_while_the_run_is_taken_and_documents_at_its_end") {
         return;

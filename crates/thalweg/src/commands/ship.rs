@@ -115,6 +115,7 @@ fn route_lines(route: &RouteProgress) -> Vec<String> {
     let stage = match route.stage {
         RouteStage::Shipping => "shipping",
         RouteStage::UpToDate => "up to date",
+        RouteStage::Incomplete => "incomplete",
         RouteStage::WaitingForFiles => "waiting for files that are still written",
         RouteStage::Held => "held",
         RouteStage::Waiting => "outside its time windows",
