@@ -31,6 +31,8 @@ pub enum Refusal {
     Unexpected,
     /// The far side's file system refuses.
     Failed,
+    /// It does not take this file: it is too large there, or has a name that is not allowed.
+    NotTaken,
     /// It has too much to do, and asks for time.
     Busy,
     /// What holds the files there does not exist, as a bucket.
@@ -168,6 +170,7 @@ impl ShipError {
             ShipError::Refused { refusal: Refusal::Name, .. } => "bad_name",
             ShipError::Refused { refusal: Refusal::Differs, .. } => "differs",
             ShipError::Refused { refusal: Refusal::Unproved, .. } => "unproved",
+            ShipError::Refused { refusal: Refusal::NotTaken, .. } => "not_taken",
             _ => "refused",
         }
     }
@@ -182,7 +185,8 @@ impl ShipError {
             | ShipError::Locked { .. }
             | ShipError::Owned { .. } => true,
             ShipError::Refused { refusal, .. } => {
-                matches!(refusal, Refusal::Name | Refusal::Differs | Refusal::Unproved | Refusal::Locked)
+                use Refusal::{Differs, Locked, Name, NotTaken, Unproved};
+                matches!(refusal, Name | Differs | Unproved | NotTaken | Locked)
             }
             _ => false,
         }

@@ -276,7 +276,8 @@ impl Route {
                     if error.is_of_connection() {
                         destination = None;
                     }
-                    state.waiting.push_front(job);
+                    // Behind the others: what holds this file may be its own.
+                    state.waiting.push_back(job);
                     self.hold(&mut state, &error);
                     drop(state);
                     self.pause(back_off.after_failure());

@@ -69,8 +69,12 @@ impl Answer {
             (507, _) | (_, "QuotaExceeded" | "InsufficientStorage" | "XMinioStorageFull") => {
                 (Refusal::DiskFull, "the store is full; make space there, or have the quota raised")
             }
-            (401 | 403, _) => (Refusal::Token, access),
-            (404, "NoSuchBucket") => (Refusal::Missing, "make the bucket, or correct the address"),
+            (401 | 403, _) | (400, "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") => {
+                (Refusal::Token, access)
+            }
+            (404, "NoSuchBucket") | (400, "InvalidBucketName") => {
+                (Refusal::Missing, "make the bucket, or correct the address")
+            }
             (404, _) => (Refusal::Missing, "it does not exist there; correct the address"),
             (300..=399, _) | (_, "AuthorizationHeaderMalformed") => {
                 (Refusal::Failed, "it is at another address; correct `region` and `endpoint`, or the address")
@@ -78,6 +82,22 @@ impl Answer {
             (429 | 500 | 502 | 503 | 504, _) => {
                 (Refusal::Busy, "it cannot answer now; this is tried again, later each time")
             }
+            (400, "RequestTimeout" | "IncompleteBody" | "BadDigest" | "XAmzContentSHA256Mismatch") => {
+                (Refusal::Busy, "the bytes did not come there whole; this is tried again, later each time")
+            }
+            // What is there of an upload is held against what is known of it at the next try.
+            (400, "InvalidPart" | "InvalidPartOrder" | "EntityTooSmall") => {
+                (Refusal::Failed, "see the log of the store")
+            }
+            (413, _) | (400, "EntityTooLarge") => {
+                (Refusal::NotTaken, "the store takes no file of this size; have its limit raised")
+            }
+            (414, _) | (400, "KeyTooLongError") => (
+                Refusal::NotTaken,
+                "the store takes no name of this length; ship into a folder with a shorter one",
+            ),
+            (423, _) => (Refusal::Locked, "a client has locked it there; have that lock removed"),
+            (400 | 415 | 422, _) => (Refusal::NotTaken, "the store does not take this file; see its log"),
             _ => (Refusal::Failed, "see the log of the store"),
         };
         ShipError::Refused { destination: destination.to_owned(), refusal, text: format!("{self}; {advice}") }
@@ -129,4 +149,41 @@ impl fmt::Display for Failure {
 /// No longer than people read, and without what paints a terminal.
 fn shown(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(LONGEST_TEXT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_one_file_differs_from_one_of_the_store() {
+        for (status, code, is_of_file) in [
+            (400, "", true),
+            (400, "InvalidRequest", true),
+            (400, "EntityTooLarge", true),
+            (400, "KeyTooLongError", true),
+            (413, "", true),
+            (414, "", true),
+            (415, "", true),
+            (422, "", true),
+            (423, "", true),
+            (400, "AuthorizationHeaderMalformed", false),
+            (400, "ExpiredToken", false),
+            (400, "RequestTimeout", false),
+            (400, "InvalidPart", false),
+            (400, "InvalidBucketName", false),
+            (401, "", false),
+            (403, "RequestTimeTooSkewed", false),
+            (404, "", false),
+            (409, "", false),
+            (429, "", false),
+            (503, "", false),
+            (507, "", false),
+        ] {
+            let (asked, code, text) = ("PUT /a".to_owned(), code.to_owned(), String::new());
+            let answer = Answer { asked, status, code, text, location: None };
+            let error = answer.error("s3://a", "check the key");
+            assert_eq!(error.is_of_file(), is_of_file, "{error}");
+        }
+    }
 }

@@ -64,6 +64,12 @@ impl Dav {
         {
             return Some(Answer::new(status).body("as the test asked"));
         }
+        if let Habit::Refuses(file, status) = self.faults.habit()
+            && request.method == "PUT"
+            && request.path.contains(file)
+        {
+            return Some(Answer::new(status).body("as the test asked"));
+        }
         let tree = self.tree.lock().expect("no panic");
         let pool = tree.pool.as_ref().filter(|_| !self.is_pool)?;
         let is_there = tree.files.contains_key(&request.path);

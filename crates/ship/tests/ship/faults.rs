@@ -34,6 +34,8 @@ pub enum Habit {
     ErrsInSuccess,
     /// Every change is answered with this status.
     Answers(u16),
+    /// Every change of a file of this name is answered with this status.
+    Refuses(&'static str, u16),
 }
 
 /// When.

@@ -172,6 +172,55 @@ fn stores_that_ask_for_time_or_are_full_get_the_run_later() {
 }
 
 #[test]
+fn a_file_that_a_store_does_not_take_holds_up_no_other() {
+    if !has_keys("orders::a_file_that_a_store_does_not_take_holds_up_no_other") {
+        return;
+    }
+    let scene = Scene::new(5000);
+    std::fs::write(scene.run().join("ledger.bin"), "counters").expect("written");
+    for (s3, dav) in [(400, 413), (413, 423), (414, 415)] {
+        scene.s3.faults.set(Habit::Refuses("hits.arrows", s3));
+        scene.dav.faults.set(Habit::Refuses("hits.arrows", dav));
+        let order = Order {
+            runs: vec![scene.folder.path().join("runs")],
+            settings: Settings { streams: 1, ..scene.settings() },
+            key: None,
+            follow: false,
+            give_up_after: Duration::from_secs(10),
+        };
+        let progress = ship(&order, &Arc::default(), &mut |_| {}).expect("an order");
+        for route in &progress.destinations {
+            assert_eq!((route.stage, route.files_finished), (RouteStage::Incomplete, 2), "{route:?}");
+            assert_eq!(route.problems.len(), 1, "{route:?}");
+            assert_eq!(route.ledger.refused.len(), 1, "{route:?}");
+        }
+    }
+    scene.s3.faults.set(Habit::None);
+    scene.dav.faults.set(Habit::None);
+    assert!(scene.ship().is_complete);
+    scene.assert_shipped();
+}
+
+#[test]
+fn a_file_that_holds_its_destination_is_tried_behind_the_others() {
+    let scene = Scene::new(5000);
+    // The smallest file is the first.
+    std::fs::write(scene.run().join("ledger.bin"), "counters").expect("written");
+    scene.dav.faults.set(Habit::Refuses("ledger.bin", 410));
+    let settings = Settings { copies: 1, streams: 1, ..scene.settings() };
+    let order = Order {
+        runs: vec![scene.folder.path().join("runs")],
+        settings: Settings { to: settings.to[1..].to_vec(), ..settings },
+        key: None,
+        follow: false,
+        give_up_after: Duration::from_secs(1),
+    };
+    let progress = ship(&order, &Arc::default(), &mut |_| {}).expect("an order");
+    assert_eq!(progress.destinations[0].stage, RouteStage::GivenUp, "{progress:?}");
+    assert_eq!(scene.dav.names(), [format!("{ROOT}/000001/hits.arrows")]);
+}
+
+#[test]
 fn buckets_of_one_name_at_two_endpoints_are_two_copies() {
     if !has_keys("orders::buckets_of_one_name_at_two_endpoints_are_two_copies") {
         return;

@@ -154,7 +154,7 @@ fn a_store_that_is_full_or_asks_for_time_is_tried_again_and_goes_on() {
         (503, "503 SlowDown", Refusal::Busy),
         (500, "tried again", Refusal::Busy),
         (403, "403 AccessDenied", Refusal::Token),
-        (400, "see the log", Refusal::Failed),
+        (400, "see its log", Refusal::NotTaken),
     ] {
         let scene = Scene::new(5000);
         scene.store.faults.set(Habit::Answers(status));

@@ -92,6 +92,9 @@ impl S3 {
                 };
                 Some(error(status, code, "As the test asked"))
             }
+            Habit::Refuses(file, status) if is_change && request.path.ends_with(file) => {
+                Some(error(status, "InvalidRequest", "As the test asked"))
+            }
             _ => None,
         }
     }
