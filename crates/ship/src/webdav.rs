@@ -57,7 +57,7 @@ pub struct Collection {
     address: String,
     settings: Settings,
     token: Option<Bearer>,
-    /// Collections of runs that are there.
+    /// Collections of runs that are there, unless something has failed since.
     made: HashSet<String>,
     current: Option<Current>,
 }
@@ -394,22 +394,16 @@ impl Collection {
         };
         self.refused(Refusal::Unproved, format!("{text}; it is sent again. Look for a fault of the server"))
     }
-}
 
-impl Destination for Collection {
-    fn address(&self) -> &str {
-        &self.address
+    /// Notes that something has failed: the collection of the run may have gone, and is made again before the next file.
+    fn noted<T>(&mut self, done: Result<T, ShipError>) -> Result<T, ShipError> {
+        if done.is_err() {
+            self.made.clear();
+        }
+        done
     }
 
-    fn takes_growing(&self) -> bool {
-        false
-    }
-
-    fn range_bytes(&self, _file_bytes: u64) -> u64 {
-        u64::MAX
-    }
-
-    fn begin(&mut self, offer: &Offer) -> Result<Have, ShipError> {
+    fn try_begin(&mut self, offer: &Offer) -> Result<Have, ShipError> {
         // What is under way of another file is forgotten with its connection.
         self.current = None;
         let text = "a file came without its digests".to_owned();
@@ -420,11 +414,7 @@ impl Destination for Collection {
             return Ok(Have { proved: digests.bytes, crc32c, finished: Some(digests), makes_digests: false });
         }
         let under_way = self.url(&offer.run, Some(&format!("{}{UNDER_WAY}", offer.file)))?;
-        let made = self.make(&offer.run);
-        if made.is_err() {
-            self.made.clear();
-        }
-        made?;
+        self.make(&offer.run)?;
         // Some servers overwrite nothing.
         match self.ask("DELETE", &under_way, &[])? {
             Err(failure) if failure.status() != Some(404) => return Err(self.failed(failure)),
@@ -443,7 +433,7 @@ impl Destination for Collection {
         Ok(Have::default())
     }
 
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
+    fn try_write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
         let mut current = self.current()?;
         if offset != current.sent || current.is_proved {
             let text = format!("{}: bytes came for {offset}, and {} was next", current.name, current.sent);
@@ -458,7 +448,6 @@ impl Destination for Collection {
         let is_over = put.answer.is_finished();
         if is_over || self.link.wait(put.bytes.send(Bytes::copy_from_slice(bytes)))?.is_err() {
             // It has answered before all was sent, and says why.
-            self.made.clear();
             self.end(put)?;
             let text = format!("{}: the server answered before all was sent", current.under_way.path());
             return Err(self.refused(Refusal::Failed, text));
@@ -468,7 +457,7 @@ impl Destination for Collection {
         Ok(())
     }
 
-    fn prove(&mut self, range: &Range) -> Result<Proved, ShipError> {
+    fn try_prove(&mut self, range: &Range) -> Result<Proved, ShipError> {
         let mut current = self.current()?;
         let is_all = (range.from, range.to, range.crc32c) == (0, current.sent, current.crc32c.value());
         let put = current.put.take().filter(|_| is_all && current.sent == current.digests.bytes);
@@ -481,7 +470,7 @@ impl Destination for Collection {
         Ok(Proved { to: range.to, crc32c: range.crc32c, counted: None })
     }
 
-    fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {
+    fn try_finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {
         let current = self.current()?;
         let Current { url, under_way, .. } = &current;
         if *expected != current.digests || !(current.is_proved || expected.bytes == 0) {
@@ -502,6 +491,40 @@ impl Destination for Collection {
         }
         self.read_back(url, expected)?;
         Ok(expected.clone())
+    }
+}
+
+impl Destination for Collection {
+    fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn takes_growing(&self) -> bool {
+        false
+    }
+
+    fn range_bytes(&self, _file_bytes: u64) -> u64 {
+        u64::MAX
+    }
+
+    fn begin(&mut self, offer: &Offer) -> Result<Have, ShipError> {
+        let done = self.try_begin(offer);
+        self.noted(done)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), ShipError> {
+        let done = self.try_write(offset, bytes);
+        self.noted(done)
+    }
+
+    fn prove(&mut self, range: &Range) -> Result<Proved, ShipError> {
+        let done = self.try_prove(range);
+        self.noted(done)
+    }
+
+    fn finish(&mut self, expected: &Digests) -> Result<Digests, ShipError> {
+        let done = self.try_finish(expected);
+        self.noted(done)
     }
 }
 

@@ -71,6 +71,10 @@ impl Dav {
             return Some(Answer::new(status).body("as the test asked"));
         }
         let tree = self.tree.lock().expect("no panic");
+        let parent = request.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        if request.method == "PUT" && !tree.collections.contains(parent) {
+            return Some(Answer::new(409));
+        }
         let pool = tree.pool.as_ref().filter(|_| !self.is_pool)?;
         let is_there = tree.files.contains_key(&request.path);
         let is_sent_on = request.method == "PUT" || request.method == "GET" && is_there;
@@ -88,7 +92,7 @@ impl Dav {
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
         match request.method.as_str() {
             "MKCOL" if tree.collections.contains(&path) => Answer::new(405),
-            "MKCOL" | "PUT" if !tree.collections.contains(&parent) => Answer::new(409),
+            "MKCOL" if !tree.collections.contains(&parent) => Answer::new(409),
             "MKCOL" => {
                 tree.collections.insert(path);
                 Answer::new(201)

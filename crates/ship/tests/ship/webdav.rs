@@ -90,6 +90,23 @@ fn a_server_may_send_on_to_the_host_that_keeps_the_bytes_and_the_token_stays_her
 }
 
 #[test]
+fn a_collection_of_a_run_that_vanishes_is_made_again() {
+    for bytes in [0, 300_000] {
+        let scene = Scene::new(bytes);
+        let mut collection = scene.open(ROOT, "token");
+        scene.ship_by(&mut collection).expect("shipped");
+        let mut tree = scene.dav.tree.lock().expect("no panic");
+        tree.files.clear();
+        tree.collections.retain(|collection| collection == ROOT);
+        drop(tree);
+        let error = scene.ship_by(&mut collection).expect_err("it has vanished").to_string();
+        assert!(error.contains("409"), "{error}");
+        scene.ship_by(&mut collection).expect("it is made again");
+        scene.assert_shipped();
+    }
+}
+
+#[test]
 fn a_wrong_token_and_a_collection_that_is_not_there_are_named_with_what_to_do() {
     let scene = Scene::new(5000);
     fs::write(scene.run.path().join("other"), "another").expect("written");
