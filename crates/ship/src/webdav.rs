@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  begin: is it there? ─ MKCOL RUN      write …: one PUT to FILE.thalweg-part      prove: HEAD, its adler32, or GET
-//!  finish: MOVE to FILE ─► GET: CRC-32C, MD5?
+//!  finish: MOVE to FILE ─► GET: CRC-32C, MD5? ─ no ─► Upload on our disk: what is there is replaced
 //! ```
 //! WebDAV cannot go on with half a file: after a cut a file is sent from its beginning. A server may send us on to the host that keeps the
 //! bytes (307), for which it is asked before bytes go (`Expect: 100-continue`).
@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +36,7 @@ use crate::error::{Refusal, ShipError};
 use crate::http_link::{Answer, Failure, HttpLink, Outgoing, outgoing};
 use crate::message::{Have, Offer, Proved, Range};
 use crate::settings::Settings;
-use crate::upload::is_table;
+use crate::upload::{Upload, is_table};
 
 const ACCESS: &str =
     "check the bearer token (bearer_token_file of [ship], or BEARER_TOKEN_FILE), and that it may write there";
@@ -59,6 +59,8 @@ pub struct Collection {
     token: Option<Bearer>,
     /// Collections of runs that are there, unless something has failed since.
     made: HashSet<String>,
+    /// The directory here of the run that is shipped.
+    run: PathBuf,
     current: Option<Current>,
 }
 
@@ -69,6 +71,8 @@ struct Current {
     url: Url,
     under_way: Url,
     digests: Digests,
+    /// Where it is remembered that what is there is wrong.
+    state: PathBuf,
     put: Option<Put>,
     sent: u64,
     crc32c: Crc32c,
@@ -126,6 +130,7 @@ impl Collection {
             settings: settings.clone(),
             token: token(settings)?,
             made: HashSet::new(),
+            run: PathBuf::new(),
             current: None,
         })
     }
@@ -263,8 +268,14 @@ impl Collection {
         Ok(())
     }
 
-    /// Whether this very file is there already.
-    fn is_there(&self, offer: &Offer, url: &Url, digests: &Digests) -> Result<bool, ShipError> {
+    /// Whether this very file is there already. Another one is replaced if it is ours: sent from here, and read back wrong.
+    fn is_there(
+        &self,
+        offer: &Offer,
+        url: &Url,
+        digests: &Digests,
+        is_ours: bool,
+    ) -> Result<bool, ShipError> {
         let parts = match self.ask("HEAD", url, &[("want-digest", "adler32")])? {
             Ok(parts) => parts,
             Err(failure) if failure.status() == Some(404) => return Ok(false),
@@ -277,7 +288,7 @@ impl Collection {
             return Ok(true);
         }
         // A document is replaced by a newer one; a file of a table never changes once it is closed.
-        if !is_table(&offer.file) {
+        if is_ours || !is_table(&offer.file) {
             return Ok(false);
         }
         let text = format!(
@@ -383,6 +394,21 @@ impl Collection {
         }
     }
 
+    /// Reads the file back behind its last name. What is wrong there is remembered, so that it is not taken for a file of somebody else.
+    fn check_renamed(&self, current: &Current) -> Result<(), ShipError> {
+        let Current { url, digests, state, .. } = current;
+        let checked = self.read_back(url, digests);
+        match &checked {
+            Ok(()) => Upload::remove(state)?,
+            Err(ShipError::Refused { refusal: Refusal::Unproved, .. }) => {
+                let (key, digests) = (url.path().to_owned(), digests.clone());
+                Upload { key, digests, is_unproved: true, ..Upload::default() }.save(state)?;
+            }
+            Err(_) => {}
+        }
+        checked
+    }
+
     fn unproved(&self, url: &Url, found: Option<Digests>, sent: &Digests) -> ShipError {
         let path = url.path();
         let text = match found {
@@ -392,7 +418,8 @@ impl Collection {
                 found.bytes, found.crc32c, sent.bytes, sent.crc32c
             ),
         };
-        self.refused(Refusal::Unproved, format!("{text}; it is sent again. Look for a fault of the server"))
+        let advice = "look for a fault of the server, and ship it again (--follow does so by itself)";
+        self.refused(Refusal::Unproved, format!("{text}; {advice}"))
     }
 
     /// Notes that something has failed: the collection of the run may have gone, and is made again before the next file.
@@ -409,7 +436,13 @@ impl Collection {
         let text = "a file came without its digests".to_owned();
         let digests = offer.digests.clone().ok_or_else(|| self.refused(Refusal::Unexpected, text))?;
         let url = self.url(&offer.run, Some(&offer.file))?;
-        if self.is_there(offer, &url, &digests)? {
+        let state = Upload::path(&self.run, &self.address, &offer.file);
+        let known = Upload::load(&state, url.path())?;
+        let is_ours = known.is_unproved && known.digests == digests;
+        if self.is_there(offer, &url, &digests, is_ours)? {
+            if is_ours {
+                Upload::remove(&state)?;
+            }
             let crc32c = hexadecimal(&digests.crc32c).unwrap_or_default();
             return Ok(Have { proved: digests.bytes, crc32c, finished: Some(digests), makes_digests: false });
         }
@@ -425,6 +458,7 @@ impl Collection {
             url,
             under_way,
             digests,
+            state,
             put: None,
             sent: 0,
             crc32c: Crc32c::new(),
@@ -489,7 +523,7 @@ impl Collection {
             }
             Err(failure) => return Err(self.failed(failure)),
         }
-        self.read_back(url, expected)?;
+        self.check_renamed(&current)?;
         Ok(expected.clone())
     }
 }
@@ -505,6 +539,10 @@ impl Destination for Collection {
 
     fn range_bytes(&self, _file_bytes: u64) -> u64 {
         u64::MAX
+    }
+
+    fn at_run(&mut self, run: &Path) {
+        run.clone_into(&mut self.run);
     }
 
     fn begin(&mut self, offer: &Offer) -> Result<Have, ShipError> {

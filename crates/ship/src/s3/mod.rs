@@ -233,7 +233,7 @@ impl Bucket {
         };
         Err(self.refused(
             Refusal::Unproved,
-            format!("{text}; it is uploaded again. Look for a fault of the store"),
+            format!("{text}; look for a fault of the store, and ship it again (--follow does so by itself)"),
         ))
     }
 }

@@ -114,7 +114,10 @@ impl Dav {
                     .get("destination")
                     .and_then(|to| url::Url::parse(to).ok())
                     .expect("where to");
-                let Some(bytes) = tree.files.remove(&path) else { return Answer::new(404) };
+                let Some(mut bytes) = tree.files.remove(&path) else { return Answer::new(404) };
+                if let Some(byte) = bytes.first_mut().filter(|_| habit == Habit::DamagesWhatMoves) {
+                    *byte ^= 1;
+                }
                 if habit != Habit::Forgets {
                     tree.files.insert(to.path().replace("%20", " "), bytes);
                 }

@@ -36,6 +36,8 @@ pub enum Habit {
     Answers(u16),
     /// Every change of a file of this name is answered with this status.
     Refuses(&'static str, u16),
+    /// What is renamed has a bit that is another one.
+    DamagesWhatMoves,
 }
 
 /// When.

@@ -46,6 +46,7 @@ pub fn ship(
     file: &str,
     range_bytes: u64,
 ) -> Result<thalweg_ship::digests::Digests, ShipError> {
+    destination.at_run(run);
     let local = LocalFile::open(&run.join(file), FileKind::Whole)?;
     let mut shipment = Shipment::new(local, RUN, file).with_range_bytes(range_bytes);
     loop {

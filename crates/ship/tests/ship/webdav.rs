@@ -12,7 +12,7 @@ use url::Url;
 use crate::dav_server::{Dav, ROOT, TOKEN};
 use crate::faults::{Choices, Fault, Habit};
 use crate::http_server::Server;
-use crate::s3::{RUN, ship};
+use crate::s3::{RUN, assert_nothing_remembered, ship};
 
 const TABLE: &str = "hits.arrows";
 
@@ -158,6 +158,21 @@ fn bytes_that_the_server_changes_or_forgets_are_no_copy() {
         scene.dav.faults.set(Habit::DamagesWhatGoes);
         assert_eq!(scene.refusal("another file"), Refusal::Differs);
     }
+}
+
+#[test]
+fn a_table_that_was_wrong_behind_its_last_name_is_sent_again() {
+    let scene = Scene::new(70_000);
+    scene.dav.faults.set(Habit::DamagesWhatMoves);
+    for _ in 0..2 {
+        assert_eq!(scene.refusal("ship it again"), Refusal::Unproved);
+    }
+    scene.dav.faults.set(Habit::None);
+    scene.ship().expect("sent again");
+    scene.assert_shipped();
+    assert_nothing_remembered(scene.run.path());
+    fs::write(scene.run.path().join(TABLE), "another").expect("written");
+    assert_eq!(scene.refusal("another file"), Refusal::Differs);
 }
 
 #[test]
