@@ -300,17 +300,21 @@ impl Collection {
 
     /// Begins to send a file to wherever the server wants it.
     fn put(&self, url: &Url, length: u64) -> Result<Put, ShipError> {
-        let mut url = url.clone();
+        let (mut url, mut asks_first) = (url.clone(), length > 0);
         for _ in 0..MOST_HOSTS {
             let (bytes, chunks) = mpsc::channel(CHUNKS);
             let mut request = self.request("PUT", &url, Chunks(chunks).boxed())?;
             request.headers_mut().insert(CONTENT_LENGTH, length.into());
             let go_on = Arc::new(Notify::new());
-            if length > 0 {
+            if asks_first {
                 let expected = hyper::header::HeaderValue::from_static("100-continue");
                 request.headers_mut().insert(EXPECT, expected);
                 let is_wanted = go_on.clone();
-                on_informational(&mut request, move |_| is_wanted.notify_one());
+                on_informational(&mut request, move |answer| {
+                    if answer.status() == StatusCode::CONTINUE {
+                        is_wanted.notify_one();
+                    }
+                });
             } else {
                 go_on.notify_one();
             }
@@ -321,8 +325,10 @@ impl Collection {
                 return Ok(put);
             }
             match self.link.wait(put.answer)? {
+                // A server or proxy that does not know `Expect` gets the bytes without it, as RFC 9110, section 10.1.1 has it.
+                Ok(Err(Failure::Answer(answer))) if answer.status == 417 && asks_first => asks_first = false,
                 Ok(Err(Failure::Answer(answer))) => match self.elsewhere(&url, &answer)? {
-                    Some(other) => url = other,
+                    Some(other) => (url, asks_first) = (other, length > 0),
                     None => return Err(self.failed(Failure::Answer(answer))),
                 },
                 Ok(Err(failure)) => return Err(self.failed(failure)),

@@ -17,6 +17,10 @@ pub struct Tree {
     pub reports_digests: bool,
     /// Whether it overwrites files with PUT.
     pub overwrites: bool,
+    /// Whether it knows `Expect`.
+    pub knows_no_expect: bool,
+    /// Whether it asks for some time before it refuses.
+    pub says_processing: bool,
     /// Where bytes are read and written, when that is elsewhere.
     pub pool: Option<String>,
 }
@@ -71,6 +75,9 @@ impl Dav {
             return Some(Answer::new(status).body("as the test asked"));
         }
         let tree = self.tree.lock().expect("no panic");
+        if tree.knows_no_expect && request.headers.contains_key("expect") {
+            return Some(Answer::new(417));
+        }
         let parent = request.path.rsplit_once('/').map_or("", |(parent, _)| parent);
         if request.method == "PUT" && !tree.collections.contains(parent) {
             return Some(Answer::new(409));
@@ -145,7 +152,11 @@ impl Dav {
 
 impl Handler for Dav {
     fn head(&self, request: &Request) -> Head {
+        let says_processing = self.tree.lock().expect("no panic").says_processing;
         match self.refuses(request) {
+            Some(refused) if says_processing && request.headers.contains_key("expect") => {
+                Head::AnswerBehindProcessing(refused)
+            }
             Some(refused) if request.method == "PUT" && request.headers.contains_key("expect") => {
                 Head::Answer(refused)
             }

@@ -53,6 +53,8 @@ pub enum Head {
     Go,
     /// It is answered at once.
     Answer(Answer),
+    /// It is answered at once, behind a word that the answer takes some time.
+    AnswerBehindProcessing(Answer),
     /// The connection is closed when half of its body was read.
     VanishInBody,
 }
@@ -133,6 +135,7 @@ pub fn certificate_file(name: &str) -> PathBuf {
 }
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+const PROCESSING: &[u8] = b"HTTP/1.1 102 Processing\r\n\r\n";
 
 fn serve(stream: impl Read + Write, handler: &dyn Handler) {
     let mut reader = BufReader::new(stream);
@@ -144,6 +147,11 @@ fn serve(stream: impl Read + Write, handler: &dyn Handler) {
             Head::Go => {}
             Head::Answer(answer) => {
                 // What comes of the body is no request.
+                let _ = send(reader.get_mut(), &answer, is_head, answer.body.len());
+                return;
+            }
+            Head::AnswerBehindProcessing(answer) => {
+                let _ = reader.get_mut().write_all(PROCESSING);
                 let _ = send(reader.get_mut(), &answer, is_head, answer.body.len());
                 return;
             }

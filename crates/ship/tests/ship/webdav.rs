@@ -90,6 +90,23 @@ fn a_server_may_send_on_to_the_host_that_keeps_the_bytes_and_the_token_stays_her
 }
 
 #[test]
+fn a_server_may_ask_for_time_before_it_sends_on() {
+    let scene = Scene::new(500_000);
+    let _pool = scene.dav.start_pool();
+    scene.dav.tree.lock().expect("no panic").says_processing = true;
+    scene.ship().expect("shipped");
+    scene.assert_shipped();
+}
+
+#[test]
+fn a_server_that_does_not_know_expect_gets_the_bytes_without_it() {
+    let scene = Scene::new(500_000);
+    scene.dav.tree.lock().expect("no panic").knows_no_expect = true;
+    scene.ship().expect("shipped");
+    scene.assert_shipped();
+}
+
+#[test]
 fn a_collection_of_a_run_that_vanishes_is_made_again() {
     for bytes in [0, 300_000] {
         let scene = Scene::new(bytes);
