@@ -69,6 +69,10 @@ impl Answer {
             (507, _) | (_, "QuotaExceeded" | "InsufficientStorage" | "XMinioStorageFull") => {
                 (Refusal::DiskFull, "the store is full; make space there, or have the quota raised")
             }
+            (403, "RequestTimeTooSkewed") => (
+                Refusal::Token,
+                "the clock of this host and that of the store differ; set the one that is wrong",
+            ),
             (401 | 403, _) | (400, "ExpiredToken" | "InvalidToken" | "TokenRefreshRequired") => {
                 (Refusal::Token, access)
             }

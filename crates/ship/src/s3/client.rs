@@ -157,10 +157,18 @@ impl Client {
 
     /// The object that is there.
     pub(super) fn head(&self, path: &Path) -> Asked<Option<Found>> {
-        let options = GetOptions { head: true, ..GetOptions::default() };
-        let Some(found) = self.there(self.link.wait(self.store.get_opts(path, options))?)? else {
-            return Ok(None);
+        let asked = |head| {
+            let options = GetOptions { head, ..GetOptions::default() };
+            self.there(self.link.wait(self.store.get_opts(path, options))?)
         };
+        let found = match asked(true) {
+            // The answer to HEAD has no text. That to GET says why.
+            Err(refused @ ShipError::Refused { refusal: Refusal::Token | Refusal::NotTaken, .. }) => {
+                return asked(false).and(Err(refused));
+            }
+            found => found?,
+        };
+        let Some(found) = found else { return Ok(None) };
         let key = Attribute::Metadata("crc32c".into());
         let crc32c = found.attributes.get(&key).map(|value| value.as_ref().to_owned());
         Ok(Some(Found { bytes: found.meta.size, crc32c }))

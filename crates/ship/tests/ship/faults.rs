@@ -38,6 +38,8 @@ pub enum Habit {
     Refuses(&'static str, u16),
     /// What is renamed has a bit that is another one.
     DamagesWhatMoves,
+    /// Everything is answered as if the clock of the client were wrong.
+    ClockDiffers,
 }
 
 /// When.

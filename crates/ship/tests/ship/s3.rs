@@ -167,6 +167,17 @@ fn a_store_that_is_full_or_asks_for_time_is_tried_again_and_goes_on() {
 }
 
 #[test]
+fn a_clock_that_differs_is_named_though_the_answer_to_head_has_no_text() {
+    let scene = Scene::new(5000);
+    scene.store.faults.set(Habit::ClockDiffers);
+    assert_eq!(scene.refusal("RequestTimeTooSkewed"), Refusal::Token);
+    assert_eq!(scene.refusal("clock of this host"), Refusal::Token);
+    scene.store.faults.set(Habit::None);
+    scene.ship().expect("shipped");
+    scene.assert_shipped();
+}
+
+#[test]
 fn an_error_behind_a_success_is_an_error() {
     let scene = Scene::new(5000);
     scene.store.faults.set(Habit::ErrsInSuccess);

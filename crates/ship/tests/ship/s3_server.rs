@@ -73,6 +73,9 @@ impl S3 {
         if !signed.contains(&format!("Credential={KEY}/")) {
             return Some(error(403, "InvalidAccessKeyId", "The key is not known"));
         }
+        if self.faults.habit() == Habit::ClockDiffers {
+            return Some(error(403, "RequestTimeTooSkewed", "The times differ too much"));
+        }
         let sent = ring::digest::digest(&ring::digest::SHA256, &request.body);
         if request
             .headers
