@@ -194,17 +194,20 @@ impl Token {
     }
 }
 
-/// Owner and number of a token.
+/// Owner and number of a token; of no other file.
 fn parts(token: &str) -> Option<(&str, u64)> {
     let (owner, epoch) = token.rsplit_once('.')?;
-    Some((owner, epoch.parse().ok()?))
+    let is_owner = owner.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'-');
+    Some((owner, epoch.parse().ok()?)).filter(|_| is_owner && !owner.is_empty())
 }
 
-/// The one token in its directory. While it is renamed, both names may be listed, or none.
+/// The one token in its directory, beside what file systems and browsers of files may leave there. While it is renamed, both names may be
+/// listed, or none.
 fn token_in(folder: &Path) -> io::Result<Option<String>> {
     for _ in 0..MOST_LISTINGS {
         let names = fs::read_dir(folder)?.flatten();
-        let names: Vec<String> = names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let names: Vec<String> = names.filter(|name| parts(name).is_some()).collect();
         if let [name] = &names[..] {
             return Ok(Some(name.clone()));
         }
@@ -273,6 +276,21 @@ mod tests {
         assert!(of("ab", 2).take(&states, true, &mut seen, now).is_err(), "of a host with a longer name");
         assert!(of("a", 2).take(&states, false, &mut seen, now).is_err(), "it may live");
         assert!(of("a", 2).take(&states, true, &mut seen, now).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_token_hides_none() {
+        let (_folder, states) = folder();
+        let [one, other] = ["a", "b"].map(|host| Claimant::new(host, 1, TAKEOVER));
+        let (now, mut seen) = (Instant::now(), None);
+        let held = one.take(&states, false, &mut seen, now).expect("free");
+        for stray in [".nfs000000000012ab34", ".DS_Store", "._a-0000000000000001.00000001", "note.txt"] {
+            fs::write(states.join(FOLDER).join(stray), "").expect("written");
+        }
+        let error = other.take(&states, false, &mut seen, now).expect_err("held").to_string();
+        assert!(error.contains("a-0000000000000001"), "{error}");
+        held.release();
+        other.take(&states, false, &mut seen, now).expect("given back");
     }
 
     #[test]
