@@ -9,12 +9,15 @@
 //! ```
 //! Several hosts start at a time of day that all of them have: their clocks are as good as what holds them, which each answer says. A host
 //! sends to the address from which it is controlled, or to one that its operator has named, and nowhere else: it cannot be turned against a
-//! third.
+//! third. It has one coordinator at a time, and says so to others.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thalweg_frontend::trigger::{Program, Settings};
 
@@ -30,6 +33,14 @@ const MOST_AHEAD: Duration = Duration::from_secs(5);
 const NOT_OPEN: &str = "no sources are open";
 /// A trial takes no longer, s.
 const MOST_SECONDS: f64 = 3600.0;
+/// A trigger program takes no longer.
+const MOST_PROGRAM: Duration = Duration::from_hours(24);
+/// A coordinator makes its first request within this time.
+const FIRST_REQUEST: Duration = Duration::from_secs(2);
+/// The time in which the end of a coordinator that has left is seen; the next one waits so long.
+const LEAVING: Duration = Duration::from_secs(1);
+/// Keepalive probes find a coordinator whose host is gone: s until the first, s between, and how many.
+const KEEPALIVE: (u32, u32, u32) = (4, 1, 4);
 
 /// A request to a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,6 +129,17 @@ pub(super) fn receive<M: DeserializeOwned>(
     })
 }
 
+/// The error of a read that has a timeout, in words: the system calls its end "temporarily unavailable".
+pub(super) fn in_words(error: io::Error, within: Duration) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("nothing came within {:.0} s", within.as_secs_f64()),
+        ),
+        _ => error,
+    }
+}
+
 /// Reads an answer, like [`receive`].
 pub(super) fn receive_answer(reader: &mut impl BufRead) -> io::Result<Option<Answer>> {
     receive(reader, MOST_ANSWER_BYTES)
@@ -132,26 +154,88 @@ pub struct Place {
     pub receiver: Option<IpAddr>,
 }
 
-/// Serves coordinators, one after the other, until the listener fails. Describes each event to `seen`.
+/// Serves coordinators, one at a time, until the listener fails. Describes each event to `seen`.
 ///
 /// # Errors
 /// When no connection can be accepted any more.
 pub fn serve(listener: &TcpListener, place: Place, seen: &mut dyn FnMut(String)) -> io::Result<()> {
-    loop {
-        let (stream, peer) = listener.accept()?;
-        seen(format!("controlled by {peer}"));
-        match serve_one(stream, peer, place) {
-            Ok(trials) => seen(format!("{peer} has left after {trials} trials")),
-            Err(error) => seen(format!("{peer}: {error}")),
+    let (admit, admitted) = sync_channel(1);
+    let serving = Serving::default();
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| serving.accept(listener, admit));
+        for (stream, peer) in admitted {
+            seen(format!("controlled by {peer}"));
+            match serve_one(stream, peer, place) {
+                Ok(trials) => seen(format!("{peer} has left after {trials} trials")),
+                Err(error) => seen(format!("{peer}: {error}")),
+            }
+            serving.end();
+        }
+        accepting
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the thread that accepts coordinators panicked")))
+    })
+}
+
+/// The coordinator that is served now.
+#[derive(Default)]
+struct Serving {
+    peer: Mutex<Option<SocketAddr>>,
+    ended: Condvar,
+}
+
+impl Serving {
+    /// Admits a coordinator where none is served, and turns the others away.
+    fn accept(&self, listener: &TcpListener, admit: SyncSender<(TcpStream, SocketAddr)>) -> io::Result<()> {
+        loop {
+            let (stream, peer) = listener.accept()?;
+            let busy_with = self.begin(peer);
+            match busy_with {
+                Some(other) => turn_away(stream, other),
+                // The other end goes only when this one has.
+                None => admit.send((stream, peer)).map_err(io::Error::other)?,
+            }
         }
     }
+
+    /// Begins with a coordinator; returns the one that is served, if it does not leave.
+    fn begin(&self, peer: SocketAddr) -> Option<SocketAddr> {
+        let served = self.peer.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.ended.wait_timeout_while(served, LEAVING, |served| served.is_some());
+        let (mut served, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if served.is_none() {
+            *served = Some(peer);
+            return None;
+        }
+        *served
+    }
+
+    fn end(&self) {
+        *self.peer.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ended.notify_one();
+    }
+}
+
+/// Says that the sources are in use. A coordinator that is gone, or does not listen, loses nothing by it.
+fn turn_away(mut stream: TcpStream, other: SocketAddr) {
+    let refused = Answer::Refused(format!(
+        "they are busy: {other} controls them; try again when it has ended, or end it"
+    ));
+    let _said = say(&mut stream, &refused);
+    let _shut = stream.shutdown(Shutdown::Write);
+    // Bytes that nobody has read when a connection is closed reset it, and the answer may be lost with it.
+    let _set = stream.set_read_timeout(Some(LEAVING));
+    let _read = stream.read(&mut [0; 4096]);
 }
 
 fn serve_one(mut stream: TcpStream, peer: SocketAddr, place: Place) -> io::Result<u64> {
     stream.set_nodelay(true)?;
+    keep_alive(&stream)?;
+    stream.set_read_timeout(Some(FIRST_REQUEST))?;
     let mut reader = BufReader::new(stream.try_clone()?);
     let (mut emitter, mut trials) = (None, 0);
-    while let Some(request) = receive::<Request>(&mut reader, MOST_REQUEST_BYTES)? {
+    let mut request = || receive::<Request>(&mut reader, MOST_REQUEST_BYTES);
+    while let Some(request) = request().map_err(|error| in_words(error, FIRST_REQUEST))? {
         let answer = match request {
             Request::Open(opening) => match open(&opening, peer, place) {
                 Ok(opened) => {
@@ -177,8 +261,19 @@ fn serve_one(mut stream: TcpStream, peer: SocketAddr, place: Place) -> io::Resul
             },
         };
         say(&mut stream, &answer)?;
+        // Between two trials a coordinator thinks as long as it likes.
+        stream.set_read_timeout(None)?;
     }
     Ok(trials)
+}
+
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    let (idle_s, interval_s, tries) = KEEPALIVE;
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &idle_s)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &interval_s)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &tries)?;
+    Ok(())
 }
 
 fn open(opening: &Opening, peer: SocketAddr, place: Place) -> Result<Emitter, String> {
@@ -222,6 +317,13 @@ fn send(emitter: &mut Emitter, order: &Order) -> Result<Emission, String> {
         }
         What::Program(settings, most) => {
             let triggers = program_times(settings, *most)?;
+            if let Some(last) = triggers.last().filter(|last| **last > MOST_PROGRAM) {
+                return Err(format!(
+                    "the last trigger comes {:.0} s behind the first; a trigger program takes {} s at most",
+                    last.as_secs_f64(),
+                    MOST_PROGRAM.as_secs()
+                ));
+            }
             Ok(emitter.emit_and_end(order.trial, order.sources, triggers.into_iter(), start))
         }
     }
@@ -276,6 +378,7 @@ fn start_at(unix_ns: u64) -> Result<Instant, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::Span;
 
     #[test]
     fn sources_send_to_nobody_but_to_whom_they_are_controlled_by() {
@@ -314,5 +417,55 @@ mod tests {
         ] {
             assert!(check(&schedule).is_err(), "{schedule:?}");
         }
+        let span = |start_s, events| Span { start_s, events, separation_s: 0.0 };
+        for spans in [[span(0.0, 1 << 63), span(0.0, (1 << 63) + 2)], [span(1e18, 1), span(0.0, 1)]] {
+            let schedule = Schedule { spans: spans.into(), ..Schedule::burst(1, 0.0) };
+            assert!(check(&schedule).is_err(), "{schedule:?}");
+        }
+    }
+
+    #[test]
+    fn a_trigger_program_of_days_and_a_datagram_that_nothing_carries_are_refused() {
+        let (here, to) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 5000)));
+        let place = Place { from: here, receiver: None };
+        let opening = |datagram_bytes| Opening { run: 1, to, first: 0, sources: 1, datagram_bytes };
+        let why = open(&opening(u32::MAX), here, place).expect_err("4 GiB");
+        assert!(why.contains("65507 bytes at most, and 4294967295"), "{why}");
+        let mut emitter = open(&opening(100), here, place).expect("opened");
+        let days = Settings { rate_hz: 1e-6, ..Settings::default() };
+        let what = What::Program(Box::new(days), 2);
+        let order = Order { trial: 0, sources: 1, what, start_unix_ns: None };
+        let why = send(&mut emitter, &order).expect_err("two triggers in eleven days");
+        assert!(why.contains("a trigger program takes 86400 s at most"), "{why}");
+    }
+
+    #[test]
+    fn a_coordinator_beside_another_reads_who_has_the_sources_and_has_them_when_it_has_left() {
+        let here = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = TcpListener::bind(here).expect("a port");
+        let control = listener.local_addr().expect("bound");
+        // It ends with the test.
+        std::thread::spawn(move || serve(&listener, Place { from: here, receiver: None }, &mut |_| {}));
+        let opening = Opening { run: 1, to: control, first: 0, sources: 1, datagram_bytes: 100 };
+        let ask = |stream: &mut TcpStream| {
+            say(stream, &Request::Open(opening.clone())).expect("sent");
+            receive_answer(&mut BufReader::new(stream.try_clone().expect("open")))
+                .expect("a line")
+                .expect("an answer")
+        };
+        let mut first = TcpStream::connect(control).expect("it listens");
+        assert!(matches!(ask(&mut first), Answer::Opened(_)));
+        let mut second = TcpStream::connect(control).expect("it listens");
+        let Answer::Refused(why) = ask(&mut second) else { panic!("two coordinators") };
+        let address = first.local_addr().expect("bound");
+        assert!(why.contains(&format!("busy: {address} controls them")), "{why}");
+        drop(first);
+        let mut third = TcpStream::connect(control).expect("it listens");
+        assert!(matches!(ask(&mut third), Answer::Opened(_)), "the first has left");
+        drop(third);
+        // One that says nothing keeps nobody out for longer than it has for its first request.
+        let silent = TcpStream::connect(control).expect("it listens");
+        let mut silent = BufReader::new(silent);
+        assert!(silent.read(&mut [0]).is_ok_and(|bytes| bytes == 0), "it is closed");
     }
 }

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thalweg_frontend::trigger::Settings;
 
-use super::control::{Answer, Opening, Order, Request, What, receive_answer, say};
+use super::control::{Answer, Opening, Order, Request, What, in_words, receive_answer, say};
 use crate::host::{ClockState, PauseReading};
 use crate::trial::{Emission, Emitter, Schedule, soon};
 
@@ -83,9 +83,10 @@ impl Host {
     }
 
     fn answer(&mut self, beside: Duration) -> Result<Answer, FarError> {
+        let patience = PATIENCE + beside;
         let mut answered = || {
-            self.stream.set_read_timeout(Some(PATIENCE + beside))?;
-            receive_answer(&mut self.reader)
+            self.stream.set_read_timeout(Some(patience))?;
+            receive_answer(&mut self.reader).map_err(|error| in_words(error, patience))
         };
         let answer = answered().map_err(|cause| FarError::Connection { host: self.address, cause })?;
         answer.ok_or(FarError::Ended(self.address))

@@ -27,6 +27,8 @@ const ENDS: u32 = 5;
 const BETWEEN_ENDS: Duration = Duration::from_millis(20);
 /// Bytes of the shortest datagram.
 pub const LEAST_PAYLOAD_BYTES: usize = LEAST_BYTES;
+/// The payload of the longest UDP datagram over IPv4, bytes.
+const MOST_PAYLOAD_BYTES: u32 = 65_507;
 
 /// How a trial was sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,7 +116,7 @@ impl Emitter {
     /// A socket for each address, to one receiver. To be called where they are to send from.
     ///
     /// # Errors
-    /// When an address is not this host's, the receiver cannot be reached, or the payload has no space for a label.
+    /// When an address is not this host's, the receiver cannot be reached, or the payload has no space for a label or fits into no datagram.
     pub fn open(
         run: u64,
         addresses: &[SocketAddr],
@@ -138,6 +140,13 @@ impl Emitter {
             let why = format!(
                 "a datagram of a trial has {LEAST_BYTES} bytes at least, and {} are asked for",
                 sizes.least
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        if sizes.most > MOST_PAYLOAD_BYTES {
+            let why = format!(
+                "a UDP datagram has {MOST_PAYLOAD_BYTES} bytes at most, and {} are asked for",
+                sizes.most
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
@@ -341,7 +350,12 @@ mod tests {
             nobody.failed > 0 && nobody.failed + nobody.sent == 8,
             "nobody is there any more, and the kernel says so"
         );
-        assert!(Emitter::open(9, &addresses, to, PayloadSizes::constant(LEAST_BYTES as u32 - 1)).is_err());
+        for bytes in [LEAST_BYTES as u32 - 1, MOST_PAYLOAD_BYTES + 1] {
+            assert!(
+                Emitter::open(9, &addresses, to, PayloadSizes::constant(bytes)).is_err(),
+                "{bytes} bytes"
+            );
+        }
     }
 
     #[test]

@@ -64,9 +64,9 @@ impl Schedule {
         Schedule { pattern: Pattern::Together, spans: vec![first, second] }
     }
 
-    /// How many events there are.
+    /// How many events there are; no sum of a schedule from elsewhere wraps.
     pub fn events(&self) -> u64 {
-        self.spans.iter().map(|span| span.events).sum()
+        self.spans.iter().fold(0, |sum, span| sum.saturating_add(span.events))
     }
 
     /// The separation of the first events, s.
@@ -76,7 +76,7 @@ impl Schedule {
 
     /// When the last event is due, s.
     pub fn end_s(&self) -> f64 {
-        self.spans.last().map_or(0.0, Span::end_s)
+        self.spans.iter().map(Span::end_s).fold(0.0, f64::max)
     }
 
     /// The longest time without an event between two spans, s.
