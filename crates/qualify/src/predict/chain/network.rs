@@ -10,6 +10,9 @@ use serde::Deserialize;
 
 use crate::predict::quantity::written;
 
+/// The most outputs of a switch.
+pub(super) const MOST_OUTPUTS: u32 = 4096;
+
 /// The link of each source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -127,7 +130,7 @@ impl Network {
         let within = |low: f64, high: f64| move |value: f64| (low..=high).contains(&value);
         let values = [
             ("link", "mtu", whole(self.link.mtu_bytes), 576.0, 9216.0, "576 to 9216"),
-            ("switch", "outputs", whole(self.switch.outputs), 1.0, 4096.0, "1 to 4096"),
+            ("switch", "outputs", whole(self.switch.outputs), 1.0, MOST_OUTPUTS.into(), "1 to 4096"),
             ("build", "kept", self.build.kept, 1e-9, 1.0, "a fraction above 0, at most 1"),
         ];
         for (section, key, value, low, high, allowed) in values {

@@ -7,6 +7,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::network::MOST_OUTPUTS;
 use super::{Chain, ChainError, ChainPrediction, Emission, Plan};
 use crate::predict::quantity::{self, QuantityError};
 
@@ -127,7 +128,7 @@ pub struct SweptPoint {
 pub struct Saturation {
     /// The name of the hop.
     pub hop: &'static str,
-    /// The value at which its utilisation is 1.
+    /// The value at which its utilisation is 1; of whole numbers, the first on the other side.
     pub value: f64,
 }
 
@@ -218,19 +219,35 @@ impl Sweep {
                 if is_above == (high > 1.0) {
                     continue;
                 }
-                let (mut from, mut to) = (pair[0].value, pair[1].value);
-                for _ in 0..HALVINGS {
-                    let middle = 0.5 * (from + to);
-                    let (link, hops) = self.chain(plan, middle)?.loads();
+                let value = self.crossing([pair[0].value, pair[1].value], |value| {
+                    let (link, hops) = self.chain(plan, value)?.loads();
                     let load = if hop == 0 { link } else { hops[hop - 1] };
-                    if load.is_some_and(|load| load > 1.0) == is_above { from = middle } else { to = middle }
-                }
-                let value = if self.parameter.kind == Kind::Whole { to.ceil() } else { to };
+                    Ok(load.is_some_and(|load| load > 1.0) == is_above)
+                })?;
                 found.push(Saturation { hop: pair[0].prediction.hops[hop].name, value });
             }
         }
         found.sort_by(|one, other| one.value.total_cmp(&other.value));
         Ok(found)
+    }
+
+    /// The value from which something does not hold any more that holds at the first of two values, and not at the second.
+    fn crossing(
+        &self,
+        [mut from, mut to]: [f64; 2],
+        mut holds: impl FnMut(f64) -> Result<bool, SweepError>,
+    ) -> Result<f64, SweepError> {
+        let is_whole = self.parameter.kind == Kind::Whole;
+        for _ in 0..HALVINGS {
+            let middle = 0.5 * (from + to);
+            // Between two whole numbers there is none, and what holds there is no answer.
+            let middle = if is_whole { middle.floor() } else { middle };
+            if is_whole && middle == from {
+                break;
+            }
+            if holds(middle)? { from = middle } else { to = middle }
+        }
+        Ok(to)
     }
 }
 
@@ -290,9 +307,11 @@ impl Parameter {
         if self.key == "kept" && value > 1.0 {
             return Err(nothing("it is a fraction, at most 1"));
         }
-        if matches!(self.key, "links" | "outputs" | "payload") && !(1.0..=f64::from(1 << 24)).contains(&value)
-        {
+        if matches!(self.key, "links" | "payload") && !(1.0..=f64::from(1 << 24)).contains(&value) {
             return Err(nothing("it must be from 1 to 16777216"));
+        }
+        if self.key == "outputs" && !(1.0..=f64::from(MOST_OUTPUTS)).contains(&value) {
+            return Err(nothing("a switch has from 1 to 4096"));
         }
         Ok(())
     }

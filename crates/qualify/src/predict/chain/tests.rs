@@ -199,6 +199,23 @@ fn a_sweep_finds_where_each_hop_is_saturated() {
 }
 
 #[test]
+fn a_sweep_of_whole_numbers_ends_at_the_first_one_on_the_other_side() {
+    let mut plan = one_hop(100, 330e6, poisson(5000.0));
+    plan.network.switch.output_rate_bits_per_s = Some(1e9);
+    let saturation = |text: &str, plan: &Plan, hop: &str| {
+        let swept = Sweep::parse(text).expect("a sweep").run(plan, 10).expect("it can be");
+        swept.saturations.into_iter().find(|found| found.hop == hop).expect("it is passed").value
+    };
+    // 20 links of 100 to each of 5 outputs: 87 %; to each of 4: 109 %.
+    for text in ["outputs=1:7:3", "outputs=4:5:2", "outputs=1:64:7:log"] {
+        assert_eq!(saturation(text, &plan, "switch output"), 5.0, "{text}");
+    }
+    plan = one_hop(16, 330e6, poisson(20_000.0));
+    // (6184 + 66) B × 20 kHz is all of 1 Gb/s.
+    assert_eq!(saturation("payload=100:9000:4", &plan, "source link"), 6185.0);
+}
+
+#[test]
 fn a_sweep_that_cannot_be_is_refused_with_what_to_write() {
     for (text, words) in [
         ("rate_hz", "rate_hz=1000:40000:20"),
@@ -220,6 +237,7 @@ fn a_sweep_that_cannot_be_is_refused_with_what_to_write() {
     alone.has_host = false;
     assert!(run("disk_rate=1MB/s:2MB/s:3", &alone).contains("configuration"));
     assert!(run("kept=0.5:2:4", &camera(1000.0)).contains("at most 1"));
+    assert!(run("outputs=4096:4097:2", &camera(1000.0)).contains("from 1 to 4096"));
     let mut two = camera(1000.0);
     two.sources.push(triggered(3, 100));
     assert!(run("payload=1:9:3", &two).contains("several sources"));
