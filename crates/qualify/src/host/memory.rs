@@ -8,7 +8,7 @@ use super::check::{Check, Severity};
 use super::fix::Fix;
 use super::kernel_memory;
 use super::needs::Needs;
-use super::reading::{HostFiles, bytes};
+use super::reading::{HostFiles, Unread, bytes};
 
 /// The fraction of the host's memory that should be free.
 const FREE_SHARE: f64 = 0.05;
@@ -50,23 +50,94 @@ fn available(files: &HostFiles, needs: &Needs) -> Check {
 fn container(files: &HostFiles, needs: &Needs) -> Check {
     let why = "a container's limit holds for socket buffers, too: at the limit datagrams are lost as if the buffer were full";
     let check = Check::of("memory of the container", Severity::Warning, why);
-    let group = files
-        .text("/proc/self/cgroup")
-        .ok()
-        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("0::").map(str::to_owned)));
-    let Some(group) = group else { return check.unknown("/proc/self/cgroup names no group of version 2") };
-    let folder = format!("/sys/fs/cgroup{}", group.trim_end_matches('/'));
+    let groups = match files.text("/proc/self/cgroup") {
+        Ok(groups) => groups,
+        Err(why) => return check.unknown(why),
+    };
     let least = needs.receive_buffers_bytes + needs.memory_bytes.unwrap_or(0);
     let check = check.wanting(format!("more than {}: buffers and the run", bytes(least)));
-    match files.text(&format!("{folder}/memory.max")).as_deref() {
-        Ok("max") => check.found("no limit", true),
-        Ok(limit) => match limit.parse::<u64>() {
-            Ok(limit) => check.found(bytes(limit), limit > least),
-            Err(_) => check.unknown(format_args!("{folder}/memory.max says \"{limit}\"")),
-        },
-        // The root of all groups has no such file.
-        Err(_) if group == "/" => check.found("no limit", true),
+    let lowest = match Controller::of(&groups) {
+        Some(controller) => controller.lowest_limit(files),
+        None => return check.unknown("/proc/self/cgroup names no group that limits memory"),
+    };
+    match lowest {
+        Ok(None) => check.found("no limit", true),
+        Ok(Some((limit, file))) => check.found(format!("{} ({file})", bytes(limit)), limit > least),
         Err(why) => check.unknown(why),
+    }
+}
+
+/// The controller of memory: in one of its own hierarchies (version 1), or in that of all controllers (version 2).
+struct Controller {
+    mount: &'static str,
+    group: String,
+    limit: &'static str,
+}
+
+impl Controller {
+    /// A controller is in one hierarchy only: where version 1 has it, version 2 limits no memory.
+    fn of(groups: &str) -> Option<Controller> {
+        let line = |wanted: &dyn Fn(&str, &str) -> bool| {
+            groups.lines().find_map(|line| {
+                let (number, rest) = line.split_once(':')?;
+                let (controllers, group) = rest.split_once(':')?;
+                wanted(number, controllers).then(|| group.trim_end_matches('/').to_owned())
+            })
+        };
+        let first = line(&|_, controllers| controllers.split(',').any(|controller| controller == "memory"));
+        match first {
+            Some(group) => {
+                Some(Controller { mount: "/sys/fs/cgroup/memory", group, limit: "memory.limit_in_bytes" })
+            }
+            None => Some(Controller {
+                mount: "/sys/fs/cgroup",
+                group: line(&|number, controllers| number == "0" && controllers.is_empty())?,
+                limit: "memory.max",
+            }),
+        }
+    }
+
+    /// The lowest limit of the group and those that it is in, and the file that has it; `None` where none of them has one.
+    fn lowest_limit(&self, files: &HostFiles) -> Result<Option<(u64, String)>, Unread> {
+        // Without this file nothing is mounted there, or without this controller.
+        let known = format!("{}/cgroup.controllers", self.mount);
+        let is_second = self.limit == "memory.max";
+        if is_second && !files.text(&known)?.split_whitespace().any(|controller| controller == "memory") {
+            return Err(Unread::Odd(known, "no memory".to_owned()));
+        }
+        let own = format!("{}{}", self.mount, self.group);
+        if !files.at(&own).is_dir() {
+            return Err(Unread::Missing(own));
+        }
+        let (mut lowest, mut group): (Option<(u64, String)>, _) = (None, self.group.as_str());
+        loop {
+            let file = format!("{}{group}/{}", self.mount, self.limit);
+            let limit = match files.text(&file) {
+                Ok(limit) => limit_of(&file, limit)?,
+                // The root of version 2 has no limit, and neither has a group that is not given the controller.
+                Err(Unread::Missing(_)) if is_second => None,
+                Err(why) => return Err(why),
+            };
+            if let Some(limit) =
+                limit.filter(|limit| lowest.as_ref().is_none_or(|(lowest, _)| limit < lowest))
+            {
+                lowest = Some((limit, file));
+            }
+            match group.rsplit_once('/') {
+                Some((parent, _)) => group = parent,
+                None => return Ok(lowest),
+            }
+        }
+    }
+}
+
+fn limit_of(file: &str, text: String) -> Result<Option<u64>, Unread> {
+    match text.parse::<u64>() {
+        _ if text == "max" => Ok(None),
+        // Version 1 has the largest number of pages instead of a word.
+        Ok(limit) if limit > i64::MAX as u64 / 2 => Ok(None),
+        Ok(limit) => Ok(Some(limit)),
+        Err(_) => Err(Unread::Odd(file.to_owned(), text)),
     }
 }
 
@@ -143,6 +214,45 @@ mod tests {
         assert_eq!(
             available(&HostFiles::below(&root.path().join("none")), &needs).verdict,
             CheckVerdict::Unknown
+        );
+    }
+
+    #[test]
+    fn the_limit_of_a_container_is_the_lowest_of_its_groups_in_the_version_that_has_it() {
+        let needs = Needs { memory_bytes: Some(1 << 30), ..Needs::default() };
+        let of = |given: &[(&str, &str)]| {
+            let root = host(given);
+            let found = container(&HostFiles::below(root.path()), &needs);
+            (found.verdict, found.value)
+        };
+        let (second, known) = ("/proc/self/cgroup", ("/sys/fs/cgroup/cgroup.controllers", "cpu memory pids"));
+        assert_eq!(of(&[(second, "0::/"), known]), (CheckVerdict::Good, "no limit".to_owned()));
+        let leaf = (second, "0::/daq.slice/run.scope");
+        let (parent, own) =
+            ("/sys/fs/cgroup/daq.slice/memory.max", "/sys/fs/cgroup/daq.slice/run.scope/memory.max");
+        let held = of(&[leaf, known, (parent, "536870912"), (own, "max")]);
+        assert_eq!(held, (CheckVerdict::Bad, format!("512 MiB ({parent})")));
+        let held = of(&[leaf, known, (parent, "8589934592"), (own, "4294967296")]);
+        assert_eq!(held, (CheckVerdict::Good, format!("4 GiB ({own})")));
+        // The controller is in version 1: the root of version 2 says nothing of memory.
+        let both = (second, "4:memory:/daq\n1:cpu:/\n0::/");
+        let (first, above) = (
+            "/sys/fs/cgroup/memory/daq/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        );
+        let unlimited = (above, "9223372036854771712");
+        assert_eq!(of(&[both]).0, CheckVerdict::Unknown);
+        assert_eq!(of(&[both, (first, "536870912"), unlimited]).0, CheckVerdict::Bad);
+        assert_eq!(of(&[both, (first, "9223372036854771712"), unlimited]).0, CheckVerdict::Good);
+        assert_eq!(
+            of(&[(second, "0::/"), ("/sys/fs/cgroup/cgroup.controllers", "cpu")]).0,
+            CheckVerdict::Unknown
+        );
+        assert_eq!(of(&[(second, "0::/")]).0, CheckVerdict::Unknown, "nothing is mounted");
+        assert_eq!(
+            of(&[(second, "0::/elsewhere"), known]).0,
+            CheckVerdict::Unknown,
+            "it is not seen from here"
         );
     }
 
