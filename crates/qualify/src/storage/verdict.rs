@@ -58,7 +58,12 @@ impl StorageVerdict {
         let mixed = written(Work::Mixed, pass.access).map(|(_, rate)| rate.bytes_per_s);
         let slowest = report.positions.iter().map(|position| &position.write);
         let rates: Vec<&Rate> = slowest.chain([rate]).collect();
-        let mut verdict = judged(&rates, pass.is_beyond_page_cache == Some(true), needs_bytes_per_s);
+        let medium = match pass.is_beyond_page_cache {
+            _ if report.site.is_in_memory() => Medium::Memory,
+            Some(true) => Medium::Disk,
+            Some(false) | None => Medium::PageCache,
+        };
+        let mut verdict = judged(&rates, medium, needs_bytes_per_s);
         verdict.while_reading_bytes_per_s = mixed;
         if let Some(mixed) = mixed {
             verdict.words += &format!("; while an older file is read back it writes {}/s", bytes_text(mixed));
@@ -67,8 +72,19 @@ impl StorageVerdict {
     }
 }
 
+/// What the written bytes may lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Medium {
+    /// The disk, beyond the page cache.
+    Disk,
+    /// The page cache, in part.
+    PageCache,
+    /// Memory alone: there is no disk.
+    Memory,
+}
+
 /// Judges by the slowest of several rates.
-fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> StorageVerdict {
+fn judged(rates: &[&Rate], medium: Medium, needs: f64) -> StorageVerdict {
     let sustains = rates.iter().map(|rate| rate.bytes_per_s).fold(f64::INFINITY, f64::min);
     let lowest = rates.iter().filter_map(|rate| rate.lowest_second_bytes_per_s).reduce(f64::min);
     let waiting = rates.iter().map(|rate| rate.waiting_bytes(needs)).fold(0.0, f64::max);
@@ -82,7 +98,11 @@ fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> StorageVer
             );
             (Judgement::DoesNotPass, because)
         }
-        _ if !is_beyond_page_cache => {
+        _ if medium == Medium::Memory => {
+            let because = "not known: it lies in memory, so that no disk was measured; choose a directory on the disk that is to record";
+            (Judgement::NotKnown, because.to_owned())
+        }
+        _ if medium == Medium::PageCache => {
             let because = "not known: what was written may lie in the page cache; write more with --bytes, or choose --sync batch or --access direct";
             (Judgement::NotKnown, because.to_owned())
         }
@@ -92,7 +112,7 @@ fn judged(rates: &[&Rate], is_beyond_page_cache: bool, needs: f64) -> StorageVer
         Some(_) => (Judgement::Passes, "passes".to_owned()),
     };
     let seconds: f64 = rates.iter().map(|rate| rate.seconds + rate.forced_seconds).sum();
-    let verb = if is_beyond_page_cache { "sustains" } else { "took" };
+    let verb = if medium == Medium::Disk { "sustains" } else { "took" };
     let lowest_text = lowest
         .map_or("lowest second not known".to_owned(), |lowest| format!("lowest second {}", rate(lowest)));
     let words = format!(
@@ -131,7 +151,10 @@ mod tests {
 
     #[test]
     fn a_disk_passes_only_when_its_lowest_second_does_and_the_cache_plays_no_part() {
-        let of = |mean, lowest, beyond| judged(&[&rate(mean, lowest)], beyond, 500e6);
+        let of = |mean, lowest, beyond: bool| {
+            let medium = if beyond { Medium::Disk } else { Medium::PageCache };
+            judged(&[&rate(mean, lowest)], medium, 500e6)
+        };
         let passes = of(900e6, Some(600e6), true);
         assert_eq!(passes.judgement, Judgement::Passes);
         assert_eq!(
@@ -151,9 +174,20 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_in_memory_says_nothing_of_a_disk_and_no_option_changes_that() {
+        let verdict = judged(&[&rate(900e6, Some(600e6))], Medium::Memory, 500e6);
+        assert_eq!(verdict.judgement, Judgement::NotKnown);
+        assert!(
+            verdict.words.contains("it lies in memory") && !verdict.words.contains("--"),
+            "{}",
+            verdict.words
+        );
+    }
+
+    #[test]
     fn the_slowest_position_decides() {
         let (outer, inner) = (rate(250e6, Some(240e6)), rate(120e6, Some(110e6)));
-        let verdict = judged(&[&outer, &inner], true, 150e6);
+        let verdict = judged(&[&outer, &inner], Medium::Disk, 150e6);
         assert_eq!((verdict.judgement, verdict.sustains_bytes_per_s), (Judgement::DoesNotPass, 120e6));
     }
 }
