@@ -11,8 +11,9 @@
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Gamma};
 use rand_pcg::Pcg64;
-use thalweg_frontend::trigger::{Program, SettingsError, Trigger};
+use thalweg_frontend::trigger::{SettingsError, Trigger};
 
+use super::accepted::Accepted;
 use super::source::{Emission, Part};
 use super::{Chain, Deal, Hop, Through};
 
@@ -238,7 +239,7 @@ pub(super) struct Flow<'c> {
     order: Order,
     link: Seen,
     hops: Vec<Serving<'c>>,
-    triggers: Option<std::iter::Peekable<std::iter::Take<Program>>>,
+    triggers: Option<std::iter::Peekable<std::iter::Take<Accepted>>>,
     window_s: f64,
     now_s: f64,
     first_s: Option<f64>,
@@ -257,7 +258,7 @@ impl<'c> Flow<'c> {
     pub(super) fn new(chain: &'c Chain, most: u64) -> Result<Flow<'c>, SettingsError> {
         let is_triggered = chain.is_triggered();
         let count = usize::try_from(most).unwrap_or(usize::MAX);
-        let program = || Program::new(&chain.triggers).map(|program| program.take(count).peekable());
+        let accepted = || Accepted::new(&chain.triggers).map(|accepted| accepted.take(count).peekable());
         let mut first_link = 0;
         let mut emitters = Vec::new();
         for (index, source) in chain.sources.iter().enumerate() {
@@ -296,7 +297,7 @@ impl<'c> Flow<'c> {
             order: Order::default(),
             link: Seen::default(),
             hops: chain.hops.iter().map(serving).collect(),
-            triggers: is_triggered.then(program).transpose()?,
+            triggers: is_triggered.then(accepted).transpose()?,
             window_s: (WINDOW_FRAMES / chain.frames_per_s()).max(1e-9),
             now_s: 0.0,
             first_s: None,

@@ -5,15 +5,13 @@
 //!  bursts: the hyperbola of one burst · random triggers: heavy traffic · behind a slower hop: never
 //! ```
 
-use thalweg_frontend::trigger::{Kind, Program};
+use thalweg_frontend::trigger::Kind;
 
 use super::source::{Emission, Part};
-use super::{Chain, Deal, Hop, Source, Through};
+use super::{Chain, Deal, Hop, Source, Through, accepted};
 use crate::predict::HEAVY_TRAFFIC_LOAD;
 use crate::switch::burst::{Edge, Queue};
 
-/// Listed triggers that their mean rate is taken from.
-const MOST_LISTED: usize = 1_000_000;
 /// The part of 1 that rounding leaves.
 const ROUNDING: f64 = 1e-9;
 
@@ -27,29 +25,9 @@ impl Through {
 }
 
 impl Chain {
-    /// Returns the triggers per second after dead time, in the mean; 0 where no source is triggered.
+    /// Returns the triggers per second after dead time and readout, in the mean; 0 where no source is triggered.
     pub fn mean_rate_hz(&self) -> f64 {
-        let settings = &self.triggers;
-        match settings.program {
-            _ if !self.is_triggered() => 0.0,
-            Kind::Constant => settings.rate_hz,
-            Kind::Bursts => settings.burst_triggers as f64 * settings.burst_rate_hz,
-            Kind::Poisson => settings.rate_hz / (1.0 + settings.rate_hz * self.dead_time_s()),
-            Kind::Times => {
-                let times = Program::new(settings).into_iter().flatten().take(MOST_LISTED);
-                let times: Vec<u64> = times.map(|trigger| trigger.time_ns).collect();
-                match times.as_slice() {
-                    [first, .., last] if last > first => {
-                        (times.len() - 1) as f64 * 1e9 / (last - first) as f64
-                    }
-                    _ => 0.0,
-                }
-            }
-        }
-    }
-
-    fn dead_time_s(&self) -> f64 {
-        self.triggers.dead_time_ns.max(self.triggers.minimum_gap_ns) as f64 * 1e-9
+        if self.is_triggered() { accepted::mean_rate_hz(&self.triggers) } else { 0.0 }
     }
 
     /// Returns how often a source sends over each of its links, per second.
@@ -181,7 +159,7 @@ impl Chain {
                 self.burst_fits(edge).then_some(0.0)
             }
             Kind::Poisson if load >= HEAVY_TRAFFIC_LOAD => {
-                let variation = (1.0 + self.triggers.rate_hz * self.dead_time_s()).powi(-2) / by_turn;
+                let variation = accepted::random_variation_squared(&self.triggers)? / by_turn;
                 Some((-2.0 * depth_events * (1.0 - load) / variation).exp())
             }
             _ => None,
@@ -194,11 +172,11 @@ impl Chain {
             let mean = |source: &Source| source.mean(self.mtu_bytes).wire_bytes / rate;
             self.sources.iter().map(mean).fold(0.0, f64::max)
         });
-        let settings = &self.triggers;
-        let gap_s = (1.0 / settings.rate_hz).max(link_s);
-        let fits = edge.largest_burst(gap_s).is_none_or(|largest| settings.burst_triggers <= largest);
-        let drained_s = settings.burst_triggers as f64 * edge.saturation_separation_s().max(gap_s);
-        fits && drained_s <= 1.0 / settings.burst_rate_hz
+        let Some((triggers, gap_s)) = accepted::burst(&self.triggers) else { return false };
+        let gap_s = gap_s.max(link_s);
+        let fits = edge.largest_burst(gap_s).is_none_or(|largest| triggers <= largest);
+        let drained_s = triggers as f64 * edge.saturation_separation_s().max(gap_s);
+        fits && drained_s <= 1.0 / self.triggers.burst_rate_hz
     }
 
     fn largest_frame(&self, index: usize) -> f64 {

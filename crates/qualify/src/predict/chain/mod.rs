@@ -7,6 +7,7 @@
 //! A hop whose rate is not known is not predicted: frames pass it at once. One whose rate alone is known holds everything, and its
 //! highest level says what depth it needs.
 
+mod accepted;
 mod flow;
 mod forms;
 mod network;

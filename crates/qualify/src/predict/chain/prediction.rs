@@ -73,7 +73,7 @@ pub struct HopPrediction {
 pub struct ChainPrediction {
     /// Links of all sources.
     pub links: u32,
-    /// Triggers per second after dead time, in the mean; null where no source is triggered.
+    /// Triggers per second after dead time and readout, in the mean; null where no source is triggered.
     pub mean_rate_hz: Option<f64>,
     /// Payload of an event, all links together, bytes in the mean; null where a source is not triggered.
     pub event_bytes: Option<f64>,

@@ -177,6 +177,23 @@ fn a_burst_that_fits_is_known_to_and_a_longer_one_is_seen_to_lose() {
 }
 
 #[test]
+fn triggers_that_come_during_a_readout_load_no_hop() {
+    let mut plan = camera(20_000.0);
+    let load = |plan: &Plan| {
+        let predicted = predict(plan, 20_000);
+        let hop = predicted.hop("switch output").expect("it is there");
+        let busy = hop.simulated.as_ref().expect("predicted").busy;
+        (predicted.mean_rate_hz.expect("triggered"), hop.utilisation.expect("known"), busy)
+    };
+    let (all_hz, all, _) = load(&plan);
+    // 1 / (50 µs + 200 µs): a fifth of them.
+    plan.triggers.readout_ns = 200_000;
+    let (rate_hz, utilisation, busy) = load(&plan);
+    assert!((all_hz / rate_hz - 5.0).abs() < 1e-9 && (all / utilisation - 5.0).abs() < 1e-9, "{rate_hz}");
+    assert!((busy / utilisation - 1.0).abs() < 0.02, "{busy} {utilisation}");
+}
+
+#[test]
 fn a_sweep_finds_where_each_hop_is_saturated() {
     let sweep = Sweep::parse("rate_hz=5000:40000:8").expect("a sweep");
     let swept = sweep.run(&camera(1.0), 200).expect("it can be");
