@@ -80,14 +80,15 @@ pub fn linearity(
     let mut points = Vec::new();
     for fraction in fractions {
         let rate_hz = fraction * rig.rate_bytes_per_s() / rig.event_bytes();
-        let judged = rig.send(&Schedule::steady(rate_hz, trial_s))?;
+        let schedule = Schedule::steady(rate_hz, trial_s);
+        let judged = rig.send(&schedule)?;
         let frame_bits = 8.0 * f64::from(rig.frame_bytes());
         let (outcome, why) = judged.outcome_text();
         let came = judged.received.saturating_sub(1) as f64 * frame_bits / judged.span_s;
         let point = LoadPoint {
             sources: rig.active_sources(),
             datagram_bytes: rig.frame().payload_bytes(),
-            offered_bits_per_s: judged.sent as f64 * frame_bits / trial_s,
+            offered_bits_per_s: judged.sent as f64 * frame_bits / schedule.lasts_s(),
             carried_bits_per_s: (judged.span_s > 0.0).then_some(came),
             sent: judged.sent,
             lost: judged.lost(),

@@ -41,6 +41,8 @@ pub struct Emission {
     pub skew_s: Vec<f64>,
     /// From when the first datagram was due to when the last was sent, s.
     pub took_s: f64,
+    /// From when the first datagram was due to when the last was, s.
+    pub due_s: f64,
     /// How late the latest one was, s.
     pub latest_s: f64,
     /// Datagrams that the kernel has taken.
@@ -217,6 +219,7 @@ impl Emitter {
                 break;
             }
             let due = start + time;
+            emission.due_s = time.as_secs_f64();
             let began = wait_until(due);
             (0..sources as usize).for_each(|source| self.send(trial, event as u32, source, &mut emission));
             emission.times_s.push((began - start).as_secs_f64());
@@ -250,7 +253,8 @@ impl Emitter {
                 break;
             }
             for source in 0..sources {
-                let due = start + Duration::from_secs_f64(time_s + f64::from(source) * step_s);
+                emission.due_s = time_s + f64::from(source) * step_s;
+                let due = start + Duration::from_secs_f64(emission.due_s);
                 let began = wait_until(due);
                 self.send(trial, event as u32, source as usize, &mut emission);
                 emission.latest_s = emission.latest_s.max((began - due).as_secs_f64());

@@ -154,7 +154,7 @@ fn fault(
     let lost = emission.sent.saturating_sub(reception.received);
     let emitted = match schedule.pattern {
         Pattern::Together => check_burst(schedule, path, sources, emission),
-        Pattern::InTurn => check_steady(schedule, emission, lost),
+        Pattern::InTurn => check_steady(emission, lost),
     };
     if let Err(why) = emitted {
         return Some(why);
@@ -169,7 +169,7 @@ fn fault(
         Some(dropped) if dropped != lost => Some(format!(
             "{lost} datagrams are missing and the device says {dropped}: the ledger does not balance"
         )),
-        _ if lost > 0 && reception.longest_gap_s > LONGEST_GAP_S + schedule.longest_pause_s() => {
+        _ if lost > 0 && reception.longest_gap_s > LONGEST_GAP_S + expected_gap_s(schedule, path) => {
             Some(format!(
                 "nothing came for {:.1} ms: the device or the receiver stood still",
                 1e3 * reception.longest_gap_s
@@ -177,6 +177,15 @@ fn fault(
         }
         _ => None,
     }
+}
+
+/// The longest time without a datagram where nothing stands still, s: that of a pause, of a slow output for a frame, and of a source in turn.
+fn expected_gap_s(schedule: &Schedule, path: KnownPath) -> f64 {
+    let of_source_s = match schedule.pattern {
+        Pattern::Together => 0.0,
+        Pattern::InTurn => schedule.separation_s(),
+    };
+    schedule.longest_pause_s() + (path.frame_bytes / path.rate_bytes_per_s).max(of_source_s)
 }
 
 /// A burst fills the queue as it should: by its real times, up to the peak that was asked for.
@@ -200,8 +209,8 @@ fn check_burst(
 }
 
 /// A rate is sent in the time that it takes. What a sender that stood still sends in one go can overflow a device that carries the rate.
-fn check_steady(schedule: &Schedule, emission: &Emission, lost: u64) -> Result<(), String> {
-    let (asked_s, took_s, latest_s) = (schedule.end_s(), emission.took_s, emission.latest_s);
+fn check_steady(emission: &Emission, lost: u64) -> Result<(), String> {
+    let (asked_s, took_s, latest_s) = (emission.due_s, emission.took_s, emission.latest_s);
     if (took_s - asked_s).abs() > MOST_TIME_DEVIATION * asked_s + LONGEST_GAP_S {
         return Err(format!(
             "it was sent in {took_s:.3} s instead of {asked_s:.3} s; free the sender's core, or ask for less"
@@ -286,8 +295,13 @@ mod tests {
     #[test]
     fn a_rate_counts_where_it_was_sent_in_its_time_and_by_no_stall_of_the_sender() {
         let schedule = Schedule::steady(1e4, 1.0);
-        let emission =
-            |took_s: f64, latest_s: f64| Emission { took_s, latest_s, sent: 10_000, ..Emission::default() };
+        let emission = |took_s: f64, latest_s: f64| Emission {
+            took_s,
+            due_s: 1.0,
+            latest_s,
+            sent: 10_000,
+            ..Emission::default()
+        };
         let outcome = |emission: &Emission, received: u64| {
             let beside = Beside { dropped: Some(10_000 - received), ..NOTHING };
             judge(&schedule, WAY, 1, emission, &reception(received), beside).outcome
@@ -303,6 +317,31 @@ mod tests {
         );
         assert!(
             matches!(outcome(&emission(1.05, 0.0), 10_000), TrialOutcome::Invalid(why) if why.contains("in 1.050 s instead of 1.000 s"))
+        );
+    }
+
+    #[test]
+    fn of_few_events_the_last_is_sent_in_its_time_and_what_is_lost_of_them_is_lost_by_the_device() {
+        let (to, any) =
+            (std::net::UdpSocket::bind("127.0.0.1:0").expect("a port"), ([127, 0, 0, 1], 0).into());
+        let to = to.local_addr().expect("bound");
+        let mut emitter = Emitter::open(1, &[any; 8], to, PayloadSizes::constant(100)).expect("opened");
+        // Eight sources in turn, 25 ms apart: the last is due 175 ms behind the first.
+        let schedule = Schedule::steady(5.0, 0.2);
+        let emission = emitter.emit(1, 8, &schedule, soon());
+        assert!((emission.due_s - 0.175).abs() < 1e-9 && emission.took_s >= 0.175, "{emission:?}");
+        // As a quiet host sends it.
+        let emission =
+            Emission { took_s: emission.due_s + 1e-4, latest_s: 1e-4, sent: 8, failed: 0, ..emission };
+        let outcome = |received, longest_gap_s| {
+            let reception = Reception { received, longest_gap_s, ..Reception::default() };
+            let beside = Beside { dropped: Some(8 - received), ..NOTHING };
+            judge(&schedule, WAY, 8, &emission, &reception, beside).outcome
+        };
+        assert_eq!(outcome(8, 0.026), TrialOutcome::Lossless);
+        assert_eq!(outcome(7, 0.051), TrialOutcome::Lossy);
+        assert!(
+            matches!(outcome(7, 0.3), TrialOutcome::Invalid(why) if why.contains("nothing came for 300.0 ms"))
         );
     }
 }

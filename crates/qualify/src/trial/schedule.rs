@@ -79,6 +79,11 @@ impl Schedule {
         self.spans.iter().map(Span::end_s).fold(0.0, f64::max)
     }
 
+    /// The time that the events stand for, s: at a steady rate, their number by the rate, whatever it was rounded to.
+    pub fn lasts_s(&self) -> f64 {
+        self.end_s() + self.spans.last().map_or(0.0, |span| span.separation_s)
+    }
+
     /// The longest time without an event between two spans, s.
     pub fn longest_pause_s(&self) -> f64 {
         let pause = |pair: &[Span]| pair[1].start_s - pair[0].end_s();
@@ -108,5 +113,8 @@ mod tests {
         assert!((schedule.longest_pause_s() - 5e-3).abs() < 1e-9);
         let steady = Schedule::steady(100.0, 0.5);
         assert_eq!((steady.events(), steady.separation_s()), (50, 0.01));
+        // 9.5 events are sent as 10, and these take as long as 10.
+        let rounded = Schedule::steady(1.9, 5.0);
+        assert!((rounded.events() as f64 / rounded.lasts_s() - 1.9).abs() < 1e-9, "{rounded:?}");
     }
 }
