@@ -47,9 +47,9 @@ pub enum ReceiptError {
 /// The data that were received.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Receipt {
-    /// The counts by source, of the sources that were seen.
+    /// The counts by source, up to the last source that is known to be there.
     pub sources: Vec<SourceCensus>,
-    /// True if every source that was seen has reported how many events it sent.
+    /// True if every source has reported how many events it sent.
     pub ended: bool,
     /// Events that came, of all sources.
     pub received: u64,
@@ -175,7 +175,7 @@ impl Receipt {
     fn of(census: &Census, hops: Vec<HopLoss>, host_counters: Vec<Counter>) -> Receipt {
         let sources = census.sources();
         let missing = sources.iter().map(|source| source.missing).sum();
-        let ended = census.is_ended();
+        let ended = !sources.is_empty() && sources.iter().all(|source| source.sent.is_some());
         Receipt {
             ended,
             received: sources.iter().map(|source| source.received).sum(),
@@ -193,6 +193,22 @@ impl Receipt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::{Emitter, PayloadSizes, soon};
+
+    #[test]
+    fn a_source_that_is_lost_as_a_whole_is_missing_and_not_waited_for() {
+        let (receiver, to) = open(UdpReceiverSettings::new(([127, 0, 0, 1], 0).into(), 100)).expect("a port");
+        // Of four sources, those two.
+        for first in [0, 2] {
+            let from = [([127, 0, 0, 1], 0).into()];
+            let mut emitter = Emitter::open(9, &from, to, PayloadSizes::constant(100)).expect("opened");
+            emitter = emitter.numbered_from(first, 4);
+            emitter.emit_and_end(0, 1, [Duration::ZERO; 10].into_iter(), soon());
+        }
+        let receipt = receive_from(receiver, Duration::MAX, None, &AtomicBool::new(false)).expect("received");
+        assert_eq!((receipt.received, receipt.missing, receipt.ended), (20, 20, false), "{receipt:?}");
+        assert!(receipt.slot.starts_with("at least 20 missing"), "{}", receipt.slot);
+    }
 
     #[test]
     fn losses_are_held_against_what_each_hop_counts_and_what_was_not_asked_is_said() {

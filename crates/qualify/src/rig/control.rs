@@ -65,6 +65,9 @@ pub struct Opening {
     pub first: u16,
     /// The number of sources.
     pub sources: u16,
+    /// The number of all sources of the run, on all hosts; 0 where it is not said.
+    #[serde(default)]
+    pub all: u16,
     /// Payload of each datagram, bytes.
     pub datagram_bytes: u32,
 }
@@ -277,7 +280,7 @@ fn keep_alive(stream: &TcpStream) -> io::Result<()> {
 }
 
 fn open(opening: &Opening, peer: SocketAddr, place: Place) -> Result<Emitter, String> {
-    let Opening { run, to, first, sources, datagram_bytes } = opening;
+    let Opening { run, to, first, sources, all, datagram_bytes } = opening;
     let (from, receiver) = (place.from, place.receiver.unwrap_or(peer.ip()));
     if to.ip() != receiver {
         return Err(format!(
@@ -292,7 +295,9 @@ fn open(opening: &Opening, peer: SocketAddr, place: Place) -> Result<Emitter, St
     }
     let addresses = source_addresses(from, *sources)?;
     let opened = Emitter::open(*run, &addresses, *to, PayloadSizes::constant(*datagram_bytes));
-    opened.map(|emitter| emitter.numbered_from(*first)).map_err(|error| format!("sources at {from}: {error}"))
+    opened
+        .map(|emitter| emitter.numbered_from(*first, *all))
+        .map_err(|error| format!("sources at {from}: {error}"))
 }
 
 /// Returns the address of each source: a port for each, from that of the first on; port 0 takes any.
@@ -389,6 +394,7 @@ mod tests {
             to: SocketAddr::from((to, 5000)),
             first: 0,
             sources,
+            all: 0,
             datagram_bytes: 100,
         };
         let refused = |opening: Opening, word: &str| {
@@ -428,7 +434,7 @@ mod tests {
     fn a_trigger_program_of_days_and_a_datagram_that_nothing_carries_are_refused() {
         let (here, to) = (SocketAddr::from(([127, 0, 0, 1], 0)), SocketAddr::from(([127, 0, 0, 1], 5000)));
         let place = Place { from: here, receiver: None };
-        let opening = |datagram_bytes| Opening { run: 1, to, first: 0, sources: 1, datagram_bytes };
+        let opening = |datagram_bytes| Opening { run: 1, to, first: 0, sources: 1, all: 1, datagram_bytes };
         let why = open(&opening(u32::MAX), here, place).expect_err("4 GiB");
         assert!(why.contains("65507 bytes at most, and 4294967295"), "{why}");
         let mut emitter = open(&opening(100), here, place).expect("opened");
@@ -446,7 +452,7 @@ mod tests {
         let control = listener.local_addr().expect("bound");
         // It ends with the test.
         std::thread::spawn(move || serve(&listener, Place { from: here, receiver: None }, &mut |_| {}));
-        let opening = Opening { run: 1, to: control, first: 0, sources: 1, datagram_bytes: 100 };
+        let opening = Opening { run: 1, to: control, first: 0, sources: 1, all: 1, datagram_bytes: 100 };
         let ask = |stream: &mut TcpStream| {
             say(stream, &Request::Open(opening.clone())).expect("sent");
             receive_answer(&mut BufReader::new(stream.try_clone().expect("open")))

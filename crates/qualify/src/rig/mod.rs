@@ -208,7 +208,8 @@ impl<'t> Rig<'t> {
         let settings = UdpReceiverSettings::new(hosts.receiver, hosts.datagram_bytes as usize);
         let (receiver, to) = receipt::open(settings)?;
         let Hosts { sources_per_host: sources, datagram_bytes, .. } = *hosts;
-        let sources = Sources::on(&hosts.controls, &Opening { run, to, first: 0, sources, datagram_bytes })?;
+        let sources =
+            Sources::on(&hosts.controls, &Opening { run, to, first: 0, sources, all: 0, datagram_bytes })?;
         let mut rig = Rig {
             device: Device::Unknown(hosts.counters.clone()),
             path: known_path(frame.wire_bytes(), u32::from(hosts.sources_per_host), hosts.longest_drain),

@@ -121,11 +121,13 @@ pub enum StartSkew {
 }
 
 impl Sources {
-    /// Opens sources on each of these hosts.
+    /// Opens sources on each of these hosts; these are all of the run.
     pub(super) fn on(hosts: &[SocketAddr], opening: &Opening) -> Result<Sources, FarError> {
+        let first_of =
+            |index: usize| opening.first.saturating_add((index as u16).saturating_mul(opening.sources));
+        let all = first_of(hosts.len());
         let open = |(index, host): (usize, &SocketAddr)| {
-            let first = opening.first + index as u16 * opening.sources;
-            Host::open(*host, Opening { first, ..opening.clone() })
+            Host::open(*host, Opening { first: first_of(index), all, ..opening.clone() })
         };
         hosts.iter().enumerate().map(open).collect::<Result<_, _>>().map(Sources::Far)
     }

@@ -16,7 +16,7 @@ use nix::sys::socket::sockopt::{Ipv4RecvErr, Ipv6RecvErr};
 use serde::{Deserialize, Serialize};
 use thalweg_data::measure;
 
-use super::payload::{LEAST_BYTES, Label};
+use super::payload::{End, LEAST_BYTES, Label};
 use super::schedule::{Pattern, Schedule};
 
 /// Longer waits sleep until so long before their end.
@@ -105,6 +105,8 @@ pub struct Emitter {
     run: u64,
     /// The number of the first source.
     first: u16,
+    /// How many sources there are, those of others among them.
+    all: u16,
     sockets: Vec<UdpSocket>,
     /// Every so many of them sends: 1 for all.
     stride: usize,
@@ -162,12 +164,14 @@ impl Emitter {
         // The same bytes in every run, behind the label.
         let payload = (0..sizes.most).map(|byte| byte as u8).collect();
         let sockets = ways.iter().map(socket).collect::<io::Result<Vec<_>>>()?;
-        Ok(Emitter { run, first: 0, sockets, stride: 1, payload, sizes, stop: Arc::default() })
+        let all = sockets.len() as u16;
+        Ok(Emitter { run, first: 0, all, sockets, stride: 1, payload, sizes, stop: Arc::default() })
     }
 
-    /// The same, with the number of its first source: others are elsewhere.
-    pub fn numbered_from(self, first: u16) -> Emitter {
-        Emitter { first, ..self }
+    /// The same, with the number of its first source: others are elsewhere, `all` with these, or as many as are known here.
+    pub fn numbered_from(self, first: u16, all: u16) -> Emitter {
+        let all = all.max(first.saturating_add(self.sockets.len() as u16));
+        Emitter { first, all, ..self }
     }
 
     /// The same, which sends nothing more of a trial once `stop` is set.
@@ -269,7 +273,7 @@ impl Emitter {
         for _ in 0..ENDS {
             for (source, socket) in self.sockets.iter().enumerate() {
                 let label = Label { run: self.run, trial, event: 0, source: self.first + source as u16 };
-                label.write_end(events, &mut self.payload);
+                label.write_end(End { sent: events, sources: self.all }, &mut self.payload);
                 // One that is not taken is one that is lost.
                 let _sent = socket.send(&self.payload);
             }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  "thalwegQ" │ run 8 │ trial 4 │ event 4 │ source 2 │ 0 … up to its length, big-endian
-//!  the same    run     trial     0xffffffff  source    events that were sent 8 │ 0 …     the end of a source
+//!  the same    run     trial     0xffffffff  source    events that were sent 8 │ sources 2 │ …     the end of a source
 //! ```
+//! The shortest datagram has no space for the number of sources.
 
 /// Bytes of a label, and of the shortest datagram, which can say an end.
 const LABEL_BYTES: usize = 26;
@@ -11,6 +12,15 @@ pub(super) const LEAST_BYTES: usize = LABEL_BYTES + 8;
 /// In the place of an event: the end.
 const END: u32 = u32::MAX;
 const MARK: [u8; 8] = *b"thalwegQ";
+
+/// What the end of a source says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    /// Events that it has sent.
+    pub sent: u64,
+    /// How many sources there are in all; 0 where the datagram does not say it.
+    pub sources: u16,
+}
 
 /// What it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,18 +44,20 @@ impl Label {
         payload[..LABEL_BYTES].copy_from_slice(&bytes);
     }
 
-    /// Writes the end of a source, which has sent so many events, in the place of an event.
-    pub(super) fn write_end(self, sent: u64, payload: &mut [u8]) {
+    /// Writes the end of a source in the place of an event.
+    pub(super) fn write_end(self, end: End, payload: &mut [u8]) {
         Label { event: END, ..self }.write(payload);
-        for (place, byte) in payload.iter_mut().skip(LABEL_BYTES).zip(sent.to_be_bytes()) {
+        let bytes = end.sent.to_be_bytes().into_iter().chain(end.sources.to_be_bytes());
+        for (place, byte) in payload.iter_mut().skip(LABEL_BYTES).zip(bytes) {
             *place = byte;
         }
     }
 
-    /// Of an end: how many events were sent.
-    pub(super) fn end(self, payload: &[u8]) -> Option<u64> {
-        let sent = payload.get(LABEL_BYTES..)?.first_chunk::<8>()?;
-        (self.event == END).then(|| u64::from_be_bytes(*sent))
+    /// Of an end: what it says.
+    pub(super) fn end(self, payload: &[u8]) -> Option<End> {
+        let (sent, rest) = payload.get(LABEL_BYTES..)?.split_first_chunk::<8>()?;
+        let sources = rest.first_chunk::<2>().map_or(0, |sources| u16::from_be_bytes(*sources));
+        (self.event == END).then(|| End { sent: u64::from_be_bytes(*sent), sources })
     }
 
     /// Reads it; `None` where it is another's datagram.
@@ -77,11 +89,10 @@ mod tests {
         assert_eq!((payload[LABEL_BYTES], label.end(&payload)), (0xEE, None));
         assert_eq!(Label::read(&payload[..LABEL_BYTES]), Some(label));
         assert_eq!((Label::read(&payload[..LABEL_BYTES - 1]), Label::read(&payload[1..])), (None, None));
-        label.write_end(12, &mut payload);
-        let end = Label::read(&payload).expect("a label");
-        assert_eq!(
-            (end.source, end.end(&payload), end.end(&payload[..LEAST_BYTES - 1])),
-            (511, Some(12), None)
-        );
+        label.write_end(End { sent: 12, sources: 512 }, &mut payload);
+        let read = Label::read(&payload).expect("a label");
+        assert_eq!((read.source, read.end(&payload)), (511, Some(End { sent: 12, sources: 512 })));
+        assert_eq!(read.end(&payload[..LEAST_BYTES]), Some(End { sent: 12, sources: 0 }));
+        assert_eq!(read.end(&payload[..LEAST_BYTES - 1]), None);
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
                 to,
                 first: 0,
                 sources: options.sources,
+                all: 0,
                 datagram_bytes: options.payload_bytes,
             };
             generate_on_hosts(&options.hosts, &opening, &settings, options.triggers)
@@ -250,6 +251,10 @@ fn receipt_text(receipt: &Receipt) -> String {
     }
     if let Some(host) = losses_text(&receipt.host_counters) {
         let _ = write!(text, "\n{host}");
+    }
+    let silent: Vec<u16> = receipt.sources.iter().filter(|of| of.is_silent()).map(|of| of.source).collect();
+    if let Some(first) = silent.first() {
+        let _ = write!(text, "\nnothing came of {} sources, the first of which is {first}", silent.len());
     }
     if !receipt.ended {
         text += "\nthe end of some source did not come: what is missing behind its last event is not known";
