@@ -26,7 +26,8 @@ const SEARCHED: f64 = 3.0;
 const RESOLUTION: f64 = 0.02;
 /// A trial that does not count is tried again so often.
 const MOST_INVALID: u32 = 5;
-/// One trial of this many without a loss shows that a pause is long enough: a stall of a device makes losses, and none makes fewer.
+/// One trial of this many without a loss shows that a pause is long enough: a stall of a device makes losses, and none makes fewer. One of the
+/// sender does, and such a trial does not count.
 const ATTEMPTS: u32 = 3;
 
 /// A trial.

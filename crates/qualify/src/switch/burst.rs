@@ -21,10 +21,17 @@ pub struct Queue {
 
 /// The highest level of a queue without limit, in bytes: one event of `event_bytes` at each of `times_s`, which ascend.
 pub fn peak_bytes(times_s: &[f64], event_bytes: f64, rate_bytes_per_s: f64) -> f64 {
+    peak_bytes_from(0, Queue { depth_bytes: f64::INFINITY, rate_bytes_per_s }, times_s, event_bytes)
+}
+
+/// The highest level that the events from `first` on ask of a queue, in bytes. It has what was before them, up to its depth: what does not
+/// fit is lost, and fills nothing.
+pub fn peak_bytes_from(first: usize, queue: Queue, times_s: &[f64], event_bytes: f64) -> f64 {
     let (mut level_bytes, mut peak_bytes, mut before_s) = (0.0_f64, 0.0_f64, f64::NEG_INFINITY);
-    for time_s in times_s {
-        level_bytes = (level_bytes - rate_bytes_per_s * (time_s - before_s)).max(0.0) + event_bytes;
-        peak_bytes = peak_bytes.max(level_bytes);
+    for (event, time_s) in times_s.iter().enumerate() {
+        let asked_bytes = (level_bytes - queue.rate_bytes_per_s * (time_s - before_s)).max(0.0) + event_bytes;
+        peak_bytes = if event >= first { peak_bytes.max(asked_bytes) } else { peak_bytes };
+        level_bytes = asked_bytes.min(queue.depth_bytes);
         before_s = *time_s;
     }
     peak_bytes

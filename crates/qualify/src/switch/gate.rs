@@ -4,11 +4,12 @@
 //!  asked for: events, separation ─► peak ─┐
 //!                                         ├─ differ by more than 2 % of the depth ─► invalid
 //!  real times of emission ────────► peak ─┘
+//!  overflow ── pause ──► probe: of the events behind the pause alone, in a queue that the overflow has left full
 //! ```
 //! Lateness alone says little: an event that comes 90 us late changes nothing where events are a millisecond apart. A sender
 //! that is starved to the rate of the output loses nothing at all, and looks like a deep buffer.
 
-use super::burst::{Queue, peak_bytes};
+use super::burst::{Queue, peak_bytes_from};
 
 /// The difference of the peaks that is allowed, as a fraction of the depth.
 const TOLERANCE: f64 = 0.02;
@@ -16,6 +17,16 @@ const TOLERANCE: f64 = 0.02;
 /// A burst that was emitted otherwise than asked.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum EmissionError {
+    /// The queue behind a pause was another one.
+    #[error(
+        "the burst behind the pause filled the queue up to {emitted_bytes:.0} bytes instead of {asked_bytes:.0}: it was not sent when it was asked for; free the sender's core"
+    )]
+    OtherProbe {
+        /// The peak of the real times, in bytes.
+        emitted_bytes: f64,
+        /// The peak of the times that were asked for, in bytes.
+        asked_bytes: f64,
+    },
     /// Not every event was sent.
     #[error("{sent} of {asked} events were sent; the trial says nothing")]
     Incomplete {
@@ -53,14 +64,44 @@ pub fn check_emission(
     if sent != asked {
         return Err(EmissionError::Incomplete { sent, asked });
     }
-    let asked_bytes = peak_bytes(asked_s, event_bytes, queue.rate_bytes_per_s);
+    let unlimited = Queue { depth_bytes: f64::INFINITY, ..queue };
+    compare(0, unlimited, event_bytes, [asked_s, times_s], queue.depth_bytes)
+        .map_err(|[emitted_bytes, asked_bytes]| EmissionError::OtherPeak { emitted_bytes, asked_bytes })
+}
+
+/// Checks the events from `first` on, which follow an overflow behind a pause. The peak of the whole is that of the overflow, and says nothing
+/// of them: a probe that is sent late finds more space than one that is sent in time.
+///
+/// # Errors
+/// When they were not emitted as asked.
+pub fn check_probe(
+    first: usize,
+    queue: Queue,
+    event_bytes: f64,
+    asked_s: &[f64],
+    times_s: &[f64],
+) -> Result<(), EmissionError> {
+    let is_known = queue.depth_bytes > 0.0;
+    let held = Queue { depth_bytes: if is_known { queue.depth_bytes } else { f64::INFINITY }, ..queue };
+    compare(first, held, event_bytes, [asked_s, times_s], queue.depth_bytes)
+        .map_err(|[emitted_bytes, asked_bytes]| EmissionError::OtherProbe { emitted_bytes, asked_bytes })
+}
+
+/// Compares the peaks of the real times and of those that were asked for; returns them where they differ.
+fn compare(
+    first: usize,
+    queue: Queue,
+    event_bytes: f64,
+    [asked_s, times_s]: [&[f64]; 2],
+    depth_bytes: f64,
+) -> Result<(), [f64; 2]> {
+    let asked_bytes = peak_bytes_from(first, queue, asked_s, event_bytes);
     let is_known = times_s.iter().all(|time_s| time_s.is_finite());
-    let emitted_bytes =
-        if is_known { peak_bytes(times_s, event_bytes, queue.rate_bytes_per_s) } else { f64::NAN };
-    match (emitted_bytes - asked_bytes).abs() <= TOLERANCE * queue.depth_bytes.max(asked_bytes) {
+    let emitted_bytes = if is_known { peak_bytes_from(first, queue, times_s, event_bytes) } else { f64::NAN };
+    match (emitted_bytes - asked_bytes).abs() <= TOLERANCE * depth_bytes.max(asked_bytes) {
         true => Ok(()),
         // Comparisons with NaN are false: times that are no numbers come here, too.
-        false => Err(EmissionError::OtherPeak { emitted_bytes, asked_bytes }),
+        false => Err([emitted_bytes, asked_bytes]),
     }
 }
 

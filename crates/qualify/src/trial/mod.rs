@@ -24,7 +24,7 @@ pub use schedule::{Pattern, Schedule, Span};
 
 use crate::switch::burst::Queue;
 use crate::switch::fit::Trial;
-use crate::switch::gate::check_emission;
+use crate::switch::gate::{check_emission, check_probe};
 use crate::switch::search::TrialOutcome;
 
 /// A rate may be sent in a time that differs by this part, and by the longest gap.
@@ -202,7 +202,15 @@ fn check_burst(
         return Ok(());
     }
     let asked_s: Vec<f64> = schedule.times_s().collect();
-    check_emission(queue, event_bytes, &asked_s, &emission.times_s).map_err(|error| {
+    let checked = check_emission(queue, event_bytes, &asked_s, &emission.times_s);
+    let checked = checked.and_then(|()| match schedule.spans.as_slice() {
+        [first, _, ..] => {
+            let probe = usize::try_from(first.events).unwrap_or(usize::MAX);
+            check_probe(probe, queue, event_bytes, &asked_s, &emission.times_s)
+        }
+        _ => Ok(()),
+    });
+    checked.map_err(|error| {
         let late_us = 1e6 * emission.lateness_median_s();
         format!("{error} (lateness p50 {late_us:.1} µs)")
     })
@@ -289,6 +297,37 @@ mod tests {
                 assert!(why.contains("not sent at the separation that was asked for"), "{why}")
             }
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_probe_behind_an_overflow_counts_only_where_its_pause_was_the_one_that_was_asked_for() {
+        // 8.04 MB, 16 sources: the largest burst that is lossless, and one that overflows.
+        let path = KnownPath { lossless_bytes: 8.04e6, ..WAY };
+        let (event_bytes, rate) = (16.0 * path.frame_bytes, path.rate_bytes_per_s);
+        let separation_s = 0.1 * event_bytes / rate;
+        let (lossless, overflow) = (61, 80);
+        for fraction in [0.25, 0.5, 0.75, 0.95] {
+            let events = (fraction * f64::from(lossless)).round() as u64;
+            let draining_s = (0.1 + 0.9 * events as f64) * event_bytes / rate;
+            let schedule = Schedule::two_bursts((overflow, separation_s), draining_s, (events, separation_s));
+            let outcome = |late_s: f64, from: usize| {
+                let mut times_s: Vec<f64> = schedule.times_s().collect();
+                times_s[from..].iter_mut().for_each(|time_s| *time_s += late_s);
+                let sent = 16 * times_s.len() as u64;
+                let emission = Emission { times_s, sent, ..Emission::default() };
+                let beside = Beside { dropped: Some(100), ..NOTHING };
+                judge(&schedule, path, 16, &emission, &reception(sent - 100), beside).outcome
+            };
+            let probe = overflow as usize;
+            assert_eq!(outcome(1e-4, probe), TrialOutcome::Lossy, "{fraction}: 100 µs late");
+            for (late_s, from) in [(0.02, probe), (0.05, probe), (0.1, probe), (0.02, probe + 1)] {
+                let invalid = outcome(late_s, from);
+                assert!(
+                    matches!(&invalid, TrialOutcome::Invalid(why) if why.contains("behind the pause")),
+                    "{fraction}, {late_s} s late from {from} on: {invalid:?}"
+                );
+            }
         }
     }
 
