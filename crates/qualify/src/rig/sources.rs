@@ -44,6 +44,11 @@ pub enum FarError {
         /// Why.
         why: String,
     },
+    /// It did not say of each event how late it was and how long it took.
+    #[error(
+        "the sources at {0} say {1:?} times, latenesses and skews of the events that they sent; use the same version of thalweg there"
+    )]
+    Lists(SocketAddr, [usize; 3]),
     /// Hosts sent different numbers of events.
     #[error("hosts have sent different numbers of events: {0:?}")]
     Events(Vec<usize>),
@@ -214,6 +219,7 @@ impl Sources {
             match host.answer(AHEAD + 20 * most)? {
                 Answer::Sent(emission, clock) => {
                     host.clock = clock;
+                    check_lists(host.address, &emission)?;
                     emissions.push(*emission);
                 }
                 other => return Err(host.refused(other)),
@@ -238,6 +244,12 @@ pub fn emit_program(
     let what = What::Program(Box::new(settings.clone()), most);
     let emission = sources.order(0, sources.count(), &what, seconds)?;
     Ok((emission, sources.start_skew()))
+}
+
+/// What a host says of its events is one of each.
+fn check_lists(host: SocketAddr, emission: &Emission) -> Result<(), FarError> {
+    let counts = [&emission.times_s, &emission.lateness_s, &emission.skew_s].map(Vec::len);
+    if counts.iter().all(|count| *count == counts[0]) { Ok(()) } else { Err(FarError::Lists(host, counts)) }
 }
 
 /// The emissions of all hosts as one: an event is as late as it is on the latest of them.
@@ -288,6 +300,11 @@ mod tests {
         let all = together(&[of(1e-6), of(4e-5)]).expect("the same events");
         assert_eq!((all.times_s[0], all.lateness_s[1], all.sent, all.failed), (4e-5, 4e-5, 16, 2));
         assert!((all.skew_s[0] - 4.9e-5).abs() < 1e-12, "{all:?}");
+        let host = SocketAddr::from(([10, 0, 0, 1], 50_001));
+        assert!(check_lists(host, &of(0.0)).is_ok());
+        let without = Emission { skew_s: Vec::new(), ..of(0.0) };
+        let why = check_lists(host, &without).expect_err("no skews").to_string();
+        assert!(why.contains("10.0.0.1:50001 say [2, 2, 0] times"), "{why}");
         let short = Emission { times_s: vec![0.0], ..of(0.0) };
         assert!(matches!(together(&[of(0.0), short]), Err(FarError::Events(_))));
     }
