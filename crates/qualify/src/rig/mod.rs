@@ -314,6 +314,8 @@ impl<'t> Rig<'t> {
     /// Lets the first `sources` of the sources send.
     pub fn use_sources(&mut self, sources: u32) {
         self.active = sources.clamp(1, self.sources());
+        // Fewer inputs hold less, where each has a queue.
+        self.path.lossless_bytes = 0.0;
     }
 
     /// Returns what is known of the hosts' clocks.
@@ -492,6 +494,14 @@ mod tests {
         assert!(loads.iter().all(|load| load.outcome == "invalid" && load.why.contains("eth1")), "{loads:?}");
         let found = soak::soak(&mut rig, 0.5, (0.05, 0.05), &mut |_| {}).expect("soaked");
         assert!(found.sent > 0 && !found.passes() && found.flow_control.words.contains("eth1"), "{found:?}");
+    }
+
+    #[test]
+    fn what_a_number_of_sources_has_filled_is_not_taken_for_the_depth_of_another_number() {
+        let mut rig = rig(|_| reading(7));
+        rig.path.lossless_bytes = 8e6;
+        rig.use_sources(1);
+        assert_eq!((rig.active_sources(), rig.path.lossless_bytes), (1, 0.0));
     }
 
     #[test]
