@@ -94,6 +94,21 @@ fn bad<T>(key: &'static str, message: impl Into<String>) -> Result<T, SettingsEr
     Err(SettingsError::Value { key, message: message.into() })
 }
 
+/// Refuses values that the field never has.
+fn possible(key: &'static str, number: Number, values: &[u64]) -> Result<(), SettingsError> {
+    match values.iter().find(|value| **value & !number.all_bits() != 0) {
+        None => Ok(()),
+        Some(value) => bad(
+            key,
+            format!(
+                "{value:#x} is no value of its field, which has the bits {:#x}: check the value, and `width`, `mask` \
+                 and `shift` of the field",
+                number.all_bits()
+            ),
+        ),
+    }
+}
+
 impl Layout {
     /// Most parts that a source can have.
     pub const MOST_PARTS: usize = 1024;
@@ -123,10 +138,16 @@ impl Layout {
             Ok((names.number("timestamp", &timestamp.field)?, tick))
         });
         let accept = settings.accept.as_ref().map(|accept| {
-            Ok((names.number("accept", &accept.field)?, accept.values.clone(), accept.ignore.clone()))
+            let number = names.number("accept", &accept.field)?;
+            possible("accept.values", number, &accept.values)?;
+            possible("accept.ignore", number, &accept.ignore)?;
+            Ok((number, accept.values.clone(), accept.ignore.clone()))
         });
-        let constants =
-            settings.check.iter().map(|check| Ok((names.number("check", &check.field)?, check.equals)));
+        let constants = settings.check.iter().map(|check| {
+            let number = names.number("check", &check.field)?;
+            possible("check.equals", number, &[check.equals])?;
+            Ok((number, check.equals))
+        });
         let payload = settings.payload.as_ref().map(|payload| {
             if payload.unit_bytes == 0 {
                 return bad("payload.unit_bytes", "is 0: write the number of bytes of one count");
@@ -143,7 +164,7 @@ impl Layout {
             trigger: names.optional("trigger", settings.trigger.as_ref().map(|role| role.field.as_str()))?,
             timestamp: timestamp.transpose()?,
             time_origin: settings.time_origin,
-            length: length(settings, &names)?,
+            length: length(settings, &names, header_bytes)?,
             length_limit: settings.length.as_ref().map_or(Self::LONGEST_PACKET, |length| length.limit_bytes),
             padding: settings.length.as_ref().is_some_and(|length| length.padding),
             payload: payload.transpose()?,
@@ -305,7 +326,7 @@ fn parts(settings: &Settings, names: &Names) -> Result<(Vec<Number>, usize), Set
     Ok((numbers, parts.limit))
 }
 
-fn length(settings: &Settings, names: &Names) -> Result<LengthLayout, SettingsError> {
+fn length(settings: &Settings, names: &Names, header_bytes: usize) -> Result<LengthLayout, SettingsError> {
     let Some(length) = &settings.length else {
         if settings.stream {
             return bad("length", "is missing: packets of a stream need a length field or `payload_bytes`");
@@ -323,6 +344,10 @@ fn length(settings: &Settings, names: &Names) -> Result<LengthLayout, SettingsEr
         (Some(name), None) => {
             let number = names.number("length", name)?;
             Ok(LengthLayout::Field { number, unit_bytes, includes_header })
+        }
+        // Such packets would fill any number of bytes of the stream, and none.
+        (None, Some(0)) if settings.stream && header_bytes == 0 => {
+            bad("length.payload_bytes", "is 0, as `header_bytes`: packets of a stream have a byte or more")
         }
         (None, Some(bytes)) if bytes < limit_bytes => Ok(LengthLayout::Payload(bytes)),
         (None, Some(_)) => bad("length.payload_bytes", "is beyond `limit_bytes`: raise `limit_bytes`"),

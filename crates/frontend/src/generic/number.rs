@@ -63,9 +63,14 @@ impl Number {
         self.offset + self.width
     }
 
+    /// The largest value: each bit that a value can have is set.
+    pub fn all_bits(&self) -> u64 {
+        self.mask >> self.shift
+    }
+
     /// Bits of the largest value.
     pub fn bits(&self) -> u32 {
-        64 - (self.mask >> self.shift).leading_zeros()
+        64 - self.all_bits().leading_zeros()
     }
 
     /// Reads the value.

@@ -329,6 +329,37 @@ fn the_error_of_an_invalid_description_says_what_to_write() {
 }
 
 #[test]
+fn a_stream_of_packets_without_a_byte_is_refused() {
+    let empty =
+        "byte_order = \"big\"\nstream = true\nheader_bytes = 0\n[field]\n[length]\npayload_bytes = 0\n";
+    let refused = refusal(empty);
+    assert!(refused.contains("`length.payload_bytes`: is 0"), "{refused}");
+    let one = stream(&settings(&empty.replace("payload_bytes = 0", "payload_bytes = 1")), &[1, 2], &[10]);
+    assert_eq!(one.units, [[1], [2]]);
+}
+
+#[test]
+fn a_value_that_its_field_cannot_have_is_refused() {
+    let field = "byte_order = \"big\"\nheader_bytes = 2\n[field]\na = { offset = 0, width = 2, mask = 0xF0F0, shift = 4 }\n";
+    let accept = |values: &str, ignore: &str| {
+        format!("{field}[accept]\nfield = \"a\"\nvalues = {values}\nignore = {ignore}\n")
+    };
+    let check = |equals: u64| format!("{field}[[check]]\nfield = \"a\"\nequals = {equals}\n");
+    for (key, text) in [
+        ("accept.values", accept("[1, 0x1000]", "[]")),
+        ("accept.ignore", accept("[1]", "[2, 0xF000]")),
+        ("check.equals", check(0x1_0000)),
+        ("check.equals", check(0x10)),
+    ] {
+        let refused = refusal(&text);
+        assert!(refused.contains(&format!("`{key}`: ")) && refused.contains("0xf0f"), "{refused}");
+    }
+    for text in [accept("[0xF0F]", "[0xA]"), check(0xF0F)] {
+        assert!(GenericUnpack::new(SourceId(0), &settings(&text)).is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn packets_of_a_description_without_roles_are_passed_on_unchanged() {
     let settings = settings("byte_order = \"big\"\nheader_bytes = 0\n[field]\n");
     let outcome = datagrams(&settings, &[vec![1, 2, 3], vec![], vec![4]]);
