@@ -335,7 +335,7 @@ impl Parts<'_> {
         };
         match host {
             "" => Err(self.wrong(rest, EXPECTED)),
-            host => Ok(HostPort { host: host.to_owned(), port }),
+            host => Ok(HostPort { host: self.host(host)?, port }),
         }
     }
 
@@ -389,8 +389,20 @@ impl Parts<'_> {
         };
         match host {
             "" => Err(self.wrong(value, "HOST or HOST:PORT of the sender")),
-            host => Ok((host.to_owned(), port)),
+            host => Ok((self.host(host)?, port)),
         }
+    }
+
+    /// A name, or an address that every resolver reads alike: some take a number with a leading zero for an octal one.
+    fn host(&self, host: &str) -> Result<String, UrlError> {
+        let is_decimal = |part: &str| part.parse::<u8>().is_ok_and(|number| number.to_string() == part);
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if host.split('.').all(is_number) && !host.split('.').all(is_decimal) {
+            return Err(
+                self.wrong(host, "a host: write the numbers of an address, 0 to 255, without leading zeros")
+            );
+        }
+        Ok(host.to_owned())
     }
 
     fn pcap(&self) -> Result<Endpoint, UrlError> {
@@ -508,6 +520,21 @@ mod tests {
         assert!(message("tcp://h:{1,1}").contains("`h:1`, which stands there twice,"));
         assert!(message("tcp://h:{0..3}").contains("a port, 1 to 65535"));
         assert!(message("udp://10.0.0.{250..260}:1").contains("ADDRESS:PORT of this host"));
+    }
+
+    #[test]
+    fn names_of_a_range_keep_their_zeros_and_addresses_have_none() {
+        let hosts = |text: &str| {
+            let url = SourceUrl::parse(text).expect(text);
+            url.endpoints().iter().map(|endpoint| format!("{endpoint:?}")).collect::<Vec<_>>()
+        };
+        assert_eq!(hosts("tcp://b{08..10}.lab:24"), hosts("tcp://b{08,09,10}.lab:24"));
+        assert!(hosts("tcp://b{08..10}.lab:24")[0].contains("\"b08.lab\""));
+        let message = |text: &str| SourceUrl::parse(text).expect_err(text).to_string();
+        for text in ["tcp://10.0.0.{010..012}:24", "udp://0.0.0.0:1?from=10.0.0.{010..012}"] {
+            assert!(message(text).contains("`10.0.0.010` is not a host: write"), "{}", message(text));
+        }
+        assert!(message("tcp://10.0.0.256:24").contains("0 to 255"));
     }
 
     #[test]

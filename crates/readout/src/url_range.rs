@@ -4,8 +4,10 @@
 //!  tcp://192.168.10.{16..19}:24        ─►  tcp://192.168.10.16:24 … tcp://192.168.10.19:24
 //!  tcp://127.0.0.1:{5000..5003,5010}   ─►  five ports
 //!  tcp://10.0.{1..2}.{1..3}:24         ─►  six: the last range runs fastest
+//!  tcp://board{01..16}.lab:24          ─►  tcp://board01.lab:24 … tcp://board16.lab:24
 //! ```
-//! The order of the links is that of the text, and so is the order of their sources.
+//! A range whose first or last number has leading zeros has numbers of as many digits. The order of the links is that of
+//! the text, and so is the order of their sources.
 
 /// Most links that one URL may stand for.
 pub const MOST_LINKS: usize = 4096;
@@ -49,22 +51,23 @@ pub(crate) fn expand(text: &str) -> Result<Vec<String>, BadRange> {
     Ok(heads)
 }
 
-/// The numbers of `1..3,7`.
-fn numbers(inside: &str) -> Result<Vec<u16>, &'static str> {
-    let number = |text: &str| text.trim().parse::<u16>().map_err(|_| SHAPE);
+/// The numbers of `1..3,7`, as they are written.
+fn numbers(inside: &str) -> Result<Vec<String>, &'static str> {
+    let number = |text: &str| text.parse::<u16>().map_err(|_| SHAPE);
     let mut all = Vec::new();
     for part in inside.split(',') {
-        let (first, last) = match part.split_once("..") {
-            Some((first, last)) => (number(first)?, number(last)?),
-            None => (number(part)?, number(part)?),
-        };
+        let (first, last) = part.split_once("..").unwrap_or((part, part));
+        let ends = [first.trim(), last.trim()];
+        let is_padded = ends.iter().any(|end| end.len() > 1 && end.starts_with('0'));
+        let width = if is_padded { ends[0].len().max(ends[1].len()) } else { 0 };
+        let (first, last) = (number(ends[0])?, number(ends[1])?);
         if first > last {
             return Err(SHAPE);
         }
         if all.len() + usize::from(last - first) >= MOST_LINKS {
             return Err(BOUND);
         }
-        all.extend(first..=last);
+        all.extend((first..=last).map(|number| format!("{number:0width$}")));
     }
     Ok(all)
 }
@@ -89,6 +92,14 @@ mod tests {
         assert_eq!(expanded("h:{1..2, 7}"), ["h:1", "h:2", "h:7"]);
         assert_eq!(expanded("{1..2}.{3..4}:5"), ["1.3:5", "1.4:5", "2.3:5", "2.4:5"]);
         assert_eq!(expanded("192.168.10.{16..120}:24").len(), 105);
+    }
+
+    #[test]
+    fn leading_zeros_stay() {
+        assert_eq!(expanded("board{09..11}:24"), ["board09:24", "board10:24", "board11:24"]);
+        assert_eq!(expanded("b{007}"), ["b007"]);
+        assert_eq!(expanded("b{00..2, 5,08}"), ["b00", "b01", "b02", "b5", "b08"]);
+        assert_eq!(expanded("b{0..1}{9..010}"), ["b0009", "b0010", "b1009", "b1010"]);
     }
 
     #[test]
