@@ -221,7 +221,8 @@ impl StreamCounts {
         (given_up > 0 || received.interrupted).then_some(reason)
     }
 
-    /// Counts frames that were found, before their result is known.
+    /// Counts frames that were found, before their result is known: also those that are fragments, so that the frames
+    /// that are lost are ones of all.
     #[inline]
     pub fn begin_frames(&mut self, frames: u64) {
         self.counters.input(Unit::Frames, frames);

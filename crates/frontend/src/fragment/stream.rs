@@ -127,6 +127,7 @@ impl FragmentFinder {
             };
             let length = HEADER_BYTES + header.length as usize;
             let Some(unit) = rest.get(..length) else { break rest.len() };
+            counts.begin_frames(1);
             match self.fragment(&header, unit, counts) {
                 Ok(fragment) => {
                     let slice = chunk.slice.part(at, length).expect("the fragment is whole");

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use thalweg_data::{AnswerFates, BoardId, FragmentRecord, Framing as _, LossReason, SourceId, Unit};
+use thalweg_data::ledger::LossReport;
+use thalweg_data::{
+    AnswerFates, BoardId, FragmentRecord, Framing as _, LossReason, SourceId, StageRole, Unit,
+};
 
 use super::wire::{HEADER_BYTES, Header};
 use super::*;
@@ -283,6 +286,30 @@ fn a_stream_resumes_behind_damage() {
         assert_eq!(lost(LossReason::Resynchronised), 99 + 3);
         assert_eq!(lost(LossReason::WrongConstant) + lost(LossReason::BadHash), 2 + 100);
         assert_eq!(outcome.link().total_lost(LossReason::BadHash, Unit::Fragments), 1);
+    }
+}
+
+#[test]
+fn a_connection_that_ends_inside_a_fragment_loses_one_of_all() {
+    for boards in [1, 2] {
+        let settings = Settings { boards, ..Settings::default() };
+        let splitter = StreamSplitter::new(SourceId(0), &settings).expect("possible");
+        let mut host = Host::of_fragments(SourceId(0), splitter);
+        for connection in 0..4 {
+            let mut bytes = Vec::new();
+            for trigger in 0..51 {
+                emit::stream(&header(0, 51 * connection + trigger), &[1; 60], false, &mut bytes);
+            }
+            host.connection(&bytes[..bytes.len() - 20], &[1000, 7]);
+        }
+        let outcome = host.finish();
+        outcome.assert_closed();
+        let found = outcome.unpacked(SourceId(0)).total_output(Unit::Fragments);
+        let lost = outcome.link().total_lost(LossReason::Unfinished, Unit::Frames);
+        assert_eq!((found, lost, outcome.link().total_input(Unit::Frames)), (200, 4, 204));
+        let report = LossReport::of(&outcome.snapshot, StageRole::Recording);
+        let frames = report.kinds.iter().find(|kind| kind.lost.unit == Unit::Frames).expect("4 are lost");
+        assert_eq!((frames.lost.count, frames.lost.of), (4, 204));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Golden bytes of every profile, damage, segmentation, and emulated boards, each with a balanced ledger.
 
 use proptest::prelude::*;
-use thalweg_data::{BoardId, LossReason, SourceId, Stage, Unit};
+use thalweg_data::{BoardId, Counters, LossReason, SourceId, Stage, Unit};
 
 use super::check::{check_registers, check_stream};
 use super::emit::{self, BlockFields, FrameEnd};
@@ -297,6 +297,9 @@ fn a_new_connection_does_not_continue_the_old_one() {
     outcome.assert_closed();
     assert_eq!(outcome.triggers(), [100, 101, 102, 50, 51, 52]);
     assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Bytes), 20);
+    let frames = |count: fn(&Counters, Unit) -> u64| count(outcome.link(), Unit::Frames);
+    assert_eq!(frames(|link, unit| link.total_lost(LossReason::Unfinished, unit)), 1);
+    assert_eq!(frames(Counters::total_input), 7);
     assert_eq!(outcome.lost(LossReason::Unfinished, Unit::Fragments), 1);
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 0);
 }

@@ -77,7 +77,7 @@ impl State {
         fragments: &mut Fragments,
         counts: &mut StreamCounts,
     ) -> (usize, Stop) {
-        let (mut at, mut passed_bytes) = (start, 0);
+        let (mut at, mut passed_bytes, mut found) = (start, 0, 0);
         let mut last = None;
         let stop = loop {
             let head = match self.look::<B>(&chunk.bytes[at..]) {
@@ -88,6 +88,7 @@ impl State {
                         && self.has_blocks_inside::<B>(chunk.bytes, first + 1..at)
                     {
                         self.boards.take_back(board);
+                        found -= 1;
                         fragments.fragments.pop();
                         fragments.slices.pop();
                         passed_bytes -= at - first;
@@ -115,8 +116,10 @@ impl State {
                 counts.lose(LossReason::UnknownSource, head.total_bytes);
                 counts.lose_fragment(LossReason::UnknownSource);
             }
+            found += 1;
             at += head.total_bytes;
         };
+        counts.begin_frames(found);
         if passed_bytes > 0 {
             fragments.leases.add_for(chunk.slice, &chunk.received.leases);
             counts.counters.output(Unit::Bytes, passed_bytes as u64);

@@ -53,6 +53,7 @@ impl State {
                 if second.is(Kind::Delimiter2) {
                     let end = data_end + DELIMITER_BYTES;
                     self.pass_on_frame(chunk, start..end, [first, second], fragments);
+                    counts.begin_frames(1);
                     passed_bytes += end - start;
                     (start, self.scanned) = (end, 0);
                     continue;
