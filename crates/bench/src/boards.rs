@@ -199,7 +199,7 @@ impl Work {
     pub fn open_links(&self, clock: RunClock, busy: &Arc<Busy>) -> Result<OpenedLinks, SourceError> {
         let boards = fragment::Settings {
             boards: self.boards,
-            longest_fragment_bytes: self.fragment_bytes as u32,
+            longest_fragment_bytes: Some(self.fragment_bytes as u32),
             ..Default::default()
         };
         let emulated = self.board();

@@ -204,7 +204,7 @@ fn received(content: Content, seconds: f64) -> Result<LiveTurn, String> {
     let url = SourceUrl::parse("emulate://").map_err(|error| error.to_string())?;
     let settings = Settings {
         receive_buffer_bytes: Some(RECEIVE_BUFFER_BYTES),
-        memory_bytes: RECEIVE_BUFFER_BYTES.into(),
+        memory_bytes: Some(RECEIVE_BUFFER_BYTES.into()),
         ..Settings::new(url)
     };
     let mut opened = open(&settings, clock, &Arc::<Busy>::default()).map_err(|error| error.to_string())?;

@@ -50,6 +50,12 @@ pub enum BlockPolicy {
 /// What a board may be given to arm, seconds.
 const ARM_TIMEOUT_S: RangeInclusive<f64> = 0.1..=3600.0;
 
+/// Bytes per block, unless configured.
+const BLOCK_BYTES: u32 = 512 << 10;
+
+/// Bytes of all blocks of a source, unless configured.
+const MEMORY_BYTES: u64 = 64 << 20;
+
 /// Blocks of a link of a group, unless configured.
 const LINK_BLOCKS: usize = 8;
 
@@ -69,12 +75,12 @@ pub struct Settings {
     #[serde(default)]
     pub receive_buffer_bytes: Option<u32>,
     /// Bytes per block of memory, a multiple of 64: a unit of a stream must fit one, except for what comes in parts (aggregates and records
-    /// of digitizer2 boards).
-    #[serde(default = "default_block_bytes")]
-    pub block_bytes: u32,
-    /// Bytes of all blocks of this source.
-    #[serde(default = "default_memory_bytes")]
-    pub memory_bytes: u64,
+    /// of digitizer2 boards). Without it 524288; of several links of triggered boards 65536, or twice the longest unit that is configured.
+    #[serde(default)]
+    pub block_bytes: Option<u32>,
+    /// Bytes of all blocks of this source, shared by its links. Without it 67108864, and at least 8 blocks for each link.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
     /// Whether that memory is made of large pages: `"try"` where the system has them, `"require"` those that were reserved
     /// (`vm.nr_hugepages`), or `"off"`.
     #[serde(default)]
@@ -112,14 +118,6 @@ fn default_reconnect() -> bool {
     true
 }
 
-fn default_block_bytes() -> u32 {
-    512 << 10
-}
-
-fn default_memory_bytes() -> u64 {
-    64 << 20
-}
-
 fn default_datagram_bytes() -> u32 {
     9216
 }
@@ -132,8 +130,8 @@ impl Settings {
             backend: DatagramBackend::default(),
             policy: BlockPolicy::default(),
             receive_buffer_bytes: None,
-            block_bytes: default_block_bytes(),
-            memory_bytes: default_memory_bytes(),
+            block_bytes: None,
+            memory_bytes: None,
             huge_pages: HugePages::default(),
             numa_node: None,
             is_shared: false,
@@ -156,26 +154,27 @@ impl Settings {
     pub fn link_pool_shape(&self, links: usize, unit_bytes: usize) -> Result<(usize, usize), String> {
         let links = links.max(1);
         let smallest = (2 * unit_bytes).next_power_of_two().max(MESSAGE_ROOM_BYTES);
-        let configured = self.block_bytes != default_block_bytes();
-        let block_bytes = match (configured, links) {
-            (true, _) => self.block_bytes as usize,
-            (false, 1) => smallest.max(self.block_bytes as usize),
-            (false, _) => smallest,
+        let block_bytes = match (self.block_bytes, links) {
+            (Some(configured), _) => configured as usize,
+            (None, 1) => smallest.max(BLOCK_BYTES as usize),
+            (None, _) => smallest,
         };
-        let blocks = if self.memory_bytes == default_memory_bytes() {
-            (self.memory_bytes as usize / links / block_bytes).max(LINK_BLOCKS)
-        } else {
-            (self.memory_bytes / links as u64 / block_bytes.max(1) as u64) as usize
-        };
+        let blocks = (self.memory_bytes() / links as u64 / block_bytes.max(1) as u64) as usize;
+        let blocks = if self.memory_bytes.is_none() { blocks.max(LINK_BLOCKS) } else { blocks };
         if blocks < 4 {
             let needed = (LINK_BLOCKS * links * block_bytes) as u64;
             return Err(format!(
                 "`memory_bytes` = {} is {blocks} blocks of {block_bytes} bytes for each of {links} links; \
                  allowed are 4 or more: write `memory_bytes = {needed}`, or smaller `block_bytes`",
-                self.memory_bytes
+                self.memory_bytes()
             ));
         }
         Ok((blocks, block_bytes))
+    }
+
+    /// Bytes of all blocks, as configured or by default.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.unwrap_or(MEMORY_BYTES)
     }
 
     /// Which memory the blocks are made of.
@@ -185,8 +184,8 @@ impl Settings {
 
     /// Number of blocks, and bytes of each.
     pub fn pool_shape(&self) -> (usize, usize) {
-        let block_bytes = self.block_bytes.max(1) as usize;
-        ((self.memory_bytes / block_bytes as u64) as usize, block_bytes)
+        let block_bytes = self.block_bytes.unwrap_or(BLOCK_BYTES).max(1) as usize;
+        ((self.memory_bytes() / block_bytes as u64) as usize, block_bytes)
     }
 
     /// Finds what cannot work before anything is opened.
@@ -212,7 +211,7 @@ impl Settings {
             };
             return Err(format!(
                 "`memory_bytes` = {} is {blocks} blocks of `block_bytes` = {block_bytes}; allowed are 4 to {}: {advice}",
-                self.memory_bytes,
+                self.memory_bytes(),
                 thalweg_data::slice::BlockId::MAX_BLOCKS
             ));
         }
@@ -307,11 +306,25 @@ mod tests {
         assert_eq!(settings.link_pool_shape(512, 0), Ok((8, 64 << 10)), "256 MiB");
         assert_eq!(settings.link_pool_shape(1, 0), Ok((128, 512 << 10)));
         assert_eq!(settings.link_pool_shape(105, 70_000), Ok((8, 256 << 10)), "a unit fits, and another");
-        settings.memory_bytes = 16 << 20;
+        settings.memory_bytes = Some(16 << 20);
         let refused = settings.link_pool_shape(105, 0).expect_err("too little");
         assert!(refused.contains("2 blocks") && refused.contains("`memory_bytes = 55050240`"), "{refused}");
-        settings.block_bytes = 16 << 10;
+        settings.block_bytes = Some(16 << 10);
         assert_eq!(settings.link_pool_shape(105, 0), Ok((9, 16 << 10)));
+    }
+
+    #[test]
+    fn a_default_that_is_written_holds_for_each_link() {
+        let written = |keys: &str| {
+            serde_json::from_str::<Settings>(&format!(r#"{{"url":"emulate://"{keys}}}"#)).expect("settings")
+        };
+        let blocks = written(r#","block_bytes":524288"#);
+        assert_eq!(blocks.link_pool_shape(2, 0), Ok((64, 512 << 10)));
+        assert_eq!(blocks.link_pool_shape(300, 0), Ok((8, 512 << 10)));
+        let memory = written(r#","memory_bytes":67108864"#);
+        assert_eq!(memory.link_pool_shape(105, 0), Ok((9, 64 << 10)));
+        assert!(memory.link_pool_shape(300, 0).expect_err("too little").contains("3 blocks"));
+        assert_eq!(written("").link_pool_shape(300, 0), Ok((8, 64 << 10)));
     }
 
     #[test]
@@ -323,9 +336,10 @@ mod tests {
             changed.check().expect_err("cannot work")
         };
         assert!(
-            message(|s| s.block_bytes = 1000).contains("`block_bytes` = 1000; allowed is a multiple of 64")
+            message(|s| s.block_bytes = Some(1000))
+                .contains("`block_bytes` = 1000; allowed is a multiple of 64")
         );
-        assert!(message(|s| s.memory_bytes = 1 << 20).contains("2 blocks"));
+        assert!(message(|s| s.memory_bytes = Some(1 << 20)).contains("2 blocks"));
         assert!(message(|s| s.datagram_bytes = 0).contains("1 to 65507"));
         assert!(message(|s| s.continuations.push("b".into())).contains("file://"));
         assert!(message(|s| s.arm_timeout_s = Some(30.0)).contains("report when they are armed (dig2://)"));

@@ -64,7 +64,7 @@ fn add(needs: &mut Needs, source: &SourceSettings) {
         needs.datagram_bytes = needs.datagram_bytes.max(longest);
     }
     if settings.huge_pages == HugePages::Require {
-        needs.huge_page_bytes += settings.memory_bytes;
+        needs.huge_page_bytes += settings.memory_bytes();
     }
     if let Some(EmulateSettings::SelfTriggered(board)) = &source.emulate {
         needs.socket_bytes_per_s = Some(needs.socket_bytes_per_s.unwrap_or(0.0).max(board.bytes_per_s()));

@@ -234,7 +234,7 @@ fn buffers(configuration: &Configuration, network: &mut Network, assumptions: &m
         network.host.receive_buffer_bytes = Some(socket_bytes as f64);
     }
     if network.build.buffer_bytes.is_none() {
-        let memory = |source: &SourceSettings| source.endpoint.memory_bytes;
+        let memory = |source: &SourceSettings| source.endpoint.memory_bytes();
         let unit = configuration.units.iter().find(|unit| unit.kind == UnitKind::Builder);
         let bytes = match unit {
             Some(unit) => unit.memory_bytes,

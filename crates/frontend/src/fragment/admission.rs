@@ -31,7 +31,7 @@ impl Admission {
             first_board: BoardId(settings.first_board),
             boards: settings.boards,
             indices: indices(settings),
-            longest_fragment_bytes: settings.longest_fragment_bytes,
+            longest_fragment_bytes: settings.longest_fragment(),
             checksum: settings.checksum,
             run: settings.run,
         })

@@ -22,7 +22,7 @@ fn checked_settings(choice: u8) -> Settings {
         without: Vec::new(),
         checksum: [Checksum::IfSent, Checksum::Required, Checksum::Ignored, Checksum::IfSent]
             [usize::from(choice >> 3 & 3)],
-        longest_fragment_bytes: if choice & 0x20 == 0 { 2000 } else { 100_000 },
+        longest_fragment_bytes: Some(if choice & 0x20 == 0 { 2000 } else { 100_000 }),
         run: (choice & 0x40 != 0).then_some(7),
         open_fragments: 2,
         reassembly_ms: 3,

@@ -36,8 +36,7 @@ impl FragmentFormat for Settings {
     }
 
     fn longest_unit(&self) -> usize {
-        let longest = self.longest_fragment_bytes;
-        if longest == Settings::default().longest_fragment_bytes { 0 } else { longest as usize }
+        self.longest_fragment_bytes.unwrap_or(0) as usize
     }
 
     fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
@@ -112,6 +111,17 @@ impl Hosted for Board {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_longest_fragment_that_is_written_is_the_longest_unit_and_the_default_is_a_limit() {
+        let longest = |text: &str| {
+            let settings: Settings = toml::from_str(text).expect("settings");
+            (FragmentFormat::longest_unit(&settings), settings.longest_fragment())
+        };
+        assert_eq!(longest("longest_fragment_bytes = 1048576"), (1 << 20, 1 << 20));
+        assert_eq!(longest("longest_fragment_bytes = 5000"), (5000, 5000));
+        assert_eq!(longest(""), (0, 1 << 20));
+    }
 
     #[test]
     fn the_last_emulated_board_may_be_number_65535_and_no_later_one() {

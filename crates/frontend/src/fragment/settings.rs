@@ -34,8 +34,10 @@ pub struct Settings {
     pub without: Vec<u16>,
     /// How the checksum over the payload is treated.
     pub checksum: Checksum,
-    /// Longest payload of a fragment in bytes; a header with a larger length is refused.
-    pub longest_fragment_bytes: u32,
+    /// Longest payload of a fragment in bytes; a header with a larger length is refused. Without it 1048576. A
+    /// fragment of a stream must fit a block of the source, too (`block_bytes`); by default, two of a length that is
+    /// written here fit.
+    pub longest_fragment_bytes: Option<u32>,
     /// Run number in the headers; fragments of other runs are refused. Without it, every run is accepted.
     pub run: Option<u32>,
     /// Length of one count of the boards' clock in picoseconds: for time slices.
@@ -54,7 +56,7 @@ impl Default for Settings {
             first_board: 0,
             without: Vec::new(),
             checksum: Checksum::IfSent,
-            longest_fragment_bytes: 1 << 20,
+            longest_fragment_bytes: None,
             run: None,
             tick_ps: None,
             open_fragments: 4,
@@ -76,6 +78,8 @@ pub struct SettingsError {
 }
 
 impl Settings {
+    /// Longest payload of a fragment, unless configured.
+    const LONGEST_FRAGMENT_BYTES: u32 = 1 << 20;
     /// Highest `longest_fragment_bytes`: the limit of a block of the pool.
     pub const MOST_BYTES: u32 = 1 << 29;
     /// Most boards of one link.
@@ -84,6 +88,11 @@ impl Settings {
     /// Number of boards that are not left out.
     pub fn boards_there(&self) -> u16 {
         self.boards.saturating_sub(self.without.len() as u16)
+    }
+
+    /// Longest accepted payload of a fragment in bytes.
+    pub fn longest_fragment(&self) -> u32 {
+        self.longest_fragment_bytes.unwrap_or(Settings::LONGEST_FRAGMENT_BYTES)
     }
 
     /// Their numbers, counted from that of the first board.
@@ -124,9 +133,9 @@ impl Settings {
             ((1..=Settings::MOST_BOARDS).contains(&self.boards), "boards", self.boards.into(), "1 to 4096"),
             (last_board <= numbers, "first_board", self.first_board.into(), "such that the last is 65535"),
             (
-                self.longest_fragment_bytes <= Settings::MOST_BYTES,
+                self.longest_fragment() <= Settings::MOST_BYTES,
                 "longest_fragment_bytes",
-                self.longest_fragment_bytes.into(),
+                self.longest_fragment().into(),
                 "at most 536870912",
             ),
             (

@@ -67,7 +67,8 @@ fn golden_bytes_are_emitted_and_split() {
 
 #[test]
 fn bad_datagrams_are_refused_by_reason() {
-    let settings = Settings { boards: 4, run: Some(7), longest_fragment_bytes: 1000, ..Settings::default() };
+    let settings =
+        Settings { boards: 4, run: Some(7), longest_fragment_bytes: Some(1000), ..Settings::default() };
     let good = |header: &Header| cut(header, b"hello", 1472, true).remove(0);
     let mut flipped = golden();
     flipped[44] ^= 0x10;
@@ -315,7 +316,7 @@ fn a_connection_that_ends_inside_a_fragment_loses_one_of_all() {
 
 #[test]
 fn a_stream_refuses_parts_and_fragments_that_are_too_large() {
-    let settings = Settings { longest_fragment_bytes: 100, ..Settings::default() };
+    let settings = Settings { longest_fragment_bytes: Some(100), ..Settings::default() };
     for (bad, reason) in [
         (Header { parts: 2, length: 5, ..header(0, 1) }, LossReason::BadFraming),
         (Header { parts: 1, length: 101, ..header(0, 1) }, LossReason::TooLarge),
@@ -369,7 +370,10 @@ fn the_error_of_invalid_settings_names_the_key() {
     assert_eq!(key(Settings { boards: 2, first_board: 65_535, ..usual() }), Err("first_board"));
     assert_eq!(key(Settings { open_fragments: 0, ..usual() }), Err("open_fragments"));
     assert_eq!(key(Settings { reassembly_ms: 0, ..usual() }), Err("reassembly_ms"));
-    assert_eq!(key(Settings { longest_fragment_bytes: 1 << 30, ..usual() }), Err("longest_fragment_bytes"));
+    assert_eq!(
+        key(Settings { longest_fragment_bytes: Some(1 << 30), ..usual() }),
+        Err("longest_fragment_bytes")
+    );
     let late = Splitter::new(SourceId(65_535), &Settings { boards: 2, ..usual() }).map(drop);
     let message = late.expect_err("beyond the sources").to_string();
     assert!(message.contains("`boards = 2`") && message.contains("at most 1"), "{message}");

@@ -128,7 +128,7 @@ pub(crate) fn checked_description(choice: u8) -> Settings {
             unit_bytes: 1,
             includes_header: bit(6),
             payload_bytes: None,
-            limit_bytes: 1000,
+            limit_bytes: Some(1000),
             padding: bit(5),
         }),
         payload: None,

@@ -6,7 +6,7 @@ use toml::de::ValueDeserializer;
 
 use super::boards::Boards;
 use super::emulate;
-use super::settings::{Length, NamedBy};
+use super::settings::NamedBy;
 use super::{GenericDecode, GenericSplitter, GenericUnpack, Settings};
 use crate::format::{
     BoardClock, BoardsByLink, EmulatedBoards, EmulatedLinks, EmulatedShape, Format, FormatSettings,
@@ -80,11 +80,7 @@ impl FragmentFormat for Settings {
     }
 
     fn longest_unit(&self) -> usize {
-        self.length
-            .as_ref()
-            .map(|length| length.limit_bytes)
-            .filter(|most| *most != Length::LIMIT_BYTES)
-            .unwrap_or(0)
+        self.length.as_ref().and_then(|length| length.limit_bytes).unwrap_or(0)
     }
 
     fn of_link(&self, link: LinkId, boards_per_link: u16) -> Result<Box<dyn FragmentFormat>, String> {
@@ -155,5 +151,23 @@ impl EmulatedBoards for emulate::Settings {
 
     fn check(&self) -> Result<(), String> {
         emulate::Settings::check(self).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_written_is_the_longest_unit() {
+        let longest = |keys: &str| {
+            let text = format!(
+                "byte_order = \"big\"\nheader_bytes = 4\n[field]\n[length]\npayload_bytes = 8\n{keys}"
+            );
+            let settings: Settings = toml::from_str(&text).expect("a description");
+            FragmentFormat::longest_unit(&settings)
+        };
+        assert_eq!((longest("limit_bytes = 65536"), longest("limit_bytes = 500")), (65_536, 500));
+        assert_eq!(longest(""), 0);
     }
 }

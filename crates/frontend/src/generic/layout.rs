@@ -165,7 +165,7 @@ impl Layout {
             timestamp: timestamp.transpose()?,
             time_origin: settings.time_origin,
             length: length(settings, &names, header_bytes)?,
-            length_limit: settings.length.as_ref().map_or(Self::LONGEST_PACKET, |length| length.limit_bytes),
+            length_limit: settings.length.as_ref().map_or(Self::LONGEST_PACKET, Length::limit),
             padding: settings.length.as_ref().is_some_and(|length| length.padding),
             payload: payload.transpose()?,
             run: names.optional("run", settings.run.as_ref().map(|role| role.field.as_str()))?,
@@ -333,7 +333,8 @@ fn length(settings: &Settings, names: &Names, header_bytes: usize) -> Result<Len
         }
         return Ok(LengthLayout::Datagram);
     };
-    let Length { unit_bytes, includes_header, limit_bytes, .. } = *length;
+    let Length { unit_bytes, includes_header, .. } = *length;
+    let limit_bytes = length.limit();
     if unit_bytes == 0 {
         return bad("length.unit_bytes", "is 0: write the number of bytes of one count");
     }

@@ -202,9 +202,8 @@ pub struct Length {
     pub includes_header: bool,
     /// Fixed length of every payload in bytes, instead of a field.
     pub payload_bytes: Option<usize>,
-    /// Longest packet in bytes, with its header; a longer one is counted as `bad_length`.
-    #[serde(default = "default_limit")]
-    pub limit_bytes: usize,
+    /// Longest packet in bytes, with its header; a longer one is counted as `bad_length`. Without it 65536.
+    pub limit_bytes: Option<usize>,
     /// Datagrams may be longer than their packet; the rest is padding.
     #[serde(default)]
     pub padding: bool,
@@ -214,13 +213,11 @@ fn one() -> usize {
     1
 }
 
-fn default_limit() -> usize {
-    Length::LIMIT_BYTES
-}
-
 impl Length {
-    /// Default of the longest packet in bytes.
-    pub const LIMIT_BYTES: usize = 65_536;
+    /// The longest packet in bytes, as configured or by default.
+    pub fn limit(&self) -> usize {
+        self.limit_bytes.unwrap_or(65_536)
+    }
 }
 
 /// Where the payload starts.

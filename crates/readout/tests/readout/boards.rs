@@ -214,7 +214,7 @@ fn a_board_that_refuses_a_parameter_says_so() {
 fn busy_follows_a_full_pool() {
     let mut settings = Settings::new(SourceUrl::parse("udp://127.0.0.1:0").expect("a URL"));
     settings.policy = thalweg_readout::BlockPolicy::Busy;
-    (settings.block_bytes, settings.memory_bytes) = (1 << 16, 4 << 16);
+    (settings.block_bytes, settings.memory_bytes) = (Some(1 << 16), Some(4 << 16));
     let busy = Arc::new(Busy::default());
     let mut opened = open(&settings, RunClock::start(), &busy).expect("loopback");
     let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback");

@@ -12,7 +12,7 @@ fn continuations_are_one_stream_cut_anywhere() {
     let bytes: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_le_bytes).collect();
     let mut settings =
         Settings::new(SourceUrl::parse("file://first.bin").expect("a file").relative_to(folder.path()));
-    (settings.block_bytes, settings.memory_bytes) = (4096, 4 * 4096);
+    (settings.block_bytes, settings.memory_bytes) = (Some(4096), Some(4 * 4096));
     let names = ["first.bin", "second.bin", "empty.bin", "third.bin"];
     let chunks = [&bytes[..1_000_001], &bytes[1_000_001..1_000_002], &[][..], &bytes[1_000_002..]];
     for (name, chunk) in names.iter().zip(chunks) {
