@@ -8,8 +8,15 @@
 //! A group is one packet if the counter counts all packets, and one frame of packets if it counts inside frames. The
 //! latest group moves the window. A jump beyond the largest gap does not, unless the next packet follows it: then the
 //! counter was restarted, and counting starts again. So one damaged number costs only one packet.
+//!
+//! A jump back to numbers that were counted lately can be a restart, or packets that come late or again, which follow
+//! each other, too. A restarted counter begins where it began before, or at 0: such a jump is confirmed by the next
+//! packet, any other only by [`LONGEST_LATE_RUN`] packets in a row.
 
 use std::ops::Range;
+
+/// Groups in a row that come late or again at most: a jump back which more of them follow is a restart.
+const LONGEST_LATE_RUN: u32 = 1024;
 
 /// Properties of a counter, for all parts of a source.
 #[derive(Clone, Copy, Debug)]
@@ -64,14 +71,26 @@ pub(crate) struct Track {
     latest: i64,
     /// The first group of the window; one more than the latest when the window is empty.
     oldest: i64,
+    /// The first group since the count has started, and its number.
+    first: (i64, u64),
     /// A jump that is not confirmed yet.
-    jump: Option<u64>,
+    jump: Option<Jump>,
+}
+
+/// Groups behind the window or far ahead of it that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    /// The number of the last one.
+    value: u64,
+    groups: u32,
+    /// How many confirm a restart of the counter.
+    needed: u32,
 }
 
 impl Track {
     /// The state of a counter that starts at 0.
     pub fn from_zero() -> Track {
-        Track { started: true, latest_value: u64::MAX, latest: -1, oldest: 0, jump: None }
+        Track { started: true, latest_value: u64::MAX, latest: -1, ..Track::default() }
     }
 
     /// The latest group, counted from the first.
@@ -128,9 +147,7 @@ impl Counting {
         let far = distance > self.largest_gap;
         let behind = distance <= 0 && track.latest + distance < track.oldest;
         if far || behind {
-            // The same group does not confirm: several packets of one late frame are not a restart.
-            if track.jump.is_none_or(|jump| self.distance(jump, value) != 1) {
-                track.jump = Some(value);
+            if !self.confirms(track, value, distance) {
                 return if far { Arrival::Unconfirmed } else { Arrival::Late };
             }
             self.flush(track, seen, missing);
@@ -156,7 +173,31 @@ impl Counting {
     fn start(&self, track: &mut Track, value: u64) {
         track.latest_value = value;
         track.latest = track.oldest;
+        track.first = (track.latest, value);
         track.jump = None;
+    }
+
+    /// Whether the counter was restarted, now that a group behind the window or far ahead has come.
+    #[cold]
+    fn confirms(&self, track: &mut Track, value: u64, distance: i64) -> bool {
+        let jump = match track.jump {
+            // The same group does not confirm: several packets of one late frame are not a restart.
+            Some(jump) if jump.value == value => jump,
+            Some(jump) if self.distance(jump.value, value) == 1 => {
+                Jump { value, groups: jump.groups + 1, ..jump }
+            }
+            _ => Jump { value, groups: 1, needed: self.needed(track, value, distance) },
+        };
+        track.jump = Some(jump);
+        jump.groups >= jump.needed
+    }
+
+    /// How many groups in a row confirm a restart at this one.
+    fn needed(&self, track: &Track, value: u64, distance: i64) -> u32 {
+        let (first, first_value) = track.first;
+        let was_counted = (-self.largest_gap..=0).contains(&distance) && track.latest + distance >= first;
+        let begins = |at: u64| (0..=self.window).contains(&self.distance(at, value));
+        if was_counted && !begins(0) && !begins(first_value) { LONGEST_LATE_RUN } else { 2 }
     }
 
     fn advance(&self, track: &mut Track, seen: &mut [u64], to: i64, missing: &mut impl Missing) {
@@ -273,6 +314,53 @@ mod tests {
         assert_eq!(run.all([50_000, 50_001, 50_002]), [Arrival::Late, Arrival::New, Arrival::New]);
         assert_eq!(run.all([9_000, 9_001, 9_002])[1..], [Arrival::New; 2]);
         assert_eq!(run.finish(), 0);
+    }
+
+    #[test]
+    fn a_burst_that_comes_late_or_again_is_not_a_restart() {
+        // What came between is lost when it leaves the window, and what comes late was counted so.
+        let mut run = Run::new(PACKETS);
+        run.all((0..1000).chain(1200..1400));
+        assert!(run.all(1000..1200).iter().all(|arrival| *arrival == Arrival::Late));
+        assert!(run.all(1400..2001).iter().all(|arrival| *arrival == Arrival::New));
+        assert_eq!(run.finish(), 200);
+        let mut run = Run::new(PACKETS);
+        run.all(0..1200);
+        let again = run.all(1000..1200);
+        assert_eq!(again.iter().filter(|arrival| **arrival == Arrival::Late).count(), 200 - 8);
+        assert_eq!(again[200 - 8..], [Arrival::Duplicate; 8]);
+        assert!(run.all(1200..2001).iter().all(|arrival| *arrival == Arrival::New));
+        assert_eq!(run.finish(), 0);
+        // The same across 0: the burst did not begin there.
+        let mut run = Run::new(PACKETS);
+        run.all((65_000..65_300).chain(65_800..66_000).map(|number| number & 0xFFFF));
+        let late = run.all((65_300..65_800).map(|number| number & 0xFFFF));
+        assert!(late.iter().all(|arrival| *arrival == Arrival::Late));
+        assert_eq!(run.finish(), 500);
+    }
+
+    #[test]
+    fn a_counter_that_restarts_soon_is_found_by_its_second_packet() {
+        let (late, new) = (Arrival::Late, Arrival::New);
+        // It begins at 0, or where it began before, or a few packets later; and before what was counted.
+        for (begin, again) in [(0, 0), (0, 5), (300, 300), (300, 307), (300, 0), (300, 100)] {
+            let mut run = Run::new(PACKETS);
+            run.all(begin..begin + 200);
+            assert_eq!(run.all(again..again + 3), [late, new, new], "from {begin}, again from {again}");
+            assert_eq!(run.finish(), 0);
+        }
+        // Anywhere else, if many packets follow.
+        let mut run = Run::new(PACKETS);
+        run.all(0..3000);
+        let again = run.all(2100..2100 + 800);
+        assert!(again.iter().all(|arrival| *arrival == late));
+        let wide = Counting { bits: 32, largest_gap: 65_536, ..PACKETS };
+        let mut run = Run::new(wide);
+        run.all(0..9000);
+        let again = run.all(2000..2000 + 2000);
+        let refused = again.iter().position(|arrival| *arrival == new).expect("it was restarted");
+        assert_eq!(refused, LONGEST_LATE_RUN as usize - 1);
+        assert!(again[refused..].iter().all(|arrival| *arrival == new));
     }
 
     #[test]
