@@ -239,6 +239,27 @@ fn a_fragment_that_makes_room_for_others_is_lost_once() {
 }
 
 #[test]
+fn a_datagram_without_payload_is_a_part_like_any_other() {
+    let datagram = |part, payload: &[u8]| {
+        let header = Header { part, parts: 3, length: 8, ..header(0, 1) };
+        [header.to_bytes().to_vec(), payload.to_vec()].concat()
+    };
+    let divided = [[&b""[..], b"12345678", b""], [b"1234", b"", b"5678"], [b"1234", b"5678", b""]];
+    for (index, payloads) in divided.into_iter().enumerate() {
+        let mut datagrams = [0, 1, 2].map(|part| datagram(part, payloads[usize::from(part)]));
+        datagrams.rotate_left(index);
+        let outcome = split_all(&Settings::default(), &datagrams);
+        let (fragment, bytes) = &outcome.fragments[0];
+        assert_eq!(&bytes[HEADER_BYTES..], b"12345678", "{payloads:?}");
+        // The first has its header, and others that are empty have nothing.
+        let kept = 1 + payloads[1..].iter().filter(|payload| !payload.is_empty()).count();
+        assert_eq!(usize::from(fragment.slices), kept, "{payloads:?}");
+        assert_eq!(outcome.link().total_output(Unit::Datagrams), 3);
+        assert_eq!(outcome.snapshot.losses(), []);
+    }
+}
+
+#[test]
 fn parts_that_contradict_each_other_are_refused() {
     let first = || cut(&header(0, 1), &[1; 250], HEADER_BYTES + 100, false);
     let other = |header: Header, payload: &[u8]| [header.to_bytes().to_vec(), payload.to_vec()].concat();
@@ -248,7 +269,6 @@ fn parts_that_contradict_each_other_are_refused() {
         (other(with(1, 4, 250), &[1; 100]), LossReason::BadFraming),
         (other(with(1, 3, 251), &[1; 100]), LossReason::BadFraming),
         (other(with(1, 3, 250), &[1; 151]), LossReason::BadLength),
-        (other(with(1, 3, 250), &[]), LossReason::BadLength),
     ] {
         let (good, length) = (first(), second.len() as u64);
         let outcome =

@@ -138,7 +138,7 @@ impl Assembly {
     ) -> Result<Option<usize>, LossReason> {
         let payload = u64::from(slice.length) - part.header_bytes as u64;
         let mark = received.header.mark;
-        if payload == 0 || part.length.is_some_and(|length| payload > u64::from(length)) {
+        if part.length.is_some_and(|length| payload > u64::from(length)) {
             return Err(LossReason::BadLength);
         }
         let number = match self.find(part, mark) {
@@ -253,14 +253,15 @@ impl Assembly {
         if slot.length.is_some_and(|length| slot.payload_bytes != u64::from(length)) {
             return self.give_up(number, LossReason::BadLength, link, boards);
         }
-        let last = slot.slices.len() - 1;
-        let mut kept_bytes = 0;
-        for (index, slice) in slot.slices.iter().enumerate() {
+        // A datagram without payload is a part, and none of the bytes.
+        let kept = || slot.slices.iter().filter(|slice| slice.length > 0);
+        let (slices, mut kept_bytes) = (kept().count(), 0);
+        for (slice, number) in kept().zip(1..) {
             kept_bytes += u64::from(slice.length);
-            fragments.slices.push(slice.tagged(if index == last { 0 } else { Slice::CONTINUES }));
+            fragments.slices.push(slice.tagged(if number == slices { 0 } else { Slice::CONTINUES }));
         }
         fragments.leases.add_all(&slot.leases);
-        let (bytes, slices) = (kept_bytes as u32, parts as u16);
+        let (bytes, slices) = (kept_bytes as u32, slices as u16);
         fragments.fragments.push(Fragment { ticks: slot.ticks, bytes, slices, ..fragment });
         link.output(Unit::Datagrams, parts);
         link.output(Unit::Bytes, kept_bytes);

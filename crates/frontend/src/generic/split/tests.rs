@@ -153,6 +153,23 @@ fn packets_of_a_frame_become_one_fragment() {
 }
 
 #[test]
+fn packets_without_payload_are_parts_of_a_frame() {
+    for keeps_header in [true, false] {
+        let frames = with(FRAMES, |own| own.keep_header = keeps_header);
+        let packets = [&b"a"[..], b"", b"bc", b""].into_iter().zip(0u8..);
+        let packets = packets.map(|(payload, number)| [&[1, number, 0, 0], payload].concat());
+        let empty = (0..4).map(|number| vec![2, number, 0, 0]);
+        let packets: Vec<Vec<u8>> = packets.chain(empty).collect();
+        let outcome = datagrams(&frames, packets.iter().map(Vec::as_slice));
+        let found: Vec<&[u8]> = outcome.fragments.iter().map(|(_, bytes)| bytes.as_slice()).collect();
+        let expected =
+            [&b"\x01\0\0\0abc"[..], b"\x02\0\0\0"].map(|bytes| &bytes[4 * usize::from(!keeps_header)..]);
+        assert_eq!(found, expected);
+        assert_eq!(outcome.snapshot.losses(), []);
+    }
+}
+
+#[test]
 fn a_time_is_extended_over_its_wraps_unless_it_wraps_too_soon() {
     // 32 bits of 10 ns wrap after 42.9 s; batches are 1 ms apart.
     let at = |time: u32| [&[0xCA, 0xFE, 17, 0, 0, 0, 0, 0][..], &time.to_be_bytes()].concat();
