@@ -100,7 +100,7 @@ impl FragmentFinder {
         counts: &mut StreamCounts,
     ) -> usize {
         self.searching |= chunk.interrupted.is_some();
-        let (mut at, mut passed, before) = (0, 0, fragments.fragments.len());
+        let (mut at, mut frames, mut passed, before) = (0, 0, 0, fragments.fragments.len());
         let left_over = loop {
             let rest = &chunk.bytes[at..];
             if self.searching {
@@ -127,7 +127,7 @@ impl FragmentFinder {
             };
             let length = HEADER_BYTES + header.length as usize;
             let Some(unit) = rest.get(..length) else { break rest.len() };
-            counts.begin_frames(1);
+            frames += 1;
             match self.fragment(&header, unit, counts) {
                 Ok(fragment) => {
                     let slice = chunk.slice.part(at, length).expect("the fragment is whole");
@@ -145,6 +145,7 @@ impl FragmentFinder {
             }
             at += length;
         };
+        counts.begin_frames(frames);
         if fragments.fragments.len() > before {
             fragments.leases.add_for(chunk.slice, &chunk.received.leases);
             counts.counters.output(Unit::Bytes, passed);
