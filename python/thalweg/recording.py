@@ -184,16 +184,21 @@ class Recording:
         import pyarrow
 
         # Read and not mapped: a map keeps the length that the file of a run in progress had.
-        first, *later = (pyarrow.ipc.open_stream(pyarrow.OSFile(str(file))) for file in self.files(table))
+        first, *later = self.files(table)
+        source = pyarrow.OSFile(str(first))
+        reader = pyarrow.ipc.open_stream(source)
         if not later:
-            return first
+            return reader
 
         def batches() -> Iterator[pyarrow.RecordBatch]:
-            for reader in (first, *later):
-                with reader:
-                    yield from reader
+            with source, reader:
+                yield from reader
+            # One at a time: a table may have more files than a process may open.
+            for file in later:
+                with pyarrow.OSFile(str(file)) as later_source, pyarrow.ipc.open_stream(later_source) as later_reader:
+                    yield from later_reader
 
-        return pyarrow.RecordBatchReader.from_batches(first.schema, batches())
+        return pyarrow.RecordBatchReader.from_batches(reader.schema, batches())
 
     def table(self, table: str) -> pyarrow.Table:
         """All rows of a table.

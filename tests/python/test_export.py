@@ -204,3 +204,26 @@ def test_a_table_of_several_files_is_opened_and_exported_as_one(tmp_path):
     assert pq.read_table(tmp_path / "hits.parquet").num_rows == rows
     with pytest.raises(KeyError, match="no table"):
         run.files("hits.0001")
+
+
+def test_the_files_of_a_table_are_open_one_at_a_time(tmp_path):
+    """A table may have more files than a process may open."""
+    (tmp_path / "run.json").write_text("{}")
+    for number in range(200):
+        part = f".{number:04}" if number else ""
+        table = pa.table({"hit": [number]})
+        sink = pa.OSFile(str(tmp_path / f"hits{part}.arrows"), "wb")
+        with sink, pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+
+    def opened():
+        descriptors = Path("/proc/self/fd").iterdir()
+        return sum(path.is_symlink() and path.readlink().is_relative_to(tmp_path) for path in descriptors)
+
+    found, most = [], 0
+    with package.open(tmp_path).reader("hits") as reader:
+        for batch in reader:
+            found += batch.column("hit").to_pylist()
+            most = max(most, opened())
+    assert found == list(range(200))
+    assert (most, opened()) == (1, 0)

@@ -11,22 +11,29 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::table_reader::{ReadAt, TableReader};
 use crate::error::RecordError;
 use crate::ipc::{ALIGNMENT, END_OF_STREAM};
 use crate::table::first_part_of;
 
+/// Files of a table that stay open: a table may have more of them than a process may open.
+const MOST_OPEN: usize = 64;
+
 /// The files of a table, one behind the other.
 #[derive(Debug)]
 pub struct TableBytes {
     parts: Vec<Part>,
+    /// The file behind those that stay open that was read last, and its number.
+    last_read: Mutex<Option<(usize, Arc<File>)>>,
 }
 
 /// One file.
 #[derive(Debug)]
 struct Part {
-    file: File,
+    /// The file itself, of one that stays open.
+    file: Option<File>,
     path: PathBuf,
     /// Bytes of the file that do not belong to the stream, at its beginning.
     skipped: u64,
@@ -58,7 +65,7 @@ impl TableBytes {
     /// # Errors
     /// When one of them cannot be read.
     pub fn open(path: &Path) -> Result<TableBytes, RecordError> {
-        let mut bytes = TableBytes { parts: Vec::new() };
+        let mut bytes = TableBytes { parts: Vec::new(), last_read: Mutex::new(None) };
         bytes.add(path)?;
         for later in later_parts(path)? {
             bytes.add(&later)?;
@@ -72,14 +79,14 @@ impl TableBytes {
         let length = file.length().map_err(failed("asking for its length"))?;
         let mut start = 0;
         let mut skipped = 0;
-        if let Some(before) = self.parts.last_mut() {
-            before.leave_out_end().map_err(failed("reading"))?;
-            start = before.end;
+        if let Some(before) = self.parts.len().checked_sub(1) {
+            self.leave_out_end(before).map_err(failed("reading"))?;
+            start = self.parts[before].end;
             // A damaged schema stays in the stream, where no batch can be made of it: so it is found.
             skipped = TableReader::over(&file, path).map_or(0, |reader| reader.position()).min(length);
         }
         self.parts.push(Part {
-            file,
+            file: (self.parts.len() < MOST_OPEN).then_some(file),
             path: path.to_owned(),
             skipped,
             start,
@@ -135,25 +142,38 @@ impl TableBytes {
         self.parts.iter().skip(1).map(|part| part.path.as_path())
     }
 
-    /// The number of the part in which a byte lies.
-    fn part_of(&self, offset: u64) -> usize {
-        self.parts.partition_point(|part| part.start <= offset).saturating_sub(1)
-    }
-}
-
-impl Part {
-    /// Takes the end-of-stream marker out of the stream: another part follows.
-    fn leave_out_end(&mut self) -> io::Result<()> {
+    /// Takes the end-of-stream marker of a file out of the stream: another part follows.
+    fn leave_out_end(&mut self, index: usize) -> io::Result<()> {
         let mut last = END_OF_STREAM;
-        let length = self.end - self.start;
-        if let Some(place) = length.checked_sub(last.len() as u64) {
-            self.file.read_at(&mut last, self.skipped + place)?;
+        let Part { start, end, skipped, .. } = self.parts[index];
+        if let Some(place) = (end - start).checked_sub(last.len() as u64) {
+            self.read_part(index, &mut last, skipped + place)?;
             if last == END_OF_STREAM {
-                self.end_bytes = last.len() as u64;
-                self.end -= self.end_bytes;
+                let part = &mut self.parts[index];
+                part.end_bytes = last.len() as u64;
+                part.end -= part.end_bytes;
             }
         }
         Ok(())
+    }
+
+    /// Reads bytes of one file.
+    fn read_part(&self, index: usize, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let Part { file, path, .. } = &self.parts[index];
+        if let Some(file) = file {
+            return file.read_at(into, offset);
+        }
+        let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = last.as_ref().filter(|(number, _)| *number == index).map(|(_, file)| Arc::clone(file));
+        let file = found.map_or_else(|| File::open(path).map(Arc::new), Ok)?;
+        *last = Some((index, Arc::clone(&file)));
+        drop(last);
+        file.read_at(into, offset)
+    }
+
+    /// The number of the part in which a byte lies.
+    fn part_of(&self, offset: u64) -> usize {
+        self.parts.partition_point(|part| part.start <= offset).saturating_sub(1)
     }
 }
 
@@ -191,10 +211,11 @@ impl ReadAt for TableBytes {
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         let (mut rest, mut at) = (into, offset);
-        for part in &self.parts[self.part_of(offset)..] {
+        let first = self.part_of(offset);
+        for (index, part) in self.parts.iter().enumerate().skip(first) {
             let there = part.end.saturating_sub(at).min(rest.len() as u64) as usize;
             let (now, later) = rest.split_at_mut(there);
-            part.file.read_at(now, at - part.start + part.skipped)?;
+            self.read_part(index, now, at - part.start + part.skipped)?;
             (rest, at) = (later, at + there as u64);
             if rest.is_empty() {
                 return Ok(());
@@ -225,4 +246,35 @@ pub(crate) fn later_parts(first: &Path) -> Result<Vec<PathBuf>, RecordError> {
     }
     parts.sort_unstable();
     Ok(parts.into_iter().map(|(_, path)| path).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::part_name;
+
+    /// The files in `folder` that this process has open.
+    fn open_in(folder: &Path) -> usize {
+        let descriptors = fs::read_dir("/proc/self/fd").expect("Linux").filter_map(Result::ok);
+        let files = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+        files.filter(|file| file.starts_with(folder)).count()
+    }
+
+    #[test]
+    fn a_table_of_many_files_is_read_with_few_of_them_open() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let folder = folder.path().canonicalize().expect("it is there");
+        let first = folder.join("hits.arrows");
+        // No file has a schema: all of its bytes are in the stream.
+        let content = |number: u32| format!("file {number:>4} ");
+        fs::write(&first, content(0)).expect("written");
+        for number in 1..200 {
+            fs::write(folder.join(part_name("hits.arrows", number)), content(number)).expect("written");
+        }
+        let bytes = TableBytes::open(&first).expect("200 files");
+        let mut found = vec![0; bytes.length().expect("known") as usize];
+        bytes.read_at(&mut found, 0).expect("readable");
+        assert_eq!(String::from_utf8(found).expect("text"), (0..200).map(content).collect::<String>());
+        assert_eq!((bytes.files(), open_in(&folder)), (200, MOST_OPEN + 1));
+    }
 }

@@ -519,7 +519,8 @@ fn compare_tables(report: &mut VerifyReport, record: &RunRecord) {
     for said in &record.tables {
         let found = report.tables.iter().find(|table| table.file == said.file).map(|found| found.rows);
         match found.or_else(|| report.removed.as_ref()?.rows_in(&said.file)) {
-            None => report.problem(format!("{}: run.json names it, and it is missing or damaged", said.file)),
+            None => report
+                .problem(format!("{}: run.json names it, and it is missing or cannot be read", said.file)),
             Some(rows) if rows != said.rows => {
                 report.problem(format!("{}: {rows} rows where run.json says {}", said.file, said.rows));
             }
