@@ -35,6 +35,21 @@ pub struct TriggerReport {
     pub live_time_s: f64,
 }
 
+/// What an event filter did with the events of a run, and what the recording has lost of those that it let through.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FilteredCounts {
+    /// Rejected and not recorded.
+    pub rejected: u64,
+    /// Rejected and recorded all the same, as one of so many.
+    pub prescaled: u64,
+    /// Not decided in time and recorded.
+    pub undecided_kept: u64,
+    /// Not decided in time and lost.
+    pub undecided_lost: u64,
+    /// Lost behind the filter, for whatever reason it let them through.
+    pub lost_behind: u64,
+}
+
 /// What is known of the events of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct EventCounts<'l> {
@@ -48,6 +63,8 @@ pub struct EventCounts<'l> {
     pub knows_all_triggers: bool,
     /// All events that were begun and are not recorded, by the ledger.
     pub lost: Option<&'l LossTotal>,
+    /// Of a run with an event filter.
+    pub filtered: Option<FilteredCounts>,
     /// The trigger's counts, where it reports.
     pub trigger: Option<TriggerReport>,
     /// Seconds without BUSY, where the trigger does not report: boards may have been live for less.
@@ -111,14 +128,30 @@ impl NormalisedEvents {
 impl EventCounts<'_> {
     fn loss_corrected(&self, known: Quality) -> Corrected {
         let loss = self.lost.map_or(SourceLoss::UNKNOWN, SourceLoss::of);
-        let all_known = loss.quality == Quality::Exact && known == Quality::Exact;
-        match loss.factor() {
-            Some(factor) => {
-                let quality = if all_known { Quality::Exact } else { Quality::AtLeast };
-                Corrected::counted(self.recorded, factor, quality)
-            }
-            None => Corrected::UNKNOWN,
+        let decided = self.filtered.is_none_or(|own| own.undecided_kept + own.undecided_lost == 0);
+        let all_known = loss.quality == Quality::Exact && known == Quality::Exact && decided;
+        let quality = if all_known { Quality::Exact } else { Quality::AtLeast };
+        let (kept, factor) = match self.filtered {
+            Some(filtered) => self.kept_by(filtered),
+            None => (self.recorded, loss.factor()),
+        };
+        factor.map_or(Corrected::UNKNOWN, |factor| Corrected::counted(kept, factor, quality))
+    }
+
+    /// Returns how many of the recorded events the filter has kept, and what each of them stands for. The filter is taken to keep as many of
+    /// the events that it never saw as of the others, and none of those that it did not decide.
+    fn kept_by(&self, filtered: FilteredCounts) -> (u64, Option<f64>) {
+        let FilteredCounts { rejected, prescaled, undecided_kept, undecided_lost, lost_behind } = filtered;
+        let kept = self.recorded.saturating_sub(prescaled + undecided_kept);
+        let lost = self.lost.map_or(0, |total| total.known.count);
+        let unseen = lost.saturating_sub(undecided_lost + lost_behind);
+        let seen = self.recorded + rejected + undecided_lost + lost_behind;
+        if self.recorded == 0 {
+            return (0, (lost_behind + unseen == 0).then_some(1.0));
         }
+        let of_the_recorder = (self.recorded + lost_behind) as f64 / self.recorded as f64;
+        let of_the_builder = (seen + unseen) as f64 / seen as f64;
+        (kept, Some(of_the_recorder * of_the_builder))
     }
 
     fn rate_hz(&self) -> Corrected {
@@ -178,6 +211,7 @@ mod tests {
             lost_before_building: if reports { 13 } else { 5 },
             knows_all_triggers: reports,
             lost: Some(lost),
+            filtered: None,
             trigger: reports.then_some(REPORT),
             live_at_most_s: (!reports).then_some(8.2),
         }
@@ -198,6 +232,34 @@ mod tests {
         assert!((relative - 1.0 / 784f64.sqrt()).abs() < 1e-9, "as of 784 counts: {relative}");
         assert_eq!((corrected.quality, known.rate_hz.value), (Quality::Exact, Some(100.0)));
         assert!((known.rate_hz.uncertainty.expect("known") - 1000f64.sqrt() / 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn filtered_events_stand_for_those_that_the_filter_would_have_kept() {
+        let lost = lost(true);
+        let of = |recorded, filtered| {
+            let counts = EventCounts { recorded, filtered: Some(filtered), ..counts(&lost, true) };
+            NormalisedEvents::of(counts).loss_corrected
+        };
+        // Of 787 events that it saw, it kept 194 and rejected 593; 3 were lost behind it, and 13 before.
+        let filtered =
+            FilteredCounts { rejected: 493, prescaled: 100, lost_behind: 3, ..FilteredCounts::default() };
+        let found = of(291, filtered);
+        let truth = 191.0 * (294.0 / 291.0) * (800.0 / 787.0);
+        assert!((found.value.expect("known") - truth).abs() < 1e-9, "{found:?}");
+        let relative = found.uncertainty.expect("known") / truth;
+        assert!((relative - 1.0 / 191f64.sqrt()).abs() < 1e-9, "as of 191 counts: {relative}");
+        assert_eq!(found.quality, Quality::Exact);
+        // Nobody knows what it would have done with those that it did not decide.
+        let undecided = FilteredCounts { undecided_kept: 91, rejected: 402, ..filtered };
+        let bound = of(382, undecided);
+        let truth = 191.0 * (385.0 / 382.0) * (800.0 / 787.0);
+        assert!((bound.value.expect("a bound") - truth).abs() < 1e-9, "{bound:?}");
+        assert_eq!(bound.quality, Quality::AtLeast);
+        // With a prescale of 1, all that it rejects is recorded.
+        let all = of(784, FilteredCounts { prescaled: 600, lost_behind: 3, ..FilteredCounts::default() });
+        let truth = 184.0 * (787.0 / 784.0) * (800.0 / 787.0);
+        assert!((all.value.expect("known") - truth).abs() < 1e-9, "{all:?}");
     }
 
     #[test]

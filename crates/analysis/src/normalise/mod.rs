@@ -32,7 +32,7 @@ use thalweg_data::Quality;
 use thalweg_data::ledger::LossTotal;
 
 pub use board_counters::{BoardCounters, Covered};
-pub use events::{EventCounts, NormalisedEvents, TriggerReport};
+pub use events::{EventCounts, FilteredCounts, NormalisedEvents, TriggerReport};
 pub use poisson::interval_95;
 
 /// Hits at the edges of a time that are on the other side of them for the board's counters: in its pipeline when it counted, or late.

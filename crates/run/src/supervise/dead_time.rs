@@ -1,8 +1,9 @@
 //! Live time and dead time of a run, from what its trigger, its builder and its boards report.
 
 use thalweg_analysis::normalise::{
-    Corrected, EventCounts, NormalisedEvents, TriggerReport, rate_together_hz,
+    Corrected, EventCounts, FilteredCounts, NormalisedEvents, TriggerReport, rate_together_hz,
 };
+use thalweg_data::topology::FlowPath;
 use thalweg_data::{LedgerSnapshot, SourceId, StageRole, Unit};
 pub(crate) use thalweg_monitor::state::TriggerCounts;
 use thalweg_monitor::state::{BuildSample, DeadTime};
@@ -65,6 +66,7 @@ pub(crate) fn normalised_events(
         lost_before_building: dropped + unseen,
         knows_all_triggers,
         lost: report.total(Unit::Events),
+        filtered: filtered_counts(counts, source_table),
         trigger: trigger.map(|own| TriggerReport {
             offered: own.offered,
             accepted: own.accepted,
@@ -74,4 +76,17 @@ pub(crate) fn normalised_events(
         }),
         live_at_most_s: live_here.map(|time| time.live_seconds),
     }))
+}
+
+/// What the event filter did with the events of a run; `None` of a run without.
+fn filtered_counts(counts: &LedgerSnapshot, source_table: &SourceTable) -> Option<FilteredCounts> {
+    let selection = source_table.event_selection(counts)?;
+    let recordings = counts.recorded_events(FlowPath::Events).into_iter();
+    Some(FilteredCounts {
+        rejected: selection.rejected,
+        prescaled: selection.prescaled,
+        undecided_kept: selection.undecided_kept,
+        undecided_lost: selection.undecided_lost,
+        lost_behind: recordings.map(|slot| slot.counters.total_lost_any(Unit::Events)).sum(),
+    })
 }

@@ -128,6 +128,7 @@ impl Ended {
             lost_before_building: if self.knows_all_triggers { self.unseen } else { 0 },
             knows_all_triggers: self.knows_all_triggers,
             lost: Some(&self.lost),
+            filtered: None,
             trigger: trigger_reports.then_some(report),
             live_at_most_s: Some(live_time_s),
         })
