@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Alarm, LiveState } from "../../web/src/live/generated.js";
 import { standing } from "../../web/src/live/state.js";
-import { live_state } from "./example_state.js";
+import { standing_losses } from "../../web/src/parts/messages.js";
+import { flow_stage, live_state, loss } from "./example_state.js";
 
 const ALARM: Alarm = {
   name: "disk",
@@ -38,4 +39,14 @@ test("a full disk comes first, and dead time is of a run that takes data", () =>
 
 test("a run that has a successor says when that starts", () => {
   assert.equal(shown({ state: "failed", next_run_seconds: 75.3 }), "▲ failed, next run in 1 m 15 s (trouble)");
+});
+
+test("a stage that has lost several units of one source for one reason has a message for each", () => {
+  const losses = [loss({ unit: "frames", count: 30 }), loss({ unit: "hits", count: 7 })];
+  const messages = standing_losses(live_state({ flow: [flow_stage("wire", { losses })] }));
+  assert.equal(new Set(messages.map(({ key }) => key)).size, 2);
+  assert.deepEqual(
+    messages.map(({ text }) => /\d+ \w+/.exec(text)?.[0]),
+    ["30 frames", "7 hits"],
+  );
 });

@@ -2,7 +2,7 @@
 
 import { SPAN_SECONDS } from "./history.js";
 import type { LiveState, Loss } from "./generated.js";
-import { losses } from "./state.js";
+import { loss_key, losses } from "./state.js";
 
 /** Losses of one kind that were counted in a stretch of time. */
 export type CountedLoss = Pick<Loss, "stage" | "reason" | "unit" | "source" | "count">;
@@ -25,7 +25,7 @@ export class LossHistory {
   note(now_seconds: number, state: LiveState): void {
     const run = state.run.name ?? String(state.run.number);
     const all: CountedLoss[] = losses(state);
-    const counts = new Map(all.map((loss) => [key(loss), loss.count]));
+    const counts = new Map(all.map((loss) => [loss_key(loss), loss.count]));
     if (run !== this.#run) {
       // A run that was going on when the page was opened has losses of times that nobody has seen here.
       this.#before = this.#run === null ? counts : new Map();
@@ -34,7 +34,7 @@ export class LossHistory {
     }
     if (now_seconds - this.#noted_seconds < 0.95) return;
     const grown = all
-      .map((loss) => ({ ...loss, count: loss.count - (this.#before.get(key(loss)) ?? 0) }))
+      .map((loss) => ({ ...loss, count: loss.count - (this.#before.get(loss_key(loss)) ?? 0) }))
       .filter(({ count }) => count > 0);
     if (grown.length > 0)
       this.#marks.push({ from_seconds: this.#noted_seconds, until_seconds: now_seconds, losses: grown });
@@ -52,10 +52,6 @@ export class LossHistory {
   marks(): readonly LossMark[] {
     return this.#marks;
   }
-}
-
-function key({ stage, reason, unit, source }: CountedLoss): string {
-  return [stage, reason, unit, source].join("\n");
 }
 
 /** What was lost, in words: the largest counts first. */

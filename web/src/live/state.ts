@@ -9,6 +9,11 @@ export function losses({ flow }: LiveState): Loss[] {
   return all.filter(({ count, quality }) => count > 0 || quality === "unknown").sort((a, b) => b.count - a.count);
 }
 
+/** What tells losses from each other: one stage can lose several units of one source for one reason. */
+export function loss_key({ stage, reason, unit, source }: Pick<Loss, "stage" | "reason" | "unit" | "source">): string {
+  return [stage, reason, unit, source].join("\n");
+}
+
 /** Whether anything is being taken now. */
 export function is_taking({ state }: LiveState): boolean {
   return state === "running" || state === "paused";

@@ -4,7 +4,7 @@ import { clock } from "../figures/time.js";
 import { in_words } from "../draw/flow_layout.js";
 import type { LiveState } from "../live/generated.js";
 import { in_words as refused, post } from "../live/requests.js";
-import { losses } from "../live/state.js";
+import { loss_key, losses } from "../live/state.js";
 import { button, notice } from "./controls.js";
 import { h, Keyed, set, set_text } from "./element.js";
 
@@ -79,11 +79,12 @@ function acknowledging(alarm: { name: string; subject: string }): HTMLElement {
   return button("acknowledge", () => void see(), { title: "say that somebody has seen it" });
 }
 
-function standing_losses(state: LiveState): Entry[] {
+/** The largest losses of a state as messages, each with a key of its own. */
+export function standing_losses(state: LiveState): Entry[] {
   return losses(state)
     .slice(0, 8)
     .map((loss) => ({
-      key: `loss ${loss.stage} ${loss.reason} ${loss.source}`,
+      key: `loss ${loss_key(loss)}`,
       level: "loss",
       time: "",
       text: in_words({ ...loss, advice: "" }),
