@@ -309,10 +309,18 @@ impl LedgerSnapshot {
         };
         let of = |slot: &CounterSnapshot| match slot.stage.role() {
             // Missing datagrams, and the missing frames that were in them, have reasons of their own.
-            StageRole::SequenceNumbers => finest(&|unit| {
-                let gaps = LossReason::known().filter(|reason| reason.is_gap());
-                gaps.map(|reason| slot.counters.total_lost(reason, unit)).sum()
-            }),
+            StageRole::SequenceNumbers => {
+                let gaps = |unit| {
+                    let reasons = LossReason::known().filter(|reason| reason.is_gap());
+                    reasons.map(|reason| slot.counters.total_lost(reason, unit)).sum::<u64>()
+                };
+                // Once the sender has forgotten the hits of some frames, those of later gaps are not counted.
+                let has_uncounted = slot.counters.total_noted(Noted::Uncounted, Unit::Frames) > 0;
+                match gaps(Unit::Hits) {
+                    hits if hits > 0 && has_uncounted => hits + gaps(Unit::Frames),
+                    _ => finest(&gaps),
+                }
+            }
             _ => {
                 LossReason::known().map(|reason| finest(&|unit| slot.counters.total_lost(reason, unit))).sum()
             }
@@ -578,6 +586,24 @@ mod tests {
         grows_by(&wire, &decode, 1);
         decode.lost(LossReason::BadChannel, Unit::Bytes, 8);
         grows_by(&wire, &decode, 8);
+    }
+
+    #[test]
+    fn a_gap_whose_hits_the_sender_has_forgotten_is_more_than_the_gaps_before() {
+        let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+        let slot = ledger.open(Stage::Wire, SourceId(0), &[Unit::Frames, Unit::Hits]);
+        let mut wire = Counters::default();
+        let mut lost = |frames, hits, uncounted| {
+            wire.lost(LossReason::FrameGap, Unit::Frames, frames);
+            wire.lost(LossReason::FrameGap, Unit::Hits, hits);
+            wire.noted(Noted::Uncounted, Unit::Frames, uncounted);
+            slot.publish(&wire);
+            ledger.snapshot().lost_once(SourceId(0))
+        };
+        assert_eq!(lost(5, 100, 0), 100);
+        let first = lost(3, 0, 3);
+        assert!(first >= 103, "{first}");
+        assert_eq!(lost(4, 0, 4), first + 4);
     }
 
     #[test]
