@@ -192,6 +192,8 @@ export function hits_state(experiment, taking) {
       rate_hz: coincident / 2.2,
       events: Math.round((coincident / 2.2) * seconds),
       made: Math.round((coincident / 2.2) * seconds),
+      lost: 0,
+      lost_rate_hz: 0,
       cut_short: 0,
       multiplicity: [0, 0, 812_345, 96_123, 11_890, 1_402, 143, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0],
     },

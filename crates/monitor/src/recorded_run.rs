@@ -28,7 +28,8 @@ pub struct RecordedRun {
     pub hits: u64,
     /// Events that it has recorded.
     pub events: u64,
-    /// Hits that it has lost, or fragments of a run without hits; null where the number is not known.
+    /// Hits that it has lost, or fragments of a run without hits; where none of these are lost, events or coincidences; null where the number
+    /// is not known.
     pub lost: Option<u64>,
     /// What it has lost, with how well it is known, and in words; null without a ledger.
     pub loss: Option<Vec<LossTotal>>,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use thalweg_data::ledger::{CounterSnapshot, LossReport, MOST_COUNT, UnitCounts};
+use thalweg_data::ledger::{CounterSnapshot, LossReport, LossTotal, MOST_COUNT, UnitCounts};
 use thalweg_data::topology::{FlowPath, Topology};
 use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
@@ -379,7 +379,7 @@ impl RunRecord {
         let mut snapshot = ledger.snapshot();
         self.enter_unseen(&mut snapshot);
         let report = advice::loss_report(&snapshot, self.hits_end(&snapshot));
-        let uncounted = |unit: Unit| self.uncounted(ledger, unit);
+        let uncounted = |total: &LossTotal| self.uncounted(ledger, total);
         Some(match (self.state == RunRecordState::Recovered, ledger.closed) {
             (false, _) => report,
             (true, false) => report.of_killed_run(uncounted),
@@ -405,10 +405,11 @@ impl RunRecord {
         })
     }
 
-    /// How many hits, events or fragments had come to the recording of a recovered run, are not in its table, and were not counted as lost
+    /// How many of what a total counts had come to the recording of a recovered run, are not in its table, and were not counted as lost
     /// there; 0 of other units, and without such a table.
-    fn uncounted(&self, ledger: &LedgerRecord, unit: Unit) -> u64 {
-        let table = match unit {
+    fn uncounted(&self, ledger: &LedgerRecord, total: &LossTotal) -> u64 {
+        let table = match total.known.unit {
+            _ if total.of_coincidences => Table::Coincidences,
             Unit::Hits => Table::Hits,
             Unit::Events => Table::Events,
             Unit::Fragments => Table::Fragments,

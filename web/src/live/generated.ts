@@ -103,6 +103,10 @@ export interface CoincidenceState {
   cut_short: number;
   /** Events that the cuts on events kept, since the start. */
   events: number;
+  /** Events that could not be recorded, since the start. */
+  lost: number;
+  /** How fast `lost` grows, per second. */
+  lost_rate_hz: number;
   /** Events that were made since the start. */
   made: number;
   /** Events by how many different channels or groups they are of: from none to fifteen, and more. */
@@ -415,11 +419,11 @@ export interface LiveState {
   /** The ledger by `[[source]]`; `events` and units have lines of their own. Counts of stages that follow each other are
    * of moments up to a tenth of a second apart. Only in the lines of JSON of the terminal: `/metrics` and `/api/system` have it, too. */
   ledger?: Entries[] | null;
-  /** Lost hits, fragments and events, those of them that the run has, with how well they are known, and in words. */
+  /** Lost hits, fragments, events and coincidences, those of them that the run has, with how well they are known, and in words. */
   loss: LossTotal[];
   /** Every loss by `[[source]]`, stage and reason. */
   losses: Loss[];
-  /** Sum of the sources' losses. */
+  /** Sum of the losses of the sources and of the coincidences. */
   lost: number;
   /** What was lost on it, by unit, the most first. Not in the lines of JSON of the terminal. */
   lost_in: LostIn[];
@@ -491,7 +495,7 @@ export interface LossThen {
   until_ago_seconds: number;
 }
 
-/** The lost hits, fragments or events of a run or of a source. */
+/** The lost hits, fragments, events or coincidences of a run or of a source. */
 export interface LossTotal {
   /** If the quality is `unknown`: the loss from which this follows, in the unit in which it was counted. */
   bound: LostCount | null;
@@ -501,6 +505,8 @@ export interface LossTotal {
   fraction: number | null;
   /** How many there were, including the lost ones. */
   of: number;
+  /** Whether the events are coincidences, which are made of hits. Left out where they are not. */
+  of_coincidences?: boolean;
   /** How well `count` is known. `unknown`: more than `count` may be lost, because `bound` is. */
   quality: Quality;
   /** All of this as text. */

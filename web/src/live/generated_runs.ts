@@ -20,7 +20,8 @@ export interface RecordedRun {
   ledger_closed: boolean | null;
   /** What it has lost, with how well it is known, and in words; null without a ledger. */
   loss: LossTotal[] | null;
-  /** Hits that it has lost, or fragments of a run without hits; null where the number is not known. */
+  /** Hits that it has lost, or fragments of a run without hits; where none of these are lost, events or coincidences; null where the number
+   * is not known. */
   lost: number | null;
   /** Name of its directory. */
   name: string;

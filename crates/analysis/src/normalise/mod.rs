@@ -73,6 +73,25 @@ impl Corrected {
             quality,
         }
     }
+
+    /// The same of `kept` counts that also stand for `lost` others, which could not be recorded.
+    #[must_use]
+    pub fn with_lost(self, kept: u64, lost: u64) -> Corrected {
+        if lost == 0 {
+            return self;
+        }
+        if kept == 0 {
+            return Corrected::UNKNOWN;
+        }
+        let scaled = |number: Option<f64>| number.map(|number| number * (kept + lost) as f64 / kept as f64);
+        Corrected {
+            value: scaled(self.value),
+            uncertainty: scaled(self.uncertainty),
+            low_95: scaled(self.low_95),
+            high_95: scaled(self.high_95),
+            quality: self.quality,
+        }
+    }
 }
 
 /// What the ledger says of the lost hits of one source, up to where hits are counted in spectra.

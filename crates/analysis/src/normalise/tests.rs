@@ -197,6 +197,20 @@ fn rates_of_channels_add_up_and_one_that_is_unknown_hides_their_sum() {
 }
 
 #[test]
+fn events_that_are_kept_stand_for_those_that_could_not_be_recorded() {
+    let unharmed = Normalised::of(400, &BoardCounters::default(), &lost(0.0));
+    let kept = corrected_events(600, std::iter::once(unharmed));
+    let all = kept.with_lost(600, 400);
+    assert_eq!((all.value, all.quality), (Some(1000.0), Quality::Exact));
+    assert!(
+        (all.uncertainty.expect("known") - 1000.0 / 600f64.sqrt()).abs() < 1e-9,
+        "as of 600 counts: {all:?}"
+    );
+    assert_eq!(kept.with_lost(600, 0), kept);
+    assert_eq!(corrected_events(0, std::iter::once(unharmed)).with_lost(0, 400), Corrected::UNKNOWN);
+}
+
+#[test]
 fn the_interval_is_that_of_a_poisson_number() {
     // Garwood's exact limits, by tables of χ².
     for (count, low, high) in [(1, 0.0253, 5.572), (10, 4.795, 18.39), (100, 81.36, 121.63)] {

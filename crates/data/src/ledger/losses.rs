@@ -34,7 +34,7 @@ pub struct LostCount {
     pub fraction: Option<f64>,
 }
 
-/// The lost hits, fragments or events of a run or of a source.
+/// The lost hits, fragments, events or coincidences of a run or of a source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LossTotal {
     /// The number that is known to be lost.
@@ -46,6 +46,9 @@ pub struct LossTotal {
     pub bound: Option<LostCount>,
     /// All of this as text.
     pub text: String,
+    /// Whether the events are coincidences, which are made of hits. Left out where they are not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_coincidences: bool,
 }
 
 /// Losses of one kind, of all sources that have them.
@@ -73,7 +76,7 @@ pub struct LossKind {
 /// All losses of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LossReport {
-    /// One total each for hits, fragments and events, if the run has them.
+    /// One total each for hits, fragments, events and coincidences, if the run has them.
     pub totals: Vec<LossTotal>,
     /// One total for each source that has hits or fragments.
     #[serde(skip)]
@@ -84,6 +87,9 @@ pub struct LossReport {
 
 /// Units that contain hits or fragments, from the finest to the coarsest.
 const COARSE: [Unit; 3] = [Unit::Frames, Unit::Datagrams, Unit::Bytes];
+
+/// What people call events that are made of hits.
+const COINCIDENCES: &str = "coincidences";
 
 /// Counts of one source, or sums of several.
 #[derive(Clone, Copy, Default)]
@@ -146,42 +152,64 @@ impl LostCount {
     }
 
     fn at_least(&self) -> String {
-        format!("≥ {} {}{}", self.count, self.unit, self.percent("≥ "))
+        self.at_least_of(self.unit.word())
+    }
+
+    fn at_least_of(&self, what: &str) -> String {
+        format!("≥ {} {what}{}", self.count, self.percent("≥ "))
     }
 }
 
 impl LossTotal {
     /// With what follows from the loss of a coarser unit or, in events, from triggers that nobody has seen.
     fn new(known: LostCount, bound: Option<LostCount>) -> LossTotal {
-        let LostCount { unit, count, .. } = known;
+        LossTotal::called(known.unit.word(), known, bound)
+    }
+
+    /// The same of coincidences.
+    fn of_coincidences(known: LostCount) -> LossTotal {
+        LossTotal { of_coincidences: true, ..LossTotal::called(COINCIDENCES, known, None) }
+    }
+
+    /// The same of what people call `what`.
+    fn called(what: &str, known: LostCount, bound: Option<LostCount>) -> LossTotal {
+        let count = known.count;
         let quality = if bound.is_some() { Quality::Unknown } else { Quality::Exact };
         let also = bound.map(|bound| match bound.unit {
             Unit::Events => format!("{} triggers unseen{}", bound.count, bound.percent("")),
             _ => bound.at_least(),
         });
         let text = match (also, count) {
-            (None, 0) => format!("no {unit} lost"),
-            (None, lost) => format!("{unit} lost: {lost}{}", known.percent("")),
-            (Some(also), 0) => format!("{unit} lost: unknown, {also}"),
-            (Some(also), lost) => format!("{unit} lost: unknown, ≥ {lost} {unit} and {also}"),
+            (None, 0) => format!("no {what} lost"),
+            (None, lost) => format!("{what} lost: {lost}{}", known.percent("")),
+            (Some(also), 0) => format!("{what} lost: unknown, {also}"),
+            (Some(also), lost) => format!("{what} lost: unknown, ≥ {lost} {what} and {also}"),
         };
-        LossTotal { known, quality, bound, text }
+        LossTotal { known, quality, bound, text, of_coincidences: false }
+    }
+
+    /// What is lost, as people call it.
+    fn what(&self) -> &'static str {
+        if self.of_coincidences { COINCIDENCES } else { self.known.unit.word() }
     }
 
     /// The same with `more` that are lost.
     fn with(&self, more: u64) -> LossTotal {
-        LossTotal::new(LostCount::new(self.known.unit, self.known.count + more, self.known.of), self.bound)
+        let known = LostCount::new(self.known.unit, self.known.count + more, self.known.of);
+        let of_coincidences = self.of_coincidences;
+        LossTotal { of_coincidences, ..LossTotal::called(self.what(), known, self.bound) }
     }
 
     /// The same total as a lower bound, with `more` of its unit that were not counted as lost.
     fn as_bound(&self, more: u64) -> LossTotal {
         let known = LostCount::new(self.known.unit, self.known.count + more, self.known.of);
         let coarse = self.bound.map(|bound| bound.at_least());
-        let fine = (known.count > 0).then(|| known.at_least());
+        let fine = (known.count > 0).then(|| known.at_least_of(self.what()));
         let bounds: Vec<String> = fine.into_iter().chain(coarse).collect();
         let separator = if bounds.is_empty() { "" } else { ", " };
-        let text = format!("{} lost: unknown{separator}{}", known.unit, bounds.join(" and "));
-        LossTotal { known, quality: Quality::Unknown, bound: self.bound.or(Some(known)), text }
+        let text = format!("{} lost: unknown{separator}{}", self.what(), bounds.join(" and "));
+        let bound = self.bound.or(Some(known));
+        LossTotal { known, quality: Quality::Unknown, bound, text, of_coincidences: self.of_coincidences }
     }
 
     /// How many are known to be lost; `None` where some are, of which nobody knows how many.
@@ -339,12 +367,13 @@ impl LossReport {
                 .for_each(|sum| sum.add(&Counted { coarse, unseen: sum.unseen, ..Counted::default() }));
         }
         let totals = sums.iter().filter_map(|(unit, sum)| Some(sum.as_ref()?.total(*unit)));
+        let totals = totals.chain(coincidences(snapshot));
         LossReport { totals: totals.collect(), sources, kinds: LossKind::all_of(&snapshot.losses(), &path) }
     }
 
-    /// The total of one unit, if the run has such units.
+    /// The total of one unit, if the run has such units; of events, of those that are built.
     pub fn total(&self, unit: Unit) -> Option<&LossTotal> {
-        self.totals.iter().find(|total| total.known.unit == unit)
+        self.totals.iter().find(|total| total.known.unit == unit && !total.of_coincidences)
     }
 
     /// The total of one source, if it has hits or fragments.
@@ -355,9 +384,9 @@ impl LossReport {
     /// The report of a run whose program was killed. Data in the program's memory were not counted as lost, so every total becomes a lower
     /// bound: the losses that were counted plus `uncounted`, those that had arrived at the recording and are on no file.
     #[must_use]
-    pub fn of_killed_run(mut self, uncounted: impl Fn(Unit) -> u64) -> LossReport {
+    pub fn of_killed_run(mut self, uncounted: impl Fn(&LossTotal) -> u64) -> LossReport {
         for total in &mut self.totals {
-            *total = total.as_bound(uncounted(total.known.unit));
+            *total = total.as_bound(uncounted(total));
         }
         for (_, total) in &mut self.sources {
             *total = total.as_bound(0);
@@ -367,11 +396,11 @@ impl LossReport {
 
     /// The report of a run whose ledger had closed, and whose files have lost rows since. Which source's they were is not known.
     #[must_use]
-    pub fn of_damaged_run(mut self, missing: impl Fn(Unit) -> u64) -> LossReport {
+    pub fn of_damaged_run(mut self, missing: impl Fn(&LossTotal) -> u64) -> LossReport {
         for total in &mut self.totals {
-            *total = total.with(missing(total.known.unit));
+            *total = total.with(missing(total));
         }
-        for (_, total) in self.sources.iter_mut().filter(|(_, total)| missing(total.known.unit) > 0) {
+        for (_, total) in self.sources.iter_mut().filter(|(_, total)| missing(total) > 0) {
             *total = total.as_bound(0);
         }
         self
@@ -549,6 +578,11 @@ impl LedgerSnapshot {
         made.map(|slot| slot.counters.total_noted(Noted::Unseen, Unit::Events)).sum()
     }
 
+    /// How many coincidences were lost behind where they were made; `None` of a run that records none and has lost none.
+    pub fn lost_coincidences(&self) -> Option<u64> {
+        coincidences(self).map(|total| total.known.count)
+    }
+
     /// The counts of those that have built the events that are recorded here.
     pub fn builders_of_recorded(&self) -> Vec<&CounterSnapshot> {
         let recording = self.at(StageRole::Recording).filter(|slot| slot.counts(Unit::Events));
@@ -575,6 +609,20 @@ fn events(snapshot: &LedgerSnapshot, path: &Topology) -> Option<Counted> {
         unseen => (lost, (unseen, kept + lost + unseen)),
     };
     has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
+}
+
+/// Coincidences that were made and are not on file.
+fn coincidences(snapshot: &LedgerSnapshot) -> Option<LossTotal> {
+    let path = snapshot.path();
+    let is_of_hits = |own: &&CounterSnapshot| {
+        own.counts(Unit::Events) && path.flow_path_of(own.stage, own.source) == Some(FlowPath::Hits)
+    };
+    let own = snapshot.slots.iter().filter(is_of_hits);
+    let lost: u64 = own.map(|slot| lost_at(slot, Unit::Events, |_| true)).sum();
+    let recorded = snapshot.recorded_events(FlowPath::Hits);
+    let kept: u64 = recorded.iter().map(|slot| slot.counters.total_output(Unit::Events)).sum();
+    let has_any = !recorded.is_empty() || lost > 0;
+    has_any.then(|| LossTotal::of_coincidences(LostCount::new(Unit::Events, lost, kept + lost)))
 }
 
 #[cfg(test)]

@@ -158,6 +158,23 @@ impl Quantity {
         )
     }
 
+    /// Whether it is a rate over the window of the state: until there is one, it is not known.
+    fn is_a_rate(self) -> bool {
+        use Quantity::*;
+        matches!(
+            self,
+            HitRateHz
+                | FragmentRateHz
+                | ByteRateHz
+                | OrderedRateHz
+                | RecordedRateHz
+                | RecordedByteRateHz
+                | EventRateHz
+                | CoincidenceRateHz
+                | LostRateHz
+        )
+    }
+
     /// Whether what the state has is a rate, and the time since it was last above 0 is meant.
     pub(super) fn is_a_silence(self) -> bool {
         self == Quantity::SilentS
@@ -206,6 +223,16 @@ impl Quantity {
         }
     }
 
+    /// Returns the number of what is in the whole and of no source: of losses, that of the coincidences.
+    fn of_no_source(self, state: &LiveState) -> Option<f64> {
+        let coincidences = state.coincidences.as_ref()?;
+        match self {
+            Quantity::LostRateHz => Some(coincidences.lost_rate_hz),
+            Quantity::Lost => Some(coincidences.lost as f64),
+            _ => None,
+        }
+    }
+
     fn whole(self) -> Whole {
         use Quantity::*;
         match self {
@@ -220,7 +247,8 @@ impl Quantity {
 
 /// The subjects of a rule in this state, with their numbers. The subject of the whole has no name.
 pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>)> {
-    let of_the_whole = |value| vec![(String::new(), value)];
+    let is_known = !rule.quantity.is_a_rate() || state.rate_window_seconds > 0.0;
+    let of_the_whole = |value: Option<f64>| vec![(String::new(), value.filter(|_| is_known))];
     let each: Vec<(&str, Option<f64>)> = match rule.quantity.read() {
         Read::Run(of) => return of_the_whole(of(state)),
         Read::Series => {
@@ -238,13 +266,17 @@ pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>
         Read::Clocks(of) => state.clocks.iter().map(|clock| (clock.source.as_str(), of(clock))).collect(),
     };
     match rule.source.as_deref() {
-        Some("*") => each.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        Some("*") => {
+            each.into_iter().map(|(name, value)| (name.to_owned(), value.filter(|_| is_known))).collect()
+        }
         Some(one) => {
             let value = each.into_iter().find(|(name, _)| *name == one).and_then(|(_, value)| value);
-            vec![(one.to_owned(), value)]
+            vec![(one.to_owned(), value.filter(|_| is_known))]
         }
         None => {
-            of_the_whole(together(rule.quantity.whole(), each.into_iter().filter_map(|(_, value)| value)))
+            let of_each = each.into_iter().filter_map(|(_, value)| value);
+            let all = of_each.chain(rule.quantity.of_no_source(state));
+            of_the_whole(together(rule.quantity.whole(), all))
         }
     }
 }

@@ -225,7 +225,7 @@ mod tests {
     use thalweg_analysis::clocks::ClockState;
 
     use super::*;
-    use crate::state::{Completeness, DeadTime, EventState, SeriesValue, SourceState};
+    use crate::state::{CoincidenceState, Completeness, DeadTime, EventState, SeriesValue, SourceState};
 
     fn alarms(rules: &str) -> Result<Alarms, AlarmError> {
         let rules: Vec<Rule> = serde_json::from_str(rules).expect("rules");
@@ -246,7 +246,8 @@ mod tests {
     }
 
     fn running(sources: impl Into<Vec<SourceState>>) -> LiveState {
-        LiveState { state: RunState::Running, sources: sources.into(), ..LiveState::default() }
+        let sources = sources.into();
+        LiveState { state: RunState::Running, sources, rate_window_seconds: 2.5, ..LiveState::default() }
     }
 
     fn source(name: &str) -> SourceState {
@@ -273,6 +274,37 @@ mod tests {
                 .iter()
                 .all(|alarm| !alarm.active && alarm.value == Some(0.0) && alarm.text == "see the board")
         );
+    }
+
+    #[test]
+    fn a_rate_is_missing_until_there_is_a_window_that_it_is_over() {
+        for (quantity, of) in [
+            ("hit_rate_hz", r#", "source": "*""#),
+            ("hit_rate_hz", r#", "source": "a""#),
+            ("hit_rate_hz", ""),
+            ("ordered_rate_hz", ""),
+            ("recorded_byte_rate_hz", ""),
+        ] {
+            let rule = format!(r#"[{{"name": "low", "quantity": "{quantity}", "below": 10{of}}}]"#);
+            let mut alarms = alarms(&rule).expect("meant");
+            let started = LiveState { rate_window_seconds: 0.0, ..running([source("a")]) };
+            let states = [started.clone(), started, running([source("a")])];
+            let raised: Vec<usize> = changes(&mut alarms, states).into_iter().map(|(now, ..)| now).collect();
+            assert_eq!(raised, [2], "{quantity}{of}");
+        }
+    }
+
+    #[test]
+    fn lost_coincidences_are_losses_of_the_whole() {
+        let rules = r#"[{"name": "rate", "quantity": "lost_rate_hz", "above": 2},
+                        {"name": "count", "quantity": "lost", "above": 0},
+                        {"name": "of a source", "quantity": "lost", "above": 0, "source": "*"}]"#;
+        let mut alarms = alarms(rules).expect("meant");
+        let coincidences = CoincidenceState { lost: 7, lost_rate_hz: 3.0, ..CoincidenceState::default() };
+        let state = LiveState { coincidences: Some(coincidences), ..running([source("a")]) };
+        let raised = alarms.sample(0.0, "now", &state);
+        let raised: Vec<&str> = raised.iter().map(|change| change.alarm.name.as_str()).collect();
+        assert_eq!(raised, ["rate", "count"]);
     }
 
     #[test]

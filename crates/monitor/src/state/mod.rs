@@ -182,9 +182,9 @@ pub struct LiveState {
     pub busy_time: Option<DeadTime>,
     /// What of the run is not taken, as one number; null where nobody reports dead time.
     pub dead_time: Option<RunDeadTime>,
-    /// Sum of the sources' losses.
+    /// Sum of the losses of the sources and of the coincidences.
     pub lost: u64,
-    /// Lost hits, fragments and events, those of them that the run has, with how well they are known, and in words.
+    /// Lost hits, fragments, events and coincidences, those of them that the run has, with how well they are known, and in words.
     pub loss: Vec<LossTotal>,
     /// Every loss by `[[source]]`, stage and reason.
     pub losses: Vec<Loss>,

@@ -34,6 +34,10 @@ pub struct CoincidenceState {
     pub events: u64,
     /// Events that were made since the start.
     pub made: u64,
+    /// Events that could not be recorded, since the start.
+    pub lost: u64,
+    /// How fast `lost` grows, per second.
+    pub lost_rate_hz: f64,
     /// Events that were closed because they had grown too long.
     pub cut_short: u64,
     /// Events by how many different channels or groups they are of: from none to fifteen, and more.

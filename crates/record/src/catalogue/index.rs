@@ -177,6 +177,7 @@ mod tests {
             quality: Quality::Unknown,
             bound: Some(lost(Unit::Frames, 130)),
             text: "hits lost: unknown, ≥ 130 frames (≥ 0.15 %)".to_owned(),
+            of_coincidences: false,
         };
         let note = Note {
             time: "2026-11-21T02:18:04.123Z".to_owned(),

@@ -679,7 +679,9 @@ impl EndedRun {
             hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),
             hits_continued: snapshot.total_noted(Noted::Continued, Unit::Hits),
             coincidences_recorded: coincidences,
-            coincidences_corrected: coincidences.zip(self.observed.as_ref()).map(corrected_coincidences),
+            coincidences_corrected: coincidences.zip(self.observed.as_ref()).map(|(count, observed)| {
+                corrected_coincidences(count, snapshot.lost_coincidences().unwrap_or(0), observed)
+            }),
             bytes_unread,
             loss,
             events: self.events.clone(),
@@ -699,9 +701,9 @@ impl EndedRun {
     }
 }
 
-/// What coincidences of the channels of a run stand for.
-fn corrected_coincidences((count, observed): (u64, &Observed)) -> Corrected {
-    corrected_events(count, observed.spectra.history().normalised().into_iter())
+/// What recorded coincidences of the channels of a run stand for, if so many others could not be recorded.
+fn corrected_coincidences(count: u64, lost: u64, observed: &Observed) -> Corrected {
+    corrected_events(count, observed.spectra.history().normalised().into_iter()).with_lost(count, lost)
 }
 
 fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {

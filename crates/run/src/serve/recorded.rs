@@ -217,9 +217,10 @@ fn shown_now(
     }
 }
 
-/// Hits, or fragments of a run without hits.
+/// Hits, or fragments of a run without hits; where none of these are lost, events or coincidences.
 fn lost_of(totals: &[LossTotal]) -> Option<u64> {
-    totals.first().map(|total| total.known.count)
+    let counts = || totals.iter().map(|total| total.known.count);
+    counts().find(|count| *count > 0).or_else(|| counts().next())
 }
 
 /// The state of a run whose record cannot be read.

@@ -200,7 +200,10 @@ impl Watched {
         if std::mem::replace(&mut rounds.inhibiting, inhibits) != inhibits {
             match inhibits {
                 true => self.busy.raise(),
-                false => self.busy.lower(),
+                false => {
+                    self.busy.lower();
+                    self.rates().resume(self.started.elapsed().as_secs_f64());
+                }
             }
             paths.inhibit(inhibits);
         }
@@ -225,7 +228,8 @@ impl Watched {
         if self.rates().is_overdue(elapsed_seconds) {
             self.take_rates(&self.ledger.snapshot(), Instant::now(), paths);
         }
-        if *number == 0 && asked.elapsed().as_secs_f64() >= Rates::snapshot_after_seconds(elapsed_seconds) {
+        let after_seconds = self.rates().snapshot_after_seconds(elapsed_seconds);
+        if *number == 0 && asked.elapsed().as_secs_f64() >= after_seconds {
             *asked = Instant::now();
             *number = self.signals.request_snapshot();
             self.keep_ledger_file();
@@ -265,7 +269,8 @@ impl Watched {
     }
 
     fn state(&self, rounds: &Rounds) -> RunState {
-        match rounds.pausing || self.signals.is_paused() {
+        // Until rates begin anew, the run is paused for its readers, too.
+        match rounds.inhibiting || self.signals.is_paused() {
             true => RunState::Paused,
             false => RunState::Running,
         }

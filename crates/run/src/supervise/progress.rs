@@ -66,13 +66,14 @@ impl Rates {
                 }
             })
             .collect();
+        let lost_coincidences = counts.lost_coincidences();
         let report_of_hits = observed.map(Observed::report).unwrap_or_default();
         let trigger = trigger.map(|trigger| TriggerState::of(trigger, before));
         LiveState {
             trigger,
             busy_time,
             dead_time: RunDeadTime::of(trigger, busy_time, sources.iter().filter_map(|own| own.dead_time)),
-            lost: sources.iter().map(|source| source.lost).sum(),
+            lost: sources.iter().map(|source| source.lost).chain(lost_coincidences).sum(),
             sources,
             flow_places,
             loss: report.totals,
@@ -89,6 +90,8 @@ impl Rates {
                 rate_hz: rates.coincidences_hz(),
                 events: coincidences.kept,
                 made: coincidences.made,
+                lost: lost_coincidences.unwrap_or(0),
+                lost_rate_hz: rates.lost_coincidences_hz(),
                 cut_short: coincidences.cut_short,
                 multiplicity: coincidences.multiplicity,
             }),
@@ -212,7 +215,40 @@ fn completeness(source_table: &SourceTable, counts: &LedgerSnapshot, rates: &Rat
 
 #[cfg(test)]
 mod tests {
+    use thalweg_data::{Counters, Ledger, LossReason, RunState, Stage};
+
+    use super::super::rates::Beside;
     use super::*;
+
+    #[test]
+    fn coincidences_that_could_not_be_recorded_are_losses_of_the_run() {
+        let ledger = Ledger::create(None, &["coincidences".to_owned()]).expect("memory");
+        let slots = [Stage::Coincide, Stage::Record].map(|at| ledger.open(at, SourceId(0), &[Unit::Events]));
+        let source_table = SourceTable { coincidences: Some(SourceId(0)), ..SourceTable::default() };
+        let mut rates = Rates::default();
+        for (seconds, lost) in [(1.0, 0), (3.0, 4)] {
+            let (mut made, mut recorded) = (Counters::default(), Counters::default());
+            made.output(Unit::Events, 10);
+            recorded.output(Unit::Events, 10 - lost);
+            recorded.lost(LossReason::DiskFull, Unit::Events, lost);
+            slots[0].publish(&made);
+            slots[1].publish(&recorded);
+            rates.take(&ledger.snapshot(), &source_table, seconds, Beside::default());
+        }
+        let state = rates.state(StateInputs {
+            counts: &ledger.snapshot(),
+            source_table: &source_table,
+            gauges: &GaugesOf::default(),
+            build: None,
+            trigger: None,
+            is_replay: false,
+            observed: None,
+            known: LiveState { state: RunState::Running, ..LiveState::default() },
+        });
+        let texts: Vec<&str> = state.loss.iter().map(|total| total.text.as_str()).collect();
+        assert_eq!((state.lost, texts), (4, vec!["coincidences lost: 4 (40.0 %)"]));
+        assert_eq!(rates.lost_coincidences_hz(), 2.0);
+    }
 
     #[test]
     fn the_disk_lasts_as_long_as_the_run_lets_it_whatever_other_programs_do() {

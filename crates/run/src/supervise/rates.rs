@@ -34,6 +34,7 @@ pub(crate) struct Sample {
     pub(super) elapsed_seconds: f64,
     ordered: u64,
     kept: u64,
+    lost_coincidences: u64,
     /// The counts that go with the ledger, and the time at which they were sampled.
     beside: Beside,
     sources: Vec<Counts>,
@@ -80,6 +81,8 @@ pub(super) struct SourceRates {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     samples: VecDeque<Sample>,
+    /// Seconds from the start of the run to the end of its last pause, during which nothing was to come.
+    resumed_seconds: f64,
     pub(super) free_at_start: Option<u64>,
     /// The stops of the path, once looked up.
     pub(super) flow_places: Option<Arc<Vec<FlowPlace>>>,
@@ -109,14 +112,21 @@ impl Beside {
 }
 
 impl Rates {
+    /// Begins anew behind a pause: no window covers it.
+    pub(super) fn resume(&mut self, elapsed_seconds: f64) {
+        self.samples.clear();
+        self.resumed_seconds = elapsed_seconds;
+    }
+
     /// Returns when the next snapshot is due, seconds after the last.
-    pub(super) fn snapshot_after_seconds(elapsed_seconds: f64) -> f64 {
-        (elapsed_seconds / 2.0).clamp(FIRST_SECONDS, super::SNAPSHOT_EVERY.as_secs_f64())
+    pub(super) fn snapshot_after_seconds(&self, elapsed_seconds: f64) -> f64 {
+        ((elapsed_seconds - self.resumed_seconds) / 2.0)
+            .clamp(FIRST_SECONDS, super::SNAPSHOT_EVERY.as_secs_f64())
     }
 
     /// Returns true if the ledger is to be taken as it stands, because no snapshot has become whole.
     pub(super) fn is_overdue(&self, elapsed_seconds: f64) -> bool {
-        let latest = self.samples.back().map_or(0.0, |sample| sample.elapsed_seconds);
+        let latest = self.samples.back().map_or(self.resumed_seconds, |sample| sample.elapsed_seconds);
         elapsed_seconds - latest >= PATIENCE_SECONDS
     }
 
@@ -128,7 +138,8 @@ impl Rates {
         asked_seconds: f64,
         beside: Beside,
     ) {
-        if self.samples.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds) {
+        let is_old = self.samples.back().is_some_and(|latest| latest.elapsed_seconds >= asked_seconds);
+        if is_old || asked_seconds < self.resumed_seconds {
             return;
         }
         let by_source = counts.grouped(source_table.groups());
@@ -139,6 +150,7 @@ impl Rates {
             elapsed_seconds: asked_seconds,
             ordered: ordered(counts),
             kept: kept.sum(),
+            lost_coincidences: counts.lost_coincidences().unwrap_or(0),
             beside,
             sources: (0..source_table.entries.len()).map(|index| Counts::of(&by_source, index)).collect(),
             boards: source_table
@@ -202,6 +214,11 @@ impl Rates {
         self.beside_per_second(|beside| beside.coincidences)
     }
 
+    /// Coincidences lost per second.
+    pub(super) fn lost_coincidences_hz(&self) -> f64 {
+        self.per_second(|sample| sample.lost_coincidences)
+    }
+
     /// Bytes recorded per second.
     pub(super) fn bytes_recorded_hz(&self) -> f64 {
         self.beside_per_second(|beside| beside.bytes_recorded)
@@ -259,8 +276,33 @@ mod tests {
 
     #[test]
     fn first_snapshots_come_soon_and_later_ones_every_second() {
-        let after = [0.0, 0.2, 0.6, 1.6, 100.0].map(Rates::snapshot_after_seconds);
-        assert_eq!(after, [0.2, 0.2, 0.3, 0.8, 1.0]);
+        let mut rates = Rates::default();
+        let after = |rates: &Rates, from: f64| {
+            [0.0, 0.2, 0.6, 1.6, 100.0].map(|seconds| rates.snapshot_after_seconds(from + seconds))
+        };
+        assert_eq!(after(&rates, 0.0), [0.2, 0.2, 0.3, 0.8, 1.0]);
+        rates.resume(64.0);
+        assert_eq!(after(&rates, 64.0).map(|seconds| (10.0 * seconds).round()), [2.0, 2.0, 3.0, 8.0, 10.0]);
+    }
+
+    #[test]
+    fn rates_begin_anew_behind_a_pause() {
+        let (mut rates, source_table) = (Rates::default(), SourceTable::default());
+        let take = |rates: &mut Rates, seconds: f64, events: u64| {
+            let beside = Beside { elapsed_seconds: seconds, events, ..Beside::default() };
+            rates.take(&LedgerSnapshot::default(), &source_table, seconds, beside);
+        };
+        for (seconds, events) in [(1.0, 1000), (2.0, 2000), (3.0, 2000)] {
+            take(&mut rates, seconds, events);
+        }
+        rates.resume(3.5);
+        assert_eq!(rates.window().seconds, 0.0, "nothing is known yet");
+        assert!(!rates.is_overdue(5.0) && rates.is_overdue(5.5));
+        take(&mut rates, 3.25, 2000);
+        take(&mut rates, 3.75, 2250);
+        assert_eq!(rates.window().seconds, 0.0, "one of them was asked for in the pause");
+        take(&mut rates, 4.0, 2500);
+        assert_eq!((rates.window().seconds, rates.events_hz()), (0.25, 1000.0));
     }
 
     #[test]

@@ -301,7 +301,7 @@ fn expected_sources(details: &Value, ledger: &Ledger<'_>) -> Vec<String> {
     lines
 }
 
-/// What is lost of hits, fragments and events, whose senders report their totals.
+/// What is lost of hits, fragments and events, whose senders report their totals, and of coincidences.
 fn expected_totals(ledger: &Ledger<'_>, details: &Value) -> Vec<String> {
     let sent = ledger.sum(&OF_HITS, "sender", "hits", "in");
     let stages = ["sender", "wire", "unpack", "decode", "order", "cut", "record"];
@@ -314,11 +314,14 @@ fn expected_totals(ledger: &Ledger<'_>, details: &Value) -> Vec<String> {
         + ledger.lost_at(&EVENTS, "build", "events")
         + ledger.lost_at(&EVENTS, "record", "events");
     let recorded = ledger.sum(&EVENTS, "record", "events", "out");
+    let coincidences_lost = ledger.lost_at(&["coincidences"], "record", "events");
+    let coincidences = ledger.sum(&["coincidences"], "record", "events", "out") + coincidences_lost;
     vec![
         format!("hits sent: {sent}"),
         lost("hits", hits_lost, sent),
         lost("fragments", fragments_lost, fragments),
         lost("events", events_lost, recorded + events_lost),
+        lost("coincidences", coincidences_lost, coincidences),
     ]
 }
 

@@ -195,7 +195,7 @@ fn rows_that_files_have_lost_since_are_lost() {
     let report = LossReport::of(&snapshot(&[decoded]), StageRole::Recording);
     let whole = report.clone().of_damaged_run(|_| 0);
     assert_eq!(whole, report);
-    let damaged = report.of_damaged_run(|unit| if unit == Unit::Hits { 9 } else { 0 });
+    let damaged = report.of_damaged_run(|total| if total.known.unit == Unit::Hits { 9 } else { 0 });
     assert_eq!(damaged.text(), "hits lost: 9 (10.0 %)");
     let (_, of_source) = &damaged.sources[0];
     assert_eq!(of_source.text, "hits lost: unknown", "which source's they were is not known");
@@ -298,6 +298,37 @@ fn hits_lost_at_an_added_filter_count_and_those_lost_on_a_branch_do_not() {
         let kinds: Vec<Stage> = report.kinds.iter().map(|kind| kind.stage).collect();
         assert_eq!(kinds, [Stage::Raw, filter, sink, Stage::Record], "including branches, in path order");
     }
+}
+
+/// A run that records coincidences alone, the last of which a full disk refused.
+const LOST_COINCIDENCES: [Counting; 2] = [
+    (Stage::Coincide, &[Unit::Events], |counters| counters.output(Unit::Events, 1000)),
+    (Stage::Record, &[Unit::Events], |counters| {
+        counters.input(Unit::Events, 1000);
+        counters.output(Unit::Events, 624);
+        counters.lost(LossReason::DiskFull, Unit::Events, 376);
+    }),
+];
+
+#[test]
+fn lost_coincidences_have_a_total_beside_that_of_built_events() {
+    let ledger = snapshot(&LOST_COINCIDENCES);
+    assert_eq!(ledger.lost_coincidences(), Some(376));
+    assert_eq!(snapshot(&LOST_FRAMES).lost_coincidences(), None);
+    let group = [SourceId(0)];
+    for ledger in [&ledger, &ledger.grouped([("coincidences", &group[..])])] {
+        let report = LossReport::of(ledger, StageRole::Recording);
+        assert_eq!(report.text(), "coincidences lost: 376 (37.6 %)");
+        assert_eq!(report.total(Unit::Events), None, "no events are built");
+    }
+    let report = LossReport::of(&ledger, StageRole::Recording);
+    let of_coincidences = |total: &LossTotal| u64::from(total.of_coincidences);
+    let damaged = report.clone().of_damaged_run(of_coincidences).text();
+    assert_eq!(damaged, "coincidences lost: 377 (37.7 %)");
+    let killed = report.of_killed_run(of_coincidences);
+    assert_eq!(killed.text(), "coincidences lost: unknown, ≥ 377 coincidences (≥ 37.7 %)");
+    let words = serde_json::to_string(&killed.totals).expect("JSON");
+    assert_eq!(serde_json::from_str::<Vec<LossTotal>>(&words).expect("the same"), killed.totals);
 }
 
 #[test]
