@@ -380,6 +380,22 @@ impl RunDirectory {
         self.path.join("run.json")
     }
 
+    /// Checks that a file of a run is there: its record, its ledger or a table.
+    ///
+    /// # Errors
+    /// When none of them is.
+    pub fn check_has_run(&self) -> Result<(), RecordError> {
+        let is_there = |path: PathBuf| path.symlink_metadata().is_ok();
+        let mut files = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let mut has_table =
+            || files.any(|file| file.path().extension().is_some_and(|ending| ending == "arrows"));
+        if is_there(self.run_record()) || is_there(self.ledger()) || has_table() {
+            return Ok(());
+        }
+        let found = "no run is in this directory: it has no run.json, no ledger.bin and no table".to_owned();
+        Err(RecordError::Missing { path: self.path.clone(), found })
+    }
+
     /// The file of the operator's notes.
     pub fn notes(&self) -> PathBuf {
         self.path.join("notes.jsonl")

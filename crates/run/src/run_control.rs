@@ -21,6 +21,8 @@ use crate::supervise::{CommandError, EndWhen, RunCommand, RunHandle, Summary, Wa
 
 /// Between two looks at whether a run has ended.
 const CHECK_EVERY: Duration = Duration::from_millis(5);
+/// What to do while a run ends, which others want to follow.
+const STILL_ENDING: &str = "wait until it has ended, and start again";
 
 /// What is said of a run before it is started. As JSON: `{"title": "with source", "comment": "…", "seconds": 600}`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -122,7 +124,9 @@ impl RunControl {
     fn start_next(&self, standing: &mut Standing, new: &NewRun) -> Result<RunHandle, CommandError> {
         let refused = |state, advice| Err(CommandError { command: "start", state, advice });
         if standing.thread.is_some() {
-            return refused(standing.run.state().state, "`stop` it first");
+            let state = standing.run.state().state;
+            let is_ending = matches!(state, RunState::Stopping | RunState::Stopped | RunState::Failed);
+            return refused(state, if is_ending { STILL_ENDING } else { "`stop` it first" });
         }
         let mut configuration = locked(&self.configuration).clone();
         let run = &mut configuration.run;

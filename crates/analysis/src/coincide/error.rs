@@ -40,6 +40,19 @@ pub enum CoincidenceError {
         /// Channels or groups.
         what: &'static str,
     },
+    /// Fewer channels than any event has.
+    #[error(
+        "[coincidence] {different} different {what} take part, and an event needs {least}; list more in `channels` or `groups`: without \
+         these lists, all take part but those of a reference, a veto or a gate"
+    )]
+    TooFew {
+        /// The least that an event has.
+        least: u16,
+        /// How many there are.
+        different: usize,
+        /// Channels or groups.
+        what: &'static str,
+    },
     /// A key that the mode makes no use of.
     #[error("[coincidence] `{key}` has no meaning with mode = \"{mode}\"; {instead}")]
     Unused {

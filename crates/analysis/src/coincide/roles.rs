@@ -179,6 +179,10 @@ impl Roles {
         let different = seen.iter().filter(|seen| **seen).count();
         let least = if settings.mode == Mode::Reference { 1 } else { 2 };
         let found = settings.at_least.unwrap_or(least);
+        if different < usize::from(least) {
+            let what = if settings.distinct == Distinct::Groups { "groups" } else { "channels" };
+            return Err(CoincidenceError::TooFew { least, different, what });
+        }
         if found < least || usize::from(found) > different {
             let what = if settings.distinct == Distinct::Groups { "groups" } else { "channels" };
             return Err(CoincidenceError::AtLeast { found, least, different, what });
@@ -248,11 +252,13 @@ fn check_mode(settings: &Settings) -> Result<(), CoincidenceError> {
         Mode::Reference if settings.events != Grouping::Chain => {
             unused("events", "reference", "each reference makes its own event")
         }
-        _ if settings.gap_ps.is_some() && settings.events != Grouping::Gap => unused(
-            "gap_ps",
-            if is_reference { "reference" } else { "any_pair" },
-            "write events = \"gap\" with it",
-        ),
+        mode if settings.gap_ps.is_some() && settings.events != Grouping::Gap => match mode {
+            Mode::Reference => {
+                unused("gap_ps", "reference", "leave it out: each reference makes its own event")
+            }
+            Mode::AnyPair => unused("gap_ps", "any_pair", "write events = \"gap\" with it"),
+            Mode::Majority => unused("gap_ps", "majority", "write events = \"gap\" with it"),
+        },
         _ => Ok(()),
     }
 }

@@ -347,6 +347,17 @@ fn impossible_settings_are_refused_with_what_to_write() {
     assert!(message(Settings { groups: vec!["c".into()], ..base() }).contains("there are: a, b"));
     assert!(message(Settings { channels: (0..=9).into(), ..base() }).contains("no source sends channel 8"));
     assert!(message(Settings { longest_event_hits: 1, ..base() }).contains("2 to 65536"));
-    assert!(message(Settings { gap_ps: Some(1), ..base() }).contains("events = \"gap\""));
+    let with_gap = |mode| message(Settings { mode, gap_ps: Some(1), reference: leg(0..=0, 0, 0), ..base() });
+    for mode in [Settings { ..base() }, majority(10, 2)] {
+        let text = message(Settings { gap_ps: Some(1), ..mode.clone() });
+        let word = if mode.mode == Mode::Majority { "\"majority\"" } else { "\"any_pair\"" };
+        assert!(text.contains(word) && text.contains("events = \"gap\""), "{text}");
+    }
+    assert!(with_gap(Mode::Reference).contains("leave it out"));
+    let all_veto = message(Settings { veto: leg(0..=7, -10, 10), ..base() });
+    assert!(
+        all_veto.contains("0 different channels take part, and an event needs 2; list more"),
+        "{all_veto}"
+    );
     assert!(message(Settings { events: Grouping::Gap, ..of_reference(0, 1, 1) }).contains("its own event"));
 }

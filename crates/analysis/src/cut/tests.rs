@@ -163,6 +163,7 @@ fn mistakes_are_shown_where_they_are() {
     assert!(message("energy > 2 keVV").contains("no unit"));
     assert!(message("(energy > 2").contains("\")\" is missing"));
     assert!(message("energy > 2 3").contains("should have ended"));
+    assert!(message("energy > 1e400").contains("1e400 is more than any number here"));
     assert!(message("energy in [5, 2]").contains("no smaller"));
     assert!(message("inside(gammas)").contains("there are neutrons"));
     assert!(message("multiplicity > 2").contains("on = \"event\""));

@@ -93,6 +93,10 @@ fn number(text: &str, place: usize) -> Result<(Token, usize), CutError> {
     let value: f64 = rest[..length]
         .parse()
         .map_err(|_| refuse(text, place, format!("\"{}\" is no number", &rest[..length])))?;
+    if value.is_infinite() {
+        let message = format!("{} is more than any number here; write one of at most 1e308", &rest[..length]);
+        return Err(refuse(text, place, message));
+    }
     let spaces = rest[length..].len() - rest[length..].trim_start().len();
     let unit: String = rest[length + spaces..].chars().take_while(|each| is_of_name(*each)).collect();
     if !unit.starts_with(char::is_alphabetic) || unit == "in" {

@@ -155,6 +155,7 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
         return Ok(found);
     }
     let directory = RunDirectory::open(path)?;
+    directory.check_has_run()?;
     match RunRecord::read(&directory.run_record()) {
         Ok(record) => {
             found.removed = super::verify::removed(Some(&record), &directory)?;

@@ -22,7 +22,7 @@ mod unattended;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use thalweg_analysis::pulse::Pulse;
@@ -49,6 +49,9 @@ use self::seen_alarms::SeenAlarms;
 use crate::config::Configuration;
 use crate::run_control::{NewRun, RunControl};
 use crate::supervise::{self, CommandError, EndWhen, RunHandle};
+
+/// How long who commands a run waits for the state that follows, at most: its supervisor looks for commands each 20 ms.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The subject that is served.
 pub enum Subject {
@@ -207,12 +210,14 @@ impl Served {
 
     fn ask(&self, command: &supervise::RunCommand) -> Result<RunState, RequestRefused> {
         let run = self.handle();
+        let before = run.state().state;
         match &self.subject {
             Subject::Run(_) => run.command(command),
             Subject::RunControl(run_control) => run_control.command(command),
         }
         .map_err(|error| refused(&error))?;
-        Ok(run.state().state)
+        // The supervisor carries it out soon: who asked is answered with the state that follows.
+        Ok(run.moved_from(before, ANSWERED_WITHIN))
     }
 }
 

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thalweg_data::{Ledger, LedgerSnapshot, RunState};
 
-use super::{EndWhen, LiveState};
+use super::{EndWhen, LiveState, PausedBy};
 use crate::observed::Observed;
 use crate::pipeline::Signals;
 
@@ -124,6 +124,18 @@ impl RunHandle {
         Some(latest.clone())
     }
 
+    /// Waits until the run has moved from `before` to another state, at most for `wait`; the latest state either way.
+    pub(crate) fn moved_from(&self, before: RunState, wait: Duration) -> RunState {
+        let until = Instant::now() + wait;
+        let mut latest = self.state();
+        while latest.state == before {
+            let left = until.saturating_duration_since(Instant::now());
+            let Some(newer) = self.newer_than(latest.sequence, left) else { break };
+            latest = newer;
+        }
+        latest.state
+    }
+
     /// Every counter slot of every board, now: more than the state has, and more to copy. `None` before the run has a ledger.
     pub fn snapshot(&self) -> Option<LedgerSnapshot> {
         self.0.ledger.get().map(Ledger::snapshot)
@@ -140,7 +152,8 @@ impl RunHandle {
     /// When the run is where that makes no sense.
     pub fn command(&self, command: &RunCommand) -> Result<(), CommandError> {
         let mut wishes = locked(&self.0.wishes);
-        let state = self.state().state;
+        let latest = self.state();
+        let state = latest.state;
         let refuse = |advice| Err(CommandError { command: command.word(), state, advice });
         match (command, state) {
             (_, RunState::Stopped | RunState::Failed) => return refuse("start another one"),
@@ -150,6 +163,9 @@ impl RunHandle {
             (RunCommand::Pause, _) if wishes.pause => return refuse("`resume` it first"),
             (RunCommand::Pause, _) => wishes.pause = true,
             (RunCommand::Resume, _) if wishes.pause => wishes.pause = false,
+            (RunCommand::Resume, RunState::Paused) if latest.paused_by == Some(PausedBy::Command) => {
+                return refuse("it was asked to resume already, and does so now");
+            }
             (RunCommand::Resume, RunState::Paused) => {
                 return refuse("the recording waits for disk space; free some, and it goes on by itself");
             }
@@ -231,7 +247,30 @@ mod tests {
         assert!(run.wishes().stop);
         let over = at(RunState::Stopped).command(&RunCommand::Stop).expect_err("over");
         assert_eq!(over.to_string(), "`stop`: the run is stopped; start another one");
-        assert!(at(RunState::Paused).command(&RunCommand::Resume).is_err(), "it waits for the disk");
+        let paused_by = |by| {
+            let run = RunHandle::new();
+            run.publish(LiveState { state: RunState::Paused, paused_by: Some(by), ..LiveState::default() });
+            run.command(&RunCommand::Resume).expect_err("nobody has asked it to pause").advice
+        };
+        assert!(paused_by(PausedBy::Disk).contains("waits for disk space"));
+        assert!(
+            paused_by(PausedBy::Command).contains("resume already"),
+            "its supervisor has not seen it yet"
+        );
+    }
+
+    #[test]
+    fn who_commands_a_run_can_wait_for_the_state_that_follows() {
+        let run = at(RunState::Running);
+        assert_eq!(run.moved_from(RunState::Running, Duration::from_millis(1)), RunState::Running);
+        let other = run.clone();
+        let waiting =
+            std::thread::spawn(move || other.moved_from(RunState::Running, Duration::from_secs(20)));
+        for state in [RunState::Running, RunState::Paused] {
+            run.publish(LiveState { state, ..LiveState::default() });
+        }
+        assert_eq!(waiting.join().expect("no panic"), RunState::Paused);
+        assert_eq!(run.moved_from(RunState::Running, Duration::from_secs(20)), RunState::Paused);
     }
 
     #[test]

@@ -159,7 +159,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// How long to take data, in seconds.
-    #[arg(long, default_value_t = 10.0, value_parser = demo_seconds)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds_above_zero)]
     pub(crate) seconds: f64,
     /// Number of emulated boards.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -558,8 +558,8 @@ fn above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The same where there is an end without it.
-fn demo_seconds(text: &str) -> Result<f64, String> {
+/// The same of a time without which the command does not go on for ever.
+fn seconds_above_zero(text: &str) -> Result<f64, String> {
     above_zero(text).map_err(|_| "must be a number of seconds above 0".to_owned())
 }
 
@@ -585,7 +585,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
     /// Print the live state each so many seconds as a line of JSON; the summary at the end is one more.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(crate) states: Option<f64>,
     /// Print the whole plan (path, threads, rings, blocks, bytes) at the start.
     #[arg(long, short)]

@@ -90,7 +90,7 @@ fn a_file_that_has_changed_is_read_again_when_a_run_is_started_and_refused_when_
     let (mut status, mut refusal) = (0, Value::Null);
     wait_until("the last run is put away", || {
         (status, refusal) = start();
-        !refusal.to_string().contains("`stop` it first")
+        !["`stop` it first", "wait until it has ended"].iter().any(|text| refusal.to_string().contains(text))
     });
     let words = refusal.to_string();
     assert_eq!(status, 409, "{words}");

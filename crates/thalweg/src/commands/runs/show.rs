@@ -48,6 +48,7 @@ struct Copy {
 
 pub(super) fn show(path: &Path, json: bool) -> Ended {
     let run = RunDirectory::unlocked(path);
+    run.check_has_run()?;
     let shown = Shown {
         path,
         entry: RunEntry::read(&run),
