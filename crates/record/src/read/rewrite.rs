@@ -22,6 +22,7 @@ use crate::ipc::compress::Compressor;
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::missing::MissingRows;
 use crate::settings::Compression;
+use crate::table::{Table, first_part_of};
 
 /// What is to replace what.
 const JOURNAL_FILE: &str = "recover.json";
@@ -179,15 +180,39 @@ impl Replacement {
     /// What an earlier `recover` was about to do, when it was killed.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// When it cannot be read, or names files that `recover` does not replace.
     pub fn unfinished(directory: &RunDirectory) -> Result<Replacement, RecordError> {
         let path = directory.path().join(JOURNAL_FILE);
-        match fs::read(&path) {
-            Ok(text) => serde_json::from_slice(&text)
-                .map_err(|cause| RecordError::io(&path, "reading what was begun", cause.into())),
-            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Replacement::default()),
-            Err(cause) => Err(RecordError::io(&path, "reading", cause)),
-        }
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Replacement::default()),
+            Err(cause) => return Err(RecordError::io(&path, "reading", cause)),
+        };
+        let begun: Replacement = serde_json::from_slice(&text)
+            .map_err(|cause| RecordError::io(&path, "reading what was begun", cause.into()))?;
+        begun.check_names(&path)?;
+        Ok(begun)
+    }
+
+    /// A run may come from anywhere: what is written in one of its files leads to no file but its tables.
+    fn check_names(&self, path: &Path) -> Result<(), RecordError> {
+        let is_table = |(name, _): &&(String, String)| Table::of_file_name(name).is_some();
+        let is_part = |(name, _): &&(String, String)| {
+            first_part_of(name).is_some_and(|(first, _)| Table::of_file_name(&first).is_some())
+        };
+        let is_kept_as = |(name, kept): &(String, String)| {
+            !name.contains('/') && kept_of(kept).is_some_and(|of| of == name)
+        };
+        let files = self.files.iter().map(|pair| (pair, is_table(&pair)));
+        let parts = self.parts.iter().map(|pair| (pair, is_part(&pair)));
+        let mut others = files.chain(parts).filter(|(pair, is_of_run)| !is_of_run || !is_kept_as(pair));
+        others.next().map_or(Ok(()), |((name, kept), _)| {
+            let found = format!(
+                "names `{name}`, to be kept as `{kept}`, which `recover` does not write: the file is damaged or from somebody \
+                 else; nothing was changed: move it out of the run, then try again"
+            );
+            Err(RecordError::Missing { path: path.to_owned(), found })
+        })
     }
 
     /// Enters a file; returns the name under which the damaged one is kept.
@@ -263,6 +288,13 @@ pub(super) fn free_name(path: &Path, word: &str) -> String {
     let free = |name: &String| path.with_file_name(name).symlink_metadata().is_err();
     let mut names = names.filter(free);
     names.next().unwrap_or(name)
+}
+
+/// The name of the file that is kept under this one: `hits.arrows` of `hits.arrows.damaged-2` and `hits.arrows.damaged-from-960`.
+pub(super) fn kept_of(kept: &str) -> Option<&str> {
+    let (name, rest) = kept.rsplit_once(".damaged")?;
+    let numbers = rest.strip_prefix("-from").unwrap_or(rest);
+    numbers.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()).then_some(name)
 }
 
 pub(super) fn name_of(path: &Path) -> String {

@@ -278,6 +278,37 @@ fn recover_that_was_killed_between_two_tables_goes_on() {
 }
 
 #[test]
+fn a_journal_of_recover_moves_no_file_that_is_no_table_of_the_run() {
+    let folder = folder();
+    let run = write_run(folder.path(), &Settings::default(), 60, 20).path().to_owned();
+    let precious = folder.path().join("precious.arrows");
+    fs::write(&precious, "somebody else's").expect("written");
+    fs::write(folder.path().join(".precious.arrows.new"), "of an attacker").expect("written");
+    let whole = fs::read(run.join("hits.arrows")).expect("there");
+    let (outside, absolute) = ("../precious.arrows", precious.to_str().expect("plain"));
+    for pairs in [
+        [outside, "../precious.arrows.damaged"],
+        [absolute, "gone.arrows.damaged"],
+        ["hits.arrows", "../hits.arrows.damaged"],
+        ["hits.arrows", "extras.arrows"],
+        ["raw-../../precious.arrows", "raw-../../precious.arrows.damaged"],
+        ["raw-../../precious.0001.arrows", "raw-../../precious.0001.arrows.damaged"],
+        ["run.json", "run.json.damaged"],
+        [".hits.arrows", ".hits.arrows.damaged"],
+    ] {
+        for list in ["files", "parts"] {
+            let journal = serde_json::json!({ list: [pairs] });
+            fs::write(run.join("recover.json"), journal.to_string()).expect("written");
+            let message = recover(&run).expect_err("refused").to_string();
+            assert!(message.contains("recover.json: names `") && message.contains(pairs[0]), "{message}");
+            assert_eq!(fs::read_to_string(&precious).expect("there"), "somebody else's", "{pairs:?}");
+            assert_eq!(fs::read(run.join("hits.arrows")).expect("there"), whole, "{pairs:?}");
+            assert!(run.join("run.json").is_file() && !folder.path().join("hits.arrows.damaged").exists());
+        }
+    }
+}
+
+#[test]
 fn run_json_is_rebuilt_from_the_ledger_and_the_tables() {
     let folder = folder();
     let settings = Settings { batch_hits: 20, ..Settings::default() };
