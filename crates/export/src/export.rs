@@ -217,8 +217,9 @@ impl Walk<'_> {
         exporter.end()?;
         self.bytes += stream.position().1;
         let (batches, rows) = stream.passed();
-        let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned());
-        Ok(ExportedTable { file: name.unwrap_or_default(), rows, batches })
+        let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        self.run.check_rows(&name, rows)?;
+        Ok(ExportedTable { file: name, rows, batches })
     }
 }
 

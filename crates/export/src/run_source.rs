@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use thalweg_analysis::channels::{ChannelMap, ChannelSettings, SourceChannels, table};
 use thalweg_data::SourceId;
 use thalweg_record::read::TableReader;
-use thalweg_record::{FILTER_KEY, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table};
+use thalweg_record::{
+    FILTER_KEY, RecordedTables, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table,
+};
 
 use crate::error::ExportError;
 
@@ -21,6 +23,8 @@ pub(crate) struct RunSource {
     pub record: RunRecord,
     /// Whether its record says that it has not ended: it is being written, or its program was killed.
     pub is_written: bool,
+    /// What it says of its tables, when it has ended.
+    recorded: RecordedTables,
     // Held open, so that no table is removed meanwhile.
     directory: RunDirectory,
 }
@@ -50,7 +54,8 @@ impl RunSource {
         let directory = RunDirectory::open(path)?;
         let record = RunRecord::read(&directory.run_record())?;
         let is_written = record.state == RunRecordState::Running;
-        Ok(RunSource { record, is_written, directory })
+        let recorded = RecordedTables::of(&record, &directory)?;
+        Ok(RunSource { record, is_written, recorded, directory })
     }
 
     /// Where it is.
@@ -61,7 +66,7 @@ impl RunSource {
     /// The files of those `tables` that it has; `wanted` must be there.
     ///
     /// # Errors
-    /// When one that is wanted is not there, or cannot be listed.
+    /// When one that is wanted is not there, or a file of one is missing, or they cannot be listed.
     pub fn files(&self, tables: &[Table], wanted: &[Table]) -> Result<Vec<TableFile>, ExportError> {
         let failed = |cause| ExportError::io(self.path(), "listing files", cause);
         let mut paths = Vec::new();
@@ -71,6 +76,13 @@ impl RunSource {
         paths.sort();
         let table_of = |path: &Path| Table::of_file_name(&path.file_name()?.to_string_lossy());
         let chosen = if wanted.is_empty() { tables } else { wanted };
+        let is_chosen = |table: &Table| chosen.contains(table);
+        let mut missing = self.recorded.missing_files();
+        if let Some(missing) =
+            missing.find(|missing| Table::from_word(&missing.table.table).as_ref().is_some_and(is_chosen))
+        {
+            return Err(self.incomplete(missing.to_string()));
+        }
         let mut files = Vec::new();
         for table in chosen {
             let own = paths.iter().filter(|path| table_of(path) == Some(*table));
@@ -81,6 +93,20 @@ impl RunSource {
             }
         }
         Ok(files)
+    }
+
+    /// Refuses a table of which fewer rows are there than were recorded.
+    ///
+    /// # Errors
+    /// When it is one.
+    pub fn check_rows(&self, file: &str, rows: u64) -> Result<(), ExportError> {
+        self.recorded.too_few_rows(file, rows).map_or(Ok(()), |found| Err(self.incomplete(found)))
+    }
+
+    fn incomplete(&self, found: String) -> ExportError {
+        self.refused(format!(
+            "{found}; copy it back, or let `thalweg recover` note what is missing, then export again"
+        ))
     }
 
     /// The file of another table that belongs to this one, such as `events-builder0` to `fragments-builder0`; `None` where it is not

@@ -47,6 +47,7 @@
 //! - [`run_record`]: `run.json`: what a run was.
 //! - `replay_record`: what a replayed run was made of: [`ReplayRecord`].
 //! - `json_lines`: files of lines that people add to.
+//! - `recorded_tables`: the tables that a run has recorded, against those that are there: [`RecordedTables`].
 //! - `notes`: what people write down: [`Note`].
 //! - `removed`: what is left of tables that were removed: [`RemovedTables`].
 //! - `retention`: the policy by which the tables of old runs are removed: [`OldRuns`].
@@ -89,6 +90,7 @@ mod notes;
 mod range_list;
 pub mod raw_writer;
 pub mod read;
+mod recorded_tables;
 mod removed;
 mod replay_record;
 mod retention;
@@ -122,6 +124,7 @@ pub use read::{
     EdgeReport, Inspection, NodesReport, Pace, RawReplay, RecoverReport, ShippedReport, VerifyReport, check,
     inspect, raw_sources, recover, verify, verify_nodes,
 };
+pub use recorded_tables::{MissingFile, RecordedTables};
 pub use removed::RemovedTables;
 pub use replay_record::{ReplacedSections, ReplayRecord};
 pub use retention::{OldRuns, RemovedRun, Retained};

@@ -24,12 +24,15 @@ use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
 use crate::loss_row::LossRow;
 use crate::notes::Note;
+use crate::recorded_tables::RecordedTables;
 use crate::removed::RemovedTables;
 use crate::run_record::{CutRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
 /// Picoseconds per second.
 const PS_PER_S: f64 = 1e12;
+/// Most missing files that are listed.
+const MOST_MISSING_FILES: usize = 100;
 
 /// What is in a run or a file.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -156,8 +159,10 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
     }
     let directory = RunDirectory::open(path)?;
     directory.check_has_run()?;
+    let mut said = RecordedTables::default();
     match RunRecord::read(&directory.run_record()) {
         Ok(record) => {
+            said = RecordedTables::of(&record, &directory)?;
             found.removed = super::verify::removed(Some(&record), &directory)?;
             found.take_record(record);
         }
@@ -174,10 +179,17 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
     let of_events = directory.event_files()?.into_iter().flat_map(|files| [files.events, files.fragments]);
     let files = of_hits.chain(of_events).filter(|file| file.exists());
     for file in files.chain(directory.range_files()?).chain(directory.raw_files()?) {
-        if let Err(error) = look_into(&mut found, &file, first) {
-            found.problems.push(error.to_string());
+        match look_into(&mut found, &file, first) {
+            Ok(()) => {
+                let looked = found.tables.last();
+                let too_few = looked.and_then(|table| said.too_few_rows(&table.file, table.rows));
+                found.problems.extend(too_few);
+            }
+            Err(error) => found.problems.push(error.to_string()),
         }
     }
+    let missing = said.missing_files().take(MOST_MISSING_FILES).map(|missing| missing.to_string());
+    found.problems.extend(missing);
     found.finish_events();
     Ok(found)
 }

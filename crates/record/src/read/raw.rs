@@ -18,6 +18,7 @@ use super::table_reader::{BatchHead, ReadAt, TableReader};
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::raw_writer::{RawSource, kind};
+use crate::recorded_tables::RecordedTables;
 use crate::removed::RemovedTables;
 use crate::run_record::RunRecord;
 use crate::table::Table;
@@ -135,14 +136,30 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
     if path.is_dir() {
         RemovedTables::refuse(path, Table::Raw)?;
     }
-    let files = if path.is_dir() { RunDirectory::open(path)?.raw_files()? } else { vec![path.to_owned()] };
+    let (mut files, mut said) = (vec![path.to_owned()], RecordedTables::default());
+    if path.is_dir() {
+        let directory = RunDirectory::open(path)?;
+        files = directory.raw_files()?;
+        if let Ok(record) = RunRecord::read(&directory.run_record()) {
+            said = RecordedTables::of(&record, &directory)?;
+        }
+    }
+    let incomplete = |found: String| RecordError::Missing {
+        path: path.to_owned(),
+        found: format!("{found}; copy it back, or `thalweg recover` notes what is missing"),
+    };
+    if let Some(missing) = said.missing_files().find(|missing| missing.is_of(Table::Raw)) {
+        return Err(incomplete(missing.to_string()));
+    }
     if files.is_empty() {
         let found = "no raw bytes were recorded; add \"raw\" to `[record] tables`".to_owned();
         return Err(RecordError::Missing { path: path.to_owned(), found });
     }
     let mut contents = BTreeMap::new();
     for file in &files {
-        scan(file, &mut contents)?;
+        let rows = scan(file, &mut contents)?;
+        let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        said.too_few_rows(&name, rows).map_or(Ok(()), |found| Err(incomplete(found)))?;
     }
     note_not_written(files[0].parent(), &mut contents);
     Ok(contents.into_values().collect())
@@ -173,7 +190,8 @@ pub fn raw_arrivals(path: &Path, mut each: impl FnMut(RawArrival)) -> Result<(),
     Ok(())
 }
 
-fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), RecordError> {
+/// Enters what one file has of each source; returns its rows.
+fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<u64, RecordError> {
     let mut reader = open_table(path, Table::Raw)?;
     let described = reader.metadata().get("sources").map(String::as_str).unwrap_or("[]");
     let sources: Vec<RawSource> = serde_json::from_str(described).unwrap_or_default();
@@ -181,10 +199,11 @@ fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), Rec
         contents.entry(source.source).or_insert_with(|| RawContent::of(source));
     }
     let missing = missing_rows(path);
-    let mut batches = Vec::new();
+    let (mut batches, mut count) = (Vec::new(), 0);
     while let Some(head) = reader.next_batch()? {
         let offset = head.offset();
         let rows = rows_of(&reader, &head)?;
+        count += rows.len() as u64;
         if let ([first, ..], [.., last], false) = (&rows[..], &rows[..], missing.is_empty()) {
             batches.push(MarkedBatch { offset, first_ns: first.mark_ns, last_ns: last.mark_ns });
         }
@@ -197,7 +216,7 @@ fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<(), Rec
         }
     }
     spread_gaps(&gaps_of(path, &batches, &missing), path, contents);
-    Ok(())
+    Ok(count)
 }
 
 /// Notes the gaps of a file with each of its sources: nobody knows whose rows they had.

@@ -20,6 +20,7 @@ use crate::directory::{EventFiles, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
 use crate::missing::MissingRows;
+use crate::recorded_tables::{MissingFile, RecordedTables};
 use crate::removed::RemovedTables;
 use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
@@ -88,11 +89,12 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
         let found = "no table of a run is there, and no run.json: nothing to recover".to_owned();
         return Err(RecordError::Missing { path: directory.path().to_owned(), found });
     }
-    let said = known.as_ref().map_or(&[][..], |record| &record.tables);
+    let said = recorded(known.as_ref().ok(), &directory, &begun)?;
     let sources = known.as_ref().map_or(&[][..], |record| &record.sources);
     let mut replacement = Replacement::default();
     for table in &mut damaged {
-        table.write_beside(sources, said, &mut replacement)?;
+        table.compare(&said);
+        table.write_beside(sources, &mut replacement)?;
     }
     if !replacement.files.is_empty() {
         replacement.write_down(&directory)?;
@@ -102,11 +104,39 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     let tables = tables.collect::<Result<Vec<RecoveredTable>, _>>()?;
     let mut report = RecoverReport::of(&directory, tables, removed)?;
     report.takes_over(&begun);
-    report.missing = [begun.missing, replacement.missing].concat();
+    let gone = gone_tables(&said);
+    report.changed |= !gone.is_empty();
+    report.missing = [begun.missing, replacement.missing, gone].concat();
     rewrite_record(&directory, known, &mut report)?;
     Replacement::forget(&directory);
     directory.release_reserved();
     Ok(report)
+}
+
+/// What the run's record says of its tables, if it has ended. Of those that an earlier `recover` has replaced it does not know yet.
+fn recorded(
+    known: Option<&RunRecord>,
+    directory: &RunDirectory,
+    begun: &Replacement,
+) -> Result<RecordedTables, RecordError> {
+    let mut said =
+        known.map_or(Ok(RecordedTables::default()), |record| RecordedTables::of(record, directory))?;
+    said.retain(|table| !begun.files.iter().any(|(name, _)| *name == table.file));
+    Ok(said)
+}
+
+/// The tables of which not even the first file is there.
+fn gone_tables(said: &RecordedTables) -> Vec<MissingRows> {
+    let gone = said.missing_files().filter(|missing| missing.name == missing.table.file);
+    let rows = |missing: MissingFile<'_>| MissingRows {
+        table: missing.table.table.clone(),
+        file: missing.name.clone(),
+        rows: Some(missing.table.rows),
+        bytes: missing.table.bytes,
+        reason: missing.to_string(),
+        ..MissingRows::default()
+    };
+    gone.map(rows).collect()
 }
 
 /// Every table that is there, and which of its batches stay.
@@ -174,9 +204,17 @@ fn rewrite_record(
     report: &mut RecoverReport,
 ) -> Result<(), RecordError> {
     let tables: Vec<TableSummary> = report.tables.iter().map(|table| table.summary.clone()).collect();
+    let is_removed = |table: &TableSummary| {
+        let removed = report.removed.iter().flat_map(|removed| &removed.tables);
+        removed.into_iter().any(|gone| gone.table == table.table)
+    };
     let is_complete = |record: &RunRecord| {
         let has_ended = record.state != RunRecordState::Running;
-        let names = |table: &TableSummary| record.tables.iter().any(|said| said.file == table.file);
+        let names = |table: &TableSummary| {
+            let said = record.tables.iter().find(|said| said.file == table.file);
+            let fits = |said: &TableSummary| (said.rows, said.files) == (table.rows, table.files);
+            said.is_some_and(|said| fits(said) || is_removed(said))
+        };
         has_ended && record.ledger.is_some() && tables.iter().all(names)
     };
     let complete = known.as_ref().is_ok_and(is_complete);

@@ -20,6 +20,7 @@ use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
 use crate::missing::MissingRows;
+use crate::recorded_tables::RecordedTables;
 use crate::table::{Kind, Table};
 
 /// Where the number of a hit lies in `extras` and `waveforms`.
@@ -37,8 +38,10 @@ pub(super) struct DamagedTable {
     goes: Vec<&'static str>,
     /// The column that names rows of another table, and what is left of these.
     references: Option<(usize, KeptRows)>,
-    /// Rows that the run's record says there were, of a run that had ended.
-    rows_said: Option<u64>,
+    /// What the run's record says of it, of a run that had ended.
+    said: Option<TableSummary>,
+    /// What of this is not there; empty when all is.
+    shortfall: String,
     /// What the new file beside it holds, and the name that the damaged one gets.
     beside: Option<(TableSummary, String)>,
 }
@@ -52,7 +55,16 @@ impl DamagedTable {
         let salvage = Salvage::of(path, table)?;
         let goes = vec![""; salvage.batches.len()];
         let path = path.to_owned();
-        Ok(DamagedTable { path, table, salvage, goes, references: None, rows_said: None, beside: None })
+        Ok(DamagedTable {
+            path,
+            table,
+            salvage,
+            goes,
+            references: None,
+            said: None,
+            shortfall: String::new(),
+            beside: None,
+        })
     }
 
     /// The rows that stay.
@@ -154,18 +166,27 @@ impl DamagedTable {
             || moved && !kept.is_empty()
     }
 
-    /// Writes what stays beside the file, where it cannot stay as it is. `said` is what the run's record says of the tables.
+    /// Takes what the run's record says of its tables. Files that are missing at the end leave no other trace.
+    pub fn compare(&mut self, said: &RecordedTables) {
+        let name = name_of(&self.path);
+        let end_row = self.salvage.batches.last().map_or(0, WholeBatch::end_row);
+        let missing = said.missing_files().find(|missing| missing.table.file == name);
+        self.shortfall = missing
+            .map(|missing| missing.to_string())
+            .or_else(|| said.too_few_rows(&name, end_row))
+            .unwrap_or_default();
+        self.said = said.find(&name).cloned();
+    }
+
+    /// Writes what stays beside the file, where it cannot stay as it is.
     ///
     /// # Errors
     /// When there is no space, or the disk fails; nothing has changed then.
     pub fn write_beside(
         &mut self,
         sources: &[String],
-        said: &[TableSummary],
         replacement: &mut Replacement,
     ) -> Result<(), RecordError> {
-        let name = name_of(&self.path);
-        self.rows_said = said.iter().find(|said| said.file == name).map(|said| said.rows);
         if !self.has_to_be_written_again() {
             return Ok(());
         }
@@ -225,7 +246,7 @@ impl DamagedTable {
             for later in &cut.later {
                 backups.push(put_away(later)?);
             }
-            if is_damaged || self.rows_said.is_some() {
+            if is_damaged || self.said.is_some() {
                 missing.extend(self.missing()?);
             }
             let file = OpenOptions::new().write(true).open(cut.path);
@@ -253,6 +274,7 @@ impl DamagedTable {
             .into_iter()
             .chain(first)
             .chain(self.salvage.tail.clone())
+            .chain(Some(&self.shortfall).filter(|shortfall| !shortfall.is_empty()).cloned())
             .next()
             .or_else(moved)
             .unwrap_or_default()
@@ -285,14 +307,21 @@ impl DamagedTable {
         // Whole batches that go are counted; of a run that had ended its record says how many rows there were.
         let known = self.salvage.batches.last().map_or(end_row, WholeBatch::end_row);
         let is_damaged = self.salvage.tail.is_some() && !self.salvage.is_unfinished;
-        let rows = match self.rows_said {
-            Some(said) => Some(said.max(known).saturating_sub(end_row)),
+        let rows = match &self.said {
+            Some(said) => Some(said.rows.max(known).saturating_sub(end_row)),
             None if is_damaged => None,
             None => Some(known - end_row),
         };
         if rows != Some(0) {
             let why = self.salvage.tail.clone().filter(|_| why.is_empty()).unwrap_or(why);
-            let bytes = self.salvage.reader.length().saturating_sub(end);
+            let length = self.salvage.reader.length();
+            let file_bytes = length + self.salvage.reader.bytes().bytes_left_out();
+            let gone = self.said.as_ref().map_or(0, |said| said.bytes.saturating_sub(file_bytes));
+            let (why, damaged) = match why.is_empty() {
+                true => (self.shortfall.clone(), 0),
+                false => (why, length.saturating_sub(end)),
+            };
+            let bytes = damaged.saturating_add(gone);
             self.place(last, None, (rows, bytes), &why)?.add_to(&mut places);
         }
         Ok(places)

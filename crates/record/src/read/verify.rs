@@ -25,12 +25,11 @@ use crate::directory::{DocumentSummary, RunDirectory};
 use crate::error::RecordError;
 use crate::ipc::END_OF_STREAM;
 use crate::missing::MissingRows;
+use crate::recorded_tables::RecordedTables;
 use crate::removed::RemovedTables;
 use crate::run_record::{EntriesRecord, IdentityRecord, LedgerRecord, RunRecord, RunRecordState};
-use crate::table::{Table, part_name};
+use crate::table::Table;
 
-/// Most files of one table that are looked for: what stands in a record may be anything.
-const MOST_FILES: u32 = 1 << 20;
 /// Most problems that a report lists; the rest is counted.
 const MOST_PROBLEMS: usize = 100;
 /// Most rows of one file that a report lists as problems; the rest is counted. One damaged batch takes the hits of thousands.
@@ -244,7 +243,7 @@ impl Verifying {
     /// When the directory cannot be read.
     pub(super) fn check(self, ranges: &mut RangeCheck) -> Result<Verified, RecordError> {
         let Verifying { directory, record, mut report } = self;
-        check_parts(&mut report, &directory, record.as_ref());
+        check_parts(&mut report, &directory, record.as_ref())?;
         let mut triggers = check_tables(&mut report, &directory, record.as_ref(), ranges)?;
         triggers.compare(&mut report);
         check_presence(&mut report, record.as_ref());
@@ -260,17 +259,19 @@ impl Verifying {
 }
 
 /// Whether all files of a table are there that has several. Before the tables: what hangs on a missing file comes behind it.
-fn check_parts(report: &mut VerifyReport, directory: &RunDirectory, record: Option<&RunRecord>) {
-    let tables = record.filter(|_| report.removed.is_none()).map_or(&[][..], |record| &record.tables);
-    for said in tables {
-        let names = (1..said.files.min(MOST_FILES)).map(|part| part_name(&said.file, part));
-        for name in names.filter(|name| directory.document(name).is_none()) {
-            report.problem(format!(
-                "{name}: run.json names {} files of {}, and this one is missing",
-                said.files, said.file
-            ));
+fn check_parts(
+    report: &mut VerifyReport,
+    directory: &RunDirectory,
+    record: Option<&RunRecord>,
+) -> Result<(), RecordError> {
+    let Some(record) = record else { return Ok(()) };
+    for missing in RecordedTables::of(record, directory)?.missing_files() {
+        // A table without its first file is reported with those that cannot be read.
+        if missing.name != missing.table.file {
+            report.problem(missing.to_string());
         }
     }
+    Ok(())
 }
 
 /// Checks each table but the lists of ranges.

@@ -119,6 +119,75 @@ fn a_part_that_is_missing_or_damaged_is_named() {
     );
 }
 
+#[test]
+fn recover_reports_the_rows_of_files_that_are_missing_at_the_end() {
+    let folder = folder();
+    let run = run_of_parts(folder.path(), Compression::None);
+    let copy = copy_run(&run, &folder.path().join("000007-short"));
+    let gone_bytes = |number| fs::metadata(part(&copy, Table::Hits, number)).expect("there").len();
+    let gone: u64 = [2, 3].map(gone_bytes).iter().sum();
+    for number in [2, 3] {
+        fs::remove_file(part(&copy, Table::Hits, number)).expect("there");
+    }
+    let problems = inspect(&copy, 0).expect("a run").problems;
+    for words in
+        ["hits.0002.arrows: run.json names 4 files", "hits.arrows: 6000 rows where run.json says 10000"]
+    {
+        assert!(problems.iter().any(|problem| problem.contains(words)), "{problems:?}");
+    }
+    let report = recover(&copy).expect("recovered");
+    assert!(report.changed && report.hits_on_file == 6000);
+    let of_hits: Vec<_> = report.missing.iter().filter(|missing| missing.table == "hits").collect();
+    assert_eq!(of_hits.len(), 1, "{:?}", report.missing);
+    assert_eq!((of_hits[0].rows, of_hits[0].bytes), (Some(4000), gone));
+    assert_eq!((of_hits[0].after, of_hits[0].before), (Some(hit(5999).time_ps), None));
+    assert!(of_hits[0].reason.contains("hits.0002.arrows"), "{}", of_hits[0].reason);
+    // What belongs to the missing hits goes with them.
+    let extras: Vec<_> = report.missing.iter().filter(|missing| missing.table == "extras").collect();
+    assert_eq!((extras.len(), extras[0].rows), (1, Some(400)));
+    let record = RunRecord::read(&copy.join("run.json")).expect("readable");
+    assert_eq!((record.state, &record.missing), (RunRecordState::Recovered, &report.missing));
+    let verified = verify(&copy).expect("a run");
+    assert!(verified.ok, "{:?}", verified.problems);
+    assert_eq!(hits_of(&copy), (0..6000).map(hit).collect::<Vec<_>>());
+    assert!(!recover(&copy).expect("again").changed);
+    assert!(inspect(&copy, 0).expect("a run").problems.is_empty());
+}
+
+#[test]
+fn recover_reports_a_table_that_is_cut_between_two_batches_or_gone() {
+    let folder = folder();
+    let run = run_of_parts(folder.path(), Compression::None);
+    let copy = copy_run(&run, &folder.path().join("000007-cut"));
+    let last = part(&copy, Table::Hits, 3);
+    let mut reader = TableReader::open(&last).expect("opens");
+    let end = reader.next_batch().expect("whole").expect("a batch").end();
+    let bytes = fs::read(&last).expect("there");
+    fs::write(&last, [&bytes[..end as usize], &bytes[bytes.len() - 8..]].concat()).expect("written");
+    for table in [Table::Extras, Table::Waveforms, Table::Statistics] {
+        (0..4).for_each(|number| drop(fs::remove_file(part(&copy, table, number))));
+    }
+    let problems = inspect(&copy, 0).expect("a run").problems;
+    let words = [
+        "hits.arrows: 9500 rows where run.json says 10000",
+        "extras.arrows: run.json names it, and it is missing",
+    ];
+    for words in words {
+        assert!(problems.iter().any(|problem| problem.contains(words)), "{problems:?}");
+    }
+    let report = recover(&copy).expect("recovered");
+    let missing = |table: Table| {
+        let mut of_it = report.missing.iter().filter(|missing| missing.table == table.word());
+        (of_it.next().and_then(|missing| missing.rows), of_it.next())
+    };
+    assert_eq!(missing(Table::Hits), (Some(500), None), "{:?}", report.missing);
+    assert_eq!(missing(Table::Extras), (Some(1000), None));
+    assert_eq!(missing(Table::Waveforms), (Some(1000), None));
+    let verified = verify(&copy).expect("a run");
+    assert!(verified.ok, "{:?}", verified.problems);
+    assert!(!recover(&copy).expect("again").changed);
+}
+
 /// The files of a run as a killed writer leaves them: the last part of the hits ends in the midst of a batch.
 fn killed(run: &RunDirectory, copy: &Path, cut: u64) -> PathBuf {
     let copy = copy_run(run, copy);
@@ -245,6 +314,20 @@ fn events_and_their_fragments_go_on_together() {
     let report = verify(run.path()).expect("a run");
     assert!(report.ok, "{:?}", report.problems);
     assert_eq!(run.event_files().expect("readable").len(), 1, "parts are no builder of their own");
+    // Without the last file of both, what is left fits together, and only run.json knows of the rest.
+    let (run, last) = (unlocked(run), files(Table::Events) - 1);
+    for table in [Table::Events, Table::Fragments] {
+        fs::remove_file(part(run.path(), table, last)).expect("there");
+    }
+    let report = recover(run.path()).expect("recovered");
+    for table in [Table::Events, Table::Fragments] {
+        let said = record.tables.iter().find(|said| said.table == table.word()).expect("there");
+        let found = report.tables.iter().find(|found| found.summary.table == table.word()).expect("there");
+        let missing = report.missing.iter().find(|missing| missing.table == table.word()).expect("reported");
+        assert_eq!(missing.rows, Some(said.rows - found.summary.rows));
+    }
+    let report = verify(run.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
 }
 
 #[test]

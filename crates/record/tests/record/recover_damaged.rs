@@ -9,7 +9,7 @@ use thalweg_data::{Frames, Ledger, Mark, Pool, SourceId, Stage, Unit};
 use thalweg_record::read::TableReader;
 use thalweg_record::{
     Compression, MissingRows, RawSource, RawWriter, RecoverReport, RunDirectory, RunRecord, RunRecordState,
-    Settings, Table, recover, verify,
+    Settings, Table, raw_sources, recover, verify,
 };
 
 /// First byte, byte behind the last, and rows of each batch of a file.
@@ -173,6 +173,33 @@ fn write_raw_run(parent: &Path, compression: Compression) -> PathBuf {
     record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.snapshot()));
     record.write(&directory).expect("written");
     directory.path().to_owned()
+}
+
+#[test]
+fn a_table_of_raw_bytes_that_is_too_short_or_gone_is_not_replayed_before_recover_has_noted_it() {
+    let folder = folder();
+    let run = write_raw_run(folder.path(), Compression::None);
+    let raw = run.join("raw.arrows");
+    let (whole, rows) = (batches(&raw), batches(&raw).iter().map(|batch| batch.2).sum::<u64>());
+    let refused = |words: &str| {
+        let message = raw_sources(&run).expect_err("refused").to_string();
+        assert!(message.contains(words) && message.contains("`thalweg recover`"), "{message}");
+    };
+    let (_, end, _) = whole[whole.len() - 2];
+    let bytes = fs::read(&raw).expect("there");
+    fs::write(&raw, [&bytes[..end as usize], &bytes[bytes.len() - 8..]].concat()).expect("written");
+    let kept = rows - whole[whole.len() - 1].2;
+    refused(&format!("raw.arrows: {kept} rows where run.json says {rows}"));
+    let report = recovered(&run, "cut");
+    assert_eq!(missing(&report, Table::Raw), rows - kept);
+    assert_eq!(raw_sources(&run).expect("recovered")[0].gap_count(), 1);
+    fs::remove_file(&raw).expect("there");
+    refused("raw.arrows: run.json names it, and it is missing");
+    let report = recover(&run).expect("recovered");
+    assert!(report.changed && missing(&report, Table::Raw) == kept, "{:?}", report.missing);
+    let verified = verify(&run).expect("a run");
+    assert!(verified.ok, "{:?}", verified.problems);
+    assert!(!recover(&run).expect("again").changed);
 }
 
 #[test]

@@ -1,0 +1,103 @@
+//! The tables that a run has recorded, against those that are there.
+//!
+//! ```text
+//!  run.json of a run that has ended: hits.arrows, 4 files, 10000 rows ─┬─► files that are missing
+//!  files of its directory ─────────────────────────────────────────────┘   rows that are too few
+//! ```
+//! A file that is missing at the end of a table is missed by nobody who reads the others: only the record names it.
+
+use std::collections::BTreeSet;
+
+use crate::directory::RunDirectory;
+use crate::error::RecordError;
+use crate::ipc::file::TableSummary;
+use crate::run_record::{RunRecord, RunRecordState};
+use crate::table::{Table, part_name};
+
+/// Most files of one table that are looked for: what stands in a record may be anything.
+const MOST_FILES: u32 = 1 << 20;
+
+/// What the record of a run that has ended says of its tables, without those of which files were removed by the policy on old runs.
+#[derive(Debug, Default)]
+pub struct RecordedTables {
+    tables: Vec<TableSummary>,
+    /// The names that are in the run's directory.
+    on_file: BTreeSet<String>,
+}
+
+/// A file that is not there.
+#[derive(Debug)]
+pub struct MissingFile<'a> {
+    /// The table that it belongs to.
+    pub table: &'a TableSummary,
+    /// Its name.
+    pub name: String,
+}
+
+impl RecordedTables {
+    /// Of the run in this directory; none of a run that has not ended.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn of(record: &RunRecord, directory: &RunDirectory) -> Result<RecordedTables, RecordError> {
+        if record.state == RunRecordState::Running {
+            return Ok(RecordedTables::default());
+        }
+        let removed = record.removed.clone().map_or(Ok(None), |removed| removed.gone(directory))?;
+        let is_removed = |said: &&TableSummary| {
+            removed.iter().flat_map(|removed| &removed.tables).any(|gone| gone.table == said.table)
+        };
+        let names = directory.files()?;
+        let names = names.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        Ok(RecordedTables {
+            tables: record.tables.iter().filter(|said| !is_removed(said)).cloned().collect(),
+            on_file: names.collect(),
+        })
+    }
+
+    /// The files that are missing, by table.
+    pub fn missing_files(&self) -> impl Iterator<Item = MissingFile<'_>> {
+        self.tables.iter().flat_map(|table| {
+            let names = (0..table.files.clamp(1, MOST_FILES)).map(|part| part_name(&table.file, part));
+            let missing = names.filter(|name| !self.on_file.contains(name));
+            missing.map(move |name| MissingFile { table, name })
+        })
+    }
+
+    /// The table whose first file has this name.
+    pub fn find(&self, file: &str) -> Option<&TableSummary> {
+        self.tables.iter().find(|said| said.file == file)
+    }
+
+    /// What is wrong with so many rows of the table whose first file has this name, if they are too few.
+    pub fn too_few_rows(&self, file: &str, rows: u64) -> Option<String> {
+        let said = self.find(file).filter(|said| rows < said.rows)?;
+        Some(format!("{file}: {rows} rows where run.json says {}", said.rows))
+    }
+
+    /// Leaves out the tables for which the record does not speak.
+    pub(crate) fn retain(&mut self, speaks_for: impl Fn(&TableSummary) -> bool) {
+        self.tables.retain(speaks_for);
+    }
+}
+
+impl MissingFile<'_> {
+    /// Whether it is one of this table.
+    pub fn is_of(&self, table: Table) -> bool {
+        self.table.table == table.word()
+    }
+}
+
+impl std::fmt::Display for MissingFile<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let MissingFile { table, name } = self;
+        match *name == table.file {
+            true => write!(f, "{name}: run.json names it, and it is missing"),
+            false => write!(
+                f,
+                "{name}: run.json names {} files of {}, and this one is missing",
+                table.files, table.file
+            ),
+        }
+    }
+}
