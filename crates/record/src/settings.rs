@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_data::record_part::MOST_RECORD_BYTES;
 use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 
+use crate::error::RecordError;
 use crate::row_group::MOST_GROUPS;
 use crate::system;
 use crate::table::Table;
@@ -308,7 +309,8 @@ pub struct FileLimits {
     #[schemars(range(min = 1000))]
     pub most_rows: Option<u64>,
     /// Directories on other disks in which the files lie in turn, after `[record] directory`: a disk that is not written can be read at
-    /// its full speed. Each gets a directory with the name of the run, and links in the run's own directory lead there.
+    /// its full speed. They must exist when a run begins. Each gets a directory with the name of the run, and links in the run's own
+    /// directory lead there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<PathBuf>,
 }
@@ -316,6 +318,23 @@ pub struct FileLimits {
 impl FileLimits {
     const LEAST_BYTES: u64 = 1_000_000;
     const LEAST_ROWS: u64 = 1000;
+
+    /// Whether the directories on other disks are there.
+    ///
+    /// # Errors
+    /// When one is not.
+    pub fn check_directories(&self) -> Result<(), RecordError> {
+        self.directories.iter().try_for_each(|directory| FileLimits::check_directory(directory))
+    }
+
+    /// A disk that is not mounted must not be taken for the directory that it would be mounted at: so none is made.
+    pub(crate) fn check_directory(directory: &Path) -> Result<(), RecordError> {
+        if directory.is_dir() {
+            return Ok(());
+        }
+        let found = "no such directory, and `directories` in `[record.files]` names it; mount its disk, or make the directory";
+        Err(RecordError::Missing { path: directory.to_owned(), found: found.to_owned() })
+    }
 
     /// Whether files of this kind can be meant.
     ///

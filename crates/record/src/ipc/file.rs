@@ -29,7 +29,7 @@ use super::columns::{Batch, Buffers, length_of};
 use super::message::{self, BATCH_KEY, FIRST_ROW_KEY};
 use super::{END_OF_STREAM, ZEROS, padding};
 use crate::error::RecordError;
-use crate::settings::Compression;
+use crate::settings::{Compression, FileLimits};
 use crate::system;
 use crate::table::{Column, Table, part_name};
 
@@ -435,8 +435,13 @@ fn elsewhere(beside: &Path, directories: &[PathBuf], part: u32) -> Option<PathBu
 fn create_linked(path: &Path, link: &Path, opening: &[u8]) -> Result<File, RecordError> {
     let failed = |path: &Path, action, cause| RecordError::io(path, action, cause);
     if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)
-            .map_err(|cause| failed(directory, "making the directory", cause))?;
+        directory.parent().map_or(Ok(()), FileLimits::check_directory)?;
+        match std::fs::create_dir(directory) {
+            Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(directory, "making the directory", cause));
+            }
+            _ => {}
+        }
     }
     let file = create_file(path, opening)?;
     std::os::unix::fs::symlink(path, link).map_err(|cause| {

@@ -375,10 +375,37 @@ fn a_next_file_that_is_there_already_ends_the_recording_in_words() {
 
 /// A run whose files lie on two disks in turn.
 fn run_on_two_disks(folder: &Path) -> (RunDirectory, PathBuf) {
+    fs::create_dir_all(folder.join("second")).expect("made");
     let files = FileLimits { directories: vec![folder.join("second")], ..settings(Compression::None).files };
     let run = write_run(&folder.join("runs"), &Settings { files, ..settings(Compression::None) }, HITS, 250);
     let second = folder.join("second").join(run.path().file_name().expect("a run has a name"));
     (run, second)
+}
+
+#[test]
+fn a_directory_on_another_disk_is_not_made_where_it_is_missing() {
+    let folder = folder();
+    let missing = folder.path().join("not-mounted/runs");
+    let files = FileLimits { directories: vec![missing.clone()], ..settings(Compression::None).files };
+    let words =
+        format!("{}: no such directory, and `directories` in `[record.files]` names it", missing.display());
+    let message = files.check_directories().expect_err("missing").to_string();
+    assert!(message.starts_with(&words), "{message}");
+    // As when the disk goes while the run lasts.
+    let settings = Settings { files, ..settings(Compression::None) };
+    let run = RunDirectory::create(&folder.path().join("runs"), "").expect("made");
+    let sources = crate::example_run::sources();
+    let mut writer = thalweg_record::HitWriter::create(run.path(), &settings, &sources).expect("made");
+    let pool = thalweg_data::Pool::new(2, 1 << 20).expect("small");
+    let results = (0..20).map(|step| {
+        use thalweg_data::Sink;
+        let batch =
+            crate::example_run::batch(&pool, step * 250..(step + 1) * 250, thalweg_data::Mark(step as u64));
+        writer.write(&batch)
+    });
+    let error = results.filter_map(Result::err).next().expect("refused").to_string();
+    assert!(error.contains("no such directory"), "{error}");
+    assert!(!missing.parent().expect("it has one").exists());
 }
 
 #[test]

@@ -394,6 +394,7 @@ fn take_data(
         Origin::Recorded(_) => Vec::new(),
     };
     changes.iter().for_each(|change| tracing::warn!("{change}; check that its parameters still fit"));
+    configuration.record.files.check_directories()?;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
     let started_ns = nanoseconds_since_1970();

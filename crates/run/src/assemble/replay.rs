@@ -127,6 +127,8 @@ fn as_replay(
         tables.push(Table::Coincidences);
     }
     configuration.record.retention = None;
+    // The other disks of the host that took the data need not be there, and the recorded run has its files on them.
+    configuration.record.files.directories.clear();
     configuration.run.title = match record.title.as_str() {
         "" => format!("replay of run {}", record.number),
         title => format!("replay of {title}"),

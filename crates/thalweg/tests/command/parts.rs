@@ -72,6 +72,19 @@ fn a_run_goes_on_in_new_files_and_is_replayed_as_it_was() {
 }
 
 #[test]
+fn a_run_with_a_directory_on_a_disk_that_is_not_mounted_does_not_begin() {
+    let folder = Folder::new();
+    let missing = folder.at("not-mounted/runs");
+    let file = configuration(&folder, &format!("most_rows = 20000\ndirectories = [\"{missing}\"]"));
+    let refused = thalweg(&["run", &file]);
+    let words = format!(
+        "{missing}: no such directory, and `directories` in `[record.files]` names it; mount its disk"
+    );
+    assert!(refused.code == Some(1) && refused.error.contains(&words), "{refused:#?}");
+    assert!(!Path::new(&folder.at("not-mounted")).exists() && !Path::new(&folder.at("runs/000001")).exists());
+}
+
+#[test]
 fn limits_of_files_that_cannot_be_meant_are_refused_in_words() {
     let folder = Folder::new();
     for (files, words) in [
