@@ -45,13 +45,44 @@ impl TablePart {
     }
 }
 
-/// The file to which a link of `[record.files] directories` leads: one of the same name, in a directory of the run's name.
+/// What `recover` has kept of a damaged table beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptPart {
+    /// Name of the table's first file.
+    pub first: String,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+impl KeptPart {
+    /// The one at a path in a run's directory; `None` if it is none, or not there.
+    pub fn at(path: &Path) -> Option<KeptPart> {
+        let name = kept_of(path.file_name()?.to_str()?)?;
+        let first = first_part_of(name).map_or_else(|| name.to_owned(), |(first, _)| first);
+        Table::of_file_name(&first)?;
+        let file = part_elsewhere(path).unwrap_or_else(|| path.to_owned());
+        let data = file.symlink_metadata().ok().filter(Metadata::is_file)?;
+        Some(KeptPart { first, bytes: data.len() })
+    }
+}
+
+/// The name of the file that is kept under this one: `hits.arrows` of `hits.arrows.damaged-2` and `hits.arrows.damaged-from-960`.
+pub(crate) fn kept_of(kept: &str) -> Option<&str> {
+    let (name, rest) = kept.rsplit_once(".damaged")?;
+    let numbers = rest.strip_prefix("-from").unwrap_or(rest);
+    numbers.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()).then_some(name)
+}
+
+/// The file to which a link of `[record.files] directories` leads: one of the same name, in a directory of the run's name. `recover` may
+/// have renamed the link.
 pub(crate) fn part_elsewhere(path: &Path) -> Option<PathBuf> {
     let target = fs::read_link(path).ok()?;
     let run = |path: &Path| path.parent().and_then(Path::file_name).map(OsStr::to_owned);
-    let is_ours = first_part_of(path.file_name()?.to_str()?).is_some()
+    let name = path.file_name()?.to_str()?;
+    let name = kept_of(name).unwrap_or(name);
+    let is_ours = first_part_of(name).is_some()
         && target.is_absolute()
-        && target.file_name() == path.file_name()
+        && target.file_name() == Some(OsStr::new(name))
         && run(&target) == run(path);
     is_ours.then_some(target)
 }

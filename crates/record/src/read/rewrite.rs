@@ -23,6 +23,7 @@ use crate::ipc::file::{TableFile, TableSummary};
 use crate::missing::MissingRows;
 use crate::settings::Compression;
 use crate::table::{Table, first_part_of};
+use crate::table_part::kept_of;
 
 /// What is to replace what.
 const JOURNAL_FILE: &str = "recover.json";
@@ -288,13 +289,6 @@ pub(super) fn free_name(path: &Path, word: &str) -> String {
     let free = |name: &String| path.with_file_name(name).symlink_metadata().is_err();
     let mut names = names.filter(free);
     names.next().unwrap_or(name)
-}
-
-/// The name of the file that is kept under this one: `hits.arrows` of `hits.arrows.damaged-2` and `hits.arrows.damaged-from-960`.
-pub(super) fn kept_of(kept: &str) -> Option<&str> {
-    let (name, rest) = kept.rsplit_once(".damaged")?;
-    let numbers = rest.strip_prefix("-from").unwrap_or(rest);
-    numbers.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()).then_some(name)
 }
 
 pub(super) fn name_of(path: &Path) -> String {

@@ -24,7 +24,7 @@ use crate::ipc::file::TableSummary;
 use crate::removed::RemovedTables;
 use crate::settings::{Retention, Settings};
 use crate::system;
-use crate::table_part::TablePart;
+use crate::table_part::{KeptPart, TablePart};
 use removal::{Removal, remove_tables};
 
 /// File systems that do not give space back at once do so within this time after a removal; meanwhile free bytes say nothing.
@@ -281,7 +281,9 @@ impl OldRuns {
             let tables: Vec<u64> =
                 files.iter().filter_map(|file| Some(TablePart::at(file)?.data.len())).collect();
             if record.is_file() && !tables.is_empty() {
-                recorded.push(Recorded { run, bytes: tables.iter().sum(), record_bytes: record.len() });
+                let kept: u64 = files.iter().filter_map(|file| Some(KeptPart::at(file)?.bytes)).sum();
+                let bytes = tables.iter().sum::<u64>() + kept;
+                recorded.push(Recorded { run, bytes, record_bytes: record.len() });
             }
         }
         Ok(recorded)

@@ -18,7 +18,7 @@ use crate::read::TableReader;
 use crate::removed::RemovedTables;
 use crate::run_record::{RunRecord, RunRecordState, utc_text};
 use crate::table::Table;
-use crate::table_part::{TablePart, part_elsewhere};
+use crate::table_part::{KeptPart, TablePart, part_elsewhere};
 
 /// What came of it.
 #[derive(Debug)]
@@ -68,6 +68,9 @@ pub(super) fn remove_tables(
     if let Some(why) = rule.reason_to_keep(run.path(), &summaries) {
         return Ok(Removal::Kept(why));
     }
+    // First what is least: it goes with the tables that it was kept of.
+    let tables = [kept_files(run, &record)?, tables].concat();
+    let summaries: Vec<TableSummary> = tables.iter().map(|(_, summary)| summary.clone()).collect();
     let first =
         || RemovedTables { at: utc_text(SystemTime::now()), why: why.to_owned(), ..RemovedTables::default() };
     // Files that an earlier try could not remove are in the note already.
@@ -124,6 +127,17 @@ fn recorded_tables(
     }
     tables.sort_by_key(|(table, ..)| *table == Table::Hits);
     Ok(tables.into_iter().map(|(_, path, summary)| (path, summary)).collect())
+}
+
+/// What `recover` has kept of damaged tables that the run has recorded.
+fn kept_files(run: &RunDirectory, record: &RunRecord) -> Result<Vec<(PathBuf, TableSummary)>, RecordError> {
+    let kept = |path: PathBuf| {
+        let KeptPart { first, bytes } = KeptPart::at(&path)?;
+        let known = record.tables.iter().find(|summary| summary.file == first)?;
+        let file = path.file_name()?.to_string_lossy().into_owned();
+        Some((path, TableSummary { table: known.table.clone(), file, bytes, ..TableSummary::default() }))
+    };
+    Ok(run.files()?.into_iter().filter_map(kept).collect())
 }
 
 /// Removes a table's file; of a part on another disk the file, its link, and its directory when nothing else is in it.

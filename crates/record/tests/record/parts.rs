@@ -453,3 +453,31 @@ fn retention_removes_files_on_both_disks_and_nothing_else_there() {
     assert_eq!(fs::read_to_string(&precious).expect("there"), "somebody else's");
     assert!(verify(old.path()).expect("a run").ok);
 }
+
+#[test]
+fn retention_removes_what_recover_has_kept_of_a_table_on_both_disks() {
+    let folder = folder();
+    let (old, second) = run_on_two_disks(folder.path());
+    let (old, (_newest, _)) = (unlocked(old), run_on_two_disks(folder.path()));
+    let first = part(old.path(), Table::Hits, 0);
+    let mut bytes = fs::read(&first).expect("there");
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    fs::write(&first, bytes).expect("written");
+    assert!(recover(old.path()).expect("recovered").changed);
+    assert!(old.path().join("hits.0001.arrows.damaged").is_symlink() && second.exists());
+    // A name like those that `recover` gives is not enough.
+    fs::write(old.path().join("notes.damaged"), "somebody's").expect("written");
+    let rules = Retention { most_runs: Some(1), ..Retention::default() };
+    let directory = folder.path().join("runs");
+    let settings = Settings { directory, retention: Some(rules), ..Settings::default() };
+    let mut old_runs = OldRuns::new(&settings).expect("asked for");
+    let retained = old_runs.check(std::time::Instant::now(), false).expect("the runs can be listed");
+    assert_eq!(retained.removed.len(), 1, "{retained:?}");
+    let left = fs::read_dir(old.path()).expect("readable").map(|entry| entry.expect("readable").file_name());
+    let left: Vec<String> = left.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert!(!left.iter().any(|name| name.contains(".arrows")) && !second.exists(), "{left:?}");
+    assert!(left.iter().any(|name| name == "notes.damaged"), "{left:?}");
+    let report = verify(old.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
+}
