@@ -79,10 +79,13 @@ pub struct RecoveredTable {
 /// the next `recover` goes on.
 pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     let directory = RunDirectory::open_exclusively(path)?;
-    let begun = Replacement::unfinished(&directory)?;
+    let mut begun = Replacement::unfinished(&directory)?;
     begun.carry_out(&directory)?;
     clear_away(&directory)?;
     let known = RunRecord::read(&directory.run_record());
+    if known.as_ref().is_ok_and(|record| begun.is_in(record)) {
+        begun = Replacement::default();
+    }
     let removed = RemovedTables::of(&directory);
     let mut damaged = damaged_tables(&directory)?;
     if damaged.is_empty() && removed.is_none() && known.is_err() && !directory.ledger().exists() {
@@ -97,6 +100,7 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
         table.write_beside(sources, &mut replacement)?;
     }
     if !replacement.files.is_empty() {
+        replacement.remarks = Some(known.as_ref().map_or(0, |record| record.remarks.len()));
         replacement.write_down(&directory)?;
         replacement.carry_out(&directory)?;
     }

@@ -21,6 +21,7 @@ use crate::ipc::columns::{Batch, Buffers, Shape};
 use crate::ipc::compress::Compressor;
 use crate::ipc::file::{TableFile, TableSummary};
 use crate::missing::MissingRows;
+use crate::run_record::RunRecord;
 use crate::settings::Compression;
 use crate::table::{Table, first_part_of};
 use crate::table_part::kept_of;
@@ -175,6 +176,8 @@ pub(super) struct Replacement {
     pub parts: Vec<(String, String)>,
     /// Rows that are missing in the new ones.
     pub missing: Vec<MissingRows>,
+    /// How many remarks `run.json` has as long as it does not say this: `recover` adds one.
+    pub remarks: Option<usize>,
 }
 
 impl Replacement {
@@ -214,6 +217,11 @@ impl Replacement {
             );
             Err(RecordError::Missing { path: path.to_owned(), found })
         })
+    }
+
+    /// Whether `run.json` says it: that `recover` was killed before it forgot what was done.
+    pub fn is_in(&self, record: &RunRecord) -> bool {
+        self.remarks.is_some_and(|before| record.remarks.len() > before)
     }
 
     /// Enters a file; returns the name under which the damaged one is kept.

@@ -305,6 +305,33 @@ fn recover_that_was_killed_between_two_tables_goes_on() {
 }
 
 #[test]
+fn recover_that_was_killed_when_run_json_was_written_enters_nothing_twice() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+    let (first, ..) = batches(&run.join("hits.arrows"))[2];
+    let run = damaged(&run, &folder.path().join("copy"), Table::Hits, |bytes| {
+        bytes[first as usize + 400] ^= 1;
+    });
+    // Where run.json cannot be written, what was begun stays.
+    let (record, journal) = (run.join("run.json"), run.join("recover.json"));
+    let text = fs::read(&record).expect("there");
+    fs::remove_file(&record).expect("there");
+    fs::create_dir(&record).expect("made");
+    recover(&run).expect_err("no record can be written");
+    let begun = fs::read(&journal).expect("it stays");
+    fs::remove_dir(&record).expect("made above");
+    fs::write(&record, text).expect("written");
+    let report = recover(&run).expect("goes on");
+    assert!(report.changed && missing(&report, Table::Hits) == 20 && !journal.exists());
+    let said = RunRecord::read(&record).expect("readable");
+    fs::write(&journal, begun).expect("written");
+    assert!(!recover(&run).expect("again").changed);
+    assert_eq!(RunRecord::read(&record).expect("readable"), said);
+    assert!(said.missing == report.missing && !journal.exists());
+}
+
+#[test]
 fn a_journal_of_recover_moves_no_file_that_is_no_table_of_the_run() {
     let folder = folder();
     let run = write_run(folder.path(), &Settings::default(), 60, 20).path().to_owned();
