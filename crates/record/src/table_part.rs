@@ -4,10 +4,12 @@
 //!  runs/000042/hits.arrows       ─► hits, part 0
 //!  runs/000042/hits.0001.arrows  ─► hits, part 1; a link of `[record.files] directories` ─► /other/disk/000042/hits.0001.arrows
 //! ```
-//! Any other link is no file of a table.
+//! Any other link is no file of a table. The directory on the other disk names the run's own directory in `.run`: a copy of the run has
+//! the same links, and the files are not its own.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::table::{Table, first_part_of, part_name};
@@ -44,6 +46,9 @@ impl TablePart {
         path.with_file_name(part_name(&self.first, self.part + 1)).symlink_metadata().is_ok()
     }
 }
+
+/// The file of a directory on another disk that names the directory of the run.
+const OWNER_FILE: &str = ".run";
 
 /// What `recover` has kept of a damaged table beside it.
 #[derive(Clone, Debug)]
@@ -85,4 +90,32 @@ pub(crate) fn part_elsewhere(path: &Path) -> Option<PathBuf> {
         && target.file_name() == Some(OsStr::new(name))
         && run(&target) == run(path);
     is_ours.then_some(target)
+}
+
+/// Notes in a new directory on another disk which run has files there.
+pub(crate) fn name_owner(directory: &Path, run: &Path) {
+    let named =
+        run.canonicalize().and_then(|run| fs::write(directory.join(OWNER_FILE), run.as_os_str().as_bytes()));
+    // Only a copy of the run needs it.
+    if let Err(cause) = named {
+        tracing::debug!("{}: {cause}", directory.display());
+    }
+}
+
+/// The run to which a file on another disk belongs, when it is not the run of this link: that is a copy, and the other is still there.
+pub(crate) fn other_owner(link: &Path) -> Option<PathBuf> {
+    let named = fs::read(part_elsewhere(link)?.with_file_name(OWNER_FILE)).ok()?;
+    let owner =
+        PathBuf::from(OsString::from_vec(named)).canonicalize().ok().filter(|owner| owner.is_dir())?;
+    (link.parent()?.canonicalize().ok()? != owner).then_some(owner)
+}
+
+/// Removes a directory on another disk in which a run has no file any more.
+pub(crate) fn remove_if_empty(directory: &Path) {
+    let Ok(mut entries) = fs::read_dir(directory) else { return };
+    if entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == OWNER_FILE)) {
+        let _not_there = fs::remove_file(directory.join(OWNER_FILE));
+        // Somebody may have put a file there meanwhile.
+        let _still_used = fs::remove_dir(directory);
+    }
 }

@@ -32,6 +32,7 @@ use crate::error::RecordError;
 use crate::settings::{Compression, FileLimits};
 use crate::system;
 use crate::table::{Column, Table, part_name};
+use crate::table_part::name_owner;
 
 /// Bytes whose checksum is computed before they are written: well inside a second-level cache.
 pub const CHUNK_BYTES: usize = 256 * 1024;
@@ -437,10 +438,11 @@ fn create_linked(path: &Path, link: &Path, opening: &[u8]) -> Result<File, Recor
     if let Some(directory) = path.parent() {
         directory.parent().map_or(Ok(()), FileLimits::check_directory)?;
         match std::fs::create_dir(directory) {
+            Ok(()) => link.parent().into_iter().for_each(|run| name_owner(directory, run)),
             Err(cause) if cause.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(failed(directory, "making the directory", cause));
             }
-            _ => {}
+            Err(_) => {}
         }
     }
     let file = create_file(path, opening)?;

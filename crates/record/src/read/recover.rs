@@ -24,6 +24,7 @@ use crate::recorded_tables::{MissingFile, RecordedTables};
 use crate::removed::RemovedTables;
 use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
+use crate::table_part::other_owner;
 
 /// What [`recover`] did.
 #[derive(Clone, Debug, Serialize)]
@@ -79,6 +80,7 @@ pub struct RecoveredTable {
 /// the next `recover` goes on.
 pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     let directory = RunDirectory::open_exclusively(path)?;
+    expect_own_files(&directory)?;
     let mut begun = Replacement::unfinished(&directory)?;
     begun.carry_out(&directory)?;
     clear_away(&directory)?;
@@ -115,6 +117,20 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     Replacement::forget(&directory);
     directory.release_reserved();
     Ok(report)
+}
+
+/// Refuses a copy of a run whose links still lead to the files of the other.
+fn expect_own_files(directory: &RunDirectory) -> Result<(), RecordError> {
+    let files = directory.files()?;
+    let other = files.into_iter().find_map(|path| other_owner(&path).map(|owner| (path, owner)));
+    other.map_or(Ok(()), |(path, owner)| {
+        let found = format!(
+            "this run is a copy, and the link leads to a file of {}; recover that run, or copy it with the files in place of the \
+             links (`cp -rL`)",
+            owner.display()
+        );
+        Err(RecordError::Missing { path, found })
+    })
 }
 
 /// What the run's record says of its tables, if it has ended. Of those that an earlier `recover` has replaced it does not know yet.

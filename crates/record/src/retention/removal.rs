@@ -18,7 +18,7 @@ use crate::read::TableReader;
 use crate::removed::RemovedTables;
 use crate::run_record::{RunRecord, RunRecordState, utc_text};
 use crate::table::Table;
-use crate::table_part::{KeptPart, TablePart, part_elsewhere};
+use crate::table_part::{KeptPart, TablePart, other_owner, part_elsewhere, remove_if_empty};
 
 /// What came of it.
 #[derive(Debug)]
@@ -63,6 +63,9 @@ pub(super) fn remove_tables(
     let tables = recorded_tables(run, &record)?;
     if tables.is_empty() {
         return Ok(Removal::NoTables);
+    }
+    if let Some(owner) = run.files()?.iter().find_map(|path| other_owner(path)) {
+        return Ok(Removal::Kept(format!("it is a copy, whose links lead to files of {}", owner.display())));
     }
     let summaries: Vec<TableSummary> = tables.iter().map(|(_, summary)| summary.clone()).collect();
     if let Some(why) = rule.reason_to_keep(run.path(), &summaries) {
@@ -148,8 +151,7 @@ fn remove_table_file(path: &Path) -> std::io::Result<()> {
             _ => {}
         }
         if let Some(directory) = part.parent() {
-            // Others may be in it.
-            let _still_used = fs::remove_dir(directory);
+            remove_if_empty(directory);
         }
     }
     fs::remove_file(path)

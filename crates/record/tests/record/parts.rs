@@ -481,3 +481,49 @@ fn retention_removes_what_recover_has_kept_of_a_table_on_both_disks() {
     let report = verify(old.path()).expect("a run");
     assert!(report.ok, "{:?}", report.problems);
 }
+
+/// A copy as `cp -a` makes it: links stay links.
+fn copy_with_links(run: &Path, parent: &Path) -> PathBuf {
+    let copy = parent.join(run.file_name().expect("a run has a name"));
+    fs::create_dir_all(&copy).expect("made");
+    for entry in fs::read_dir(run).expect("readable") {
+        let path = entry.expect("readable").path();
+        let to = copy.join(path.file_name().expect("named"));
+        match fs::read_link(&path) {
+            Ok(target) => std::os::unix::fs::symlink(target, to).expect("linked"),
+            Err(_) => drop(fs::copy(&path, to).expect("copied")),
+        }
+    }
+    copy
+}
+
+#[test]
+fn recover_and_retention_of_a_copied_run_leave_the_files_of_the_other_alone() {
+    let folder = folder();
+    let (run, second) = run_on_two_disks(folder.path());
+    let run = unlocked(run);
+    let last = second.join("hits.0003.arrows");
+    let bytes = fs::read(&last).expect("there");
+    fs::write(&last, &bytes[..bytes.len() - 100]).expect("cut");
+    let before = fs::read(&last).expect("there");
+    let copies = folder.path().join("copies");
+    let copy = copy_with_links(run.path(), &copies);
+    let _newest = write_run(&copies, &settings(Compression::None), HITS, 250);
+    let message = recover(&copy).expect_err("a copy").to_string();
+    assert!(message.contains("this run is a copy") && message.contains("cp -rL"), "{message}");
+    let retained = || {
+        let rules = Retention { most_runs: Some(1), ..Retention::default() };
+        let settings = Settings { directory: copies.clone(), retention: Some(rules), ..Settings::default() };
+        let mut old_runs = OldRuns::new(&settings).expect("asked for");
+        old_runs.check(std::time::Instant::now(), false).expect("the runs can be listed")
+    };
+    let kept = retained();
+    assert!(kept.removed.is_empty() && kept.warnings[0].contains("it is a copy"), "{kept:?}");
+    assert_eq!(fs::read(&last).expect("there"), before);
+    // A run that was moved, or whose other is gone, has the files as its own.
+    fs::remove_dir_all(run.path()).expect("removed");
+    assert!(recover(&copy).expect("recovered").changed);
+    assert!(verify(&copy).expect("a run").ok);
+    assert_eq!(retained().removed.len(), 1);
+    assert!(!second.exists());
+}
