@@ -30,11 +30,15 @@ impl Stretches {
         }
     }
 
-    /// Whether a time lies in one; times are asked for in their order.
-    fn hold(&mut self, time_ps: i64) -> bool {
+    /// Drops those that end before a time: none earlier is asked for any more.
+    fn drop_before(&mut self, time_ps: i64) {
         while self.stretches.front().is_some_and(|(_, to_ps)| *to_ps < time_ps) {
             self.stretches.pop_front();
         }
+    }
+
+    /// Whether a time lies in one, once those that end before it are dropped.
+    fn hold(&self, time_ps: i64) -> bool {
         self.stretches.front().is_some_and(|(from_ps, _)| *from_ps <= time_ps)
     }
 }
@@ -87,14 +91,36 @@ impl Admission {
 
     /// The next hit that is decided. Nothing before `frontier_ps` will come any more.
     pub fn decide(&mut self, frontier_ps: i64) -> Option<Decided> {
-        let first = self.undecided.front()?;
-        let time_ps = first.hit.time_ps;
+        let first_ps = self.undecided.front().map(|first| first.hit.time_ps);
+        // Also when nobody waits: else the stretches would pile up until a hit takes part.
+        let earliest_ps = first_ps.unwrap_or(frontier_ps);
+        self.veto.iter_mut().chain(&mut self.gate).for_each(|leg| leg.drop_before(earliest_ps));
+        let time_ps = first_ps?;
         let is_open = time_ps.saturating_add(self.delay_ps) >= frontier_ps;
         if is_open && self.undecided.len() <= MOST_WAITING {
             return None;
         }
-        let vetoed = self.veto.as_mut().is_some_and(|veto| veto.hold(time_ps));
-        let gated = self.gate.as_mut().is_none_or(|gate| gate.hold(time_ps));
+        let vetoed = self.veto.as_ref().is_some_and(|veto| veto.hold(time_ps));
+        let gated = self.gate.as_ref().is_none_or(|gate| gate.hold(time_ps));
         self.undecided.pop_front().map(|waiting| Decided { waiting, takes_part: gated && !vetoed, is_open })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_are_dropped_when_no_hit_takes_part() {
+        let span = Span { from_ps: -50, to_ps: 50 };
+        let mut admission = Admission::new(Some(span), Some(span)).expect("veto and gate");
+        for time_ps in (0..1_000_000).step_by(1000) {
+            admission.veto(time_ps);
+            admission.gate(time_ps);
+            assert!(admission.decide(time_ps).is_none(), "nobody waits");
+            let kept =
+                [&admission.veto, &admission.gate].map(|leg| leg.as_ref().map(|leg| leg.stretches.len()));
+            assert_eq!(kept, [Some(1); 2], "at {time_ps} ps");
+        }
     }
 }
