@@ -17,6 +17,8 @@ use super::settings::ChannelSettings;
 pub const COEFFICIENTS: usize = 6;
 /// The group of channels that belong to none.
 pub const NO_GROUP: u16 = 0;
+/// The largest time offset either way, ten seconds: time order waits for the earliest channel of a source.
+const LARGEST_OFFSET_PS: u64 = 10_000_000_000_000;
 /// A channel that has no row, while the map is made: later its row is the one behind the last.
 const NO_ROW: u32 = u32::MAX;
 
@@ -109,6 +111,10 @@ impl ChannelMap {
     ) -> Result<(), ChannelError> {
         let nothing = ChannelSettings::default();
         let described = described.unwrap_or(&nothing);
+        let offset_ps = described.offset_ps.unwrap_or(0);
+        if offset_ps.unsigned_abs() > LARGEST_OFFSET_PS {
+            return Err(ChannelError::Offset { channel: number, found: offset_ps });
+        }
         self.row_of[usize::from(number)] = self.channels.len() as u32;
         let group = described.group.as_deref().map_or(NO_GROUP, |name| self.group_or_new(name));
         self.channels.push(Channel {
@@ -116,7 +122,7 @@ impl ChannelMap {
             name: described.name.clone().unwrap_or_else(|| format!("channel {number}")),
             group,
             enabled: described.enabled.unwrap_or(true),
-            offset_ps: described.offset_ps.unwrap_or(0),
+            offset_ps,
             source,
             energy_kev: described.energy_kev.as_deref().map(|given| polynomial(number, given)).transpose()?,
         });

@@ -51,6 +51,16 @@ pub enum ChannelError {
         /// The channel.
         channel: u16,
     },
+    /// A time offset that no cable makes: the hits of the other channels would wait as long.
+    #[error(
+        "channel {channel}: offset_ps = {found}; write -10000000000000 to 10000000000000, ten seconds either way"
+    )]
+    Offset {
+        /// The channel.
+        channel: u16,
+        /// What was given.
+        found: i64,
+    },
     /// A calibration that gives no number.
     #[error(
         "channel {channel}: energy_kev = {given:?} is no polynomial; write one to six numbers, constant first"

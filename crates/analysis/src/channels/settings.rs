@@ -37,7 +37,7 @@ pub struct ChannelSettings {
     /// `false` leaves its hits out of everything but the recording of all hits.
     #[serde(default)]
     pub enabled: Option<bool>,
-    /// Added to the time of its hits before they are ordered, picoseconds: cables and electronics.
+    /// Added to the time of its hits before they are ordered, picoseconds, at most ten seconds either way: cables and electronics.
     #[serde(default)]
     pub offset_ps: Option<i64>,
     /// Energy in keV as a polynomial of the measured energy, constant first, at most six coefficients.

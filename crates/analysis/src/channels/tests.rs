@@ -53,6 +53,11 @@ fn what_is_invalid_is_refused() {
     assert!(message(&shared, &[]).contains("channel 7 is sent by both \"left\" and \"right\""));
     assert!(message(&boards(), &[described(16)]).contains("channel 16 is described, and no source sends it"));
     assert!(message(&boards(), &[described(3), described(3)]).contains("number 3"));
+    let far = |offset_ps| ChannelSettings { offset_ps: Some(offset_ps), ..described(2) };
+    for offset_ps in [i64::MIN, -10_000_000_000_001, i64::MAX] {
+        assert!(message(&boards(), &[far(offset_ps)]).contains(&format!("offset_ps = {offset_ps}; write")));
+    }
+    assert!(ChannelMap::new(&boards(), &[far(-10_000_000_000_000)], &[]).is_ok());
     let wrong = |polynomial: Vec<f64>| ChannelSettings { energy_kev: Some(polynomial), ..described(2) };
     assert!(message(&boards(), &[wrong(vec![])]).contains("no polynomial"));
     assert!(message(&boards(), &[wrong(vec![f64::NAN])]).contains("no polynomial"));

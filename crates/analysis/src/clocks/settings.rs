@@ -47,7 +47,7 @@ impl Default for Settings {
 pub struct Correction {
     /// Its name.
     pub name: String,
-    /// Picoseconds.
+    /// Picoseconds, at most 10¹⁸ either way (eleven days).
     #[serde(default)]
     pub offset_ps: i64,
     /// Parts of 10⁹ of the time since run start: a clock that is slow by as much.
@@ -94,24 +94,19 @@ impl Settings {
             false => Err(ClockError::UnknownSource { key, name: name.clone(), known: sources.join(", ") }),
         };
         self.reference.iter().try_for_each(|name| known("reference", name))?;
+        let number = |key, found: f64, least: f64, most: f64, write| match (least..=most).contains(&found) {
+            true => Ok(()),
+            false => Err(ClockError::Number { key, found, write }),
+        };
         for (index, correction) in self.source.iter().enumerate() {
             known("[[clocks.source]] name", &correction.name)?;
             if self.source[..index].iter().any(|other| other.name == correction.name) {
                 return Err(ClockError::Twice(correction.name.clone()));
             }
-            let drift = correction.drift_ppb;
-            if drift.is_nan() || drift.abs() > 1e6 {
-                return Err(ClockError::Number {
-                    key: "drift_ppb",
-                    found: drift,
-                    write: "-1000000 to 1000000",
-                });
-            }
+            number("drift_ppb", correction.drift_ppb, -1e6, 1e6, "-1000000 to 1000000")?;
+            let offset_ps = correction.offset_ps as f64;
+            number("[[clocks.source]] offset_ps", offset_ps, -1e18, 1e18, "-10^18 to 10^18, eleven days")?;
         }
-        let number = |key, found: f64, least: f64, most: f64, write| match (least..=most).contains(&found) {
-            true => Ok(()),
-            false => Err(ClockError::Number { key, found, write }),
-        };
         number("range_ps", self.range_ps as f64, 1e3, 1e9, "1000 to 1000000000")?;
         number("tolerance_ps", self.tolerance_ps as f64, 1.0, 1e9, "1 to 1000000000")?;
         number("interval_s", self.interval_s, 0.01, 3600.0, "0.01 to 3600")

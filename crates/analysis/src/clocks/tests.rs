@@ -107,6 +107,8 @@ fn invalid_clocks_are_refused() {
     let twice = vec![correction("left", 0.0), correction("left", 1.0)];
     assert!(message(Settings { source: twice, ..base() }).contains("keep one"));
     assert!(message(Settings { source: vec![correction("left", f64::NAN)], ..base() }).contains("drift_ppb"));
+    let far = Correction { offset_ps: i64::MAX, ..correction("left", 0.0) };
+    assert!(message(Settings { source: vec![far], ..base() }).contains("[[clocks.source]] offset_ps"));
     assert!(message(Settings { range_ps: 0, ..base() }).contains("range_ps"));
     assert!(message(Settings { interval_s: 0.0, ..base() }).contains("interval_s"));
 }

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use super::END_PS;
 use super::held::{MOST_WAITING, Waiting};
 use super::settings::Span;
 
@@ -96,7 +97,7 @@ impl Admission {
         let earliest_ps = first_ps.unwrap_or(frontier_ps);
         self.veto.iter_mut().chain(&mut self.gate).for_each(|leg| leg.drop_before(earliest_ps));
         let time_ps = first_ps?;
-        let is_open = time_ps.saturating_add(self.delay_ps) >= frontier_ps;
+        let is_open = frontier_ps < END_PS && time_ps.saturating_add(self.delay_ps) >= frontier_ps;
         if is_open && self.undecided.len() <= MOST_WAITING {
             return None;
         }

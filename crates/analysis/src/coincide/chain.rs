@@ -7,6 +7,7 @@
 //! ```
 //! A window is looked at when its last hit comes. What it holds then, is all that it will ever hold.
 
+use super::END_PS;
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
 use super::scan::Reach;
@@ -49,7 +50,7 @@ impl Chain {
 
     #[inline]
     pub fn push(&mut self, waiting: Waiting, out: &mut Output) {
-        let earliest_ps = waiting.hit.time_ps - self.window_ps;
+        let earliest_ps = waiting.hit.time_ps.saturating_sub(self.window_ps);
         self.leave_before(earliest_ps);
         let place = self.held.end();
         self.held.push(waiting);
@@ -77,7 +78,7 @@ impl Chain {
             self.open = None;
             out.cut_short += 1;
             // What follows is looked at by itself.
-            self.leave_before(i64::MAX);
+            self.leave_all();
         }
         let needed = self.open.map_or(self.low, |(start, _)| start.min(self.low));
         if needed > self.held.head() {
@@ -87,7 +88,10 @@ impl Chain {
 
     /// No hit before `frontier_ps` will come any more.
     pub fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
-        self.leave_before(frontier_ps.saturating_sub(self.window_ps));
+        match frontier_ps {
+            END_PS => self.leave_all(),
+            _ => self.leave_before(frontier_ps.saturating_sub(self.window_ps)),
+        }
         if let Some(before) = self.open.filter(|(_, last)| self.low > *last) {
             self.close(before, out);
             self.open = None;
@@ -98,6 +102,12 @@ impl Chain {
 
     fn leave_before(&mut self, earliest_ps: i64) {
         while self.low < self.held.end() && self.held.at(self.low).hit.time_ps < earliest_ps {
+            self.leave_first();
+        }
+    }
+
+    fn leave_all(&mut self) {
+        while self.low < self.held.end() {
             self.leave_first();
         }
     }

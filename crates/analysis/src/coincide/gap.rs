@@ -5,6 +5,7 @@
 //!   └─ one event ─┘ └ single ┘
 //! ```
 
+use super::END_PS;
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
 use super::scan::Reach;
@@ -55,7 +56,9 @@ impl Gap {
 
     fn close_before(&mut self, frontier_ps: i64, out: &mut Output) {
         let last_ps = self.held.waiting().last().map(|waiting| waiting.hit.time_ps);
-        if last_ps.is_some_and(|last_ps| last_ps.saturating_add(self.gap_ps) < frontier_ps) {
+        let is_over =
+            |last_ps: i64| frontier_ps == END_PS || last_ps.saturating_add(self.gap_ps) < frontier_ps;
+        if last_ps.is_some_and(is_over) {
             self.settle(out);
         }
     }

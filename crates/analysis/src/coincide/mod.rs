@@ -44,6 +44,9 @@ use scan::{Found, Reach, STRETCH, Scan};
 /// Hits that take no part: they stand out of order, or are no pulses.
 const NO_PART: Flags = Flags::LATE.with(Flags::FAKE);
 
+/// The frontier when no hit follows. Hits may lie that late, so that those within a window of it are released by a rule of their own.
+const END_PS: i64 = i64::MAX;
+
 /// The way in which events are found.
 #[derive(Debug)]
 enum Rule {
@@ -246,7 +249,7 @@ impl Coincidence {
 
     /// Nothing follows: every event is closed.
     pub fn finish(&mut self) {
-        self.advance(i64::MAX);
+        self.advance(END_PS);
     }
 
     /// The events closed since the last call, into an empty batch. Whether there are any.

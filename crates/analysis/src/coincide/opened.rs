@@ -7,6 +7,7 @@
 //! ```
 //! When the window holds too few different hits, the hit that opened it is single, and the next one opens.
 
+use super::END_PS;
 use super::held::{Distinct, Held, Waiting};
 use super::output::Output;
 use super::scan::Reach;
@@ -72,7 +73,7 @@ impl Opened {
     }
 
     fn close_before(&mut self, frontier_ps: i64, out: &mut Output) {
-        while self.end_ps().is_some_and(|end_ps| end_ps < frontier_ps) {
+        while self.end_ps().is_some_and(|end_ps| frontier_ps == END_PS || end_ps < frontier_ps) {
             self.settle(out);
         }
     }

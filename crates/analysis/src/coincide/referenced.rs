@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use super::END_PS;
 use super::held::{Distinct, Held, MOST_WAITING, Waiting};
 use super::output::Output;
 use super::settings::Span;
@@ -62,7 +63,7 @@ impl Referenced {
     pub fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
         while let Some(reference) = self.open.front().copied() {
             let time_ps = self.held.at(reference).hit.time_ps;
-            if time_ps.max(time_ps.saturating_add(self.span.to_ps)) >= frontier_ps {
+            if frontier_ps < END_PS && time_ps.max(time_ps.saturating_add(self.span.to_ps)) >= frontier_ps {
                 break;
             }
             self.open.pop_front();
@@ -89,6 +90,9 @@ impl Referenced {
         let wanted_from_ps = next_ps.saturating_add(self.span.from_ps);
         while self.low < self.held.end() && self.held.at(self.low).hit.time_ps < wanted_from_ps {
             self.low += 1;
+        }
+        if next_ps == END_PS {
+            self.low = self.held.end();
         }
         let until = self.open.front().map_or(self.low, |place| self.low.min(*place));
         out.release(&mut self.held, until);

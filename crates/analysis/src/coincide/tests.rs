@@ -361,3 +361,24 @@ fn impossible_settings_are_refused_with_what_to_write() {
     );
     assert!(message(Settings { events: Grouping::Gap, ..of_reference(0, 1, 1) }).contains("its own event"));
 }
+
+#[test]
+fn hits_at_the_smallest_and_largest_times_are_settled_at_the_end() {
+    let times = [i64::MIN, i64::MIN + 10, 0, i64::MAX - 10, i64::MAX, i64::MAX];
+    let hits: Vec<Hit> =
+        times.iter().zip([0, 4, 1, 0, 4, 1]).map(|(time, channel)| hit(*time, channel)).collect();
+    let base = Settings { window_ps: 100, ..Settings::default() };
+    let mut all: Vec<Settings> = [Grouping::Chain, Grouping::Window, Grouping::Gap]
+        .map(|events| Settings { events, ..base.clone() })
+        .into();
+    all.push(Settings { mode: Mode::Reference, reference: leg(0..=0, -100, 100), ..base });
+    for settings in all {
+        let vetoed = Settings { veto: leg(7..=7, -100, 100), ..settings.clone() };
+        for settings in [settings, vetoed] {
+            // That nothing waits at the end, is tried there.
+            for chunk in [1, hits.len()] {
+                run(&settings, &hits, chunk);
+            }
+        }
+    }
+}

@@ -160,7 +160,9 @@ impl Filler {
     ) {
         assert!(!self.has_standard() || words.len() == hits.len(), "one word for each hit");
         self.rest();
-        while hits.last().is_some_and(|last| last.time_ps >= self.report_due_ps) {
+        // A hit may have the largest time, which also says that no record is due.
+        let is_due = |last: &Hit, due_ps: i64| due_ps < i64::MAX && last.time_ps >= due_ps;
+        while hits.last().is_some_and(|last| is_due(last, self.report_due_ps)) {
             let before = hits.partition_point(|hit| hit.time_ps < self.report_due_ps);
             let (words_before, words_behind) = words.split_at(before.min(words.len()));
             self.fill_all(&hits[..before], words_before, pass.map(|pass| &pass[..before]), map);

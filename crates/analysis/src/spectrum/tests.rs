@@ -199,6 +199,18 @@ fn time_differences_to_a_reference_have_both_signs_and_the_true_resolution() {
 }
 
 #[test]
+fn a_hit_at_the_largest_time_is_counted_whether_a_record_is_due_or_not() {
+    let map = map();
+    let (set, mut filler) = one(&[], ALL);
+    fill(&mut filler, &[hit(0, 4, 100, 0), hit(i64::MAX, 4, 200, 0)], None, &map);
+    let reported = Hits { statistics: vec![record(1000, 0, 2)], ..Hits::default() };
+    filler.begin(&reported, &map);
+    fill(&mut filler, &[hit(i64::MAX, 4, 300, 0)], None, &map);
+    filler.finish();
+    assert_eq!(set.history().hits(map.row(4).expect("a channel")), 3);
+}
+
+#[test]
 fn more_hits_than_a_fill_buffer_holds_are_all_counted() {
     let (set, mut filler) = one(&[], ALL);
     let map = map();
