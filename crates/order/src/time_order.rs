@@ -10,8 +10,9 @@
 //! batches, each followed by [`TimeOrder::pull`] until it returns `false`, give the same output to the last bit.
 //!
 //! The order advances to the lowest *watermark*: the time of the latest hit of a source minus its disorder. It does not
-//! wait for a source that has ended, or that has sent no hit in time for [`Settings::stall_ms`]. A hit before the
-//! *released* time is late. So are all hits of a board that has restarted its clock, until it has caught up: they are
+//! wait for a source that has ended, or that has sent no hit in time for [`Settings::stall_ms`]. For a source that came
+//! back so, but later than the others, it stays behind the newest hit by twice its *lag*, as long as the source is silent
+//! again: else a source with rare hits would never be in time. A hit before the *released* time is late. So are all hits of a board that has restarted its clock, until it has caught up: they are
 //! counted and kept or dropped like other late hits, and the other sources do not wait for that board. A damaged time
 //! far in the future does not make all following hits late: a step of more than ten seconds moves a watermark only if
 //! the next batch of the source confirms it.
@@ -36,6 +37,10 @@ const LONGEST_WAIT_NS: u64 = 20_000_000;
 
 /// A step of a source's time by more than this must be confirmed by its next batch.
 const LARGEST_STEP_PS: i64 = 10_000_000_000_000;
+
+fn ps_of(ns: u64) -> i64 {
+    i64::try_from(ns.saturating_mul(1000)).unwrap_or(i64::MAX)
+}
 
 /// Whether time order has taken a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +75,8 @@ struct SourceState {
     /// The mark of its last batch with a hit in time.
     last_in_time: Option<Mark>,
     times_passed_over: u64,
+    /// How far its hits were behind the newest, at most, when they came although the order did not wait for it.
+    lag_ps: i64,
     /// Number of its hits in the output batch that is being filled.
     output_hits: u32,
     counters: Counters,
@@ -159,6 +166,10 @@ pub struct TimeOrder {
     due: bool,
     end_passed: bool,
     newest: Option<(Mark, SourceId)>,
+    /// The latest time of all sources, without unconfirmed steps, and the mark at which it came.
+    newest_hit: Option<(i64, Mark)>,
+    /// How far the order stays behind the newest hit for silent sources, at most.
+    longest_behind_ps: i64,
 }
 
 impl TimeOrder {
@@ -171,6 +182,7 @@ impl TimeOrder {
             beyond_step_ps: None,
             last_in_time: None,
             times_passed_over: 0,
+            lag_ps: 0,
             output_hits: 0,
             counters: Counters::default(),
             held_bytes: 0,
@@ -199,6 +211,8 @@ impl TimeOrder {
             due: false,
             end_passed: false,
             newest: None,
+            newest_hit: None,
+            longest_behind_ps: ps_of(settings.stall_ms.saturating_mul(1_000_000)),
         }
     }
 
@@ -221,7 +235,7 @@ impl TimeOrder {
         let header = batch.header;
         self.check(header.source, header.mark)?;
         let fits = self.fits(batch);
-        if !fits && self.release_for_memory() {
+        if !fits && self.release_for_memory(header.mark) {
             return Ok(Pushed::Full);
         }
         self.newest = Some((header.mark, header.source));
@@ -264,17 +278,24 @@ impl TimeOrder {
         batch.hits.is_empty() || self.held_bytes() + batch_bytes(batch) <= self.settings.memory_bytes
     }
 
-    /// Called when the memory is used up: returns whether hits can be pulled to free some, for which it may pass over
-    /// sources. If not, nothing is held, or the policy is to drop the batch.
-    fn release_for_memory(&mut self) -> bool {
+    /// Called when the memory is used up: returns whether hits can be pulled to free some, for which it no longer stays
+    /// behind for silent sources, and may pass over others. If not, nothing is held, or the policy is to drop the batch.
+    fn release_for_memory(&mut self, now: Mark) -> bool {
         if self.due && self.has_ready() {
             return true;
+        }
+        if self.forget_silent() {
+            self.released_ps = self.released_ps.max(self.frontier_ps(now));
+            self.due = true;
+            if self.has_ready() {
+                return true;
+            }
         }
         if self.settings.full == Full::Drop {
             return false;
         }
         loop {
-            self.released_ps = self.released_ps.max(self.frontier_ps());
+            self.released_ps = self.released_ps.max(self.frontier_ps(now));
             self.due = true;
             if self.has_ready() {
                 return true;
@@ -297,12 +318,17 @@ impl TimeOrder {
         let (id, mark) = (batch.header.source, batch.header.mark);
         debug_assert_eq!(count_extras(&batch.hits), batch.extras.len(), "every extra belongs to a hit");
         self.repair.repair(batch);
+        self.measure_lag(id, mark, batch.hits[0].time_ps);
         let source = &mut self.sources[id.index()];
         let late = batch.hits.partition_point(|hit| hit.time_ps < self.released_ps);
         if late < batch.hits.len() {
             source.last_in_time = Some(mark);
             source.standing = Standing::Live;
             source.advance_latest(&batch.hits[late..]);
+            let latest_ps = source.latest_ps.unwrap_or(i64::MIN);
+            if self.newest_hit.is_none_or(|(newest_ps, _)| latest_ps > newest_ps) {
+                self.newest_hit = Some((latest_ps, mark));
+            }
         }
         if !fits {
             source.counters.lost(LossReason::OverBudget, Unit::Hits, batch.hits.len() as u64);
@@ -336,9 +362,52 @@ impl TimeOrder {
         }
     }
 
-    /// The time before which all hits have arrived: the lowest watermark of the live sources; without live sources, the
-    /// time behind the latest hit; after the end of all sources, the largest time.
-    fn frontier_ps(&self) -> i64 {
+    /// A source that was passed over sends hits from `first_ps` on. Who is behind for longer than a silent source is waited
+    /// for, has restarted its clock.
+    fn measure_lag(&mut self, id: SourceId, now: Mark, first_ps: i64) {
+        let Some(now_ps) = self.expected_ps(now) else { return };
+        let (source, lag_ps) = (&mut self.sources[id.index()], now_ps.saturating_sub(first_ps));
+        if source.standing == Standing::PassedOver && lag_ps <= self.longest_behind_ps {
+            source.lag_ps = source.lag_ps.max(lag_ps);
+        }
+    }
+
+    /// How far the order stays behind the newest hit for silent sources; 0 if for none.
+    fn behind_ps(&self) -> i64 {
+        let silent = self.sources.iter().filter(|source| source.standing == Standing::PassedOver);
+        let lag_ps = silent.map(|source| source.lag_ps).max().unwrap_or(0);
+        lag_ps.saturating_mul(2).min(self.longest_behind_ps)
+    }
+
+    /// No longer stays behind for silent sources, and later at most half as far: the memory does not hold so much. Returns
+    /// whether it did so.
+    fn forget_silent(&mut self) -> bool {
+        let behind_ps = self.behind_ps();
+        if behind_ps > 0 {
+            self.longest_behind_ps = behind_ps / 2;
+            let silent = self.sources.iter_mut().filter(|source| source.standing == Standing::PassedOver);
+            silent.for_each(|source| source.lag_ps = 0);
+        }
+        behind_ps > 0
+    }
+
+    /// The time of hits that would come now as soon as the newest one did.
+    fn expected_ps(&self, now: Mark) -> Option<i64> {
+        let (newest_ps, came) = self.newest_hit?;
+        Some(newest_ps.saturating_add(ps_of(now.since_ns(came))))
+    }
+
+    /// The time before which all hits have arrived, but for what silent sources were seen to need.
+    fn frontier_ps(&self, now: Mark) -> i64 {
+        match (self.behind_ps(), self.expected_ps(now)) {
+            (behind_ps @ 1.., Some(now_ps)) => self.watermark_ps().min(now_ps.saturating_sub(behind_ps)),
+            _ => self.watermark_ps(),
+        }
+    }
+
+    /// The lowest watermark of the live sources; without live sources, the time behind the latest hit; after the end of
+    /// all sources, the largest time.
+    fn watermark_ps(&self) -> i64 {
         let live = self.sources.iter().filter(|source| source.standing == Standing::Live);
         live.map(SourceState::watermark_ps).min().unwrap_or_else(|| {
             if self.all_ended() {
@@ -357,7 +426,7 @@ impl TimeOrder {
     fn release(&mut self, source: SourceId, mark: Mark, at_once: bool) {
         let worthwhile = self.pushed_since >= self.batch_hits / 2;
         if worthwhile || at_once || mark.since_ns(self.released_at) >= LONGEST_WAIT_NS {
-            self.released_ps = self.released_ps.max(self.frontier_ps());
+            self.released_ps = self.released_ps.max(self.frontier_ps(mark));
             self.released_at = mark;
             self.moved_by = (source, mark);
             self.pushed_since = 0;

@@ -333,19 +333,88 @@ fn a_silent_source_is_passed_over_and_joins_again() {
     assert_eq!(harness.keys().iter().map(|key| key.0).collect::<Vec<_>>(), [10, 10, 20, 30, 40, 50, 60]);
 }
 
+const MS: u64 = 1_000_000;
+/// One millisecond of data.
+const MS_PS: i64 = 1_000_000_000;
+
+/// Source 1 sends a hit a millisecond, a millisecond after its time. So late come the rare hits of source 0, one each `period_ms`, until it
+/// is silent from `gone_ms` on.
+fn with_a_rare_source(settings: &Settings, (period_ms, gone_ms): (i64, i64), late_ms: &[i64]) -> Harness {
+    let mut harness = Harness::new(settings, 2);
+    for now_ms in 1..10_000i64 {
+        let mark = now_ms as u64 * MS;
+        let count = now_ms / period_ms;
+        let late_ms = late_ms[count as usize % late_ms.len()];
+        let is_due = now_ms < gone_ms && count > 0 && now_ms == count * period_ms + late_ms;
+        let rare: &[i64] = if is_due { &[count * period_ms * MS_PS] } else { &[] };
+        harness.feed(&fed(0, mark, rare));
+        harness.feed(&fed(1, mark, &[(now_ms - 1) * MS_PS]));
+        if let Some(last) = harness.out.last().filter(|_| now_ms > 1000) {
+            let behind_ms = now_ms - last.time_ps / MS_PS;
+            assert!(behind_ms <= 600, "at {now_ms} ms the order is {behind_ms} ms behind");
+        }
+    }
+    harness
+}
+
+fn late_of(harness: &Harness, source: u16) -> usize {
+    harness.out.iter().filter(|hit| hit.channel == source && hit.flags.has(Flags::LATE)).count()
+}
+
+#[test]
+fn of_a_source_with_rare_hits_the_first_alone_is_late() {
+    for period_ms in [250, 700, 1000] {
+        let late_ms = [17, 12, 21, 5, 18, 30, 3, 16];
+        let mut harness = with_a_rare_source(&Settings::default(), (period_ms, i64::MAX), &late_ms);
+        harness.end_all();
+        let sent = harness.out.iter().filter(|hit| hit.channel == 0).count();
+        assert!(sent >= 9 && late_of(&harness, 0) <= 1, "{} of {sent} are late", late_of(&harness, 0));
+        assert_eq!(late_of(&harness, 1), 0);
+    }
+}
+
+#[test]
+fn the_order_stays_behind_for_what_a_silent_source_was_seen_to_need_and_no_more() {
+    let harness = with_a_rare_source(&Settings::default(), (1000, 5000), &[20]);
+    let last = harness.out.last().expect("the other continues");
+    assert_eq!(last.channel, 1);
+    let behind_ms = 9999 - last.time_ps / MS_PS;
+    // Twice 20 ms less the delay of the other, and at most 20 ms from one advance to the next.
+    assert!((39..=60).contains(&behind_ms), "{behind_ms} ms");
+    // Who comes later than a silent source is waited for is taken for a board that has restarted its clock.
+    let settings = Settings { stall_ms: 50, ..Settings::default() };
+    let harness = with_a_rare_source(&settings, (1000, i64::MAX), &[80]);
+    assert_eq!(late_of(&harness, 0), 9);
+    let behind_ms = 9999 - harness.out.last().expect("the other continues").time_ps / MS_PS;
+    assert!(behind_ms <= 22, "{behind_ms} ms");
+}
+
+#[test]
+fn memory_is_not_used_up_by_waiting_for_a_silent_source() {
+    // The silent source is waited for by 400 ms; the memory holds 100 ms of the other.
+    for full in [Full::PassOver, Full::Drop] {
+        let settings = Settings { full, memory_bytes: 100 * 40, ..Settings::default() };
+        let mut harness = with_a_rare_source(&settings, (5000, i64::MAX), &[200]);
+        assert_eq!(harness.order.times_passed_over(SourceId(1)), 0);
+        harness.end_all();
+        // Until it is passed over for the first time, the order waits for the silent source in any case.
+        let lost = harness.lost(LossReason::OverBudget);
+        assert!(lost < if full == Full::Drop { 500 } else { 1 }, "{lost} hits with {full:?}");
+    }
+}
+
 #[test]
 fn a_restarted_board_does_not_hold_up_the_others() {
     let settings = Settings { stall_ms: 50, late: Late::Keep, ..Settings::default() };
     let mut harness = Harness::new(&settings, 2);
-    let ms = 1_000_000;
     for turn in 0..200i64 {
         let restarted = if turn < 100 { turn } else { turn - 100 };
-        harness.feed(&fed(0, turn as u64 * ms, &[restarted * 1000]));
-        harness.feed(&fed(1, turn as u64 * ms, &[turn * 1000]));
+        harness.feed(&fed(0, turn as u64 * MS, &[restarted * MS_PS]));
+        harness.feed(&fed(1, turn as u64 * MS, &[turn * MS_PS]));
     }
     assert_eq!(harness.order.standing(SourceId(0)), Standing::PassedOver);
     let last = harness.out.iter().rev().find(|hit| hit.channel == 1).expect("the other board continues");
-    assert!(last.time_ps > 170_000, "the other board is at {}", last.time_ps);
+    assert!(last.time_ps > 170 * MS_PS, "the other board is at {} ps", last.time_ps);
     harness.end_all();
     let late = harness.out.iter().filter(|hit| hit.flags.has(Flags::LATE)).count();
     // The first few hits after the restart are still in time.
