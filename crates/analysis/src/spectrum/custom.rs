@@ -119,10 +119,11 @@ impl Custom {
         }
     }
 
-    /// Which hits are of a channel that takes part, and passed.
+    /// Which hits are of a channel that takes part, here or as partner, and passed.
     fn choose(&mut self, hits: &[Hit], pass: Option<&[u8]>, map: &ChannelMap) {
-        let takes = &self.takes;
-        let is_one = |hit: &Hit| u8::from(map.row(hit.channel).is_some_and(|row| takes[row]));
+        let (takes, partner) = (&self.takes, self.partner.as_deref());
+        let takes_part = |row: usize| takes[row] || partner.is_some_and(|partner| partner[row]);
+        let is_one = |hit: &Hit| u8::from(map.row(hit.channel).is_some_and(takes_part));
         self.pass.clear();
         self.pass.extend(hits.iter().map(is_one));
         if let Some(kept) = pass {
@@ -139,7 +140,7 @@ impl Custom {
         }
     }
 
-    /// Of each event the first hit of ours, and the first of the partner's: the one along x, the other along y.
+    /// Of the hits of each event that passed, the first of ours, and the first of the partner's: the one along x, the other along y.
     fn fill_pairs(
         &mut self,
         events: &HitEvents,
@@ -151,11 +152,12 @@ impl Custom {
         self.columns(members, map);
         for event in &events.events {
             let range = event.first as usize..(event.first + event.count) as usize;
-            let is_partner =
-                |place: &usize| map.row(members.hits[*place].channel).is_some_and(|row| partner[row]);
-            let ours = range.clone().find(|place| self.pass[*place] != 0);
-            let Some(ours) = ours else { continue };
-            if let Some(theirs) = range.clone().filter(|place| *place != ours).find(is_partner) {
+            let mut passed = range.filter(|place| self.pass[*place] != 0);
+            let is_of = |place: usize, channels: &[bool]| {
+                map.row(members.hits[place].channel).is_some_and(|row| channels[row])
+            };
+            let Some(ours) = passed.clone().find(|place| is_of(*place, &self.takes)) else { continue };
+            if let Some(theirs) = passed.find(|place| *place != ours && is_of(*place, partner)) {
                 self.count(self.column_x[ours], self.column_y.get(theirs).copied(), store);
             }
         }

@@ -289,6 +289,38 @@ fn time_differences_and_pairs_come_from_events() {
 }
 
 #[test]
+fn both_hits_of_a_pair_pass_the_cut_and_what_is_shown() {
+    let axis = |field: &str| AxisSettings { field: field.into(), bins: 16, low: 0.0, high: 16.0 };
+    let pair = |cut: &str| SpectrumSettings {
+        name: cut.into(),
+        x: axis("energy"),
+        y: Some(axis("energy")),
+        cut: Some(cut.into()),
+        at: At::Events,
+        channels: (4..=4).into(),
+        groups: vec![],
+        partner: Some(Partner { channels: (5..=6).into(), groups: vec![] }),
+    };
+    let (set, mut filler) = one(&[pair("energy > 3"), pair("energy > 8"), pair("energy >= 0")], ALL);
+    let mut stage = Coincidence::new(&crate::coincide::Settings::default(), &map(), 1).expect("valid");
+    stage.push(&[hit(0, 5, 3, 0), hit(10, 4, 9, 0), hit(20, 6, 7, 0)], None);
+    stage.finish();
+    let mut events = HitEvents::default();
+    assert!(stage.pull(&mut events));
+    let id = |index: usize| set.spectra()[set.spectra().len() - 3 + index].id;
+    filler.fill_events(&events, None, &map());
+    filler.settle();
+    let found = [0, 1, 2].map(|index| counts(&set, id(index)).0);
+    let bins = |y: usize| BTreeMap::from([(y * 16 + 9, 1)]);
+    assert_eq!(found, [bins(7), BTreeMap::new(), bins(3)]);
+    // On the page, a cut takes the first hit away.
+    filler.fill_events(&events, Some(&[0, 1, 1]), &map());
+    filler.settle();
+    let found = counts(&set, id(2)).0;
+    assert_eq!(found, BTreeMap::from([(3 * 16 + 9, 1), (7 * 16 + 9, 1)]));
+}
+
+#[test]
 fn spectra_are_emptied_by_their_filler_and_without_one() {
     let (set, mut filler) = one(&[], Path::default());
     let id = find(&set, Kind::Energy, At::Received, 4);
