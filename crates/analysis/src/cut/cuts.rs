@@ -42,7 +42,7 @@ pub fn read(
     map: &ChannelMap,
     sources: usize,
 ) -> Result<(HitCuts, EventCuts), CutError> {
-    let polygons = polygons.iter().map(Polygon::new).collect::<Result<Vec<_>, _>>()?;
+    let polygons = Polygon::read(polygons)?;
     let (mut on_hits, mut on_events) = (Vec::new(), Vec::new());
     for (index, each) in settings.iter().enumerate() {
         check_name(each, &settings[..index])?;

@@ -27,6 +27,9 @@ pub enum CutError {
         /// What is wrong, and what to draw instead.
         message: String,
     },
+    /// Two polygons with one name.
+    #[error("two [[polygon]] are called \"{0}\"; names are unique, since `inside` finds them by it")]
+    TwoPolygons(String),
     /// A cut of events where none are made.
     #[error(
         "[[cut]] \"{0}\" is on events, and there is no [coincidence] that makes any; add one, or write on = \"hit\""

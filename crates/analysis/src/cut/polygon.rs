@@ -42,6 +42,19 @@ pub struct Polygon {
 }
 
 impl Polygon {
+    /// All regions of a configuration.
+    ///
+    /// # Errors
+    /// When one is invalid, or two have one name.
+    pub fn read(settings: &[Settings]) -> Result<Vec<Polygon>, CutError> {
+        for (index, each) in settings.iter().enumerate() {
+            if settings[..index].iter().any(|other| other.name == each.name) {
+                return Err(CutError::TwoPolygons(each.name.clone()));
+            }
+        }
+        settings.iter().map(Polygon::new).collect()
+    }
+
     /// A region as it is described.
     ///
     /// # Errors

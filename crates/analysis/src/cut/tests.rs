@@ -268,6 +268,14 @@ fn cuts_are_counted_by_name_and_source_and_the_ledger_balances() {
         error(&[cut("a", "psd > 1", Scope::Hit), cut("a", "psd > 2", Scope::Hit)]).contains("two [[cut]]")
     );
     assert!(error(&[cut("a", "multiplicity > 1", Scope::Event)]).contains("add one"));
+    let region = polygon::Settings {
+        name: "n".into(),
+        x: "energy".into(),
+        y: "psd".into(),
+        points: vec![[0.0, 0.0], [1.0, 1.0]],
+    };
+    let twice = read(&[], &[region.clone(), region], false, &map, 2).expect_err("not possible").to_string();
+    assert!(twice.contains("two [[polygon]] are called \"n\""), "{twice}");
     assert!(error(&[cut("a", "psd >", Scope::Hit)]).contains("[[cut]] \"a\""));
 }
 

@@ -56,7 +56,7 @@ impl PulseTap {
         map: &Arc<ChannelMap>,
     ) -> Result<(PulseTap, PulseStore), PulseError> {
         settings.check()?;
-        let polygons = polygons.iter().map(Polygon::new).collect::<Result<Vec<_>, _>>()?;
+        let polygons = Polygon::read(polygons)?;
         let store = PulseStore::new(map, polygons);
         let channels = map.channels().len();
         let sources = map.channels().iter().map(|channel| channel.source.index() + 1).max().unwrap_or(0);

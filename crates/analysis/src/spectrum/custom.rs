@@ -42,8 +42,7 @@ impl Custom {
         map: &ChannelMap,
     ) -> Result<Custom, SpectrumError> {
         let refuse = |message: String| SpectrumError::Spectrum { name: settings.name.clone(), message };
-        let polygons: Result<Vec<_>, _> = polygons.iter().map(Polygon::new).collect();
-        let polygons = polygons.map_err(|error| refuse(error.to_string()))?;
+        let polygons = Polygon::read(polygons).map_err(|error| refuse(error.to_string()))?;
         let scope = if settings.at == At::Events { Scope::Event } else { Scope::Hit };
         let parse = |text: &String| Expression::parse(text, scope, &polygons);
         let cut = settings.cut.as_ref().map(parse).transpose().map_err(|error| refuse(error.to_string()))?;
