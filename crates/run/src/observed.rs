@@ -15,7 +15,7 @@ use thalweg_analysis::pulse::PulseStore;
 use thalweg_analysis::spectrum::SpectrumSet;
 use thalweg_analysis::view::View;
 use thalweg_data::ledger::LossReport;
-use thalweg_data::{LedgerSnapshot, SourceId, StageRole};
+use thalweg_data::{LedgerSnapshot, Noted, SourceId, StageRole, Unit};
 pub use thalweg_monitor::state::CutReport;
 
 use crate::processing::Processing;
@@ -110,11 +110,9 @@ impl Observed {
 
     /// Takes what the ledger says of the losses of each source of hits on the way to the spectra: live time and losses are shown together.
     pub(crate) fn take_losses(&self, counts: &LedgerSnapshot) {
-        let report = LossReport::of(counts, StageRole::Display);
         let sources = self.channels.channels().iter().map(|channel| channel.source.0 + 1).max().unwrap_or(0);
-        let of_source =
-            |source| report.of_source(SourceId(source)).map_or(SourceLoss::UNKNOWN, SourceLoss::of);
-        self.spectra.history().set_losses((0..sources).map(of_source).collect());
+        let made = self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_coincidence;
+        self.spectra.history().set_losses(source_losses(counts, sources, made.cut_short > 0));
     }
 
     /// Sets the counts of the hits that the cuts have kept, and of the events that coincidence has made.
@@ -126,5 +124,53 @@ impl Observed {
     /// Sets everything except what [`Observed::set_selected`] sets.
     pub(crate) fn set_rest(&self, report: Report) {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner).of_the_rest = report;
+    }
+}
+
+/// What the ledger says of the hits of each source, of so many; `is_cut_short` if an event was closed before its last hit.
+fn source_losses(counts: &LedgerSnapshot, sources: u16, is_cut_short: bool) -> Vec<SourceLoss> {
+    let report = LossReport::of(counts, StageRole::Display);
+    let of_source = |source| {
+        let loss = report.of_source(source).map_or(SourceLoss::UNKNOWN, SourceLoss::of);
+        match is_cut_short || counts.noted_of(source, Noted::Late, Unit::Hits) > 0 {
+            true => loss.with_hits_apart(),
+            false => loss,
+        }
+    };
+    (0..sources).map(SourceId).map(of_source).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_analysis::normalise::{BoardCounters, Normalised, corrected_events};
+    use thalweg_data::ledger::Quality;
+    use thalweg_data::{Counters, Ledger, Stage};
+
+    use super::*;
+
+    #[test]
+    fn events_are_exact_only_if_no_hit_was_late_and_none_was_cut_short() {
+        let ledger = Ledger::create(None, &["a".to_owned(), "b".to_owned()]).expect("memory");
+        let enter = |late| {
+            for (source, late) in [(0, 0), (1, late)] {
+                for (stage, late) in [(Stage::Decode, 0), (Stage::Order, late), (Stage::Spectra, 0)] {
+                    let mut counters = Counters::default();
+                    counters.input(Unit::Hits, 100);
+                    counters.output(Unit::Hits, 100);
+                    counters.noted(Noted::Late, Unit::Hits, late);
+                    ledger.open(stage, SourceId(source), &[Unit::Hits]).publish(&counters);
+                }
+            }
+        };
+        let quality = |is_cut_short| {
+            let losses = source_losses(&ledger.snapshot(), 2, is_cut_short);
+            let channels: Vec<_> =
+                losses.iter().map(|loss| Normalised::of(100, &BoardCounters::default(), loss)).collect();
+            corrected_events(7, channels.iter().copied()).quality
+        };
+        enter(0);
+        assert_eq!([false, true].map(quality), [Quality::Exact, Quality::Unknown]);
+        enter(1);
+        assert_eq!(quality(false), Quality::Unknown);
     }
 }

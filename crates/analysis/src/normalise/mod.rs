@@ -102,11 +102,14 @@ pub struct SourceLoss {
     /// Fraction of the coarser units that are lost with an unknown number of hits; `None` where nobody knows even that.
     of_units: Option<f64>,
     quality: Quality,
+    /// Whether hits that came had no part in the events that they belong to.
+    has_hits_apart: bool,
 }
 
 impl SourceLoss {
     /// Nothing is known of it.
-    pub const UNKNOWN: SourceLoss = SourceLoss { fraction: 0.0, of_units: None, quality: Quality::Unknown };
+    pub const UNKNOWN: SourceLoss =
+        SourceLoss { fraction: 0.0, of_units: None, quality: Quality::Unknown, has_hits_apart: false };
 
     /// Of a source's total in a report of losses.
     pub fn of(total: &LossTotal) -> SourceLoss {
@@ -115,7 +118,13 @@ impl SourceLoss {
             (Quality::Exact, _) => Some(0.0),
             (_, bound) => bound.and_then(|bound| bound.fraction),
         };
-        SourceLoss { fraction: known, of_units, quality: total.quality }
+        SourceLoss { fraction: known, of_units, quality: total.quality, has_hits_apart: false }
+    }
+
+    /// Hits that came had no part in the events that they belong to: they were late, or the events were cut short.
+    #[must_use]
+    pub fn with_hits_apart(self) -> SourceLoss {
+        SourceLoss { has_hits_apart: true, ..self }
     }
 
     /// What each hit that came stands for.
@@ -151,6 +160,8 @@ pub struct Normalised {
     factor: Option<f64>,
     /// How well that is known.
     quality: Quality,
+    /// Whether hits that came had no part in the events that they belong to.
+    has_hits_apart: bool,
 }
 
 impl Normalised {
@@ -186,6 +197,7 @@ impl Normalised {
             accepted: accepted.filter(|_| !contradicts),
             factor,
             quality,
+            has_hits_apart: loss.has_hits_apart,
         }
     }
 
@@ -247,11 +259,12 @@ pub fn rate_together_hz(channels: impl Iterator<Item = Normalised>) -> Corrected
     }
 }
 
-/// What events of hits of these channels stand for: `exact` where none of them has lost any. A lost hit takes an event away, or leaves one in
-/// that it would have vetoed: then nobody knows.
-pub fn corrected_events(count: u64, channels: impl Iterator<Item = Normalised>) -> Corrected {
+/// What events of hits of these channels stand for: `exact` where none of them has lost any, and all that came were in time. A hit that is
+/// missing takes an event away, or leaves one in that it would have vetoed: then nobody knows.
+pub fn corrected_events(count: u64, channels: impl Iterator<Item = Normalised> + Clone) -> Corrected {
+    let are_all_in_events = channels.clone().all(|own| !own.has_hits_apart);
     match corrected_together(count, channels) {
-        exact if exact.quality == Quality::Exact => exact,
+        exact if exact.quality == Quality::Exact && are_all_in_events => exact,
         _ => Corrected::UNKNOWN,
     }
 }

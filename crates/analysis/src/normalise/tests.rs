@@ -32,8 +32,10 @@ fn counters(records: &[(Statistics, u64)]) -> BoardCounters {
     counters
 }
 
+const NO_LOSS: SourceLoss = SourceLoss { quality: Quality::Exact, ..SourceLoss::UNKNOWN };
+
 fn lost(fraction: f64) -> SourceLoss {
-    SourceLoss { fraction, of_units: Some(0.0), quality: Quality::Exact }
+    SourceLoss { fraction, of_units: Some(0.0), ..NO_LOSS }
 }
 
 #[test]
@@ -65,7 +67,7 @@ fn a_board_without_records_has_no_live_time_and_the_losses_of_its_source() {
     assert_eq!((of_source.live_time_quality, of_source.rate_hz()), (Quality::Unknown, Corrected::UNKNOWN));
     let corrected = of_source.corrected(990);
     assert!((corrected.value.expect("known") - 1000.0).abs() < 1e-9 && corrected.quality == Quality::Exact);
-    let bound = SourceLoss { fraction: 0.0, of_units: Some(0.02), quality: Quality::Unknown };
+    let bound = SourceLoss { of_units: Some(0.02), ..SourceLoss::UNKNOWN };
     for loss in [bound, SourceLoss::UNKNOWN] {
         let corrected = Normalised::of(990, &none, &loss).corrected(990);
         assert_eq!((corrected.value, corrected.quality), (Some(990.0), Quality::AtLeast), "none is invented");
@@ -145,7 +147,7 @@ fn counters_that_contradict_the_ledger_are_not_believed() {
     assert_eq!(of(lost(0.0)).corrected(8000), Corrected::UNKNOWN);
     assert_eq!(of(lost(0.0)).live_time_s, Some(1.8), "which its clock does not need");
     assert_eq!(of(lost(0.2)).corrected(8000).value, Some(10_000.0));
-    let bound = SourceLoss { fraction: 0.0, of_units: Some(0.2), quality: Quality::Unknown };
+    let bound = SourceLoss { of_units: Some(0.2), ..SourceLoss::UNKNOWN };
     assert_eq!(of(bound).corrected(8000).quality, Quality::Exact, "a fifth of the datagrams is lost");
     assert_eq!(of(SourceLoss::UNKNOWN).corrected(8000).value, Some(10_000.0), "nobody knows better");
 }
@@ -194,6 +196,10 @@ fn rates_of_channels_add_up_and_one_that_is_unknown_hides_their_sum() {
         Corrected::UNKNOWN,
         "not even a bound: there are vetoes"
     );
+    // All hits came, but some of them were in no event: too late, or cut off it.
+    let apart = Normalised::of(400, &counters, &lost(0.0).with_hits_apart());
+    assert_eq!(corrected_events(7, [one, apart].into_iter()), Corrected::UNKNOWN);
+    assert_eq!(corrected_together(7, [one, apart].into_iter()), exact);
 }
 
 #[test]

@@ -226,6 +226,11 @@ impl LedgerSnapshot {
         self.slots.iter().map(|slot| slot.counters.total_noted(what, unit)).sum()
     }
 
+    /// The same of one source.
+    pub fn noted_of(&self, source: SourceId, what: Noted, unit: Unit) -> u64 {
+        self.of_source(source).iter().map(|slot| slot.counters.total_noted(what, unit)).sum()
+    }
+
     /// The counters of one source, in path order.
     pub(super) fn of_source(&self, source: SourceId) -> &[CounterSnapshot] {
         let first = self.slots.partition_point(|slot| slot.source < source);
