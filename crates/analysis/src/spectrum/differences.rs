@@ -53,7 +53,11 @@ impl Differences {
         let mut put = |member: &Hit, start: &Hit| {
             let Some(row) = map.row(member.channel) else { return };
             let difference = member.time_ps.wrapping_sub(start.time_ps) as f64;
-            let place = axis.bin(difference).map_or(0, |bin| (bin + 1) as u32);
+            // Both ends of the window are within it, so the last bin has its upper edge, too.
+            let place = match difference == axis.high {
+                true => axis.bins,
+                false => axis.bin(difference).map_or(0, |bin| (bin + 1) as u32),
+            };
             if filling.push(row, place) {
                 count(*block, row, filling.take(row), store);
             }

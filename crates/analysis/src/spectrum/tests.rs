@@ -289,6 +289,22 @@ fn time_differences_and_pairs_come_from_events() {
 }
 
 #[test]
+fn hits_at_either_end_of_the_window_have_a_bin() {
+    let (set, mut filler) = one(&[], ALL);
+    let settings = crate::coincide::Settings { window_ps: 1000, ..Default::default() };
+    let mut stage = Coincidence::new(&settings, &map(), 1).expect("valid");
+    let apart = [hit(0, 4, 1, 0), hit(1000, 5, 1, 0), hit(90_000, 5, 1, 0), hit(91_000, 4, 1, 0)];
+    stage.push(&apart, None);
+    stage.finish();
+    let mut events = HitEvents::default();
+    assert!(stage.pull(&mut events));
+    filler.fill_events(&events, None, &map());
+    filler.settle();
+    let (differences, totals) = counts(&set, find(&set, Kind::TimeDifference, At::Events, 5));
+    assert_eq!((differences, totals.below, totals.above), (BTreeMap::from([(0, 1), (1023, 1)]), 0, 0));
+}
+
+#[test]
 fn both_hits_of_a_pair_pass_the_cut_and_what_is_shown() {
     let axis = |field: &str| AxisSettings { field: field.into(), bins: 16, low: 0.0, high: 16.0 };
     let pair = |cut: &str| SpectrumSettings {
