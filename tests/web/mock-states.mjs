@@ -173,6 +173,7 @@ export function hits_state(experiment, taking) {
     offset_ps: 812.4 * board,
     offset_error_ps: 11.2,
     drift_ppb: 0.62 * board,
+    offset_at_start_ps: 192.4 * board,
     locked: true,
     measured_at_s: 1,
   });

@@ -85,8 +85,10 @@ export interface ClockState {
   drift_ppb: number | null;
   /** A peak was found in the last interval, within the tolerance. */
   locked: boolean;
-  /** Data time of the latest peak, seconds since run start. */
+  /** Mean data time of the pairs of hits in the latest peak's interval, seconds since run start. */
   measured_at_s: number | null;
+  /** The offset at run start, where the line of the offsets crosses it, picoseconds: with the drift, what a correction takes. */
+  offset_at_start_ps: number | null;
   /** Standard deviation of the offset, picoseconds. */
   offset_error_ps: number | null;
   /** Its hits come so much later than those of the reference, picoseconds; `None` as long as no peak was found. */

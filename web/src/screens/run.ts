@@ -221,12 +221,14 @@ function clock_fact({
   offset_ps,
   offset_error_ps,
   drift_ppb,
+  offset_at_start_ps,
   locked,
 }: ClockState): readonly [string, string] {
   const offset =
     offset_ps === null ? "no peak found" : measured_as(offset_ps * 1e-12, (offset_error_ps ?? 0) * 1e-12, "s");
   const drift = drift_ppb === null ? "" : `, drifts ${plain(Number(drift_ppb.toPrecision(3)))} ppb`;
-  return [`${source} − ${reference}`, `${locked ? "●" : "▲ not locked,"} ${offset}${drift}`];
+  const at_start = offset_at_start_ps === null ? "" : ` from ${plain(Math.round(offset_at_start_ps))} ps at run start`;
+  return [`${source} − ${reference}`, `${locked ? "●" : "▲ not locked,"} ${offset}${drift}${at_start}`];
 }
 
 /** Kept for the title of the page: the state in a word. */

@@ -31,7 +31,7 @@ pub struct Channel {
     pub name: String,
     /// Number of its group; [`NO_GROUP`] for none.
     pub group: u16,
-    /// Whether its hits take part in anything but the recording of all hits.
+    /// Whether its hits take part in anything but the recording of all hits and the spectra of what is received.
     pub enabled: bool,
     /// Added to its hits' times before they are ordered, picoseconds.
     pub offset_ps: i64,

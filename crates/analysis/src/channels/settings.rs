@@ -34,7 +34,7 @@ pub struct ChannelSettings {
     /// The group that it belongs to: detectors that are treated alike, or parts of one detector.
     #[serde(default)]
     pub group: Option<String>,
-    /// `false` leaves its hits out of everything but the recording of all hits.
+    /// `false` leaves its hits out of everything but the recording of all hits and the spectra of what is received.
     #[serde(default)]
     pub enabled: Option<bool>,
     /// Added to the time of its hits before they are ordered, picoseconds, at most ten seconds either way: cables and electronics.

@@ -38,9 +38,11 @@ pub struct ClockState {
     pub offset_error_ps: Option<f64>,
     /// How the offset changes, parts of 10⁹.
     pub drift_ppb: Option<f64>,
+    /// The offset at run start, where the line of the offsets crosses it, picoseconds: with the drift, what a correction takes.
+    pub offset_at_start_ps: Option<f64>,
     /// A peak was found in the last interval, within the tolerance.
     pub locked: bool,
-    /// Data time of the latest peak, seconds since run start.
+    /// Mean data time of the pairs of hits in the latest peak's interval, seconds since run start.
     pub measured_at_s: Option<f64>,
 }
 
@@ -58,8 +60,18 @@ struct Watched {
     recent: VecDeque<i64>,
     counts: Box<[u32]>,
     looked_at: u64,
+    /// Pairs counted in this interval, and the sum of their times, seconds.
+    pairs: u64,
+    pair_times_s: f64,
     points: VecDeque<Point>,
     missed: bool,
+}
+
+impl Watched {
+    fn count_pairs(&mut self, pairs: u64, time_ps: i64) {
+        self.pairs += pairs;
+        self.pair_times_s += pairs as f64 * (time_ps as f64 * 1e-12);
+    }
 }
 
 /// Compares the clocks of all sources with that of one.
@@ -82,6 +94,8 @@ impl ClockMonitor {
             recent: VecDeque::with_capacity(MOST_NEIGHBOURS),
             counts: vec![0; BINS].into(),
             looked_at: 0,
+            pairs: 0,
+            pair_times_s: 0.0,
             points: VecDeque::with_capacity(MOST_POINTS),
             missed: false,
         };
@@ -99,7 +113,8 @@ impl ClockMonitor {
     pub fn look(&mut self, hits: &[Hit], map: &ChannelMap) {
         let Some(last) = hits.last() else { return };
         for hit in hits.iter().filter(|hit| hit.flags.0 & (Flags::LATE | Flags::FAKE).0 == 0) {
-            let Some(source) = map.get(hit.channel).map(|channel| channel.source) else { continue };
+            let channel = map.get(hit.channel).filter(|channel| channel.enabled);
+            let Some(source) = channel.map(|channel| channel.source) else { continue };
             if self.sources.get(source.index()).is_none_or(|watched| watched.looked_at >= MOST_HITS) {
                 continue;
             }
@@ -107,7 +122,7 @@ impl ClockMonitor {
         }
         let began_ps = *self.began_ps.get_or_insert(last.time_ps);
         if last.time_ps.saturating_sub(began_ps) >= self.interval_ps {
-            self.conclude(last.time_ps);
+            self.conclude();
             self.began_ps = Some(last.time_ps);
         }
     }
@@ -118,14 +133,17 @@ impl ClockMonitor {
         if source.index() == reference {
             for watched in self.sources.iter_mut().filter(|watched| !watched.recent.is_empty()) {
                 let Watched { recent, counts, .. } = watched;
-                recent.iter().for_each(|other| count(counts, other - time_ps, range_ps));
+                let pairs = recent.iter().map(|other| count(counts, other - time_ps, range_ps)).sum();
+                watched.count_pairs(pairs, time_ps);
             }
         } else {
-            let (of_reference, counts) = match self.sources.get_disjoint_mut([reference, source.index()]) {
-                Ok([of_reference, own]) => (&of_reference.recent, &mut own.counts),
-                Err(_) => return,
+            let Ok([of_reference, own]) = self.sources.get_disjoint_mut([reference, source.index()]) else {
+                return;
             };
-            of_reference.iter().for_each(|other| count(counts, time_ps - other, range_ps));
+            let counts = &mut own.counts;
+            let pairs =
+                of_reference.recent.iter().map(|other| count(counts, time_ps - other, range_ps)).sum();
+            own.count_pairs(pairs, time_ps);
         }
         let recent = &mut self.sources[source.index()].recent;
         while recent.front().is_some_and(|first| time_ps - first > range_ps)
@@ -137,7 +155,7 @@ impl ClockMonitor {
     }
 
     /// Closes an interval: looks for the peaks.
-    fn conclude(&mut self, now_ps: i64) {
+    fn conclude(&mut self) {
         let bin_ps = 2.0 * self.range_ps as f64 / BINS as f64;
         for (index, watched) in self.sources.iter_mut().enumerate() {
             watched.looked_at = 0;
@@ -151,12 +169,13 @@ impl ClockMonitor {
                     watched.points.pop_front();
                 }
                 watched.points.push_back(Point {
-                    time_s: now_ps as f64 * 1e-12,
+                    time_s: watched.pair_times_s / watched.pairs.max(1) as f64,
                     offset_ps: peak.centroid * bin_ps - self.range_ps as f64,
                     error_ps: peak.error * bin_ps,
                 });
             }
             watched.counts.fill(0);
+            (watched.pairs, watched.pair_times_s) = (0, 0.0);
         }
     }
 
@@ -167,29 +186,33 @@ impl ClockMonitor {
     }
 
     fn state_of(&self, watched: &Watched) -> ClockState {
-        let latest = watched.points.back();
+        let (latest, line) = (watched.points.back(), line(&watched.points));
         ClockState {
             source: watched.name.clone(),
             reference: self.sources[self.reference].name.clone(),
             offset_ps: latest.map(|point| point.offset_ps),
             offset_error_ps: latest.map(|point| point.error_ps),
-            drift_ppb: slope(&watched.points).map(|slope| slope * 1e-3),
+            drift_ppb: line.map(|(slope, _)| slope * 1e-3),
+            offset_at_start_ps: line.map(|(_, at_start_ps)| at_start_ps),
             locked: !watched.missed && latest.is_some_and(|point| point.offset_ps.abs() <= self.tolerance_ps),
             measured_at_s: latest.map(|point| point.time_s),
         }
     }
 }
 
+/// Counts a pair, if it is one: how many.
 #[inline]
-fn count(counts: &mut [u32], difference_ps: i64, range_ps: i64) {
-    if difference_ps.abs() < range_ps {
+fn count(counts: &mut [u32], difference_ps: i64, range_ps: i64) -> u64 {
+    let is_pair = difference_ps.abs() < range_ps;
+    if is_pair {
         let bin = (difference_ps + range_ps) as u64 * BINS as u64 / (2 * range_ps) as u64;
         counts[bin as usize] += 1;
     }
+    u64::from(is_pair)
 }
 
-/// Slope of the line of least squares, picoseconds per second.
-fn slope(points: &VecDeque<Point>) -> Option<f64> {
+/// The line of least squares: its slope, picoseconds per second, and its offset at run start, picoseconds.
+fn line(points: &VecDeque<Point>) -> Option<(f64, f64)> {
     if points.len() < 2 {
         return None;
     }
@@ -203,5 +226,5 @@ fn slope(points: &VecDeque<Point>) -> Option<f64> {
         .map(|point| weight(point) * (point.time_s - time) * (point.offset_ps - offset))
         .sum::<f64>();
     let spread = points.iter().map(|point| weight(point) * (point.time_s - time).powi(2)).sum::<f64>();
-    (spread > 0.0).then(|| both / spread)
+    (spread > 0.0).then(|| (both / spread, offset - both / spread * time))
 }

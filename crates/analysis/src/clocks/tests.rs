@@ -7,12 +7,15 @@ use thalweg_data::{Flags, Hit, Hits, SourceId, Statistics};
 use super::*;
 use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
 
-fn map() -> ChannelMap {
-    let board = |number: u16| SourceChannels {
+fn board(number: u16) -> SourceChannels {
+    SourceChannels {
         source: SourceId(number),
         name: format!("board {number}"),
         channels: number * 4..=number * 4 + 3,
-    };
+    }
+}
+
+fn map() -> ChannelMap {
     let late = ChannelSettings { number: 5, offset_ps: Some(-70), ..ChannelSettings::default() };
     ChannelMap::new(&[board(0), board(1)], &[late], &[]).expect("valid")
 }
@@ -69,9 +72,13 @@ fn seconds(count: i64, offset_ps: f64, drift_ppb: f64, coincident: bool) -> Vec<
 }
 
 fn watch(hits: &[Hit]) -> ClockState {
+    watch_with(hits, &map())
+}
+
+fn watch_with(hits: &[Hit], map: &ChannelMap) -> ClockState {
     let settings = Settings { reference: Some("left".into()), interval_s: 1.0, ..Settings::default() };
     let mut monitor = ClockMonitor::new(&settings, &names()).expect("a reference is named");
-    hits.chunks(1000).for_each(|batch| monitor.look(batch, &map()));
+    hits.chunks(1000).for_each(|batch| monitor.look(batch, map));
     let mut states = monitor.state();
     assert_eq!(states.len(), 1);
     states.remove(0)
@@ -82,9 +89,41 @@ fn offset_and_drift_are_found_in_the_data() {
     let state = watch(&seconds(20, -40_000.0, 2.0, true));
     let (offset_ps, drift_ppb) = (state.offset_ps.expect("a peak"), state.drift_ppb.expect("a line"));
     let expected_ps = -40_000.0 + state.measured_at_s.expect("measured") * 2000.0;
-    assert!((offset_ps - expected_ps).abs() < 2000.0, "{state:?} is not {expected_ps}");
+    assert!((offset_ps - expected_ps).abs() < 300.0, "{state:?} is not {expected_ps}");
     assert!((drift_ppb - 2.0).abs() < 0.1, "{state:?}");
+    let at_start_ps = state.offset_at_start_ps.expect("a line");
+    assert!((at_start_ps + 40_000.0).abs() < 300.0, "{state:?}");
     assert!(state.locked && state.offset_error_ps.expect("known") < 500.0, "{state:?}");
+}
+
+#[test]
+fn clocks_are_not_compared_by_channels_that_are_left_out() {
+    let off = ChannelSettings { number: 6, enabled: Some(false), ..ChannelSettings::default() };
+    let boards = [0, 1].map(board);
+    let map = ChannelMap::new(&boards, &[off], &[]).expect("valid");
+    let hits = seconds(5, 0.0, 0.0, true);
+    assert_eq!(watch_with(&hits, &map).offset_ps, None);
+}
+
+#[test]
+fn what_is_measured_corrects_the_next_run() {
+    let hits = seconds(20, -40_000.0, 20.0, true);
+    let measured = watch(&hits);
+    let correction = Correction {
+        name: "right".into(),
+        offset_ps: -measured.offset_at_start_ps.expect("a line").round() as i64,
+        drift_ppb: -measured.drift_ppb.expect("a line"),
+    };
+    let settings = Settings { source: vec![correction], ..Settings::default() };
+    let (aligner, map) = (Aligner::new(&settings, &names(), &map()), map());
+    let mut right =
+        Hits { hits: hits.iter().copied().filter(|hit| hit.channel == 6).collect(), ..Hits::default() };
+    right.header.source = SourceId(1);
+    aligner.align(&mut right, &map);
+    let mut aligned: Vec<Hit> = hits.into_iter().filter(|hit| hit.channel == 1).chain(right.hits).collect();
+    aligned.sort_by_key(|hit| hit.time_ps);
+    let left = watch(&aligned);
+    assert!(left.offset_ps.expect("a peak").abs() < 500.0, "{measured:?} leaves {left:?}");
 }
 
 #[test]
