@@ -241,16 +241,18 @@ fn a_batch_of_empty_datagrams_or_of_those_to_others_is_bounded() {
         let to = if to_others { elsewhere } else { address };
         let mut sender = UdpSender::open(local, to).expect("loopback").without_segmentation();
         assert_eq!(sender.send(&vec![&b""[..]; SENT as usize], WAIT).expect("loopback"), SENT as usize);
-        let (mut frames, mut seen) = (Frames::default(), 0);
+        let (mut frames, mut seen, mut dropped) = (Frames::default(), 0, 0);
         let until = std::time::Instant::now() + Duration::from_secs(60);
-        while seen < SENT {
-            assert!(std::time::Instant::now() < until, "{seen} of {SENT}");
+        while seen + dropped < SENT {
+            assert!(std::time::Instant::now() < until, "{seen} and {dropped} of {SENT}");
             frames.clear();
             receiver.receive(&mut frames, WAIT).expect("a ring");
-            let passed_over =
-                receiver.drop_counters().into_iter().find(|(name, _)| *name == "ring_passed_over");
-            let now =
-                receiver.counters().total_input(Unit::Datagrams) + passed_over.map_or(0, |(_, count)| count);
+            let counted = receiver.drop_counters();
+            let of = |wanted| counted.iter().filter(move |(name, _)| *name == wanted).map(|(_, count)| count);
+            // On a busy machine the kernel passes on blocks that are hardly filled, and the ring may be full.
+            dropped = of("ring_drops").sum();
+            let passed_over: u64 = of("ring_passed_over").sum();
+            let now = receiver.counters().total_input(Unit::Datagrams) + passed_over;
             assert!(now - seen < SENT / 2, "{} packets in one batch", now - seen);
             seen = now;
         }

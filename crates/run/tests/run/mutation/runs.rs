@@ -1,12 +1,12 @@
 //! Whole runs inside this process: emulated boards with faults on their way, recorded, and replayed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use thalweg_analysis::view::NewCut;
 use thalweg_data::BoardId;
-use thalweg_export::ImportRequest;
+use thalweg_export::{Format, ImportReport, ImportRequest, Request};
 use thalweg_frontend::digitizer2::emit::{ScopeFields, scope_event};
 use thalweg_frontend::digitizer2::emulate::Settings;
 use thalweg_frontend::digitizer2::emulate::settings::{Firmware, Rates, Transport};
@@ -72,6 +72,7 @@ pub const RUNS: &[(&str, Run)] = &[
         record_of_unknown_channels()
     }),
     ("imported_file", imported_file),
+    ("imported_selection", imported_selection),
     ("added_stages", || {
         crate::added_stages::add_both();
         let stages = "[[stage]]\nkind = \"holdoff\"\nholdoff_ps = 20_000_000\n[[stage]]\nkind = \"prescale\"\nkeep_one_in = 2\n";
@@ -316,13 +317,37 @@ fn imported_file() -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| words(&error))?;
     let file = folder.path().join("cut.mid");
     std::fs::write(&file, bytes).map_err(|error| words(&error))?;
-    let request = ImportRequest { file, directory: folder.path().join("runs"), title: None };
+    let report = imported(file, folder.path().join("runs"))?;
+    if report.events == 2 { Ok(()) } else { Err(format!("{} events are imported", report.events)) }
+}
+
+/// An export of events that a filter has selected, and its import.
+fn imported_selection() -> Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let filter = "[filter]\nkeep = 'bit(\"a/1\", 23, 0)'\nprescale = 7\n";
+    let sections = source("a", FRAGMENT, "payload_bytes = 200\n", "") + TRIGGER + SOON + filter;
+    let (folder, summary) = run(&sections, FRAGMENT_TABLES, TRIGGERS)?;
+    let file = folder.path().join("run.mid");
+    let request = Request {
+        run: summary.run_directory.ok_or("no recording")?,
+        format: Format::Mid,
+        out: file.clone(),
+        tables: Vec::new(),
+        with_kev: false,
+        with_names: false,
+        described: Vec::new(),
+    };
+    thalweg_export::export(&request, &mut |_| true).map_err(|error| words(&error))?;
+    imported(file, folder.path().join("imported")).map(drop)
+}
+
+/// What is imported of a file, when the recording verifies.
+fn imported(file: PathBuf, directory: PathBuf) -> Result<ImportReport, String> {
+    let words = |error: &dyn std::fmt::Display| error.to_string();
+    let request = ImportRequest { file, directory, title: None };
     let report = thalweg_export::import(&request, &mut |_| true).map_err(|error| words(&error))?;
     let found = thalweg_record::verify(&report.run_directory).map_err(|error| words(&error))?;
-    match found.ok && report.events == 2 {
-        true => Ok(()),
-        false => Err(format!("its recording: {:?}", found.problems)),
-    }
+    if found.ok { Ok(report) } else { Err(format!("its recording: {:?}", found.problems)) }
 }
 
 /// Damages what the batch in the middle of a table holds: what stands in front of it decides whether a replay begins at all.
