@@ -138,20 +138,19 @@ impl EventCounts<'_> {
         factor.map_or(Corrected::UNKNOWN, |factor| Corrected::counted(kept, factor, quality))
     }
 
-    /// Returns how many of the recorded events the filter has kept, and what each of them stands for. The filter is taken to keep as many of
-    /// the events that it never saw as of the others, and none of those that it did not decide.
+    /// Returns how many events the filter has kept, whether or not they could be recorded, and what each of them stands for. The filter is
+    /// taken to keep as many of the events that it never saw as of the others, and none of those that it did not decide.
     fn kept_by(&self, filtered: FilteredCounts) -> (u64, Option<f64>) {
         let FilteredCounts { rejected, prescaled, undecided_kept, undecided_lost, lost_behind } = filtered;
-        let kept = self.recorded.saturating_sub(prescaled + undecided_kept);
+        let let_through = self.recorded + lost_behind;
         let lost = self.lost.map_or(0, |total| total.known.count);
         let unseen = lost.saturating_sub(undecided_lost + lost_behind);
-        let seen = self.recorded + rejected + undecided_lost + lost_behind;
-        if self.recorded == 0 {
-            return (0, (lost_behind + unseen == 0).then_some(1.0));
+        let seen = let_through + rejected + undecided_lost;
+        let kept = let_through.saturating_sub(prescaled + undecided_kept);
+        match seen {
+            0 => (0, (unseen == 0).then_some(1.0)),
+            seen => (kept, Some((seen + unseen) as f64 / seen as f64)),
         }
-        let of_the_recorder = (self.recorded + lost_behind) as f64 / self.recorded as f64;
-        let of_the_builder = (seen + unseen) as f64 / seen as f64;
-        (kept, Some(of_the_recorder * of_the_builder))
     }
 
     fn rate_hz(&self) -> Corrected {
@@ -245,21 +244,24 @@ mod tests {
         let filtered =
             FilteredCounts { rejected: 493, prescaled: 100, lost_behind: 3, ..FilteredCounts::default() };
         let found = of(291, filtered);
-        let truth = 191.0 * (294.0 / 291.0) * (800.0 / 787.0);
+        let truth = 194.0 * (800.0 / 787.0);
         assert!((found.value.expect("known") - truth).abs() < 1e-9, "{found:?}");
         let relative = found.uncertainty.expect("known") / truth;
-        assert!((relative - 1.0 / 191f64.sqrt()).abs() < 1e-9, "as of 191 counts: {relative}");
+        assert!((relative - 1.0 / 194f64.sqrt()).abs() < 1e-9, "as of 194 counts: {relative}");
         assert_eq!(found.quality, Quality::Exact);
         // Nobody knows what it would have done with those that it did not decide.
         let undecided = FilteredCounts { undecided_kept: 91, rejected: 402, ..filtered };
         let bound = of(382, undecided);
-        let truth = 191.0 * (385.0 / 382.0) * (800.0 / 787.0);
+        let truth = 194.0 * (800.0 / 787.0);
         assert!((bound.value.expect("a bound") - truth).abs() < 1e-9, "{bound:?}");
         assert_eq!(bound.quality, Quality::AtLeast);
         // With a prescale of 1, all that it rejects is recorded.
         let all = of(784, FilteredCounts { prescaled: 600, lost_behind: 3, ..FilteredCounts::default() });
-        let truth = 184.0 * (787.0 / 784.0) * (800.0 / 787.0);
+        let truth = 187.0 * (800.0 / 787.0);
         assert!((all.value.expect("known") - truth).abs() < 1e-9, "{all:?}");
+        // What the filter has kept is known, also where little of it could be recorded.
+        let full = of(100, FilteredCounts { rejected: 493, prescaled: 100, lost_behind: 194, ..filtered });
+        assert_eq!(full.value, Some(194.0));
     }
 
     #[test]

@@ -300,8 +300,8 @@ impl LedgerSnapshot {
         }
     }
 
-    /// How much one source has lost, each loss counted once and in its finest unit, so that every further loss makes it more. Data that are
-    /// missing on the wire because a later stage refused them count at that stage only; what the sender says it has sent takes the place of
+    /// How much one source has lost, each loss counted once and in its finest unit, so that every further loss makes it more. Once the sender
+    /// has forgotten the hits of a frame, later gaps count in frames, and so do the earlier ones, whose hits are counted. Data that are missing on the wire because a later stage refused them count at that stage only; what the sender says it has sent takes the place of
     /// what is missing by sequence numbers.
     pub fn lost_once(&self, source: SourceId) -> u64 {
         let finest = |lost: &dyn Fn(Unit) -> u64| {

@@ -206,10 +206,9 @@ impl Assembly {
         (link, boards): (&mut Counters, &mut BoardCounters),
     ) -> usize {
         let own = self.board_slots(part.board);
-        let is_own = |number: &usize| own.contains(number);
-        let mut own_open = self.open.iter().map(|number| *number as usize).filter(is_own);
-        if let Some(oldest) = own_open.next()
-            && 1 + own_open.count() >= self.open_per_board
+        let open = || own.clone().filter(|number| self.slots[*number].state == State::Open);
+        if let Some(oldest) = open().min_by_key(|number| self.slots[*number].opened)
+            && open().count() >= self.open_per_board
         {
             self.give_up_unfinished(oldest, mark, (link, boards));
         }

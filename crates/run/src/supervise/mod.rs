@@ -202,7 +202,8 @@ impl Watched {
                 true => self.busy.raise(),
                 false => {
                     self.busy.lower();
-                    self.rates().resume(self.started.elapsed().as_secs_f64());
+                    let trigger = paths.trigger().unwrap_or_default();
+                    self.rates().resume(self.started.elapsed().as_secs_f64(), trigger);
                 }
             }
             paths.inhibit(inhibits);

@@ -83,6 +83,8 @@ pub(crate) struct Rates {
     samples: VecDeque<Sample>,
     /// Seconds from the start of the run to the end of its last pause, during which nothing was to come.
     resumed_seconds: f64,
+    /// What the trigger had counted then.
+    resumed_trigger: TriggerCounts,
     pub(super) free_at_start: Option<u64>,
     /// The stops of the path, once looked up.
     pub(super) flow_places: Option<Arc<Vec<FlowPlace>>>,
@@ -113,9 +115,10 @@ impl Beside {
 
 impl Rates {
     /// Begins anew behind a pause: no window covers it.
-    pub(super) fn resume(&mut self, elapsed_seconds: f64) {
+    pub(super) fn resume(&mut self, elapsed_seconds: f64, trigger: TriggerCounts) {
         self.samples.clear();
         self.resumed_seconds = elapsed_seconds;
+        self.resumed_trigger = trigger;
     }
 
     /// Returns when the next snapshot is due, seconds after the last.
@@ -231,9 +234,9 @@ impl Rates {
         rows.map(|row| now.beside.per_second(&before.beside, count(row))).collect()
     }
 
-    /// Returns the counts of the trigger at the early end of the window.
+    /// Returns the counts of the trigger at the early end of the window; where there is none, at the start, or behind the last pause.
     pub(super) fn trigger_before(&self) -> TriggerCounts {
-        self.ends().map(|(before, _)| before.beside.trigger).unwrap_or_default()
+        self.ends().map_or(self.resumed_trigger, |(before, _)| before.beside.trigger)
     }
 
     /// The rates of one `[[source]]`.
@@ -281,7 +284,7 @@ mod tests {
             [0.0, 0.2, 0.6, 1.6, 100.0].map(|seconds| rates.snapshot_after_seconds(from + seconds))
         };
         assert_eq!(after(&rates, 0.0), [0.2, 0.2, 0.3, 0.8, 1.0]);
-        rates.resume(64.0);
+        rates.resume(64.0, TriggerCounts::default());
         assert_eq!(after(&rates, 64.0).map(|seconds| (10.0 * seconds).round()), [2.0, 2.0, 3.0, 8.0, 10.0]);
     }
 
@@ -295,12 +298,14 @@ mod tests {
         for (seconds, events) in [(1.0, 1000), (2.0, 2000), (3.0, 2000)] {
             take(&mut rates, seconds, events);
         }
-        rates.resume(3.5);
+        let paused = TriggerCounts { offered: 3000, refused: 1000, ..TriggerCounts::default() };
+        rates.resume(3.5, paused);
         assert_eq!(rates.window().seconds, 0.0, "nothing is known yet");
         assert!(!rates.is_overdue(5.0) && rates.is_overdue(5.5));
         take(&mut rates, 3.25, 2000);
         take(&mut rates, 3.75, 2250);
         assert_eq!(rates.window().seconds, 0.0, "one of them was asked for in the pause");
+        assert_eq!(rates.trigger_before(), paused, "what the pause has refused is not of late");
         take(&mut rates, 4.0, 2500);
         assert_eq!((rates.window().seconds, rates.events_hz()), (0.25, 1000.0));
     }
