@@ -12,10 +12,11 @@
 //! The order advances to the lowest *watermark*: the time of the latest hit of a source minus its disorder. It does not
 //! wait for a source that has ended, or that has sent no hit in time for [`Settings::stall_ms`]. For a source that came
 //! back so, but later than the others, it stays behind the newest hit by twice its *lag*, as long as the source is silent
-//! again: else a source with rare hits would never be in time. A hit before the *released* time is late. So are all hits of a board that has restarted its clock, until it has caught up: they are
-//! counted and kept or dropped like other late hits, and the other sources do not wait for that board. A damaged time
-//! far in the future does not make all following hits late: a step of more than ten seconds moves a watermark only if
-//! the next batch of the source confirms it.
+//! again: else a source with rare hits would never be in time. The lag shrinks with each return that needs less, and
+//! when the memory does not hold so much. A hit before the *released* time is late. So are all hits of a board that has
+//! restarted its clock, until it has caught up: they are counted and kept or dropped like other late hits, and the other
+//! sources do not wait for that board. A damaged time far in the future does not make all following hits late: a step of
+//! more than ten seconds moves a watermark only if the next batch of the source confirms it.
 
 use std::collections::VecDeque;
 
@@ -37,6 +38,8 @@ const LONGEST_WAIT_NS: u64 = 20_000_000;
 
 /// A step of a source's time by more than this must be confirmed by its next batch.
 const LARGEST_STEP_PS: i64 = 10_000_000_000_000;
+/// A source's lag is smaller by this fraction after each silence that needed less.
+const LAG_DECAY: i64 = 8;
 
 fn ps_of(ns: u64) -> i64 {
     i64::try_from(ns.saturating_mul(1000)).unwrap_or(i64::MAX)
@@ -77,6 +80,8 @@ struct SourceState {
     times_passed_over: u64,
     /// How far its hits were behind the newest, at most, when they came although the order did not wait for it.
     lag_ps: i64,
+    /// The same since it was passed over for the last time.
+    newest_lag_ps: i64,
     /// Number of its hits in the output batch that is being filled.
     output_hits: u32,
     counters: Counters,
@@ -112,6 +117,9 @@ impl SourceState {
     fn pass_over(&mut self) {
         self.standing = Standing::PassedOver;
         self.times_passed_over += 1;
+        // One slow return must not delay the order for the rest of the run.
+        self.lag_ps = self.newest_lag_ps.max(self.lag_ps - self.lag_ps / LAG_DECAY);
+        self.newest_lag_ps = 0;
     }
 }
 
@@ -168,8 +176,6 @@ pub struct TimeOrder {
     newest: Option<(Mark, SourceId)>,
     /// The latest time of all sources, without unconfirmed steps, and the mark at which it came.
     newest_hit: Option<(i64, Mark)>,
-    /// How far the order stays behind the newest hit for silent sources, at most.
-    longest_behind_ps: i64,
 }
 
 impl TimeOrder {
@@ -183,6 +189,7 @@ impl TimeOrder {
             last_in_time: None,
             times_passed_over: 0,
             lag_ps: 0,
+            newest_lag_ps: 0,
             output_hits: 0,
             counters: Counters::default(),
             held_bytes: 0,
@@ -212,7 +219,6 @@ impl TimeOrder {
             end_passed: false,
             newest: None,
             newest_hit: None,
-            longest_behind_ps: ps_of(settings.stall_ms.saturating_mul(1_000_000)),
         }
     }
 
@@ -278,27 +284,25 @@ impl TimeOrder {
         batch.hits.is_empty() || self.held_bytes() + batch_bytes(batch) <= self.settings.memory_bytes
     }
 
-    /// Called when the memory is used up: returns whether hits can be pulled to free some, for which it no longer stays
+    /// Called when the memory is used up: returns whether hits can be pulled to free some, for which it stays less far
     /// behind for silent sources, and may pass over others. If not, nothing is held, or the policy is to drop the batch.
     fn release_for_memory(&mut self, now: Mark) -> bool {
         if self.due && self.has_ready() {
             return true;
-        }
-        if self.forget_silent() {
-            self.released_ps = self.released_ps.max(self.frontier_ps(now));
-            self.due = true;
-            if self.has_ready() {
-                return true;
-            }
-        }
-        if self.settings.full == Full::Drop {
-            return false;
         }
         loop {
             self.released_ps = self.released_ps.max(self.frontier_ps(now));
             self.due = true;
             if self.has_ready() {
                 return true;
+            }
+            // Those just passed over are silent, too: else sources that are not slow are passed over in their place.
+            if self.frontier_ps(now) < self.watermark_ps() {
+                self.halve_lags();
+                continue;
+            }
+            if self.settings.full == Full::Drop {
+                return false;
             }
             let live = self.sources.iter_mut().filter(|source| source.standing == Standing::Live);
             match live.min_by_key(|source| source.watermark_ps()) {
@@ -366,9 +370,11 @@ impl TimeOrder {
     /// for, has restarted its clock.
     fn measure_lag(&mut self, id: SourceId, now: Mark, first_ps: i64) {
         let Some(now_ps) = self.expected_ps(now) else { return };
+        let longest_ps = self.stall_ps();
         let (source, lag_ps) = (&mut self.sources[id.index()], now_ps.saturating_sub(first_ps));
-        if source.standing == Standing::PassedOver && lag_ps <= self.longest_behind_ps {
+        if source.standing == Standing::PassedOver && lag_ps <= longest_ps {
             source.lag_ps = source.lag_ps.max(lag_ps);
+            source.newest_lag_ps = source.newest_lag_ps.max(lag_ps);
         }
     }
 
@@ -376,19 +382,21 @@ impl TimeOrder {
     fn behind_ps(&self) -> i64 {
         let silent = self.sources.iter().filter(|source| source.standing == Standing::PassedOver);
         let lag_ps = silent.map(|source| source.lag_ps).max().unwrap_or(0);
-        lag_ps.saturating_mul(2).min(self.longest_behind_ps)
+        lag_ps.saturating_mul(2).min(self.stall_ps())
     }
 
-    /// No longer stays behind for silent sources, and later at most half as far: the memory does not hold so much. Returns
-    /// whether it did so.
-    fn forget_silent(&mut self) -> bool {
-        let behind_ps = self.behind_ps();
-        if behind_ps > 0 {
-            self.longest_behind_ps = behind_ps / 2;
-            let silent = self.sources.iter_mut().filter(|source| source.standing == Standing::PassedOver);
-            silent.for_each(|source| source.lag_ps = 0);
-        }
-        behind_ps > 0
+    /// Stays behind for silent sources half as far, until they come back later than that: the memory does not hold so
+    /// much.
+    fn halve_lags(&mut self) {
+        let silent = self.sources.iter_mut().filter(|source| source.standing == Standing::PassedOver);
+        silent.for_each(|source| {
+            source.lag_ps /= 2;
+            source.newest_lag_ps /= 2;
+        });
+    }
+
+    fn stall_ps(&self) -> i64 {
+        ps_of(self.settings.stall_ms.saturating_mul(1_000_000))
     }
 
     /// The time of hits that would come now as soon as the newest one did.

@@ -403,6 +403,79 @@ fn memory_is_not_used_up_by_waiting_for_a_silent_source() {
     }
 }
 
+/// Bytes of that many hits, with their extras.
+fn bytes_of(hits: u64) -> u64 {
+    hits * 40
+}
+
+#[test]
+fn a_slow_source_alone_is_passed_over_when_memory_is_used_up_whatever_it_once_needed() {
+    // Source 0 is silent, comes back 200 ms late, is live, and stands still from 3 s on; the memory holds 300 ms.
+    let settings = Settings { memory_bytes: bytes_of(300), ..Settings::default() };
+    let mut harness = Harness::new(&settings, 2);
+    for now_ms in 1..5000i64 {
+        let mark = now_ms as u64 * MS;
+        match now_ms {
+            1200 => harness.feed(&fed(0, mark, &[(now_ms - 200) * MS_PS])),
+            1..100 | 1201..3000 => harness.feed(&fed(0, mark, &[now_ms * MS_PS])),
+            _ => {}
+        }
+        harness.feed(&fed(1, mark, &[now_ms * MS_PS]));
+    }
+    assert_eq!(harness.order.standing(SourceId(0)), Standing::PassedOver);
+    assert_eq!(harness.order.times_passed_over(SourceId(1)), 0);
+    assert_eq!(harness.lost(LossReason::OverBudget), 0);
+    harness.end_all();
+}
+
+#[test]
+fn memory_that_is_used_up_now_and_then_does_not_make_rare_hits_late_for_ever() {
+    // Each second, source 0 sends a hit, 35 ms late. Each two seconds, source 2 stands still for longer than the memory
+    // holds; or source 1 sends more than that at once, while the order stays behind for source 0.
+    for (burst, most_late) in [(0, 2), (400, 7)] {
+        let settings = Settings { memory_bytes: bytes_of(300), ..Settings::default() };
+        let mut harness = Harness::new(&settings, 3);
+        for now_ms in 1..12_000i64 {
+            let (mark, now_ps) = (now_ms as u64 * MS, now_ms * MS_PS);
+            if now_ms > 1000 && now_ms % 1000 == 35 {
+                harness.feed(&fed(0, mark, &[now_ps - 35 * MS_PS]));
+            }
+            harness.feed(&fed(1, mark, &[now_ps]));
+            if now_ms % 2000 == 1500 {
+                (0..burst).for_each(|step| harness.feed(&fed(1, mark, &[now_ps + step])));
+            }
+            if burst > 0 || now_ms % 2000 < 1600 {
+                harness.feed(&fed(2, mark, &[now_ps]));
+            }
+        }
+        harness.end_all();
+        let late = late_of(&harness, 0);
+        assert!(late <= most_late, "burst of {burst}: {late} of 11 are late");
+        assert_eq!(harness.lost(LossReason::OverBudget), 0);
+    }
+}
+
+#[test]
+fn one_slow_return_does_not_delay_the_order_for_the_rest_of_the_run() {
+    let mut late_ms = [20; 20];
+    late_ms[3] = 200;
+    let mut harness = Harness::new(&Settings::default(), 2);
+    let mut behind_ms = Vec::new();
+    for now_ms in 1..20_000i64 {
+        let (mark, second) = (now_ms as u64 * MS, now_ms / 1000);
+        if second > 0 && now_ms % 1000 == late_ms[second as usize] {
+            harness.feed(&fed(0, mark, &[second * 1000 * MS_PS]));
+        }
+        harness.feed(&fed(1, mark, &[now_ms * MS_PS]));
+        if now_ms % 1000 == 999 {
+            behind_ms.push(now_ms - harness.out.last().map_or(0, |last| last.time_ps / MS_PS));
+        }
+    }
+    assert!(behind_ms[4] > 300, "after the slow return: {} ms", behind_ms[4]);
+    assert!(behind_ms[19] <= 100, "at the end: {} ms", behind_ms[19]);
+    assert!(late_of(&harness, 0) <= 2);
+}
+
 #[test]
 fn a_restarted_board_does_not_hold_up_the_others() {
     let settings = Settings { stall_ms: 50, late: Late::Keep, ..Settings::default() };
