@@ -155,9 +155,10 @@ pub struct Sequence {
     #[serde(default = "default_window")]
     pub window: usize,
     /// Jumps beyond this (in packets or frames) must be confirmed by the next packet, and then restart the count. So do
-    /// jumps back by more than `window`; those into numbers that were just counted need 1024 packets in a row, since
-    /// packets that come late or again follow each other, too, unless they go to 0 or to the start of the count. At most
-    /// half of the counter's range; the default is that or 65536.
+    /// jumps back by more than `window`; those into numbers that were just counted need 512 packets, and more packets
+    /// or frames than `window`, without any of the old count between them, since packets that come late or again follow
+    /// each other, too, unless they go to 0 or to the start of the count. At most half of the counter's range; the
+    /// default is that or 65536.
     pub largest_gap: Option<u64>,
 }
 
