@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// Time in milliseconds after which a source without new hits is passed over: the other sources no longer wait for
-    /// it. A hit that arrives in time makes it live again; for this, the order stays behind the newest hit by as much as the
-    /// hits of the source were seen to need, and never by more than this time.
+    /// it. A hit that arrives in time makes it live again; for this, the order stays behind the newest hit by twice as
+    /// much as the hits of the source were seen to need, and never by more than this time.
     pub stall_ms: u64,
     /// What happens to hits that arrive after later ones have been passed on.
     pub late: Late,
