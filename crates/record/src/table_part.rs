@@ -5,11 +5,12 @@
 //!  runs/000042/hits.0001.arrows  ─► hits, part 1; a link of `[record.files] directories` ─► /other/disk/000042/hits.0001.arrows
 //! ```
 //! Any other link is no file of a table. The directory on the other disk names the run's own directory in `.run`: a copy of the run has
-//! the same links, and the files are not its own.
+//! the same links, and the files are not its own. A run that was moved, or that is mounted at a second path, is no copy.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::table::{Table, first_part_of, part_name};
@@ -104,10 +105,31 @@ pub(crate) fn name_owner(directory: &Path, run: &Path) {
 
 /// The run to which a file on another disk belongs, when it is not the run of this link: that is a copy, and the other is still there.
 pub(crate) fn other_owner(link: &Path) -> Option<PathBuf> {
-    let named = fs::read(part_elsewhere(link)?.with_file_name(OWNER_FILE)).ok()?;
+    let file = part_elsewhere(link)?;
+    let named = fs::read(file.with_file_name(OWNER_FILE)).ok()?;
     let owner =
         PathBuf::from(OsString::from_vec(named)).canonicalize().ok().filter(|owner| owner.is_dir())?;
-    (link.parent()?.canonicalize().ok()? != owner).then_some(owner)
+    // One directory has several paths where it is mounted twice.
+    let is_same = identity(link.parent()?)? == identity(&owner)?;
+    (!is_same && leads_to(&owner, &file)).then_some(owner)
+}
+
+/// Device and number of a file or a directory, whatever its path is.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|data| (data.dev(), data.ino()))
+}
+
+/// Whether a run has a link to this file: where the run was moved, another may have its path by now. `recover` may have renamed the link.
+fn leads_to(run: &Path, file: &Path) -> bool {
+    // What nobody may list may have it.
+    let Ok(entries) = fs::read_dir(run) else { return true };
+    let is_named = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str);
+        name.map(|name| kept_of(name).unwrap_or(name)) == file.file_name().and_then(OsStr::to_str)
+    };
+    let wanted = identity(file);
+    let mut named = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(is_named);
+    wanted.is_some() && named.any(|path| identity(&path) == wanted)
 }
 
 /// Removes a directory on another disk in which a run has no file any more.

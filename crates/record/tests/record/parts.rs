@@ -503,8 +503,7 @@ fn recover_and_retention_of_a_copied_run_leave_the_files_of_the_other_alone() {
     let (run, second) = run_on_two_disks(folder.path());
     let run = unlocked(run);
     let last = second.join("hits.0003.arrows");
-    let bytes = fs::read(&last).expect("there");
-    fs::write(&last, &bytes[..bytes.len() - 100]).expect("cut");
+    cut_last(&second);
     let before = fs::read(&last).expect("there");
     let copies = folder.path().join("copies");
     let copy = copy_with_links(run.path(), &copies);
@@ -526,4 +525,59 @@ fn recover_and_retention_of_a_copied_run_leave_the_files_of_the_other_alone() {
     assert!(verify(&copy).expect("a run").ok);
     assert_eq!(retained().removed.len(), 1);
     assert!(!second.exists());
+}
+
+#[test]
+fn recover_takes_a_run_whose_files_lie_on_two_disks_from_where_it_was_moved() {
+    let folder = folder();
+    let (run, second) = run_on_two_disks(folder.path());
+    let moved = folder.path().join("moved").join(run.path().file_name().expect("a run has a name"));
+    fs::create_dir_all(moved.parent().expect("it has one")).expect("made");
+    fs::rename(unlocked(run).path(), &moved).expect("moved");
+    // The next run takes the number again, and has no link to the files of the first.
+    let next = write_run(&folder.path().join("runs"), &settings(Compression::None), HITS, 250);
+    assert_eq!(next.path().file_name(), moved.file_name());
+    cut_last(&second);
+    assert!(recover(&moved).expect("it is no copy").changed);
+    assert!(verify(&moved).expect("a run").ok);
+}
+
+fn cut_last(second: &Path) {
+    let last = second.join("hits.0003.arrows");
+    let bytes = fs::read(&last).expect("there");
+    fs::write(&last, &bytes[..bytes.len() - 100]).expect("cut");
+}
+
+/// Where the child finds the run under a path that was mounted.
+const BOUND: &str = "THALWEG_TEST_BOUND_RUN";
+
+#[test]
+#[ignore = "a part of the test below, in a process of its own"]
+fn child() {
+    let run = PathBuf::from(std::env::var_os(BOUND).expect("the test below names it"));
+    assert!(recover(&run).expect("it is no copy").changed);
+}
+
+#[test]
+fn recover_takes_a_run_whose_files_lie_on_two_disks_by_another_path() {
+    let folder = folder();
+    let (run, second) = run_on_two_disks(folder.path());
+    let run = unlocked(run);
+    cut_last(&second);
+    let bound = folder.path().join("bound");
+    fs::create_dir(&bound).expect("made");
+    let this = std::env::current_exe().expect("a test has a file");
+    let script =
+        "mount --bind \"$1\" \"$2\" || exit 9\nexec \"$0\" --exact parts::child --ignored --nocapture";
+    let mut command = std::process::Command::new("unshare");
+    command.args(["-m", "sh", "-c", script]).arg(this).arg(folder.path().join("runs")).arg(&bound);
+    let child = command.env(BOUND, bound.join(run.path().file_name().expect("a run has a name"))).output();
+    // `unshare` gives 1 without the right to it.
+    let Some(child) = child.ok().filter(|child| !matches!(child.status.code(), Some(1 | 9))) else {
+        thalweg_prerequisite::skip("a mount of its own needs root and `unshare`");
+        return;
+    };
+    let text = String::from_utf8_lossy(&[&child.stdout[..], &child.stderr[..]].concat()).into_owned();
+    assert!(child.status.success() && text.contains("1 passed"), "{text}");
+    assert!(verify(run.path()).expect("a run").ok);
 }
