@@ -44,9 +44,8 @@ impl RecordedTables {
             return Ok(RecordedTables::default());
         }
         let removed = record.removed.clone().map_or(Ok(None), |removed| removed.gone(directory))?;
-        let is_removed = |said: &&TableSummary| {
-            removed.iter().flat_map(|removed| &removed.tables).any(|gone| gone.table == said.table)
-        };
+        let is_removed =
+            |said: &&TableSummary| removed.as_ref().is_some_and(|removed| removed.has_table_of(said));
         let names = directory.files()?;
         let names = names.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
         Ok(RecordedTables {

@@ -14,6 +14,7 @@ use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
 use crate::run_record::RunRecord;
 use crate::table::Table;
+use crate::table_part::kept_of;
 
 /// Tables that were removed; part of `run.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,14 +43,15 @@ impl RemovedTables {
         has_new
     }
 
-    /// Of these, the tables whose files are gone; `None` when there are none.
+    /// Of these, the tables whose files are gone, with what was kept of them; `None` when no table is.
     pub(crate) fn gone(mut self, directory: &RunDirectory) -> Result<Option<RemovedTables>, RecordError> {
         let on_file = directory.files()?;
         let is_on_file =
             |name: &str| on_file.iter().any(|path| path.file_name().is_some_and(|found| found == name));
         self.tables.retain(|table| !is_on_file(&table.file));
         self.sum_up();
-        Ok((!self.tables.is_empty()).then_some(self))
+        let has_tables = self.of_tables().next().is_some();
+        Ok(has_tables.then_some(self))
     }
 
     /// Of the run in this directory, what is gone. What cannot be read says nothing.
@@ -76,6 +78,11 @@ impl RemovedTables {
         self.of_table(table).next().is_some()
     }
 
+    /// Whether files of the table are among them of which this is one.
+    pub(crate) fn has_table_of(&self, said: &TableSummary) -> bool {
+        self.of_tables().any(|summary| summary.table == said.table)
+    }
+
     /// Rows of the file of this name, if it is among them.
     pub fn rows_in(&self, file: &str) -> Option<u64> {
         self.tables.iter().find(|table| table.file == file).map(|table| table.rows)
@@ -87,7 +94,12 @@ impl RemovedTables {
     }
 
     fn of_table(&self, table: Table) -> impl Iterator<Item = &TableSummary> {
-        self.tables.iter().filter(move |summary| summary.table == table.word())
+        self.of_tables().filter(move |summary| summary.table == table.word())
+    }
+
+    /// Without what `recover` had kept of a damaged table: it goes first, and the table may still be there.
+    fn of_tables(&self) -> impl Iterator<Item = &TableSummary> {
+        self.tables.iter().filter(|summary| kept_of(&summary.file).is_none())
     }
 
     fn sum_up(&mut self) {

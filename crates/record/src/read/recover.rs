@@ -224,10 +224,8 @@ fn rewrite_record(
     report: &mut RecoverReport,
 ) -> Result<(), RecordError> {
     let tables: Vec<TableSummary> = report.tables.iter().map(|table| table.summary.clone()).collect();
-    let is_removed = |table: &TableSummary| {
-        let removed = report.removed.iter().flat_map(|removed| &removed.tables);
-        removed.into_iter().any(|gone| gone.table == table.table)
-    };
+    let is_removed =
+        |table: &TableSummary| report.removed.as_ref().is_some_and(|removed| removed.has_table_of(table));
     let is_complete = |record: &RunRecord| {
         let has_ended = record.state != RunRecordState::Running;
         let names = |table: &TableSummary| {

@@ -12,8 +12,8 @@ use crate::example_run;
 use crate::example_run::{copy_run, folder};
 use proptest::prelude::*;
 use thalweg_record::{
-    OldRuns, Retained, Retention, RunDirectory, RunRecord, RunRecordState, Settings, Table, VerifyReport,
-    inspect, raw_sources, recover, verify,
+    OldRuns, RemovedTables, Retained, Retention, RunDirectory, RunRecord, RunRecordState, Settings, Table,
+    VerifyReport, inspect, raw_sources, recover, verify,
 };
 
 /// A run of hits that has ended and that nobody holds.
@@ -261,6 +261,43 @@ fn a_removal_that_is_killed_anywhere_leaves_a_run_that_verifies() {
     };
     let (run, _newest) = (write(), write());
     killed_anywhere(folder.path(), &run);
+}
+
+#[test]
+fn a_table_is_not_removed_with_what_recover_had_kept_of_it() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let run = example_run::write_run(folder.path(), &settings, 400, 20).path().to_owned();
+    write_run(folder.path(), 200);
+    let hits = run.join("hits.arrows");
+    let mut bytes = fs::read(&hits).expect("there");
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    fs::write(&hits, bytes).expect("written");
+    assert!(recover(&run).expect("recovered").changed);
+    let before = copy_run(&RunDirectory::open(&run).expect("a run"), &folder.path().join("before"));
+    checked(&mut policy(folder.path(), at_most(1)));
+    assert!(tables(&run).is_empty(), "it is removed");
+    // What was kept goes first: as if the removal was killed behind it.
+    let killed = before;
+    fs::copy(run.join("run.json"), killed.join("run.json")).expect("copied");
+    fs::remove_file(killed.join("hits.arrows.damaged")).expect("kept");
+    let report = verified(&killed);
+    assert!(report.ok && report.removed.is_none(), "{report:?}");
+    RemovedTables::refuse(&killed, Table::Hits).expect("the table is there");
+    // Nor when another table has gone.
+    fs::remove_file(killed.join("extras.arrows")).expect("there");
+    let removed = verified(&killed).removed.expect("extras");
+    assert!(removed.has(Table::Extras) && !removed.has(Table::Hits), "{removed}");
+    // What somebody takes of it is missed as ever.
+    let hits = killed.join("hits.arrows");
+    let file = fs::OpenOptions::new().write(true).open(&hits).expect("there");
+    file.set_len(hits.metadata().expect("there").len() / 2).expect("cut");
+    let report = recover(&killed).expect("recovered");
+    assert!(
+        report.missing.iter().any(|missing| missing.table == "hits" && missing.rows > Some(0)),
+        "{report:?}"
+    );
 }
 
 #[test]
