@@ -10,13 +10,17 @@ use thalweg_record::{FileLimits, HitWriter, RunDirectory, RunRecord, RunRecordSt
 
 /// A run of hits in three files of 100 rows, and of statistics.
 fn write_run(parent: &Path) -> PathBuf {
+    write_files(parent, 3)
+}
+
+fn write_files(parent: &Path, count: u64) -> PathBuf {
     let directory = RunDirectory::create(parent, "").expect("made");
     let names = ["board".to_owned()];
     let mut record = RunRecord::start(&directory, "", "", &names);
     let files = FileLimits { most_rows: Some(100), ..FileLimits::default() };
     let settings = Settings { files, batch_hits: 100, ..Settings::default() };
     let mut writer = HitWriter::create(directory.path(), &settings, &names).expect("made");
-    for batch in 0..3 {
+    for batch in 0..count {
         let mut hits = Hits::default();
         hits.header.mark = Mark(batch);
         let rows = (0..100).map(|row| Hit { time_ps: (batch * 100 + row) as i64, ..Hit::default() });
@@ -72,4 +76,32 @@ fn a_table_that_was_cut_between_two_batches_is_not_exported() {
     let message = exported(&run, Format::Csv, &[Table::Hits], &out).expect_err("refused");
     assert!(message.contains("hits.arrows: 300 rows where run.json says 400"), "{message}");
     assert!(!out.exists());
+}
+
+/// The run that the child exports.
+const RUN: &str = "THALWEG_TEST_EXPORTED_RUN";
+
+#[test]
+#[ignore = "a part of the test below, in a process of its own"]
+fn child() {
+    let run = PathBuf::from(std::env::var_os(RUN).expect("the test below names it"));
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let (all, hits) = (folder.path().join("all"), folder.path().join("hits.csv"));
+    exported(&run, Format::Parquet, &[], &all).expect("exported");
+    exported(&run, Format::Csv, &[Table::Hits], &hits).expect("exported");
+    assert_eq!(fs::read_to_string(&hits).expect("text").lines().count(), 4001);
+}
+
+#[test]
+fn a_table_of_more_files_than_the_process_may_open_is_exported() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let run = write_files(folder.path(), 40);
+    assert!(run.join("hits.0039.arrows").exists());
+    let this = std::env::current_exe().expect("a test has a file");
+    let script = "ulimit -n 32\nexec \"$0\" --exact incomplete::child --ignored --nocapture";
+    let child = std::process::Command::new("sh").args(["-c", script]).arg(this).env(RUN, &run).output();
+    let child = child.expect("a shell");
+    let text = [&child.stdout[..], &child.stderr[..]].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(child.status.success() && text.contains("1 passed"), "{text}");
 }

@@ -18,8 +18,9 @@ use crate::error::RecordError;
 use crate::ipc::{ALIGNMENT, END_OF_STREAM};
 use crate::table::first_part_of;
 
-/// Files of a table that stay open: a table may have more of them than a process may open.
-const MOST_OPEN: usize = 64;
+/// Files of a table that stay open, beside the one that was read last. A table may have more of them than a process may open, and `recover`
+/// has all tables of a run open at once. Most are read from front to back.
+const MOST_OPEN: usize = 1;
 
 /// The files of a table, one behind the other.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use crate::example_events::{self, Blocks, Planned, SOURCES, planned};
 use crate::example_run::{copy_run, folder, hit, stock_rows, unlocked, write_run};
@@ -548,14 +549,29 @@ fn cut_last(second: &Path) {
     fs::write(&last, &bytes[..bytes.len() - 100]).expect("cut");
 }
 
-/// Where the child finds the run under a path that was mounted.
-const BOUND: &str = "THALWEG_TEST_BOUND_RUN";
+/// The run that the child recovers.
+const DAMAGED: &str = "THALWEG_TEST_DAMAGED_RUN";
 
 #[test]
-#[ignore = "a part of the test below, in a process of its own"]
+#[ignore = "a part of the tests below, in a process of its own"]
 fn child() {
-    let run = PathBuf::from(std::env::var_os(BOUND).expect("the test below names it"));
-    assert!(recover(&run).expect("it is no copy").changed);
+    let run = PathBuf::from(std::env::var_os(DAMAGED).expect("a test below names it"));
+    assert!(recover(&run).expect("it is its own, and can be read").changed);
+}
+
+/// What `program` gives, which runs a script that ends with the child.
+fn run_child(program: &[&str], script: &str, arguments: &[&Path], run: &Path) -> Option<Output> {
+    let this = std::env::current_exe().expect("a test has a file");
+    let script = format!("{script}\nexec \"$0\" --exact parts::child --ignored --nocapture");
+    let mut command = Command::new(program[0]);
+    command.args(&program[1..]).args(["-c", &script]).arg(this).args(arguments);
+    command.env(DAMAGED, run).output().ok()
+}
+
+fn expect_success(child: &Output) {
+    let text = [&child.stdout[..], &child.stderr[..]].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert!(child.status.success() && text.contains("1 passed"), "{text}");
 }
 
 #[test]
@@ -564,20 +580,30 @@ fn recover_takes_a_run_whose_files_lie_on_two_disks_by_another_path() {
     let (run, second) = run_on_two_disks(folder.path());
     let run = unlocked(run);
     cut_last(&second);
-    let bound = folder.path().join("bound");
+    let (runs, bound) = (folder.path().join("runs"), folder.path().join("bound"));
     fs::create_dir(&bound).expect("made");
-    let this = std::env::current_exe().expect("a test has a file");
-    let script =
-        "mount --bind \"$1\" \"$2\" || exit 9\nexec \"$0\" --exact parts::child --ignored --nocapture";
-    let mut command = std::process::Command::new("unshare");
-    command.args(["-m", "sh", "-c", script]).arg(this).arg(folder.path().join("runs")).arg(&bound);
-    let child = command.env(BOUND, bound.join(run.path().file_name().expect("a run has a name"))).output();
-    // `unshare` gives 1 without the right to it.
-    let Some(child) = child.ok().filter(|child| !matches!(child.status.code(), Some(1 | 9))) else {
+    let by_another = bound.join(run.path().file_name().expect("a run has a name"));
+    let mount = "mount --bind \"$1\" \"$2\" || exit 9";
+    let child = run_child(&["unshare", "-m", "sh"], mount, &[&runs, &bound], &by_another);
+    // `unshare` gives 1 where it may not.
+    let Some(child) = child.filter(|child| !matches!(child.status.code(), Some(1 | 9))) else {
         thalweg_prerequisite::skip("a mount of its own needs root and `unshare`");
         return;
     };
-    let text = String::from_utf8_lossy(&[&child.stdout[..], &child.stderr[..]].concat()).into_owned();
-    assert!(child.status.success() && text.contains("1 passed"), "{text}");
+    expect_success(&child);
+    assert!(verify(run.path()).expect("a run").ok);
+}
+
+#[test]
+fn recover_has_few_files_of_a_table_open() {
+    let folder = folder();
+    let files = FileLimits { most_rows: Some(250), ..FileLimits::default() };
+    let settings = Settings { files, batch_hits: 250, ..settings(Compression::None) };
+    let run = unlocked(write_run(folder.path(), &settings, HITS, 250));
+    assert!(part(run.path(), Table::Hits, 39).exists(), "four tables of 40 files");
+    let last = part(run.path(), Table::Hits, 39);
+    let bytes = fs::read(&last).expect("there");
+    fs::write(&last, &bytes[..bytes.len() - 100]).expect("cut");
+    expect_success(&run_child(&["sh"], "ulimit -n 32", &[], run.path()).expect("a shell"));
     assert!(verify(run.path()).expect("a run").ok);
 }
