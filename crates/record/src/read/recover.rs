@@ -103,7 +103,7 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     }
     if !replacement.files.is_empty() {
         replacement.remarks = Some(known.as_ref().map_or(0, |record| record.remarks.len()));
-        replacement.write_down(&directory)?;
+        replacement.behind(&begun).write_down(&directory)?;
         replacement.carry_out(&directory)?;
     }
     let tables = damaged.into_iter().map(|table| table.settle(&mut replacement.missing));

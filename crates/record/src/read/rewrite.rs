@@ -224,6 +224,18 @@ impl Replacement {
         self.remarks.is_some_and(|before| record.remarks.len() > before)
     }
 
+    /// This one, and what an earlier `recover` has done of which `run.json` does not know yet.
+    pub fn behind(&self, begun: &Replacement) -> Replacement {
+        let is_new = |name: &str| self.files.iter().any(|(new, _)| new == name);
+        let done = begun.files.iter().filter(|(name, _)| !is_new(name));
+        Replacement {
+            files: self.files.iter().chain(done).cloned().collect(),
+            parts: self.parts.clone(),
+            missing: [&begun.missing[..], &self.missing].concat(),
+            remarks: self.remarks,
+        }
+    }
+
     /// Enters a file; returns the name under which the damaged one is kept.
     pub fn add(&mut self, path: &Path) -> String {
         let name = name_of(path);

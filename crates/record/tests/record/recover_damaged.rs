@@ -332,6 +332,40 @@ fn recover_that_was_killed_when_run_json_was_written_enters_nothing_twice() {
 }
 
 #[test]
+fn recover_that_was_killed_twice_knows_what_the_first_had_found_missing() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let whole = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+    // The table that is replaced again, and another one.
+    for table in [Table::Hits, Table::Statistics] {
+        let run = copy_run_path(&whole, &folder.path().join("copy"));
+        let flip_in = |table: Table, batch: usize| {
+            let path = run.join(table.file_name());
+            let (first, end, _) = batches(&path)[batch];
+            let mut bytes = fs::read(&path).expect("there");
+            bytes[(first + end) as usize / 2] ^= 1;
+            fs::write(&path, bytes).expect("written");
+        };
+        let record = run.join("run.json");
+        let text = fs::read(&record).expect("there");
+        fs::remove_file(&record).expect("there");
+        fs::create_dir(&record).expect("made");
+        flip_in(Table::Hits, 2);
+        recover(&run).expect_err("no record can be written");
+        flip_in(table, 1);
+        recover(&run).expect_err("no record can be written");
+        fs::remove_dir(&record).expect("made above");
+        fs::write(&record, text).expect("written");
+        let report = recover(&run).expect("goes on");
+        let lost = |table| missing(&report, table);
+        assert_eq!(rows(&report, Table::Hits) + lost(Table::Hits), 100, "{:?}", report.missing);
+        assert!(lost(Table::Hits) >= 20 && lost(table) > 0, "{:?}", report.missing);
+        assert_eq!(RunRecord::read(&record).expect("readable").missing, report.missing);
+        assert!(verify(&run).expect("a run").ok && !recover(&run).expect("again").changed);
+    }
+}
+
+#[test]
 fn a_journal_of_recover_moves_no_file_that_is_no_table_of_the_run() {
     let folder = folder();
     let run = write_run(folder.path(), &Settings::default(), 60, 20).path().to_owned();
