@@ -83,6 +83,7 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     expect_own_files(&directory)?;
     let mut begun = Replacement::unfinished(&directory)?;
     begun.carry_out(&directory)?;
+    begun.note_done(&directory)?;
     clear_away(&directory)?;
     let known = RunRecord::read(&directory.run_record());
     if known.as_ref().is_ok_and(|record| begun.is_in(record)) {

@@ -6,7 +6,7 @@
 //!                                                        .hits.arrows.new ──► hits.arrows
 //! ```
 //! Batches and their rows are numbered anew, and rows that name rows of another table follow. Killed before `recover.json`
-//! is there, it leaves the run as it was; killed behind that, the next `recover` goes on with it.
+//! is there, it leaves the run as it was; killed behind that, the next `recover` goes on with it, and notes in it when it is done.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -178,6 +178,8 @@ pub(super) struct Replacement {
     pub missing: Vec<MissingRows>,
     /// How many remarks `run.json` has as long as it does not say this: `recover` adds one.
     pub remarks: Option<usize>,
+    /// Every new file is in its place: what is beside one now, a later `recover` has begun to write.
+    pub is_done: bool,
 }
 
 impl Replacement {
@@ -233,6 +235,7 @@ impl Replacement {
             parts: self.parts.clone(),
             missing: [&begun.missing[..], &self.missing].concat(),
             remarks: self.remarks,
+            is_done: false,
         }
     }
 
@@ -267,6 +270,9 @@ impl Replacement {
     /// # Errors
     /// When the system refuses; another try goes on with it.
     pub fn carry_out(&self, directory: &RunDirectory) -> Result<(), RecordError> {
+        if self.is_done {
+            return Ok(());
+        }
         for (name, kept) in &self.files {
             let (path, kept) = (directory.path().join(name), directory.path().join(kept));
             let new = beside(&path);
@@ -291,6 +297,18 @@ impl Replacement {
         }
         let synced = File::open(directory.path()).and_then(|opened| opened.sync_all());
         synced.map_err(|cause| RecordError::io(directory.path(), "forcing to the disk", cause))
+    }
+
+    /// Writes down that it is carried out, before a later `recover` writes files beside the tables.
+    ///
+    /// # Errors
+    /// When there is no space, or the disk fails; the next `recover` goes on with it.
+    pub fn note_done(&mut self, directory: &RunDirectory) -> Result<(), RecordError> {
+        if self.is_done || self.files.is_empty() {
+            return Ok(());
+        }
+        self.is_done = true;
+        self.write_down(directory)
     }
 
     /// Forgets it: `run.json` says what was done.

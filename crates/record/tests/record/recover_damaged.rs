@@ -366,6 +366,32 @@ fn recover_that_was_killed_twice_knows_what_the_first_had_found_missing() {
 }
 
 #[test]
+fn recover_that_was_killed_while_it_wrote_a_file_again_puts_no_part_of_it_in_its_place() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+    let (first, ..) = batches(&run.join("hits.arrows"))[2];
+    let run = damaged(&run, &folder.path().join("copy"), Table::Hits, |bytes| {
+        bytes[first as usize + 400] ^= 1;
+    });
+    let (record, hits) = (run.join("run.json"), run.join("hits.arrows"));
+    let text = fs::read(&record).expect("there");
+    fs::remove_file(&record).expect("there");
+    fs::create_dir(&record).expect("made");
+    // The first puts its files in their places, and the second is killed while it writes one of them anew.
+    for _ in 0..2 {
+        recover(&run).expect_err("no record can be written");
+    }
+    let whole = fs::read(&hits).expect("there");
+    fs::write(run.join(".hits.arrows.new"), &whole[..whole.len() / 2]).expect("written");
+    fs::remove_dir(&record).expect("made above");
+    fs::write(&record, text).expect("written");
+    let report = recover(&run).expect("goes on");
+    assert!(fs::read(&hits).expect("there") == whole, "{report:?}");
+    assert!(missing(&report, Table::Hits) == 20 && verify(&run).expect("a run").ok, "{report:?}");
+}
+
+#[test]
 fn a_journal_of_recover_moves_no_file_that_is_no_table_of_the_run() {
     let folder = folder();
     let run = write_run(folder.path(), &Settings::default(), 60, 20).path().to_owned();
