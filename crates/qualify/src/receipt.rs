@@ -216,7 +216,7 @@ mod tests {
         let host = [
             counter("eth0 rx_missed_errors", 3),
             counter("host_softnet_dropped", 2),
-            counter("host_udp_in_errors", 9),
+            counter("host_udp_receive_buffer_errors", 9),
         ];
         let known = hops(Some(&[counter("port 3 discards", 10)]), &host, 1);
         assert_eq!(

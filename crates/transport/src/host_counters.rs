@@ -8,33 +8,21 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Counters of the host's network code at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters(BTreeMap<&'static str, u64>);
 
-/// Our name and the one in `/proc/net/snmp`; `snmp6` has the same name behind `Udp6`.
-const UDP: [(&str, &str); 4] = [
-    (IN_ERRORS, "InErrors"),
+/// Our name and the one in `/proc/net/snmp`; `snmp6` has the same name behind `Udp6`. `InErrors` is not among them: beside the errors of these
+/// kinds, it counts what the filter of a socket drops, which is no loss: the socket that holds the port of a ring drops what the ring
+/// receives.
+const UDP: [(&str, &str); 3] = [
     ("host_udp_receive_buffer_errors", "RcvbufErrors"),
     ("host_udp_checksum_errors", "InCsumErrors"),
     ("host_udp_memory_errors", "MemErrors"),
 ];
 
-/// All UDP errors together, and what socket filters have dropped.
-const IN_ERRORS: &str = "host_udp_in_errors";
-
-/// A socket of this process drops by a filter what is received by other means.
-static HAS_FILTER: AtomicBool = AtomicBool::new(false);
-
 impl HostCounters {
-    /// Leaves `host_udp_in_errors` out from now on, because a filter of this process drops what is not lost. The errors of each kind have
-    /// counters of their own.
-    pub(crate) fn leave_out_filtered() {
-        HAS_FILTER.store(true, Ordering::Relaxed);
-    }
-
     /// The counters now; a counter that cannot be read is absent.
     pub fn now() -> HostCounters {
         HostCounters::below(Path::new("/proc/net"))
@@ -43,11 +31,7 @@ impl HostCounters {
     /// Reads the counters from the files of another folder than `/proc/net`.
     pub fn below(folder: &Path) -> HostCounters {
         let read = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
-        let mut counters = HostCounters::parse(&read("snmp"), &read("snmp6"), &read("softnet_stat"));
-        if HAS_FILTER.load(Ordering::Relaxed) {
-            counters.0.remove(IN_ERRORS);
-        }
-        counters
+        HostCounters::parse(&read("snmp"), &read("snmp6"), &read("softnet_stat"))
     }
 
     /// Each counter's name and value since the host started.
@@ -109,7 +93,6 @@ mod tests {
                 ("host_softnet_dropped", 11),
                 ("host_softnet_squeezed", 2),
                 ("host_udp_checksum_errors", 1),
-                ("host_udp_in_errors", 5),
                 ("host_udp_memory_errors", 2),
                 ("host_udp_receive_buffer_errors", 10),
             ]

@@ -97,21 +97,27 @@ mod tests {
     #[test]
     fn counters_are_those_since_the_start_of_the_run_and_not_of_the_host() {
         let counters = |errors, card| {
-            LossCounters(vec![counter("UdpInErrors", errors), counter("eth0 rx_dropped", card)])
+            LossCounters(vec![
+                counter("host_udp_receive_buffer_errors", errors),
+                counter("eth0 rx_dropped", card),
+            ])
         };
-        assert_eq!(counters(24_033, 5).since(&counters(24_031, 5)), [counter("UdpInErrors", 2)]);
+        assert_eq!(
+            counters(24_033, 5).since(&counters(24_031, 5)),
+            [counter("host_udp_receive_buffer_errors", 2)]
+        );
         let found = counters(24_031, 6).since(&counters(24_031, 5));
-        assert_eq!(found, [counter("UdpInErrors", 0), counter("eth0 rx_dropped", 1)]);
+        assert_eq!(found, [counter("host_udp_receive_buffer_errors", 0), counter("eth0 rx_dropped", 1)]);
     }
 
     #[test]
     fn counters_of_kernel_and_cards_are_read_by_name() {
         let root = host(&[
-            ("/proc/net/snmp", "Udp: InDatagrams InErrors\nUdp: 9 4"),
+            ("/proc/net/snmp", "Udp: InDatagrams InErrors RcvbufErrors\nUdp: 9 7 4"),
             ("/sys/class/net/eth0/statistics/rx_missed_errors", "7"),
         ]);
         let found = LossCounters::read(&HostFiles::below(root.path()));
-        for wanted in [counter("host_udp_in_errors", 4), counter("eth0 rx_missed_errors", 7)] {
+        for wanted in [counter("host_udp_receive_buffer_errors", 4), counter("eth0 rx_missed_errors", 7)] {
             assert!(found.all().contains(&wanted), "{wanted:?} in {found:?}");
         }
     }

@@ -73,7 +73,6 @@ impl RingReceiver {
                 }
                 _ => TransportError::System { place: place.clone(), call: "a packet ring", cause },
             })?;
-        HostCounters::leave_out_filtered();
         Ok(RingReceiver {
             ring,
             ring_bytes: blocks * BLOCK_BYTES,
