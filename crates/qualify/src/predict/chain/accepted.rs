@@ -70,8 +70,11 @@ pub(super) fn burst(settings: &Settings) -> Option<(u64, f64)> {
 
 /// The squared variation of the gaps of random triggers, where a gap is a constant time and a random one behind it; `None` otherwise.
 pub(super) fn random_variation_squared(settings: &Settings) -> Option<f64> {
-    let longest_ns = settings.minimum_gap_ns.max(settings.readout_ns);
-    let is_plain = settings.dead_time_ns == 0 || settings.dead_time_ns >= longest_ns;
+    let Settings { dead_time_ns, minimum_gap_ns, readout_ns, .. } = *settings;
+    let kept_ns = dead_time_ns.max(minimum_gap_ns);
+    // A longer time cuts the gaps before it short, at what is random only where no other time is in them.
+    let is_plain =
+        (dead_time_ns == 0 || dead_time_ns >= minimum_gap_ns) && (kept_ns == 0 || kept_ns >= readout_ns);
     is_plain.then(|| (settings.rate_hz * random_gap_s(settings)).powi(-2))
 }
 
@@ -178,6 +181,41 @@ mod tests {
         random(2000.0, [0, 300_000, 900_000], 714.2857 * 0.961_165);
         random(20_000.0, [1000, 0, 200_000], 3999.8);
         random(20_000.0, [20_000, 30_000, 100_000], 6323.0);
+    }
+
+    #[test]
+    fn the_variation_of_random_gaps_is_known_where_one_time_alone_is_behind_them_all() {
+        let seen = |settings: &Settings| {
+            let triggers = Accepted::new(settings).expect("triggers").take(40_000);
+            let times_ns: Vec<f64> = triggers.map(|trigger| trigger.time_ns as f64).collect();
+            let gaps_ns: Vec<f64> = times_ns.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let mean_ns = gaps_ns.iter().sum::<f64>() / gaps_ns.len() as f64;
+            gaps_ns.iter().map(|gap_ns| (gap_ns / mean_ns - 1.0).powi(2)).sum::<f64>() / gaps_ns.len() as f64
+        };
+        let variation = |[dead_time_ns, minimum_gap_ns, readout_ns]: [u64; 3], is_known| {
+            let settings = Settings { dead_time_ns, minimum_gap_ns, readout_ns, ..POISSON };
+            let (formula, seen) = (random_variation_squared(&settings), seen(&settings));
+            assert_eq!(formula.is_some(), is_known, "{settings:?}: {formula:?}, seen {seen}");
+            assert!(
+                formula.is_none_or(|formula| (formula / seen - 1.0).abs() < 0.05),
+                "{settings:?}: {seen}"
+            );
+        };
+        for one in [
+            [0, 0, 0],
+            [0, 0, 200_000],
+            [0, 200_000, 180_000],
+            [0, 200_000, 200_000],
+            [200_000, 180_000, 180_000],
+        ] {
+            variation(one, true);
+        }
+        // The gap lies between triggers that are kept, the readout between those that are accepted: beside the one, the other is not alone.
+        for several in
+            [[0, 180_000, 200_000], [1, 0, 200_000], [100_000, 180_000, 0], [100_000, 180_000, 200_000]]
+        {
+            variation(several, false);
+        }
     }
 
     #[test]
