@@ -116,7 +116,7 @@ pub(super) fn say(stream: &mut TcpStream, message: &impl Serialize) -> io::Resul
     stream.write_all(&line)
 }
 
-/// Reads one line; `None` at the end of the connection.
+/// Reads one line; `None` at the end of the connection. The error for the message of another version is `InvalidData`.
 pub(super) fn receive<M: DeserializeOwned>(
     reader: &mut impl BufRead,
     most_bytes: u64,
@@ -127,8 +127,10 @@ pub(super) fn receive<M: DeserializeOwned>(
         return Ok(None);
     }
     let read = serde_json::from_slice(&line);
-    read.map(Some).map_err(|error| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("not a message of a control connection: {error}"))
+    read.map(Some).map_err(|error: serde_json::Error| {
+        // JSON that has something else in it is the message of another version.
+        let kind = if error.is_data() { io::ErrorKind::InvalidData } else { io::ErrorKind::Other };
+        io::Error::new(kind, format!("not a message of a control connection: {error}"))
     })
 }
 

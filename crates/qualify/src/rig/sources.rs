@@ -33,6 +33,14 @@ pub enum FarError {
         /// The error of the system.
         cause: io::Error,
     },
+    /// Its answer is that of another version.
+    #[error("the answer of the sources at {host} is {cause}; use the same version of thalweg there")]
+    Version {
+        /// The host.
+        host: SocketAddr,
+        /// What is different.
+        cause: io::Error,
+    },
     /// It ended.
     #[error("the sources at {0} have closed the control connection")]
     Ended(SocketAddr),
@@ -93,7 +101,10 @@ impl Host {
             self.stream.set_read_timeout(Some(patience))?;
             receive_answer(&mut self.reader).map_err(|error| in_words(error, patience))
         };
-        let answer = answered().map_err(|cause| FarError::Connection { host: self.address, cause })?;
+        let answer = answered().map_err(|cause| match cause.kind() {
+            io::ErrorKind::InvalidData => FarError::Version { host: self.address, cause },
+            _ => FarError::Connection { host: self.address, cause },
+        })?;
         answer.ok_or(FarError::Ended(self.address))
     }
 
@@ -283,6 +294,9 @@ fn together(emissions: &[Emission]) -> Result<Emission, FarError> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -307,5 +321,24 @@ mod tests {
         assert!(why.contains("10.0.0.1:50001 say [2, 2, 0] times"), "{why}");
         let short = Emission { times_s: vec![0.0], ..of(0.0) };
         assert!(matches!(together(&[of(0.0), short]), Err(FarError::Events(_))));
+    }
+
+    #[test]
+    fn the_answer_of_another_version_is_told_from_a_host_where_nothing_of_ours_is_running() {
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let answers = |line: &str| {
+            let stream = TcpStream::connect(address).expect("it listens");
+            let reader = BufReader::new(stream.try_clone().expect("open"));
+            let (mut other, _) = listener.accept().expect("connected");
+            other.write_all(line.as_bytes()).expect("sent");
+            let mut host = Host { address, stream, reader, sources: 1, clock: ClockState::Unknown };
+            host.answer(Duration::ZERO).expect_err("not an answer").to_string()
+        };
+        let why = answers("{\"sent\":[{\"times_s\":[]},\"unknown\"]}\n");
+        assert!(why.contains("missing field") && why.contains("same version of thalweg"), "{why}");
+        assert!(!why.contains("is `thalweg qualify emit --control` running"), "{why}");
+        let why = answers("SSH-2.0-OpenSSH\r\n");
+        assert!(why.contains("is `thalweg qualify emit --control` running there?"), "{why}");
     }
 }
