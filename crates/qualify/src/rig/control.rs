@@ -19,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use thalweg_frontend::trigger::{Program, Settings};
+use thalweg_frontend::trigger::{Kind, Program, Settings};
 
 use crate::host::{ClockState, PauseReading};
 use crate::trial::{Emission, Emitter, MOST_EVENTS, MOST_SOURCES, PayloadSizes, Schedule, soon};
@@ -35,6 +35,8 @@ const NOT_OPEN: &str = "no sources are open";
 const MOST_SECONDS: f64 = 3600.0;
 /// A trigger program takes no longer.
 const MOST_PROGRAM: Duration = Duration::from_hours(24);
+/// Random triggers that the minimum gap of a program may leave out, so that its times are computed within seconds.
+const MOST_LEFT_OUT: f64 = 1e8;
 /// A coordinator makes its first request within this time.
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
 /// The time in which the end of a coordinator that has left is seen; the next one waits so long.
@@ -323,31 +325,53 @@ fn send(emitter: &mut Emitter, order: &Order) -> Result<Emission, String> {
             Ok(emitter.emit(order.trial, order.sources, schedule, start))
         }
         What::Program(settings, most) => {
-            let triggers = program_times(settings, *most)?;
-            if let Some(last) = triggers.last().filter(|last| **last > MOST_PROGRAM) {
-                return Err(format!(
-                    "the last trigger comes {:.0} s behind the first; a trigger program takes {} s at most",
-                    last.as_secs_f64(),
-                    MOST_PROGRAM.as_secs()
-                ));
-            }
+            let triggers = times_within(settings, *most, MOST_PROGRAM)?;
             Ok(emitter.emit_and_end(order.trial, order.sources, triggers.into_iter(), start))
         }
     }
 }
 
-/// Returns the times of the first `most` triggers of a program.
+/// Returns the times of the first `most` triggers of a program, from the first on.
 ///
 /// # Errors
-/// When its settings are invalid, in words.
+/// When its settings are invalid, or leave out too many triggers, in words.
 pub fn program_times(settings: &Settings, most: u64) -> Result<Vec<Duration>, String> {
+    times_within(settings, most, Duration::MAX)
+}
+
+/// Does the same with a program that takes no longer than `within`.
+fn times_within(settings: &Settings, most: u64, within: Duration) -> Result<Vec<Duration>, String> {
     let program = Program::new(settings).map_err(|error| error.to_string())?;
-    let times: Vec<Duration> = program
-        .take(usize::try_from(most.min(u64::from(MOST_EVENTS))).unwrap_or(usize::MAX))
-        .map(|trigger| Duration::from_nanos(trigger.time_ns))
-        .collect();
-    let first = times.first().copied().unwrap_or_default();
-    Ok(times.into_iter().map(|time| time - first).collect())
+    let most = most.min(u64::from(MOST_EVENTS));
+    check_left_out(settings, most)?;
+    let mut first_ns = None;
+    let times = program.take(most as usize).map(|trigger| {
+        let since = Duration::from_nanos(trigger.time_ns - *first_ns.get_or_insert(trigger.time_ns));
+        if since <= within {
+            return Ok(since);
+        }
+        Err(format!(
+            "a trigger comes {:.0} s behind the first; a trigger program takes {} s at most",
+            since.as_secs_f64(),
+            within.as_secs()
+        ))
+    });
+    times.collect()
+}
+
+/// Random triggers within the minimum gap are computed and left out; of other programs none lie within it, or all are listed.
+fn check_left_out(settings: &Settings, most: u64) -> Result<(), String> {
+    let mean_ns = 1e9 / settings.rate_hz + settings.dead_time_ns as f64;
+    let each = settings.minimum_gap_ns as f64 / mean_ns;
+    let left_out = (each * most as f64).min(settings.seconds.unwrap_or(f64::INFINITY) * 1e9 / mean_ns);
+    if settings.program != Kind::Poisson || left_out <= MOST_LEFT_OUT {
+        return Ok(());
+    }
+    Err(format!(
+        "a minimum gap of {} ns leaves out {left_out:.0} of the random triggers at {} per second, and {MOST_LEFT_OUT} may be: lower \
+         `minimum_gap_ns` or `rate_hz`",
+        settings.minimum_gap_ns, settings.rate_hz
+    ))
 }
 
 fn check(schedule: &Schedule) -> Result<(), String> {
@@ -445,6 +469,15 @@ mod tests {
         let order = Order { trial: 0, sources: 1, what, start_unix_ns: None };
         let why = send(&mut emitter, &order).expect_err("two triggers in eleven days");
         assert!(why.contains("a trigger program takes 86400 s at most"), "{why}");
+        // Ten thousand million random triggers come within each gap.
+        let spins = Settings {
+            program: Kind::Poisson,
+            rate_hz: 1e9,
+            minimum_gap_ns: 10_000_000_000,
+            ..Settings::default()
+        };
+        let why = program_times(&spins, 4_000_000).expect_err("more than are worth computing");
+        assert!(why.contains("minimum_gap_ns"), "{why}");
     }
 
     #[test]
