@@ -501,7 +501,7 @@ mod tests {
         let address = first.local_addr().expect("bound");
         assert!(why.contains(&format!("busy: {address} controls them")), "{why}");
         drop(first);
-        // Who asks before the end of the one before is seen is told that it is busy, and may try again.
+        // Who asks before the end of the one before is seen reads that it is busy, and tries again.
         let until = Instant::now() + Duration::from_secs(60);
         let tries = |is_served: &dyn Fn(TcpStream) -> bool| {
             while !is_served(TcpStream::connect(control).expect("it listens")) {

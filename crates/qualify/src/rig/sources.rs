@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_of_another_version_is_told_from_a_host_where_nothing_of_ours_is_running() {
+    fn the_answer_of_another_version_is_known_from_that_of_another_program() {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port");
         let address = listener.local_addr().expect("bound");
         let answers = |line: &str| {
