@@ -97,6 +97,19 @@ impl Controller {
         }
     }
 
+    /// The group as it lies below the mount: a container without a namespace of its own reads the host's path, and has a part of it mounted.
+    fn below_mount(&self, files: &HostFiles) -> &str {
+        let mounts = files.text("/proc/self/mountinfo").unwrap_or_default();
+        // A later mount hides an earlier one.
+        let root = mounts.lines().rev().find_map(|line| {
+            let mut words = line.split_whitespace().skip(3);
+            let (root, place) = (words.next()?, words.next()?);
+            (place == self.mount).then_some(root)
+        });
+        let below = root.and_then(|root| self.group.strip_prefix(root.trim_end_matches('/')));
+        below.filter(|below| below.is_empty() || below.starts_with('/')).unwrap_or(&self.group)
+    }
+
     /// The lowest limit of the group and those that it is in, and the file that has it; `None` where none of them has one.
     fn lowest_limit(&self, files: &HostFiles) -> Result<Option<(u64, String)>, Unread> {
         // Without this file nothing is mounted there, or without this controller.
@@ -105,11 +118,12 @@ impl Controller {
         if is_second && !files.text(&known)?.split_whitespace().any(|controller| controller == "memory") {
             return Err(Unread::Odd(known, "no memory".to_owned()));
         }
-        let own = format!("{}{}", self.mount, self.group);
+        let below = self.below_mount(files);
+        let own = format!("{}{below}", self.mount);
         if !files.at(&own).is_dir() {
             return Err(Unread::Missing(own));
         }
-        let (mut lowest, mut group): (Option<(u64, String)>, _) = (None, self.group.as_str());
+        let (mut lowest, mut group): (Option<(u64, String)>, _) = (None, below);
         loop {
             let file = format!("{}{group}/{}", self.mount, self.limit);
             let limit = match files.text(&file) {
@@ -244,6 +258,19 @@ mod tests {
         assert_eq!(of(&[both]).0, CheckVerdict::Unknown);
         assert_eq!(of(&[both, (first, "536870912"), unlimited]).0, CheckVerdict::Bad);
         assert_eq!(of(&[both, (first, "9223372036854771712"), unlimited]).0, CheckVerdict::Good);
+        // A container without a namespace of its own: the host's path of the group, which is the root of what is mounted.
+        let mounts = "30 29 0:27 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n\
+                      31 30 0:28 /docker/abc /sys/fs/cgroup/memory ro,nosuid - cgroup cgroup rw,memory";
+        let mounted = ("/proc/self/mountinfo", mounts);
+        for (group, verdict) in [
+            ("4:memory:/docker/abc", CheckVerdict::Bad),
+            ("4:memory:/docker/abc/daq", CheckVerdict::Bad),
+            ("4:memory:/docker/abcd", CheckVerdict::Unknown),
+        ] {
+            let inner = (first, "9223372036854771712");
+            let found = of(&[(second, group), mounted, (above, "536870912"), inner]);
+            assert_eq!(found.0, verdict, "{group}: {}", found.1);
+        }
         assert_eq!(
             of(&[(second, "0::/"), ("/sys/fs/cgroup/cgroup.controllers", "cpu")]).0,
             CheckVerdict::Unknown
