@@ -363,9 +363,19 @@ impl EntriesRecord {
 impl RunRecord {
     /// Rows of all files of a table, as the record has them; `None` when it has no such file.
     pub fn rows_of(&self, table: Table) -> Option<u64> {
+        self.sum_of(table, |found| found.rows)
+    }
+
+    /// Hits, events or fragments of a table that `recover` has found, as it counted them; of the table `coincidences`, whose rows are
+    /// hits, coincidences. The records of older versions have their hits alone: as many at most.
+    fn on_file(&self, table: Table) -> Option<u64> {
+        self.sum_of(table, |found| found.coincidences.unwrap_or(found.rows))
+    }
+
+    fn sum_of(&self, table: Table, count: fn(&TableSummary) -> u64) -> Option<u64> {
         let mut files = self.tables.iter().filter(|found| found.table == table.word()).peekable();
         files.peek()?;
-        Some(files.map(|found| found.rows).fold(0, u64::saturating_add))
+        Some(files.map(count).fold(0, u64::saturating_add))
     }
 
     /// How long it took data, in seconds; `None` where its record does not say.
@@ -415,7 +425,7 @@ impl RunRecord {
             Unit::Fragments => Table::Fragments,
             _ => return 0,
         };
-        let Some(on_file) = self.rows_of(table) else { return 0 };
+        let Some(on_file) = self.on_file(table) else { return 0 };
         let missing = ledger.not_on_file(table, on_file, self.removed.as_ref()).unwrap_or(0);
         let lost = |row: &EntriesRecord| row.lost.values().sum();
         missing.saturating_sub(ledger.at_recording(table, lost).unwrap_or(0))
@@ -526,13 +536,18 @@ impl LedgerRecord {
         self.at_recording(table, |row| row.input - row.filtered.min(row.input))
     }
 
-    /// How many of these are neither among the `on_file` rows of the table nor were `removed` with it since.
+    /// How many of these are neither among the `on_file` hits, coincidences or events of the table nor were `removed` with it since;
+    /// `None` where that is not known.
     pub(crate) fn not_on_file(
         &self,
         table: Table,
         on_file: u64,
         removed: Option<&RemovedTables>,
     ) -> Option<u64> {
+        // Rows of `coincidences` are hits: how many coincidences were removed is not known any more.
+        if table == Table::Coincidences && removed.is_some_and(|removed| removed.has(table)) {
+            return None;
+        }
         let removed = removed.map_or(0, |removed| removed.rows_of(table));
         self.came_to(table).map(|came| came.saturating_sub(on_file).saturating_sub(removed))
     }

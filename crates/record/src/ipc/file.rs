@@ -114,6 +114,9 @@ pub struct TableSummary {
     /// `recover` has changed a file in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub crc32c: Vec<String>,
+    /// Of the table `coincidences`, whose rows are hits: how many coincidences these are. `recover` counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coincidences: Option<u64>,
 }
 
 impl Default for TableSummary {
@@ -126,6 +129,7 @@ impl Default for TableSummary {
             bytes: 0,
             files: 1,
             crc32c: Vec::new(),
+            coincidences: None,
         }
     }
 }
@@ -402,6 +406,7 @@ impl TableFile {
                 .chain([&self.file_checksum()])
                 .map(|value| format!("{value:08x}"))
                 .collect(),
+            coincidences: None,
         }
     }
 }

@@ -286,14 +286,18 @@ impl RecoverReport {
 
     fn of(
         directory: &RunDirectory,
-        tables: Vec<RecoveredTable>,
+        mut tables: Vec<RecoveredTable>,
         removed: Option<RemovedTables>,
     ) -> Result<RecoverReport, RecordError> {
+        for RecoveredTable { summary, .. } in &mut tables {
+            if summary.table == Table::Coincidences.word() {
+                summary.coincidences = Some(count_coincidences(&directory.path().join(&summary.file))?);
+            }
+        }
         let rows_of = |table: Table| {
             let found = tables.iter().filter(|found| found.summary.table == table.word());
             found.map(|found| found.summary.rows).sum()
         };
-        let coincidences = directory.table(Table::Coincidences);
         Ok(RecoverReport {
             run_directory: directory.path().to_owned(),
             changed: tables.iter().any(|table| !table.reason.is_empty()),
@@ -302,7 +306,7 @@ impl RecoverReport {
             hits_on_file: rows_of(Table::Hits),
             hits_came: None,
             hits_not_on_file: None,
-            coincidences_on_file: if coincidences.exists() { count_coincidences(&coincidences)? } else { 0 },
+            coincidences_on_file: tables.iter().filter_map(|table| table.summary.coincidences).sum(),
             coincidences_came: None,
             coincidences_not_on_file: None,
             events_on_file: rows_of(Table::Events),
@@ -321,10 +325,7 @@ impl RecoverReport {
         let missing = |table, on_file| snapshot.not_on_file(table, on_file, removed);
         self.hits_not_on_file = missing(Table::Hits, self.hits_on_file);
         self.events_not_on_file = missing(Table::Events, self.events_on_file);
-        // Its rows are hits: how many coincidences were removed is not known any more.
-        if !removed.is_some_and(|removed| removed.has(Table::Coincidences)) {
-            self.coincidences_not_on_file = missing(Table::Coincidences, self.coincidences_on_file);
-        }
+        self.coincidences_not_on_file = missing(Table::Coincidences, self.coincidences_on_file);
     }
 }
 

@@ -235,7 +235,7 @@ impl DamagedTable {
             batches: self.staying().count() as u64,
             bytes: file_bytes,
             files,
-            crc32c: Vec::new(),
+            ..TableSummary::default()
         };
         let mut backups = Vec::new();
         if !reason.is_empty() {

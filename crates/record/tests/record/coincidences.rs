@@ -216,6 +216,28 @@ fn a_killed_run_is_recovered_with_its_ledger() {
     assert!(verify(run.path()).expect("a run").ok);
 }
 
+#[test]
+fn coincidences_that_recover_could_not_keep_are_lost_one_by_one_and_not_by_their_hits() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 50, ..Settings::default() };
+    let run = crate::example_run::unlocked(write_run(folder.path(), &settings, 100, 10));
+    let lost = || {
+        let report = verify(run.path()).expect("a run").ledger.loss;
+        let mut of_it = report.totals.into_iter().filter(|total| total.of_coincidences);
+        of_it.next().expect("a run with coincidences").known.count
+    };
+    assert_eq!(lost(), 0);
+    let path = run.table(Table::Coincidences);
+    let length = fs::metadata(&path).expect("a file").len();
+    for cut in [length - 100, length / 2] {
+        OpenOptions::new().write(true).open(&path).expect("opens").set_len(cut).expect("cut");
+        let report = recover(run.path()).expect("recovered");
+        let kept = read_all(run.path()).events.len() as u64;
+        assert!(kept < 100 && report.coincidences_not_on_file == Some(100 - kept), "{report:?}");
+        assert_eq!(lost(), 100 - kept, "{kept} of 100 coincidences are on file");
+    }
+}
+
 /// What makes events wrong.
 type Change = fn(&mut HitEvents);
 
