@@ -12,7 +12,7 @@ use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
 use crate::run_record::{RunRecord, RunRecordState};
-use crate::table::{Table, part_name};
+use crate::table::{Table, first_part_of, part_name};
 
 /// Most files of one table that are looked for: what stands in a record may be anything.
 const MOST_FILES: u32 = 1 << 20;
@@ -61,6 +61,12 @@ impl RecordedTables {
             let missing = names.filter(|name| !self.on_file.contains(name));
             missing.map(move |name| MissingFile { table, name })
         })
+    }
+
+    /// The files behind the first one, by its name, that are there.
+    pub(crate) fn later_files(&self, first: &str) -> Vec<&str> {
+        let is_later = |name: &&str| first_part_of(name).is_some_and(|(of, _)| of == first);
+        self.on_file.iter().map(String::as_str).filter(is_later).collect()
     }
 
     /// The table whose first file has this name.

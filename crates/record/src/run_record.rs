@@ -366,10 +366,12 @@ impl RunRecord {
         self.sum_of(table, |found| found.rows)
     }
 
-    /// Hits, events or fragments of a table that `recover` has found, as it counted them; of the table `coincidences`, whose rows are
-    /// hits, coincidences. The records of older versions have their hits alone: as many at most.
+    /// Hits, events or fragments of a table of a recovered run; of the table `coincidences`, whose rows are hits, coincidences. The records
+    /// of older versions have their hits alone: as many at most. 0 of a table that `recover` has found gone; `None` where there was none.
     fn on_file(&self, table: Table) -> Option<u64> {
-        self.sum_of(table, |found| found.coincidences.unwrap_or(found.rows))
+        let is_gone = || self.missing.iter().any(|missing| missing.table == table.word());
+        let on_file = self.sum_of(table, |found| found.coincidences.unwrap_or(found.rows));
+        on_file.or_else(|| is_gone().then_some(0))
     }
 
     fn sum_of(&self, table: Table, count: fn(&TableSummary) -> u64) -> Option<u64> {
@@ -399,7 +401,7 @@ impl RunRecord {
 
     /// The role of the stage that keeps its hits: where they are in time slices alone, that of these.
     pub(crate) fn hits_end(&self, snapshot: &LedgerSnapshot) -> StageRole {
-        let keeps = |table: Table| self.tables.iter().any(|found| found.table == table.word());
+        let keeps = |table: Table| self.on_file(table).is_some();
         let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
         let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
         if slices_alone { StageRole::Slices } else { StageRole::Recording }

@@ -146,18 +146,47 @@ fn recorded(
     Ok(said)
 }
 
-/// The tables of which not even the first file is there.
+/// The tables of which the first file is not there: the files behind it are not read without it.
 fn gone_tables(said: &RecordedTables) -> Vec<MissingRows> {
     let gone = said.missing_files().filter(|missing| missing.name == missing.table.file);
-    let rows = |missing: MissingFile<'_>| MissingRows {
-        table: missing.table.table.clone(),
-        file: missing.name.clone(),
-        rows: Some(missing.table.rows),
-        bytes: missing.table.bytes,
-        reason: missing.to_string(),
-        ..MissingRows::default()
+    let rows = |missing: MissingFile<'_>| {
+        let left = match said.later_files(&missing.name)[..] {
+            [] => String::new(),
+            [only] => {
+                format!("; the file behind it is there, {only}: put the first one back, and recover again")
+            }
+            [first, .., last] => format!(
+                "; the files behind it are there, {first} to {last}: put the first one back, and recover again"
+            ),
+        };
+        MissingRows {
+            table: missing.table.table.clone(),
+            file: missing.name.clone(),
+            rows: Some(missing.table.rows),
+            bytes: missing.table.bytes,
+            reason: format!("{missing}{left}"),
+            ..MissingRows::default()
+        }
     };
     gone.map(rows).collect()
+}
+
+/// Of what an earlier `recover` has found missing, what is still: of a table that was gone, which the record names no more, the rows of
+/// the file that is there again are not.
+fn still_missing(record: &RunRecord, tables: &[TableSummary]) -> Vec<MissingRows> {
+    let mut missing = record.missing.clone();
+    for table in tables.iter().filter(|table| record.tables.iter().all(|known| known.file != table.file)) {
+        let mut rows = table.rows;
+        // The whole table is the last that was found missing of it.
+        for place in missing.iter_mut().rev().filter(|place| place.file == table.file) {
+            if let Some(gone) = &mut place.rows {
+                let back = rows.min(*gone);
+                (*gone, rows) = (*gone - back, rows - back);
+            }
+        }
+    }
+    missing.retain(|place| place.rows != Some(0));
+    missing
 }
 
 /// Every table that is there, and which of its batches stay.
@@ -227,25 +256,26 @@ fn rewrite_record(
     let tables: Vec<TableSummary> = report.tables.iter().map(|table| table.summary.clone()).collect();
     let is_removed =
         |table: &TableSummary| report.removed.as_ref().is_some_and(|removed| removed.has_table_of(table));
+    let snapshot = Ledger::read_file(&directory.ledger()).ok();
     let is_complete = |record: &RunRecord| {
-        let has_ended = record.state != RunRecordState::Running;
         let names = |table: &TableSummary| {
             let said = record.tables.iter().find(|said| said.file == table.file);
             let fits = |said: &TableSummary| (said.rows, said.files) == (table.rows, table.files);
             said.is_some_and(|said| fits(said) || is_removed(said))
         };
-        has_ended && record.ledger.is_some() && tables.iter().all(names)
+        let has_ledger = match record.state {
+            RunRecordState::Running => false,
+            // A run without a ledger anywhere, which says how it ended, cannot be completed any further.
+            RunRecordState::Recovered => snapshot.is_none() || record.ledger.is_some(),
+            RunRecordState::Stopped | RunRecordState::Failed => record.ledger.is_some(),
+        };
+        has_ledger && tables.iter().all(names)
     };
-    let complete = known.as_ref().is_ok_and(is_complete);
-    let snapshot = Ledger::read_file(&directory.ledger()).ok();
-    // A run without a ledger anywhere, which says how it ended, cannot be completed any further.
-    let has_said_all = known.as_ref().is_ok_and(|record| {
-        record.state == RunRecordState::Recovered && (snapshot.is_none() || record.ledger.is_some())
-    });
-    if (complete || has_said_all) && !report.changed {
+    if known.as_ref().is_ok_and(is_complete) && !report.changed {
         return Ok(());
     }
     let mut record = known.unwrap_or_else(|_| unknown_run(directory, snapshot.as_ref()));
+    record.missing = still_missing(&record, &tables);
     let (stopped, ledger) = (std::mem::take(&mut record.stopped), record.ledger.take());
     record.stop(RunRecordState::Recovered, tables, snapshot.as_ref());
     // When it was recovered is not when it stopped; nobody knows the latter of a killed run.

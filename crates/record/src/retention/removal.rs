@@ -124,6 +124,11 @@ fn recorded_tables(
             None if record.tables.is_empty() && part == 0 => {
                 counted(&path, table, TableSummary { file: name, bytes, ..TableSummary::default() })
             }
+            // What is left of a table whose first file was gone when the run was recovered.
+            None if record.missing.iter().any(|missing| missing.file == first) => {
+                let table = table.word().to_owned();
+                Some(TableSummary { table, file: name, bytes, ..TableSummary::default() })
+            }
             None => None,
         };
         tables.extend(summary.map(|summary| (table, path, summary)));

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use crate::example_events::{self, Blocks, Planned, SOURCES, planned};
 use crate::example_run::{copy_run, folder, hit, stock_rows, unlocked, write_run};
 use proptest::prelude::*;
-use thalweg_data::{Hit, SinkError};
+use thalweg_data::{Counters, Hit, Ledger, SinkError, SourceId, Stage, Unit};
 use thalweg_record::read::{HitsReader, TableReader};
 use thalweg_record::{
     Compression, FileLimits, OldRuns, Retention, RunDirectory, RunRecord, RunRecordState, Settings, Table,
@@ -187,6 +187,55 @@ fn recover_reports_a_table_that_is_cut_between_two_batches_or_gone() {
     let verified = verify(&copy).expect("a run");
     assert!(verified.ok, "{:?}", verified.problems);
     assert!(!recover(&copy).expect("again").changed);
+}
+
+/// Gives a run the ledger of one whose hits were made by a decoder: so it has a total of hits.
+fn enter_decoder(run: &Path) {
+    let (path, names) = (run.join("ledger.bin"), ["left".to_owned()]);
+    fs::remove_file(&path).expect("there");
+    let ledger = Ledger::create(Some(&path), &names).expect("made");
+    let mut counters = Counters::default();
+    counters.output(Unit::Hits, HITS as u64);
+    ledger.open(Stage::Decode, SourceId(0), &[Unit::Hits]).publish(&counters);
+    counters.input(Unit::Hits, HITS as u64);
+    ledger.open(Stage::Record, SourceId(0), &[Unit::Hits]).publish(&counters);
+    let mut record = RunRecord::read(&run.join("run.json")).expect("readable");
+    record.stop(RunRecordState::Stopped, record.tables.clone(), Some(&ledger.snapshot()));
+    record.write(&RunDirectory::open(run).expect("a run")).expect("written");
+}
+
+#[test]
+fn rows_of_a_table_whose_first_file_is_gone_are_lost_until_it_is_back() {
+    let folder = folder();
+    let run = copy_run(&run_of_parts(folder.path(), Compression::None), &folder.path().join("000001-gone"));
+    enter_decoder(&run);
+    let lost = || {
+        let loss = verify(&run).expect("a run").ledger.loss;
+        loss.total(Unit::Hits).expect("a run with hits").known.count
+    };
+    assert_eq!(lost(), 0);
+    let (first, away) = (part(&run, Table::Hits, 0), folder.path().join("hits.arrows"));
+    fs::rename(&first, &away).expect("moved");
+    let report = recover(&run).expect("recovered");
+    assert_eq!((report.hits_not_on_file, lost()), (Some(HITS as u64), HITS as u64));
+    let gone = report.missing.iter().find(|missing| missing.table == "hits").expect("listed");
+    let left = "hits.arrows: run.json names it, and it is missing; the files behind it are there, hits.0001.arrows to hits.0003.arrows";
+    assert!(gone.reason.starts_with(left), "{}", gone.reason);
+    assert!(!recover(&run).expect("again").changed);
+    // What is left goes with the other tables.
+    let directory = folder.path().join("old");
+    let copy = copy_run(&RunDirectory::open(&run).expect("a run"), &directory.join("000001-example"));
+    run_of_parts(&directory, Compression::None);
+    let rules = Retention { most_runs: Some(1), ..Retention::default() };
+    let settings = Settings { directory, retention: Some(rules), ..Settings::default() };
+    let mut old_runs = OldRuns::new(&settings).expect("asked for");
+    old_runs.check(std::time::Instant::now(), false).expect("the runs can be listed");
+    assert!((0..4).all(|number| !part(&copy, Table::Hits, number).exists()));
+    fs::rename(&away, &first).expect("moved back");
+    let report = recover(&run).expect("recovered");
+    assert_eq!((report.changed, report.hits_on_file, lost()), (true, HITS as u64, 0));
+    assert_eq!(RunRecord::read(&run.join("run.json")).expect("readable").missing, []);
+    assert!(!recover(&run).expect("again").changed);
 }
 
 /// The files of a run as a killed writer leaves them: the last part of the hits ends in the midst of a batch.
