@@ -50,7 +50,7 @@ pub use merged_events::MergedEvents;
 pub use message_ends::{MARKER, MARKER_BYTES, MessageSpan, message_at, message_behind, message_end};
 pub use pace::Pace;
 pub use ranges::{RangeRows, RangesReader};
-pub use raw::{RawArrival, RawContent, raw_arrivals, raw_sources};
+pub use raw::{RawArrival, RawContent, expect_raw_files, raw_arrivals, raw_sources};
 pub use recover::{RecoverReport, RecoveredTable, recover};
 pub use replay::RawReplay;
 pub use series::SeriesReader;

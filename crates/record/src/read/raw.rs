@@ -141,15 +141,8 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
         let directory = RunDirectory::open(path)?;
         files = directory.raw_files()?;
         if let Ok(record) = RunRecord::read(&directory.run_record()) {
-            said = RecordedTables::of(&record, &directory)?;
+            said = expect_raw_files(&directory, &record)?;
         }
-    }
-    let incomplete = |found: String| RecordError::Missing {
-        path: path.to_owned(),
-        found: format!("{found}; copy it back, or `thalweg recover` notes what is missing"),
-    };
-    if let Some(missing) = said.missing_files().find(|missing| missing.is_of(Table::Raw)) {
-        return Err(incomplete(missing.to_string()));
     }
     if files.is_empty() {
         let found = "no raw bytes were recorded; add \"raw\" to `[record] tables`".to_owned();
@@ -159,10 +152,35 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
     for file in &files {
         let rows = scan(file, &mut contents)?;
         let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        said.too_few_rows(&name, rows).map_or(Ok(()), |found| Err(incomplete(found)))?;
+        said.too_few_rows(&name, rows).map_or(Ok(()), |found| Err(incomplete(path, &found)))?;
     }
     note_not_written(files[0].parent(), &mut contents);
     Ok(contents.into_values().collect())
+}
+
+/// Refuses a run that has recorded raw bytes and lacks a file of them, or all that `recover` has left; returns what its record says of
+/// its tables.
+///
+/// # Errors
+/// When files are missing, with which.
+pub fn expect_raw_files(directory: &RunDirectory, record: &RunRecord) -> Result<RecordedTables, RecordError> {
+    let said = RecordedTables::of(record, directory)?;
+    if let Some(missing) = said.missing_files().find(|missing| missing.is_of(Table::Raw)) {
+        return Err(incomplete(directory.path(), &missing.to_string()));
+    }
+    let noted = record.missing.iter().rev().find(|missing| missing.table == Table::Raw.word());
+    match noted {
+        Some(missing) if directory.raw_files()?.is_empty() => Err(RecordError::Missing {
+            path: directory.path().to_owned(),
+            found: format!("the table `raw` is gone: {missing}"),
+        }),
+        _ => Ok(said),
+    }
+}
+
+fn incomplete(path: &Path, found: &str) -> RecordError {
+    let found = format!("{found}; copy it back, or `thalweg recover` notes what is missing");
+    RecordError::Missing { path: path.to_owned(), found }
 }
 
 /// Something that was received and recorded raw: a datagram, or what one receive call of a stream gave.

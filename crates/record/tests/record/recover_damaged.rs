@@ -197,6 +197,8 @@ fn a_table_of_raw_bytes_that_is_too_short_or_gone_is_not_replayed_before_recover
     refused("raw.arrows: run.json names it, and it is missing");
     let report = recover(&run).expect("recovered");
     assert!(report.changed && missing(&report, Table::Raw) == kept, "{:?}", report.missing);
+    let words = raw_sources(&run).expect_err("nothing is left").to_string();
+    assert!(words.contains(&format!("the table `raw` is gone: raw.arrows: {kept} rows missing")), "{words}");
     let verified = verify(&run).expect("a run");
     assert!(verified.ok, "{:?}", verified.problems);
     assert!(!recover(&run).expect("again").changed);

@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 
-use thalweg_record::read::Pace;
+use thalweg_record::read::{Pace, expect_raw_files};
 use thalweg_record::{
     EntryState, RecordError, RemovedTables, ReplayRecord, RunDirectory, RunEntry, RunRecord, Table,
 };
@@ -52,6 +52,7 @@ impl Replay {
         RemovedTables::refuse(recorded, Table::Raw)?;
         let directory = RunDirectory::open(recorded)?;
         let record = RunRecord::read(&directory.run_record())?;
+        expect_raw_files(&directory, &record)?;
         if directory.raw_files()?.is_empty() {
             return Err(without_raw(&directory, &record).into());
         }
@@ -189,5 +190,36 @@ fn without_raw(directory: &RunDirectory, record: &RunRecord) -> RecordError {
         found: format!(
             "no raw bytes were recorded, and a replay begins with these; add \"raw\" to `[record] tables` for runs to come{instead}"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_record::{MissingRows, RunRecordState, TableSummary};
+
+    use super::*;
+
+    #[test]
+    fn a_run_whose_raw_table_is_gone_is_not_one_that_recorded_none() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let directory = RunDirectory::create(folder.path(), "gone").expect("made");
+        let run = directory.path().to_owned();
+        let refused = |change: &dyn Fn(&mut RunRecord)| {
+            let mut record = RunRecord::start(&directory, "gone", "", &[]);
+            record.state = RunRecordState::Stopped;
+            change(&mut record);
+            record.write(&directory).expect("written");
+            Replay::open(&run, &[]).err().expect("refused").to_string()
+        };
+        let (table, file) = ("raw".to_owned(), "raw.arrows".to_owned());
+        let raw =
+            TableSummary { table: table.clone(), file: file.clone(), rows: 24, ..TableSummary::default() };
+        let words = refused(&|record| record.tables = vec![raw.clone()]);
+        assert!(words.contains("raw.arrows: run.json names it, and it is missing; copy it back"), "{words}");
+        let gone = MissingRows { table, file, rows: Some(24), ..MissingRows::default() };
+        let words = refused(&|record| record.missing = vec![gone.clone()]);
+        assert!(words.contains("the table `raw` is gone: raw.arrows: 24 rows missing"), "{words}");
+        let words = refused(&|_| ());
+        assert!(words.contains("no raw bytes were recorded"), "{words}");
     }
 }
