@@ -69,7 +69,7 @@ pub struct RecoveredTable {
     pub bytes_removed: u64,
     /// Why; empty when nothing was wrong.
     pub reason: String,
-    /// The file that keeps what was damaged; empty when there is none: what was removed was never visible.
+    /// The file that keeps what was replaced or cut off; empty when there is none: what was removed was never visible.
     pub backup: String,
 }
 
@@ -387,7 +387,7 @@ fn remark(report: &RecoverReport) -> String {
     }
     text.extend(report.missing.iter().map(ToString::to_string));
     let backups = report.tables.iter().map(|table| table.backup.as_str()).filter(|name| !name.is_empty());
-    text.extend(backups.map(|name| format!("what was damaged is kept as {name}")));
+    text.extend(backups.map(|name| format!("what was replaced or cut off is kept as {name}")));
     let text = text.join("; ");
     format!("recovered: {text}; {removed} bytes of unfinished or damaged batches removed")
 }

@@ -21,7 +21,7 @@ use crate::ipc::END_OF_STREAM;
 use crate::ipc::file::TableSummary;
 use crate::missing::MissingRows;
 use crate::recorded_tables::RecordedTables;
-use crate::table::{Kind, Table};
+use crate::table::{Kind, Table, first_part_of};
 
 /// Where the number of a hit lies in `extras` and `waveforms`.
 const HIT_COLUMN: usize = 0;
@@ -166,16 +166,38 @@ impl DamagedTable {
             || moved && !kept.is_empty()
     }
 
-    /// Takes what the run's record says of its tables. Files that are missing at the end leave no other trace.
+    /// Takes what the run's record says of its tables. Files that are missing at the end leave no other trace; those before that are
+    /// the reason why batches are.
     pub fn compare(&mut self, said: &RecordedTables) {
         let name = name_of(&self.path);
-        let end_row = self.salvage.batches.last().map_or(0, WholeBatch::end_row);
-        let missing = said.missing_files().find(|missing| missing.table.file == name);
-        self.shortfall = missing
-            .map(|missing| missing.to_string())
-            .or_else(|| said.too_few_rows(&name, end_row))
-            .unwrap_or_default();
+        let batches = &self.salvage.batches;
+        let end_row = batches.last().map_or(0, WholeBatch::end_row);
+        let mut named = None;
+        for missing in said.missing_files().filter(|missing| missing.table.file == name) {
+            let Some((_, number)) = first_part_of(&missing.name) else { continue };
+            let bytes = self.salvage.reader.bytes();
+            let behind = batches.partition_point(|batch| bytes.file_number(batch.offset) < number);
+            if self.has_gap_before(behind) {
+                if named != Some(behind) {
+                    self.salvage.damage[behind] = missing.to_string();
+                }
+                named = Some(behind);
+            } else if self.shortfall.is_empty() {
+                self.shortfall = missing.to_string();
+            }
+        }
+        if self.shortfall.is_empty() {
+            self.shortfall = said.too_few_rows(&name, end_row).unwrap_or_default();
+        }
         self.said = said.find(&name).cloned();
+    }
+
+    /// Whether batches are missing before this one, and no bytes.
+    fn has_gap_before(&self, index: usize) -> bool {
+        let batches = &self.salvage.batches;
+        let before = index.checked_sub(1).map(|before| &batches[before]);
+        let (next, end) = before.map_or((0, self.salvage.start()), |before| (before.number + 1, before.end));
+        batches.get(index).is_some_and(|batch| batch.number > next && batch.offset == end)
     }
 
     /// Writes what stays beside the file, where it cannot stay as it is.
@@ -285,6 +307,10 @@ impl DamagedTable {
         let mut places = Vec::new();
         let (mut last, mut why) = (None::<&WholeBatch>, String::new());
         let start = self.salvage.start();
+        let length = self.salvage.reader.length();
+        let file_bytes = length + self.salvage.reader.bytes().bytes_left_out();
+        // Of files that are missing: the record has the bytes of all, and they are entered at the first place.
+        let mut gone = self.said.as_ref().map_or(0, |said| said.bytes.saturating_sub(file_bytes));
         let batches = self.salvage.batches.iter().zip(&self.goes).zip(&self.salvage.damage);
         for ((batch, goes), damage) in batches {
             if why.is_empty() {
@@ -298,7 +324,10 @@ impl DamagedTable {
             }
             let rows = batch.first_row - last.map_or(0, WholeBatch::end_row);
             if rows > 0 {
-                let bytes = batch.offset - last.map_or(start, |last| last.end).min(batch.offset);
+                let bytes = match batch.offset - last.map_or(start, |last| last.end).min(batch.offset) {
+                    0 => std::mem::take(&mut gone),
+                    bytes => bytes,
+                };
                 self.place(last, Some(batch), (Some(rows), bytes), &why)?.add_to(&mut places);
             }
             (last, why) = (Some(batch), String::new());
@@ -314,9 +343,6 @@ impl DamagedTable {
         };
         if rows != Some(0) {
             let why = self.salvage.tail.clone().filter(|_| why.is_empty()).unwrap_or(why);
-            let length = self.salvage.reader.length();
-            let file_bytes = length + self.salvage.reader.bytes().bytes_left_out();
-            let gone = self.said.as_ref().map_or(0, |said| said.bytes.saturating_sub(file_bytes));
             let (why, damaged) = match why.is_empty() {
                 true => (self.shortfall.clone(), 0),
                 false => (why, length.saturating_sub(end)),

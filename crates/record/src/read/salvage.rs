@@ -122,6 +122,9 @@ impl Salvage {
             let found = self.whole_at(at)?;
             match found {
                 Ok(batch) => {
+                    if wrong.is_empty() {
+                        wrong = self.missing_before(&batch);
+                    }
                     self.batches.push(batch);
                     self.damage.push(std::mem::take(&mut wrong));
                     at = batch.end;
@@ -151,6 +154,17 @@ impl Salvage {
                 }
             }
         }
+    }
+
+    /// Which batches are missing before one that lies behind no damage, as those of a file that is not there do; empty when none are.
+    fn missing_before(&self, batch: &WholeBatch) -> String {
+        let next = self.batches.last().map_or(0, |last| last.number + 1);
+        let missing = match batch.number.saturating_sub(next) {
+            0 => return String::new(),
+            1 => format!("batch {next} is"),
+            _ => format!("batches {next} to {} are", batch.number - 1),
+        };
+        self.reader.damaged(batch.offset, format!("{missing} missing before this one")).to_string()
     }
 
     /// The whole batch at `at`, behind those that are known; or what is there instead: `None` for the end of the stream.

@@ -158,6 +158,12 @@ impl TableBytes {
         Ok(())
     }
 
+    /// The number of a byte's file, by its name.
+    pub(super) fn file_number(&self, offset: u64) -> u32 {
+        let name = self.parts[self.part_of(offset)].path.file_name().and_then(|name| name.to_str());
+        name.and_then(first_part_of).map_or(0, |(_, part)| part)
+    }
+
     /// Reads bytes of one file.
     fn read_part(&self, index: usize, into: &mut [u8], offset: u64) -> io::Result<()> {
         let Part { file, path, .. } = &self.parts[index];

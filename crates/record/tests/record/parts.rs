@@ -238,6 +238,31 @@ fn rows_of_a_table_whose_first_file_is_gone_are_lost_until_it_is_back() {
     assert!(!recover(&run).expect("again").changed);
 }
 
+#[test]
+fn a_file_that_is_missing_in_the_middle_of_a_table_is_the_reason_why_its_rows_are() {
+    let folder = folder();
+    let run = run_of_parts(folder.path(), Compression::None);
+    let copy = copy_run(&run, &folder.path().join("000007-middle"));
+    let gone = fs::metadata(part(&copy, Table::Hits, 1)).expect("there").len();
+    fs::remove_file(part(&copy, Table::Hits, 1)).expect("there");
+    let report = recover(&copy).expect("recovered");
+    let of_hits: Vec<_> = report.missing.iter().filter(|missing| missing.table == "hits").collect();
+    assert_eq!((of_hits.len(), of_hits[0].rows, of_hits[0].bytes), (1, Some(3000), gone));
+    let words = "hits.0001.arrows: run.json names 4 files of hits.arrows, and this one is missing";
+    assert_eq!(of_hits[0].reason, words);
+    let record = RunRecord::read(&copy.join("run.json")).expect("readable");
+    assert_eq!(record.missing, report.missing);
+    let remark = record.remarks.last().expect("recovered");
+    assert!(remark.contains("what was replaced or cut off is kept as hits.arrows.damaged"), "{remark}");
+    // The record of a killed run names no files: its batches say by their numbers that some are missing.
+    let copy = killed(&run, &folder.path().join("000008-killed"), 0);
+    fs::remove_file(part(&copy, Table::Hits, 1)).expect("there");
+    let report = recover(&copy).expect("recovered");
+    let of_hits: Vec<_> = report.missing.iter().filter(|missing| missing.table == "hits").collect();
+    assert_eq!((of_hits.len(), of_hits[0].rows), (1, Some(3000)));
+    assert!(of_hits[0].reason.ends_with("batches 6 to 11 are missing before this one"), "{of_hits:?}");
+}
+
 /// The files of a run as a killed writer leaves them: the last part of the hits ends in the midst of a batch.
 fn killed(run: &RunDirectory, copy: &Path, cut: u64) -> PathBuf {
     let copy = copy_run(run, copy);

@@ -161,7 +161,7 @@ pub(super) fn recovered(report: &RecoverReport) -> String {
             let _ = write!(text, "; {} bytes taken away: {}", table.bytes_removed, table.reason);
         }
         if !table.backup.is_empty() {
-            let _ = write!(text, "; what was damaged is kept as {}", table.backup);
+            let _ = write!(text, "; what was replaced or cut off is kept as {}", table.backup);
         }
         text.push('\n');
     }
