@@ -111,7 +111,7 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
             "places in the capture could not be read, as the run's message says: look for a sound copy of the file, or repair it"
         }
         RecordingDamaged => {
-            "the raw table that is replayed is damaged, or was: recover the recorded run if that was not done, and replay it again | see in its run.json where rows are missing | look for a sound copy of the table"
+            "the raw table that is replayed is damaged, or was, or lacks what its run could not write: see the losses of the recorded run: what its disk did not take was never on file | if it was damaged, recover the recorded run if that was not done, and replay it again | see in its run.json where rows are missing | look for a sound copy of the table"
         }
         FragmentMissing => "parts of IP packets are not there: use datagrams that fit the network's MTU",
         DuplicateDatagram => {
@@ -271,6 +271,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_advice_for_bytes_that_a_recording_lacks_covers_those_that_its_disk_did_not_take() {
+        let advice = advice(LossReason::RecordingDamaged, Stage::Receive, Carrier::Stream, |_| false);
+        let (disk, damage) = advice.split_once("; if it was damaged, ").expect("both cases");
+        assert!(
+            disk.contains("lacks what its run could not write") && !disk.contains("sound copy"),
+            "{disk}"
+        );
+        assert!(damage.contains("recover the recorded run") && damage.contains("sound copy"), "{damage}");
     }
 
     #[test]
