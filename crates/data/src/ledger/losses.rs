@@ -246,19 +246,18 @@ impl LossKind {
                 && loss.stage.role() == StageRole::Work
                 && is_unit(&loss.source)
         };
+        let stands_in = |loss: &Loss, is_unit: fn(Unit) -> bool| {
+            let is_same = |other: &&Loss| alike(loss, other) && other.source == loss.source;
+            losses.iter().filter(is_same).any(|other| is_unit(other.unit))
+        };
         let is_part = |loss: &Loss| {
-            let has_fragments = |other: &Loss| {
-                alike(loss, other) && other.unit == Unit::Fragments && other.source == loss.source
-            };
             loss.unit == Unit::Events
                 && loss.stage.role() == StageRole::HandOver
-                && losses.iter().any(has_fragments)
+                && stands_in(loss, |unit| unit == Unit::Fragments)
         };
         let is_reported = |loss: &&Loss| !loss.is_echo() && !is_refused(loss) && !is_part(loss);
         for loss in losses.iter().filter(is_reported) {
-            let in_larger_unit =
-                |other: &Loss| alike(loss, other) && other.unit != Unit::Bytes && other.source == loss.source;
-            if loss.unit == Unit::Bytes && losses.iter().any(in_larger_unit) {
+            if loss.unit == Unit::Bytes && stands_in(loss, |unit| unit != Unit::Bytes) {
                 continue;
             }
             let own = (loss.stage, loss.reason, loss.unit);

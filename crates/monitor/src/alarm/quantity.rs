@@ -247,8 +247,16 @@ impl Quantity {
 
 /// The subjects of a rule in this state, with their numbers. The subject of the whole has no name.
 pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>)> {
-    let is_known = !rule.quantity.is_a_rate() || state.rate_window_seconds > 0.0;
-    let of_the_whole = |value: Option<f64>| vec![(String::new(), value.filter(|_| is_known))];
+    let mut values = values_in(rule, state);
+    if rule.quantity.is_a_rate() && state.rate_window_seconds <= 0.0 {
+        values.iter_mut().for_each(|(_, value)| *value = None);
+    }
+    values
+}
+
+/// The same, whether or not there is a window that rates are over.
+fn values_in(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>)> {
+    let of_the_whole = |value: Option<f64>| vec![(String::new(), value)];
     let each: Vec<(&str, Option<f64>)> = match rule.quantity.read() {
         Read::Run(of) => return of_the_whole(of(state)),
         Read::Series => {
@@ -266,12 +274,10 @@ pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>
         Read::Clocks(of) => state.clocks.iter().map(|clock| (clock.source.as_str(), of(clock))).collect(),
     };
     match rule.source.as_deref() {
-        Some("*") => {
-            each.into_iter().map(|(name, value)| (name.to_owned(), value.filter(|_| is_known))).collect()
-        }
+        Some("*") => each.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         Some(one) => {
             let value = each.into_iter().find(|(name, _)| *name == one).and_then(|(_, value)| value);
-            vec![(one.to_owned(), value.filter(|_| is_known))]
+            vec![(one.to_owned(), value)]
         }
         None => {
             let of_each = each.into_iter().filter_map(|(_, value)| value);

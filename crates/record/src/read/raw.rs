@@ -133,28 +133,30 @@ pub struct RawContent {
 /// # Errors
 /// When there are none, some were removed, or a file is damaged (`recover` mends those of a killed run).
 pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
-    if path.is_dir() {
-        RemovedTables::refuse(path, Table::Raw)?;
-    }
     let (mut files, mut said) = (vec![path.to_owned()], RecordedTables::default());
-    if path.is_dir() {
+    let record = if path.is_dir() {
+        RemovedTables::refuse(path, Table::Raw)?;
         let directory = RunDirectory::open(path)?;
         files = directory.raw_files()?;
-        if let Ok(record) = RunRecord::read(&directory.run_record()) {
-            said = expect_raw_files(&directory, &record)?;
+        let record = RunRecord::read(&directory.run_record()).ok();
+        if let Some(record) = &record {
+            said = expect_raw_files(&directory, record)?;
         }
-    }
+        record
+    } else {
+        path.parent().and_then(|folder| RunRecord::read(&folder.join("run.json")).ok())
+    };
     if files.is_empty() {
         let found = "no raw bytes were recorded; add \"raw\" to `[record] tables`".to_owned();
         return Err(RecordError::Missing { path: path.to_owned(), found });
     }
     let mut contents = BTreeMap::new();
     for file in &files {
-        let rows = scan(file, &mut contents)?;
+        let rows = scan(file, record.as_ref(), &mut contents)?;
         let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         said.too_few_rows(&name, rows).map_or(Ok(()), |found| Err(incomplete(path, &found)))?;
     }
-    note_not_written(files[0].parent(), &mut contents);
+    note_not_written(record.as_ref(), &mut contents);
     Ok(contents.into_values().collect())
 }
 
@@ -208,15 +210,19 @@ pub fn raw_arrivals(path: &Path, mut each: impl FnMut(RawArrival)) -> Result<(),
     Ok(())
 }
 
-/// Enters what one file has of each source; returns its rows.
-fn scan(path: &Path, contents: &mut BTreeMap<u16, RawContent>) -> Result<u64, RecordError> {
+/// Enters what one file of this run has of each source; returns its rows.
+fn scan(
+    path: &Path,
+    record: Option<&RunRecord>,
+    contents: &mut BTreeMap<u16, RawContent>,
+) -> Result<u64, RecordError> {
     let mut reader = open_table(path, Table::Raw)?;
     let described = reader.metadata().get("sources").map(String::as_str).unwrap_or("[]");
     let sources: Vec<RawSource> = serde_json::from_str(described).unwrap_or_default();
     for source in sources {
         contents.entry(source.source).or_insert_with(|| RawContent::of(source));
     }
-    let missing = missing_rows(path);
+    let missing = record.map_or_else(Vec::new, |record| missing_rows(path, record));
     let (mut batches, mut count) = (Vec::new(), 0);
     while let Some(head) = reader.next_batch()? {
         let offset = head.offset();
@@ -247,9 +253,8 @@ fn spread_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawCon
     }
 }
 
-/// Notes with each source what the ledger of the run in `folder` says was not written of it.
-fn note_not_written(folder: Option<&Path>, contents: &mut BTreeMap<u16, RawContent>) {
-    let record = folder.and_then(|folder| RunRecord::read(&folder.join("run.json")).ok());
+/// Notes with each source what the ledger of the run says was not written of it.
+fn note_not_written(record: Option<&RunRecord>, contents: &mut BTreeMap<u16, RawContent>) {
     for entry in record.iter().flat_map(|record| &record.ledger).flat_map(|ledger| &ledger.entries) {
         if entry.is_at(StageRole::Raw)
             && entry.unit == Unit::Bytes.word()

@@ -30,11 +30,10 @@ pub(super) struct MarkedBatch {
 }
 
 /// The rows that the run's record says are missing in one file of raw bytes.
-pub(super) fn missing_rows(file: &Path) -> Vec<MissingRows> {
-    let record = file.parent().and_then(|folder| RunRecord::read(&folder.join("run.json")).ok());
+pub(super) fn missing_rows(file: &Path, record: &RunRecord) -> Vec<MissingRows> {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let is_of_it = |missing: &MissingRows| missing.table == Table::Raw.word() && missing.file == name;
-    record.map_or_else(Vec::new, |record| record.missing.into_iter().filter(is_of_it).collect())
+    record.missing.iter().filter(|missing| is_of_it(missing)).cloned().collect()
 }
 
 /// The gaps of a file with these batches, in their order.

@@ -306,6 +306,17 @@ fn recover_that_was_killed_between_two_tables_goes_on() {
     assert!(!begun.join("recover.json").exists());
 }
 
+/// Does something to a run whose run.json cannot be written: what `recover` has begun stays, as if it was killed before that.
+fn while_no_record_can_be_written(run: &Path, work: impl FnOnce()) {
+    let record = run.join("run.json");
+    let text = fs::read(&record).expect("there");
+    fs::remove_file(&record).expect("there");
+    fs::create_dir(&record).expect("made");
+    work();
+    fs::remove_dir(&record).expect("made above");
+    fs::write(&record, text).expect("written");
+}
+
 #[test]
 fn recover_that_was_killed_when_run_json_was_written_enters_nothing_twice() {
     let folder = folder();
@@ -315,15 +326,11 @@ fn recover_that_was_killed_when_run_json_was_written_enters_nothing_twice() {
     let run = damaged(&run, &folder.path().join("copy"), Table::Hits, |bytes| {
         bytes[first as usize + 400] ^= 1;
     });
-    // Where run.json cannot be written, what was begun stays.
     let (record, journal) = (run.join("run.json"), run.join("recover.json"));
-    let text = fs::read(&record).expect("there");
-    fs::remove_file(&record).expect("there");
-    fs::create_dir(&record).expect("made");
-    recover(&run).expect_err("no record can be written");
+    while_no_record_can_be_written(&run, || {
+        recover(&run).expect_err("no record can be written");
+    });
     let begun = fs::read(&journal).expect("it stays");
-    fs::remove_dir(&record).expect("made above");
-    fs::write(&record, text).expect("written");
     let report = recover(&run).expect("goes on");
     assert!(report.changed && missing(&report, Table::Hits) == 20 && !journal.exists());
     let said = RunRecord::read(&record).expect("readable");
@@ -349,15 +356,12 @@ fn recover_that_was_killed_twice_knows_what_the_first_had_found_missing() {
             fs::write(&path, bytes).expect("written");
         };
         let record = run.join("run.json");
-        let text = fs::read(&record).expect("there");
-        fs::remove_file(&record).expect("there");
-        fs::create_dir(&record).expect("made");
-        flip_in(Table::Hits, 2);
-        recover(&run).expect_err("no record can be written");
-        flip_in(table, 1);
-        recover(&run).expect_err("no record can be written");
-        fs::remove_dir(&record).expect("made above");
-        fs::write(&record, text).expect("written");
+        while_no_record_can_be_written(&run, || {
+            for (table, batch) in [(Table::Hits, 2), (table, 1)] {
+                flip_in(table, batch);
+                recover(&run).expect_err("no record can be written");
+            }
+        });
         let report = recover(&run).expect("goes on");
         let lost = |table| missing(&report, table);
         assert_eq!(rows(&report, Table::Hits) + lost(Table::Hits), 100, "{:?}", report.missing);
@@ -376,18 +380,15 @@ fn recover_that_was_killed_while_it_wrote_a_file_again_puts_no_part_of_it_in_its
     let run = damaged(&run, &folder.path().join("copy"), Table::Hits, |bytes| {
         bytes[first as usize + 400] ^= 1;
     });
-    let (record, hits) = (run.join("run.json"), run.join("hits.arrows"));
-    let text = fs::read(&record).expect("there");
-    fs::remove_file(&record).expect("there");
-    fs::create_dir(&record).expect("made");
+    let hits = run.join("hits.arrows");
     // The first puts its files in their places, and the second is killed while it writes one of them anew.
-    for _ in 0..2 {
-        recover(&run).expect_err("no record can be written");
-    }
+    while_no_record_can_be_written(&run, || {
+        for _ in 0..2 {
+            recover(&run).expect_err("no record can be written");
+        }
+    });
     let whole = fs::read(&hits).expect("there");
     fs::write(run.join(".hits.arrows.new"), &whole[..whole.len() / 2]).expect("written");
-    fs::remove_dir(&record).expect("made above");
-    fs::write(&record, text).expect("written");
     let report = recover(&run).expect("goes on");
     assert!(fs::read(&hits).expect("there") == whole, "{report:?}");
     assert!(missing(&report, Table::Hits) == 20 && verify(&run).expect("a run").ok, "{report:?}");

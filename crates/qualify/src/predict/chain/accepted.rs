@@ -141,22 +141,9 @@ fn at_least(number: u32, mean: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const POISSON: Settings = Settings {
-        program: Kind::Poisson,
-        rate_hz: 20_000.0,
-        dead_time_ns: 0,
-        burst_triggers: 10,
-        burst_rate_hz: 10.0,
-        times: None,
-        times_file: None,
-        first_ns: 0,
-        first_number: 0,
-        triggers: None,
-        seconds: None,
-        minimum_gap_ns: 0,
-        readout_ns: 0,
-        seed: 1,
-    };
+    fn poisson() -> Settings {
+        Settings { program: Kind::Poisson, rate_hz: 20_000.0, dead_time_ns: 0, ..Settings::default() }
+    }
 
     /// The rate of the triggers themselves.
     fn seen_hz(settings: &Settings) -> f64 {
@@ -168,7 +155,7 @@ mod tests {
     #[test]
     fn readout_and_minimum_gap_leave_the_rate_that_the_triggers_themselves_have() {
         let random = |rate_hz: f64, [dead_time_ns, minimum_gap_ns, readout_ns]: [u64; 3], known: f64| {
-            let settings = Settings { rate_hz, dead_time_ns, minimum_gap_ns, readout_ns, ..POISSON };
+            let settings = Settings { rate_hz, dead_time_ns, minimum_gap_ns, readout_ns, ..poisson() };
             let (formula, seen) = (mean_rate_hz(&settings), seen_hz(&settings));
             assert!((formula / known - 1.0).abs() < 2e-3, "{settings:?}: {formula}");
             assert!((seen / formula - 1.0).abs() < 0.02, "{settings:?}: {seen} {formula}");
@@ -193,7 +180,7 @@ mod tests {
             gaps_ns.iter().map(|gap_ns| (gap_ns / mean_ns - 1.0).powi(2)).sum::<f64>() / gaps_ns.len() as f64
         };
         let variation = |[dead_time_ns, minimum_gap_ns, readout_ns]: [u64; 3], is_known| {
-            let settings = Settings { dead_time_ns, minimum_gap_ns, readout_ns, ..POISSON };
+            let settings = Settings { dead_time_ns, minimum_gap_ns, readout_ns, ..poisson() };
             let (formula, seen) = (random_variation_squared(&settings), seen(&settings));
             assert_eq!(formula.is_some(), is_known, "{settings:?}: {formula:?}, seen {seen}");
             assert!(
@@ -221,7 +208,7 @@ mod tests {
     #[test]
     fn of_even_triggers_and_bursts_those_are_accepted_that_come_behind_the_readout() {
         let even = |program, readout_ns| {
-            let settings = Settings { program, readout_ns, burst_triggers: 7, ..POISSON };
+            let settings = Settings { program, readout_ns, burst_triggers: 7, ..poisson() };
             let formula = mean_rate_hz(&settings);
             assert!((seen_hz(&settings) / formula - 1.0).abs() < 1e-3, "{settings:?}: {formula}");
             (formula, burst(&settings))
