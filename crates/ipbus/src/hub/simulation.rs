@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::TargetState;
 use super::client::{MOST_CHUNK_BYTES, MOST_UNSENT_BYTES};
 use super::router::Router;
 use super::rules::{Access, Network, Rule, Rules, TargetPattern};
+use super::{ClientState, TargetState};
 use crate::device::{Buffers, Device, Registers};
 use crate::faults::{BadNetwork, Chance, Faults};
 use crate::wire::{
@@ -273,9 +273,12 @@ proptest! {
             prop_assert_eq!(&world.maybe, &vec![0; targets]);
         }
         let state = world.router.state(false);
-        for client in &state.clients {
-            prop_assert_eq!((client.counts.asked, client.counts.answered), (60, 60));
+        for ClientState { counts, .. } in &state.clients {
+            prop_assert_eq!((counts.asked, counts.answered + counts.refused.total()), (60, 60));
         }
+        let has_codes = |code: &&HubCode| **code != HubCode::Fine;
+        let codes = world.scripts.iter().flat_map(|script| &script.codes).filter(has_codes).count() as u64;
+        prop_assert_eq!(state.clients.iter().map(|client| client.counts.refused.total()).sum::<u64>(), codes);
         let answered = |target: &TargetState| target.counts.latencies.count();
         let refused = |target: &TargetState| target.counts.refused.total();
         let outcomes: u64 = state.targets.iter().map(|target| answered(target) + refused(target)).sum();

@@ -222,7 +222,7 @@ impl EventPath {
             close_sender_slots(site, self.events, &totals, &emulated);
             totals
         });
-        let sample = self.gauges.latest();
+        let sample = self.gauges.latest(None);
         EventsTaken { sinks, emulated, busy_ns: self.busy_ns, sample, builders, ranges, managers }
     }
 }

@@ -539,6 +539,7 @@ fn as_watched(
         keeps_data: !site.configuration.record.tables.is_empty(),
         is_replay: matches!(site.origin, Origin::Recorded(_)),
         started,
+        clock: site.clock,
         handle,
         values: site.values.clone(),
         rates: Mutex::new(Rates::default()),

@@ -1,19 +1,23 @@
 //! The state of event building while a run goes on.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use thalweg_build::unit::BuilderUnit;
 use thalweg_build::{Builder, Histogram};
-use thalweg_data::Events;
+use thalweg_data::{Events, Mark};
 use thalweg_monitor::state::BuildSample;
 
+use super::busy_time::BusyTime;
 use super::missed::MissedTriggers;
 
 /// Written by the building thread now and then, read by anyone.
 #[derive(Debug, Default)]
 pub(crate) struct BuildGauges {
     sample: Mutex<BuildSample>,
+    /// How long the trigger was held back, and when the sample was taken; not in it, since whoever holds the trigger back may wait meanwhile.
+    busy: Mutex<Option<BusyTime>>,
+    sampled: AtomicU64,
     missed: MissedTriggers,
     lent: AtomicUsize,
 }
@@ -30,7 +34,8 @@ impl BuildGauges {
     }
 
     /// Takes a sample of the builder.
-    pub(crate) fn set_builder(&self, builder: &Builder, busy: bool, busy_share: Option<f64>, ring_fill: f64) {
+    pub(crate) fn set_builder(&self, builder: &Builder, ring_fill: f64, mark: Mark) {
+        self.sampled.store(mark.0, Ordering::Relaxed);
         let standing = builder.standing();
         let bins = |histogram: &Histogram| histogram.filled().collect();
         let mut sample = self.lock();
@@ -45,15 +50,15 @@ impl BuildGauges {
             median_build_ns: builder.build_ns().quantile(0.5),
             p99_build_ns: builder.build_ns().quantile(0.99),
             build_ns: bins(builder.build_ns()),
-            busy,
-            busy_share,
+            busy: builder.is_busy(),
+            busy_share: None,
             ring_fill,
         };
     }
 
-    /// Sets the fraction of the run for which the trigger side has held the trigger back: builder units hold it back together.
-    pub(crate) fn set_busy(&self, busy_share: f64) {
-        self.lock().busy_share = Some(busy_share);
+    /// Sets how long the trigger was held back.
+    pub(crate) fn set_busy(&self, time: BusyTime) {
+        *self.busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(time);
     }
 
     /// Takes a sample of a builder unit; of several, the last one is seen.
@@ -82,9 +87,19 @@ impl BuildGauges {
         &self.missed
     }
 
-    /// The latest sample.
-    pub(crate) fn latest(&self) -> BuildSample {
-        self.lock().clone()
+    /// The latest sample, and how long the trigger was held back until `now`; without a time, as in a replay, until the sample was taken.
+    pub(crate) fn latest(&self, now: Option<Mark>) -> BuildSample {
+        let sample = self.lock().clone();
+        let Some(time) = *self.busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) else {
+            return sample;
+        };
+        let now = now.unwrap_or(Mark(self.sampled.load(Ordering::Relaxed)));
+        BuildSample { busy: sample.busy || time.is_raised(), busy_share: Some(time.fraction(now)), ..sample }
+    }
+
+    /// Events passed on so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.lock().events()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BuildSample> {

@@ -189,7 +189,7 @@ impl Building {
             feed,
             events_ledger,
             outlet: EventOutlet::new(outlet, gauges.clone()),
-            busy: BusyFraction::new(busy),
+            busy: BusyFraction::new(busy, gauges.clone()),
             gauges,
             link_gauges,
             refused,
@@ -440,12 +440,7 @@ impl Readout<Building> {
         }
         self.work.events_ledger.publish(self.work.feed.builder.events_counters());
         let fill = self.work.outlet.fill();
-        self.work.gauges.set_builder(
-            &self.work.feed.builder,
-            self.work.busy.is_raised(),
-            Some(self.work.busy.fraction(mark)),
-            fill,
-        );
+        self.work.gauges.set_builder(&self.work.feed.builder, fill, mark);
         let Feed { links, builder, .. } = &self.work.feed;
         self.work.refused.collect(
             (&*self.inputs, links),

@@ -2,57 +2,79 @@
 //!
 //! ```text
 //!  raise, lower ─► Busy, shared by all ─► the trigger
-//!        └─► how long it was raised ─► fraction of the run
+//!        └─► BusyTime, in the gauges ─► fraction of the run, also while this thread waits with BUSY raised
 //! ```
 
 use std::sync::Arc;
 
 use thalweg_data::{Busy, Mark};
 
+use crate::gauges::{BuildGauges, BusyTime};
+
 /// This thread's part in BUSY, and how long it was raised.
 pub(crate) struct BusyFraction {
     busy: Arc<Busy>,
-    raised: bool,
-    since: Mark,
-    total_ns: u64,
+    time: BusyTime,
+    gauges: Arc<BuildGauges>,
 }
 
 impl BusyFraction {
-    pub(crate) fn new(busy: Arc<Busy>) -> BusyFraction {
-        BusyFraction { busy, raised: false, since: Mark(0), total_ns: 0 }
+    /// Not raised. How long it is raised is seen in `gauges`.
+    pub(crate) fn new(busy: Arc<Busy>, gauges: Arc<BuildGauges>) -> BusyFraction {
+        let time = BusyTime::default();
+        gauges.set_busy(time);
+        BusyFraction { busy, time, gauges }
     }
 
     pub(crate) fn set(&mut self, raised: bool, mark: Mark) {
-        if raised == self.raised {
+        if raised == self.is_raised() {
             return;
         }
         match raised {
-            true => {
-                self.busy.raise();
-                self.since = mark;
-            }
-            false => {
-                self.busy.lower();
-                self.total_ns += mark.since_ns(self.since);
-            }
+            true => self.busy.raise(),
+            false => self.busy.lower(),
         }
-        self.raised = raised;
+        self.time.set(raised, mark);
+        self.gauges.set_busy(self.time);
     }
 
     pub(super) fn is_raised(&self) -> bool {
-        self.raised
+        self.time.is_raised()
     }
 
     /// Lowers for good; how long it was raised is not counted on.
     pub(crate) fn lower(&mut self) {
-        if std::mem::take(&mut self.raised) {
+        if self.is_raised() {
             self.busy.lower();
+            self.time.forget();
+            self.gauges.set_busy(self.time);
         }
     }
+}
 
-    /// Fraction of the run so far, 0 to 1.
-    pub(crate) fn fraction(&self, mark: Mark) -> f64 {
-        let now = if self.raised { mark.since_ns(self.since) } else { 0 };
-        (self.total_ns + now) as f64 / mark.0.max(1) as f64
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The thread that raises BUSY may wait for the recorder behind it and publish nothing meanwhile.
+    #[test]
+    fn the_gauges_show_busy_while_the_thread_that_raised_it_waits() {
+        let (busy, gauges) = (Arc::new(Busy::default()), Arc::new(BuildGauges::default()));
+        let shown = |now| {
+            let sample = gauges.latest(now);
+            (sample.busy, sample.busy_share)
+        };
+        assert_eq!(shown(Some(Mark(10))), (false, None), "nobody here holds the trigger back");
+        let mut own = BusyFraction::new(busy.clone(), gauges.clone());
+        assert_eq!(shown(Some(Mark(10))), (false, Some(0.0)));
+        own.set(true, Mark(100));
+        assert!(busy.is_raised());
+        assert_eq!(shown(Some(Mark(200))), (true, Some(0.5)));
+        assert_eq!(shown(Some(Mark(400))), (true, Some(0.75)), "time goes on");
+        own.set(false, Mark(400));
+        assert_eq!(shown(Some(Mark(600))), (false, Some(0.5)));
+        own.set(true, Mark(600));
+        own.lower();
+        assert_eq!((busy.is_raised(), shown(Some(Mark(3000)))), (false, (false, Some(0.1))));
     }
 }

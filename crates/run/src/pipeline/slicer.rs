@@ -215,6 +215,6 @@ impl Slicer {
 
     fn sample(&self) {
         let fill = self.outlet.fill();
-        self.gauges.set_builder(&self.builder, self.builder.is_busy(), None, fill);
+        self.gauges.set_builder(&self.builder, fill, self.latest);
     }
 }

@@ -23,6 +23,7 @@ pub use thalweg_monitor::state::{
     BuildSample, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
     RefusedUnit, SourceState, TriggerState,
 };
+use thalweg_readout::RunClock;
 use thalweg_record::RunDirectory;
 
 pub(crate) use dead_time::{TriggerCounts, busy_time, normalised_events};
@@ -84,6 +85,8 @@ pub(crate) struct Watched {
     /// Whether its time is that of a replay, and not that in which data were taken.
     pub(crate) is_replay: bool,
     pub(crate) started: Instant,
+    /// That of the marks of its batches.
+    pub(crate) clock: RunClock,
     pub(crate) handle: RunHandle,
     /// The values that slow control reads.
     pub(crate) values: Arc<Values>,
@@ -256,7 +259,7 @@ impl Watched {
         let observed = self.handle.observed();
         let beside = Beside {
             elapsed_seconds: self.started.elapsed().as_secs_f64(),
-            events: self.build.as_ref().map_or(0, |gauges| gauges.latest().events()),
+            events: self.build.as_ref().map_or(0, |gauges| gauges.events()),
             trigger: paths.trigger().unwrap_or_default(),
             coincidences: observed.map_or(0, Observed::coincidences_kept),
             bytes_recorded: RunDirectory::bytes_in(self.directory.path()),
@@ -301,6 +304,7 @@ impl Watched {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
         let path = self.directory.path();
+        let now = (!self.is_replay).then(|| self.clock.mark());
         let counts = self.ledger.snapshot();
         self.handle.observed().into_iter().for_each(|observed| observed.take_losses(&counts));
         let run = LiveRun {
@@ -335,7 +339,7 @@ impl Watched {
             counts: &counts,
             source_table: &self.source_table,
             gauges: &self.gauges,
-            build: self.build.as_ref().map(|gauges| gauges.latest()),
+            build: self.build.as_ref().map(|gauges| gauges.latest(now)),
             trigger,
             is_replay: self.is_replay,
             observed: self.handle.observed(),

@@ -238,7 +238,6 @@ impl Work for ManagerWork {
 pub(crate) struct GateWork {
     machine: GateMachine,
     busy: BusyFraction,
-    gauges: Arc<BuildGauges>,
     first_word: FirstWord,
 }
 
@@ -291,9 +290,9 @@ impl GateWork {
         gauges: Arc<BuildGauges>,
         first_word: FirstWord,
     ) -> GateWork {
-        let mut busy = BusyFraction::new(busy);
+        let mut busy = BusyFraction::new(busy, gauges);
         busy.set(true, Mark(0));
-        GateWork { machine: GateMachine(gate), busy, gauges, first_word }
+        GateWork { machine: GateMachine(gate), busy, first_word }
     }
 }
 
@@ -319,7 +318,6 @@ impl Work for GateWork {
     fn step(&mut self, now: Mark, signals: &Signals) -> bool {
         self.busy.set(self.machine.0.is_closed(now), now);
         self.first_word.step(&self.machine.0, now, signals);
-        self.gauges.set_busy(self.busy.fraction(now));
         false
     }
 
