@@ -154,7 +154,7 @@ pub struct HubState {
     pub targets: Vec<TargetState>,
     /// Connections that were closed because they sent invalid data.
     pub broken: u64,
-    /// Connections that were refused because the hub had as many clients as its options allow.
+    /// Connections that were refused because the hub had as many clients as its options or its limit of open files allow.
     pub turned_away: u64,
     /// The hub reads no more, and ends when everything that it has read is answered.
     pub is_ending: bool,

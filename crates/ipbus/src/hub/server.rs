@@ -5,6 +5,7 @@
 //! ```
 
 use std::collections::{HashMap, VecDeque};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -212,6 +213,8 @@ struct Connection {
 struct Serving {
     epoll: OwnedFd,
     listener: Option<TcpListener>,
+    /// Is closed for a moment when no other descriptor is left, to turn a client away: epoll would report it without end.
+    spare: Option<File>,
     router: Router,
     connections: HashMap<usize, Connection>,
     sockets: HashMap<usize, UdpSocket>,
@@ -244,6 +247,7 @@ impl Serving {
         Ok(Serving {
             epoll,
             listener: Some(listener),
+            spare: spare_descriptor(),
             router: Router::new(options.rules.clone(), options.timeout),
             connections: HashMap::new(),
             sockets: HashMap::new(),
@@ -342,7 +346,21 @@ impl Serving {
 
     fn accept(&mut self, now: Instant) {
         // One connection per wake-up, so that other events are served in between.
-        let Some(Ok((socket, peer))) = self.listener.as_ref().map(TcpListener::accept) else { return };
+        let Some(listener) = &self.listener else { return };
+        let (socket, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(cause) if is_passing(&cause) => return,
+            Err(_) => {
+                self.spare = None;
+                match listener.accept() {
+                    Ok(_) => self.router.turned_away += 1,
+                    // Somebody else was given it. Whoever closes one must get to run.
+                    Err(_) => std::thread::sleep(Duration::from_millis(1)),
+                }
+                self.spare = spare_descriptor();
+                return;
+            }
+        };
         if self.connections.len() >= self.most_clients {
             self.router.turned_away += 1;
             return;
@@ -557,6 +575,10 @@ impl Serving {
             stuck.into_iter().for_each(|slot| self.close(slot));
         }
     }
+}
+
+fn spare_descriptor() -> Option<File> {
+    File::open("/dev/null").ok()
 }
 
 /// Whether an error is transient.

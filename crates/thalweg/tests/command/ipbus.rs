@@ -1,5 +1,9 @@
 //! `thalweg ipbus`: an emulated board, and registers by name and address.
 
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::process::{Ended, Folder, Running, free_port, number, thalweg, wait_until};
@@ -385,6 +389,41 @@ fn a_hub_serves_what_its_rules_allow_and_says_what_it_has_done() {
         (&json!(4), &json!(3), &json!({ "7": 1 }))
     );
     assert_eq!((board["target"].as_str(), &board["answered"]), (Some(target), &json!(3)), "{state}");
+}
+
+/// The processor time that a process has taken, in ticks of a hundredth of a second.
+fn ticks(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
+    let fields: Vec<&str> = text.rsplit(')').next().expect("a name").split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a count")).sum()
+}
+
+#[test]
+fn a_hub_without_a_free_descriptor_turns_clients_away_and_does_not_spin() {
+    let board = board();
+    let (listen, target) =
+        (format!("127.0.0.1:{}", free_port()), board.uri.split("//").nth(1).expect("a place"));
+    let uri = format!("chtcp-2.0://{listen}?target={target}");
+    let hub = Running::start_as(&["prlimit", "--nofile=24"], &["hub", "--listen", &listen, "--json"]);
+    wait_until("the hub answers", || thalweg(&["ipbus", "read", &uri, "0x10"]).code == Some(0));
+    let mut clients: Vec<TcpStream> =
+        (0..32).map(|_| TcpStream::connect(&listen).expect("the system accepts it")).collect();
+    let is_closed = |mut client: &TcpStream| {
+        client.set_nonblocking(true).expect("it is set");
+        !matches!(client.read(&mut [0]), Err(cause) if cause.kind() == ErrorKind::WouldBlock)
+    };
+    let turned_away = || clients.iter().filter(|client| is_closed(client)).count();
+    wait_until("clients are turned away", || turned_away() >= 8);
+    let (before, began) = (ticks(hub.id()), Instant::now());
+    std::thread::sleep(Duration::from_secs(1));
+    let (taken, waited) = (ticks(hub.id()) - before, began.elapsed().as_millis() as u64 / 10);
+    assert!(taken < waited / 2, "{taken} of {waited} ticks");
+    let turned_away = turned_away() as u64;
+    clients.clear();
+    wait_until("there is room again", || thalweg(&["ipbus", "read", &uri, "0x10"]).code == Some(0));
+    hub.signal("INT");
+    let state = hub.wait().done().json();
+    assert!(state["turned_away"].as_u64() >= Some(turned_away), "{turned_away}: {state}");
 }
 
 #[test]

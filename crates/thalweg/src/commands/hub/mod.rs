@@ -234,7 +234,7 @@ fn summary(state: &HubState) -> String {
     }
     if state.broken + state.turned_away > 0 {
         lines.push(format!(
-            "connections: {} closed for what they sent, {} turned away because all connections were in use",
+            "connections: {} closed for what they sent, {} turned away because all connections or open files were in use",
             state.broken, state.turned_away
         ));
     }
