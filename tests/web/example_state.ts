@@ -32,6 +32,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
     recorded_rate_hz: 0,
     rate_window_seconds: 0,
     hits_recorded: 0,
+    hits_kept: "rows",
     bytes_recorded: 0,
     byte_rate_hz: 0,
     coincidences_recorded: null,

@@ -105,7 +105,7 @@ pub use refused::{FirstRefused, Refused};
 pub use sent::SentRecord;
 pub use sent_fragments::{AnswerFates, FragmentRecord};
 pub use slice::{BlockId, Slice};
-pub use state::{Busy, RunState};
+pub use state::{Busy, HitsKept, RunState};
 pub use tick::Tick;
 pub use traits::{
     BoardStatus, ControlError, Decode, DeviceControl, EventFilter, EventSink, Framed, Framing, Parameter,

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use thalweg_data::ledger::{CounterSnapshot, LossReport, LossTotal, MOST_COUNT, UnitCounts};
 use thalweg_data::topology::{FlowPath, Topology};
-use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{Counters, HitsKept, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
 use crate::advice;
 use crate::directory::{DocumentSummary, RunDirectory};
@@ -405,6 +405,19 @@ impl RunRecord {
         let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
         let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
         if slices_alone { StageRole::Slices } else { StageRole::Recording }
+    }
+
+    /// What it keeps of its hits, which end in this role.
+    pub(crate) fn hits_kept(&self, hits_end: StageRole) -> HitsKept {
+        let keeps = |table: Table| self.on_file(table).is_some();
+        let keeps_rows = hits_end == StageRole::Slices || keeps(Table::Hits) || self.keeps_no_data();
+        HitsKept::of(keeps_rows, keeps(Table::Raw))
+    }
+
+    /// Whether it names no table of data: of a run that began without, and of one that has not ended.
+    pub(crate) fn keeps_no_data(&self) -> bool {
+        let is_list = |table: &str| Table::LISTS.iter().any(|list| list.word() == table);
+        self.tables.iter().all(|found| is_list(&found.table))
     }
 
     /// What there is to say of its ledger, behind "the ledger"; `None` of a run that has none yet.

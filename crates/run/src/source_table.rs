@@ -14,10 +14,10 @@ use std::ops::Range;
 use thalweg_analysis::event_filter::Boards;
 use thalweg_data::ledger::{Carrier, CounterSnapshot, Loss, LossReport};
 use thalweg_data::topology::FlowPath;
-use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, StageRole, Unit};
+use thalweg_data::{Counters, HitsKept, LedgerSnapshot, LossReason, Noted, SourceId, StageRole, Unit};
 use thalweg_monitor::state::EventSelection;
 use thalweg_readout::links::LinkPlan;
-use thalweg_record::{Table, advice};
+use thalweg_record::{Settings, Table, advice};
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use thalweg_frontend::format::FormatSettings;
@@ -66,6 +66,8 @@ pub(crate) struct SourceTable {
     pub(crate) boards: Range<u16>,
     /// Hits are kept in time slices alone, not in a table of their own.
     pub(crate) keeps_slices_alone: bool,
+    /// What is kept of hits.
+    pub(crate) hits_kept: HitsKept,
     /// The counters of the events themselves, of a run that has some.
     pub(crate) events: Option<SourceId>,
     /// The counters of the events that are made of hits, of a run with coincidence.
@@ -208,6 +210,7 @@ impl SourceTable {
             coincidences: coincides.then(|| SourceId((without_units - 1) as u16)),
             links,
             keeps_slices_alone: sliced > 0 && !configuration.record.keeps(Table::Hits),
+            hits_kept: hits_kept(&configuration.record, sliced > 0),
             ..SourceTable::default()
         };
         if let Some(coincidences) = source_table.coincidences {
@@ -264,6 +267,13 @@ impl SourceTable {
         }
         self.entries.push(entry);
     }
+}
+
+fn hits_kept(tables: &Settings, are_sliced: bool) -> HitsKept {
+    HitsKept::of(
+        tables.keeps(Table::Hits) || are_sliced && tables.keeps(Table::Events) || tables.tables.is_empty(),
+        tables.keeps(Table::Raw),
+    )
 }
 
 /// The links of a triggered source, and the boards on each.

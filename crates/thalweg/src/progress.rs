@@ -165,9 +165,10 @@ fn total_line(progress: &LiveState) -> String {
     let hits = match progress.events.is_some() && progress.hits_recorded == 0 {
         true => String::new(),
         false => format!(
-            "  {:>9}hits/s recorded  {:>9}hits",
+            "  {:>9}hits/s  {:>9}{}",
             many(progress.recorded_rate_hz),
-            many(progress.hits_recorded as f64)
+            many(progress.hits_recorded as f64),
+            progress.hits_kept.words()
         ),
     };
     format!(

@@ -6,7 +6,7 @@ import { Plot } from "../draw/plot.js";
 import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed, lasting } from "../figures/time.js";
 import { written } from "../figures/address.js";
-import type { ClockState, CopyState, LiveState, Past, RunState } from "../live/generated.js";
+import type { ClockState, CopyState, HitsKept, LiveState, Past, RunState } from "../live/generated.js";
 import { History } from "../live/history.js";
 import { flow_of, source_rate } from "../live/lanes.js";
 import { in_words, LossHistory } from "../live/loss_history.js";
@@ -163,11 +163,17 @@ function draw_rates(plot: Plot): void {
   );
 }
 
+const HITS_KEPT: Record<HitsKept, string> = {
+  rows: "hits recorded",
+  raw_bytes: "hits recorded as raw bytes",
+  nothing: "hits taken, not recorded",
+};
+
 function now_facts(state: LiveState): (readonly [string, string])[] {
   const has_hits = !state.events || state.sources.some(({ kind }) => kind === "hits");
   const of_hits: (readonly [string, string])[] = [
-    ["hits recorded", count(state.hits_recorded)],
-    ["recorded rate", rate(state.recorded_rate_hz)],
+    [HITS_KEPT[state.hits_kept], count(state.hits_recorded)],
+    ["hit rate", rate(state.recorded_rate_hz)],
   ];
   const facts: (readonly [string, string])[] = [
     ...(has_hits ? of_hits : []),

@@ -28,8 +28,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thalweg_analysis::clocks::ClockState;
 use thalweg_analysis::view::Applied;
-use thalweg_data::RunState;
 use thalweg_data::ledger::{Entries, Loss, LossTotal};
+use thalweg_data::{HitsKept, RunState};
 
 pub use copies::{CopyCounts, CopyState};
 pub use dead_time::{DeadTime, DeadTimeOf, RunDeadTime, TriggerCounts, TriggerState};
@@ -156,8 +156,10 @@ pub struct LiveState {
     #[serde(skip)]
     #[schemars(skip)]
     pub rate_window: RateWindow,
-    /// Hits recorded since the start.
+    /// Hits that came to the recording since the start.
     pub hits_recorded: u64,
+    /// What is kept of them.
+    pub hits_kept: HitsKept,
     /// What the files of the run take, bytes.
     pub bytes_recorded: u64,
     /// How fast that grows, bytes per second.

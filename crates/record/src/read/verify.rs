@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::{LedgerError, LossReport};
-use thalweg_data::{Flags, Hit, Ledger, LedgerSnapshot, LossReason, Noted, StageRole, Unit};
+use thalweg_data::{Flags, Hit, HitsKept, Ledger, LedgerSnapshot, LossReason, Noted, StageRole, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
@@ -110,6 +110,8 @@ pub struct LedgerReport {
     pub verdict: &'static str,
     /// Hits that they call recorded.
     pub hits_recorded: Option<u64>,
+    /// What is kept of them.
+    pub hits_kept: HitsKept,
     /// Hits that came to the recording and were left out of it on request: those that the cuts do not keep, or of a pause.
     pub hits_left_out: Option<u64>,
     /// What they call lost, as people read it.
@@ -307,12 +309,10 @@ fn check_tables(
 
 /// Whether there is a table, where one must be.
 fn check_presence(report: &mut VerifyReport, record: Option<&RunRecord>) {
-    let is_list = |table: &str| Table::LISTS.iter().any(|list| list.word() == table);
     // A node that reads and ships has snapshot and no table.
-    let none_promised = record.is_some_and(|record| {
-        record.state != RunRecordState::Running && record.tables.iter().all(|said| is_list(&said.table))
-    });
-    let has_data = report.tables.iter().any(|found| !is_list(found.table.word()));
+    let none_promised =
+        record.is_some_and(|record| record.state != RunRecordState::Running && record.keeps_no_data());
+    let has_data = report.tables.iter().any(|found| !Table::LISTS.contains(&found.table));
     if !has_data && report.ok && !none_promised && report.removed.is_none() {
         report.problem("no table is there");
     }
@@ -563,6 +563,7 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
         closed: ledger.closed,
         verdict: record.ledger_verdict().unwrap_or_default(),
         hits_recorded: ledger.total(hits_end, Unit::Hits, |row| row.output),
+        hits_kept: record.hits_kept(hits_end),
         hits_left_out: ledger.total(hits_end, Unit::Hits, |row| row.filtered),
         loss: record.loss_report().unwrap_or_default(),
         beside: record.beside_the_ledger(),

@@ -676,6 +676,7 @@ impl EndedRun {
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
             hits_recorded: snapshot.output_at(source_table.hits_end(), Unit::Hits),
+            hits_kept: source_table.hits_kept,
             hits_left_out: left_out.sum(),
             hits_lost: loss.total(Unit::Hits).map_or(Some(0), LossTotal::known_lost),
             hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),

@@ -82,6 +82,7 @@ impl Rates {
             rate_window_seconds: rates.window().seconds,
             rate_window: rates.window(),
             hits_recorded: counts.output_at(source_table.hits_end(), Unit::Hits),
+            hits_kept: source_table.hits_kept,
             byte_rate_hz: rates.bytes_recorded_hz(),
             cuts: report_of_hits.cuts,
             clocks: report_of_hits.clocks,

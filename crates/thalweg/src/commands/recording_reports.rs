@@ -25,11 +25,10 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     removed(report.removed.as_ref(), &mut text);
     verified_rows(report, &mut text);
     let ledger = &report.ledger;
-    let recorded = [(ledger.hits_recorded, "hits"), (ledger.events_recorded, "events")];
-    let mut recorded: Vec<String> = recorded
-        .into_iter()
-        .filter_map(|(count, what)| Some(format!("{} {what} recorded", count?)))
-        .collect();
+    let recorded =
+        [(ledger.hits_recorded, ledger.hits_kept.words()), (ledger.events_recorded, "events recorded")];
+    let mut recorded: Vec<String> =
+        recorded.into_iter().filter_map(|(count, what)| Some(format!("{} {what}", count?))).collect();
     recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded")));
     recorded.extend(left_out(ledger.hits_left_out));
     let verdict = if ledger.present { ledger.verdict } else { "is not there" };

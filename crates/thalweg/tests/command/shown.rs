@@ -71,3 +71,31 @@ fn the_summary_names_dead_time_of_triggers_and_of_time_and_its_percentiles() {
     assert!(text.contains("no fragments lost\nno events lost\n"), "{text}");
     assert!(!text.contains("half of them"), "{text}");
 }
+
+#[test]
+fn hits_are_called_recorded_only_where_they_are_on_file() {
+    let folder = Folder::new();
+    let text = |tables: &str| {
+        format!(
+            "[[source]]\nname = \"a\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\n\
+             [source.emulate]\nrate_hz = 1000\n[record]\ndirectory = \"{}\"\ntables = [{tables}]\n",
+            folder.at("runs")
+        )
+    };
+    let kept = [
+        ("\"hits\", \"raw\"", "hits recorded"),
+        ("\"raw\"", "hits recorded as raw bytes"),
+        ("\"statistics\"", "hits taken, not recorded"),
+        ("", " 0 hits recorded"),
+    ];
+    for (number, (tables, words)) in kept.into_iter().enumerate() {
+        let file = folder.file("kept.toml", &text(tables));
+        let ended = thalweg(&["run", &file, "--seconds", "0.3"]).done().out;
+        let said = ended.lines().next().expect("what was recorded");
+        assert!(said.contains(&format!("{words} (")), "[{tables}]: {said}");
+        let run = folder.at(&format!("runs/{:06}", number + 1));
+        let verified = thalweg(&["verify", &run]).done().out;
+        let said = verified.lines().find(|line| line.contains("the ledger balances")).expect("it is said");
+        assert!(said.split(';').any(|part| part.ends_with(words)), "[{tables}]: {said}");
+    }
+}

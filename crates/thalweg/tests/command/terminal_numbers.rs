@@ -83,7 +83,7 @@ fn run(folder: &Folder) -> Said {
     Said {
         status: error
             .lines()
-            .filter(|line| line.contains("events/s") || line.contains("hits/s recorded"))
+            .filter(|line| line.contains("events/s") || line.contains("hits recorded"))
             .map(str::to_owned)
             .collect(),
         states: states(&out).collect(),
@@ -479,7 +479,7 @@ fn expected_status(state: &Value) -> [String; 2] {
     assert!((dead - refused).abs() <= 1e-15, "{dead} and {refused}: {state:#}");
     let left = state["disk_left_seconds"].as_f64().map_or("unknown".to_owned(), duration);
     let of_all = format!(
-        "● running  {}  {:>9}hits/s recorded  {:>9}hits  {}  dead time {:.1} % (of the triggers refused)  disk {}B free, {left} left",
+        "● running  {}  {:>9}hits/s  {:>9}hits recorded  {}  dead time {:.1} % (of the triggers refused)  disk {}B free, {left} left",
         duration(float(state, "elapsed_seconds")),
         many(float(state, "recorded_rate_hz")),
         many(hits as f64),
