@@ -129,7 +129,7 @@ fn once(rate_hz: f64, fragment_bytes: usize, offered: Duration) -> Result<Seen, 
         }
         if building.builder.is_busy() != raised {
             raised = !raised;
-            if raised { busy.raise() } else { busy.lower() }
+            if raised { busy.raise(clock.mark()) } else { busy.lower(clock.mark()) }
         }
         if begun.elapsed() > offered + LONGEST {
             let accepted = boards.totals().accepted();

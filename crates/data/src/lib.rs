@@ -38,7 +38,8 @@
 //! - [`range`]: records of what two units did with a range of triggers.
 //! - [`traits`]: the traits between crates: source, framing, decode, sink, control.
 //! - [`ring`]: bounded queues between threads.
-//! - [`state`]: the state of a run, and the BUSY flag.
+//! - [`state`]: the state of a run.
+//! - [`busy`]: the BUSY flag, and for how long it was raised.
 //! - [`ledger`]: what every stage counts, and what must balance.
 //! - [`topology`]: which stage feeds which in a run.
 //! - [`sent`]: records of what a sender of this process has sent, for its receiver.
@@ -56,6 +57,7 @@ mod sync;
 
 pub mod batch;
 pub mod borrowed;
+pub mod busy;
 pub mod cells;
 pub mod checksum;
 pub mod event;
@@ -89,6 +91,7 @@ pub mod waveform_facts;
 
 pub use batch::{Frames, Hits, Mark, SnapshotNumber};
 pub use borrowed::{BorrowError, BorrowedPool};
+pub use busy::{Busy, BusyTime};
 pub use event::{Closing, Event, Events, Fragment, Fragments, Selected};
 pub use filter_answers::{AnswerSheet, Answers};
 pub use hit::{Extra, Flags, Hit, Signal, Statistics};
@@ -105,7 +108,7 @@ pub use refused::{FirstRefused, Refused};
 pub use sent::SentRecord;
 pub use sent_fragments::{AnswerFates, FragmentRecord};
 pub use slice::{BlockId, Slice};
-pub use state::{Busy, HitsKept, RunState};
+pub use state::{HitsKept, RunState};
 pub use tick::Tick;
 pub use traits::{
     BoardStatus, ControlError, Decode, DeviceControl, EventFilter, EventSink, Framed, Framing, Parameter,

@@ -1,7 +1,6 @@
-//! Run states, what a run keeps of its hits, and the BUSY flag that threads share.
+//! Run states, and what a run keeps of its hits.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,28 +99,6 @@ impl HitsKept {
     }
 }
 
-/// The BUSY flag: counts the stages that ask the trigger to wait. Any thread can raise, lower and read it.
-#[derive(Debug, Default)]
-pub struct Busy(AtomicU32);
-
-impl Busy {
-    /// One more stage is busy.
-    pub fn raise(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// One stage fewer is busy.
-    pub fn lower(&self) {
-        let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        debug_assert!(before > 0, "busy is lowered only by a stage that raised it");
-    }
-
-    /// Whether any stage is busy.
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,16 +108,5 @@ mod tests {
         assert!(!RunState::Stopped.may_become(RunState::Running));
         assert!(RunState::Running.may_become(RunState::Failed));
         assert!(!RunState::Stopped.may_become(RunState::Failed));
-    }
-
-    #[test]
-    fn busy_is_raised_until_every_stage_has_lowered_it() {
-        let busy = Busy::default();
-        busy.raise();
-        busy.raise();
-        busy.lower();
-        assert!(busy.is_raised());
-        busy.lower();
-        assert!(!busy.is_raised());
     }
 }

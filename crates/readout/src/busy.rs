@@ -462,6 +462,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use thalweg_data::Mark;
 
     use rustls::crypto::ring::default_provider;
     use rustls::pki_types::pem::PemObject;
@@ -494,19 +495,19 @@ mod tests {
             }
         };
         next([0; 8]);
-        busy.raise();
+        busy.raise(Mark(0));
         for _ in 0..10 {
             next([1, 0, 0, 0, 1, 0, 0, 0]);
         }
-        busy.lower();
+        busy.lower(Mark(0));
         for _ in 0..REPEATS {
             next([0, 0, 0, 0, 2, 0, 0, 0]);
         }
-        busy.raise();
+        busy.raise(Mark(0));
         next([1, 0, 0, 0, 3, 0, 0, 0]);
         until("its count", || output.counts().datagrams >= 15);
         assert_eq!((output.counts().posts, output.counts().failures), (0, 0));
-        busy.lower();
+        busy.lower(Mark(0));
         next([0, 0, 0, 0, 4, 0, 0, 0]);
         drop(output);
         next([1, 0, 0, 0, 5, 0, 0, 0]);
@@ -565,7 +566,7 @@ mod tests {
         let busy = Arc::new(Busy::default());
         let output = BusyOutput::open(settings, &busy, None).expect("loopback");
         assert!(next().ends_with("{\"busy\": false, \"change\": 0}"));
-        busy.raise();
+        busy.raise(Mark(0));
         let request = next();
         assert!(request.starts_with("POST /trigger/busy HTTP/1.1\r\n"), "{request}");
         assert!(request.ends_with("{\"busy\": true, \"change\": 1}"), "{request}");
@@ -616,7 +617,7 @@ mod tests {
     fn a_hook_that_fails_is_posted_again_until_it_accepts() {
         let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let busy = Arc::new(Busy::default());
-        busy.raise();
+        busy.raise(Mark(0));
         let output = BusyOutput::open(&hook_to(&server), &busy, None).expect("loopback");
         let raised = "{\"busy\": true, \"change\": 1}";
         assert!(answer(&server, "500 Oops").ends_with(raised));
@@ -626,11 +627,11 @@ mod tests {
         assert!(answer(&server, "200 OK").ends_with(raised));
         until("it counts as sent", || output.counts().posts == 1);
         assert_eq!(output.counts().failures, 3);
-        busy.lower();
+        busy.lower(Mark(0));
         assert!(answer(&server, "500 Oops").ends_with("{\"busy\": false, \"change\": 2}"));
         until("a failure", || output.counts().failures == 4);
         // Nobody knows whether the server took the lowered state: the raised one is sent again.
-        busy.raise();
+        busy.raise(Mark(0));
         let next = answer(&server, "200 OK");
         assert!(
             next.ends_with("{\"busy\": true, \"change\": 3}") || next.ends_with("false, \"change\": 2}"),
@@ -669,9 +670,9 @@ mod tests {
         let output = BusyOutput::open(&settings, &busy, Some(set)).expect("a thread");
         let next = || taken.recv_timeout(Duration::from_secs(10)).expect("a state");
         assert!(!next());
-        busy.raise();
+        busy.raise(Mark(0));
         assert!(next(), "at the second attempt");
-        busy.lower();
+        busy.lower(Mark(0));
         assert!(!next());
         until("its count", || output.counts().posts >= 3);
         assert_eq!(output.counts().failures, 1);
@@ -683,7 +684,7 @@ mod tests {
     fn datagrams_go_on_when_the_trigger_comes_late() {
         let place = UdpSocket::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
         let busy = Arc::new(Busy::default());
-        busy.raise();
+        busy.raise(Mark(0));
         let settings = BusySettings { udp: Some(place.to_string()), repeat_ms: 2, ..BusySettings::default() };
         let output = BusyOutput::open(&settings, &busy, None).expect("loopback");
         until("a host that refuses is a failure", || output.counts().failures >= 3);
@@ -700,9 +701,9 @@ mod tests {
         let busy = Arc::new(Busy::default());
         let settings = BusySettings { http: Some(format!("http://{gone}")), ..BusySettings::default() };
         let output = BusyOutput::open(&settings, &busy, None).expect("an address");
-        busy.raise();
+        busy.raise(Mark(0));
         until("a failure", || output.counts().failures >= 1);
-        busy.lower();
+        busy.lower(Mark(0));
     }
 
     #[test]

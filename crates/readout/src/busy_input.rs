@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_data::Busy;
 
+use crate::RunClock;
 use crate::busy::{BusyError, BusySettings, hook_address, resolve};
 
 /// Without a datagram for so long nobody may be there any more: busy.
@@ -106,19 +107,20 @@ impl Drop for BusyInput {
 /// One voice on the line; it is lowered when the voice ends.
 struct Line {
     busy: Arc<Busy>,
+    clock: RunClock,
     shared: Arc<Shared>,
     raised: bool,
 }
 
 impl Line {
     fn new(busy: &Arc<Busy>, shared: &Arc<Shared>) -> Line {
-        Line { busy: busy.clone(), shared: shared.clone(), raised: false }
+        Line { busy: busy.clone(), clock: RunClock::start(), shared: shared.clone(), raised: false }
     }
 
     fn set(&mut self, raised: bool) {
         match (self.raised, raised) {
-            (false, true) => self.busy.raise(),
-            (true, false) => self.busy.lower(),
+            (false, true) => self.busy.raise(self.clock.mark()),
+            (true, false) => self.busy.lower(self.clock.mark()),
             _ => {}
         }
         self.raised = raised;
@@ -232,6 +234,7 @@ mod tests {
     use super::*;
     use crate::BusyOutput;
     use std::net::SocketAddr;
+    use thalweg_data::Mark;
 
     fn until(what: &str, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
@@ -254,9 +257,9 @@ mod tests {
         assert!(!input.was_freed() && !received.is_raised());
         let output = BusyOutput::open(&settings, &sent, None).expect("loopback");
         until("a first word", || input.was_freed());
-        sent.raise();
+        sent.raise(Mark(0));
         until("busy", || received.is_raised());
-        sent.lower();
+        sent.lower(Mark(0));
         until("not busy", || !received.is_raised());
         let unexpected = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         unexpected.send_to(b"nonsense", at).expect("loopback takes it");
@@ -277,9 +280,9 @@ mod tests {
         assert!(input.was_freed(), "whoever gets posts waits for none");
         let output = BusyOutput::open(&settings, &sent, None).expect("an address");
         until("a first post", || output.counts().posts == 1);
-        sent.raise();
+        sent.raise(Mark(0));
         until("busy", || received.is_raised());
-        sent.lower();
+        sent.lower(Mark(0));
         until("not busy", || !received.is_raised());
         until("all answered", || output.counts().posts == 3);
         let https = hook_address("https://127.0.0.1:1/busy").expect_err("no certificate").to_string();

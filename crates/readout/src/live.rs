@@ -14,24 +14,25 @@ use thalweg_transport::{TcpReceiver, TransportError, UdpReceiver};
 use crate::clock::RunClock;
 
 /// Raises the run's BUSY while a source finds no block, once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BusyLine {
     busy: Option<Arc<Busy>>,
+    clock: RunClock,
     raised: bool,
 }
 
 impl BusyLine {
     /// A line that raises `busy`, or nothing.
-    pub(crate) fn new(busy: Option<Arc<Busy>>) -> BusyLine {
-        BusyLine { busy, raised: false }
+    pub(crate) fn new(busy: Option<Arc<Busy>>, clock: RunClock) -> BusyLine {
+        BusyLine { busy, clock, raised: false }
     }
 
     pub(crate) fn follow(&mut self, received: Received) {
         let Some(busy) = &self.busy else { return };
         match (received, self.raised) {
-            (Received::Full, false) => busy.raise(),
+            (Received::Full, false) => busy.raise(self.clock.mark()),
             (Received::Full, true) | (_, false) => return,
-            (_, true) => busy.lower(),
+            (_, true) => busy.lower(self.clock.mark()),
         }
         self.raised = !self.raised;
     }
@@ -58,7 +59,7 @@ pub struct UdpSource {
 impl UdpSource {
     /// Over an open receiver; `place` names it in errors.
     pub fn new(receiver: UdpReceiver, clock: RunClock, busy: Option<Arc<Busy>>, place: &str) -> UdpSource {
-        UdpSource { receiver, clock, busy: BusyLine::new(busy), place: place.to_owned() }
+        UdpSource { receiver, clock, busy: BusyLine::new(busy, clock), place: place.to_owned() }
     }
 
     /// The receiver, as for its address.
@@ -118,7 +119,7 @@ pub struct TcpSource {
 impl TcpSource {
     /// Over an open receiver; `place` names it in errors.
     pub fn new(receiver: TcpReceiver, clock: RunClock, busy: Option<Arc<Busy>>, place: &str) -> TcpSource {
-        TcpSource { receiver, clock, busy: BusyLine::new(busy), place: place.to_owned() }
+        TcpSource { receiver, clock, busy: BusyLine::new(busy, clock), place: place.to_owned() }
     }
 }
 

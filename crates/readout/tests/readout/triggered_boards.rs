@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_data::{
-    Busy, Counters, Fragment, Fragments, Frames, Framing, LinkId, LossReason, Pool, Source, SourceId, Unit,
+    Busy, Counters, Fragment, Fragments, Frames, Framing, LinkId, LossReason, Mark, Pool, Source, SourceId,
+    Unit,
 };
 use thalweg_frontend::trigger::{Answer, Kind, Program, Settings as Triggers, Trigger};
 use thalweg_readout::RunClock;
@@ -310,10 +311,10 @@ fn busy_of_another_stage_refuses_triggers() {
         ..TriggeredSettings::new(hosted, constant(1000.0, 300))
     };
     let (mut hosted, mut group, mut seen) = opened(settings, links, clock);
-    busy.raise();
+    busy.raise(Mark(0));
     hosted.start();
     read_until(&mut group, &hosted, &mut seen, |_, _| hosted.totals().refused() >= 50);
-    busy.lower();
+    busy.lower(Mark(0));
     read_all(&mut group, &hosted, &mut seen);
     hosted.end();
     let totals = hosted.totals();

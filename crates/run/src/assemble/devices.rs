@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use thalweg_data::Busy;
+use thalweg_data::{Busy, Mark};
 use thalweg_readout::{BusyOutput, BusySettings};
 use thalweg_record::ipc::file::TableSummary;
 
@@ -38,7 +38,7 @@ pub(super) fn open(
     let register = settings.register.as_ref().zip(devices.as_ref());
     let register = register.and_then(|(switch, devices)| devices.switch(switch));
     // As long as the run lasts, by one of all nodes; until every link is open, the trigger waits.
-    busy.raise();
+    busy.raise(Mark(0));
     let output = BusyOutput::open(&settings, busy, register)?;
     Ok((devices, output))
 }

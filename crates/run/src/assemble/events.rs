@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use thalweg_data::ring::Downstream;
-use thalweg_data::{Counters, Events, LossReason, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{BusyTime, Counters, Events, LossReason, SourceId, Stage, StageRole, Unit};
 use thalweg_readout::host::triggered::{HostedBoards, TriggeredTotals};
 use thalweg_record::EventWriter;
 use thalweg_record::ipc::file::TableSummary;
@@ -47,7 +47,7 @@ pub(super) struct EventPath {
     events: SourceId,
     /// The emulated boards, and what they stand for.
     boards: Option<(HostedBoards, Vec<EmulatedBoard>)>,
-    /// The time for which BUSY held back the trigger until it was stopped, nanoseconds.
+    /// The time for which BUSY held back the emulated trigger until it was stopped, nanoseconds.
     busy_ns: u64,
     controls: ControlledBoards,
     readers: Vec<JoinHandle<()>>,
@@ -67,8 +67,10 @@ pub(super) struct EventsTaken {
     /// The event writers of this process.
     pub(super) sinks: Vec<EventWriter>,
     emulated: Option<TriggeredTotals>,
-    /// The time for which BUSY held back the trigger until it was stopped, nanoseconds.
+    /// The time for which BUSY held back the emulated trigger until it was stopped, nanoseconds.
     busy_ns: u64,
+    /// For how long BUSY was raised, where the trigger is held back from here.
+    busy_time: Option<BusyTime>,
     sample: BuildSample,
     /// The counters of those that built the events that were recorded.
     builders: Vec<SourceId>,
@@ -179,7 +181,7 @@ impl EventPath {
             boards.stop();
         }
         // BUSY stays raised: from here on, data are read only until nothing more comes.
-        site.busy.raise();
+        site.busy.raise(site.clock.mark());
         if let Some((boards, _)) = &mut self.boards {
             let deadline = Instant::now() + FLUSH_LIMIT;
             while !boards.is_silent() && Instant::now() < deadline {
@@ -222,8 +224,8 @@ impl EventPath {
             close_sender_slots(site, self.events, &totals, &emulated);
             totals
         });
-        let sample = self.gauges.latest(None);
-        EventsTaken { sinks, emulated, busy_ns: self.busy_ns, sample, builders, ranges, managers }
+        let (sample, busy_time) = (self.gauges.latest(), self.gauges.busy_time(self.gauges.sampled()));
+        EventsTaken { sinks, emulated, busy_ns: self.busy_ns, busy_time, sample, builders, ranges, managers }
     }
 }
 
@@ -298,7 +300,8 @@ impl EventsTaken {
     ) -> EventsTaken {
         let sinks = recorder.map(|recorder| recorder.sink).into_iter().collect();
         let (ranges, managers) = Default::default();
-        EventsTaken { sinks, emulated: None, busy_ns: 0, sample, builders: vec![events], ranges, managers }
+        let (emulated, busy_ns, busy_time, builders) = (None, 0, None, vec![events]);
+        EventsTaken { sinks, emulated, busy_ns, busy_time, sample, builders, ranges, managers }
     }
 
     /// Returns the counts of the trigger, where it was emulated here.
@@ -321,7 +324,7 @@ impl EventsTaken {
         let unused = of_boards(StageRole::Work);
         let sample = &self.sample;
         let trigger = self.trigger();
-        let busy_time = busy_time(trigger, Some(sample), elapsed_seconds);
+        let busy_time = busy_time(trigger, self.busy_time, elapsed_seconds);
         let live_here = busy_time.filter(|_| !matches!(site.origin, Origin::Recorded(_)));
         let closed = thalweg_data::Closing::ALL.iter().zip(sample.closed);
         EventSummary {

@@ -193,7 +193,7 @@ impl HitPath {
         let process = self.process.and_then(|process| joined(process, site.signals));
         let slices = self.slices.map(|slices| {
             let recorder = joined(slices.thread, site.signals);
-            EventsTaken::of_slices(recorder, slices.gauges.latest(None), slices.events)
+            EventsTaken::of_slices(recorder, slices.gauges.latest(), slices.events)
         });
         let sent = close_sender_slots(site.configuration, site.ledger, &self.boards, site.signals);
         drop(self.boards);

@@ -28,7 +28,7 @@ use thalweg_analysis::normalise::{Corrected, corrected_events};
 use thalweg_data::ledger::{LossKind, LossReport, LossTotal};
 use thalweg_data::record_join::JoinCounts;
 use thalweg_data::topology::{Marker, Topology};
-use thalweg_data::{Busy, Ledger, LedgerSnapshot, Noted, RunState, SourceId, StageRole, Unit};
+use thalweg_data::{Busy, Ledger, LedgerSnapshot, Mark, Noted, RunState, SourceId, StageRole, Unit};
 use thalweg_monitor::state::LiveRun;
 use thalweg_qualify::host::{Counter, HostFiles, LossCounters};
 use thalweg_readout::RunClock;
@@ -477,7 +477,7 @@ fn take_data_into(
     };
     let enable = devices.as_ref().and_then(|devices| Enable::of(configuration, devices));
     let paths = Paths::open(&site, enable)?;
-    busy.lower();
+    let_triggers_come(&site);
     let descriptions = paths.descriptions(configuration);
     paths.observed().into_iter().for_each(|observed| watch.handle.set_observed(observed));
     let started = Instant::now();
@@ -516,6 +516,14 @@ fn take_data_into(
     );
     watched.publish_last(&summary, end, taken.trigger());
     Ok(summary)
+}
+
+/// Lowers the BUSY of a run that is being opened; from now on, it counts how long it is raised.
+fn let_triggers_come(site: &Site<'_>) {
+    // Marks of a replay are those of its recording.
+    let mark = if matches!(site.origin, Origin::Recorded(_)) { Mark(0) } else { site.clock.mark() };
+    site.busy.begin(mark);
+    site.busy.lower(mark);
 }
 
 /// Collects what the supervisor samples while the run goes on.

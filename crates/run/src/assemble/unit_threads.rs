@@ -169,7 +169,7 @@ impl UnitThreads {
         }
         if gate(&plan.readouts, site.configuration).is_some_and(|number| readouts.contains(&number)) {
             let may_begin = Arc::<AtomicBool>::default();
-            units.others.push(starting.gate(gauges.clone(), may_begin.clone())?);
+            units.others.push(starting.gate(gauges, may_begin.clone())?);
             units.may_begin = Some(may_begin);
         }
         units.ranges.start(site)?;
@@ -403,7 +403,7 @@ impl Starting<'_> {
     }
 
     /// The side of the trigger, where boards are.
-    fn gate(&self, gauges: Arc<BuildGauges>, may_begin: Arc<AtomicBool>) -> Result<JoinHandle<()>, RunError> {
+    fn gate(&self, gauges: &BuildGauges, may_begin: Arc<AtomicBool>) -> Result<JoinHandle<()>, RunError> {
         let site = self.site;
         let hosts_boards = has_emulated(&self.plan.readouts, site.configuration);
         let first_word = FirstWord {

@@ -1,22 +1,22 @@
 //! The state of event building while a run goes on.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use thalweg_build::unit::BuilderUnit;
 use thalweg_build::{Builder, Histogram};
-use thalweg_data::{Events, Mark};
+use thalweg_data::{Busy, BusyTime, Events, Mark};
 use thalweg_monitor::state::BuildSample;
 
-use super::busy_time::BusyTime;
 use super::missed::MissedTriggers;
 
 /// Written by the building thread now and then, read by anyone.
 #[derive(Debug, Default)]
 pub(crate) struct BuildGauges {
     sample: Mutex<BuildSample>,
-    /// How long the trigger was held back, and when the sample was taken; not in it, since whoever holds the trigger back may wait meanwhile.
-    busy: Mutex<Option<BusyTime>>,
+    /// BUSY, where a thread here raises it; not in the sample, since whoever holds the trigger back may wait meanwhile.
+    busy: OnceLock<Arc<Busy>>,
+    /// When the sample was taken.
     sampled: AtomicU64,
     missed: MissedTriggers,
     lent: AtomicUsize,
@@ -56,9 +56,10 @@ impl BuildGauges {
         };
     }
 
-    /// Sets how long the trigger was held back.
-    pub(crate) fn set_busy(&self, time: BusyTime) {
-        *self.busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(time);
+    /// The trigger is held back from here, by this.
+    pub(crate) fn set_busy(&self, busy: &Arc<Busy>) {
+        // Of several threads of a run, each sets the same.
+        self.busy.get_or_init(|| busy.clone());
     }
 
     /// Takes a sample of a builder unit; of several, the last one is seen.
@@ -87,14 +88,21 @@ impl BuildGauges {
         &self.missed
     }
 
-    /// The latest sample, and how long the trigger was held back until `now`; without a time, as in a replay, until the sample was taken.
-    pub(crate) fn latest(&self, now: Option<Mark>) -> BuildSample {
+    /// The latest sample.
+    pub(crate) fn latest(&self) -> BuildSample {
         let sample = self.lock().clone();
-        let Some(time) = *self.busy.lock().unwrap_or_else(std::sync::PoisonError::into_inner) else {
-            return sample;
-        };
-        let now = now.unwrap_or(Mark(self.sampled.load(Ordering::Relaxed)));
-        BuildSample { busy: sample.busy || time.is_raised(), busy_share: Some(time.fraction(now)), ..sample }
+        let is_raised = self.busy.get().is_some_and(|busy| busy.is_raised());
+        BuildSample { busy: sample.busy || is_raised, ..sample }
+    }
+
+    /// For how long the trigger was held back until `now`; `None` where it is not held back from here.
+    pub(crate) fn busy_time(&self, now: Mark) -> Option<BusyTime> {
+        Some(self.busy.get()?.time_until(now))
+    }
+
+    /// When the latest sample was taken: the time of a replay.
+    pub(crate) fn sampled(&self) -> Mark {
+        Mark(self.sampled.load(Ordering::Relaxed))
     }
 
     /// Events passed on so far.

@@ -5,12 +5,10 @@
 //! ```
 
 mod build;
-mod busy_time;
 mod missed;
 mod refused;
 mod source;
 
 pub(crate) use build::BuildGauges;
-pub(crate) use busy_time::BusyTime;
 pub(crate) use refused::RefusedGauges;
 pub(crate) use source::{Gauges, GaugesOf, add_drop_counters};

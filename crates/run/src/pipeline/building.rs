@@ -21,7 +21,7 @@ use thalweg_data::{Busy, Events, Fragments, Frames, LinkId, Mark, SnapshotNumber
 use thalweg_readout::group::{Inputs, Turn};
 use thalweg_readout::host::triggered::AcceptedNumbers;
 
-use super::busy_fraction::BusyFraction;
+use super::busy_stage::BusyStage;
 use super::decode_workers::wait_for_empty;
 use super::drain::Drain;
 use super::event_outlet::EventOutlet;
@@ -105,7 +105,7 @@ pub(crate) struct Building {
     /// The counters of the events themselves.
     events_ledger: Ledgered,
     outlet: EventOutlet,
-    busy: BusyFraction,
+    busy: BusyStage,
     gauges: Arc<BuildGauges>,
     /// The gauges by link.
     link_gauges: Vec<Arc<Gauges>>,
@@ -189,7 +189,7 @@ impl Building {
             feed,
             events_ledger,
             outlet: EventOutlet::new(outlet, gauges.clone()),
-            busy: BusyFraction::new(busy, gauges.clone()),
+            busy: BusyStage::new(busy, &gauges),
             gauges,
             link_gauges,
             refused,

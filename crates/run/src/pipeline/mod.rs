@@ -16,7 +16,7 @@
 
 mod added;
 mod building;
-mod busy_fraction;
+mod busy_stage;
 mod decode_workers;
 mod decoding;
 mod drain;
@@ -45,7 +45,7 @@ use thalweg_data::{CounterSlot, Counters, SnapshotNumber, Stage};
 
 pub(crate) use added::AddedStages;
 pub(crate) use building::{Building, BuildingParts};
-pub(crate) use busy_fraction::BusyFraction;
+pub(crate) use busy_stage::BusyStage;
 pub(crate) use decode_workers::decode_stage;
 pub(crate) use decoding::{Decoding, HitLink, ReaderSlots};
 pub(crate) use event_filter::{FilterSlots, FilterStage, FilterWorker};

@@ -4,9 +4,9 @@ use thalweg_analysis::normalise::{
     Corrected, EventCounts, FilteredCounts, NormalisedEvents, TriggerReport, rate_together_hz,
 };
 use thalweg_data::topology::FlowPath;
-use thalweg_data::{LedgerSnapshot, SourceId, StageRole, Unit};
+use thalweg_data::{BusyTime, LedgerSnapshot, SourceId, StageRole, Unit};
+use thalweg_monitor::state::DeadTime;
 pub(crate) use thalweg_monitor::state::TriggerCounts;
-use thalweg_monitor::state::{BuildSample, DeadTime};
 
 use crate::observed::Observed;
 use crate::source_table::SourceTable;
@@ -29,19 +29,19 @@ pub(crate) fn reported_rate(observed: &Observed, number: usize) -> Corrected {
     rate_together_hz(channels.into_iter())
 }
 
-/// Returns how long BUSY was raised: as the trigger saw it, or else as the builder raised it.
+/// Returns how long BUSY was raised: as the trigger saw it, or else as this process raised it.
 pub(crate) fn busy_time(
     trigger: Option<TriggerCounts>,
-    build: Option<&BuildSample>,
+    here: Option<BusyTime>,
     elapsed_seconds: f64,
 ) -> Option<DeadTime> {
     let of_trigger = trigger.map(|trigger| trigger.busy_ns as f64 * 1e-9);
-    let busy_seconds = of_trigger.or_else(|| Some(build?.busy_share? * elapsed_seconds))?;
+    let busy_seconds = of_trigger.or_else(|| Some(here?.fraction()? * elapsed_seconds))?;
     DeadTime::of(busy_seconds, elapsed_seconds)
 }
 
 /// Returns what the events of a run stand for; `None` of time slices, which no trigger makes, and of a run without events. `live_here`: how
-/// long BUSY was raised, as the builder knows it; `None` in a replay, whose time is no time in which triggers came.
+/// long BUSY was raised, as this process knows it; `None` in a replay, whose time is no time in which triggers came.
 pub(crate) fn normalised_events(
     counts: &LedgerSnapshot,
     source_table: &SourceTable,

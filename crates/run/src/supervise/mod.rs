@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, Ledger, LedgerSnapshot, RunState, StageRole, Unit};
+use thalweg_data::{Busy, Ledger, LedgerSnapshot, Mark, RunState, StageRole, Unit};
 use thalweg_monitor::state::LiveRun;
 pub use thalweg_monitor::state::{
     BuildSample, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
@@ -176,9 +176,11 @@ impl Watched {
                 }
             }
         }
+        let mark = self.mark();
+        self.busy.end(mark);
         if rounds.inhibiting {
             // Boards stay inhibited: what comes after a pause that ends with the run belongs to neither.
-            self.busy.lower();
+            self.busy.lower(mark);
         }
         self.publish(RunState::Stopping, end, &rounds.audit, paths.trigger(), None);
         rounds.audit
@@ -202,9 +204,9 @@ impl Watched {
         let inhibits = wanted || self.signals.is_paused();
         if std::mem::replace(&mut rounds.inhibiting, inhibits) != inhibits {
             match inhibits {
-                true => self.busy.raise(),
+                true => self.busy.raise(self.mark()),
                 false => {
-                    self.busy.lower();
+                    self.busy.lower(self.mark());
                     let trigger = paths.trigger().unwrap_or_default();
                     self.rates().resume(self.started.elapsed().as_secs_f64(), trigger);
                 }
@@ -268,6 +270,14 @@ impl Watched {
         self.rates().take(counts, &self.source_table, asked_seconds, beside);
     }
 
+    /// The time of now: that of the marks, which in a replay is that of its recording.
+    fn mark(&self) -> Mark {
+        match self.is_replay {
+            true => self.build.as_ref().map_or(Mark(0), |gauges| gauges.sampled()),
+            false => self.clock.mark(),
+        }
+    }
+
     fn rates(&self) -> MutexGuard<'_, Rates> {
         self.rates.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -304,7 +314,6 @@ impl Watched {
         let disk = self.signals.is_paused();
         let paused_by = if disk { PausedBy::Disk } else { PausedBy::Command };
         let path = self.directory.path();
-        let now = (!self.is_replay).then(|| self.clock.mark());
         let counts = self.ledger.snapshot();
         self.handle.observed().into_iter().for_each(|observed| observed.take_losses(&counts));
         let run = LiveRun {
@@ -339,7 +348,8 @@ impl Watched {
             counts: &counts,
             source_table: &self.source_table,
             gauges: &self.gauges,
-            build: self.build.as_ref().map(|gauges| gauges.latest(now)),
+            build: self.build.as_ref().map(|gauges| gauges.latest()),
+            busy_time: self.build.as_ref().and_then(|gauges| gauges.busy_time(self.mark())),
             trigger,
             is_replay: self.is_replay,
             observed: self.handle.observed(),

@@ -7,13 +7,13 @@
 //! put in by `serve`.
 
 use thalweg_analysis::normalise::Corrected;
-use thalweg_data::{LedgerSnapshot, SourceId, Unit};
+use thalweg_data::{BusyTime, LedgerSnapshot, SourceId, Unit};
 use thalweg_monitor::state::{
     BuildSample, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
     SourceState, TriggerCounts, TriggerState,
 };
 
-use super::dead_time::{busy_time, normalised_events, reported_dead_time, reported_rate};
+use super::dead_time::{normalised_events, reported_dead_time, reported_rate};
 use super::rates::{Counts, Rates, Sample, expected_and_built};
 use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
 use crate::observed::Observed;
@@ -29,6 +29,8 @@ pub(crate) struct StateInputs<'l> {
     pub(crate) source_table: &'l SourceTable,
     pub(crate) gauges: &'l GaugesOf,
     pub(crate) build: Option<BuildSample>,
+    /// For how long BUSY was raised, where the trigger is held back from here.
+    pub(crate) busy_time: Option<BusyTime>,
     pub(crate) trigger: Option<TriggerCounts>,
     /// Whether the time of the run is that of a replay.
     pub(crate) is_replay: bool,
@@ -40,7 +42,17 @@ pub(crate) struct StateInputs<'l> {
 impl Rates {
     /// Completes what is known with counts and rates.
     pub(crate) fn state(&mut self, at: StateInputs<'_>) -> LiveState {
-        let StateInputs { counts, source_table, gauges, build, trigger, is_replay, observed, known } = at;
+        let StateInputs {
+            counts,
+            source_table,
+            gauges,
+            build,
+            busy_time,
+            trigger,
+            is_replay,
+            observed,
+            known,
+        } = at;
         let flow_places = self.flow_places(counts, source_table);
         let by_source = counts.grouped(source_table.groups());
         let disk_left_seconds = self.disk_left_seconds(&known);
@@ -48,7 +60,7 @@ impl Rates {
         let ended = Rates::default();
         let rates = if known.state.takes_data() { &*self } else { &ended };
         let before = rates.trigger_before();
-        let busy_time = busy_time(trigger, build.as_ref(), known.elapsed_seconds);
+        let busy_time = super::busy_time(trigger, busy_time, known.elapsed_seconds);
         let live_here = busy_time.filter(|_| !is_replay);
         let normalised = normalised_events(counts, source_table, trigger, live_here);
         let report = source_table.loss_report(&by_source);
@@ -241,6 +253,7 @@ mod tests {
             source_table: &source_table,
             gauges: &GaugesOf::default(),
             build: None,
+            busy_time: None,
             trigger: None,
             is_replay: false,
             observed: None,

@@ -12,7 +12,7 @@ use thalweg_data::{Busy, Events, Mark, Message};
 
 use super::ranges::{KnownManager, RangeNotes};
 use crate::gauges::BuildGauges;
-use crate::pipeline::{BusyFraction, Given, Ledgered, Signals};
+use crate::pipeline::{BusyStage, Given, Ledgered, Signals};
 use crate::plan::capacity::EVENTS_PER_BATCH;
 
 /// A unit's machine, and its part in the data path.
@@ -237,7 +237,9 @@ impl Work for ManagerWork {
 /// The side of the trigger: raises this process's BUSY as long as the event manager says so, or nothing.
 pub(crate) struct GateWork {
     machine: GateMachine,
-    busy: BusyFraction,
+    busy: BusyStage,
+    /// Time of the latest step.
+    latest: Mark,
     first_word: FirstWord,
 }
 
@@ -283,16 +285,11 @@ impl FirstWord {
 struct GateMachine(Gate);
 
 impl GateWork {
-    /// Raised until a message of the event manager comes. How long it was raised is shown in `gauges`.
-    pub(crate) fn new(
-        gate: Gate,
-        busy: Arc<Busy>,
-        gauges: Arc<BuildGauges>,
-        first_word: FirstWord,
-    ) -> GateWork {
-        let mut busy = BusyFraction::new(busy, gauges);
+    /// Raised until a message of the event manager comes. For how long it is raised is shown in `gauges`.
+    pub(crate) fn new(gate: Gate, busy: Arc<Busy>, gauges: &BuildGauges, first_word: FirstWord) -> GateWork {
+        let mut busy = BusyStage::new(busy, gauges);
         busy.set(true, Mark(0));
-        GateWork { machine: GateMachine(gate), busy, first_word }
+        GateWork { machine: GateMachine(gate), busy, latest: Mark(0), first_word }
     }
 }
 
@@ -316,6 +313,7 @@ impl Work for GateWork {
     }
 
     fn step(&mut self, now: Mark, signals: &Signals) -> bool {
+        self.latest = now;
         self.busy.set(self.machine.0.is_closed(now), now);
         self.first_word.step(&self.machine.0, now, signals);
         false
@@ -326,6 +324,6 @@ impl Work for GateWork {
     }
 
     fn finish(&mut self, _signals: &Signals) {
-        self.busy.lower();
+        self.busy.set(false, self.latest);
     }
 }

@@ -106,6 +106,28 @@ fn a_triggered_run_is_paused_by_busy_and_goes_on() {
     assert!(events.busy_time.is_some_and(|busy| busy.dead_seconds >= held_seconds), "{events:#?}");
 }
 
+/// The trigger of boards elsewhere reports nothing: how long it was held back is what this process knows of BUSY, whoever raised it.
+#[test]
+fn a_pause_is_dead_time_where_the_trigger_does_not_report() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let address = free.expect("loopback");
+    let boards = format!("[[source]]\nname = \"boards\"\nformat = \"fragment\"\nurl = \"udp://{address}\"\n");
+    let run = start(&boards);
+    let dead_seconds = |state: &LiveState| state.busy_time.map_or(0.0, |time| time.dead_seconds);
+    run.until("running", |state| state.state == RunState::Running && state.busy_time.is_some());
+    run.command(RunCommand::Pause);
+    let paused = run.until("paused", |state| state.state == RunState::Paused);
+    let later = run.until("later", |state| state.elapsed_seconds > paused.elapsed_seconds + 0.3);
+    let busy = later.events.as_ref().is_some_and(|events| events.sample.busy);
+    assert!(busy && dead_seconds(&later) > dead_seconds(&paused) + 0.2, "{:?}", later.busy_time);
+    run.command(RunCommand::Resume);
+    run.until("going on", |state| state.state == RunState::Running);
+    run.command(RunCommand::Stop);
+    let events = run.end().events.expect("it builds events");
+    let busy = events.busy_time.expect("BUSY is raised here");
+    assert!(busy.dead_seconds >= dead_seconds(&later) && busy.live_seconds > 0.0, "{busy:?}");
+}
+
 #[test]
 fn a_counted_end_can_be_asked_for_while_the_run_goes_on() {
     let run = start(BOARDS);
