@@ -65,13 +65,13 @@ pub enum Quantity {
     BytesRecorded,
     /// Free space where the run is recorded.
     DiskFreeBytes,
-    /// How long that lasts at the present rate.
+    /// How long that lasts at the mean rate of the run while it takes data.
     DiskLeftS,
     /// Bytes of all runs that are not proved at a destination of `[ship]`.
     ShipBacklogBytes,
     /// Seconds since a destination of `[ship]` has proved anything, while something waits there.
     ShipSilentS,
-    /// How long the disk lasts at the present rate, while something waits for a destination of `[ship]`.
+    /// How long the disk lasts, as `disk_left_s`, while something waits for a destination of `[ship]`.
     ShipDiskLeftS,
     /// 1 when a clock is not where it should be, else 0.
     ClockUnlocked,

@@ -204,8 +204,8 @@ pub struct LiveState {
     pub failures: Vec<String>,
     /// Free space where the run is recorded, bytes.
     pub disk_free_bytes: u64,
-    /// How long that lasts at the mean rate of the run, or of all programs where they fill the disk faster, seconds; null while nothing is
-    /// written, in the first seconds of a run, and between runs.
+    /// How long that lasts at the mean rate of the run while it takes data, and of other programs where they fill the disk, too, seconds; null
+    /// while nothing is written, in the first seconds of a run, and between runs.
     pub disk_left_seconds: Option<f64>,
     /// Copies of the runs elsewhere, by destination of `[ship]`; none in the lines of JSON of the terminal.
     pub copies: Vec<CopyState>,

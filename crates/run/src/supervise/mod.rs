@@ -204,7 +204,10 @@ impl Watched {
         let inhibits = wanted || self.signals.is_paused();
         if std::mem::replace(&mut rounds.inhibiting, inhibits) != inhibits {
             match inhibits {
-                true => self.busy.raise(self.mark()),
+                true => {
+                    self.busy.raise(self.mark());
+                    self.rates().pause(self.started.elapsed().as_secs_f64());
+                }
                 false => {
                     self.busy.lower(self.mark());
                     let trigger = paths.trigger().unwrap_or_default();

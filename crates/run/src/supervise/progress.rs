@@ -123,14 +123,19 @@ impl Rates {
         }
     }
 
-    /// How long the free space lasts at the mean rate of the run: the rate of its own files, or that at which all programs together fill
-    /// the disk where that is more. So it is known, and not too long, while others free space. Not known in the first seconds.
+    /// How long the free space lasts at mean rates: that of the run's own files while it takes data, and that at which other programs fill
+    /// the disk. So it is known, and not too long, behind a pause and while others free space. Not known in the first seconds.
     fn disk_left_seconds(&mut self, known: &LiveState) -> Option<f64> {
         let free = known.disk_free_bytes;
         let filled_by_all = self.free_at_start.get_or_insert(free).saturating_sub(free);
-        let filled = filled_by_all.max(known.bytes_recorded);
-        let is_a_rate = filled > 0 && known.elapsed_seconds >= LEAST_WRITING_SECONDS;
-        is_a_rate.then(|| free as f64 * known.elapsed_seconds / filled as f64)
+        let filled_by_others = filled_by_all.saturating_sub(known.bytes_recorded);
+        let taking_seconds = self.taking_seconds(known.elapsed_seconds);
+        if taking_seconds < LEAST_WRITING_SECONDS {
+            return None;
+        }
+        let own_hz = known.bytes_recorded as f64 / taking_seconds;
+        let filled_hz = own_hz + filled_by_others as f64 / known.elapsed_seconds;
+        (filled_hz > 0.0).then(|| free as f64 / filled_hz)
     }
 }
 
@@ -262,6 +267,29 @@ mod tests {
         let texts: Vec<&str> = state.loss.iter().map(|total| total.text.as_str()).collect();
         assert_eq!((state.lost, texts), (4, vec!["coincidences lost: 4 (40.0 %)"]));
         assert_eq!(rates.lost_coincidences_hz(), 2.0);
+    }
+
+    #[test]
+    fn a_pause_does_not_make_the_disk_last_longer() {
+        let mut rates = Rates::default();
+        let left = |rates: &mut Rates, elapsed_seconds: f64, disk_free_bytes, bytes_recorded| {
+            rates.disk_left_seconds(&LiveState {
+                elapsed_seconds,
+                disk_free_bytes,
+                bytes_recorded,
+                ..LiveState::default()
+            })
+        };
+        assert_eq!(left(&mut rates, 0.0, 1000, 0), None);
+        assert_eq!(left(&mut rates, 10.0, 900, 100), Some(90.0));
+        rates.pause(10.0);
+        assert_eq!(left(&mut rates, 40.0, 900, 100), Some(90.0), "time passes, and nothing is written");
+        rates.resume(60.0, TriggerCounts::default());
+        assert_eq!(left(&mut rates, 70.0, 800, 200), Some(80.0));
+        rates.pause(70.0);
+        rates.resume(90.0, TriggerCounts::default());
+        assert_eq!(left(&mut rates, 100.0, 700, 300), Some(70.0), "all pauses are left out");
+        assert_eq!(left(&mut rates, 100.0, 400, 300), Some(400.0 / 13.0), "others write in pauses, too");
     }
 
     #[test]

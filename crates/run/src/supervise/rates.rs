@@ -83,6 +83,10 @@ pub(crate) struct Rates {
     samples: VecDeque<Sample>,
     /// Seconds from the start of the run to the end of its last pause, during which nothing was to come.
     resumed_seconds: f64,
+    /// Seconds from the start of the run to a pause that goes on.
+    paused_since: Option<f64>,
+    /// How long the pauses lasted that are over.
+    paused_seconds: f64,
     /// What the trigger had counted then.
     resumed_trigger: TriggerCounts,
     pub(super) free_at_start: Option<u64>,
@@ -114,11 +118,22 @@ impl Beside {
 }
 
 impl Rates {
+    /// A pause begins: nothing is to come.
+    pub(super) fn pause(&mut self, elapsed_seconds: f64) {
+        self.paused_since = Some(elapsed_seconds);
+    }
+
     /// Begins anew behind a pause: no window covers it.
     pub(super) fn resume(&mut self, elapsed_seconds: f64, trigger: TriggerCounts) {
+        self.paused_seconds += self.paused_since.take().map_or(0.0, |since| elapsed_seconds - since);
         self.samples.clear();
         self.resumed_seconds = elapsed_seconds;
         self.resumed_trigger = trigger;
+    }
+
+    /// For how long the run has taken data, pauses left out.
+    pub(super) fn taking_seconds(&self, elapsed_seconds: f64) -> f64 {
+        self.paused_since.unwrap_or(elapsed_seconds) - self.paused_seconds
     }
 
     /// Returns when the next snapshot is due, seconds after the last.
