@@ -7,7 +7,7 @@ import { packed_rows } from "../../web/src/draw/label_rows.js";
 import { flow_of, type DrawnStage, type Flow, type Lane } from "../../web/src/live/lanes.js";
 import { flow_stage, live_state, loss, lost_in, source_state } from "./example_state.js";
 
-function stage(name: string, in_hz: number, out_hz: number, more: Partial<DrawnStage> = {}): DrawnStage {
+function stage(name: string, in_hz: number | null, out_hz: number | null, more: Partial<DrawnStage> = {}): DrawnStage {
   return {
     stage: name,
     heading: name,
@@ -160,6 +160,20 @@ test("nothing lost is a quiet zero, nothing running is an idle band", () => {
   assert.ok(!picture.bands.some(({ kind }) => kind === "lost" || kind === "pass"));
   assert.ok(picture.bands.some(({ kind }) => kind === "silent"));
   assert.ok(picture.labels.some(({ kind, text }) => kind === "quiet" && text === "0 lost"));
+  assert.ok(!picture.bands.some(({ path }) => path.includes("NaN")));
+});
+
+test("a rate that is not known is a dash, and nobody is silent for that", () => {
+  const state = live_state({
+    sources: [source_state("a", { hit_rate_hz: null, fragment_rate_hz: null })],
+    flow: [flow_stage("decode", { in_rate_hz: null, out_rate_hz: null, filtered_rate_hz: null })],
+    byte_rate_hz: null,
+  });
+  const picture = lay_out(flow_of(state), 1000);
+  assert.ok(!picture.bands.some(({ kind }) => kind === "silent" || kind === "idle"));
+  assert.ok(picture.bands.some(({ title }) => title === "a: –"));
+  const rates = picture.labels.filter(({ kind }) => kind === "rate").map(({ text }) => text);
+  assert.deepEqual(rates, ["–", "–", "–"], "of the boards, the stage and the disk");
   assert.ok(!picture.bands.some(({ path }) => path.includes("NaN")));
 });
 

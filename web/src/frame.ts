@@ -255,7 +255,7 @@ const DEAD_TIME_OF: Record<DeadTimeOf, string> = {
 
 function accepted({ run, ordered_rate_hz, recorded_rate_hz, events }: LiveState): string {
   if (!run.keeps_data && !events) return rate(ordered_rate_hz);
-  return rate(events && recorded_rate_hz === 0 ? events.event_rate_hz : recorded_rate_hz);
+  return rate(events && !recorded_rate_hz ? events.event_rate_hz : recorded_rate_hz);
 }
 
 const KEYS = [

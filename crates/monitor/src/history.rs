@@ -54,7 +54,7 @@ pub struct LossThen {
 pub struct RateThen {
     /// The `[[source]]`.
     pub source: String,
-    /// Hits or fragments per second at each moment; null where it was not there.
+    /// Hits or fragments per second at each moment; null where it was not there, or where that was not known.
     pub rates_hz: Vec<Option<f32>>,
 }
 
@@ -141,7 +141,7 @@ impl History {
                 rates_hz.push(f32::NAN);
                 self.names.len() - 1
             });
-            rates_hz[place] = rate_hz(source) as f32;
+            rates_hz[place] = rate_hz(source).map_or(f32::NAN, |rate_hz| rate_hz as f32);
         }
         let series = self.series_of(state);
         let busy = state.events.as_ref().and_then(|events| events.sample.busy_share);
@@ -269,7 +269,7 @@ impl Stretch {
     }
 }
 
-fn rate_hz(source: &SourceState) -> f64 {
+fn rate_hz(source: &SourceState) -> Option<f64> {
     match source.kind {
         SourceKind::Hits => source.hit_rate_hz,
         SourceKind::Triggered => source.fragment_rate_hz,
@@ -290,8 +290,9 @@ mod tests {
     use super::*;
     use crate::state::{LiveRun, SeriesValue};
 
-    fn state(run: u64, rate_hz: f64, lost: u64) -> LiveState {
-        let source = SourceState { name: "left".to_owned(), hit_rate_hz: rate_hz, ..SourceState::default() };
+    fn state(run: u64, rate_hz: impl Into<Option<f64>>, lost: u64) -> LiveState {
+        let source =
+            SourceState { name: "left".to_owned(), hit_rate_hz: rate_hz.into(), ..SourceState::default() };
         let loss = Loss {
             source: "left".to_owned(),
             stage: Stage::Wire,
@@ -362,11 +363,24 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_is_not_known_is_a_gap_and_in_no_mean() {
+        let mut history = History::default();
+        for second in 0..=61 {
+            history.note(f64::from(second), &state(1, (second % 2 == 0).then_some(8.0), 0));
+        }
+        assert_eq!(history.past(61.0, 600.0).sources[0].rates_hz[58..], [Some(8.0), None, Some(8.0), None]);
+        assert_eq!(history.past(61.0, 86_400.0).sources[0].rates_hz, [Some(8.0)]);
+    }
+
+    #[test]
     fn a_source_that_comes_later_has_no_rates_before() {
         let mut history = History::default();
         history.note(0.0, &state(1, 5.0, 0));
         let mut two = state(1, 6.0, 0);
-        two.sources.insert(0, SourceState { name: "right".to_owned(), ..SourceState::default() });
+        two.sources.insert(
+            0,
+            SourceState { name: "right".to_owned(), hit_rate_hz: Some(0.0), ..SourceState::default() },
+        );
         history.note(1.0, &two);
         let past = history.past(1.0, 600.0);
         let names: Vec<&str> = past.sources.iter().map(|each| &each.source[..]).collect();

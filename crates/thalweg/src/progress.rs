@@ -107,8 +107,8 @@ fn source_line(source: &SourceState, width: usize) -> String {
     format!(
         "  {:width$}  {:>9}{what}  {:>8}B/s  ring {}  pool {}  {lost}",
         source.name,
-        many(rate_hz),
-        si(source.byte_rate_hz),
+        known(rate_hz, many),
+        known(source.byte_rate_hz, si),
         gauge(source.ring_fill),
         gauge(source.pool_fill),
     )
@@ -166,7 +166,7 @@ fn total_line(progress: &LiveState) -> String {
         true => String::new(),
         false => format!(
             "  {:>9}hits/s  {:>9}{}",
-            many(progress.recorded_rate_hz),
+            known(progress.recorded_rate_hz, many),
             many(progress.hits_recorded as f64),
             progress.hits_kept.words()
         ),
@@ -211,7 +211,7 @@ fn event_line(events: &EventState) -> String {
         .map_or(String::new(), |fraction| format!("  BUSY {:>3.0} % of the time", 100.0 * fraction));
     format!(
         "  {:>9}events/s  {:>9}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
-        many(events.event_rate_hz),
+        known(events.event_rate_hz, many),
         many(events.events_recorded as f64),
         si(sample.partial() as f64).trim_end(),
         si(sample.median_event_bytes as f64),
@@ -223,6 +223,11 @@ fn event_line(events: &EventState) -> String {
 /// A number in front of what it counts, which is no unit: `1.35 M hits`.
 fn many(value: f64) -> String {
     format!("{} ", si(value).trim_end())
+}
+
+/// A rate as it is written, or a dash where it is not known.
+fn known(rate_hz: Option<f64>, written: fn(f64) -> String) -> String {
+    rate_hz.map_or_else(|| "– ".to_owned(), written)
 }
 
 /// A fill level in eighths of a cell: five cells wide.
@@ -257,6 +262,15 @@ mod tests {
             assert_eq!(gauge(fill).chars().count(), 5);
         }
         assert_eq!(gauge(1.0), "█████");
+    }
+
+    #[test]
+    fn a_rate_that_is_not_known_is_no_0() {
+        let line = |recorded_rate_hz| total_line(&LiveState { recorded_rate_hz, ..LiveState::default() });
+        assert!(line(Some(0.0)).contains(" 0 hits/s recorded"), "{}", line(Some(0.0)));
+        assert!(line(None).contains(" – hits/s recorded"), "{}", line(None));
+        let source = source_line(&SourceState::default(), 4);
+        assert!(source.contains(" – hits/s ") && source.contains(" – B/s"), "{source}");
     }
 
     #[test]

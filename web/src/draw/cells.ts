@@ -34,7 +34,7 @@ export class ChannelCells {
   /** Shows these sources; answers the highest rate of a channel. */
   show(sources: readonly SourceState[]): number {
     const rows = sources.filter(({ channels }) => channels.length > 0);
-    this.#most = Math.max(0, ...rows.flatMap(({ channels }) => channels.map(({ rate_hz }) => rate_hz)));
+    this.#most = Math.max(0, ...rows.flatMap(({ channels }) => channels.map(({ rate_hz }) => rate_hz ?? 0)));
     this.#rows.show(rows);
     if (!this.root.querySelector(".cell[tabindex='0']"))
       this.root.querySelector(".cell")?.setAttribute("tabindex", "0");
@@ -93,9 +93,9 @@ export class ChannelCells {
   }
 
   #show_cell(cell: HTMLElement, { channel, name, group, rate_hz }: ChannelState): void {
-    const is_silent = !rate_hz;
+    const is_silent = rate_hz === 0;
     // Three decades: below that a channel counts as nearly silent.
-    const colour = is_silent ? "" : cividis_style(0.04 + 0.96 * place_on(rate_hz, this.#most / 1000, this.#most, true));
+    const colour = !rate_hz ? "" : cividis_style(0.04 + 0.96 * place_on(rate_hz, this.#most / 1000, this.#most, true));
     if (cell.style.backgroundColor !== colour) cell.style.backgroundColor = colour;
     cell.classList.toggle("silent", is_silent);
     const called = name !== String(channel) ? `${name} (channel ${channel})` : `channel ${channel}`;

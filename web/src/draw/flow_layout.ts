@@ -114,7 +114,8 @@ function place_lane(picture: FlowPicture, flow: Flow, lane: Lane, plan: Plan): n
   lane.stages.forEach((stage, index) => place_stage(picture, plan, stage, index, thick, rows, lane.stages));
   // The disk is one: what is written there is reported once.
   const is_last = lane === flow.lanes.at(-1);
-  disk(picture, plan, lane.stages.length + 1, is_last ? flow.byte_rate_hz : null, thick.at(-1)?.out ?? plan.thickest);
+  const bytes = is_last ? quantity(flow.byte_rate_hz, "B/s") : "";
+  disk(picture, plan, lane.stages.length + 1, bytes, thick.at(-1)?.out ?? plan.thickest);
   if (plan.down) return plan.first + (lane.stages.length + 1) * plan.step + 40;
   const is_lost = thick.some(({ lost }) => lost > 0);
   return plan.edge + plan.thickest + LOST_BELOW + (is_lost ? LOST_ROW * (Math.max(...rows) + 1) + 4 : 0);
@@ -136,12 +137,12 @@ export function thicknesses({ stages }: Lane, thickest = THICKEST): Thickness[] 
     let into = found[index - 1]?.out ?? thickest;
     const bypass = round_about(stages, found, stage, index, into);
     if (bypass) into += bypass.width;
-    const total = Math.max(stage.in_hz, 1e-9);
-    const filtered = stage.in_hz > 0 ? Math.min(stage.filtered_hz / total, 1) * into : 0;
+    const comes_hz = stage.in_hz ?? 0;
+    const filtered = comes_hz > 0 ? Math.min((stage.filtered_hz ?? 0) / comes_hz, 1) * into : 0;
     const lost =
       stage.lost.length > 0 || stage.losses.length > 0 ? Math.max(stage.lost_share * into, THINNEST_LOSS) : 0;
     const left = into - filtered - stage.lost_share * into;
-    found.push({ in: into, filtered, lost, out: Math.max(left, stage.in_hz > 0 ? 1.5 : into), bypass });
+    found.push({ in: into, filtered, lost, out: Math.max(left, comes_hz > 0 ? 1.5 : into), bypass });
   });
   return found;
 }
@@ -155,12 +156,14 @@ function round_about(
   index: number,
   into: number,
 ): { width: number; from: number } | null {
-  if (!(stage.in_hz > 0)) return null;
+  const comes_hz = stage.in_hz ?? 0;
+  if (!(comes_hz > 0)) return null;
   for (let from = index - 1; from >= 0; from--) {
     const [source, thickness] = [stages[from], found[from]];
     if (!source || !thickness || source.unit !== stage.unit) continue;
-    if (source.out_hz < stage.in_hz * 0.8) continue;
-    const width = thickness.out * Math.min(stage.in_hz / source.out_hz, 1) - into;
+    const left_hz = source.out_hz ?? 0;
+    if (left_hz < comes_hz * 0.8) continue;
+    const width = thickness.out * Math.min(comes_hz / left_hz, 1) - into;
     return from < index - 1 && width > 0.05 * thickness.out ? { width: Math.max(width, 2), from } : null;
   }
   return null;
@@ -201,7 +204,8 @@ function place(plan: Plan, index: number): number {
 }
 
 function boards(picture: FlowPicture, { sources, path, stages }: Lane, plan: Plan, into: number): void {
-  const total = sources.reduce((sum, { rate_hz }) => sum + rate_hz, 0);
+  const total = sources.reduce((sum, { rate_hz }) => sum + (rate_hz ?? 0), 0);
+  const is_known = sources.some(({ rate_hz }) => rate_hz !== null);
   const count_of = sources.length;
   const [from, to] = [plan.first, place(plan, 1)];
   // Boards fan in from a wider stack, each as wide as its share.
@@ -209,7 +213,7 @@ function boards(picture: FlowPicture, { sources, path, stages }: Lane, plan: Pla
   const spread = plan.down ? into : into + gap * (count_of - 1);
   let [start, end] = [plan.edge + into / 2 - spread / 2, plan.edge];
   for (const { name, rate_hz } of sources) {
-    const wide = total > 0 ? (rate_hz / total) * into : into / count_of;
+    const wide = total > 0 ? ((rate_hz ?? 0) / total) * into : into / count_of;
     const is_silent = rate_hz === 0;
     const shown = is_silent ? 1.5 : wide;
     const path = ribbon(plan, [from, start, start + shown], [to, end, end + (is_silent ? 1 : wide)]);
@@ -229,7 +233,7 @@ function boards(picture: FlowPicture, { sources, path, stages }: Lane, plan: Pla
     });
   const name =
     count_of > 0 || stages.length === 0 ? `${count_of} ${count_of === 1 ? "source" : "sources"}` : "of the hits";
-  head(picture, plan, 0, name, count_of > 0 ? rate(total) : UNKNOWN, path === "hits" ? "hits" : "fragments");
+  head(picture, plan, 0, name, is_known ? rate(total) : UNKNOWN, path === "hits" ? "hits" : "fragments");
 }
 
 /** Of the band's own width is what was taken: what was refused has none on that scale. */
@@ -280,7 +284,7 @@ function place_stage(
   if (here.bypass) go_round(picture, plan, here, index, stages);
   picture.bands.push({
     // A stage that makes a unit takes none of it in.
-    kind: Math.max(stage.in_hz, stage.out_hz) > 0 ? "pass" : "idle",
+    kind: stage.in_hz === 0 && stage.out_hz === 0 ? "idle" : "pass",
     path: ribbon(plan, [along, edge, edge + here.out], [place(plan, index + 2), edge, edge + here.out]),
     title: `${stage.heading}: ${rate(stage.out_hz)} ${stage.unit}, of ${rate(stage.in_hz)}`,
   });
@@ -405,7 +409,7 @@ function words_below(
   here: Thickness,
   row: number,
 ): void {
-  const aside = stage.filtered_hz > 0 ? `${rate(stage.filtered_hz)} ${stage.filtered_as}` : "";
+  const aside = (stage.filtered_hz ?? 0) > 0 ? `${rate(stage.filtered_hz)} ${stage.filtered_as}` : "";
   const lost = here.lost > 0 ? words_of_loss(stage) : [];
   if (plan.down) {
     const rows = [aside, ...(lost.length > 0 ? lost : ["0 lost"])].filter(Boolean);
@@ -452,9 +456,8 @@ export function in_words(loss: {
   return `${many}${loss.unit ? ` ${loss.unit}` : ""} lost: ${loss.reason.replaceAll("_", " ")}${where}${loss.advice ? ` – ${loss.advice}` : ""}`;
 }
 
-function disk(picture: FlowPicture, plan: Plan, index: number, byte_rate_hz: number | null, into: number): void {
+function disk(picture: FlowPicture, plan: Plan, index: number, bytes: string, into: number): void {
   const along = place(plan, index);
-  const bytes = byte_rate_hz === null ? "" : quantity(byte_rate_hz, "B/s");
   head(picture, plan, index, "disk", bytes, "");
   const [across, deep] = [plan.edge - 3, into + 6];
   picture.gates.push(

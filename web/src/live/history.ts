@@ -8,8 +8,8 @@ export class History {
   readonly #times: number[] = [];
   readonly #lines = new Map<string, (number | null)[]>();
 
-  /** Notes values by name; called often, it keeps one a second. */
-  note(now_seconds: number, values: ReadonlyMap<string, number>): void {
+  /** Notes values by name, null where one is not known; called often, it keeps one a second. */
+  note(now_seconds: number, values: ReadonlyMap<string, number | null>): void {
     const latest = this.#times.at(-1);
     if (latest !== undefined && now_seconds - latest < 0.95) return;
     for (const name of values.keys()) {

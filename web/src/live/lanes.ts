@@ -6,7 +6,7 @@
 
 import type { FlowPath, FlowStage, LiveState, Loss, LostIn, SourceState, TriggerState } from "./generated.js";
 
-/** A stage, in its own unit per second. */
+/** A stage, in its own unit per second; null where a rate is not known. */
 export interface DrawnStage {
   stage: string;
   /** What stands over it. */
@@ -14,9 +14,9 @@ export interface DrawnStage {
   /** What it leaves out on request is called this. */
   filtered_as: string;
   unit: string;
-  in_hz: number;
-  out_hz: number;
-  filtered_hz: number;
+  in_hz: number | null;
+  out_hz: number | null;
+  filtered_hz: number | null;
   /** Of what comes in, 0 to 1, now. */
   lost_share: number;
   /** Since the start, by unit. */
@@ -29,7 +29,7 @@ export interface DrawnStage {
 /** One way from boards to disk: what it carries is drawn on a scale of its own. */
 export interface Lane {
   path: FlowPath;
-  sources: { name: string; rate_hz: number }[];
+  sources: { name: string; rate_hz: number | null }[];
   stages: DrawnStage[];
   /** What the trigger refused while BUSY was raised. */
   trigger: TriggerState | null;
@@ -38,7 +38,7 @@ export interface Lane {
 /** What comes in, what becomes of it, what lands on disk. */
 export interface Flow {
   lanes: Lane[];
-  byte_rate_hz: number;
+  byte_rate_hz: number | null;
 }
 
 /** The flow at this state. */
@@ -55,9 +55,9 @@ export function flow_of({ flow, sources, trigger, byte_rate_hz }: LiveState): Fl
   return { lanes: used.length > 0 ? used : lanes.slice(0, 1), byte_rate_hz };
 }
 
-/** Hits or fragments per second: what a source gives. */
-export function source_rate({ hit_rate_hz, fragment_rate_hz }: SourceState): number {
-  return Math.max(hit_rate_hz, fragment_rate_hz);
+/** Hits or fragments per second: what a source gives; null where that is not known. */
+export function source_rate({ kind, hit_rate_hz, fragment_rate_hz }: SourceState): number | null {
+  return kind === "triggered" ? fragment_rate_hz : hit_rate_hz;
 }
 
 function drawn(stage: FlowStage): DrawnStage {

@@ -101,7 +101,7 @@ enum Read {
     /// A number of the run.
     Run(fn(&LiveState) -> Option<f64>),
     /// A number of each source.
-    Sources(fn(&SourceState) -> f64),
+    Sources(fn(&SourceState) -> Option<f64>),
     /// A number of each triggered board.
     Boards(fn(&Completeness) -> Option<f64>),
     /// A number of each destination of `[ship]`.
@@ -158,23 +158,6 @@ impl Quantity {
         )
     }
 
-    /// Whether it is a rate over the window of the state: until there is one, it is not known.
-    fn is_a_rate(self) -> bool {
-        use Quantity::*;
-        matches!(
-            self,
-            HitRateHz
-                | FragmentRateHz
-                | ByteRateHz
-                | OrderedRateHz
-                | RecordedRateHz
-                | RecordedByteRateHz
-                | EventRateHz
-                | CoincidenceRateHz
-                | LostRateHz
-        )
-    }
-
     /// Whether what the state has is a rate, and the time since it was last above 0 is meant.
     pub(super) fn is_a_silence(self) -> bool {
         self == Quantity::SilentS
@@ -186,17 +169,17 @@ impl Quantity {
             Quantity::FragmentRateHz => Read::Sources(|source| source.fragment_rate_hz),
             Quantity::ByteRateHz | Quantity::SilentS => Read::Sources(|source| source.byte_rate_hz),
             Quantity::LostRateHz => Read::Sources(|source| source.lost_rate_hz),
-            Quantity::Lost => Read::Sources(|source| source.lost as f64),
-            Quantity::RingFill => Read::Sources(|source| source.ring_fill),
-            Quantity::PoolFill => Read::Sources(|source| source.pool_fill),
+            Quantity::Lost => Read::Sources(|source| Some(source.lost as f64)),
+            Quantity::RingFill => Read::Sources(|source| Some(source.ring_fill)),
+            Quantity::PoolFill => Read::Sources(|source| Some(source.pool_fill)),
             Quantity::Completeness => Read::Boards(Completeness::fraction),
             Quantity::ClockUnlocked => Read::Clocks(|clock| Some(f64::from(u8::from(!clock.locked)))),
             Quantity::ClockOffsetPs => Read::Clocks(|clock| clock.offset_ps.map(f64::abs)),
-            Quantity::OrderedRateHz => Read::Run(|state| Some(state.ordered_rate_hz)),
-            Quantity::RecordedRateHz => Read::Run(|state| Some(state.recorded_rate_hz)),
-            Quantity::RecordedByteRateHz => Read::Run(|state| Some(state.byte_rate_hz)),
-            Quantity::EventRateHz => Read::Run(|state| Some(state.events.as_ref()?.event_rate_hz)),
-            Quantity::CoincidenceRateHz => Read::Run(|state| Some(state.coincidences.as_ref()?.rate_hz)),
+            Quantity::OrderedRateHz => Read::Run(|state| state.ordered_rate_hz),
+            Quantity::RecordedRateHz => Read::Run(|state| state.recorded_rate_hz),
+            Quantity::RecordedByteRateHz => Read::Run(|state| state.byte_rate_hz),
+            Quantity::EventRateHz => Read::Run(|state| state.events.as_ref()?.event_rate_hz),
+            Quantity::CoincidenceRateHz => Read::Run(|state| state.coincidences.as_ref()?.rate_hz),
             Quantity::BusyShare => Read::Run(|state| Some(state.busy_time?.fraction)),
             Quantity::DeadTimeFraction => Read::Run(|state| state.trigger?.dead_time_fraction),
             Quantity::OpenEvents => Read::Run(|state| Some(state.events.as_ref()?.sample.open_events as f64)),
@@ -227,7 +210,7 @@ impl Quantity {
     fn of_no_source(self, state: &LiveState) -> Option<f64> {
         let coincidences = state.coincidences.as_ref()?;
         match self {
-            Quantity::LostRateHz => Some(coincidences.lost_rate_hz),
+            Quantity::LostRateHz => coincidences.lost_rate_hz,
             Quantity::Lost => Some(coincidences.lost as f64),
             _ => None,
         }
@@ -247,15 +230,6 @@ impl Quantity {
 
 /// The subjects of a rule in this state, with their numbers. The subject of the whole has no name.
 pub(super) fn values(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>)> {
-    let mut values = values_in(rule, state);
-    if rule.quantity.is_a_rate() && state.rate_window_seconds <= 0.0 {
-        values.iter_mut().for_each(|(_, value)| *value = None);
-    }
-    values
-}
-
-/// The same, whether or not there is a window that rates are over.
-fn values_in(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>)> {
     let of_the_whole = |value: Option<f64>| vec![(String::new(), value)];
     let each: Vec<(&str, Option<f64>)> = match rule.quantity.read() {
         Read::Run(of) => return of_the_whole(of(state)),
@@ -263,9 +237,7 @@ fn values_in(rule: &Rule, state: &LiveState) -> Vec<(String, Option<f64>)> {
             let name = rule.series.as_deref().unwrap_or_default();
             return of_the_whole(state.series.get(name).and_then(|series| series.value));
         }
-        Read::Sources(of) => {
-            state.sources.iter().map(|source| (source.name.as_str(), Some(of(source)))).collect()
-        }
+        Read::Sources(of) => state.sources.iter().map(|source| (source.name.as_str(), of(source))).collect(),
         Read::Boards(of) => {
             let boards = state.events.iter().flat_map(|events| &events.completeness);
             boards.map(|board| (board.name.as_str(), of(board))).collect()

@@ -247,7 +247,7 @@ mod tests {
 
     fn running(sources: impl Into<Vec<SourceState>>) -> LiveState {
         let sources = sources.into();
-        LiveState { state: RunState::Running, sources, rate_window_seconds: 2.5, ..LiveState::default() }
+        LiveState { state: RunState::Running, sources, ..LiveState::default() }
     }
 
     fn source(name: &str) -> SourceState {
@@ -261,7 +261,7 @@ mod tests {
         )
         .expect("meant");
         let state = |rates: [f64; 2]| {
-            let of = |name, byte_rate_hz| SourceState { byte_rate_hz, ..source(name) };
+            let of = |name, rate_hz| SourceState { byte_rate_hz: Some(rate_hz), ..source(name) };
             running([of("a", rates[0]), of("b", rates[1])])
         };
         let rates = [[1.0, 1.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [1.0, 9.0]];
@@ -287,8 +287,13 @@ mod tests {
         ] {
             let rule = format!(r#"[{{"name": "low", "quantity": "{quantity}", "below": 10{of}}}]"#);
             let mut alarms = alarms(&rule).expect("meant");
-            let started = LiveState { rate_window_seconds: 0.0, ..running([source("a")]) };
-            let states = [started.clone(), started, running([source("a")])];
+            let started = running([source("a")]);
+            let known = LiveState {
+                ordered_rate_hz: Some(0.0),
+                byte_rate_hz: Some(0.0),
+                ..running([SourceState { hit_rate_hz: Some(0.0), ..source("a") }])
+            };
+            let states = [started.clone(), started, known];
             let raised: Vec<usize> = changes(&mut alarms, states).into_iter().map(|(now, ..)| now).collect();
             assert_eq!(raised, [2], "{quantity}{of}");
         }
@@ -300,7 +305,8 @@ mod tests {
                         {"name": "count", "quantity": "lost", "above": 0},
                         {"name": "of a source", "quantity": "lost", "above": 0, "source": "*"}]"#;
         let mut alarms = alarms(rules).expect("meant");
-        let coincidences = CoincidenceState { lost: 7, lost_rate_hz: 3.0, ..CoincidenceState::default() };
+        let coincidences =
+            CoincidenceState { lost: 7, lost_rate_hz: Some(3.0), ..CoincidenceState::default() };
         let state = LiveState { coincidences: Some(coincidences), ..running([source("a")]) };
         let raised = alarms.sample(0.0, "now", &state);
         let raised: Vec<&str> = raised.iter().map(|change| change.alarm.name.as_str()).collect();
@@ -311,8 +317,8 @@ mod tests {
     fn losses_of_all_sources_are_one_rate() {
         let rule = r#"[{"name": "loss", "quantity": "lost_rate_hz", "above": 2}]"#;
         let mut alarms = alarms(rule).expect("meant");
-        let state = |lost_rate_hz| {
-            let of = |name| SourceState { lost_rate_hz, ..source(name) };
+        let state = |rate_hz| {
+            let of = |name| SourceState { lost_rate_hz: Some(rate_hz), ..source(name) };
             running([of("a"), of("b")])
         };
         let found = changes(&mut alarms, [0.0, 1.0, 1.5, 1.5, 0.0].map(state));
@@ -332,7 +338,7 @@ mod tests {
                 "temperature".to_owned(),
                 SeriesValue { value: Some(value), unit: String::new() },
             )]),
-            ..running([SourceState { hit_rate_hz: 1.0, ..source("a") }])
+            ..running([SourceState { hit_rate_hz: Some(1.0), ..source("a") }])
         };
         let (running, stopped) = (RunState::Running, RunState::Stopped);
         let states = [state(running, 41.0), state(running, 39.0), state(stopped, 39.0), state(stopped, 30.0)];

@@ -60,11 +60,9 @@ const OF_THE_RUN: [Metric<LiveState>; 23] = [
         Some(state.events.as_ref()?.events_recorded as f64)
     }),
     gauge("thalweg_recorded_rate_hertz", "hertz", "Hits recorded per second.", |state| {
-        Some(state.recorded_rate_hz)
+        state.recorded_rate_hz
     }),
-    gauge("thalweg_recorded_bytes_per_second", "", "Bytes recorded per second.", |state| {
-        Some(state.byte_rate_hz)
-    }),
+    gauge("thalweg_recorded_bytes_per_second", "", "Bytes recorded per second.", |state| state.byte_rate_hz),
     // It falls when something that was missing comes late.
     gauge("thalweg_lost", "", "Lost, each loss in its finest unit.", |state| Some(state.lost as f64)),
     gauge("thalweg_disk_free_bytes", "bytes", "Free where the run is recorded.", |state| {
@@ -72,7 +70,7 @@ const OF_THE_RUN: [Metric<LiveState>; 23] = [
     }),
     gauge("thalweg_disk_left_seconds", "seconds", "How long that lasts.", |state| state.disk_left_seconds),
     gauge("thalweg_event_rate_hertz", "hertz", "Events built per second.", |state| {
-        Some(state.events.as_ref()?.event_rate_hz)
+        state.events.as_ref()?.event_rate_hz
     }),
     gauge("thalweg_busy_ratio", "ratio", "Time BUSY, of all time: the dead time by the clock.", |state| {
         Some(state.busy_time?.fraction)
@@ -117,20 +115,16 @@ const OF_THE_RUN: [Metric<LiveState>; 23] = [
         Some(state.events.as_ref()?.sample.p99_build_ns as f64 * 1e-9)
     }),
     gauge("thalweg_coincidence_rate_hertz", "hertz", "Coincidences per second.", |state| {
-        Some(state.coincidences.as_ref()?.rate_hz)
+        state.coincidences.as_ref()?.rate_hz
     }),
 ];
 
 const OF_SOURCES: [Metric<SourceState>; 7] = [
-    gauge("thalweg_source_hit_rate_hertz", "hertz", "Hits decoded per second.", |source| {
-        Some(source.hit_rate_hz)
-    }),
+    gauge("thalweg_source_hit_rate_hertz", "hertz", "Hits decoded per second.", |source| source.hit_rate_hz),
     gauge("thalweg_source_fragment_rate_hertz", "hertz", "Fragments found per second.", |source| {
-        Some(source.fragment_rate_hz)
+        source.fragment_rate_hz
     }),
-    gauge("thalweg_source_bytes_per_second", "", "Bytes received per second.", |source| {
-        Some(source.byte_rate_hz)
-    }),
+    gauge("thalweg_source_bytes_per_second", "", "Bytes received per second.", |source| source.byte_rate_hz),
     gauge("thalweg_source_lost", "", "Lost, in the finest unit that is known.", |source| {
         Some(source.lost as f64)
     }),
@@ -255,7 +249,7 @@ fn write_each<T, const LABELS: usize>(
 
 const OF_CHANNELS: [Metric<ChannelState>; 3] = [
     gauge("thalweg_channel_hit_rate_hertz", "hertz", "Hits of a channel per second.", |channel| {
-        Some(channel.rate_hz)
+        channel.rate_hz
     }),
     gauge(
         "thalweg_channel_dead_time_ratio",

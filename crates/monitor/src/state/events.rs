@@ -9,7 +9,7 @@ use thalweg_data::Closing;
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct EventState {
     /// Events passed on per second.
-    pub event_rate_hz: f64,
+    pub event_rate_hz: Option<f64>,
     /// Events passed on since the start, complete or not.
     pub events_built: u64,
     /// Of these, events to which a source had not answered.

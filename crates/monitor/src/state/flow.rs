@@ -49,11 +49,11 @@ pub struct FlowStage {
     /// Lost since the start, in `unit`; what is lost in other units is in `lost_in`.
     pub lost: u64,
     /// Came in, per second.
-    pub in_rate_hz: f64,
+    pub in_rate_hz: Option<f64>,
     /// Passed on, per second. Of the recorder, what it has taken and not lost: what is on file grows by whole batches.
-    pub out_rate_hz: f64,
+    pub out_rate_hz: Option<f64>,
     /// Left out on request, per second.
-    pub filtered_rate_hz: f64,
+    pub filtered_rate_hz: Option<f64>,
     /// Everything lost here, each source in the finest unit in which it is counted. Triggers that were refused are dead time, and no loss.
     pub lost_in: Vec<LostIn>,
     /// The same by source and reason, in all units.
@@ -127,9 +127,9 @@ mod tests {
             filtered: 0,
             held: 0,
             lost: 0,
-            in_rate_hz: 0.0,
-            out_rate_hz: 0.0,
-            filtered_rate_hz: 0.0,
+            in_rate_hz: None,
+            out_rate_hz: None,
+            filtered_rate_hz: None,
             lost_in: lost_in.iter().map(lost).collect(),
             losses: Vec::new(),
             ring_fill: None,

@@ -9,8 +9,8 @@
 //! ```
 //! The JSON, its schema, the OpenAPI document and the page's types are made from these structs (`make generated`); alarms and metrics
 //! read their fields. Units are in the names: `_hz` per second, `_ns`, `_ps`, `_bytes`, `_seconds`; a `fill`, `share` or `fraction`
-//! is 0 to 1. Rates are over the whole snapshots of the last seconds and 0 when the run takes no data; counts are those since the
-//! start.
+//! is 0 to 1. Rates are over the whole snapshots of the last seconds, null until there are two since the start or the end of a pause, and 0
+//! when the run takes no more data; counts are those since the start.
 
 mod copies;
 mod dead_time;
@@ -88,8 +88,10 @@ pub struct LiveRun {
 /// The counts at both ends of the time that rates are over.
 #[derive(Clone, Debug, Default)]
 pub struct RateWindow {
-    /// Between the two; 0 where there are no rates: before the second snapshot, and after the end.
+    /// Between the two; 0 where there are none: before the second snapshot, and after the end.
     pub seconds: f64,
+    /// The run takes no more data: its rates are 0, and not unknown.
+    pub is_over: bool,
     /// The ledger by `[[source]]`, earlier.
     pub before: Arc<Vec<Entries>>,
     /// The ledger by `[[source]]`, later.
@@ -99,9 +101,15 @@ pub struct RateWindow {
 }
 
 impl RateWindow {
-    /// How fast a number of the ledger has grown; 0 where there are no rates.
-    pub fn per_second(&self, now: u64, before: u64) -> f64 {
-        if self.seconds > 0.0 { now.saturating_sub(before) as f64 / self.seconds } else { 0.0 }
+    /// How fast a number of the ledger has grown; `None` where that is not known.
+    pub fn per_second(&self, now: u64, before: u64) -> Option<f64> {
+        let known = (self.seconds > 0.0).then(|| now.saturating_sub(before) as f64 / self.seconds);
+        known.or(self.is_over.then_some(0.0))
+    }
+
+    /// Hits of a channel per second, by its row of the channel map; `None` where that is not known.
+    pub fn channel_hz(&self, row: usize) -> Option<f64> {
+        self.channels_hz.get(row).copied().or(self.is_over.then_some(0.0))
     }
 }
 
@@ -145,12 +153,12 @@ pub struct LiveState {
     #[serde(skip)]
     #[schemars(skip)]
     pub flow_places: Arc<Vec<FlowPlace>>,
-    /// Hits put into time order per second.
-    pub ordered_rate_hz: f64,
+    /// Hits put into time order per second; null where that is not known, as all rates.
+    pub ordered_rate_hz: Option<f64>,
     /// Hits given to the recording per second, those that wait for their batch among them.
-    pub recorded_rate_hz: f64,
-    /// The time that all rates are over, seconds; 0 where there are none: before the second snapshot, and when no data are taken
-    /// any more.
+    pub recorded_rate_hz: Option<f64>,
+    /// The time that all rates are over, seconds; 0 where there is none: before the second snapshot since the start or the end of a pause,
+    /// and when no data are taken any more.
     pub rate_window_seconds: f64,
     /// The counts at both ends of that time.
     #[serde(skip)]
@@ -163,7 +171,7 @@ pub struct LiveState {
     /// What the files of the run take, bytes.
     pub bytes_recorded: u64,
     /// How fast that grows, bytes per second.
-    pub byte_rate_hz: f64,
+    pub byte_rate_hz: Option<f64>,
     /// Coincidences recorded since the start; null of a run without coincidence.
     pub coincidences_recorded: Option<u64>,
     /// What each cut keeps, in the order in which they are made.

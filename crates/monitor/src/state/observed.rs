@@ -29,7 +29,7 @@ impl CutReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CoincidenceState {
     /// Events that the cuts on events kept, per second.
-    pub rate_hz: f64,
+    pub rate_hz: Option<f64>,
     /// Events that the cuts on events kept, since the start.
     pub events: u64,
     /// Events that were made since the start.
@@ -37,7 +37,7 @@ pub struct CoincidenceState {
     /// Events that could not be recorded, since the start.
     pub lost: u64,
     /// How fast `lost` grows, per second.
-    pub lost_rate_hz: f64,
+    pub lost_rate_hz: Option<f64>,
     /// Events that were closed because they had grown too long.
     pub cut_short: u64,
     /// Events by how many different channels or groups they are of: from none to fifteen, and more.

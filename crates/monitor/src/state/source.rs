@@ -37,16 +37,16 @@ pub struct SourceState {
     pub fragments: u64,
     /// Bytes received since the start.
     pub bytes: u64,
-    /// Hits decoded per second, as all rates over `rate_window_seconds`.
-    pub hit_rate_hz: f64,
+    /// Hits decoded per second, as all rates over `rate_window_seconds`; null where that is not known.
+    pub hit_rate_hz: Option<f64>,
     /// Fragments found per second.
-    pub fragment_rate_hz: f64,
+    pub fragment_rate_hz: Option<f64>,
     /// Bytes received per second.
-    pub byte_rate_hz: f64,
+    pub byte_rate_hz: Option<f64>,
     /// Lost since the start, each loss in the finest unit that is known: hits, fragments, else frames, else datagrams, else bytes.
     pub lost: u64,
     /// How fast `lost` grows, per second.
-    pub lost_rate_hz: f64,
+    pub lost_rate_hz: Option<f64>,
     /// Its lost hits or fragments, with how well they are known, and in words.
     pub loss: Option<LossTotal>,
     /// Live and dead time as its boards report them, the mean over its channels; null where they do not.
@@ -75,7 +75,7 @@ pub struct ChannelState {
     /// Whether its hits are taken.
     pub enabled: bool,
     /// Hits per second.
-    pub rate_hz: f64,
+    pub rate_hz: Option<f64>,
     /// Hits since the start.
     pub hits: u64,
     /// Seconds since the start in which it could take a hit, by its board's counters; null where the board does not report them.

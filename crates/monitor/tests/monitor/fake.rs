@@ -147,8 +147,8 @@ fn source() -> SourceState {
     };
     SourceState {
         name: "board0".into(),
-        hit_rate_hz: 5e6,
-        byte_rate_hz: 8e7,
+        hit_rate_hz: Some(5e6),
+        byte_rate_hz: Some(8e7),
         lost: 2,
         dead_time: DeadTime::of(1.0, 10.0),
         ring_fill: 0.25,
@@ -180,9 +180,9 @@ fn state(comment_bytes: usize) -> LiveState {
         elapsed_seconds: 12.5,
         sources: vec![source()],
         hits_recorded: 1000,
-        recorded_rate_hz: 5e6,
+        recorded_rate_hz: Some(5e6),
         bytes_recorded: 16_000,
-        byte_rate_hz: 8e7,
+        byte_rate_hz: Some(8e7),
         lost: 2,
         disk_free_bytes: 1_000_000_000,
         disk_left_seconds: Some(3600.0),
@@ -196,7 +196,7 @@ fn state(comment_bytes: usize) -> LiveState {
             ..ClockState::default()
         }],
         events: Some(EventState {
-            event_rate_hz: 1000.0,
+            event_rate_hz: Some(1000.0),
             events_recorded: 5000,
             completeness: vec![board],
             sample,
@@ -204,7 +204,7 @@ fn state(comment_bytes: usize) -> LiveState {
         }),
         busy_time: DeadTime::of(0.125, 12.5),
         trigger: Some(TriggerState::of(triggers, TriggerCounts::default())),
-        coincidences: Some(CoincidenceState { rate_hz: 40.0, ..CoincidenceState::default() }),
+        coincidences: Some(CoincidenceState { rate_hz: Some(40.0), ..CoincidenceState::default() }),
         alarms: vec![Alarm {
             name: "loss".into(),
             subject: String::new(),

@@ -313,7 +313,7 @@ keep = "multiplicity > 2"
             state.ledger = Some(now.to_vec());
             state.rate_window = RateWindow { seconds: 1.0, before, now, ..RateWindow::default() };
             let recorded = lines(&state).into_iter().find(|line| line.stage == Stage::Record).expect("drawn");
-            assert!((recorded.out_rate_hz - 1000.0).abs() < 1e-9, "{}", recorded.out_rate_hz);
+            assert_eq!(recorded.out_rate_hz, Some(1000.0));
             assert_eq!(recorded.output, 1900, "the count is of what is on file");
         }
     }

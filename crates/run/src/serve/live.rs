@@ -6,7 +6,7 @@
 //! ```
 
 use thalweg_analysis::normalise::Normalised;
-use thalweg_monitor::state::{ChannelState, LiveState, LostIn};
+use thalweg_monitor::state::{ChannelState, LiveState, LostIn, RateWindow};
 
 use super::flow;
 use crate::config::Configuration;
@@ -23,7 +23,7 @@ pub(super) fn served(state: &LiveState, observed: Option<&Observed>, settings: &
     for source in &mut served.sources {
         let number = settings.hit_sources().position(|(settings, _)| settings.head.name == source.name);
         if let (Some(observed), Some(number)) = (observed, number) {
-            source.channels = channels(observed, number, (&normalised, &state.rate_window.channels_hz));
+            source.channels = channels(observed, number, (&normalised, &state.rate_window));
         }
     }
     served
@@ -33,7 +33,7 @@ pub(super) fn served(state: &LiveState, observed: Option<&Observed>, settings: &
 fn channels(
     observed: &Observed,
     number: usize,
-    (normalised, rates_hz): (&[Normalised], &[f64]),
+    (normalised, window): (&[Normalised], &RateWindow),
 ) -> Vec<ChannelState> {
     let rows = observed.channels.channels().iter().zip(normalised).enumerate();
     let own = rows.filter(|(_, (channel, _))| channel.source.index() == number);
@@ -45,7 +45,7 @@ fn channels(
             name: channel.name.clone(),
             group: (channel.group > 0).then(|| group.clone()),
             enabled: channel.enabled,
-            rate_hz: rates_hz.get(row).copied().unwrap_or(0.0),
+            rate_hz: window.channel_hz(row),
             hits: known.hits(),
             live_time_s: known.live_time_s,
             live_time_quality: known.live_time_quality,

@@ -56,9 +56,8 @@ impl Rates {
         let flow_places = self.flow_places(counts, source_table);
         let by_source = counts.grouped(source_table.groups());
         let disk_left_seconds = self.disk_left_seconds(&known);
-        // A run that takes no more data has no rates.
-        let ended = Rates::default();
-        let rates = if known.state.takes_data() { &*self } else { &ended };
+        let over = Rates::over();
+        let rates = if known.state.takes_data() { &*self } else { &over };
         let before = rates.trigger_before();
         let busy_time = super::busy_time(trigger, busy_time, known.elapsed_seconds);
         let live_here = busy_time.filter(|_| !is_replay);
@@ -266,7 +265,7 @@ mod tests {
         });
         let texts: Vec<&str> = state.loss.iter().map(|total| total.text.as_str()).collect();
         assert_eq!((state.lost, texts), (4, vec!["coincidences lost: 4 (40.0 %)"]));
-        assert_eq!(rates.lost_coincidences_hz(), 2.0);
+        assert_eq!(rates.lost_coincidences_hz(), Some(2.0));
     }
 
     #[test]

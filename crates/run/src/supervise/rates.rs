@@ -71,16 +71,18 @@ impl Counts {
 /// All rates of one `[[source]]`, per second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SourceRates {
-    pub(super) hits_hz: f64,
-    pub(super) fragments_hz: f64,
-    pub(super) bytes_hz: f64,
-    pub(super) lost_hz: f64,
+    pub(super) hits_hz: Option<f64>,
+    pub(super) fragments_hz: Option<f64>,
+    pub(super) bytes_hz: Option<f64>,
+    pub(super) lost_hz: Option<f64>,
 }
 
-/// The samples of the last seconds, and what can be said by them.
+/// The samples of the last seconds, and what can be said by them: a rate that is not known is `None`, and no 0.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     samples: VecDeque<Sample>,
+    /// The run takes no more data, and its rates are 0.
+    is_over: bool,
     /// Seconds from the start of the run to the end of its last pause, during which nothing was to come.
     resumed_seconds: f64,
     /// Seconds from the start of the run to a pause that goes on.
@@ -118,6 +120,11 @@ impl Beside {
 }
 
 impl Rates {
+    /// Those of a run that takes no more data.
+    pub(super) fn over() -> Rates {
+        Rates { is_over: true, ..Rates::default() }
+    }
+
     /// A pause begins: nothing is to come.
     pub(super) fn pause(&mut self, elapsed_seconds: f64) {
         self.paused_since = Some(elapsed_seconds);
@@ -192,7 +199,9 @@ impl Rates {
 
     /// The ledger at both ends.
     pub(super) fn window(&self) -> RateWindow {
-        self.ends().map_or_else(RateWindow::default, |(before, now)| RateWindow {
+        let none = || RateWindow { is_over: self.is_over, ..RateWindow::default() };
+        self.ends().map_or_else(none, |(before, now)| RateWindow {
+            is_over: false,
             seconds: now.elapsed_seconds - before.elapsed_seconds,
             before: before.entries.clone(),
             now: now.entries.clone(),
@@ -200,45 +209,51 @@ impl Rates {
         })
     }
 
-    fn per_second(&self, count: impl Fn(&Sample) -> u64) -> f64 {
-        self.ends().map_or(0.0, |(before, now)| {
+    /// A rate by both ends of the window.
+    fn over_window(&self, rate: impl Fn(&Sample, &Sample) -> f64) -> Option<f64> {
+        let known = self.ends().map(|(before, now)| rate(before, now));
+        known.or(self.is_over.then_some(0.0))
+    }
+
+    fn per_second(&self, count: impl Fn(&Sample) -> u64) -> Option<f64> {
+        self.over_window(|before, now| {
             let seconds = now.elapsed_seconds - before.elapsed_seconds;
             count(now).saturating_sub(count(before)) as f64 / seconds
         })
     }
 
     /// Hits put into time order per second.
-    pub(super) fn ordered_hz(&self) -> f64 {
+    pub(super) fn ordered_hz(&self) -> Option<f64> {
         self.per_second(|sample| sample.ordered)
     }
 
     /// Hits given to the recording per second.
-    pub(super) fn kept_hz(&self) -> f64 {
+    pub(super) fn kept_hz(&self) -> Option<f64> {
         self.per_second(|sample| sample.kept)
     }
 
     /// Returns how fast a count grows that is sampled with the ledger.
-    fn beside_per_second(&self, count: impl Fn(&Beside) -> u64) -> f64 {
-        self.ends().map_or(0.0, |(before, now)| now.beside.per_second(&before.beside, count))
+    fn beside_per_second(&self, count: impl Fn(&Beside) -> u64) -> Option<f64> {
+        self.over_window(|before, now| now.beside.per_second(&before.beside, &count))
     }
 
     /// Events built per second.
-    pub(super) fn events_hz(&self) -> f64 {
+    pub(super) fn events_hz(&self) -> Option<f64> {
         self.beside_per_second(|beside| beside.events)
     }
 
     /// Coincidences kept per second.
-    pub(super) fn coincidences_hz(&self) -> f64 {
+    pub(super) fn coincidences_hz(&self) -> Option<f64> {
         self.beside_per_second(|beside| beside.coincidences)
     }
 
     /// Coincidences lost per second.
-    pub(super) fn lost_coincidences_hz(&self) -> f64 {
+    pub(super) fn lost_coincidences_hz(&self) -> Option<f64> {
         self.per_second(|sample| sample.lost_coincidences)
     }
 
     /// Bytes recorded per second.
-    pub(super) fn bytes_recorded_hz(&self) -> f64 {
+    pub(super) fn bytes_recorded_hz(&self) -> Option<f64> {
         self.beside_per_second(|beside| beside.bytes_recorded)
     }
 
@@ -315,18 +330,18 @@ mod tests {
         }
         let paused = TriggerCounts { offered: 3000, refused: 1000, ..TriggerCounts::default() };
         rates.resume(3.5, paused);
-        assert_eq!(rates.window().seconds, 0.0, "nothing is known yet");
+        assert_eq!((rates.window().seconds, rates.events_hz()), (0.0, None), "nothing is known yet");
         assert!(!rates.is_overdue(5.0) && rates.is_overdue(5.5));
         take(&mut rates, 3.25, 2000);
         take(&mut rates, 3.75, 2250);
         assert_eq!(rates.window().seconds, 0.0, "one of them was asked for in the pause");
         assert_eq!(rates.trigger_before(), paused, "what the pause has refused is not of late");
         take(&mut rates, 4.0, 2500);
-        assert_eq!((rates.window().seconds, rates.events_hz()), (0.25, 1000.0));
+        assert_eq!((rates.window().seconds, rates.events_hz()), (0.25, Some(1000.0)));
     }
 
     #[test]
-    fn there_are_no_rates_before_the_second_look() {
+    fn rates_are_unknown_before_the_second_look() {
         let (mut rates, source_table) = (Rates::default(), SourceTable::default());
         let take = |rates: &mut Rates, asked_seconds: f64, events: u64| {
             let channels = vec![events, 2 * events];
@@ -334,13 +349,23 @@ mod tests {
             rates.take(&LedgerSnapshot::default(), &source_table, asked_seconds, beside);
         };
         take(&mut rates, 1.0, 50);
-        assert_eq!((rates.window().seconds, rates.events_hz()), (0.0, 0.0));
+        assert_eq!((rates.window().seconds, rates.events_hz()), (0.0, None), "not 0: nobody knows");
+        assert_eq!(
+            (rates.of_source(0).hits_hz, rates.window().per_second(5, 3), rates.window().channel_hz(0)),
+            (None, None, None)
+        );
         take(&mut rates, 2.0, 1050);
         take(&mut rates, 1.5, 700);
-        assert_eq!((rates.window().seconds, rates.events_hz()), (1.0, 1000.0));
+        assert_eq!((rates.window().seconds, rates.events_hz()), (1.0, Some(1000.0)));
         assert_eq!(rates.window().channels_hz, [1000.0, 2000.0]);
         (3..20).for_each(|second| take(&mut rates, f64::from(second), 1000 * second as u64 + 50));
         assert!((2.5..=4.0).contains(&rates.window().seconds), "{}", rates.window().seconds);
         assert!(rates.is_overdue(21.0) && !rates.is_overdue(20.0));
+        let over = Rates::over();
+        assert_eq!(
+            (over.events_hz(), over.window().per_second(5, 3)),
+            (Some(0.0), Some(0.0)),
+            "nothing comes"
+        );
     }
 }
