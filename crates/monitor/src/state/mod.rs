@@ -170,7 +170,7 @@ pub struct LiveState {
     pub hits_kept: HitsKept,
     /// What the files of the run take, bytes.
     pub bytes_recorded: u64,
-    /// How fast that grows, bytes per second.
+    /// How fast that grows, bytes per second; known once two batches of the recorder may have come.
     pub byte_rate_hz: Option<f64>,
     /// Coincidences recorded since the start; null of a run without coincidence.
     pub coincidences_recorded: Option<u64>,

@@ -550,7 +550,7 @@ fn as_watched(
         clock: site.clock,
         handle,
         values: site.values.clone(),
-        rates: Mutex::new(Rates::default()),
+        rates: Mutex::new(Rates::new(site.configuration.record.batch_age_s)),
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```
 
 mod dead_time;
+mod file_growth;
 mod flow_places;
 mod handle;
 mod progress;

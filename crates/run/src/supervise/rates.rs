@@ -18,10 +18,11 @@ use thalweg_data::{LedgerSnapshot, SourceId, Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, RateWindow};
 
 use super::dead_time::TriggerCounts;
+use super::file_growth::FileGrowth;
 use crate::source_table::SourceTable;
 
 /// Rates are taken over at least this time, once the run is that old.
-const WINDOW_SECONDS: f64 = 2.5;
+pub(super) const WINDOW_SECONDS: f64 = 2.5;
 /// The time without a whole snapshot after which the ledger is taken as it stands.
 const PATIENCE_SECONDS: f64 = 2.0;
 /// Between the first snapshots, which are asked for sooner: rates are shown soon after the start.
@@ -81,6 +82,7 @@ pub(super) struct SourceRates {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     samples: VecDeque<Sample>,
+    files: FileGrowth,
     /// The run takes no more data, and its rates are 0.
     is_over: bool,
     /// Seconds from the start of the run to the end of its last pause, during which nothing was to come.
@@ -120,6 +122,11 @@ impl Beside {
 }
 
 impl Rates {
+    /// Those of a run to whose files a batch comes after `batch_age_seconds` at the latest.
+    pub(crate) fn new(batch_age_seconds: f64) -> Rates {
+        Rates { files: FileGrowth::new(batch_age_seconds), ..Rates::default() }
+    }
+
     /// Those of a run that takes no more data.
     pub(super) fn over() -> Rates {
         Rates { is_over: true, ..Rates::default() }
@@ -134,6 +141,7 @@ impl Rates {
     pub(super) fn resume(&mut self, elapsed_seconds: f64, trigger: TriggerCounts) {
         self.paused_seconds += self.paused_since.take().map_or(0.0, |since| elapsed_seconds - since);
         self.samples.clear();
+        self.files.clear();
         self.resumed_seconds = elapsed_seconds;
         self.resumed_trigger = trigger;
     }
@@ -171,6 +179,7 @@ impl Rates {
         // Given to the recording: what it has on file, and what waits in it.
         let kept = counts.at(source_table.hits_end());
         let kept = kept.map(|own| own.counters.total_output(Unit::Hits) + own.counters.held(Unit::Hits));
+        self.files.take(beside.elapsed_seconds, beside.bytes_recorded);
         self.samples.push_back(Sample {
             elapsed_seconds: asked_seconds,
             ordered: ordered(counts),
@@ -252,9 +261,9 @@ impl Rates {
         self.per_second(|sample| sample.lost_coincidences)
     }
 
-    /// Bytes recorded per second.
+    /// Bytes that come to the files per second.
     pub(super) fn bytes_recorded_hz(&self) -> Option<f64> {
-        self.beside_per_second(|beside| beside.bytes_recorded)
+        self.files.bytes_hz().or(self.is_over.then_some(0.0))
     }
 
     /// Hits of each channel per second, by row of the channel map.
