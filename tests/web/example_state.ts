@@ -44,6 +44,7 @@ export function live_state(more: Partial<LiveState> = {}): LiveState {
     busy: false,
     trigger: null,
     busy_time: null,
+    recent_busy_fraction: null,
     dead_time: null,
     lost: 0,
     loss: [],

@@ -36,6 +36,7 @@ export function live_state(run, elapsed_seconds) {
     applied: [],
     trigger: null,
     busy_time: null,
+    recent_busy_fraction: null,
     lost_in: [],
     dead_time: null,
     lost: 0,
@@ -325,6 +326,7 @@ export function triggered_state(experiment, taking) {
       dead_time_fraction: 0.0128,
       recent_dead_time_fraction: 0.0132,
     },
+    recent_busy_fraction: 0.0132 + 0.002 * Math.sin(Date.now() / 5000),
     busy_time: { dead_seconds: seconds * 0.013, live_seconds: seconds * 0.987, fraction: 0.013 },
     dead_time: { fraction: 0.0128, recent_fraction: 0.0132, of: "triggers", live_seconds: seconds * 0.987 },
     series: {

@@ -249,7 +249,7 @@ class Bar {
 /** What the dead time in the bar is a part of. */
 const DEAD_TIME_OF: Record<DeadTimeOf, string> = {
   triggers: "of the triggers of the last seconds, those refused",
-  busy: "of the time since the start, that BUSY",
+  busy: "of the time of the last seconds, that BUSY",
   boards: "of the time since the start, that of the source that was dead longest, as its boards report it",
 };
 

@@ -32,6 +32,14 @@ impl BusyTime {
     pub fn fraction(self) -> Option<f64> {
         (self.of_ns > 0).then(|| (self.raised_ns as f64 / self.of_ns as f64).min(1.0))
     }
+
+    /// The time that was added to `before`.
+    pub fn since(self, before: BusyTime) -> BusyTime {
+        BusyTime {
+            raised_ns: self.raised_ns.saturating_sub(before.raised_ns),
+            of_ns: self.of_ns.saturating_sub(before.of_ns),
+        }
+    }
 }
 
 /// The times in which BUSY was raised while data were taken.

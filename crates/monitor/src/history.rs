@@ -80,7 +80,7 @@ pub struct Past {
     pub sources: Vec<RateThen>,
     /// The values of slow control, in the order in which they came.
     pub series: Vec<SeriesThen>,
-    /// The part of the time that BUSY was raised, 0 to 1; null of moments of which nobody knew.
+    /// The part of the seconds before each moment that BUSY was raised, 0 to 1; null of moments of which nobody knew.
     pub busy: Vec<Option<f32>>,
     /// Stretches with a loss, the oldest first.
     pub losses: Vec<LossThen>,
@@ -144,8 +144,7 @@ impl History {
             rates_hz[place] = rate_hz(source).map_or(f32::NAN, |rate_hz| rate_hz as f32);
         }
         let series = self.series_of(state);
-        let busy = state.events.as_ref().and_then(|events| events.sample.busy_share);
-        let busy = busy.map_or(f32::NAN, |fraction| fraction as f32);
+        let busy = state.recent_busy_fraction.map_or(f32::NAN, |fraction| fraction as f32);
         let moment = Moment { at_seconds: now_seconds, rates_hz, series, busy };
         if let Some(mean) = self.minute.note(&moment) {
             push(&mut self.minutes, mean, MINUTES);
@@ -288,7 +287,7 @@ mod tests {
     use thalweg_data::ledger::Quality;
 
     use super::*;
-    use crate::state::{LiveRun, SeriesValue};
+    use crate::state::{DeadTime, LiveRun, SeriesValue};
 
     fn state(run: u64, rate_hz: impl Into<Option<f64>>, lost: u64) -> LiveState {
         let source =
@@ -360,6 +359,17 @@ mod tests {
         assert_eq!(values[58..], [Some(58.0), None, Some(60.0), None]);
         let day = history.past(61.0, 86_400.0);
         assert_eq!(day.series[0].values, [Some(29.0)], "the mean of those that there are");
+    }
+
+    #[test]
+    fn busy_of_a_moment_is_that_of_the_seconds_before_it() {
+        let mut history = History::default();
+        for (second, recent_busy_fraction) in [(0, None), (1, Some(1.0)), (2, Some(0.0))] {
+            let busy_time = DeadTime::of(5.0, 10.0);
+            let moment = LiveState { busy_time, recent_busy_fraction, ..state(1, 1.0, 0) };
+            history.note(f64::from(second), &moment);
+        }
+        assert_eq!(history.past(2.0, 600.0).busy, [None, Some(1.0), Some(0.0)]);
     }
 
     #[test]

@@ -76,7 +76,7 @@ export interface ChannelState {
   /** Its name. */
   name: string;
   /** Hits per second. */
-  rate_hz: number;
+  rate_hz: number | null;
 }
 
 /** What is known of one board's clock. */
@@ -108,13 +108,13 @@ export interface CoincidenceState {
   /** Events that could not be recorded, since the start. */
   lost: number;
   /** How fast `lost` grows, per second. */
-  lost_rate_hz: number;
+  lost_rate_hz: number | null;
   /** Events that were made since the start. */
   made: number;
   /** Events by how many different channels or groups they are of: from none to fifteen, and more. */
   multiplicity: number[];
   /** Events that the cuts on events kept, per second. */
-  rate_hz: number;
+  rate_hz: number | null;
 }
 
 /** One board's answers. */
@@ -280,7 +280,7 @@ export interface EventState {
   /** Event sizes: the smallest of each bin, and how many. */
   event_bytes: [number, number][];
   /** Events passed on per second. */
-  event_rate_hz: number;
+  event_rate_hz: number | null;
   /** Events passed on since the start, complete or not. */
   events_built: number;
   /** Of these, events to which a source had not answered. */
@@ -319,7 +319,7 @@ export interface FlowStage {
   /** What is left out here on request is called this. */
   filtered_as: string;
   /** Left out on request, per second. */
-  filtered_rate_hz: number;
+  filtered_rate_hz: number | null;
   /** What stands over it: what it has done to what comes out of it. */
   heading: string;
   /** In the stage's containers now. */
@@ -327,7 +327,7 @@ export interface FlowStage {
   /** Came in since the start. */
   in: number;
   /** Came in, per second. */
-  in_rate_hz: number;
+  in_rate_hz: number | null;
   /** The same by source and reason, in all units. */
   losses: Loss[];
   /** Lost since the start, in `unit`; what is lost in other units is in `lost_in`. */
@@ -337,7 +337,7 @@ export interface FlowStage {
   /** Passed on since the start. */
   out: number;
   /** Passed on, per second. Of the recorder, what it has taken and not lost: what is on file grows by whole batches. */
-  out_rate_hz: number;
+  out_rate_hz: number | null;
   /** Which way its data go. */
   path: FlowPath;
   /** How full the ring behind the stage is, 0 to 1; null where there is none. */
@@ -383,8 +383,8 @@ export interface LiveState {
   busy: boolean;
   /** How long BUSY was raised, and how long it was not, of a run with triggered sources; null where nobody here knows. */
   busy_time: DeadTime | null;
-  /** How fast that grows, bytes per second. */
-  byte_rate_hz: number;
+  /** How fast that grows, bytes per second; known once two batches of the recorder may have come. */
+  byte_rate_hz: number | null;
   /** What the files of the run take, bytes. */
   bytes_recorded: number;
   /** What is known of the boards' clocks, of a run whose clocks are watched. */
@@ -403,8 +403,8 @@ export interface LiveState {
   discrepancies: string[];
   /** Free space where the run is recorded, bytes. */
   disk_free_bytes: number;
-  /** How long that lasts at the mean rate of the run, or of all programs where they fill the disk faster, seconds; null while nothing is
-   * written, in the first seconds of a run, and between runs. */
+  /** How long that lasts at the mean rate of the run while it takes data, and of other programs where they fill the disk, too, seconds; null
+   * while nothing is written, in the first seconds of a run, and between runs. */
   disk_left_seconds: number | null;
   /** Since the first data could come, as in `run`, seconds. */
   elapsed_seconds: number;
@@ -433,15 +433,17 @@ export interface LiveState {
   messages: OperatorMessage[];
   /** Between runs, where `[unattended]` starts the next one: how long until then, seconds. `stop` takes that back. */
   next_run_seconds: number | null;
-  /** Hits put into time order per second. */
-  ordered_rate_hz: number;
+  /** Hits put into time order per second; null where that is not known, as all rates. */
+  ordered_rate_hz: number | null;
   /** Of a paused run. */
   paused_by: PausedBy | null;
-  /** The time that all rates are over, seconds; 0 where there are none: before the second snapshot, and when no data are taken
-   * any more. */
+  /** The time that all rates are over, seconds; 0 where there is none: before the second snapshot since the start or the end of a pause,
+   * and when no data are taken any more. */
   rate_window_seconds: number;
+  /** Time BUSY ÷ time over the last seconds, 0 to 1; null where that is not known. */
+  recent_busy_fraction: number | null;
   /** Hits given to the recording per second, those that wait for their batch among them. */
-  recorded_rate_hz: number;
+  recorded_rate_hz: number | null;
   /** The first datagrams, blocks and fragments that were refused. */
   refused: RefusedUnit[];
   /** Which run it is. */
@@ -590,7 +592,7 @@ export interface OperatorMessage {
 export interface Past {
   /** When each moment was, seconds before now; the oldest first. */
   ago_seconds: number[];
-  /** The part of the time that BUSY was raised, 0 to 1; null of moments of which nobody knew. */
+  /** The part of the seconds before each moment that BUSY was raised, 0 to 1; null of moments of which nobody knew. */
   busy: (number | null)[];
   /** Stretches with a loss, the oldest first. */
   losses: LossThen[];
@@ -610,7 +612,7 @@ export type Quality = "exact" | "at_least" | "unknown";
 
 /** The rate of one source at each moment. */
 export interface RateThen {
-  /** Hits or fragments per second at each moment; null where it was not there. */
+  /** Hits or fragments per second at each moment; null where it was not there, or where that was not known. */
   rates_hz: (number | null)[];
   /** The `[[source]]`. */
   source: string;
@@ -644,7 +646,7 @@ export interface RunDeadTime {
   live_seconds: number | null;
   /** Of what. */
   of: DeadTimeOf;
-  /** Of the last seconds where triggers came in them, 0 to 1; else since the start. */
+  /** Of the last seconds where triggers came in them, or BUSY is known over them, 0 to 1; else since the start. */
   recent_fraction: number;
 }
 
@@ -680,7 +682,7 @@ export interface SourceState {
   /** Boards of a triggered source; 0 of one that gives hits. */
   boards: number;
   /** Bytes received per second. */
-  byte_rate_hz: number;
+  byte_rate_hz: number | null;
   /** Bytes received since the start. */
   bytes: number;
   /** Its channels, of a source of hits. Not in the lines of JSON of the terminal. */
@@ -690,11 +692,11 @@ export interface SourceState {
   /** The kernel's drop counters and the like, which place losses and are added to nothing. */
   drop_counters: Record<string, number>;
   /** Fragments found per second. */
-  fragment_rate_hz: number;
+  fragment_rate_hz: number | null;
   /** Fragments found since the start. */
   fragments: number;
-  /** Hits decoded per second, as all rates over `rate_window_seconds`. */
-  hit_rate_hz: number;
+  /** Hits decoded per second, as all rates over `rate_window_seconds`; null where that is not known. */
+  hit_rate_hz: number | null;
   /** Hits decoded since the start. */
   hits: number;
   /** What it gives. */
@@ -706,7 +708,7 @@ export interface SourceState {
   /** Lost since the start, each loss in the finest unit that is known: hits, fragments, else frames, else datagrams, else bytes. */
   lost: number;
   /** How fast `lost` grows, per second. */
-  lost_rate_hz: number;
+  lost_rate_hz: number | null;
   /** Its name. */
   name: string;
   /** Memory of its pools, bytes. */

@@ -18,10 +18,10 @@ const IN_ONE_PIECE = "events were there at once: all their fragments came in one
 const CLOSED = ["complete", "too old", "too many open", "at the end", "unit lost"];
 
 /** Notes what is drawn over time; called with every state, whatever screen is shown. */
-export function note_busy({ events }: LiveState): void {
+export function note_busy({ recent_busy_fraction }: LiveState): void {
   // Where builder units are elsewhere, nobody here knows.
-  if (typeof events?.busy_share !== "number") return;
-  busy.note(Date.now() / 1000, new Map([["busy", events.busy_share * 100]]));
+  if (typeof recent_busy_fraction !== "number") return;
+  busy.note(Date.now() / 1000, new Map([["busy", recent_busy_fraction * 100]]));
 }
 
 /** Draws what was before this page was opened, too. */
@@ -142,7 +142,10 @@ function selection_facts(selection: EventState["selection"]): (readonly [string,
   ];
 }
 
-function event_facts(events: EventState, { trigger, busy_time }: LiveState): (readonly [string, string])[] {
+function event_facts(
+  events: EventState,
+  { trigger, busy_time, recent_busy_fraction }: LiveState,
+): (readonly [string, string])[] {
   const { closed } = events;
   const built = closed.reduce((sum, n) => sum + n, 0);
   return [
@@ -156,7 +159,7 @@ function event_facts(events: EventState, { trigger, busy_time }: LiveState): (re
     ["99 % within", seconds(events.p99_build_ns)],
     ["open now", count(events.open_events)],
     ["held", quantity(events.held_bytes, "B")],
-    ["busy", `${events.busy ? "▲ now, " : ""}${share(events.busy_share)}`],
+    ["BUSY, last seconds", `${events.busy ? "▲ now, " : ""}${share(recent_busy_fraction)}`],
     ["live time", busy_time ? elapsed(busy_time.live_seconds) : UNKNOWN],
     ["time BUSY", share(busy_time?.fraction)],
     ["triggers refused", trigger ? count(trigger.refused) : UNKNOWN],

@@ -189,7 +189,7 @@ function now_facts(state: LiveState): (readonly [string, string])[] {
     );
     facts.push(
       ["built within, median", events.median_build_ns === 0 ? "at once" : quantity(events.median_build_ns * 1e-9, "s")],
-      ["busy now", share(events.busy_share)],
+      ["BUSY, last seconds", share(state.recent_busy_fraction)],
     );
   }
   if (state.busy_time)

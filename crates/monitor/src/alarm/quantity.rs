@@ -43,9 +43,9 @@ pub enum Quantity {
     RingFill,
     /// Memory on loan, 0 to 1.
     PoolFill,
-    /// Time BUSY ÷ time of the run, 0 to 1.
+    /// Time BUSY ÷ time over the last seconds, 0 to 1.
     BusyShare,
-    /// Triggers refused ÷ triggers offered, 0 to 1, where the trigger reports; else nothing is concluded.
+    /// Triggers refused ÷ triggers offered over the last seconds, 0 to 1, where the trigger reports; else nothing is concluded.
     DeadTimeFraction,
     /// Fraction of the events, of late, that a board answered, 0 to 1.
     Completeness,
@@ -180,8 +180,8 @@ impl Quantity {
             Quantity::RecordedByteRateHz => Read::Run(|state| state.byte_rate_hz),
             Quantity::EventRateHz => Read::Run(|state| state.events.as_ref()?.event_rate_hz),
             Quantity::CoincidenceRateHz => Read::Run(|state| state.coincidences.as_ref()?.rate_hz),
-            Quantity::BusyShare => Read::Run(|state| Some(state.busy_time?.fraction)),
-            Quantity::DeadTimeFraction => Read::Run(|state| state.trigger?.dead_time_fraction),
+            Quantity::BusyShare => Read::Run(|state| state.recent_busy_fraction),
+            Quantity::DeadTimeFraction => Read::Run(|state| state.trigger?.recent_dead_time_fraction),
             Quantity::OpenEvents => Read::Run(|state| Some(state.events.as_ref()?.sample.open_events as f64)),
             Quantity::HeldBytes => Read::Run(|state| Some(state.events.as_ref()?.sample.held_bytes as f64)),
             Quantity::P99BuildNs => {

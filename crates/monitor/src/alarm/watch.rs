@@ -225,7 +225,9 @@ mod tests {
     use thalweg_analysis::clocks::ClockState;
 
     use super::*;
-    use crate::state::{CoincidenceState, Completeness, DeadTime, EventState, SeriesValue, SourceState};
+    use crate::state::{
+        CoincidenceState, Completeness, DeadTime, EventState, SeriesValue, SourceState, TriggerState,
+    };
 
     fn alarms(rules: &str) -> Result<Alarms, AlarmError> {
         let rules: Vec<Rule> = serde_json::from_str(rules).expect("rules");
@@ -369,12 +371,32 @@ mod tests {
         let board = Completeness { name: "x".to_owned(), expected: 100, built: 50, missing: 50 };
         let state = || LiveState {
             clocks: vec![clock("a", false), clock("b", true)],
-            busy_time: Some(DeadTime { fraction: 0.2, ..DeadTime::default() }),
+            recent_busy_fraction: Some(0.2),
             events: Some(EventState { completeness: vec![board.clone()], ..EventState::default() }),
             ..running([])
         };
         let found = changes(&mut alarms, [state(), state()]);
         assert_eq!(found, [(0, true, String::new()), (0, true, String::new()), (1, true, "a".to_owned())]);
+    }
+
+    #[test]
+    fn a_pause_is_no_dead_time_of_the_seconds_behind_it() {
+        let rules = r#"[{"name": "busy", "quantity": "busy_share", "above": 0.3},
+                        {"name": "dead", "quantity": "dead_time_fraction", "above": 0.3}]"#;
+        let mut alarms = alarms(rules).expect("meant");
+        let state = |recent| LiveState {
+            busy_time: DeadTime::of(5.0, 10.0),
+            recent_busy_fraction: Some(recent),
+            trigger: Some(TriggerState {
+                dead_time_fraction: Some(0.5),
+                recent_dead_time_fraction: Some(recent),
+                ..TriggerState::default()
+            }),
+            ..running([])
+        };
+        let found = changes(&mut alarms, [0.0, 0.4, 0.0].map(state));
+        let of_both = |now, raised| [(now, raised, String::new()), (now, raised, String::new())];
+        assert_eq!(found, [of_both(1, true), of_both(2, false)].concat());
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub enum DeadTimeOf {
 pub struct RunDeadTime {
     /// Since the start, 0 to 1.
     pub fraction: f64,
-    /// Of the last seconds where triggers came in them, 0 to 1; else since the start.
+    /// Of the last seconds where triggers came in them, or BUSY is known over them, 0 to 1; else since the start.
     pub recent_fraction: f64,
     /// Of what.
     pub of: DeadTimeOf,
@@ -78,24 +78,29 @@ pub struct RunDeadTime {
 }
 
 impl RunDeadTime {
-    /// Of what the trigger counted, how long BUSY was raised, and what the boards of each source report.
+    /// Of what the trigger counted, how long BUSY was raised, since the start and as a fraction of the last seconds, and what the boards of
+    /// each source report.
     pub fn of(
         trigger: Option<TriggerState>,
-        busy_time: Option<DeadTime>,
+        busy: Option<(DeadTime, Option<f64>)>,
         of_boards: impl Iterator<Item = DeadTime> + Clone,
     ) -> Option<RunDeadTime> {
-        let live = busy_time.into_iter().chain(of_boards.clone()).map(|time| time.live_seconds);
+        let live =
+            busy.map(|(time, _)| time).into_iter().chain(of_boards.clone()).map(|time| time.live_seconds);
         let live_seconds = live.reduce(f64::min);
         let dead =
             |fraction, recent_fraction, of| RunDeadTime { fraction, recent_fraction, of, live_seconds };
-        let by_time = |time: DeadTime, of| dead(time.fraction, time.fraction, of);
         let of_triggers = trigger.and_then(|own| {
             let fraction = own.dead_time_fraction?;
             let recent = own.recent_dead_time_fraction.unwrap_or(fraction);
             Some(dead(fraction, recent, DeadTimeOf::Triggers))
         });
-        let by_trigger = of_triggers.or(busy_time.map(|busy| by_time(busy, DeadTimeOf::Busy)));
-        let by_boards = of_boards.map(|boards| by_time(boards, DeadTimeOf::Boards));
+        let by_busy = busy.map(|(DeadTime { fraction, .. }, recent)| {
+            dead(fraction, recent.unwrap_or(fraction), DeadTimeOf::Busy)
+        });
+        let by_trigger = of_triggers.or(by_busy);
+        let by_boards =
+            of_boards.map(|DeadTime { fraction, .. }| dead(fraction, fraction, DeadTimeOf::Boards));
         let all = by_trigger.into_iter().chain(by_boards);
         all.max_by(|one, other| one.recent_fraction.total_cmp(&other.recent_fraction))
     }
@@ -155,7 +160,7 @@ mod tests {
     fn the_largest_dead_time_is_that_of_the_run() {
         let none = std::iter::empty::<DeadTime>();
         assert_eq!(RunDeadTime::of(None, None, none.clone()), None, "not 0: nobody reports it");
-        let busy = DeadTime::of(1.0, 10.0);
+        let busy = DeadTime::of(1.0, 10.0).map(|time| (time, None));
         let of_busy = RunDeadTime {
             fraction: 0.1,
             recent_fraction: 0.1,
@@ -163,6 +168,13 @@ mod tests {
             live_seconds: Some(9.0),
         };
         assert_eq!(RunDeadTime::of(Some(TriggerState::default()), busy, none.clone()), Some(of_busy));
+        let of_late = DeadTime::of(1.0, 10.0).map(|time| (time, Some(0.02)));
+        let recent_fraction = RunDeadTime::of(None, of_late, none.clone()).map(|dead| dead.recent_fraction);
+        assert_eq!(
+            recent_fraction,
+            Some(0.02),
+            "a pause behind which triggers come is not of the last seconds"
+        );
         let trigger = TriggerState { dead_time_fraction: Some(0.2), ..TriggerState::default() };
         let of = DeadTimeOf::Triggers;
         let of_triggers = RunDeadTime { fraction: 0.2, recent_fraction: 0.2, of, ..of_busy };

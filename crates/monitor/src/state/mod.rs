@@ -190,6 +190,8 @@ pub struct LiveState {
     pub trigger: Option<TriggerState>,
     /// How long BUSY was raised, and how long it was not, of a run with triggered sources; null where nobody here knows.
     pub busy_time: Option<DeadTime>,
+    /// Time BUSY ÷ time over the last seconds, 0 to 1; null where that is not known.
+    pub recent_busy_fraction: Option<f64>,
     /// What of the run is not taken, as one number; null where nobody reports dead time.
     pub dead_time: Option<RunDeadTime>,
     /// Sum of the losses of the sources and of the coincidences.

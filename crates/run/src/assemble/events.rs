@@ -30,7 +30,7 @@ use crate::plan::UnitPlan;
 use crate::plan::thread_names;
 use crate::slow_control::ControlledBoards;
 use crate::supervise::{
-    BuildSample, EventSummary, TriggerCounts, TriggerState, busy_time, normalised_events,
+    BuildSample, EventSummary, TriggerCounts, TriggerState, busy_time, dead_by_busy, normalised_events,
 };
 
 /// The time that emulated boards may take to send what they have answered, once triggers are stopped.
@@ -325,6 +325,7 @@ impl EventsTaken {
         let sample = &self.sample;
         let trigger = self.trigger();
         let busy_time = busy_time(trigger, self.busy_time, elapsed_seconds);
+        let busy_time = dead_by_busy(busy_time, elapsed_seconds);
         let live_here = busy_time.filter(|_| !matches!(site.origin, Origin::Recorded(_)));
         let closed = thalweg_data::Closing::ALL.iter().zip(sample.closed);
         EventSummary {

@@ -29,15 +29,20 @@ pub(crate) fn reported_rate(observed: &Observed, number: usize) -> Corrected {
     rate_together_hz(channels.into_iter())
 }
 
-/// Returns how long BUSY was raised: as the trigger saw it, or else as this process raised it.
+/// Returns for how long BUSY was raised: as the trigger saw it, or else as this process raised it.
 pub(crate) fn busy_time(
     trigger: Option<TriggerCounts>,
     here: Option<BusyTime>,
     elapsed_seconds: f64,
-) -> Option<DeadTime> {
-    let of_trigger = trigger.map(|trigger| trigger.busy_ns as f64 * 1e-9);
-    let busy_seconds = of_trigger.or_else(|| Some(here?.fraction()? * elapsed_seconds))?;
-    DeadTime::of(busy_seconds, elapsed_seconds)
+) -> Option<BusyTime> {
+    let of_ns = (elapsed_seconds * 1e9) as u64;
+    let of_trigger = trigger.map(|trigger| BusyTime { raised_ns: trigger.busy_ns, of_ns });
+    of_trigger.or(here)
+}
+
+/// The same in seconds of the run; of a replay these are not those of its marks.
+pub(crate) fn dead_by_busy(busy_time: Option<BusyTime>, elapsed_seconds: f64) -> Option<DeadTime> {
+    DeadTime::of(busy_time?.fraction()? * elapsed_seconds, elapsed_seconds)
 }
 
 /// Returns what the events of a run stand for; `None` of time slices, which no trigger makes, and of a run without events. `live_here`: how

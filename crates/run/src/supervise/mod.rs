@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use thalweg_data::{Busy, Ledger, LedgerSnapshot, Mark, RunState, StageRole, Unit};
+use thalweg_data::{Busy, BusyTime, Ledger, LedgerSnapshot, Mark, RunState, StageRole, Unit};
 use thalweg_monitor::state::LiveRun;
 pub use thalweg_monitor::state::{
     BuildSample, Completeness, DeadTime, DeadTimeOf, EndWhen, EventState, LiveState, PausedBy, RateWindow,
@@ -27,7 +27,7 @@ pub use thalweg_monitor::state::{
 use thalweg_readout::RunClock;
 use thalweg_record::RunDirectory;
 
-pub(crate) use dead_time::{TriggerCounts, busy_time, normalised_events};
+pub(crate) use dead_time::{TriggerCounts, busy_time, dead_by_busy, normalised_events};
 #[cfg(test)]
 pub(crate) use flow_places::of as flow_places;
 pub use handle::{CommandError, RunCommand, RunHandle};
@@ -262,11 +262,12 @@ impl Watched {
     /// Takes counts that were asked for at `asked` for the rates.
     fn take_rates(&self, counts: &LedgerSnapshot, asked: Instant, paths: &dyn WatchedPaths) {
         let asked_seconds = asked.saturating_duration_since(self.started).as_secs_f64();
-        let observed = self.handle.observed();
+        let (observed, trigger) = (self.handle.observed(), paths.trigger());
         let beside = Beside {
             elapsed_seconds: self.started.elapsed().as_secs_f64(),
             events: self.build.as_ref().map_or(0, |gauges| gauges.events()),
-            trigger: paths.trigger().unwrap_or_default(),
+            trigger: trigger.unwrap_or_default(),
+            busy_time: self.busy_time(trigger).unwrap_or_default(),
             coincidences: observed.map_or(0, Observed::coincidences_kept),
             bytes_recorded: RunDirectory::bytes_in(self.directory.path()),
             channels: observed.map(Observed::channel_hits).unwrap_or_default(),
@@ -280,6 +281,12 @@ impl Watched {
             true => self.build.as_ref().map_or(Mark(0), |gauges| gauges.sampled()),
             false => self.clock.mark(),
         }
+    }
+
+    /// For how long BUSY was raised, where that is known.
+    fn busy_time(&self, trigger: Option<TriggerCounts>) -> Option<BusyTime> {
+        let here = self.build.as_ref().and_then(|gauges| gauges.busy_time(self.mark()));
+        busy_time(trigger, here, self.started.elapsed().as_secs_f64())
     }
 
     fn rates(&self) -> MutexGuard<'_, Rates> {
@@ -353,7 +360,7 @@ impl Watched {
             source_table: &self.source_table,
             gauges: &self.gauges,
             build: self.build.as_ref().map(|gauges| gauges.latest()),
-            busy_time: self.build.as_ref().and_then(|gauges| gauges.busy_time(self.mark())),
+            busy_time: self.busy_time(trigger),
             trigger,
             is_replay: self.is_replay,
             observed: self.handle.observed(),

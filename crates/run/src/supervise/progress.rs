@@ -13,10 +13,10 @@ use thalweg_monitor::state::{
     SourceState, TriggerCounts, TriggerState,
 };
 
-use super::dead_time::{normalised_events, reported_dead_time, reported_rate};
-use super::rates::{Counts, Rates, Sample, expected_and_built};
+use super::dead_time::{dead_by_busy, normalised_events, reported_dead_time, reported_rate};
+use super::rates::{Counts, Rates, Sample, SourceRates, expected_and_built};
 use crate::gauges::{Gauges, GaugesOf, add_drop_counters};
-use crate::observed::Observed;
+use crate::observed::{CoincidenceReport, Observed};
 use crate::source_table::{Entry, SourceTable};
 
 /// How long a run has to write before it is said how long the disk lasts, s: what it writes at once at its start, and by whole batches, is
@@ -29,7 +29,7 @@ pub(crate) struct StateInputs<'l> {
     pub(crate) source_table: &'l SourceTable,
     pub(crate) gauges: &'l GaugesOf,
     pub(crate) build: Option<BuildSample>,
-    /// For how long BUSY was raised, where the trigger is held back from here.
+    /// For how long BUSY was raised, where that is known.
     pub(crate) busy_time: Option<BusyTime>,
     pub(crate) trigger: Option<TriggerCounts>,
     /// Whether the time of the run is that of a replay.
@@ -42,38 +42,25 @@ pub(crate) struct StateInputs<'l> {
 impl Rates {
     /// Completes what is known with counts and rates.
     pub(crate) fn state(&mut self, at: StateInputs<'_>) -> LiveState {
-        let StateInputs {
-            counts,
-            source_table,
-            gauges,
-            build,
-            busy_time,
-            trigger,
-            is_replay,
-            observed,
-            known,
-        } = at;
+        let StateInputs { counts, source_table, gauges, build, trigger, observed, known, .. } = at;
         let flow_places = self.flow_places(counts, source_table);
         let by_source = counts.grouped(source_table.groups());
         let disk_left_seconds = self.disk_left_seconds(&known);
         let over = Rates::over();
         let rates = if known.state.takes_data() { &*self } else { &over };
         let before = rates.trigger_before();
-        let busy_time = super::busy_time(trigger, busy_time, known.elapsed_seconds);
-        let live_here = busy_time.filter(|_| !is_replay);
+        let recent_busy_fraction = at.busy_time.and_then(|now| rates.busy_fraction(now));
+        let busy_time = dead_by_busy(at.busy_time, known.elapsed_seconds);
+        let live_here = busy_time.filter(|_| !at.is_replay);
         let normalised = normalised_events(counts, source_table, trigger, live_here);
         let report = source_table.loss_report(&by_source);
         let sources: Vec<SourceState> = (0..source_table.entries.len())
             .map(|index| {
-                let own = rates.of_source(index);
+                let of_source = (&source_table.entries[index], index);
                 SourceState {
-                    hit_rate_hz: own.hits_hz,
-                    fragment_rate_hz: own.fragments_hz,
-                    byte_rate_hz: own.bytes_hz,
-                    lost_rate_hz: own.lost_hz,
                     loss: report.of_source(SourceId(index as u16)).cloned(),
                     dead_time: dead_time(observed, source_table, index),
-                    ..source_state(&source_table.entries[index], &by_source, index, gauges)
+                    ..source_state(of_source, (&by_source, gauges), rates)
                 }
             })
             .collect();
@@ -83,7 +70,12 @@ impl Rates {
         LiveState {
             trigger,
             busy_time,
-            dead_time: RunDeadTime::of(trigger, busy_time, sources.iter().filter_map(|own| own.dead_time)),
+            recent_busy_fraction,
+            dead_time: RunDeadTime::of(
+                trigger,
+                busy_time.map(|time| (time, recent_busy_fraction)),
+                sources.iter().filter_map(|own| own.dead_time),
+            ),
             lost: sources.iter().map(|source| source.lost).chain(lost_coincidences).sum(),
             sources,
             flow_places,
@@ -98,15 +90,9 @@ impl Rates {
             cuts: report_of_hits.cuts,
             clocks: report_of_hits.clocks,
             applied: observed.map(|observed| observed.view.standing()).unwrap_or_default(),
-            coincidences: report_of_hits.coincidences.map(|coincidences| CoincidenceState {
-                rate_hz: rates.coincidences_hz(),
-                events: coincidences.kept,
-                made: coincidences.made,
-                lost: lost_coincidences.unwrap_or(0),
-                lost_rate_hz: rates.lost_coincidences_hz(),
-                cut_short: coincidences.cut_short,
-                multiplicity: coincidences.multiplicity,
-            }),
+            coincidences: report_of_hits
+                .coincidences
+                .map(|report| coincidence_state(report, lost_coincidences, rates)),
             coincidences_recorded: source_table
                 .coincidences
                 .map(|_| source_table.coincidences_recorded(counts)),
@@ -182,11 +168,34 @@ fn number_of_hits(source_table: &SourceTable, index: usize) -> Option<usize> {
     is_of_hits(&&source_table.entries[index]).then_some(number)
 }
 
-fn source_state(entry: &Entry, by_source: &LedgerSnapshot, index: usize, gauges: &GaugesOf) -> SourceState {
+/// The state of coincidences, by what has become of them and what was lost of them.
+fn coincidence_state(report: CoincidenceReport, lost: Option<u64>, rates: &Rates) -> CoincidenceState {
+    CoincidenceState {
+        rate_hz: rates.coincidences_hz(),
+        events: report.kept,
+        made: report.made,
+        lost: lost.unwrap_or(0),
+        lost_rate_hz: rates.lost_coincidences_hz(),
+        cut_short: report.cut_short,
+        multiplicity: report.multiplicity,
+    }
+}
+
+/// The state of a `[[source]]` of this index, by the counts, the gauges and the rates.
+fn source_state(
+    (entry, index): (&Entry, usize),
+    (by_source, gauges): (&LedgerSnapshot, &GaugesOf),
+    rates: &Rates,
+) -> SourceState {
     let counts = Counts::of(by_source, index);
+    let SourceRates { hits_hz, fragments_hz, bytes_hz, lost_hz } = rates.of_source(index);
     let own = || entry.all.iter().filter_map(|source| gauges.get(source));
     let fullest = |of: fn(&Gauges) -> f64| own().map(|gauges| of(gauges)).fold(0.0, f64::max);
     SourceState {
+        hit_rate_hz: hits_hz,
+        fragment_rate_hz: fragments_hz,
+        byte_rate_hz: bytes_hz,
+        lost_rate_hz: lost_hz,
         hits: counts.hits,
         fragments: counts.fragments,
         bytes: counts.bytes,

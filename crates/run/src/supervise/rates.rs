@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use thalweg_data::ledger::Entries;
 use thalweg_data::topology::{FlowPath, Node};
-use thalweg_data::{LedgerSnapshot, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{BusyTime, LedgerSnapshot, SourceId, Stage, StageRole, Unit};
 use thalweg_monitor::state::{FlowPlace, RateWindow};
 
 use super::dead_time::TriggerCounts;
@@ -105,6 +105,8 @@ pub(crate) struct Beside {
     pub(crate) elapsed_seconds: f64,
     pub(crate) events: u64,
     pub(crate) trigger: TriggerCounts,
+    /// For how long BUSY was raised, where that is known.
+    pub(crate) busy_time: BusyTime,
     /// Coincidences that the cuts on events kept.
     pub(crate) coincidences: u64,
     /// The bytes that the files of the run take.
@@ -273,6 +275,13 @@ impl Rates {
         rows.map(|row| now.beside.per_second(&before.beside, count(row))).collect()
     }
 
+    /// Returns the part of the time since the early end of the window in which BUSY was raised, of what it is `now`; `None` where there is no
+    /// window.
+    pub(super) fn busy_fraction(&self, now: BusyTime) -> Option<f64> {
+        let (before, _) = self.ends()?;
+        now.since(before.beside.busy_time).fraction()
+    }
+
     /// Returns the counts of the trigger at the early end of the window; where there is none, at the start, or behind the last pause.
     pub(super) fn trigger_before(&self) -> TriggerCounts {
         self.ends().map_or(self.resumed_trigger, |(before, _)| before.beside.trigger)
@@ -347,6 +356,33 @@ mod tests {
         assert_eq!(rates.trigger_before(), paused, "what the pause has refused is not of late");
         take(&mut rates, 4.0, 2500);
         assert_eq!((rates.window().seconds, rates.events_hz()), (0.25, Some(1000.0)));
+    }
+
+    #[test]
+    fn busy_of_late_begins_anew_behind_a_pause() {
+        let (mut rates, source_table) = (Rates::default(), SourceTable::default());
+        let busy = |raised_ms: u64, of_ms: u64| BusyTime {
+            raised_ns: raised_ms * 1_000_000,
+            of_ns: of_ms * 1_000_000,
+        };
+        let take = |rates: &mut Rates, of_ms: u64, raised_ms: u64| {
+            let elapsed_seconds = of_ms as f64 * 1e-3;
+            let beside = Beside { elapsed_seconds, busy_time: busy(raised_ms, of_ms), ..Beside::default() };
+            rates.take(&LedgerSnapshot::default(), &source_table, elapsed_seconds, beside);
+        };
+        take(&mut rates, 1000, 0);
+        assert_eq!(rates.busy_fraction(busy(500, 2000)), None, "there is no window yet");
+        take(&mut rates, 2000, 500);
+        assert_eq!(rates.busy_fraction(busy(500, 3000)), Some(0.25));
+        rates.pause(3.0);
+        rates.resume(63.0, TriggerCounts::default());
+        take(&mut rates, 63_200, 60_500);
+        take(&mut rates, 63_400, 60_500);
+        assert_eq!(
+            rates.busy_fraction(busy(60_500, 63_400)),
+            Some(0.0),
+            "what the pause took is not of late"
+        );
     }
 
     #[test]
