@@ -20,7 +20,7 @@ mod unit_threads;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -52,7 +52,8 @@ use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
 use crate::source_table::{Entry, SourceTable};
 use crate::supervise::{
     ChannelSummary, EndWhen, EventSummary, LiveState, Rates, RefusedUnit, RunHandle, ScopeJoins,
-    SnapshotAudit, SourceSummary, Summary, Watch, Watched, corrected_rate, dead_time, no_data, unplaced_loss,
+    SnapshotAudit, SourceSummary, Summary, Watch, Watched, WatchedPaths, corrected_rate, dead_time, no_data,
+    unplaced_loss,
 };
 use crate::units::identity_record;
 use claims::Claims;
@@ -487,8 +488,8 @@ fn take_data_into(
     let paths = start_as_declared(&site, paths, files)?;
     let watched = as_watched(&site, &source_table, &paths, started, watch.handle.clone());
     let audit = watched.until_end(end, &paths, watch);
-    let elapsed_seconds = started.elapsed().as_secs_f64();
-    let taken = paths.finish(&site)?;
+    let elapsed_seconds = watched.elapsed_seconds();
+    let taken = watched.while_stopping((end, &audit, paths.trigger()), || paths.finish(&site))?;
     say_claim_faults(&site);
     let ended = EndedRun {
         snapshot: ledger.snapshot(),
@@ -547,6 +548,7 @@ fn as_watched(
         keeps_data: !site.configuration.record.tables.is_empty(),
         is_replay: matches!(site.origin, Origin::Recorded(_)),
         started,
+        took_seconds: OnceLock::new(),
         clock: site.clock,
         handle,
         values: site.values.clone(),

@@ -15,7 +15,7 @@ mod refused;
 mod summary;
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use thalweg_data::{Busy, BusyTime, Ledger, LedgerSnapshot, Mark, RunState, StageRole, Unit};
@@ -86,6 +86,8 @@ pub(crate) struct Watched {
     /// Whether its time is that of a replay, and not that in which data were taken.
     pub(crate) is_replay: bool,
     pub(crate) started: Instant,
+    /// For how long data were taken, once the run is being stopped, seconds.
+    pub(crate) took_seconds: OnceLock<f64>,
     /// That of the marks of its batches.
     pub(crate) clock: RunClock,
     pub(crate) handle: RunHandle,
@@ -177,6 +179,7 @@ impl Watched {
                 }
             }
         }
+        self.took_seconds.get_or_init(|| self.started.elapsed().as_secs_f64());
         let mark = self.mark();
         self.busy.end(mark);
         if rounds.inhibiting {
@@ -185,6 +188,35 @@ impl Watched {
         }
         self.publish(RunState::Stopping, end, &rounds.audit, paths.trigger(), None);
         rounds.audit
+    }
+
+    /// Shows what becomes of a run that is being stopped until `finish` has waited for its threads: to empty long queues takes a while.
+    pub(crate) fn while_stopping<T>(
+        &self,
+        (end, audit, trigger): (EndWhen, &SnapshotAudit, Option<TriggerCounts>),
+        finish: impl FnOnce() -> T,
+    ) -> T {
+        let (is_finishing, finished) = mpsc::channel::<()>();
+        let show = move || {
+            while finished.recv_timeout(LiveState::EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+                self.publish(RunState::Stopping, end, audit, trigger, None);
+            }
+        };
+        std::thread::scope(|scope| {
+            // Without a thread, the state stays as it was at the stop.
+            if let Err(error) = std::thread::Builder::new().name("state".to_owned()).spawn_scoped(scope, show)
+            {
+                tracing::debug!("no thread shows the run while it is being stopped: {error}");
+            }
+            let result = finish();
+            drop(is_finishing);
+            result
+        })
+    }
+
+    /// For how long data were taken, so far or until the run was stopped.
+    pub(crate) fn elapsed_seconds(&self) -> f64 {
+        self.took_seconds.get().copied().unwrap_or_else(|| self.started.elapsed().as_secs_f64())
     }
 
     fn is_reached(&self, end: EndWhen) -> bool {
@@ -286,7 +318,7 @@ impl Watched {
     /// For how long BUSY was raised, where that is known.
     fn busy_time(&self, trigger: Option<TriggerCounts>) -> Option<BusyTime> {
         let here = self.build.as_ref().and_then(|gauges| gauges.busy_time(self.mark()));
-        busy_time(trigger, here, self.started.elapsed().as_secs_f64())
+        busy_time(trigger, here, self.elapsed_seconds())
     }
 
     fn rates(&self) -> MutexGuard<'_, Rates> {
@@ -332,7 +364,7 @@ impl Watched {
             name: path.file_name().map(|name| name.to_string_lossy().into_owned()),
             title: self.title.clone(),
             comment: String::new(),
-            elapsed_seconds: self.started.elapsed().as_secs_f64(),
+            elapsed_seconds: self.elapsed_seconds(),
             limits: end,
             directory: path.display().to_string(),
             keeps_data: self.keeps_data,

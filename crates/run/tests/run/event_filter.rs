@@ -12,6 +12,7 @@ use std::time::Duration;
 use thalweg_analysis::event_filter::{self, EventFilterKind};
 use thalweg_data::{Answers, EventFilter, Events};
 use thalweg_monitor::state::EventSelection;
+use thalweg_run::RunState;
 use thalweg_run::config::Configuration;
 use thalweg_run::supervise::{EndWhen, RunCommand, RunHandle, Summary, Watch};
 
@@ -76,12 +77,30 @@ impl EventFilter for WaitsForBusy {
 const WAITS: EventFilterKind =
     EventFilterKind { word: "waits_for_busy", make: |_, _| Ok(Box::new(WaitsForBusy)) };
 
+/// Decides nothing before the test has seen that the run is being stopped.
+struct WaitsForStop;
+
+static HAS_SEEN_STOP: AtomicBool = AtomicBool::new(false);
+
+impl EventFilter for WaitsForStop {
+    fn decide(&mut self, events: &Events, answers: &mut Answers<'_>) {
+        while !HAS_SEEN_STOP.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        answers.give_each(events.events.iter().map(|_| true));
+    }
+}
+
+const WAITS_FOR_STOP: EventFilterKind =
+    EventFilterKind { word: "waits_for_stop", make: |_, _| Ok(Box::new(WaitsForStop)) };
+
 pub fn add() {
     static ADDED: Once = Once::new();
     ADDED.call_once(|| {
         event_filter::add(HANGS).expect("a new word");
         event_filter::add(LATE).expect("a new word");
         event_filter::add(WAITS).expect("a new word");
+        event_filter::add(WAITS_FOR_STOP).expect("a new word");
     });
 }
 
@@ -165,13 +184,12 @@ fn a_kind_says_what_it_cannot_read() {
     assert!(error.contains("[filter]: `keep`: \"never\" is no trigger number"), "{error}");
 }
 
-#[test]
-fn a_filter_that_is_too_slow_holds_the_trigger_back_and_loses_nothing() {
+/// A run with a filter that waits, which ends when it is stopped.
+fn until_stopped(kind: &str) -> (RunHandle, std::thread::JoinHandle<Summary>, tempfile::TempDir) {
     add();
     let folder = tempfile::tempdir().expect("temporary folder");
-    let filter = "kind = \"waits_for_busy\"\nkeep = \"\"\ndeadline_ms = 600_000\nundecided = \"drop\"";
-    // It ends when it is stopped.
-    let configuration = configuration(folder.path(), filter, "rate_hz = 2000.0").expect("valid");
+    let filter = format!("kind = \"{kind}\"\nkeep = \"\"\ndeadline_ms = 600_000\nundecided = \"drop\"");
+    let configuration = configuration(folder.path(), &filter, "rate_hz = 2000.0").expect("valid");
     let handle = RunHandle::new();
     let watched = handle.clone();
     let run = std::thread::spawn(move || {
@@ -180,6 +198,35 @@ fn a_filter_that_is_too_slow_holds_the_trigger_back_and_loses_nothing() {
         let end = EndWhen { hits: None, seconds: Some(600.0), events: None };
         thalweg_run::run(&configuration, end, &mut watch).expect("it starts")
     });
+    (handle, run, folder)
+}
+
+/// Whoever looks at a run that empties its queues sees how that goes on.
+#[test]
+fn the_state_of_a_run_that_is_being_stopped_is_that_of_now() {
+    let (handle, run, _folder) = until_stopped("waits_for_stop");
+    let (mut seen, mut stopping) = (0, Vec::new());
+    for _ in 0..120 {
+        let Some(state) = handle.newer_than(seen, Duration::from_secs(1)) else { continue };
+        seen = state.sequence;
+        if state.state == RunState::Stopping {
+            stopping.push(state.elapsed_seconds);
+        } else if state.events.as_ref().is_some_and(|events| events.events_built > 0) {
+            let _asked = handle.command(&RunCommand::Stop);
+        }
+        if stopping.len() == 3 {
+            break;
+        }
+    }
+    HAS_SEEN_STOP.store(true, Ordering::Release);
+    let summary = run.join().expect("no panic");
+    assert!(summary.is_good(), "{:?} {:?}", summary.discrepancies, summary.failures);
+    assert_eq!(stopping, [summary.elapsed_seconds; 3], "data were taken until the stop");
+}
+
+#[test]
+fn a_filter_that_is_too_slow_holds_the_trigger_back_and_loses_nothing() {
+    let (handle, run, _folder) = until_stopped("waits_for_busy");
     let mut seen = 0;
     while !run.is_finished() {
         let Some(state) = handle.newer_than(seen, Duration::from_secs(1)) else { continue };
