@@ -173,6 +173,7 @@ impl RunControl {
             return standing.run.command(command);
         }
         if is_stop && standing.start_at.take().is_some() {
+            tracing::info!("the next run does not start by itself: `stop` was asked for");
             return Ok(());
         }
         let (command, state) = (command.word(), standing.run.state().state);

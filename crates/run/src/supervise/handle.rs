@@ -124,11 +124,12 @@ impl RunHandle {
         Some(latest.clone())
     }
 
-    /// Waits until the run has moved from `before` to another state, at most for `wait`; the latest state either way.
+    /// Waits until the run has moved from `before` to another state, at most for `wait`; the latest state either way. A run that is over
+    /// moves no more.
     pub(crate) fn moved_from(&self, before: RunState, wait: Duration) -> RunState {
         let until = Instant::now() + wait;
         let mut latest = self.state();
-        while latest.state == before {
+        while latest.state == before && !matches!(before, RunState::Stopped | RunState::Failed) {
             let left = until.saturating_duration_since(Instant::now());
             let Some(newer) = self.newer_than(latest.sequence, left) else { break };
             latest = newer;
@@ -271,6 +272,13 @@ mod tests {
         }
         assert_eq!(waiting.join().expect("no panic"), RunState::Paused);
         assert_eq!(run.moved_from(RunState::Running, Duration::from_secs(20)), RunState::Paused);
+    }
+
+    #[test]
+    fn nobody_waits_for_what_follows_a_run_that_is_over() {
+        for state in [RunState::Stopped, RunState::Failed] {
+            assert_eq!(at(state).moved_from(state, Duration::from_secs(100_000)), state);
+        }
     }
 
     #[test]
