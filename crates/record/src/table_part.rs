@@ -4,8 +4,9 @@
 //!  runs/000042/hits.arrows       ─► hits, part 0
 //!  runs/000042/hits.0001.arrows  ─► hits, part 1; a link of `[record.files] directories` ─► /other/disk/000042/hits.0001.arrows
 //! ```
-//! Any other link is no file of a table. The directory on the other disk names the run's own directory in `.run`: a copy of the run has
-//! the same links, and the files are not its own. A run that was moved, or that is mounted at a second path, is no copy.
+//! Any other link is no file of a table, and `recover` refuses it. The directory on the other disk names the run's own directory in `.run`:
+//! a copy of the run, whatever its name is, has the same links, and the files are not its own. A run that was moved, or that is mounted at a
+//! second path, is no copy.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -82,15 +83,37 @@ pub(crate) fn kept_of(kept: &str) -> Option<&str> {
 /// The file to which a link of `[record.files] directories` leads: one of the same name, in a directory of the run's name. `recover` may
 /// have renamed the link.
 pub(crate) fn part_elsewhere(path: &Path) -> Option<PathBuf> {
+    linked_part(path).filter(|target| has_run_name_of(path, target))
+}
+
+/// The file of the same name to which a link in the place of a later part leads, whatever the directories are called: a copy of a run
+/// may have another name.
+fn linked_part(path: &Path) -> Option<PathBuf> {
     let target = fs::read_link(path).ok()?;
-    let run = |path: &Path| path.parent().and_then(Path::file_name).map(OsStr::to_owned);
     let name = path.file_name()?.to_str()?;
     let name = kept_of(name).unwrap_or(name);
-    let is_ours = first_part_of(name).is_some()
-        && target.is_absolute()
-        && target.file_name() == Some(OsStr::new(name))
-        && run(&target) == run(path);
-    is_ours.then_some(target)
+    let is_part =
+        first_part_of(name).is_some() && target.is_absolute() && target.file_name() == Some(OsStr::new(name));
+    is_part.then_some(target)
+}
+
+/// Whether a file on another disk lies in a directory of the run's name.
+fn has_run_name_of(path: &Path, target: &Path) -> bool {
+    let run = |path: &Path| path.parent().and_then(Path::file_name).map(OsStr::to_owned);
+    run(target) == run(path)
+}
+
+/// The file to which a link leads that stands in the place of a table's file, and that `[record.files] directories` has not made:
+/// `recover` would write to a file that is not the run's. Where the disk of a part is not there, nobody can know.
+pub(crate) fn foreign_target(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    Table::of_file_name(&first_part_of(name).map_or_else(|| name.to_owned(), |(first, _)| first))?;
+    let target = fs::read_link(path).ok()?;
+    let is_own = linked_part(path).is_some_and(|part| {
+        let is_of_run = has_run_name_of(path, &part) || part.with_file_name(OWNER_FILE).is_file();
+        part.symlink_metadata().map_or(true, |data| data.is_file() && is_of_run)
+    });
+    (!is_own).then_some(target)
 }
 
 /// Notes in a new directory on another disk which run has files there.
@@ -105,7 +128,7 @@ pub(crate) fn name_owner(directory: &Path, run: &Path) {
 
 /// The run to which a file on another disk belongs, when it is not the run of this link: that is a copy, and the other is still there.
 pub(crate) fn other_owner(link: &Path) -> Option<PathBuf> {
-    let file = part_elsewhere(link)?;
+    let file = linked_part(link)?;
     let named = fs::read(file.with_file_name(OWNER_FILE)).ok()?;
     let owner =
         PathBuf::from(OsString::from_vec(named)).canonicalize().ok().filter(|owner| owner.is_dir())?;

@@ -24,7 +24,7 @@ use crate::recorded_tables::{MissingFile, RecordedTables};
 use crate::removed::RemovedTables;
 use crate::run_record::{LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
-use crate::table_part::other_owner;
+use crate::table_part::{foreign_target, other_owner};
 
 /// What [`recover`] did.
 #[derive(Clone, Debug, Serialize)]
@@ -120,18 +120,27 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     Ok(report)
 }
 
-/// Refuses a copy of a run whose links still lead to the files of the other.
+/// Refuses a run whose tables are links to files that are not its own: what is cut or put away would be theirs.
 fn expect_own_files(directory: &RunDirectory) -> Result<(), RecordError> {
-    let files = directory.files()?;
-    let other = files.into_iter().find_map(|path| other_owner(&path).map(|owner| (path, owner)));
-    other.map_or(Ok(()), |(path, owner)| {
-        let found = format!(
-            "this run is a copy, and the link leads to a file of {}; recover that run, or copy it with the files in place of the \
-             links (`cp -rL`)",
-            owner.display()
-        );
-        Err(RecordError::Missing { path, found })
-    })
+    for path in directory.files()? {
+        let found = if let Some(owner) = other_owner(&path) {
+            format!(
+                "this run is a copy, and the link leads to a file of {}; recover that run, or copy it with the files in place of \
+                 the links (`cp -rL`)",
+                owner.display()
+            )
+        } else if let Some(target) = foreign_target(&path) {
+            format!(
+                "the link leads to {}, which is no file of this run, and `recover` would write to it; put a copy of the file in \
+                 place of the link, then try again",
+                target.display()
+            )
+        } else {
+            continue;
+        };
+        return Err(RecordError::Missing { path, found });
+    }
+    Ok(())
 }
 
 /// What the run's record says of its tables, if it has ended. Of those that an earlier `recover` has replaced it does not know yet.

@@ -558,8 +558,7 @@ fn retention_removes_what_recover_has_kept_of_a_table_on_both_disks() {
 }
 
 /// A copy as `cp -a` makes it: links stay links.
-fn copy_with_links(run: &Path, parent: &Path) -> PathBuf {
-    let copy = parent.join(run.file_name().expect("a run has a name"));
+fn copy_with_links(run: &Path, copy: PathBuf) -> PathBuf {
     fs::create_dir_all(&copy).expect("made");
     for entry in fs::read_dir(run).expect("readable") {
         let path = entry.expect("readable").path();
@@ -581,7 +580,7 @@ fn recover_and_retention_of_a_copied_run_leave_the_files_of_the_other_alone() {
     cut_last(&second);
     let before = fs::read(&last).expect("there");
     let copies = folder.path().join("copies");
-    let copy = copy_with_links(run.path(), &copies);
+    let copy = copy_with_links(run.path(), copies.join(run.path().file_name().expect("a run has a name")));
     let _newest = write_run(&copies, &settings(Compression::None), HITS, 250);
     let message = recover(&copy).expect_err("a copy").to_string();
     assert!(message.contains("this run is a copy") && message.contains("cp -rL"), "{message}");
@@ -600,6 +599,47 @@ fn recover_and_retention_of_a_copied_run_leave_the_files_of_the_other_alone() {
     assert!(verify(&copy).expect("a run").ok);
     assert_eq!(retained().removed.len(), 1);
     assert!(!second.exists());
+}
+
+#[test]
+fn recover_of_a_copy_under_another_name_leaves_the_files_of_the_run_alone() {
+    let folder = folder();
+    let (run, second) = run_on_two_disks(folder.path());
+    let run = unlocked(run);
+    cut_last(&second);
+    let before = fs::read(second.join("hits.0003.arrows")).expect("there");
+    let copy = copy_with_links(run.path(), run.path().with_file_name("000001-backup"));
+    let message = recover(&copy).expect_err("a copy").to_string();
+    assert!(message.contains("this run is a copy") && message.contains("cp -rL"), "{message}");
+    // Not even where nobody has noted whose files they are.
+    fs::remove_file(second.join(".run")).expect("removed");
+    let message = recover(&copy).expect_err("somebody's file").to_string();
+    assert!(message.contains("which is no file of this run"), "{message}");
+    assert_eq!(fs::read(second.join("hits.0003.arrows")).expect("there"), before);
+    assert!(recover(run.path()).expect("its own files").changed);
+    // A run that was given another name has its files still.
+    fs::write(second.join(".run"), run.path().as_os_str().as_encoded_bytes()).expect("written");
+    cut_last(&second);
+    let renamed = run.path().with_file_name("000001-renamed");
+    fs::rename(run.path(), &renamed).expect("renamed");
+    assert!(recover(&renamed).expect("its own files").changed);
+}
+
+#[test]
+fn recover_does_not_write_through_a_link_to_a_file_of_somebody_else() {
+    let folder = folder();
+    let run = unlocked(run_of_parts(folder.path(), Compression::None));
+    for number in [0, 3] {
+        let (link, theirs) = (part(run.path(), Table::Hits, number), folder.path().join("theirs.arrows"));
+        fs::rename(&link, &theirs).expect("moved");
+        let bytes = fs::read(&theirs).expect("there");
+        fs::write(&theirs, &bytes[..bytes.len() - 100]).expect("cut");
+        std::os::unix::fs::symlink(&theirs, &link).expect("linked");
+        let message = recover(run.path()).expect_err("somebody's file").to_string();
+        assert!(message.contains("theirs.arrows, which is no file of this run"), "{number}: {message}");
+        assert_eq!(fs::read(&theirs).expect("there"), bytes[..bytes.len() - 100], "{number}");
+        fs::rename(&theirs, &link).expect("moved back");
+    }
 }
 
 #[test]
