@@ -399,6 +399,11 @@ impl RunRecord {
         })
     }
 
+    /// Whether its program was killed, so that its ledger is of a moment before that: what came later was counted by nobody.
+    pub fn was_killed(&self) -> bool {
+        self.state == RunRecordState::Recovered && self.ledger.as_ref().is_some_and(|ledger| !ledger.closed)
+    }
+
     /// The role of the stage that keeps its hits: where they are in time slices alone, that of these.
     pub(crate) fn hits_end(&self, snapshot: &LedgerSnapshot) -> StageRole {
         let keeps = |table: Table| self.on_file(table).is_some();
@@ -546,32 +551,35 @@ impl LedgerRecord {
         })
     }
 
-    /// How many rows had come to the recording for this table: hits, coincidences or events. What was left out on request had not.
+    /// How many rows had come to the recording for this table: hits, coincidences or events; of the table `raw`, how many bytes. What was
+    /// left out on request had not.
     pub(crate) fn came_to(&self, table: Table) -> Option<u64> {
         self.at_recording(table, |row| row.input - row.filtered.min(row.input))
     }
 
-    /// How many of these are neither among the `on_file` hits, coincidences or events of the table nor were `removed` with it since;
-    /// `None` where that is not known.
+    /// How many of these are neither among the `on_file` hits, coincidences, events or bytes of the table nor were `removed` with it
+    /// since; `None` where that is not known.
     pub(crate) fn not_on_file(
         &self,
         table: Table,
         on_file: u64,
         removed: Option<&RemovedTables>,
     ) -> Option<u64> {
-        // Rows of `coincidences` are hits: how many coincidences were removed is not known any more.
-        if table == Table::Coincidences && removed.is_some_and(|removed| removed.has(table)) {
+        // Rows of `coincidences` are hits, and those of `raw` datagrams: how much was removed is not known any more.
+        let is_of_rows = !matches!(table, Table::Coincidences | Table::Raw);
+        if !is_of_rows && removed.is_some_and(|removed| removed.has(table)) {
             return None;
         }
         let removed = removed.map_or(0, |removed| removed.rows_of(table));
         self.came_to(table).map(|came| came.saturating_sub(on_file).saturating_sub(removed))
     }
 
-    /// The sum of one entry over all recordings of hits, coincidences or events into this table.
+    /// The sum of one entry over all recordings of hits, coincidences, events or bytes into this table.
     pub(crate) fn at_recording(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
         match table {
             Table::Hits => self.total(StageRole::Recording, Unit::Hits, entry),
             Table::Fragments => self.total(StageRole::Recording, Unit::Fragments, entry),
+            Table::Raw => self.total(StageRole::Raw, Unit::Bytes, entry),
             _ => self.total_events(table, entry),
         }
     }

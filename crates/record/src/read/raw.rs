@@ -118,7 +118,8 @@ pub struct RawContent {
     pub last_mark_ns: u64,
     /// Longest payload.
     pub largest_bytes: u64,
-    /// Payload bytes that the run received and could not write, as its ledger says: its disk was full, or failed.
+    /// Payload bytes that the run received and could not write, as its ledger says: its disk was full, or failed, or it was killed.
+    /// Of one that was killed there may be more.
     pub not_written_bytes: u64,
     /// Batches that hold rows of it: file and offset.
     #[serde(skip)]
@@ -255,12 +256,21 @@ fn spread_gaps(gaps: &[RawGap], path: &Path, contents: &mut BTreeMap<u16, RawCon
 
 /// Notes with each source what the ledger of the run says was not written of it.
 fn note_not_written(record: Option<&RunRecord>, contents: &mut BTreeMap<u16, RawContent>) {
-    for entry in record.iter().flat_map(|record| &record.ledger).flat_map(|ledger| &ledger.entries) {
+    let Some((record, ledger)) = record.and_then(|record| Some((record, record.ledger.as_ref()?))) else {
+        return;
+    };
+    for entry in &ledger.entries {
         if entry.is_at(StageRole::Raw)
             && entry.unit == Unit::Bytes.word()
             && let Some(content) = contents.values_mut().find(|content| content.source.name == entry.source)
         {
             content.not_written_bytes = entry.lost.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
+            // What a killed run held was lost, unless it was written behind the last moment of the ledger.
+            if record.was_killed() || entry.held > 0 {
+                let came = entry.input.saturating_sub(entry.overhead).saturating_sub(entry.filtered);
+                content.not_written_bytes =
+                    content.not_written_bytes.max(came.saturating_sub(content.accounted_bytes()));
+            }
         }
     }
 }
@@ -302,6 +312,11 @@ impl RawContent {
     /// At how many places rows are missing that may have been its own: its file was damaged, and recovered.
     pub fn gap_count(&self) -> usize {
         self.gaps.len()
+    }
+
+    /// Bytes on file, and those of the gaps.
+    fn accounted_bytes(&self) -> u64 {
+        self.gaps.iter().fold(self.bytes, |sum, gap| sum.saturating_add(gap.bytes))
     }
 
     fn of(source: RawSource) -> RawContent {

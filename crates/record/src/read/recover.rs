@@ -14,6 +14,7 @@ use serde::Serialize;
 use thalweg_data::{HitEvents, Ledger, LedgerSnapshot};
 
 use super::coincidences::CoincidencesReader;
+use super::raw::raw_arrivals;
 use super::recover_table::DamagedTable;
 use super::rewrite::{Replacement, clear_away};
 use crate::directory::{EventFiles, RunDirectory};
@@ -57,6 +58,12 @@ pub struct RecoverReport {
     pub events_came: Option<u64>,
     /// Events that had come and are not on file.
     pub events_not_on_file: Option<u64>,
+    /// Received bytes on file now, in tables `raw`.
+    pub raw_bytes_on_file: u64,
+    /// Received bytes that had come to the recording when the run ended, as far as its ledger says.
+    pub raw_bytes_came: Option<u64>,
+    /// Received bytes that had come and are not on file.
+    pub raw_bytes_not_on_file: Option<u64>,
 }
 
 /// What [`recover`] did to one file.
@@ -256,6 +263,15 @@ fn count_coincidences(path: &Path) -> Result<u64, RecordError> {
     Ok(count)
 }
 
+/// Received bytes in all tables `raw`, which are whole.
+fn count_raw_bytes(directory: &RunDirectory) -> Result<u64, RecordError> {
+    let mut bytes = 0;
+    for path in directory.raw_files()? {
+        raw_arrivals(&path, |arrival| bytes += arrival.bytes)?;
+    }
+    Ok(bytes)
+}
+
 /// Completes `run.json` by what the tables and the ledger says; makes it where it is missing.
 fn rewrite_record(
     directory: &RunDirectory,
@@ -351,6 +367,9 @@ impl RecoverReport {
             events_on_file: rows_of(Table::Events),
             events_came: None,
             events_not_on_file: None,
+            raw_bytes_on_file: count_raw_bytes(directory)?,
+            raw_bytes_came: None,
+            raw_bytes_not_on_file: None,
             tables,
         })
     }
@@ -360,11 +379,13 @@ impl RecoverReport {
         self.hits_came = snapshot.came_to(Table::Hits);
         self.events_came = snapshot.came_to(Table::Events);
         self.coincidences_came = snapshot.came_to(Table::Coincidences);
+        self.raw_bytes_came = snapshot.came_to(Table::Raw);
         let removed = self.removed.as_ref();
         let missing = |table, on_file| snapshot.not_on_file(table, on_file, removed);
         self.hits_not_on_file = missing(Table::Hits, self.hits_on_file);
         self.events_not_on_file = missing(Table::Events, self.events_on_file);
         self.coincidences_not_on_file = missing(Table::Coincidences, self.coincidences_on_file);
+        self.raw_bytes_not_on_file = missing(Table::Raw, self.raw_bytes_on_file);
     }
 }
 
@@ -393,6 +414,9 @@ fn remark(report: &RecoverReport) -> String {
     }
     if has(Table::Coincidences) {
         text.push(of(report.coincidences_on_file, report.coincidences_not_on_file, "coincidences"));
+    }
+    if has(Table::Raw) {
+        text.push(of(report.raw_bytes_on_file, report.raw_bytes_not_on_file, "raw bytes"));
     }
     text.extend(report.missing.iter().map(ToString::to_string));
     let backups = report.tables.iter().map(|table| table.backup.as_str()).filter(|name| !name.is_empty());

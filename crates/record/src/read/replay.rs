@@ -6,7 +6,8 @@
 //! A row of a stream is one receive call and is published behind what the framing left over; rows of datagrams up to the
 //! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
 //! Where rows are missing in a recovered file, the next batch says so: the bytes on both sides do not follow each other.
-//! What the recorded run could not write, because its disk was full, is counted as lost from the start: its place is not known.
+//! What the recorded run could not write, because its disk was full or it was killed, is counted as lost from the start: its place is not
+//! known.
 //! A file that is damaged and was not recovered ends its sources there, and what they would have given is counted as lost.
 //! The replay runs as fast as it is asked, or keeps to a [`Pace`]; what it gives is the same. When no block is free it waits, like the policy
 //! `hold`, and what it has of a batch waits with it: stages downstream decide by batches, and would decide otherwise by parts of one.

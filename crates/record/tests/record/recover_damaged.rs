@@ -143,10 +143,40 @@ fn any_flipped_byte_of_hits_costs_at_most_its_batch() {
 
 /// A run with received bytes of a stream and of datagrams in several batches.
 fn write_raw_run(parent: &Path, compression: Compression) -> PathBuf {
+    begin_raw_run(parent, compression).end()
+}
+
+/// The same before it ends: what is in its directory is what is left if it is killed now.
+struct RawRun {
+    directory: RunDirectory,
+    record: RunRecord,
+    ledger: Ledger,
+    writer: RawWriter,
+}
+
+impl RawRun {
+    fn end(mut self) -> PathBuf {
+        self.writer.finish().expect("written");
+        self.publish();
+        let snapshot = self.ledger.snapshot();
+        self.record.stop(RunRecordState::Stopped, self.writer.summaries(), Some(&snapshot));
+        self.record.write(&self.directory).expect("written");
+        self.directory.path().to_owned()
+    }
+
+    fn publish(&self) {
+        for source in [SourceId(0), SourceId(1)] {
+            let slot = self.ledger.open(Stage::Raw, source, &[Unit::Bytes, Unit::Datagrams]);
+            slot.publish(self.writer.counters(source));
+        }
+    }
+}
+
+fn begin_raw_run(parent: &Path, compression: Compression) -> RawRun {
     let settings = Settings { batch_bytes: 400, compression, ..Settings::default() };
     let directory = RunDirectory::create(parent, "raw").expect("made");
     let names = ["stream".to_owned(), "datagrams".to_owned()];
-    let mut record = RunRecord::start(&directory, "raw", "", &names);
+    let record = RunRecord::start(&directory, "raw", "", &names);
     record.write(&directory).expect("written");
     let sources = [(0, true), (1, false)].map(|(source, stream)| RawSource {
         source,
@@ -165,14 +195,28 @@ fn write_raw_run(parent: &Path, compression: Compression) -> PathBuf {
         frames.leases.add(block.lease());
         writer.write(&frames).expect("written");
     }
-    writer.finish().expect("written");
     let ledger = Ledger::create(Some(&directory.ledger()), &names).expect("made");
-    for source in [SourceId(0), SourceId(1)] {
-        ledger.open(Stage::Raw, source, &[Unit::Bytes, Unit::Datagrams]).publish(writer.counters(source));
+    RawRun { directory, record, ledger, writer }
+}
+
+#[test]
+fn a_replay_of_a_killed_run_counts_the_bytes_that_were_not_written_as_lost() {
+    let folder = folder();
+    let run = begin_raw_run(folder.path(), Compression::None);
+    run.publish();
+    let killed = copy_run(&run.directory, &folder.path().join("killed"));
+    let report = recover(&killed).expect("recovered");
+    let came = 24 * 90;
+    let on_file = report.raw_bytes_on_file;
+    assert!(on_file > 0 && on_file < came, "{on_file} of {came}");
+    assert_eq!(report.raw_bytes_came, Some(came));
+    assert_eq!(report.raw_bytes_not_on_file, Some(came - on_file));
+    let record = RunRecord::read(&killed.join("run.json")).expect("readable");
+    let words = format!("{} raw bytes that had come to the recording are not on file", came - on_file);
+    assert!(record.remarks[0].contains(&words), "{:?}", record.remarks);
+    for content in raw_sources(&killed).expect("recovered") {
+        assert_eq!(content.bytes + content.not_written_bytes, came / 2, "{content:?}");
     }
-    record.stop(RunRecordState::Stopped, writer.summaries(), Some(&ledger.snapshot()));
-    record.write(&directory).expect("written");
-    directory.path().to_owned()
 }
 
 #[test]

@@ -53,6 +53,13 @@ impl Replay {
         let directory = RunDirectory::open(recorded)?;
         let record = RunRecord::read(&directory.run_record())?;
         expect_raw_files(&directory, &record)?;
+        if record.was_killed() {
+            tracing::warn!(
+                "{}: its program was killed: the replay counts as lost what had come and is not on file, as far as the ledger says; what \
+                 was received behind the last moment of the ledger is missing, too",
+                directory.path().display()
+            );
+        }
         if directory.raw_files()?.is_empty() {
             return Err(without_raw(&directory, &record).into());
         }

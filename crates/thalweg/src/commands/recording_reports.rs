@@ -172,6 +172,7 @@ pub(super) fn recovered(report: &RecoverReport) -> String {
         (report.hits_came, report.hits_not_on_file, "hits"),
         (report.events_came, report.events_not_on_file, "events"),
         (report.coincidences_came, report.coincidences_not_on_file, "coincidences"),
+        (report.raw_bytes_came, report.raw_bytes_not_on_file, "raw bytes"),
     ];
     for (came, missing, what) in came {
         if let (Some(came), Some(missing)) = (came, missing) {
