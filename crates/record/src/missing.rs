@@ -46,6 +46,16 @@ impl MissingRows {
             _ => places.push(self),
         }
     }
+
+    /// Takes rows out that are there again, as many as it has, with their part of its bytes; returns how many.
+    pub(crate) fn take_back(&mut self, rows: u64) -> u64 {
+        let Some(gone) = &mut self.rows else { return 0 };
+        let back = rows.min(*gone);
+        let left = u128::from(self.bytes) * u128::from(*gone - back) / u128::from(*gone).max(1);
+        *gone -= back;
+        self.bytes = u64::try_from(left).unwrap_or(u64::MAX);
+        back
+    }
 }
 
 impl fmt::Display for MissingRows {

@@ -187,18 +187,19 @@ fn gone_tables(said: &RecordedTables) -> Vec<MissingRows> {
     gone.map(rows).collect()
 }
 
-/// Of what an earlier `recover` has found missing, what is still: of a table that was gone, which the record names no more, the rows of
-/// the file that is there again are not.
-fn still_missing(record: &RunRecord, tables: &[TableSummary]) -> Vec<MissingRows> {
+/// Of what an earlier `recover` has found missing, what is still: rows of a file that is there again are not. What is missing now stands
+/// in `report`.
+fn still_missing(record: &RunRecord, report: &RecoverReport) -> Vec<MissingRows> {
     let mut missing = record.missing.clone();
-    for table in tables.iter().filter(|table| record.tables.iter().all(|known| known.file != table.file)) {
-        let mut rows = table.rows;
-        // The whole table is the last that was found missing of it.
+    for RecoveredTable { summary: table, .. } in &report.tables {
+        // The record names no table that was gone.
+        let known = record.tables.iter().find(|known| known.file == table.file).map_or(0, |known| known.rows);
+        let now = report.missing.iter().filter(|place| place.file == table.file);
+        let now = now.filter_map(|place| place.rows).fold(table.rows, u64::saturating_add);
+        let mut back = now.saturating_sub(known);
+        // A whole table, or its last file, is the last that was found missing of it.
         for place in missing.iter_mut().rev().filter(|place| place.file == table.file) {
-            if let Some(gone) = &mut place.rows {
-                let back = rows.min(*gone);
-                (*gone, rows) = (*gone - back, rows - back);
-            }
+            back -= place.take_back(back);
         }
     }
     missing.retain(|place| place.rows != Some(0));
@@ -300,7 +301,7 @@ fn rewrite_record(
         return Ok(());
     }
     let mut record = known.unwrap_or_else(|_| unknown_run(directory, snapshot.as_ref()));
-    record.missing = still_missing(&record, &tables);
+    record.missing = still_missing(&record, report);
     let (stopped, ledger) = (std::mem::take(&mut record.stopped), record.ledger.take());
     record.stop(RunRecordState::Recovered, tables, snapshot.as_ref());
     // When it was recovered is not when it stopped; nobody knows the latter of a killed run.

@@ -239,6 +239,45 @@ fn rows_of_a_table_whose_first_file_is_gone_are_lost_until_it_is_back() {
 }
 
 #[test]
+fn rows_of_the_last_files_of_a_table_are_missing_until_they_are_back() {
+    let folder = folder();
+    let whole = run_of_parts(folder.path(), Compression::None);
+    let missing = |run: &Path| {
+        let record = RunRecord::read(&run.join("run.json")).expect("readable");
+        let of_hits = record.missing.into_iter().filter(|missing| missing.table == "hits");
+        of_hits.map(|missing| (missing.rows, missing.bytes)).collect::<Vec<_>>()
+    };
+    let bytes = |number| fs::metadata(part(whole.path(), Table::Hits, number)).expect("there").len();
+    let run = copy_run(&whole, &folder.path().join("000001-last"));
+    enter_decoder(&run);
+    let (last, away) = (part(&run, Table::Hits, 3), folder.path().join("hits.0003.arrows"));
+    fs::rename(&last, &away).expect("moved");
+    assert!(recover(&run).expect("recovered").changed);
+    assert_eq!(missing(&run), [(Some(1000), bytes(3))]);
+    fs::rename(&away, &last).expect("moved back");
+    let report = recover(&run).expect("recovered");
+    assert_eq!((report.changed, report.hits_on_file), (true, HITS as u64));
+    assert_eq!(missing(&run), []);
+    let verified = verify(&run).expect("a run");
+    assert!(verified.ok, "{:?}", verified.problems);
+    assert_eq!(verified.ledger.loss.total(Unit::Hits).expect("a run with hits").known.count, 0);
+    assert!(!recover(&run).expect("again").changed);
+    // Of two files one is back: what is behind it is missing, or what is before it.
+    for (back, still) in [(2, 3), (3, 2)] {
+        let run = copy_run(&whole, &folder.path().join("000001-one-of-two"));
+        for number in [2, 3] {
+            fs::remove_file(part(&run, Table::Hits, number)).expect("there");
+        }
+        assert!(recover(&run).expect("recovered").changed);
+        fs::copy(part(whole.path(), Table::Hits, back), part(&run, Table::Hits, back)).expect("copied");
+        let report = recover(&run).expect("recovered");
+        let rows: u64 = missing(&run).iter().filter_map(|(rows, _)| *rows).sum();
+        assert_eq!(report.hits_on_file + rows, HITS as u64, "{:?}", missing(&run));
+        assert_eq!((rows, missing(&run).len()), (if still == 3 { 1000 } else { 3000 }, 1), "{back}");
+    }
+}
+
+#[test]
 fn a_file_that_is_missing_in_the_middle_of_a_table_is_the_reason_why_its_rows_are() {
     let folder = folder();
     let run = run_of_parts(folder.path(), Compression::None);
