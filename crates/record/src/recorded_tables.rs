@@ -6,13 +6,15 @@
 //! ```
 //! A file that is missing at the end of a table is missed by nobody who reads the others: only the record names it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use crate::directory::RunDirectory;
 use crate::error::RecordError;
 use crate::ipc::file::TableSummary;
 use crate::run_record::{RunRecord, RunRecordState};
 use crate::table::{Table, first_part_of, part_name};
+use crate::table_part::missing_target;
 
 /// Most files of one table that are looked for: what stands in a record may be anything.
 const MOST_FILES: u32 = 1 << 20;
@@ -23,6 +25,8 @@ pub struct RecordedTables {
     tables: Vec<TableSummary>,
     /// The names that are in the run's directory.
     on_file: BTreeSet<String>,
+    /// Links that lead nowhere, and where they should lead.
+    links_to_nothing: BTreeMap<String, PathBuf>,
 }
 
 /// A file that is not there.
@@ -32,6 +36,8 @@ pub struct MissingFile<'a> {
     pub table: &'a TableSummary,
     /// Its name.
     pub name: String,
+    /// Where it should be, if there is a link to it.
+    pub link_to: Option<&'a Path>,
 }
 
 impl RecordedTables {
@@ -46,20 +52,28 @@ impl RecordedTables {
         let removed = record.removed.clone().map_or(Ok(None), |removed| removed.gone(directory))?;
         let is_removed =
             |said: &&TableSummary| removed.as_ref().is_some_and(|removed| removed.has_table_of(said));
-        let names = directory.files()?;
-        let names = names.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
-        Ok(RecordedTables {
-            tables: record.tables.iter().filter(|said| !is_removed(said)).cloned().collect(),
-            on_file: names.collect(),
-        })
+        let tables = record.tables.iter().filter(|said| !is_removed(said)).cloned().collect();
+        let mut found = RecordedTables { tables, ..RecordedTables::default() };
+        for path in directory.files()? {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            match missing_target(&path) {
+                Some(target) => drop(found.links_to_nothing.insert(name, target)),
+                None => drop(found.on_file.insert(name)),
+            }
+        }
+        Ok(found)
     }
 
     /// The files that are missing, by table.
     pub fn missing_files(&self) -> impl Iterator<Item = MissingFile<'_>> {
-        self.tables.iter().flat_map(|table| {
+        self.tables.iter().flat_map(move |table| {
             let names = (0..table.files.clamp(1, MOST_FILES)).map(|part| part_name(&table.file, part));
             let missing = names.filter(|name| !self.on_file.contains(name));
-            missing.map(move |name| MissingFile { table, name })
+            missing.map(move |name| MissingFile {
+                table,
+                link_to: self.links_to_nothing.get(&name).map(PathBuf::as_path),
+                name,
+            })
         })
     }
 
@@ -95,7 +109,10 @@ impl MissingFile<'_> {
 
 impl std::fmt::Display for MissingFile<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let MissingFile { table, name } = self;
+        let MissingFile { table, name, link_to } = self;
+        if let Some(target) = link_to {
+            return write!(f, "{name}: this link leads to {}, which is not there", target.display());
+        }
         match *name == table.file {
             true => write!(f, "{name}: run.json names it, and it is missing"),
             false => write!(

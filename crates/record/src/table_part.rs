@@ -10,6 +10,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,12 @@ pub(crate) fn foreign_target(path: &Path) -> Option<PathBuf> {
         part.symlink_metadata().map_or(true, |data| data.is_file() && is_of_run)
     });
     (!is_own).then_some(target)
+}
+
+/// The file to which a link leads that leads nowhere: its disk may not be mounted.
+pub(crate) fn missing_target(path: &Path) -> Option<PathBuf> {
+    let is_gone = || fs::metadata(path).is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound);
+    fs::read_link(path).ok().filter(|_| is_gone())
 }
 
 /// Notes in a new directory on another disk which run has files there.

@@ -17,6 +17,7 @@ use super::table_reader::{ReadAt, TableReader};
 use crate::error::RecordError;
 use crate::ipc::{ALIGNMENT, END_OF_STREAM};
 use crate::table::first_part_of;
+use crate::table_part::missing_target;
 
 /// Files of a table that stay open, beside the one that was read last. A table may have more of them than a process may open, and `recover`
 /// has all tables of a run open at once. Most are read from front to back.
@@ -76,7 +77,10 @@ impl TableBytes {
 
     fn add(&mut self, path: &Path) -> Result<(), RecordError> {
         let failed = |action| move |cause| RecordError::io(path, action, cause);
-        let file = File::open(path).map_err(failed("opening"))?;
+        let file = File::open(path).map_err(|cause| match missing_target(path) {
+            Some(target) => link_to_nothing(path, &target),
+            None => failed("opening")(cause),
+        })?;
         let length = file.length().map_err(failed("asking for its length"))?;
         let mut start = 0;
         let mut skipped = 0;
@@ -235,6 +239,16 @@ impl ReadAt for TableBytes {
         let part = self.parts.get(self.part_of(offset))?;
         Some((&part.path, offset - part.start + part.skipped))
     }
+}
+
+/// What to do about a file whose disk is not there.
+fn link_to_nothing(path: &Path, target: &Path) -> RecordError {
+    let found = format!(
+        "this link leads to {}, which is not there: mount its disk; if the disk is lost, remove all links to it, and `thalweg recover` \
+         keeps what is here",
+        target.display()
+    );
+    RecordError::Missing { path: path.to_owned(), found }
 }
 
 /// The later parts of the table whose first file this is, in order.

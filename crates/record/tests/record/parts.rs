@@ -548,6 +548,39 @@ fn files_lie_on_two_disks_in_turn_and_are_one_table() {
 }
 
 #[test]
+fn a_disk_that_is_not_there_is_named_by_every_reader_and_what_is_on_the_other_can_be_recovered() {
+    let folder = folder();
+    let (run, second) = run_on_two_disks(folder.path());
+    let run = unlocked(run);
+    fs::rename(folder.path().join("second"), folder.path().join("not-mounted")).expect("renamed");
+    let words = |number: u32| {
+        let lost = second.join(format!("hits.{number:04}.arrows"));
+        format!("hits.{number:04}.arrows: this link leads to {}, which is not there", lost.display())
+    };
+    let problems =
+        [verify(run.path()).expect("a run").problems, inspect(run.path(), 0).expect("a run").problems];
+    for problems in problems {
+        for words in [words(1), words(3)] {
+            assert!(problems.iter().any(|problem| problem.contains(&words)), "{words} in {problems:#?}");
+        }
+    }
+    let message = recover(run.path()).expect_err("a disk is missing").to_string();
+    assert!(message.contains(&words(1)) && message.contains("mount its disk"), "{message}");
+    // The disk is lost.
+    for entry in fs::read_dir(run.path()).expect("readable") {
+        let path = entry.expect("readable").path();
+        if path.is_symlink() {
+            fs::remove_file(path).expect("removed");
+        }
+    }
+    let report = recover(run.path()).expect("recovered");
+    let missing = report.missing.iter().filter(|missing| missing.table == "hits");
+    let missing: u64 = missing.filter_map(|missing| missing.rows).sum();
+    assert_eq!((report.hits_on_file, missing), (6000, 4000));
+    assert!(verify(run.path()).expect("a run").ok);
+}
+
+#[test]
 fn retention_removes_files_on_both_disks_and_nothing_else_there() {
     let folder = folder();
     let (old, second) = run_on_two_disks(folder.path());
