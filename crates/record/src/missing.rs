@@ -19,7 +19,8 @@ pub struct MissingRows {
     pub table: String,
     /// Name of the file.
     pub file: String,
-    /// How many; `None` when nobody counted them: they lie behind the last whole batch of a run that was killed.
+    /// How many; `None` when nobody counted them: they lie behind the last whole batch of a run that was killed, or in a table of it that
+    /// is gone.
     pub rows: Option<u64>,
     /// Bytes of the damaged file that held them, whole batches that had to go among them.
     pub bytes: u64,
@@ -45,6 +46,11 @@ impl MissingRows {
             }
             _ => places.push(self),
         }
+    }
+
+    /// Whether it stands for a whole table whose rows nobody has counted.
+    pub(crate) fn is_of_uncounted_table(&self) -> bool {
+        (self.rows, self.after, self.before) == (None, None, None)
     }
 
     /// Takes rows out that are there again, as many as it has, with their part of its bytes; returns how many.

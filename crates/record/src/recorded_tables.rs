@@ -41,19 +41,18 @@ pub struct MissingFile<'a> {
 }
 
 impl RecordedTables {
-    /// Of the run in this directory; none of a run that has not ended.
+    /// Of the run in this directory; no tables of a run that has not ended.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn of(record: &RunRecord, directory: &RunDirectory) -> Result<RecordedTables, RecordError> {
-        if record.state == RunRecordState::Running {
-            return Ok(RecordedTables::default());
-        }
         let removed = record.removed.clone().map_or(Ok(None), |removed| removed.gone(directory))?;
         let is_removed =
             |said: &&TableSummary| removed.as_ref().is_some_and(|removed| removed.has_table_of(said));
-        let tables = record.tables.iter().filter(|said| !is_removed(said)).cloned().collect();
-        let mut found = RecordedTables { tables, ..RecordedTables::default() };
+        let mut found = RecordedTables::default();
+        if record.state != RunRecordState::Running {
+            found.tables.extend(record.tables.iter().filter(|said| !is_removed(said)).cloned());
+        }
         for path in directory.files()? {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             match missing_target(&path) {
@@ -81,6 +80,19 @@ impl RecordedTables {
     pub(crate) fn later_files(&self, first: &str) -> Vec<&str> {
         let is_later = |name: &&str| first_part_of(name).is_some_and(|(of, _)| of == first);
         self.on_file.iter().map(String::as_str).filter(is_later).collect()
+    }
+
+    /// The names of first files that are not there, while files behind them are.
+    pub(crate) fn headless(&self) -> BTreeSet<(Table, String)> {
+        let firsts = self.on_file.iter().filter_map(|name| first_part_of(name)).map(|(first, _)| first);
+        let headless = firsts.filter(|first| !self.on_file.contains(first));
+        headless.filter_map(|first| Some((Table::of_file_name(&first)?, first))).collect()
+    }
+
+    /// Whether any file of a table of this kind is there.
+    pub(crate) fn has_file_of(&self, table: Table) -> bool {
+        let first_of = |name: &String| first_part_of(name).map_or_else(|| name.clone(), |(first, _)| first);
+        self.on_file.iter().any(|name| Table::of_file_name(&first_of(name)) == Some(table))
     }
 
     /// The table whose first file has this name.

@@ -90,6 +90,9 @@ pub struct RunRecord {
     /// Of a replay: which run was read again, and what was done otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayRecord>,
+    /// The tables that it keeps by its configuration, from its start on: of a run that was killed, only this says which there were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kept_tables: Vec<String>,
     /// What the files hold.
     pub tables: Vec<TableSummary>,
     /// Files beside the tables, such as spectra.

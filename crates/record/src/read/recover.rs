@@ -118,7 +118,11 @@ pub fn recover(path: &Path) -> Result<RecoverReport, RecordError> {
     let tables = tables.collect::<Result<Vec<RecoveredTable>, _>>()?;
     let mut report = RecoverReport::of(&directory, tables, removed)?;
     report.takes_over(&begun);
-    let gone = gone_tables(&said);
+    let mut gone = gone_tables(&said);
+    if known.as_ref().map_or(true, |record| record.state == RunRecordState::Running) {
+        let kept = known.as_ref().map_or(&[][..], |record| &record.kept_tables);
+        gone.extend(gone_of_killed(kept, &said, &directory.ledger()));
+    }
     report.changed |= !gone.is_empty();
     report.missing = [begun.missing, replacement.missing, gone].concat();
     rewrite_record(&directory, known, &mut report)?;
@@ -156,8 +160,7 @@ fn recorded(
     directory: &RunDirectory,
     begun: &Replacement,
 ) -> Result<RecordedTables, RecordError> {
-    let mut said =
-        known.map_or(Ok(RecordedTables::default()), |record| RecordedTables::of(record, directory))?;
+    let mut said = RecordedTables::of(known.unwrap_or(&RunRecord::default()), directory)?;
     said.retain(|table| !begun.files.iter().any(|(name, _)| *name == table.file));
     Ok(said)
 }
@@ -165,26 +168,56 @@ fn recorded(
 /// The tables of which the first file is not there: the files behind it are not read without it.
 fn gone_tables(said: &RecordedTables) -> Vec<MissingRows> {
     let gone = said.missing_files().filter(|missing| missing.name == missing.table.file);
-    let rows = |missing: MissingFile<'_>| {
-        let left = match said.later_files(&missing.name)[..] {
-            [] => String::new(),
-            [only] => {
-                format!("; the file behind it is there, {only}: put the first one back, and recover again")
-            }
-            [first, .., last] => format!(
-                "; the files behind it are there, {first} to {last}: put the first one back, and recover again"
-            ),
-        };
-        MissingRows {
-            table: missing.table.table.clone(),
-            file: missing.name.clone(),
-            rows: Some(missing.table.rows),
-            bytes: missing.table.bytes,
-            reason: format!("{missing}{left}"),
-            ..MissingRows::default()
-        }
+    let rows = |missing: MissingFile<'_>| MissingRows {
+        table: missing.table.table.clone(),
+        file: missing.name.clone(),
+        rows: Some(missing.table.rows),
+        bytes: missing.table.bytes,
+        reason: format!("{missing}{}", files_behind(said, &missing.name)),
+        ..MissingRows::default()
     };
     gone.map(rows).collect()
+}
+
+/// What there is to say of the files behind a first one that is not there.
+fn files_behind(said: &RecordedTables, first: &str) -> String {
+    match said.later_files(first)[..] {
+        [] => String::new(),
+        [only] => format!("; the file behind it is there, {only}: put the first one back, and recover again"),
+        [first, .., last] => format!(
+            "; the files behind it are there, {first} to {last}: put the first one back, and recover again"
+        ),
+    }
+}
+
+/// The same of a run that was killed, whose record names no files: those that have files behind them, and those of tables that the run
+/// keeps and to which something had come. Nobody has counted their rows.
+fn gone_of_killed(kept: &[String], said: &RecordedTables, ledger: &Path) -> Vec<MissingRows> {
+    let ledger = Ledger::read_file(ledger).ok().map(|snapshot| LedgerRecord::of(&snapshot));
+    let is_kept = |table: Table| kept.iter().any(|word| word == table.word()) && !said.has_file_of(table);
+    let came = |table: Table| ledger.as_ref()?.came_to(table).filter(|came| *came > 0 && is_kept(table));
+    let kinds = [
+        (Table::Hits, "hits"),
+        (Table::Coincidences, "coincidences"),
+        (Table::Events, "events"),
+        (Table::Fragments, "fragments"),
+        (Table::Raw, "bytes"),
+    ];
+    let whole = kinds.into_iter().filter_map(|(table, what)| {
+        let reason = format!("the file is missing, and {} {what} had come to it", came(table)?);
+        Some((table, table.file_name(), reason))
+    });
+    let headless = said.headless().into_iter().map(|(table, first)| {
+        let reason = format!("the file is missing{}", files_behind(said, &first));
+        (table, first, reason)
+    });
+    let rows = |(table, file, reason): (Table, String, String)| MissingRows {
+        table: table.word().to_owned(),
+        file,
+        reason,
+        ..MissingRows::default()
+    };
+    headless.chain(whole).map(rows).collect()
 }
 
 /// Of what an earlier `recover` has found missing, what is still: rows of a file that is there again are not. What is missing now stands
@@ -193,7 +226,11 @@ fn still_missing(record: &RunRecord, report: &RecoverReport) -> Vec<MissingRows>
     let mut missing = record.missing.clone();
     for RecoveredTable { summary: table, .. } in &report.tables {
         // The record names no table that was gone.
-        let known = record.tables.iter().find(|known| known.file == table.file).map_or(0, |known| known.rows);
+        let known = record.tables.iter().find(|known| known.file == table.file);
+        if known.is_none() {
+            missing.retain(|place| place.file != table.file || !place.is_of_uncounted_table());
+        }
+        let known = known.map_or(0, |known| known.rows);
         let now = report.missing.iter().filter(|place| place.file == table.file);
         let now = now.filter_map(|place| place.rows).fold(table.rows, u64::saturating_add);
         let mut back = now.saturating_sub(known);

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use thalweg_data::{Counters, Hit, Ledger, SinkError, SourceId, Stage, Unit};
 use thalweg_record::read::{HitsReader, TableReader};
 use thalweg_record::{
-    Compression, FileLimits, OldRuns, Retention, RunDirectory, RunRecord, RunRecordState, Settings, Table,
-    inspect, recover, verify,
+    Compression, FileLimits, OldRuns, RecoverReport, Retention, RunDirectory, RunRecord, RunRecordState,
+    Settings, Table, inspect, recover, verify,
 };
 
 const HITS: usize = 10_000;
@@ -312,6 +312,50 @@ fn killed(run: &RunDirectory, copy: &Path, cut: u64) -> PathBuf {
     let last = fs::OpenOptions::new().write(true).open(part(&copy, Table::Hits, 3)).expect("there");
     last.set_len(last.metadata().expect("there").len() - cut).expect("cut");
     copy
+}
+
+#[test]
+fn tables_of_a_killed_run_that_are_gone_are_lost_until_they_are_back() {
+    let folder = folder();
+    let run = run_of_parts(folder.path(), Compression::None);
+    enter_decoder(run.path());
+    let lost = |run: &Path| {
+        let verified = verify(run).expect("a run");
+        assert!(verified.ok, "{:?}", verified.problems);
+        verified.ledger.loss.total(Unit::Hits).expect("a run with hits").known.count
+    };
+    let killed = |name: &str| {
+        let copy = killed(&run, &folder.path().join(name), 0);
+        let mut record = RunRecord::read(&copy.join("run.json")).expect("readable");
+        record.kept_tables = vec!["hits".to_owned(), "events".to_owned(), "raw".to_owned()];
+        record.write(&RunDirectory::open(&copy).expect("a run")).expect("written");
+        copy
+    };
+    let gone = |report: &RecoverReport| -> Vec<(String, Option<u64>, String)> {
+        report.missing.iter().map(|place| (place.file.clone(), place.rows, place.reason.clone())).collect()
+    };
+    // To events and raw bytes nothing had come.
+    let whole = killed("000001-whole");
+    (0..4).for_each(|number| fs::remove_file(part(&whole, Table::Hits, number)).expect("there"));
+    let report = recover(&whole).expect("recovered");
+    let words = format!("the file is missing, and {HITS} hits had come to it");
+    assert_eq!(gone(&report), [("hits.arrows".to_owned(), None, words)]);
+    assert_eq!(lost(&whole), HITS as u64);
+    let first = killed("000001-first");
+    let file = part(&first, Table::Hits, 0);
+    let bytes = fs::read(&file).expect("there");
+    fs::remove_file(&file).expect("there");
+    let report = recover(&first).expect("recovered");
+    let words = "the file is missing; the files behind it are there, hits.0001.arrows to hits.0003.arrows: put the first one back, and \
+                 recover again";
+    assert_eq!(gone(&report), [("hits.arrows".to_owned(), None, words.to_owned())]);
+    assert_eq!(lost(&first), HITS as u64);
+    assert!(!recover(&first).expect("again").changed);
+    fs::write(&file, bytes).expect("put back");
+    assert!(recover(&first).expect("recovered").changed);
+    assert_eq!(lost(&first), 0);
+    assert_eq!(RunRecord::read(&first.join("run.json")).expect("readable").missing, []);
+    assert_eq!(hits_of(&first), (0..HITS).map(hit).collect::<Vec<_>>());
 }
 
 #[test]

@@ -409,6 +409,7 @@ fn take_data(
         identity,
         replay,
         channels: channels_of(configuration),
+        kept_tables: configuration.record.tables.iter().map(|table| table.word().to_owned()).collect(),
         ..RunRecord::start(&directory, title, &configuration.text, &planned.source_table.names)
     };
     if !board_reports.is_empty() {
