@@ -428,37 +428,53 @@ impl RecoverReport {
 }
 
 fn remark(report: &RecoverReport) -> String {
+    let RecoverReport { tables, missing, removed, .. } = report;
+    let kinds = [
+        (Table::Hits, report.hits_on_file, report.hits_came, report.hits_not_on_file, "hits"),
+        (Table::Events, report.events_on_file, report.events_came, report.events_not_on_file, "events"),
+        (
+            Table::Coincidences,
+            report.coincidences_on_file,
+            report.coincidences_came,
+            report.coincidences_not_on_file,
+            "coincidences",
+        ),
+        (
+            Table::Raw,
+            report.raw_bytes_on_file,
+            report.raw_bytes_came,
+            report.raw_bytes_not_on_file,
+            "raw bytes",
+        ),
+    ];
+    // The run had a table that is there, or was.
+    let had = |table: Table| {
+        tables.iter().any(|found| found.summary.table == table.word())
+            || missing.iter().any(|place| place.table == table.word())
+            || removed.as_ref().is_some_and(|removed| removed.has(table))
+    };
+    let is_known = kinds.iter().any(|(table, ..)| had(*table));
+    let has_come = |came: Option<u64>| came.is_some_and(|came| came > 0);
+    let of_run = kinds.into_iter().filter(|(table, _, came, ..)| had(*table) || !is_known && has_come(*came));
+    let mut text: Vec<String> = of_run
+        .map(|(_, on_file, _, not_on_file, what)| match not_on_file {
+            Some(count) => {
+                format!(
+                    "{on_file} {what} on file, {count} {what} that had come to the recording are not on file"
+                )
+            }
+            None => format!("{on_file} {what} on file, how many {what} were on their way is not known"),
+        })
+        .collect();
     let is_of_data =
-        |found: &RecoveredTable| !Table::LISTS.iter().any(|table| found.summary.table == table.word());
-    if !report.tables.iter().any(is_of_data) && report.removed.is_none() {
+        |found: &RecoveredTable| Table::LISTS.iter().all(|list| found.summary.table != list.word());
+    if text.is_empty() && !tables.iter().any(is_of_data) && missing.is_empty() && removed.is_none() {
         return "recovered: the run ended before its first table".to_owned();
     }
-    let removed: u64 = report.tables.iter().map(|table| table.bytes_removed).sum();
-    let of = |on_file: u64, missing: Option<u64>, what: &str| match missing {
-        Some(missing) => {
-            format!(
-                "{on_file} {what} on file, {missing} {what} that had come to the recording are not on file"
-            )
-        }
-        None => format!("{on_file} {what} on file, how many {what} were on their way is not known"),
-    };
-    let has = |table: Table| report.tables.iter().any(|found| found.summary.table == table.word());
-    let mut text = Vec::new();
-    if has(Table::Hits) || !has(Table::Events) {
-        text.push(of(report.hits_on_file, report.hits_not_on_file, "hits"));
-    }
-    if has(Table::Events) {
-        text.push(of(report.events_on_file, report.events_not_on_file, "events"));
-    }
-    if has(Table::Coincidences) {
-        text.push(of(report.coincidences_on_file, report.coincidences_not_on_file, "coincidences"));
-    }
-    if has(Table::Raw) {
-        text.push(of(report.raw_bytes_on_file, report.raw_bytes_not_on_file, "raw bytes"));
-    }
-    text.extend(report.missing.iter().map(ToString::to_string));
-    let backups = report.tables.iter().map(|table| table.backup.as_str()).filter(|name| !name.is_empty());
+    text.extend(missing.iter().map(ToString::to_string));
+    let backups = tables.iter().map(|table| table.backup.as_str()).filter(|name| !name.is_empty());
     text.extend(backups.map(|name| format!("what was replaced or cut off is kept as {name}")));
-    let text = text.join("; ");
-    format!("recovered: {text}; {removed} bytes of unfinished or damaged batches removed")
+    let bytes_removed: u64 = tables.iter().map(|table| table.bytes_removed).sum();
+    text.push(format!("{bytes_removed} bytes of unfinished or damaged batches removed"));
+    format!("recovered: {}", text.join("; "))
 }

@@ -19,3 +19,4 @@ mod raw_replay;
 mod recover_damaged;
 mod retention;
 mod round_trip;
+mod two_disks;

@@ -513,6 +513,29 @@ fn a_run_that_was_killed_before_its_first_table_is_recovered_as_empty() {
 }
 
 #[test]
+fn a_remark_of_recover_names_what_the_run_had_when_its_tables_are_gone() {
+    let folder = folder();
+    let remark = |run: &Path| {
+        recovered(run, "gone");
+        RunRecord::read(&run.join("run.json")).expect("readable").remarks.pop().expect("a remark")
+    };
+    let settings = Settings { tables: vec![Table::Hits], ..Settings::default() };
+    let hits = write_run(folder.path(), &settings, 100, 20).path().to_owned();
+    fs::remove_file(hits.join("hits.arrows")).expect("there");
+    let words = "recovered: 0 hits on file, 100 hits that had come to the recording are not on file; hits.arrows: 100 rows missing";
+    assert!(remark(&hits).starts_with(words), "{}", remark(&hits));
+    let planned: Vec<_> = (0..20).map(example_events::planned).collect();
+    let mut blocks = Blocks::new(false, 8);
+    let events =
+        example_events::write_run(folder.path(), &Settings::default(), &planned, 5, SOURCES, &mut blocks);
+    let events = copy_run(&events, &folder.path().join("events"));
+    fs::remove_file(events.join("events.arrows")).expect("there");
+    let remark = remark(&events);
+    let words = "recovered: 0 events on file, 20 events that had come to the recording are not on file; ";
+    assert!(remark.starts_with(words) && !remark.contains(" hits "), "{remark}");
+}
+
+#[test]
 fn rows_of_a_damaged_batch_are_listed_up_to_a_few_and_then_counted() {
     let folder = folder();
     let settings = Settings { batch_hits: 2000, ..Settings::default() };
