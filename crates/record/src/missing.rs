@@ -77,6 +77,9 @@ impl fmt::Display for MissingRows {
             (None, Some(before)) => write!(f, " before {column} {before}")?,
             (None, None) => {}
         }
-        write!(f, " ({bytes} bytes): {reason}")
+        match bytes {
+            0 => write!(f, ": {reason}"),
+            bytes => write!(f, " ({bytes} bytes): {reason}"),
+        }
     }
 }

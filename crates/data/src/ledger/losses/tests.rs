@@ -169,6 +169,7 @@ fn every_total_of_a_killed_run_is_a_bound() {
     let decoded: Counting = (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90));
     let report = LossReport::of(&snapshot(&[decoded]), StageRole::Recording);
     assert_eq!(report.clone().of_killed_run(|_| 9).text(), "hits lost: unknown, ≥ 9 hits (≥ 10.0 %)");
+    assert_eq!(report.clone().of_killed_run(|_| 95).text(), "hits lost: unknown, ≥ 95 hits (≥ 100.0 %)");
     let killed = report.of_killed_run(|_| 0);
     assert_eq!(killed.text(), "hits lost: unknown");
     assert!(!killed.totals[0].is_none());
