@@ -46,6 +46,8 @@ pub(crate) struct CompassExporter {
     record: Vec<u8>,
     row: u64,
     left_out: LeftOut,
+    /// What the run lacks.
+    lacking: Option<String>,
 }
 
 /// What the format could not hold.
@@ -72,6 +74,7 @@ impl CompassExporter {
             record: Vec::new(),
             row: 0,
             left_out: LeftOut::default(),
+            lacking: None,
         })
     }
 
@@ -124,8 +127,8 @@ impl Exporter for CompassExporter {
         if head.schema.field_with_name("energy_kev").is_ok() {
             self.fields = self.fields.with(Fields::CALIBRATED);
         }
-        if let Some(path) = head.run.beside(head.file, Table::Waveforms) {
-            let stream = TableStream::open(&path, head.run.is_written)?;
+        self.lacking = head.run.lacking(Table::Waveforms);
+        if let Some(stream) = head.run.beside(head.file, Table::Waveforms)? {
             self.waveforms = Some(Waveforms { stream, batch: None, row: 0 });
             self.fields = self.fields.with(Fields::WAVEFORM);
         }
@@ -145,8 +148,8 @@ impl Exporter for CompassExporter {
         self.write()
     }
 
-    fn end(&mut self) -> Result<(), ExportError> {
-        Ok(())
+    fn end(&mut self, run: &RunSource) -> Result<(), ExportError> {
+        self.waveforms.as_mut().map_or(Ok(()), |waveforms| waveforms.stream.end(run))
     }
 
     fn finish(&mut self) -> Result<Vec<String>, ExportError> {
@@ -168,7 +171,8 @@ impl Exporter for CompassExporter {
             ),
         ];
         let remarks = remarks.into_iter().filter(|(count, _)| *count > 0);
-        Ok(remarks.map(|(count, what)| format!("{count} {what}")).collect())
+        let lacking = self.lacking.take().into_iter();
+        Ok(lacking.chain(remarks.map(|(count, what)| format!("{count} {what}"))).collect())
     }
 }
 

@@ -16,6 +16,7 @@ use arrow_schema::DataType;
 
 use crate::error::ExportError;
 use crate::exporter::{Exporter, TableHead};
+use crate::run_source::RunSource;
 use crate::target::Output;
 
 /// Writes CSV.
@@ -48,7 +49,7 @@ impl Exporter for CsvExporter {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), ExportError> {
+    fn end(&mut self, _run: &RunSource) -> Result<(), ExportError> {
         let writer = self.writer.take().expect("a table has begun");
         let output = writer.into_inner().map_err(|failed| ExportError::writer(failed.error()))?;
         output.into_inner().map(drop).map_err(|failed| ExportError::writer(failed.into_error()))

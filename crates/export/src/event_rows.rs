@@ -1,12 +1,11 @@
 //! The rows of the table `events` beside the fragments that belong to them.
 
-use std::path::Path;
-
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use crate::error::ExportError;
+use crate::run_source::RunSource;
 use crate::table_stream::TableStream;
 
 /// One event, without its fragments.
@@ -39,12 +38,17 @@ pub(crate) struct EventRows {
 }
 
 impl EventRows {
-    /// Opens a table of events.
+    /// Of the batches of a table of events.
+    pub fn new(stream: TableStream) -> EventRows {
+        EventRows { stream, batch: None, row: 0 }
+    }
+
+    /// Checks, behind the last event, that the table has all that `run` has recorded.
     ///
     /// # Errors
-    /// When it cannot be read.
-    pub fn open(path: &Path, is_written: bool) -> Result<EventRows, ExportError> {
-        Ok(EventRows { stream: TableStream::open(path, is_written)?, batch: None, row: 0 })
+    /// When rows are missing.
+    pub fn end(&mut self, run: &RunSource) -> Result<(), ExportError> {
+        self.stream.end(run)
     }
 
     /// The next event; `None` at the end.

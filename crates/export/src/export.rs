@@ -214,12 +214,11 @@ impl Walk<'_> {
                 return Err(ExportError::Interrupted { path: self.target.path().to_owned() });
             }
         }
-        exporter.end()?;
+        exporter.end(self.run)?;
+        stream.end(self.run)?;
         self.bytes += stream.position().1;
         let (batches, rows) = stream.passed();
-        let name = file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        self.run.check_rows(&name, rows)?;
-        Ok(ExportedTable { file: name, rows, batches })
+        Ok(ExportedTable { file: stream.name(), rows, batches })
     }
 }
 

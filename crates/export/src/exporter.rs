@@ -34,11 +34,11 @@ pub(crate) trait Exporter {
     /// When they cannot be written, or the format cannot hold them.
     fn batch(&mut self, batch: &RecordBatch) -> Result<(), ExportError>;
 
-    /// The table ends.
+    /// The table ends. A table of `run` that was read beside it is checked.
     ///
     /// # Errors
-    /// When its end cannot be written.
-    fn end(&mut self) -> Result<(), ExportError>;
+    /// When its end cannot be written, or the table beside it is not whole.
+    fn end(&mut self, run: &RunSource) -> Result<(), ExportError>;
 
     /// All tables are written. Returns what a reader of the result must know: what the format could not hold.
     ///

@@ -52,6 +52,8 @@ pub(crate) struct MidExporter {
     without_event: u64,
     /// Events whose fragments are not on file.
     without_fragments: u64,
+    /// What the run lacks.
+    lacking: Option<String>,
 }
 
 /// The file, plain or compressed.
@@ -124,6 +126,7 @@ impl MidExporter {
             coincidence: None,
             without_event: 0,
             without_fragments: 0,
+            lacking: None,
         };
         exporter.write_database(BEGIN_OF_RUN, seconds(zero_s))?;
         Ok(exporter)
@@ -254,10 +257,9 @@ impl Exporter for MidExporter {
         self.hits = HitBanks::default();
         self.coincidence = None;
         self.events = None;
-        if self.table == Table::Fragments
-            && let Some(path) = head.run.beside(head.file, Table::Events)
-        {
-            self.events = Some(EventRows::open(&path, head.run.is_written)?);
+        if self.table == Table::Fragments {
+            self.events = head.run.beside(head.file, Table::Events)?.map(EventRows::new);
+            self.lacking = head.run.lacking(Table::Events);
         }
         Ok(())
     }
@@ -270,7 +272,7 @@ impl Exporter for MidExporter {
         }
     }
 
-    fn end(&mut self) -> Result<(), ExportError> {
+    fn end(&mut self, run: &RunSource) -> Result<(), ExportError> {
         while let Some(rows) = &mut self.events
             && let Some(event) = rows.next_event()?
         {
@@ -280,6 +282,7 @@ impl Exporter for MidExporter {
                 _ => self.without_fragments += 1,
             }
         }
+        self.events.as_mut().map_or(Ok(()), |rows| rows.end(run))?;
         self.write_hits()
     }
 
@@ -302,7 +305,8 @@ impl Exporter for MidExporter {
             (self.without_fragments, "events are left out, because their fragments are not on file"),
         ];
         let remarks = remarks.into_iter().filter(|(count, _)| *count > 0);
-        Ok(remarks.map(|(count, what)| format!("{count} {what}")).collect())
+        let lacking = self.lacking.take().into_iter();
+        Ok(lacking.chain(remarks.map(|(count, what)| format!("{count} {what}"))).collect())
     }
 }
 

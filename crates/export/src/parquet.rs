@@ -15,6 +15,7 @@ use parquet::file::properties::WriterProperties;
 
 use crate::error::ExportError;
 use crate::exporter::{Exporter, TableHead};
+use crate::run_source::RunSource;
 use crate::target::Output;
 
 /// Most rows of a row group.
@@ -49,7 +50,7 @@ impl Exporter for ParquetExporter {
         writer.write(batch).map_err(ExportError::writer)
     }
 
-    fn end(&mut self) -> Result<(), ExportError> {
+    fn end(&mut self, _run: &RunSource) -> Result<(), ExportError> {
         let writer = self.writer.take().expect("a table has begun");
         let output = writer.into_inner().map_err(ExportError::writer)?;
         output.into_inner().map(drop).map_err(|failed| ExportError::writer(failed.into_error()))

@@ -15,6 +15,7 @@ use arrow_schema::Schema;
 
 use crate::error::ExportError;
 use crate::exporter::{Exporter, TableHead};
+use crate::run_source::RunSource;
 use crate::target::Target;
 
 /// A module of the Python package that writes a format.
@@ -134,7 +135,7 @@ impl Exporter for PythonExporter {
         stream.write(batch).map_err(|cause| self.ended(cause))
     }
 
-    fn end(&mut self) -> Result<(), ExportError> {
+    fn end(&mut self, _run: &RunSource) -> Result<(), ExportError> {
         self.end_stream()
     }
 

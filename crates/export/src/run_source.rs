@@ -11,10 +11,11 @@ use thalweg_analysis::channels::{ChannelMap, ChannelSettings, SourceChannels, ta
 use thalweg_data::SourceId;
 use thalweg_record::read::TableReader;
 use thalweg_record::{
-    FILTER_KEY, RecordedTables, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table,
+    FILTER_KEY, MissingFile, RecordedTables, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table,
 };
 
 use crate::error::ExportError;
+use crate::table_stream::TableStream;
 
 /// A run that is read.
 #[derive(Debug)]
@@ -76,13 +77,7 @@ impl RunSource {
         paths.sort();
         let table_of = |path: &Path| Table::of_file_name(&path.file_name()?.to_string_lossy());
         let chosen = if wanted.is_empty() { tables } else { wanted };
-        let is_chosen = |table: &Table| chosen.contains(table);
-        let mut missing = self.recorded.missing_files();
-        if let Some(missing) =
-            missing.find(|missing| Table::from_word(&missing.table.table).as_ref().is_some_and(is_chosen))
-        {
-            return Err(self.incomplete(missing.to_string()));
-        }
+        self.refuse_missing(|missing| chosen.iter().any(|table| missing.is_of(*table)))?;
         let mut files = Vec::new();
         for table in chosen {
             let own = paths.iter().filter(|path| table_of(path) == Some(*table));
@@ -103,18 +98,41 @@ impl RunSource {
         self.recorded.too_few_rows(file, rows).map_or(Ok(()), |found| Err(self.incomplete(found)))
     }
 
+    /// Refuses the tables that are asked for if a file of them is missing.
+    fn refuse_missing(&self, is_asked: impl Fn(&MissingFile<'_>) -> bool) -> Result<(), ExportError> {
+        let missing = self.recorded.missing_files().find(is_asked);
+        missing.map_or(Ok(()), |missing| Err(self.incomplete(missing.to_string())))
+    }
+
     fn incomplete(&self, found: String) -> ExportError {
         self.refused(format!(
             "{found}; copy it back, or let `thalweg recover` note what is missing, then export again"
         ))
     }
 
-    /// The file of another table that belongs to this one, such as `events-builder0` to `fragments-builder0`; `None` where it is not
-    /// there.
-    pub fn beside(&self, file: &TableFile, table: Table) -> Option<PathBuf> {
-        let name = file.path.file_name()?.to_string_lossy();
-        let rest = name.strip_prefix(file.table.word())?;
-        Some(file.path.with_file_name(format!("{}{rest}", table.word()))).filter(|path| path.exists())
+    /// The batches of another table that belongs to this one, such as `events-builder0` to `fragments-builder0`; `None` where it
+    /// was not recorded, or is known to be gone.
+    ///
+    /// # Errors
+    /// When a file of it is missing, or it cannot be read.
+    pub fn beside(&self, file: &TableFile, table: Table) -> Result<Option<TableStream>, ExportError> {
+        let name = file.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let Some(rest) = name.strip_prefix(file.table.word()) else { return Ok(None) };
+        let beside = format!("{}{rest}", table.word());
+        self.refuse_missing(|missing| missing.table.file == beside)?;
+        let path = file.path.with_file_name(beside);
+        path.exists().then(|| TableStream::open(&path, self.is_written)).transpose()
+    }
+
+    /// What an export lacks that reads this table beside another, if the record says that rows of it are gone.
+    pub fn lacking(&self, table: Table) -> Option<String> {
+        let is_missing = self.record.missing.iter().any(|missing| missing.table == table.word());
+        let is_removed = || RemovedTables::of(&self.directory).is_some_and(|removed| removed.has(table));
+        let lacks = is_missing || is_removed();
+        let word = table.word();
+        lacks.then(|| {
+            format!("rows of the table `{word}` are not on file: what they held is not in the export")
+        })
     }
 
     /// What is known of the run's channels: what `[[channel]]` of its configuration says (`described`), and its `channels.csv`.

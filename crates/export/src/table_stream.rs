@@ -15,6 +15,7 @@ use thalweg_record::RecordError;
 use thalweg_record::read::{BatchHead, TableReader, TableStreamBytes};
 
 use crate::error::ExportError;
+use crate::run_source::RunSource;
 
 /// Reads one table, all files of it, from its first to its last whole batch.
 #[derive(Debug)]
@@ -73,6 +74,20 @@ impl TableStream {
         self.number += 1;
         self.rows += batch.num_rows() as u64;
         Ok(Some(batch))
+    }
+
+    /// Reads what is left of the table.
+    ///
+    /// # Errors
+    /// When a batch of it is damaged, or `run` has recorded more rows.
+    pub fn end(&mut self, run: &RunSource) -> Result<(), ExportError> {
+        while self.next_batch()?.is_some() {}
+        run.check_rows(&self.name(), self.rows)
+    }
+
+    /// Name of its first file.
+    pub fn name(&self) -> String {
+        self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
     fn next_head(&mut self) -> Result<Option<BatchHead>, ExportError> {
