@@ -362,6 +362,15 @@ impl LossReport {
                 sources.push((source, counted.total(*unit)));
             }
         }
+        if !snapshot.knows_all_triggers() {
+            let [_, (_, fragments), (_, events)] = &mut sums;
+            // Bytes that are lost with no gap in the numbers, as at the end of a file, may have held all fragments of an event.
+            if let (Some(fragments), Some(events)) = (fragments, events)
+                && events.unseen.0 == 0
+            {
+                events.coarse = fragments.coarse;
+            }
+        }
         if let Some(coarse) = of_the_file(snapshot) {
             sums.iter_mut()
                 .filter_map(|(_, sum)| sum.as_mut())

@@ -219,6 +219,33 @@ fn a_damaged_recording_makes_the_number_of_lost_fragments_unknown() {
 }
 
 #[test]
+fn bytes_without_a_gap_in_the_numbers_make_the_number_of_lost_events_unknown() {
+    let unread: Counting = (Stage::Receive, &[Unit::Bytes], |counters| {
+        counters.input(Unit::Bytes, 5000);
+        counters.output(Unit::Bytes, 4000);
+        counters.lost(LossReason::RecordingDamaged, Unit::Bytes, 1000);
+    });
+    let found: Counting = (Stage::Unpack, &[Unit::Fragments], |counters| {
+        counters.output(Unit::Fragments, 80);
+    });
+    let built: Counting = (Stage::Build, &[Unit::Events], |counters| counters.output(Unit::Events, 80));
+    let recorded: Counting = (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 80));
+    let trigger = |count: fn(&mut Counters)| -> Counting { (Stage::Trigger, &[Unit::Events], count) };
+    let report = LossReport::of(&snapshot(&[unread, found, built, recorded]), StageRole::Recording);
+    assert_eq!(
+        report.text(),
+        "fragments lost: unknown, ≥ 1000 bytes (≥ 20.0 %); events lost: unknown, ≥ 1000 bytes (≥ 20.0 %)"
+    );
+    // A trigger that counts its own knows of each event.
+    let counted = trigger(|counters| {
+        counters.input(Unit::Events, 80);
+        counters.output(Unit::Events, 80);
+    });
+    let report = LossReport::of(&snapshot(&[counted, unread, found, built, recorded]), StageRole::Recording);
+    assert_eq!(report.text(), "fragments lost: unknown, ≥ 1000 bytes (≥ 20.0 %); no events lost");
+}
+
+#[test]
 fn unseen_triggers_make_the_number_of_lost_events_unknown() {
     let recorded: Counting = (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 581));
     let found: Counting = (Stage::Unpack, &[Unit::Fragments], |counters| {
