@@ -11,7 +11,7 @@ use thalweg_analysis::channels::{ChannelMap, ChannelSettings, SourceChannels, ta
 use thalweg_data::SourceId;
 use thalweg_record::read::TableReader;
 use thalweg_record::{
-    FILTER_KEY, MissingFile, RecordedTables, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table,
+    FILTER_KEY, RecordedTables, RemovedTables, RunDirectory, RunRecord, RunRecordState, Table,
 };
 
 use crate::error::ExportError;
@@ -77,7 +77,8 @@ impl RunSource {
         paths.sort();
         let table_of = |path: &Path| Table::of_file_name(&path.file_name()?.to_string_lossy());
         let chosen = if wanted.is_empty() { tables } else { wanted };
-        self.refuse_missing(|missing| chosen.iter().any(|table| missing.is_of(*table)))?;
+        self.recorded
+            .refuse_missing(self.path(), |missing| chosen.iter().any(|table| missing.is_of(*table)))?;
         let mut files = Vec::new();
         for table in chosen {
             let own = paths.iter().filter(|path| table_of(path) == Some(*table));
@@ -95,19 +96,7 @@ impl RunSource {
     /// # Errors
     /// When it is one.
     pub fn check_rows(&self, file: &str, rows: u64) -> Result<(), ExportError> {
-        self.recorded.too_few_rows(file, rows).map_or(Ok(()), |found| Err(self.incomplete(found)))
-    }
-
-    /// Refuses the tables that are asked for if a file of them is missing.
-    fn refuse_missing(&self, is_asked: impl Fn(&MissingFile<'_>) -> bool) -> Result<(), ExportError> {
-        let missing = self.recorded.missing_files().find(is_asked);
-        missing.map_or(Ok(()), |missing| Err(self.incomplete(missing.to_string())))
-    }
-
-    fn incomplete(&self, found: String) -> ExportError {
-        self.refused(format!(
-            "{found}; copy it back, or let `thalweg recover` note what is missing, then export again"
-        ))
+        Ok(self.recorded.refuse_too_few(self.path(), file, rows)?)
     }
 
     /// The batches of another table that belongs to this one, such as `events-builder0` to `fragments-builder0`; `None` where it
@@ -119,7 +108,7 @@ impl RunSource {
         let name = file.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         let Some(rest) = name.strip_prefix(file.table.word()) else { return Ok(None) };
         let beside = format!("{}{rest}", table.word());
-        self.refuse_missing(|missing| missing.table.file == beside)?;
+        self.recorded.refuse_missing(self.path(), |missing| missing.table.file == beside)?;
         let path = file.path.with_file_name(beside);
         path.exists().then(|| TableStream::open(&path, self.is_written)).transpose()
     }

@@ -106,10 +106,36 @@ impl RecordedTables {
         Some(format!("{file}: {rows} rows where run.json says {}", said.rows))
     }
 
+    /// Refuses what reads the tables that are asked for of the run at `run`, if a file of them is missing.
+    ///
+    /// # Errors
+    /// When one is, with which.
+    pub fn refuse_missing(
+        &self,
+        run: &Path,
+        is_asked: impl Fn(&MissingFile<'_>) -> bool,
+    ) -> Result<(), RecordError> {
+        let missing = self.missing_files().find(is_asked);
+        missing.map_or(Ok(()), |missing| Err(incomplete(run, &missing.to_string())))
+    }
+
+    /// Refuses a table of the run at `run` of which so many rows were read, if more were recorded. `file` is the name of its first file.
+    ///
+    /// # Errors
+    /// When rows are missing, with how many there are.
+    pub fn refuse_too_few(&self, run: &Path, file: &str, rows: u64) -> Result<(), RecordError> {
+        self.too_few_rows(file, rows).map_or(Ok(()), |found| Err(incomplete(run, &found)))
+    }
+
     /// Leaves out the tables for which the record does not speak.
     pub(crate) fn retain(&mut self, speaks_for: impl Fn(&TableSummary) -> bool) {
         self.tables.retain(speaks_for);
     }
+}
+
+fn incomplete(run: &Path, found: &str) -> RecordError {
+    let found = format!("{found}; copy it back, or `thalweg recover` notes what is missing");
+    RecordError::Missing { path: run.to_owned(), found }
 }
 
 impl MissingFile<'_> {

@@ -11,7 +11,7 @@ mod timelines;
 use std::path::{Path, PathBuf};
 
 use thalweg_record::read::{HitsReader, LossesReader};
-use thalweg_record::{LossRow, RemovedTables, RunDirectory, RunRecord, Table};
+use thalweg_record::{LossRow, RecordedTables, RemovedTables, RunDirectory, RunRecord, Table};
 
 use crate::plot::{Facts, Lanes, PlotSource, Spectra, spectra_svg};
 
@@ -71,12 +71,16 @@ pub fn plot_run(run: &Path, what: Picture, output: Option<&Path>) -> Result<Path
     // Runs are also found by their number.
     let run = directory.path();
     let record = RunRecord::read(&directory.run_record())?;
+    let said = RecordedTables::of(&record, &directory)?;
     let (name, picture) = match what {
-        Picture::Data => data_picture(run, &directory, &record)?,
-        Picture::Series if directory.table(Table::Series).exists() => {
+        Picture::Data => data_picture(run, &directory, (&record, &said))?,
+        Picture::Series => {
+            expect_files(run, &said, Table::Series)?;
+            if !directory.table(Table::Series).exists() {
+                return Err(PlotError::NoSeries { run: run.to_owned() });
+            }
             ("series.svg", series::series_picture(run, &directory, &record)?)
         }
-        Picture::Series => return Err(PlotError::NoSeries { run: run.to_owned() }),
     };
     let file = output.map_or_else(|| directory.path().join(name), Path::to_owned);
     std::fs::write(&file, picture).map_err(|cause| PlotError::Write { file: file.clone(), cause })?;
@@ -87,7 +91,7 @@ pub fn plot_run(run: &Path, what: Picture, output: Option<&Path>) -> Result<Path
 fn data_picture(
     run: &Path,
     directory: &RunDirectory,
-    record: &RunRecord,
+    (record, said): (&RunRecord, &RecordedTables),
 ) -> Result<(&'static str, String), PlotError> {
     RemovedTables::refuse(run, Table::Hits)?;
     let has = |table: Table| -> Result<bool, PlotError> {
@@ -97,18 +101,27 @@ fn data_picture(
             table => directory.table(table).exists(),
         })
     };
+    expect_files(run, said, Table::Losses)?;
     let losses = losses_of(directory)?;
+    expect_files(run, said, Table::Hits)?;
     if has(Table::Hits)? {
-        return Ok(("spectra.svg", hits_picture(run, directory, record, &losses)?));
+        return Ok(("spectra.svg", hits_picture(run, directory, (record, said), &losses)?));
     }
+    expect_files(run, said, Table::Events)?;
     if has(Table::Events)? {
-        return Ok(("events.svg", timelines::events_picture(run, directory, record, &losses)?));
+        return Ok(("events.svg", timelines::events_picture(run, directory, (record, said), &losses)?));
     }
+    expect_files(run, said, Table::Raw)?;
     if has(Table::Raw)? {
         return Ok(("raw.svg", timelines::raw_picture(run, directory, record, &losses)?));
     }
     [Table::Events, Table::Raw].into_iter().try_for_each(|table| RemovedTables::refuse(run, table))?;
     Err(PlotError::Nothing { run: run.to_owned() })
+}
+
+/// Refuses a picture of a table of which a file is missing: it would show a run without losses that is shorter than it was.
+fn expect_files(run: &Path, said: &RecordedTables, table: Table) -> Result<(), PlotError> {
+    Ok(said.refuse_missing(run, |missing| missing.is_of(table))?)
 }
 
 /// The run's title, or that it has none.
@@ -130,7 +143,7 @@ fn losses_of(directory: &RunDirectory) -> Result<Vec<LossRow>, PlotError> {
 fn hits_picture(
     run: &Path,
     directory: &RunDirectory,
-    record: &RunRecord,
+    (record, said): (&RunRecord, &RecordedTables),
     losses: &[LossRow],
 ) -> Result<String, PlotError> {
     let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
@@ -138,6 +151,7 @@ fn hits_picture(
     while reader.next_batch(&mut hits)? {
         spectra.fill(&hits);
     }
+    said.refuse_too_few(run, &Table::Hits.file_name(), spectra.hits())?;
     let channels = channels_of(run, record);
     let sources: Vec<PlotSource<'_>> = record
         .sources
@@ -170,5 +184,68 @@ fn channels_of(run: &Path, record: &RunRecord) -> Vec<(u16, u16)> {
     match crate::boards::recorded(&run.join("run.json"), record) {
         Ok(configuration) => configuration.sources.iter().map(|source| source.format.channels()).collect(),
         Err(_) => vec![(0, u16::MAX); record.sources.len()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use thalweg_data::{Hit, Hits, Sink};
+    use thalweg_record::read::recover;
+    use thalweg_record::{FileLimits, HitWriter, RunRecordState, Settings};
+
+    use super::*;
+
+    /// A run of three hits, each in a file of its own.
+    fn write_run(parent: &Path) -> PathBuf {
+        let directory = RunDirectory::create(parent, "").expect("made");
+        let names = ["board".to_owned()];
+        let mut record = RunRecord::start(&directory, "", "", &names);
+        let files = FileLimits { most_rows: Some(1), ..FileLimits::default() };
+        let settings = Settings { files, batch_hits: 1, ..Settings::default() };
+        let mut writer = HitWriter::create(directory.path(), &settings, &names).expect("made");
+        for time_ps in 0..3 {
+            let hit = Hit { time_ps, ..Hit::default() };
+            writer.write(&Hits { hits: vec![hit], ..Hits::default() }).expect("written");
+        }
+        writer.finish().expect("written");
+        record.stop(RunRecordState::Stopped, writer.summaries(), None);
+        record.write(&directory).expect("written");
+        directory.path().to_owned()
+    }
+
+    fn plotted(run: &Path) -> Result<String, String> {
+        let file = plot_run(run, Picture::Data, None).map_err(|error| error.to_string())?;
+        Ok(fs::read_to_string(file).expect("drawn"))
+    }
+
+    #[test]
+    fn a_run_without_a_file_of_its_hits_is_drawn_when_recover_has_noted_what_is_missing() {
+        for gone in ["hits.arrows", "hits.0001.arrows", "hits.0002.arrows"] {
+            let folder = tempfile::tempdir().expect("temporary folder");
+            let run = write_run(folder.path());
+            assert!(plotted(&run).expect("drawn").contains("3 hits recorded"));
+            fs::remove_file(run.join(gone)).expect("there");
+            let message = plotted(&run).expect_err("refused");
+            assert!(message.contains(&format!("{gone}: run.json names")), "{message}");
+            assert!(message.contains("`thalweg recover`"), "{message}");
+            recover(&run).expect("recovered");
+            match gone {
+                "hits.arrows" => assert!(plotted(&run).expect_err("nothing").contains("nothing to plot")),
+                _ => assert!(plotted(&run).expect("drawn").contains("2 hits recorded")),
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_with_fewer_hits_than_were_recorded_is_not_drawn() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let run = write_run(folder.path());
+        let mut record = RunRecord::read(&run.join("run.json")).expect("readable");
+        record.tables.iter_mut().filter(|said| said.table == "hits").for_each(|said| said.rows = 4);
+        record.write(&RunDirectory::open(&run).expect("a run")).expect("written");
+        let message = plotted(&run).expect_err("refused");
+        assert!(message.contains("hits.arrows: 3 rows where run.json says 4"), "{message}");
     }
 }

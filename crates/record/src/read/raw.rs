@@ -155,7 +155,7 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
     for file in &files {
         let rows = scan(file, record.as_ref(), &mut contents)?;
         let name = file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        said.too_few_rows(&name, rows).map_or(Ok(()), |found| Err(incomplete(path, &found)))?;
+        said.refuse_too_few(path, &name, rows)?;
     }
     note_not_written(record.as_ref(), &mut contents);
     Ok(contents.into_values().collect())
@@ -168,9 +168,7 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
 /// When files are missing, with which.
 pub fn expect_raw_files(directory: &RunDirectory, record: &RunRecord) -> Result<RecordedTables, RecordError> {
     let said = RecordedTables::of(record, directory)?;
-    if let Some(missing) = said.missing_files().find(|missing| missing.is_of(Table::Raw)) {
-        return Err(incomplete(directory.path(), &missing.to_string()));
-    }
+    said.refuse_missing(directory.path(), |missing| missing.is_of(Table::Raw))?;
     let noted = record.missing.iter().rev().find(|missing| missing.table == Table::Raw.word());
     match noted {
         Some(missing) if directory.raw_files()?.is_empty() => Err(RecordError::Missing {
@@ -179,11 +177,6 @@ pub fn expect_raw_files(directory: &RunDirectory, record: &RunRecord) -> Result<
         }),
         _ => Ok(said),
     }
-}
-
-fn incomplete(path: &Path, found: &str) -> RecordError {
-    let found = format!("{found}; copy it back, or `thalweg recover` notes what is missing");
-    RecordError::Missing { path: path.to_owned(), found }
 }
 
 /// Something that was received and recorded raw: a datagram, or what one receive call of a stream gave.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use thalweg_record::read::{EventsFile, RecordedEvent, raw_arrivals, raw_sources};
-use thalweg_record::{LossRow, RunDirectory, RunRecord};
+use thalweg_record::{LossRow, RecordedTables, RunDirectory, RunRecord};
 
 use super::{PlotError, SOFTWARE, title};
 use crate::plot::{Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
@@ -62,17 +62,20 @@ impl Sum for EventSum {
 pub(super) fn events_picture(
     run: &Path,
     directory: &RunDirectory,
-    record: &RunRecord,
+    (record, said): (&RunRecord, &RecordedTables),
     losses: &[LossRow],
 ) -> Result<String, PlotError> {
     let (mut over_time, mut all) = (Timeline::<EventSum>::default(), EventSum::default());
     let mut event = RecordedEvent::default();
     for files in directory.event_files()?.iter().filter(|files| files.events.exists()) {
         let mut file = EventsFile::open_alone(&files.events)?;
+        let before = all.events;
         while file.next_event(&mut event)? {
             over_time.at(event.closed.0).add(&event);
             all.add(&event);
         }
+        let name = files.events.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        said.refuse_too_few(run, &name, all.events - before)?;
     }
     let complete = |sum: &EventSum| sum.mean(sum.complete).map(|part| 100.0 * part);
     let panels = [

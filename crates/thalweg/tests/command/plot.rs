@@ -55,8 +55,7 @@ fn plot_draws_raw_bytes_over_time_of_a_run_without_hits_and_events() {
 #[test]
 fn plot_says_that_there_is_nothing_to_plot_and_what_to_do() {
     let folder = Folder::new();
-    let run = recorded(&folder, HITS, "[\"raw\"]");
-    std::fs::remove_file(Path::new(&run).join("raw.arrows")).expect("it was there");
+    let run = recorded(&folder, HITS, "[]");
     let plotted = thalweg(&["plot", &run]);
     assert_eq!(plotted.code, Some(1), "{plotted:#?}");
     for words in ["nothing to plot", "thalweg inspect", "[record] tables"] {
