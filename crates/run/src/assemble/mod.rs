@@ -85,6 +85,7 @@ pub fn run_planned(
     let (configuration, board_reports) = boards::ask(configuration)?;
     // The boards' reports change what the run needs, such as the number of channels.
     let plan = if configuration.asks_boards() { Plan::of(&configuration)? } else { plan };
+    plan.file_limits.check_directories()?;
     let (configuration, Plan { source_table, placement, topology, .. }) = (&configuration, plan);
     placement.try_out().map_err(|message| configuration.invalid(format!("[threads]: {message}")))?;
     let planned = Planned { source_table, placement, topology };
@@ -395,7 +396,6 @@ fn take_data(
         Origin::Recorded(_) => Vec::new(),
     };
     changes.iter().for_each(|change| tracing::warn!("{change}; check that its parameters still fit"));
-    configuration.record.files.check_directories()?;
     let directory = RunDirectory::create(&configuration.record.directory, title)?;
     let comment = configuration.run.comment.clone();
     let started_ns = nanoseconds_since_1970();

@@ -24,7 +24,7 @@ use serde::Serialize;
 use thalweg_data::Hit;
 use thalweg_data::topology::Topology;
 use thalweg_readout::links::LinkPlan;
-use thalweg_record::Table;
+use thalweg_record::{FileLimits, Table};
 use thalweg_transport::placement::Machine;
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
@@ -88,6 +88,9 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// The cores of this machine.
     pub cores: Cores,
+    /// When tables go on in new files, and where these lie; without anything where this process records no such table.
+    #[serde(skip)]
+    pub(crate) file_limits: FileLimits,
     #[serde(skip)]
     pub(crate) placement: Placement,
     #[serde(skip)]
@@ -126,6 +129,10 @@ impl Plan {
         let budget = memory::budget(&resolved, &pools, processing.as_ref());
         limit::check(&budget, limit::machine_memory()).map_err(not_allowed)?;
         let topology = topology::of(&resolved, processing.as_ref(), threads, pools);
+        let mut warnings = processing.map_or_else(Vec::new, |processing| processing.stages.warnings);
+        let file_limits = resolved.file_limits();
+        // A disk may still be mounted before the run begins.
+        warnings.extend(file_limits.check_directories().err().map(|missing| missing.to_string()));
         Ok(Plan {
             title: configuration.run.title.clone(),
             topology,
@@ -133,7 +140,8 @@ impl Plan {
             budget,
             directory: configuration.record.directory.display().to_string(),
             files: resolved.files(),
-            warnings: processing.map_or_else(Vec::new, |processing| processing.stages.warnings),
+            warnings,
+            file_limits,
             cores: Cores {
                 nodes: machine.nodes.into_iter().map(|node| (node.number, node.cores)).collect(),
                 all: machine.cores,
@@ -316,9 +324,25 @@ impl<'c> Resolved<'c> {
         is_made && self.keeps(Table::Coincidences)
     }
 
+    /// When tables go on in new files, if this process records one that can.
+    fn file_limits(&self) -> FileLimits {
+        match self.growing_files().is_empty() {
+            true => FileLimits::default(),
+            false => self.configuration.record.files.clone(),
+        }
+    }
+
     /// The files of the run.
     fn files(&self) -> Vec<String> {
         let mut files = vec!["run.json".to_owned(), "ledger.bin".to_owned()];
+        files.extend(self.growing_files());
+        files.extend(self.records_series().then(|| Table::Series.file_name()));
+        files
+    }
+
+    /// The files of the tables that can go on in new files.
+    fn growing_files(&self) -> Vec<String> {
+        let mut files = Vec::new();
         let hits = [Table::Hits, Table::Extras, Table::Waveforms, Table::Statistics];
         let of_hits = hits.into_iter().filter(|table| self.has_hits() && self.keeps(*table));
         files.extend(of_hits.map(|table| table.file_name()));
@@ -332,12 +356,53 @@ impl<'c> Resolved<'c> {
             }
             files.extend(self.builders().map(|unit| format!("{}-{}.arrows", table.word(), unit.name)));
         }
-        if self.records_series() {
-            files.push(Table::Series.file_name());
-        }
         if self.keeps(Table::Raw) && (self.has_hits() || self.triggered().next().is_some()) {
             files.push(Table::Raw.file_name());
         }
         files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// The plan of a run with a directory on a disk that is not mounted.
+    fn planned(sources: &str, tables: &str, node: Option<&str>) -> Plan {
+        let record = format!(
+            "[record]\ntables = {tables}\n[record.files]\nmost_rows = 5000\ndirectories = [\"/not-mounted/runs\"]\n"
+        );
+        let text = format!("{sources}{record}");
+        let mut configuration = Configuration::parse(Path::new("run.toml"), text).expect("valid");
+        configuration.node = node.map(str::to_owned);
+        Plan::of(&configuration).expect("it can be planned")
+    }
+
+    #[test]
+    fn a_missing_directory_matters_to_a_process_that_records_tables_which_go_on_there() {
+        let hits = "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n";
+        let unit = |name: &str, kind: &str, more: &str| {
+            format!("[[unit]]\nname = \"{name}\"\nkind = \"{kind}\"\n{more}\n")
+        };
+        let units = "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 2\n"
+            .to_owned()
+            + &unit("ru", "readout", "sources = [\"camera\"]\nnode = \"boards\"")
+            + &unit("bu", "builder", "node = \"events\"\nlisten = \"tcp://127.0.0.1:7001\"")
+            + &unit("evm", "manager", "node = \"boards\"\nlisten = \"tcp://127.0.0.1:7000\"");
+        for (sources, tables, node, matters) in [
+            (hits, "[\"hits\"]", None, true),
+            (hits, "[\"raw\"]", None, true),
+            (hits, "[]", None, false),
+            (hits, "[\"events\"]", None, false),
+            (&units, "[\"events\"]", Some("events"), true),
+            (&units, "[\"events\"]", Some("boards"), false),
+        ] {
+            let plan = planned(sources, tables, node);
+            let refused = plan.file_limits.check_directories().map_err(|error| error.to_string());
+            assert_eq!(refused.is_err(), matters, "{tables} at {node:?}");
+            assert_eq!(plan.warnings, refused.err().into_iter().collect::<Vec<_>>(), "{tables} at {node:?}");
+        }
     }
 }
