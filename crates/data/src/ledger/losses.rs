@@ -528,7 +528,10 @@ fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64))
     };
     let own = slots.iter().filter(|own| !is_reported(own));
     let lost: u64 = own.map(|slot| lost_at(slot, Unit::Fragments, |_| true)).sum();
-    let of = slots.iter().map(|slot| slot.offered(Unit::Fragments)).max().unwrap_or(0);
+    let came = slots.iter().map(|slot| slot.offered(Unit::Fragments)).max().unwrap_or(0);
+    // Those that an event filter has rejected are not among them, as rejected events are not.
+    let filtered = slots.iter().map(|slot| slot.counters.total_filtered(Unit::Fragments)).sum();
+    let of = came.saturating_sub(filtered);
     let is_unread = |own: &CounterSnapshot| {
         let damaged = [LossReason::CaptureDamaged, LossReason::RecordingDamaged];
         own.stage.role() == StageRole::Intake

@@ -40,6 +40,8 @@ pub struct RecoverReport {
     pub missing: Vec<MissingRows>,
     /// Tables that the policy on old runs has removed, and that are not there.
     pub removed: Option<RemovedTables>,
+    /// Whether more may have come than the ledger says, and more of it be gone: it is of a moment before the program was killed.
+    pub at_least: bool,
     /// Hits on file now.
     pub hits_on_file: u64,
     /// Hits that had come to the recording when the run ended, as far as its ledger says.
@@ -346,6 +348,8 @@ fn rewrite_record(
     record.ledger = record.ledger.or(ledger);
     if let Some(snapshot) = &record.ledger {
         report.compare(snapshot);
+        // Of a killed run, nobody has written when it stopped.
+        report.at_least = record.stopped.is_empty();
     }
     record.missing.extend(report.missing.iter().cloned());
     directory.add_documents(&mut record.documents);
@@ -396,6 +400,7 @@ impl RecoverReport {
             changed: tables.iter().any(|table| !table.reason.is_empty()),
             missing: Vec::new(),
             removed,
+            at_least: false,
             hits_on_file: rows_of(Table::Hits),
             hits_came: None,
             hits_not_on_file: None,

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thalweg_data::ledger::{LedgerError, LossReport};
+use thalweg_data::ledger::{LedgerError, LossReport, LossTotal};
 use thalweg_data::{Flags, Hit, HitsKept, Ledger, LedgerSnapshot, LossReason, Noted, StageRole, Unit};
 
 use super::hits::hits_of;
@@ -118,16 +118,16 @@ pub struct LedgerReport {
     pub loss: LossReport,
     /// Losses that are not in the ledger, in words: late hits, triggers unseen, unread bytes.
     pub beside: Vec<String>,
-    /// Hits that they call lost, at any stage.
-    pub hits_lost: u64,
+    /// Hits that are lost, by `loss`, with those that files have lost since; `null` where some are, of which nobody knows how many.
+    pub hits_lost: Option<u64>,
     /// Raw bytes that they call recorded.
     pub raw_bytes: Option<u64>,
     /// Events that they call recorded.
     pub events_recorded: Option<u64>,
     /// Events of hits that they call recorded.
     pub coincidences_recorded: Option<u64>,
-    /// Events that they call lost, at any stage, those of hits among them.
-    pub events_lost: u64,
+    /// The same of built events.
+    pub events_lost: Option<u64>,
     /// Fragments that they call recorded.
     pub fragments_recorded: Option<u64>,
 }
@@ -553,10 +553,8 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
         }
         return;
     };
-    let lost = |unit: Unit| {
-        let rows = ledger.entries.iter().filter(|row| row.unit == unit.word());
-        rows.map(|row| row.lost.values().sum::<u64>()).sum()
-    };
+    let loss = record.loss_report().unwrap_or_default();
+    let lost = |unit: Unit| loss.total(unit).map_or(Some(0), LossTotal::known_lost);
     let hits_end = record.hits_end(&ledger.snapshot());
     report.ledger = LedgerReport {
         present: true,
@@ -565,7 +563,6 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
         hits_recorded: ledger.total(hits_end, Unit::Hits, |row| row.output),
         hits_kept: record.hits_kept(hits_end),
         hits_left_out: ledger.total(hits_end, Unit::Hits, |row| row.filtered),
-        loss: record.loss_report().unwrap_or_default(),
         beside: record.beside_the_ledger(),
         hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(StageRole::Raw, Unit::Bytes, |row| row.output),
@@ -573,6 +570,7 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
         coincidences_recorded: ledger.total_events(Table::Coincidences, |row| row.output),
         events_lost: lost(Unit::Events),
         fragments_recorded: ledger.total(StageRole::Recording, Unit::Fragments, |row| row.output),
+        loss,
     };
     let recovered = record.state == RunRecordState::Recovered;
     if !ledger.closed && !recovered {

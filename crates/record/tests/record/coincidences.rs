@@ -234,6 +234,7 @@ fn coincidences_that_recover_could_not_keep_are_lost_one_by_one_and_not_by_their
         let report = recover(run.path()).expect("recovered");
         let kept = read_all(run.path()).events.len() as u64;
         assert!(kept < 100 && report.coincidences_not_on_file == Some(100 - kept), "{report:?}");
+        assert!(!report.at_least, "its ledger has closed");
         assert_eq!(lost(), 100 - kept, "{kept} of 100 coincidences are on file");
     }
 }

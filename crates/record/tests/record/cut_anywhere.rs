@@ -116,7 +116,7 @@ fn a_killed_run_is_recovered_with_its_ledger() {
     let run = unlocked(run);
     let report = recover(run.path()).expect("recovered");
     assert_eq!((report.hits_on_file, report.hits_came, report.hits_not_on_file), (120, Some(180), Some(60)));
-    assert!(report.changed);
+    assert!(report.changed && report.at_least);
     let record = thalweg_record::RunRecord::read(&run.run_record()).expect("written");
     assert_eq!(record.state, RunRecordState::Recovered);
     assert!(record.remarks[0].contains("120 hits on file, 60 hits that had come"), "{:?}", record.remarks);

@@ -209,8 +209,10 @@ fn rows_of_a_table_whose_first_file_is_gone_are_lost_until_it_is_back() {
     let run = copy_run(&run_of_parts(folder.path(), Compression::None), &folder.path().join("000001-gone"));
     enter_decoder(&run);
     let lost = || {
-        let loss = verify(&run).expect("a run").ledger.loss;
-        loss.total(Unit::Hits).expect("a run with hits").known.count
+        let ledger = verify(&run).expect("a run").ledger;
+        let hits = ledger.loss.total(Unit::Hits).expect("a run with hits");
+        assert_eq!(ledger.hits_lost, hits.known_lost());
+        hits.known.count
     };
     assert_eq!(lost(), 0);
     let (first, away) = (part(&run, Table::Hits, 0), folder.path().join("hits.arrows"));

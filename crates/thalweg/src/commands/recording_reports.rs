@@ -25,11 +25,13 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     removed(report.removed.as_ref(), &mut text);
     verified_rows(report, &mut text);
     let ledger = &report.ledger;
+    // The ledger of the run still counts the rows that its files have lost since.
+    let then = if report.missing.is_empty() { "" } else { " then" };
     let recorded =
         [(ledger.hits_recorded, ledger.hits_kept.words()), (ledger.events_recorded, "events recorded")];
     let mut recorded: Vec<String> =
-        recorded.into_iter().filter_map(|(count, what)| Some(format!("{} {what}", count?))).collect();
-    recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded")));
+        recorded.into_iter().filter_map(|(count, what)| Some(format!("{} {what}{then}", count?))).collect();
+    recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded{then}")));
     recorded.extend(left_out(ledger.hits_left_out));
     let verdict = if ledger.present { ledger.verdict } else { "is not there" };
     let _ = writeln!(
@@ -174,11 +176,12 @@ pub(super) fn recovered(report: &RecoverReport) -> String {
         (report.coincidences_came, report.coincidences_not_on_file, "coincidences"),
         (report.raw_bytes_came, report.raw_bytes_not_on_file, "raw bytes"),
     ];
+    let at_least = if report.at_least { "≥ " } else { "" };
     for (came, missing, what) in came {
         if let (Some(came), Some(missing)) = (came, missing) {
             let _ = writeln!(
                 text,
-                "  {came} {what} had come to the recording; {missing} of them are not on file"
+                "  {at_least}{came} {what} had come to the recording; {at_least}{missing} of them are not on file"
             );
         }
     }

@@ -53,6 +53,8 @@ fn what_a_damaged_run_has_lost_since_is_in_every_report() {
     let said = thalweg(&["verify", &run]).done().out;
     let place = format!("missing since: hits.arrows: {missing} rows missing");
     assert!(said.contains(&format!("hits lost: {missing}")) && said.contains(&place), "{said}");
+    assert!(said.contains("the ledger balances, ") && said.contains(" hits recorded then"), "{said}");
+    assert_eq!(thalweg(&["verify", &run, "--json"]).json()["ledger"]["hits_lost"], missing);
 }
 
 #[test]
@@ -104,7 +106,9 @@ fn a_run_that_is_killed_is_recovered_up_to_its_last_batch() {
     let replay = || thalweg(&["replay", run, "--directory", &folder.at("replays")]).error;
     let (warning, before) = (format!("use `thalweg recover {run}`"), replay());
     assert!(before.contains(&warning), "{before}");
-    thalweg(&["recover", run, "--json"]).done();
+    let recovered = thalweg(&["recover", run]).done().out;
+    let came = recovered.lines().find(|line| line.contains(" hits had come to the recording; "));
+    assert!(came.is_some_and(|line| line.matches("≥ ").count() == 2), "{recovered}");
     let said = thalweg(&["verify", run]).done().out;
     assert!(!said.contains("DOES NOT BALANCE"), "the ledger was not written to its end: {said}");
     let after = replay();

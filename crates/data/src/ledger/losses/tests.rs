@@ -165,6 +165,29 @@ fn a_fragment_missing_by_sender_and_trigger_numbers_is_counted_once() {
 }
 
 #[test]
+fn fragments_that_an_event_filter_rejects_are_not_among_all_that_there_were() {
+    let found: Counting = (Stage::Unpack, &[Unit::Fragments], |counters| {
+        counters.output(Unit::Fragments, 300);
+    });
+    let filtered: Counting = (Stage::Filter, &[Unit::Fragments, Unit::Events], |counters| {
+        for unit in [Unit::Fragments, Unit::Events] {
+            counters.input(unit, 300);
+            counters.filtered(unit, 200);
+            counters.output(unit, 100);
+        }
+    });
+    let recorded: Counting = (Stage::Record, &[Unit::Fragments, Unit::Events], |counters| {
+        for unit in [Unit::Fragments, Unit::Events] {
+            counters.input(unit, 100);
+            counters.output(unit, 75);
+            counters.lost(LossReason::DiskFull, unit, 25);
+        }
+    });
+    let report = LossReport::of(&snapshot(&[found, filtered, recorded]), StageRole::Recording);
+    assert_eq!(report.text(), "fragments lost: 25 (25.0 %); events lost: 25 (25.0 %)");
+}
+
+#[test]
 fn every_total_of_a_killed_run_is_a_bound() {
     let decoded: Counting = (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 90));
     let report = LossReport::of(&snapshot(&[decoded]), StageRole::Recording);
