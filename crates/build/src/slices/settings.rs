@@ -14,8 +14,9 @@ pub struct Settings {
     /// How far before the latest time of its source a time may still lie, in picoseconds: a slice stays open so long. What
     /// comes later still is lost as late.
     pub disorder_ps: u64,
-    /// How far after its arrival a time may lie, in milliseconds: what lies later is damaged, and would move its source on
-    /// for good. 0 where times have nothing to do with the arrival, as in a file.
+    /// How far after its arrival a time may lie, in milliseconds: what lies later is damaged. A wrong time within it moves its
+    /// source on, and what comes before the source is there is late. 0 where times have nothing to do with the arrival, as in a
+    /// file.
     pub ahead_ms: u64,
     /// A source from which nothing has come for so long, in milliseconds, has had nothing to say: its slices leave empty. With 0
     /// they wait for its next message, and are incomplete at `[build] age_ms`.

@@ -124,6 +124,38 @@ fn a_silent_source_has_had_nothing_to_say_by_its_own_clock() {
     assert_eq!(cutter.timeline().counters().total_lost_any(Unit::Hits), 0);
 }
 
+/// A source whose hit of each millisecond of a second has an error in its time, or does not come; how many are late.
+fn late_of_a_second(error_ms: impl Fn(i64) -> Option<i64>) -> u64 {
+    let pool = Pool::new(64, 4096).expect("small");
+    let settings = Settings { ahead_ms: 1000, silence_ms: 20, ..settings(1_000_000_000, 2_000_000_000) };
+    let mut cutter = HitCutter::new(SourceId(0), &settings, &pool).expect("possible");
+    let mut out = Fragments::default();
+    for ms in 1..=1000 {
+        let mut batch = Hits::default();
+        batch.header.mark = Mark(ms as u64 * 1_000_000);
+        batch.hits.extend(error_ms(ms).map(|error_ms| hit((ms + error_ms) * 1_000_000_000, 0)));
+        assert_eq!(cutter.cut(&batch, 0, &mut out), batch.hits.len());
+        assert!(cutter.timeline_mut().advance(batch.header.mark, &mut out));
+        out.clear();
+    }
+    check(cutter.timeline().counters(), Unit::Hits);
+    assert_eq!(cutter.timeline().counters().total_lost(LossReason::OutOfWindow, Unit::Hits), 0);
+    cutter.timeline().counters().total_lost(LossReason::Late, Unit::Hits)
+}
+
+#[test]
+fn a_time_ahead_or_a_clock_set_back_costs_no_more_than_its_error() {
+    // Two milliseconds may be out of order, and the slice of the latest of them is open.
+    let ahead = late_of_a_second(|ms| Some(if ms == 100 { 400 } else { 0 }));
+    assert_eq!(ahead, 397);
+    let back = late_of_a_second(|ms| Some(if ms > 300 { -200 } else { 0 }));
+    assert_eq!(back, 197);
+    // Nor with hits that come more seldom than `silence_ms`.
+    let seldom = late_of_a_second(|ms| (ms % 50 == 0).then_some(if ms == 100 { 400 } else { 0 }));
+    assert_eq!(seldom, 8);
+    assert_eq!(late_of_a_second(|ms| (ms % 50 == 0).then_some(0)), 0);
+}
+
 #[test]
 fn the_builder_of_slices_has_rows_for_all_that_are_open() {
     let build = BuildSettings { age_ms: 1000, depth: 16, ..BuildSettings::default() };

@@ -68,7 +68,7 @@ pub struct Timeline {
     /// The first slice that has not left.
     next: u64,
     latest_ps: i64,
-    /// The latest time that something had, and when that arrived.
+    /// The latest time that something had, and when anything last arrived, late or not.
     latest: Option<(i64, Mark)>,
     open: VecDeque<Open>,
     pub(super) counters: Counters,
@@ -118,19 +118,32 @@ impl Timeline {
     pub(super) fn place(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> Place {
         let number = self.slice_of(time_ps);
         if number < self.next as i64 {
+            self.note_arrival(time_ps, mark);
             return Place::Lost(if number < 0 { LossReason::OutOfWindow } else { LossReason::Late });
         }
         if time_ps > self.latest_ps {
             let latest_ns = mark.0.saturating_add(self.settings.ahead_ms.saturating_mul(1_000_000));
             if self.settings.ahead_ms > 0 && time_ps as u64 / 1000 > latest_ns {
+                self.note_arrival(i64::MIN, mark);
                 return Place::Lost(LossReason::OutOfWindow);
             }
             if !self.leave_before(time_ps, out) {
                 return Place::Full;
             }
             self.latest = Some((time_ps, mark));
+        } else {
+            self.note_arrival(time_ps, mark);
         }
         Place::Open((number as u64 - self.next) as usize)
+    }
+
+    /// Notes that the source is not silent, although what has come does not move it on. Behind a time that was ahead, or a clock that
+    /// was set back, the slices so stand still until the source has come there; if they moved on as in silence, it never would.
+    fn note_arrival(&mut self, time_ps: i64, mark: Mark) {
+        if let Some((latest_ps, arrived)) = &mut self.latest {
+            *latest_ps = time_ps.max(*latest_ps);
+            *arrived = mark;
+        }
     }
 
     /// Reports that nothing before `time_ps` will come any more, such as from a board's heartbeat: slices before it leave, empty
