@@ -13,6 +13,10 @@
 //! each other, too. A restarted counter begins where it began before, or at 0: such a jump is confirmed by the next
 //! packet. Any other is confirmed by as many packets as [`LONGEST_LATE_RUN`], with or without gaps, if none of the old
 //! count comes between them: behind late packets, the old count goes on soon.
+//!
+//! Numbers of the window that came before are copies, such as of a second path. A counter that is restarted so soon shows
+//! in the same way: as many come again, from its beginning on, and none of the old count between them. The last of them
+//! is refused as not confirmed, since those before it were taken for copies, and were data.
 
 use std::ops::Range;
 
@@ -57,7 +61,8 @@ pub(crate) enum Arrival {
     Duplicate,
     /// Its number has left the window, in which it was counted as lost or seen.
     Late,
-    /// It is far ahead of all others, and is not taken unless the next one confirms the jump.
+    /// It is far ahead of all others, and is not taken unless the next one confirms the jump; or it came before and is
+    /// not of a copy.
     Unconfirmed,
     /// Its index in the frame is beyond the packets of a frame.
     Impossible,
@@ -75,8 +80,25 @@ pub(crate) struct Track {
     oldest: i64,
     /// The first group since the count has started, and its number.
     first: (i64, u64),
-    /// A jump that is not confirmed yet.
-    jump: Option<Jump>,
+    /// What has come last, if it was not of this count: a restart that is not confirmed yet.
+    restart: Option<Restart>,
+}
+
+/// Packets that may be of a restarted counter.
+#[derive(Clone, Copy, Debug)]
+enum Restart {
+    Jump(Jump),
+    Again(Again),
+}
+
+/// Packets of the window that came before.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    /// The group and the index of the latest one.
+    latest: (u64, u32),
+    packets: u32,
+    /// Whether they began where a counter begins.
+    begins: bool,
 }
 
 /// Groups behind the window or far ahead of it that follow each other.
@@ -166,7 +188,6 @@ impl Counting {
             self.start(track, value);
             distance = 0;
         }
-        track.jump = None;
         let group = track.latest + distance;
         if distance > 0 {
             self.advance(track, seen, group, missing);
@@ -175,10 +196,43 @@ impl Counting {
         let (word, bit) = (index as usize / 64, 1u64 << (index % 64));
         let word = &mut self.slot(group, seen)[word];
         if *word & bit != 0 {
-            return Arrival::Duplicate;
+            return self.arrive_again(track, seen, (value, index), missing);
         }
         *word |= bit;
+        // A gap is filled by a restarted counter, too.
+        if distance >= 0 || !matches!(track.restart, Some(Restart::Again(_))) {
+            track.restart = None;
+        }
         Arrival::New
+    }
+
+    /// Takes a packet that came before.
+    #[cold]
+    fn arrive_again(
+        &self,
+        track: &mut Track,
+        seen: &mut [u64],
+        packet: (u64, u32),
+        missing: &mut impl Missing,
+    ) -> Arrival {
+        let again = match track.restart {
+            // A board that repeats one packet all the time is not restarted.
+            Some(Restart::Again(again)) if again.latest == packet => again,
+            Some(Restart::Again(again)) => Again { latest: packet, packets: again.packets + 1, ..again },
+            _ => Again { latest: packet, packets: 1, begins: self.begins(track, packet.0) },
+        };
+        track.restart = Some(Restart::Again(again));
+        if again.begins && again.packets >= LONGEST_LATE_RUN {
+            self.flush(track, seen, missing);
+            self.start(track, packet.0);
+            self.slot(track.latest, seen)[packet.1 as usize / 64] |= 1 << (packet.1 % 64);
+            return Arrival::Unconfirmed;
+        }
+        // A second path repeats the window once.
+        match again.begins && again.packets > self.window as u32 * self.group_packets {
+            true => Arrival::Unconfirmed,
+            false => Arrival::Duplicate,
+        }
     }
 
     /// Packets before the first one do not count as missing. The window is empty.
@@ -186,13 +240,21 @@ impl Counting {
         track.latest_value = value;
         track.latest = track.oldest;
         track.first = (track.latest, value);
-        track.jump = None;
+        track.restart = None;
+    }
+
+    /// Whether a counter that is restarted begins here: at 0, or where this one did.
+    fn begins(&self, track: &Track, value: u64) -> bool {
+        [0, track.first.1].iter().any(|at| (0..=self.window).contains(&self.distance(*at, value)))
     }
 
     /// Whether the counter was restarted, now that a group behind the window or far ahead has come.
     #[cold]
     fn confirms(&self, track: &mut Track, value: u64, distance: i64) -> bool {
-        let step = track.jump.map(|jump| (jump, self.distance(jump.value, value)));
+        let step = match track.restart {
+            Some(Restart::Jump(jump)) => Some((jump, self.distance(jump.value, value))),
+            _ => None,
+        };
         let jump = match step {
             // The same group does not confirm: several packets of one late frame are not a restart.
             Some((jump, step)) if (-jump.evidence.disorder..=0).contains(&step) => jump,
@@ -201,16 +263,15 @@ impl Counting {
             }
             _ => Jump { value, groups: 1, evidence: self.evidence(track, value, distance) },
         };
-        track.jump = Some(jump);
+        track.restart = Some(Restart::Jump(jump));
         jump.groups >= jump.evidence.groups
     }
 
     /// Which groups confirm a restart at this one.
     fn evidence(&self, track: &Track, value: u64, distance: i64) -> Evidence {
-        let (first, first_value) = track.first;
-        let was_counted = (-self.largest_gap..=0).contains(&distance) && track.latest + distance >= first;
-        let begins = |at: u64| (0..=self.window).contains(&self.distance(at, value));
-        if !was_counted || begins(0) || begins(first_value) {
+        let was_counted =
+            (-self.largest_gap..=0).contains(&distance) && track.latest + distance >= track.first.0;
+        if !was_counted || self.begins(track, value) {
             return Evidence { groups: 2, largest_step: 1, disorder: 0 };
         }
         // More than the window: the network may disorder as many.
@@ -432,6 +493,65 @@ mod tests {
             assert_eq!(run.all([number, number - 50]), [Arrival::New, Arrival::Late]);
         }
         assert_eq!(run.finish(), 0);
+    }
+
+    #[test]
+    fn a_counter_that_restarts_inside_the_window_is_found() {
+        let wide = Counting { bits: 32, window: 4096, largest_gap: 65_536, ..PACKETS };
+        // It begins at 0, or where it began before, and packets of both counts are lost; or again and again.
+        let whole = |begin: u64| (begin..begin + 3000).collect::<Vec<u64>>();
+        let holes = |begin: u64| whole(begin).into_iter().filter(|number| number % 100 != 7).collect();
+        for first in [whole(0), whole(70_000), holes(70_000)] {
+            let mut run = Run::new(wide);
+            run.all(first.iter().copied());
+            let again = run.all((first[0]..first[0] + 3000).filter(|number| number % 50 != 9));
+            let count = |wanted| again.iter().filter(|arrival| **arrival == wanted).count();
+            assert_eq!(
+                (count(Arrival::Duplicate), count(Arrival::Unconfirmed)),
+                (LONGEST_LATE_RUN as usize - 1, 1)
+            );
+            assert_eq!(again.len(), count(Arrival::New) + LONGEST_LATE_RUN as usize);
+        }
+        let mut run = Run::new(Counting { window: 32, ..wide });
+        run.all(0..20);
+        let again: Vec<Arrival> = (0..20).flat_map(|_| run.all(0..20)).collect();
+        assert_eq!(again[..32], [Arrival::Duplicate; 32]);
+        assert!(
+            again[32..].iter().all(|arrival| *arrival == Arrival::Unconfirmed),
+            "not copies of a second path"
+        );
+    }
+
+    #[test]
+    fn copies_of_a_second_path_are_no_restart() {
+        // The other path is behind by less than the window, packet by packet or in bursts, from the start of the count on.
+        let wide = Counting { bits: 32, window: 1024, largest_gap: 65_536, ..PACKETS };
+        for burst in [1, 10, 64, 500] {
+            let mut run = Run::new(wide);
+            for first in (0..5000).step_by(burst) {
+                assert_eq!(run.all(first..first + burst as u64), vec![Arrival::New; burst]);
+                assert_eq!(
+                    run.all(first..first + burst as u64),
+                    vec![Arrival::Duplicate; burst],
+                    "from {first}"
+                );
+            }
+            assert_eq!(run.finish(), 0);
+        }
+        // Nor is a packet that is repeated while the board has nothing to send, or the end of what was sent.
+        let mut run = Run::new(wide);
+        run.all(0..600);
+        assert!((0..1000).all(|_| run.all([0]) == [Arrival::Duplicate]));
+        run.all(600..2000);
+        assert!((0..1000).all(|index| run.all([1900 + index % 100]) == [Arrival::Duplicate]));
+        // Frames are repeated packet by packet.
+        let frames = Counting { group_packets: 1000, window: 4, ..wide };
+        let mut run = Run::new(frames);
+        for number in 0..20 {
+            for arrival in [Arrival::New, Arrival::Duplicate] {
+                assert!((0..500).all(|index| run.arrive(number, index) == arrival));
+            }
+        }
     }
 
     #[test]

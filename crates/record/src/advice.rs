@@ -115,7 +115,7 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
         }
         FragmentMissing => "parts of IP packets are not there: use datagrams that fit the network's MTU",
         DuplicateDatagram => {
-            "the same datagram came twice: look for two paths or a mirror port between board and host"
+            "datagrams came again, by their numbers: look for two paths or a mirror port between board and host | see whether the board was restarted, so that its numbers began anew"
         }
         BadFraming | WrongConstant | BadLength => {
             "headers are not what they should be: see the dumps | check that `format` names what the board sends | check `profile` against the board's firmware | check `header_bytes` and the fields of the header against the board's manual"
