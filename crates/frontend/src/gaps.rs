@@ -7,7 +7,9 @@
 //! ```
 //! A group is one packet if the counter counts all packets, and one frame of packets if it counts inside frames. The
 //! latest group moves the window. A jump beyond the largest gap does not, unless the next packet follows it: then the
-//! counter was restarted, and counting starts again. So one damaged number costs only one packet.
+//! counter was restarted, and counting starts again. So one damaged number costs only one packet. Of numbers with holes,
+//! none may ever follow directly: there a jump is confirmed by more groups than the window, if none of the old count
+//! comes between them.
 //!
 //! A jump back to numbers that were counted lately can be a restart, or packets that come late or again, which follow
 //! each other, too. A restarted counter begins where it began before, or at 0: such a jump is confirmed by the next
@@ -23,6 +25,9 @@ use std::ops::Range;
 /// Packets that come late or again without others between them, at most: a jump back which more of them follow is a
 /// restart.
 const LONGEST_LATE_RUN: u32 = 512;
+/// Groups with holes between them that confirm a jump to numbers that were not counted lately, at least: damaged numbers
+/// do not follow each other for so long.
+const FEWEST_WITH_HOLES: u32 = 16;
 
 /// Properties of a counter, for all parts of a source.
 #[derive(Clone, Copy, Debug)]
@@ -101,24 +106,15 @@ struct Again {
     begins: bool,
 }
 
-/// Groups behind the window or far ahead of it that follow each other.
+/// Groups behind the window or far ahead of it that follow each other, with or without holes.
 #[derive(Clone, Copy, Debug)]
 struct Jump {
-    /// The number of the latest one.
-    value: u64,
+    /// The number that is ahead of all others, and that of the last one.
+    latest: u64,
+    last: u64,
     groups: u32,
-    evidence: Evidence,
-}
-
-/// Which groups confirm a restart of the counter.
-#[derive(Clone, Copy, Debug)]
-struct Evidence {
-    /// How many.
-    groups: u32,
-    /// By how much one may be ahead of the one before.
-    largest_step: i64,
-    /// By how much one may be behind the latest, without counting.
-    disorder: i64,
+    /// Whether the number behind the last one confirms it: no late packets are there, or a counter begins there.
+    begins: bool,
 }
 
 impl Track {
@@ -251,32 +247,32 @@ impl Counting {
     /// Whether the counter was restarted, now that a group behind the window or far ahead has come.
     #[cold]
     fn confirms(&self, track: &mut Track, value: u64, distance: i64) -> bool {
-        let step = match track.restart {
-            Some(Restart::Jump(jump)) => Some((jump, self.distance(jump.value, value))),
-            _ => None,
-        };
-        let jump = match step {
-            // The same group does not confirm: several packets of one late frame are not a restart.
-            Some((jump, step)) if (-jump.evidence.disorder..=0).contains(&step) => jump,
-            Some((jump, step)) if (1..=jump.evidence.largest_step).contains(&step) => {
-                Jump { value, groups: jump.groups + 1, ..jump }
-            }
-            _ => Jump { value, groups: 1, evidence: self.evidence(track, value, distance) },
-        };
-        track.restart = Some(Restart::Jump(jump));
-        jump.groups >= jump.evidence.groups
-    }
-
-    /// Which groups confirm a restart at this one.
-    fn evidence(&self, track: &Track, value: u64, distance: i64) -> Evidence {
         let was_counted =
             (-self.largest_gap..=0).contains(&distance) && track.latest + distance >= track.first.0;
-        if !was_counted || self.begins(track, value) {
-            return Evidence { groups: 2, largest_step: 1, disorder: 0 };
-        }
+        let begins = !was_counted || self.begins(track, value);
+        let before = match track.restart {
+            Some(Restart::Jump(jump)) => Some((jump, self.distance(jump.latest, value))),
+            _ => None,
+        };
+        let jump = match before {
+            Some((jump, step)) if (-self.window..=self.largest_gap).contains(&step) => {
+                if jump.begins && self.distance(jump.last, value) == 1 {
+                    return true;
+                }
+                // The same group does not confirm: several packets of one late frame are not a restart.
+                let (latest, groups) =
+                    if step > 0 { (value, jump.groups + 1) } else { (jump.latest, jump.groups) };
+                Jump { latest, last: value, groups, begins: jump.begins && begins }
+            }
+            _ => Jump { latest: value, last: value, groups: 1, begins },
+        };
+        track.restart = Some(Restart::Jump(jump));
         // More than the window: the network may disorder as many.
-        let groups = LONGEST_LATE_RUN.div_ceil(self.group_packets).max(self.window as u32 + 1);
-        Evidence { groups, largest_step: self.largest_gap, disorder: self.window }
+        let fewest = match was_counted {
+            true => LONGEST_LATE_RUN.div_ceil(self.group_packets),
+            false => FEWEST_WITH_HOLES,
+        };
+        jump.groups >= fewest.max(self.window as u32 + 1)
     }
 
     fn advance(&self, track: &mut Track, seen: &mut [u64], to: i64, missing: &mut impl Missing) {
@@ -493,6 +489,39 @@ mod tests {
             assert_eq!(run.all([number, number - 50]), [Arrival::New, Arrival::Late]);
         }
         assert_eq!(run.finish(), 0);
+    }
+
+    #[test]
+    fn a_jump_of_numbers_with_holes_is_found() {
+        let holes = Counting { bits: 32, window: 32, largest_gap: 65_536, every_group: false, ..PACKETS };
+        // Only every seventh number, or every second packet over another link; and some of them out of order.
+        let swapped = |number: u64| match number % 10 {
+            3 => number + 1,
+            4 => number - 1,
+            _ => number,
+        };
+        for (begin, again) in
+            [(1_000_000, 0), (u64::from(u32::MAX) - 100_000, 0), (0, 1_000_000), (0, 3 << 30)]
+        {
+            for step in [2, 7, 1000] {
+                let mut run = Run::new(holes);
+                let numbers = |from: u64| {
+                    (0..2000u64).map(move |index| {
+                        (from + if step < 32 { swapped(index) } else { index } * step) & 0xFFFF_FFFF
+                    })
+                };
+                run.all(numbers(begin));
+                let refused =
+                    run.all(numbers(again)).iter().filter(|arrival| **arrival != Arrival::New).count();
+                assert!(refused <= 40, "{refused} refused from {begin} to {again} in steps of {step}");
+            }
+        }
+        // Damaged numbers do not follow each other, or have the old count between them.
+        let mut run = Run::new(holes);
+        for number in 0..2000u64 {
+            let damaged = [number * 7 + (1 << 24), (number * 0x9E37_79B9) | 1 << 28];
+            assert_eq!(run.all([number * 7, damaged[number as usize % 2]])[0], Arrival::New);
+        }
     }
 
     #[test]

@@ -154,8 +154,9 @@ pub struct Sequence {
     /// "frame"`. A gap is counted when it leaves this window. 1 to 4096.
     #[serde(default = "default_window")]
     pub window: usize,
-    /// Jumps beyond this (in packets or frames) must be confirmed by the next packet, and then restart the count. So do
-    /// jumps back by more than `window`; those into numbers that were just counted need 512 packets, and more packets
+    /// Jumps beyond this (in packets or frames) must be confirmed by the next packet, or, of numbers with holes, by more
+    /// packets or frames than `window`, 16 at least, without any of the old count between them; then they restart the
+    /// count. So do jumps back by more than `window`; those into numbers that were just counted need 512 packets, and more packets
     /// or frames than `window`, without any of the old count between them, since packets that come late or again follow
     /// each other, too, unless they go to 0 or to the start of the count. Numbers within `window` that come again
     /// are copies; where 512 of them come from 0 or the start of the count on, and none of the old count between them,
