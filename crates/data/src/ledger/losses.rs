@@ -100,6 +100,8 @@ struct Counted {
     coarse: [(u64, u64); COARSE.len()],
     /// Triggers that no board answered, and of how many.
     unseen: (u64, u64),
+    /// Fragments of triggers without an event, and of how many.
+    outside: (u64, u64),
 }
 
 impl Counted {
@@ -124,7 +126,8 @@ impl Counted {
 
     fn total(&self, unit: Unit) -> LossTotal {
         let unseen = LostCount::new(Unit::Events, self.unseen.0, self.unseen.1);
-        let bound = self.bound().or(Some(unseen).filter(|unseen| unseen.count > 0));
+        let outside = LostCount::new(Unit::Fragments, self.outside.0, self.outside.1);
+        let bound = self.bound().or([unseen, outside].into_iter().find(|lost| lost.count > 0));
         LossTotal::new(LostCount::new(unit, self.lost, self.of), bound)
     }
 }
@@ -161,7 +164,7 @@ impl LostCount {
 }
 
 impl LossTotal {
-    /// With what follows from the loss of a coarser unit or, in events, from triggers that nobody has seen.
+    /// With what follows from the loss of a coarser unit or, in events, from triggers that nobody has seen or that have no event.
     fn new(known: LostCount, bound: Option<LostCount>) -> LossTotal {
         LossTotal::called(known.unit.word(), known, bound)
     }
@@ -177,6 +180,7 @@ impl LossTotal {
         let quality = if bound.is_some() { Quality::Unknown } else { Quality::Exact };
         let also = bound.map(|bound| match bound.unit {
             Unit::Events => format!("{} triggers unseen{}", bound.count, bound.percent("")),
+            Unit::Fragments => format!("{} of other triggers", bound.at_least()),
             _ => bound.at_least(),
         });
         let text = match (also, count) {
@@ -540,7 +544,7 @@ fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64))
     let exact = by_sender || lost > 0 && !slots.iter().any(is_unread);
     let coarse = if exact { Default::default() } else { coarse(slots, path) };
     let unseen = if by_sender { (0, 0) } else { unseen };
-    Some(Counted { lost, of, coarse, unseen })
+    Some(Counted { lost, of, coarse, unseen, ..Counted::default() })
 }
 
 /// What an imported file has lost whose hits or events nobody can attribute to a source: it has been read as one stream, and nothing numbers
@@ -621,7 +625,32 @@ fn events(snapshot: &LedgerSnapshot, path: &Topology) -> Option<Counted> {
         unseen if snapshot.knows_all_triggers() => (lost + unseen, (0, 0)),
         unseen => (lost, (unseen, kept + lost + unseen)),
     };
-    has_any.then(|| Counted { lost, of: kept + lost, unseen, ..Counted::default() })
+    let outside = of_other_triggers(snapshot);
+    has_any.then(|| Counted { lost, of: kept + lost, unseen, outside, ..Counted::default() })
+}
+
+/// Fragments of triggers that began no event and do not count as unseen either, since their numbers are far from those of all events, such
+/// as behind a reset of the trigger; and of how many. They are those far away beyond those that are missing in events, if more than one board
+/// has sent any: what a single one of several boards has sent so is damaged, or from a run before.
+fn of_other_triggers(snapshot: &LedgerSnapshot) -> (u64, u64) {
+    if snapshot.knows_all_triggers() || snapshot.at(StageRole::Slices).next().is_some() {
+        return (0, 0);
+    }
+    let makers = snapshot.making(Unit::Events);
+    let builds = |own: &&CounterSnapshot| makers.iter().any(|maker| maker.stage == own.stage);
+    let boards = || snapshot.slots.iter().filter(builds).filter(|own| own.counts(Unit::Fragments));
+    let outside = boards().map(|own| {
+        let far = own.counters.total_lost(LossReason::OutOfWindow, Unit::Fragments);
+        let wire = snapshot.slot_at(StageRole::SequenceNumbers, own.source);
+        let missing =
+            wire.map_or(0, |wire| wire.counters.total_lost(LossReason::MissingFragment, Unit::Fragments));
+        far.saturating_sub(missing)
+    });
+    let outside: Vec<u64> = outside.filter(|fragments| *fragments > 0).collect();
+    match outside.len() >= boards().count().min(2) {
+        true => (outside.iter().sum(), boards().map(|own| own.offered(Unit::Fragments)).sum()),
+        false => (0, 0),
+    }
 }
 
 /// Coincidences that were made and are not on file.

@@ -285,6 +285,45 @@ fn unseen_triggers_make_the_number_of_lost_events_unknown() {
     );
 }
 
+#[test]
+fn fragments_of_other_triggers_make_the_number_of_lost_events_unknown() {
+    // 500 events of two boards, of which this many are missing in events, and this many are far from all of them.
+    let text = |boards: [(u64, u64); 2]| {
+        let names = ["left", "right", "events"].map(str::to_owned);
+        let ledger = Ledger::create(None, &names).expect("memory");
+        let publish = |stage, source, unit, count: &dyn Fn(&mut Counters)| {
+            let mut counters = Counters::default();
+            count(&mut counters);
+            ledger.open(stage, SourceId(source), &[unit]).publish(&counters);
+        };
+        for (source, (missing, far)) in (0..).zip(boards) {
+            publish(Stage::Wire, source, Unit::Fragments, &|counters| {
+                counters.input(Unit::Fragments, 500);
+                counters.output(Unit::Fragments, 500 - missing);
+                counters.lost(LossReason::MissingFragment, Unit::Fragments, missing);
+            });
+            publish(Stage::Build, source, Unit::Fragments, &|counters| {
+                counters.input(Unit::Fragments, 500 - missing + far);
+                counters.output(Unit::Fragments, 500 - missing);
+                counters.lost(LossReason::OutOfWindow, Unit::Fragments, far);
+            });
+        }
+        for stage in [Stage::Build, Stage::Record] {
+            publish(stage, 2, Unit::Events, &|counters| counters.output(Unit::Events, 500));
+        }
+        let report = LossReport::of(&ledger.snapshot(), StageRole::Recording);
+        report.total(Unit::Events).expect("events are recorded").text.clone()
+    };
+    assert_eq!(
+        text([(0, 2000), (0, 2000)]),
+        "events lost: unknown, ≥ 4000 fragments (≥ 80.0 %) of other triggers"
+    );
+    // Damaged numbers of fragments that are missing in events, a board that was reset alone, and one with data of a run before.
+    for none in [[(0, 0), (0, 0)], [(3, 3), (2, 1)], [(400, 400), (0, 0)], [(0, 0), (0, 30)]] {
+        assert_eq!(text(none), "no events lost", "{none:?}");
+    }
+}
+
 /// The path of the hits of "left" through these stages, one after the other. A stage with a third element is a branch of that stage.
 fn path_of(stages: &[(Stage, Unit, Option<Stage>)]) -> Topology {
     use crate::topology::{Counts, Edge, Fan, Marker, SubjectKind, Subjects, Via};
