@@ -221,8 +221,8 @@ impl StreamCounts {
         (given_up > 0 || received.interrupted).then_some(reason)
     }
 
-    /// Counts frames that were found, before their result is known: also those that are fragments, so that the frames
-    /// that are lost are ones of all.
+    /// Counts frames that were found, before their result is known: they are passed on, left out or lost. A frame of
+    /// triggered boards becomes a fragment.
     #[inline]
     pub fn begin_frames(&mut self, frames: u64) {
         self.counters.input(Unit::Frames, frames);
@@ -232,6 +232,18 @@ impl StreamCounts {
     pub fn lose_frame(&mut self, reason: LossReason) {
         self.begin_frames(1);
         self.counters.lost(reason, Unit::Frames, 1);
+    }
+
+    /// Counts a frame that was begun and is not passed on.
+    pub fn refuse_frame(&mut self, reason: LossReason, bytes: usize) {
+        self.counters.lost(reason, Unit::Frames, 1);
+        self.lose(reason, bytes);
+    }
+
+    /// Counts a frame that was begun and is left out as configured.
+    pub fn leave_out_frame(&mut self, bytes: usize) {
+        self.counters.filtered(Unit::Frames, 1);
+        self.counters.filtered(Unit::Bytes, bytes as u64);
     }
 
     /// Counts a fragment that turned out to be invalid, and whose trigger is unknown. Its bytes are counted separately.

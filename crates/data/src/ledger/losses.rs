@@ -236,9 +236,10 @@ impl fmt::Display for LossTotal {
 }
 
 impl LossKind {
-    /// The losses by stage, reason and unit, in path order. Leaves out bytes if the same loss is reported in a larger unit, and losses that
-    /// another stage counts as well ([`Loss::is_echo`], and what builder units refuse of readout units here). What readout units lose are parts
-    /// of events, which are reported as fragments: of one event, each unit may lose its part.
+    /// The losses by stage, reason and unit, in path order. Leaves out bytes if the same loss is reported in a larger unit, frames that were
+    /// fragments if it is reported in fragments, and losses that another stage counts as well ([`Loss::is_echo`], and what builder units refuse
+    /// of readout units here). What readout units lose are parts of events, which are reported as fragments: of one event, each unit may lose
+    /// its part.
     pub fn all_of(losses: &[Loss], path: &Topology) -> Vec<LossKind> {
         let mut kinds: Vec<LossKind> = Vec::new();
         let alike = |one: &Loss, other: &Loss| one.stage == other.stage && one.reason == other.reason;
@@ -252,18 +253,24 @@ impl LossKind {
                 && loss.stage.role() == StageRole::Work
                 && is_unit(&loss.source)
         };
-        let stands_in = |loss: &Loss, is_unit: fn(Unit) -> bool| {
+        let stands_in = |loss: &Loss, stands: fn(&Loss, &Loss) -> bool| {
             let is_same = |other: &&Loss| alike(loss, other) && other.source == loss.source;
-            losses.iter().filter(is_same).any(|other| is_unit(other.unit))
+            losses.iter().filter(is_same).any(|other| stands(loss, other))
         };
         let is_part = |loss: &Loss| {
             loss.unit == Unit::Events
                 && loss.stage.role() == StageRole::HandOver
-                && stands_in(loss, |unit| unit == Unit::Fragments)
+                && stands_in(loss, |_, other| other.unit == Unit::Fragments)
         };
-        let is_reported = |loss: &&Loss| !loss.is_echo() && !is_refused(loss) && !is_part(loss);
+        // In a stream, a fragment is a frame first.
+        let is_fragment = |loss: &Loss| {
+            loss.unit == Unit::Frames
+                && stands_in(loss, |loss, other| other.unit == Unit::Fragments && other.count >= loss.count)
+        };
+        let is_reported =
+            |loss: &&Loss| !loss.is_echo() && !is_refused(loss) && !is_part(loss) && !is_fragment(loss);
         for loss in losses.iter().filter(is_reported) {
-            if loss.unit == Unit::Bytes && stands_in(loss, |unit| unit != Unit::Bytes) {
+            if loss.unit == Unit::Bytes && stands_in(loss, |_, other| other.unit != Unit::Bytes) {
                 continue;
             }
             let own = (loss.stage, loss.reason, loss.unit);

@@ -274,8 +274,9 @@ impl LedgerSnapshot {
     pub fn losses_by_source(&self) -> Vec<(SourceId, Loss)> {
         let mut losses = Vec::new();
         for slot in &self.slots {
-            for (unit, reason) in
-                Unit::ALL.iter().flat_map(|unit| LossReason::known().map(move |reason| (*unit, reason)))
+            // As for entries: what is read of a record has these alone.
+            let units = Unit::ALL.iter().copied().filter(|unit| slot.counts(*unit));
+            for (unit, reason) in units.flat_map(|unit| LossReason::known().map(move |reason| (unit, reason)))
             {
                 let count = slot.counters.total_lost(reason, unit);
                 if count > 0 {

@@ -225,8 +225,9 @@ impl<F: Framing + ?Sized, C: Collect<Units = F::Output>> Host<F, C> {
 
     /// The current outcome: open units are held.
     pub fn outcome(&mut self) -> &C::Outcome {
-        let Host { framing, collect, first_source, receive, .. } = self;
-        let snapshot = ledger::snapshot(*first_source, receive, &**framing, collect.counted());
+        let Host { framing, collect, first_source, receive, connections, .. } = self;
+        let is_stream = *connections > 0;
+        let snapshot = ledger::snapshot(*first_source, receive, &**framing, collect.counted(), is_stream);
         collect.close(snapshot, self.given_up);
         self.collect.outcome()
     }

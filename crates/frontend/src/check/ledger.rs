@@ -23,12 +23,13 @@ pub struct Counted<'a> {
     pub decode: Option<&'a Counters>,
 }
 
-/// Assembles the counters of a run whose first board is `first_source`.
+/// Assembles the counters of a run whose first board is `first_source`. A stream of fragments is cut into frames first.
 pub(super) fn snapshot<F: Framing + ?Sized>(
     first_source: SourceId,
     receive: &Counters,
     framing: &F,
     counted: Counted<'_>,
+    is_stream: bool,
 ) -> LedgerSnapshot {
     let slot = |stage, source: usize, units: &[Unit], counters: &Counters| CounterSnapshot {
         stage,
@@ -39,11 +40,12 @@ pub(super) fn snapshot<F: Framing + ?Sized>(
     let (first, boards) = (first_source.index(), framing.board_counters());
     // A link to one board has the source of that board and no board counters.
     let link = first + boards.len();
-    let with_found = [Unit::Datagrams, Unit::Bytes, counted.found];
-    let link_units = if boards.is_empty() { &with_found[..] } else { &RECEIVED };
+    let found = boards.is_empty().then_some(counted.found);
+    let link_units: Vec<Unit> =
+        RECEIVED.into_iter().chain(found).chain(is_stream.then_some(Unit::Frames)).collect();
     let mut slots = vec![
         slot(Stage::Receive, link, &RECEIVED, receive),
-        slot(Stage::Unpack, link, link_units, framing.counters()),
+        slot(Stage::Unpack, link, &link_units, framing.counters()),
     ];
     for (source, counters) in (first..).zip(boards) {
         slots.push(slot(Stage::Unpack, source, &[counted.found], counters));

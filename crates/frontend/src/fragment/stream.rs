@@ -136,18 +136,20 @@ impl FragmentFinder {
                     passed += length as u64;
                 }
                 Err(_) if self.admission.is_left_out(unit) => {
-                    counts.counters.filtered(Unit::Bytes, length as u64);
+                    counts.leave_out_frame(length);
                 }
                 Err(reason) => {
                     self.refuse(reason, chunk, unit);
-                    counts.lose(reason, length);
+                    counts.refuse_frame(reason, length);
                 }
             }
             at += length;
         };
         counts.begin_frames(frames);
-        if fragments.fragments.len() > before {
+        let found = fragments.fragments.len() - before;
+        if found > 0 {
             fragments.leases.add_for(chunk.slice, &chunk.received.leases);
+            counts.counters.output(Unit::Frames, found as u64);
             counts.counters.output(Unit::Bytes, passed);
         }
         left_over

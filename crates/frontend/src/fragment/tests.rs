@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use thalweg_data::ledger::LossReport;
+use thalweg_data::ledger::{Entries, LossReport};
 use thalweg_data::{
-    AnswerFates, BoardId, FragmentRecord, Framing as _, LossReason, SourceId, StageRole, Unit,
+    AnswerFates, BoardId, FragmentRecord, Framing as _, LossReason, SourceId, Stage, StageRole, Unit,
 };
 
 use super::wire::{HEADER_BYTES, Header};
@@ -331,6 +331,9 @@ fn a_connection_that_ends_inside_a_fragment_loses_one_of_all() {
         let report = LossReport::of(&outcome.snapshot, StageRole::Recording);
         let frames = report.kinds.iter().find(|kind| kind.lost.unit == Unit::Frames).expect("4 are lost");
         assert_eq!((frames.lost.count, frames.lost.of), (4, 204));
+        let read = |entries: &Entries| entries.stage == Stage::Unpack && entries.unit == Unit::Frames;
+        let frames = outcome.snapshot.entries().into_iter().find(read).expect("they are in the record");
+        assert_eq!((frames.output, frames.lost["unfinished"]), (200, 4));
     }
 }
 

@@ -253,14 +253,8 @@ impl StreamCounts {
     /// Counts a packet of a stream that is not passed on.
     pub(super) fn refuse_packet(&mut self, refusal: Refusal, bytes: usize) {
         match refusal {
-            Refusal::Ignored => {
-                self.counters.filtered(Unit::Frames, 1);
-                self.counters.filtered(Unit::Bytes, bytes as u64);
-            }
-            Refusal::Lost(reason) => {
-                self.counters.lost(reason, Unit::Frames, 1);
-                self.lose(reason, bytes);
-            }
+            Refusal::Ignored => self.leave_out_frame(bytes),
+            Refusal::Lost(reason) => self.refuse_frame(reason, bytes),
         }
     }
 

@@ -43,7 +43,8 @@ pub struct GenericSplitter {
 #[derive(Debug)]
 struct Rule {
     first_source: SourceId,
-    is_stream: bool,
+    /// What is counted of a packet: in a stream, receive calls were counted on arrival.
+    packet_unit: Unit,
     trigger: Number,
     /// The time field, and its extension over wraps.
     time: Option<(Number, Option<BoardTicks>)>,
@@ -87,6 +88,7 @@ impl GenericSplitter {
         let time = boards
             .time
             .map(|(number, counter)| (number, counter.map(|counter| BoardTicks::new(counter, boards.count))));
+        let packet_unit = if settings.stream { Unit::Frames } else { Unit::Datagrams };
         let assembly =
             Assembly::new(boards.count, boards.open_fragments, boards.reassembly_ms, boards.keeps_header);
         Ok(GenericSplitter {
@@ -95,7 +97,7 @@ impl GenericSplitter {
             searching: false,
             rule: Rule {
                 first_source,
-                is_stream: settings.stream,
+                packet_unit,
                 trigger: boards.trigger,
                 time,
                 parts: boards.parts,
@@ -257,8 +259,7 @@ impl Rule {
         }
         let slices = u16::from(kept.length > 0);
         fragments.fragments.push(Fragment { bytes: kept.length, slices, ..fragment });
-        // For a stream, receive calls were counted on arrival.
-        stream.counters.output(Unit::Datagrams, u64::from(!self.is_stream));
+        stream.counters.output(self.packet_unit, 1);
         stream.counters.output(Unit::Bytes, u64::from(kept.length));
         stream.counters.overhead(Unit::Bytes, left_out as u64);
         let counters = counts.boards.begin(board as u16, fragment.trigger, &mut stream.counters);

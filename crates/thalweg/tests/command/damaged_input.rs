@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::process::{Ended, Folder, assert_ledger_balances, number, thalweg};
+use crate::process::{Ended, Folder, assert_ledger_balances, number, run_directory, thalweg};
 use crate::refused::datagram;
 
 /// A packet of 20 bytes: number, bytes behind the header, time, and payload.
@@ -117,6 +117,29 @@ fn a_damaged_capture_of_triggered_boards_fails_the_run_with_its_place() {
     assert_eq!((ended.code, events(&summary)), (Some(1), 999), "{summary:#}");
     assert_eq!(lost(&summary, "capture_damaged", "datagrams"), 1, "{summary:#}");
     assert_fails_at(&summary, starts[600]);
+}
+
+#[test]
+fn a_frame_that_a_stream_of_fragments_lacks_is_the_same_loss_in_the_run_and_in_its_record() {
+    let (folder, whole) = (Folder::new(), (0..10).flat_map(|trigger| datagram(10, 7, trigger)));
+    let bytes: Vec<u8> = whole.chain([0x74, 0x57, 1]).collect();
+    std::fs::write(folder.path().join("cut.bin"), bytes).expect("written");
+    let text = format!(
+        "[[source]]\nname = \"boards\"\nformat = \"fragment\"\nurl = \"file://cut.bin\"\nfirst_board = 10\n\
+         [record]\ndirectory = \"{}\"\ntables = [\"events\", \"fragments\"]\n",
+        folder.at("runs")
+    );
+    let summary = thalweg(&["run", &folder.file("run.toml", &text), "--json"]).json();
+    assert_ledger_balances(&summary);
+    assert_eq!(number(&summary["events"], "events_recorded"), 10, "{summary:#}");
+    assert_eq!(lost(&summary, "unfinished", "frames"), 1, "{summary:#}");
+    let total = &summary["loss"]["totals"][0]["text"];
+    let (total, directory) = (total.as_str().expect("text"), run_directory(&summary));
+    let kind = "lost 1 frames (9.1 %) of boards at unpack: unfinished";
+    for (command, words) in [(&["verify"][..], &[total][..]), (&["runs", "show"], &[total, kind])] {
+        let shown = thalweg(&[command, &[&directory]].concat());
+        assert!(words.iter().all(|words| shown.out.contains(words)), "{words:?}: {shown:#?}");
+    }
 }
 
 #[test]

@@ -27,6 +27,39 @@ const LOST_FRAMES: [Counting; 2] = [
 ];
 
 #[test]
+fn a_fragment_of_a_stream_that_is_refused_is_reported_once() {
+    let unpack: Counting = (Stage::Unpack, &[Unit::Bytes, Unit::Frames, Unit::Fragments], |counters| {
+        for (unit, all, refused) in
+            [(Unit::Bytes, 1000, 200), (Unit::Frames, 11, 2), (Unit::Fragments, 10, 2)]
+        {
+            counters.input(unit, all);
+            counters.output(unit, all - refused);
+            counters.lost(LossReason::BadHash, unit, refused);
+        }
+        counters.lost(LossReason::Unfinished, Unit::Frames, 1);
+    });
+    let report = LossReport::of(&snapshot(&[unpack]), StageRole::Recording);
+    let kinds: Vec<String> = report.kinds.iter().map(LossKind::what).collect();
+    assert_eq!(
+        kinds,
+        [
+            "lost 2 fragments (20.0 %) of left at unpack: bad_hash",
+            "lost 1 frames (8.3 %) of left at unpack: unfinished"
+        ]
+    );
+}
+
+#[test]
+fn losses_are_those_of_units_that_a_stage_counts() {
+    let unpack: Counting = (Stage::Unpack, &[Unit::Bytes], |counters| {
+        counters.lost(LossReason::Unfinished, Unit::Frames, 1);
+        counters.lost(LossReason::Unfinished, Unit::Bytes, 6);
+    });
+    let units: Vec<Unit> = snapshot(&[unpack]).losses().iter().map(|loss| loss.unit).collect();
+    assert_eq!(units, [Unit::Bytes], "entries, and so what is read of a record, have these alone");
+}
+
+#[test]
 fn a_percentage_is_rounded_once() {
     assert_eq!(LostCount::new(Unit::Events, 3045, 6000).percent(""), " (50.8 %)");
     assert_eq!(percent_of(3045, 6000), Some(50.75));

@@ -77,7 +77,7 @@ impl State {
         fragments: &mut Fragments,
         counts: &mut StreamCounts,
     ) -> (usize, Stop) {
-        let (mut at, mut passed_bytes, mut found) = (start, 0, 0);
+        let (mut at, mut passed_bytes, mut found, mut refused) = (start, 0, 0, 0);
         let mut last = None;
         let stop = loop {
             let head = match self.look::<B>(&chunk.bytes[at..]) {
@@ -113,13 +113,15 @@ impl State {
             } else {
                 last = None;
                 self.unknown_board(chunk, at..at + head.total_bytes, &head);
-                counts.lose(LossReason::UnknownSource, head.total_bytes);
+                counts.refuse_frame(LossReason::UnknownSource, head.total_bytes);
                 counts.lose_fragment(LossReason::UnknownSource);
+                refused += 1;
             }
             found += 1;
             at += head.total_bytes;
         };
         counts.begin_frames(found);
+        counts.counters.output(Unit::Frames, found - refused);
         if passed_bytes > 0 {
             fragments.leases.add_for(chunk.slice, &chunk.received.leases);
             counts.counters.output(Unit::Bytes, passed_bytes as u64);

@@ -54,6 +54,7 @@ impl State {
                     let end = data_end + DELIMITER_BYTES;
                     self.pass_on_frame(chunk, start..end, [first, second], fragments);
                     counts.begin_frames(1);
+                    counts.counters.output(Unit::Frames, 1);
                     passed_bytes += end - start;
                     (start, self.scanned) = (end, 0);
                     continue;

@@ -90,10 +90,13 @@ impl Making<'_, '_> {
             );
             self.edge(&receive, &raw, received);
         }
-        let framed: Vec<Unit> =
-            received.iter().copied().chain(one_board.then_some(Unit::Fragments)).collect();
-        let made: &[Unit] = if one_board { &[Unit::Fragments] } else { &[] };
-        let unpacked = counts_of(links(), &framed).into_iter().map(|counts| counts.making(made)).collect();
+        // Datagrams are units already; a stream is cut into frames, each of which is a fragment.
+        let made: Vec<Unit> = [(source.gives_streams(), Unit::Frames), (one_board, Unit::Fragments)]
+            .into_iter()
+            .filter_map(|(is_made, unit)| is_made.then_some(unit))
+            .collect();
+        let framed = [received, &made].concat();
+        let unpacked = counts_of(links(), &framed).into_iter().map(|counts| counts.making(&made)).collect();
         let unpack = self.node(Stage::Unpack, reads, unpacked);
         self.edge(&receive, &unpack, received);
         let boards_of = format!("{}/boards", entry.name);
