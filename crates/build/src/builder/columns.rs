@@ -118,7 +118,8 @@ impl Columns {
     /// Whether the source's fragment of this trigger is here, or was and its row is still free.
     #[inline]
     pub fn has(&self, source: usize, trigger: u64) -> bool {
-        self.entry(source, trigger).trigger == trigger
+        // A number before the first trigger of all can be that of an entry that was never used.
+        self.entry(source, trigger).trigger == trigger && trigger != NOTHING
     }
 
     /// All rows of one source.
@@ -150,5 +151,6 @@ mod tests {
         assert!(!columns.has(1, 1) && !columns.has(1, 33) && !columns.has(0, 17));
         columns.clear();
         assert!(!columns.has(1, 17));
+        assert!(!columns.has(0, NOTHING), "an empty entry is nobody's");
     }
 }

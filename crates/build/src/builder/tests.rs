@@ -261,6 +261,19 @@ fn duplicates_are_counted_whether_their_event_is_here_or_gone() {
 }
 
 #[test]
+fn a_number_with_all_bits_set_is_late_and_no_duplicate() {
+    let mut bench = Bench::new(&small(), 2);
+    for source in [0, 1] {
+        bench.feed(source, &[0, 1, 2]);
+    }
+    bench.feed(0, &[u64::from(u32::MAX)]);
+    bench.feed(0, &[u64::from(u32::MAX) - 1]);
+    let mut lost = |reason| bench.lost(0, reason);
+    assert_eq!((lost(LossReason::DuplicateFragment), lost(LossReason::LateFragment)), (0, 2));
+    bench.end();
+}
+
+#[test]
 fn numbers_that_come_round_go_on() {
     let settings = Settings { trigger_bits: 8, ..small() };
     let mut bench = Bench::new(&settings, 3);
