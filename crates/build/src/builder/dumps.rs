@@ -41,7 +41,9 @@ impl Dump {
             LossReason::DuplicateFragment => "one fragment of the board for each trigger".to_owned(),
             LossReason::WrongRun => "a run that is under way".to_owned(),
             LossReason::UnknownSource => "a source of this builder".to_owned(),
-            LossReason::OutOfWindow if *capacity == 0 => "a number within `[build] trigger_bits`".to_owned(),
+            LossReason::OutOfWindow if *capacity == 0 => {
+                "a number within `[build] trigger_bits`, and below 2^62".to_owned()
+            }
             _ => format!("triggers {base} to {}", base.wrapping_add(capacity.saturating_sub(1))),
         }
     }

@@ -31,7 +31,7 @@ pub struct Settings {
     /// sources wait in any case, until the oldest event is complete or of age; when the run is stopped, it leaves.
     pub full: Full,
     /// Width of the boards' trigger numbers in bits, 8 to 64: after 2^bits they begin at 0 again. A number that does not
-    /// fit is counted as out of window.
+    /// fit is counted as out of window, and with 63 or 64 bits one of 2^62 or more, since such numbers do not begin again.
     pub trigger_bits: u32,
     /// The number that every board gives to the run's first trigger. Left out, two sources that agree define it.
     pub first_trigger: Option<u64>,
@@ -151,7 +151,8 @@ pub(super) fn check_bits(depth: usize, bits: u32) -> Result<(), BuildError> {
     }
 }
 
-/// The largest number of `bits` bits that is taken; of 64 bits half of them, so that numbers have differences.
+/// The largest number of `bits` bits that is taken; of 63 and 64 bits it is below 2^62. No board counts so far, and neither the difference of
+/// two such numbers nor a number beyond the window overflows.
 pub(super) fn largest_number(bits: u32) -> u64 {
     u64::MAX >> (64 - bits).max(2)
 }
