@@ -52,7 +52,7 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
     let place = settings.url.to_string();
     let failed = |message: String| SourceError { place: place.clone(), message };
     settings.check_single().map_err(failed)?;
-    let (blocks, block_bytes) = settings.pool_shape();
+    let (blocks, block_bytes) = settings.pool_shape().map_err(failed)?;
     let pool =
         Pool::of(blocks, block_bytes, settings.memory()).map_err(|error| failed(pool_refusal(&error)))?;
     let busy = (settings.policy == BlockPolicy::Busy).then(|| busy.clone());

@@ -161,15 +161,21 @@ impl Settings {
         };
         let blocks = (self.memory_bytes() / links as u64 / block_bytes.max(1) as u64) as usize;
         let blocks = if self.memory_bytes.is_none() { blocks.max(LINK_BLOCKS) } else { blocks };
-        if blocks < 4 {
-            let needed = (LINK_BLOCKS * links * block_bytes) as u64;
-            return Err(format!(
-                "`memory_bytes` = {} is {blocks} blocks of {block_bytes} bytes for each of {links} links; \
-                 allowed are 4 or more: write `memory_bytes = {needed}`, or smaller `block_bytes`",
-                self.memory_bytes()
-            ));
-        }
-        Ok((blocks, block_bytes))
+        // One is written, one is read, one is recorded, and one is left for the next.
+        let most = thalweg_data::slice::BlockId::MAX_BLOCKS;
+        let advice = match blocks {
+            0..4 => {
+                let needed = (LINK_BLOCKS * links * block_bytes) as u64;
+                format!("write `memory_bytes = {needed}`, or smaller `block_bytes`")
+            }
+            _ if blocks > most => "write larger `block_bytes`".to_owned(),
+            _ => return Ok((blocks, block_bytes)),
+        };
+        let each = if links > 1 { format!(" for each of {links} links") } else { String::new() };
+        Err(format!(
+            "`memory_bytes` = {} is {blocks} blocks of {block_bytes} bytes{each}; allowed are 4 to {most}: {advice}",
+            self.memory_bytes()
+        ))
     }
 
     /// Bytes of all blocks, as configured or by default.
@@ -182,37 +188,25 @@ impl Settings {
         Memory { huge_pages: self.huge_pages, numa_node: self.numa_node, is_shared: self.is_shared }
     }
 
-    /// Number of blocks, and bytes of each.
-    pub fn pool_shape(&self) -> (usize, usize) {
-        let block_bytes = self.block_bytes.unwrap_or(BLOCK_BYTES).max(1) as usize;
-        ((self.memory_bytes() / block_bytes as u64) as usize, block_bytes)
+    /// The same of a source that is no link of triggered boards.
+    ///
+    /// # Errors
+    /// As of [`Settings::link_pool_shape`].
+    pub fn pool_shape(&self) -> Result<(usize, usize), String> {
+        self.link_pool_shape(1, 0)
     }
 
-    /// Finds what cannot work before anything is opened.
+    /// Finds what cannot work before anything is opened, but for what [`Settings::link_pool_shape`] says of the memory.
     ///
     /// # Errors
     /// In words: which key, what was found, what is allowed.
     pub fn check(&self) -> Result<(), String> {
-        let (blocks, block_bytes) = self.pool_shape();
+        let block_bytes = self.block_bytes.unwrap_or(BLOCK_BYTES) as usize;
         let smallest = if self.takes_datagrams() { MESSAGE_ROOM_BYTES } else { 4096 };
         if !block_bytes.is_multiple_of(64) || !(smallest..=1 << 30).contains(&block_bytes) {
             return Err(format!(
                 "`block_bytes` = {block_bytes}; allowed is a multiple of 64 from {smallest} to {}",
                 1 << 30
-            ));
-        }
-        // One is written, one is read, one is recorded, and one is left for the next.
-        if !(4..=thalweg_data::slice::BlockId::MAX_BLOCKS).contains(&blocks) {
-            let advice = match blocks {
-                0..4 => {
-                    format!("write `memory_bytes = {}` or more, or smaller `block_bytes`", 4 * block_bytes)
-                }
-                _ => "write larger `block_bytes`".to_owned(),
-            };
-            return Err(format!(
-                "`memory_bytes` = {} is {blocks} blocks of `block_bytes` = {block_bytes}; allowed are 4 to {}: {advice}",
-                self.memory_bytes(),
-                thalweg_data::slice::BlockId::MAX_BLOCKS
             ));
         }
         if !(1..=65_507).contains(&self.datagram_bytes) {
@@ -296,7 +290,7 @@ mod tests {
             serde_json::from_str(r#"{"url":"udp://0.0.0.0:51940"}"#).expect("all else has defaults");
         assert_eq!(settings, Settings::new("udp://0.0.0.0:51940".parse().expect("a URL")));
         assert_eq!(settings.check(), Ok(()));
-        assert_eq!(settings.pool_shape(), (128, 512 << 10));
+        assert_eq!(settings.pool_shape(), Ok((128, 512 << 10)));
     }
 
     #[test]
@@ -328,6 +322,15 @@ mod tests {
     }
 
     #[test]
+    fn large_blocks_without_a_size_of_the_memory_are_eight_for_each_link() {
+        let mut settings = Settings::new("tcp://10.0.0.{1,2}:24".parse().expect("a range"));
+        settings.block_bytes = Some(32 << 20);
+        assert_eq!(settings.check(), Ok(()));
+        assert_eq!(settings.link_pool_shape(2, 0), Ok((8, 32 << 20)));
+        assert_eq!(settings.pool_shape(), Ok((8, 32 << 20)));
+    }
+
+    #[test]
     fn what_cannot_work_is_named() {
         let settings = Settings::new(SourceUrl::default());
         let message = |change: fn(&mut Settings)| {
@@ -339,7 +342,13 @@ mod tests {
             message(|s| s.block_bytes = Some(1000))
                 .contains("`block_bytes` = 1000; allowed is a multiple of 64")
         );
-        assert!(message(|s| s.memory_bytes = Some(1 << 20)).contains("2 blocks"));
+        assert!(message(|s| s.block_bytes = Some(0)).contains("`block_bytes` = 0; allowed is"));
+        let little = Settings { memory_bytes: Some(1 << 20), ..settings.clone() };
+        assert!(
+            little.pool_shape().expect_err("cannot work").contains("is 2 blocks of 524288 bytes; allowed")
+        );
+        let small = Settings { block_bytes: Some(65_536), memory_bytes: Some(1 << 50), ..settings.clone() };
+        assert!(small.pool_shape().expect_err("cannot work").contains("write larger `block_bytes`"));
         assert!(message(|s| s.datagram_bytes = 0).contains("1 to 65507"));
         assert!(message(|s| s.continuations.push("b".into())).contains("file://"));
         assert!(message(|s| s.arm_timeout_s = Some(30.0)).contains("report when they are armed (dig2://)"));
