@@ -80,6 +80,15 @@ fn at_stage(reason: LossReason, stage: Stage, carrier: Carrier) -> Option<&'stat
         (Stage::Unpack, TooLarge, Carrier::Datagrams) => Some(
             "a unit was longer than allowed, or than the memory for it: raise `memory_bytes` | raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length",
         ),
+        (Stage::Unpack, Late, _) => Some(
+            "these came after their numbers, or their fragments, had been given up: raise `reassembly_ms` | raise the window of `sequence` | see whether the board was started anew, and its numbers with it | look for what delays or reorders what it sends",
+        ),
+        (Stage::TimeSlice, Late, _) => Some(
+            "these came after their time slice had left: raise `[slices] disorder_ps` | see whether the board's clock stepped back, or one of its times was far ahead: `[slices] ahead_ms` says how far one may be",
+        ),
+        (Stage::TimeSlice, OutOfWindow, _) => Some(
+            "their times are before the run, or further ahead of their arrival than `[slices] ahead_ms` allows: see whether the board's clock was reset at run start | see whether single times are damaged",
+        ),
         (Stage::Ship, LateFragment, _) => Some(
             "their events had been built without these parts: look for what stopped this unit, or its boards | raise `[build.units] age_ms` if it was only slow",
         ),
@@ -214,7 +223,7 @@ const fn in_building(reason: LossReason) -> &'static str {
             "a board answered a trigger twice: look for two boards with one number, or a path that doubles datagrams"
         }
         OutOfWindow => {
-            "trigger numbers are far from those of the other boards, or beyond `[build] trigger_bits`: see the dumps | reset the board at run start | set `[build] trigger_bits` to what the boards count, 64 for boards that count beyond 32 bits"
+            "trigger numbers are far from those of the other boards, or beyond `[build] trigger_bits`: see the dumps | reset the board at run start | set `[build] trigger_bits` to what the boards count, 64 for boards that count beyond 32 bits; there is no number of 2^62 or more"
         }
         TooLarge => {
             "a fragment was longer than allowed: raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length"
@@ -250,6 +259,18 @@ mod tests {
         assert_eq!(none, "headers are not what they should be: see the messages of the run");
         let late = advice(LossReason::Late, Stage::Order, Carrier::Stream, |key| key == "disorder_ps");
         assert!(!late.contains("`part`") && late.contains("`disorder_ps`") && late.contains("`[order] late"));
+    }
+
+    #[test]
+    fn what_is_late_or_out_of_window_is_mended_where_that_was_found() {
+        let at = |reason, stage| advice(reason, stage, Carrier::Datagrams, |_| true);
+        let unpack = at(LossReason::Late, Stage::Unpack);
+        assert!(unpack.contains("`reassembly_ms`") && unpack.contains("started anew"), "{unpack}");
+        for slices in [LossReason::Late, LossReason::OutOfWindow].map(|reason| at(reason, Stage::TimeSlice)) {
+            assert!(slices.contains("`[slices] ") && slices.contains("clock"), "{slices}");
+            assert!(!slices.contains("[order]") && !slices.contains("[build]"), "{slices}");
+        }
+        assert!(!unpack.contains("[order]") && !unpack.contains("hits"), "{unpack}");
     }
 
     #[test]
