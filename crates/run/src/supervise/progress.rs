@@ -97,8 +97,9 @@ impl Rates {
                 .coincidences
                 .map(|_| source_table.coincidences_recorded(counts)),
             events: build.map(|sample| {
-                // One number for every screen.
-                let sample = BuildSample { busy_share: busy_time.map(|busy| busy.fraction), ..sample };
+                // One number for every screen. Behind the end of a run BUSY stays raised, and holds nothing back.
+                let busy = sample.busy && known.state.takes_data();
+                let sample = BuildSample { busy, busy_share: busy_time.map(|busy| busy.fraction), ..sample };
                 EventState { normalised, ..event_state(sample, (source_table, counts), rates) }
             }),
             losses: source_table.grouped_losses(&by_source),
