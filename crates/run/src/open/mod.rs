@@ -136,9 +136,13 @@ impl Given<'_> {
         hosted.map_err(|error| self.refused(error.to_string()))
     }
 
+    fn pool_shape(&self) -> Result<(usize, usize), RunError> {
+        self.settings.endpoint.pool_shape().map_err(|message| self.refused(message))
+    }
+
     /// One source of a raw recording, with blocks of the same size, so that units are cut where they were.
     fn recorded(&self, Recording { path, pace, .. }: &Recording) -> Result<Opened, RunError> {
-        let (blocks, block_bytes) = self.settings.endpoint.pool_shape();
+        let (blocks, block_bytes) = self.pool_shape()?;
         let memory = self.settings.endpoint.memory();
         let pool = Pool::of(replayed_blocks(blocks), block_bytes, memory).map_err(|error| SourceError {
             place: path.display().to_string(),
@@ -158,7 +162,7 @@ impl Given<'_> {
         let Given { settings, format, id, .. } = *self;
         let is_stream = source.is_stream();
         // As in the run, where a replay has more of them.
-        let (blocks, block_bytes) = settings.endpoint.pool_shape();
+        let (blocks, block_bytes) = self.pool_shape()?;
         let input = FramingInput {
             source: id,
             is_stream,

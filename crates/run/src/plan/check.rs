@@ -159,7 +159,7 @@ fn opens(source: &SourceSettings) -> Result<(), String> {
     let endpoint = &source.endpoint;
     endpoint.check_single()?;
     let is_stream = endpoint.gives_stream().unwrap_or_else(|| format.wants_stream());
-    let ((blocks, block_bytes), scheme) = (endpoint.pool_shape(), endpoint.url.scheme());
+    let ((blocks, block_bytes), scheme) = (endpoint.pool_shape()?, endpoint.url.scheme());
     let input = FramingInput { source: SourceId(0), is_stream, scheme, asked: None, blocks, block_bytes };
     format.framing(input, 1)?;
     if let Some(faults) = &source.head.faults {
@@ -339,7 +339,7 @@ fn blocks(resolved: &Resolved<'_>, source: &SourceSettings, plan: Option<&LinkPl
     let (links, blocks, block_bytes) = match plan {
         Some(plan) => (plan.links, plan.blocks, plan.block_bytes),
         None => {
-            let (blocks, block_bytes) = source.endpoint.pool_shape();
+            let (blocks, block_bytes) = source.endpoint.pool_shape()?;
             (1, blocks, block_bytes)
         }
     };

@@ -49,7 +49,8 @@ pub(super) fn pools(resolved: &Resolved<'_>, placement: &Placement, machine: &Ma
     };
     let mut all = Vec::new();
     for (source, _) in resolved.configuration.hit_sources() {
-        let (blocks, block_bytes) = source.endpoint.pool_shape();
+        // A shape that is not allowed is refused by the plan's checks.
+        let Ok((blocks, block_bytes)) = source.endpoint.pool_shape() else { continue };
         let blocks = if resolved.is_replay { replayed_blocks(blocks) } else { blocks };
         all.push(placed(source.head.reader().to_owned(), of_source(source, 1, (blocks, block_bytes))));
     }
