@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The judgement of a measured value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,18 +103,36 @@ impl Report {
         page + "</body></html>\n"
     }
 
+    /// Whether a page can be written to this file, as far as is known before it is.
+    ///
+    /// # Errors
+    /// When its folder takes no file, or a folder has its name.
+    pub fn check_place(file: &Path) -> std::io::Result<()> {
+        if file.is_dir() {
+            return Err(std::io::ErrorKind::IsADirectory.into());
+        }
+        let part = part_of(file);
+        std::fs::File::create(&part)?;
+        std::fs::remove_file(part)
+    }
+
     /// Writes the page, so that who reads it meanwhile sees the one before or this one.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, file: &Path, made_by: &[(String, String)]) -> std::io::Result<()> {
-        let mut name = file.file_name().unwrap_or_default().to_owned();
-        name.push(".part");
-        let part = file.with_file_name(name);
+        let part = part_of(file);
         let mut written = std::fs::File::create(&part)?;
         written.write_all(self.html(made_by).as_bytes())?;
         std::fs::rename(&part, file)
     }
+}
+
+/// Where a page is written before it takes its name.
+fn part_of(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    file.with_file_name(name)
 }
 
 impl Table {

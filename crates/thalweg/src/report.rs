@@ -1,7 +1,10 @@
 //! Prints a command's result and sets its exit code.
 
+use std::fs::OpenOptions;
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::{Context, anyhow};
 use serde::Serialize;
 
 use crate::terminal;
@@ -67,6 +70,31 @@ pub(crate) fn print<T: Serialize>(
     terminal::result(text.trim_end())
 }
 
+/// Refuses a file of the results that cannot be written, before the work that fills it. What is there stays as it is.
+///
+/// # Errors
+/// The option that names the file, and what the system says.
+pub(crate) fn check_output(option: &str, file: &Path) -> Result<(), Failure> {
+    let is_new = !file.exists();
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    let tried = opened.and_then(|_| if is_new { std::fs::remove_file(file) } else { Ok(()) });
+    tried.map_err(|cause| refused_output(option, file, &cause))
+}
+
+/// An output file that cannot be written, named with its option.
+pub(crate) fn refused_output(option: &str, file: &Path, cause: &std::io::Error) -> Failure {
+    Failure::Usage(anyhow!("{option} {}: {cause}; give a file that can be written", file.display()))
+}
+
+/// Writes a file of the results.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn write_output(option: &str, file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).with_context(|| format!("{option} {}", file.display()))?;
+    Ok(())
+}
+
 /// A number with an SI prefix and three significant digits: `3.21 M`.
 pub(crate) fn si(value: f64) -> String {
     let prefixes = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, " ")];
@@ -92,6 +120,23 @@ mod tests {
         assert_eq!(text_of(&cause().context("the run failed")), "the run failed: run.json: no space left");
         let repeated = cause().context("run.json: no space left; free some");
         assert_eq!(text_of(&repeated), "run.json: no space left; free some");
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_written_is_refused_with_its_option_and_one_that_is_there_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("there.svg");
+        std::fs::write(&file, "of yesterday").expect("a file");
+        check_output("--svg", &file).expect("it can be written");
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "of yesterday");
+        let new = folder.path().join("new.svg");
+        check_output("--svg", &new).expect("it can be written");
+        assert!(!new.exists(), "nothing is left of the trial");
+        let Err(Failure::Usage(refused)) = check_output("--svg", &folder.path().join("no/there.svg")) else {
+            panic!("refused as an argument")
+        };
+        let refused = refused.to_string();
+        assert!(refused.starts_with("--svg ") && refused.contains("no/there.svg"), "{refused}");
     }
 
     #[test]

@@ -429,3 +429,28 @@ fn what_synchronous_sources_send_is_counted_by_source_and_what_is_lost_is_said()
     let silent = thalweg(&["qualify", "receive", "--listen", &to, "--seconds", "0.1"]);
     assert!(silent.code == Some(1) && silent.out.contains("nothing came of any source"), "{silent:#?}");
 }
+
+#[test]
+fn files_that_cannot_be_written_are_refused_before_anything_is_measured() {
+    let testbed = ["--testbed", "rate=80Mbit,depth=1MB,datagram=1024"];
+    let folder = Folder::new();
+    let nowhere = folder.at("no/such/folder/file");
+    let refused = |command: &[&str], option: &str| {
+        let ended = thalweg(&[&["qualify"], command, &[option, &nowhere]].concat());
+        let named = format!("{option} {nowhere}: ");
+        assert!(ended.code == Some(2) && ended.error.contains(&named), "{ended:#?}");
+    };
+    for command in ["watershed", "throughput", "incast", "recovery", "soak"] {
+        for option in ["--svg", "--report"] {
+            refused(&[&[command], &testbed[..]].concat(), option);
+        }
+    }
+    let disk = folder.path().display().to_string();
+    refused(&["storage", &disk, "--bytes", "64MB", "--no-fio"], "--svg");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("there").count(),
+        0,
+        "nothing was written to the disk"
+    );
+    refused(&["emit", "--to", "127.0.0.1:9", "--sources", "1", "--triggers", "1"], "--emitted-times");
+}

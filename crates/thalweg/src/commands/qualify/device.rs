@@ -5,23 +5,26 @@
 //!  --hosts A,B --receive C ─► Hosts ─┴─► Rig ─► command ─► text, JSON, --svg, --report
 //! ```
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
+use serde::Serialize;
 use thalweg_qualify::device_counters::CountersCommand;
 use thalweg_qualify::report::Report;
 use thalweg_qualify::rig::{FlowControl, Hosts, PauseState, Rig, RigError, StartSkew};
 use thalweg_qualify::testbed::{Testbed, TestbedSettings, become_root_of_own_namespace};
 
 use crate::arguments::{QualifiedDevice, QualifyOutputs};
-use crate::report::Failure;
+use crate::report::{Failure, check_output, print, refused_output, write_output};
 use crate::signals::Signals;
 
 /// A page that is looked at meanwhile is written so often.
 const LIVE_EVERY: Duration = Duration::from_secs(1);
+/// The options that name the files of a result.
+const SVG: &str = "--svg";
+const REPORT: &str = "--report";
 
 /// A device under test before sources and receiver are opened.
 pub(super) struct Device {
@@ -110,11 +113,18 @@ pub(super) struct Outputs<'o> {
 }
 
 impl Outputs<'_> {
-    pub(super) fn new(options: &QualifyOutputs) -> Outputs<'_> {
-        Outputs { options, written: None }
+    /// Nothing is measured for files that cannot be written.
+    pub(super) fn new(options: &QualifyOutputs) -> Result<Outputs<'_>, Failure> {
+        if let Some(file) = &options.svg {
+            check_output(SVG, file)?;
+        }
+        if let Some(file) = &options.report {
+            Report::check_place(file).map_err(|cause| refused_output(REPORT, file, &cause))?;
+        }
+        Ok(Outputs { options, written: None })
     }
 
-    /// Writes the page as it is now, at most once a second. One that cannot be written is said at the end.
+    /// Writes the page as it is now, at most once a second. One that cannot be written any more is said at the end.
     pub(super) fn live(&mut self, report: impl FnOnce() -> Report) {
         let due = self.written.is_none_or(|written| written.elapsed() >= LIVE_EVERY);
         if let Some(file) = self.options.report.as_ref().filter(|_| due) {
@@ -123,20 +133,22 @@ impl Outputs<'_> {
         }
     }
 
-    /// Writes what is asked for.
-    pub(super) fn finish(
+    /// Prints the result, then writes what is asked for: whatever becomes of one of them, the others are had.
+    pub(super) fn finish<T: Serialize>(
         &self,
-        svg: impl FnOnce() -> String,
-        report: impl FnOnce() -> Report,
+        (found, json): (&T, bool),
+        words: impl FnOnce(&T) -> String,
+        svg: impl FnOnce(&T) -> String,
+        report: impl FnOnce(&T) -> Report,
     ) -> Result<(), Failure> {
-        let named = |file: &Path| file.display().to_string();
-        if let Some(file) = &self.options.svg {
-            std::fs::write(file, svg()).with_context(|| named(file))?;
-        }
+        let printed = print(found, json, words);
+        let drawn = self.options.svg.as_ref().map(|file| write_output(SVG, file, &svg(found)));
         if let Some(file) = &self.options.report {
-            report().write(file, &made_by()).with_context(|| named(file))?;
+            let written = report(found).write(file, &made_by());
+            written.with_context(|| format!("{REPORT} {}", file.display()))?;
         }
-        Ok(())
+        drawn.transpose()?;
+        Ok(printed?)
     }
 }
 

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use thalweg_qualify::device_counters::CountersCommand;
 use thalweg_qualify::generator::{Emitted, Kind, Settings, generate, generate_on_hosts, parse_times};
 use thalweg_qualify::host::losses_text;
@@ -24,7 +24,7 @@ use thalweg_qualify::trial::{Emitter, PayloadSizes, new_run};
 use super::device::start_text;
 use crate::arguments::{QualifyEmit, QualifyReceive, TriggerProgram};
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, Failure, print, si};
+use crate::report::{CommandOutcome, Failure, check_output, print, si, write_output};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -40,6 +40,9 @@ pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
         return send_capture(file, to, options, json);
     }
     let settings = program(options)?;
+    if let Some(file) = &options.emitted_times {
+        check_output("--emitted-times", file)?;
+    }
     let emitted = match options.hosts.is_empty() {
         true => here(options, to, &settings)?,
         false => {
@@ -55,10 +58,11 @@ pub(super) fn emit(options: &QualifyEmit, json: bool) -> Ended {
                 .map_err(|why| Failure::Other(anyhow!(why)))?
         }
     };
+    let printed = print(&emitted, json, emitted_text);
     if let Some(file) = &options.emitted_times {
-        std::fs::write(file, times_text(&emitted.times_s)).with_context(|| file.display().to_string())?;
+        write_output("--emitted-times", file, &times_text(&emitted.times_s))?;
     }
-    print(&emitted, json, emitted_text)?;
+    printed?;
     Ok(if emitted.is_as_asked() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 

@@ -10,10 +10,11 @@ use super::device::{Device, Outputs, flow_control_fact, flow_control_text};
 use super::{because, sign};
 use crate::arguments::QualifyIncast;
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, print};
+use crate::report::CommandOutcome;
 use crate::terminal;
 
 pub(super) fn incast(options: &QualifyIncast, json: bool) -> Ended {
+    let outputs = Outputs::new(&options.outputs)?;
     let device = Device::open(&options.device)?;
     let mut rig = device.rig(device.datagram_bytes())?;
     let events = (options.events, options.separation_us * 1e-6);
@@ -22,8 +23,7 @@ pub(super) fn incast(options: &QualifyIncast, json: bool) -> Ended {
             terminal::notice(&point_text(point));
         }
     })?;
-    Outputs::new(&options.outputs).finish(|| svg(&found), || report(&found))?;
-    print(&found, json, words)?;
+    outputs.finish((&found, json), words, svg, report)?;
     Ok(if found.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 

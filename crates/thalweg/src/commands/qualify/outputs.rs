@@ -11,7 +11,7 @@ use thalweg_run::plot::{Chart, Series, lines_svg, watershed_svg};
 use super::device::Outputs;
 use super::watershed::{map_text, point_text, report as map_report, results, tables};
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, print};
+use crate::report::CommandOutcome;
 use crate::terminal;
 
 pub(super) fn outputs(rig: &mut Rig<'_>, settings: &Settings, files: &mut Outputs<'_>, json: bool) -> Ended {
@@ -21,8 +21,7 @@ pub(super) fn outputs(rig: &mut Rig<'_>, settings: &Settings, files: &mut Output
         }
         files.live(|| map_report(map, false));
     })?;
-    files.finish(|| svg(&found), || report(&found))?;
-    print(&found, json, words)?;
+    files.finish((&found, json), words, svg, report)?;
     let is_decided =
         found.comparison.is_some_and(|comparison| comparison.verdict != OutputBuffers::Undecided);
     let passes = [&found.alone, &found.together]

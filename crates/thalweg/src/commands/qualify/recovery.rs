@@ -10,10 +10,11 @@ use super::because;
 use super::device::{Device, Outputs, flow_control_fact, flow_control_text};
 use crate::arguments::QualifyRecovery;
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, print};
+use crate::report::CommandOutcome;
 use crate::terminal;
 
 pub(super) fn recovery(options: &QualifyRecovery, json: bool) -> Ended {
+    let outputs = Outputs::new(&options.outputs)?;
     let device = Device::open(&options.device)?;
     let mut rig = device.rig(device.datagram_bytes())?;
     let found = recovery::measure(&mut rig, &mut |attempt| {
@@ -21,8 +22,7 @@ pub(super) fn recovery(options: &QualifyRecovery, json: bool) -> Ended {
             terminal::notice(&attempt_text(attempt));
         }
     })?;
-    Outputs::new(&options.outputs).finish(|| svg(&found), || report(&found))?;
-    print(&found, json, words)?;
+    outputs.finish((&found, json), words, svg, report)?;
     Ok(if found.remark.is_empty() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 

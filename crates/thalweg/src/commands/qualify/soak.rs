@@ -10,13 +10,13 @@ use super::because;
 use super::device::{Device, Outputs};
 use crate::arguments::QualifySoak;
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, print};
+use crate::report::CommandOutcome;
 use crate::terminal;
 
 pub(super) fn soak(options: &QualifySoak, json: bool) -> Ended {
+    let mut outputs = Outputs::new(&options.outputs)?;
     let device = Device::open(&options.device)?;
     let mut rig = device.rig(device.datagram_bytes())?;
-    let mut outputs = Outputs::new(&options.outputs);
     let seconds = (options.seconds, options.trial_seconds);
     let found = soak::soak(&mut rig, options.load, seconds, &mut |soak| {
         if let Some(point) = soak.points.last().filter(|_| !json) {
@@ -24,8 +24,7 @@ pub(super) fn soak(options: &QualifySoak, json: bool) -> Ended {
         }
         outputs.live(|| report(soak, false));
     })?;
-    outputs.finish(|| svg(&found), || report(&found, true))?;
-    print(&found, json, words)?;
+    outputs.finish((&found, json), words, svg, |soak| report(soak, true))?;
     Ok(if found.passes() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 

@@ -17,12 +17,15 @@ use thalweg_run::plot::storage_svg;
 
 use crate::arguments::{QualifyStorage, StorageAccess};
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, Failure, print};
+use crate::report::{CommandOutcome, Failure, check_output, print, write_output};
 use crate::signals::Signals;
 use crate::terminal;
 
 pub(super) fn storage(options: &QualifyStorage, json: bool) -> Ended {
     let settings = settings(options)?;
+    if let Some(file) = &options.svg {
+        check_output("--svg", file)?;
+    }
     let signals = Signals::install().context("signals")?;
     let mut show = |words: &str| {
         if !json {
@@ -30,10 +33,11 @@ pub(super) fn storage(options: &QualifyStorage, json: bool) -> Ended {
         }
     };
     let report = measure(&settings, signals.stop(), &mut show).map_err(failure)?;
+    let printed = print(&report, json, report_text);
     if let Some(file) = &options.svg {
-        std::fs::write(file, storage_svg(&report)).with_context(|| file.display().to_string())?;
+        write_output("--svg", file, &storage_svg(&report))?;
     }
-    print(&report, json, report_text)?;
+    printed?;
     let verdicts = || report.directories.iter().map(|directory| &directory.verdict);
     let is_good = settings.needs_bytes_per_s.is_none()
         || verdicts()

@@ -11,7 +11,7 @@ use super::device::{Device, Outputs, flow_control_fact, flow_control_text};
 use super::{because, sign};
 use crate::arguments::QualifyThroughput;
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, print};
+use crate::report::CommandOutcome;
 use crate::terminal;
 
 /// An output that carries this fraction of what it is said to is at line rate: bounds are 0.2 % apart.
@@ -27,8 +27,8 @@ struct StaticTest {
 }
 
 pub(super) fn throughput(options: &QualifyThroughput, json: bool) -> Ended {
+    let mut outputs = Outputs::new(&options.outputs)?;
     let device = Device::open(&options.device)?;
-    let mut outputs = Outputs::new(&options.outputs);
     let sizes = match options.datagrams.is_empty() {
         true => vec![device.datagram_bytes()],
         false => options.datagrams.clone(),
@@ -57,8 +57,7 @@ pub(super) fn throughput(options: &QualifyThroughput, json: bool) -> Ended {
             outputs.live(|| report(&all, false));
         }
     }
-    outputs.finish(|| svg(&all), || report(&all, true))?;
-    print(&all, json, words)?;
+    outputs.finish((&all, json), words, svg, |all| report(all, true))?;
     let is_found = all.tests.iter().all(|found| found.remark.is_empty());
     Ok(if is_found { CommandOutcome::Done } else { CommandOutcome::Failed })
 }

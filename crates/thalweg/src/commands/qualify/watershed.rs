@@ -14,10 +14,11 @@ use super::device::{Device, Outputs, flow_control_text, start_text};
 use super::{because, outputs, sign};
 use crate::arguments::QualifyWatershed;
 use crate::commands::Ended;
-use crate::report::{CommandOutcome, Failure, print};
+use crate::report::{CommandOutcome, Failure};
 use crate::terminal;
 
 pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
+    let mut outputs = Outputs::new(&options.outputs)?;
     let device = Device::open(&options.device)?;
     let mut rig = device.rig(device.datagram_bytes())?;
     if options.congested_outputs > rig.outputs() {
@@ -26,7 +27,6 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
             options.congested_outputs
         )));
     }
-    let mut outputs = Outputs::new(&options.outputs);
     let settings = Settings {
         columns: usize::from(options.columns),
         ports: ports(
@@ -45,8 +45,7 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
         }
         outputs.live(|| report(map, false));
     })?;
-    outputs.finish(|| watershed_svg(&map), || report(&map, true))?;
-    print(&map, json, map_text)?;
+    outputs.finish((&map, json), map_text, watershed_svg, |map| report(map, true))?;
     let passes = map.acceptance.is_none_or(|acceptance| acceptance.passes);
     Ok(if map.fit.is_some() && passes { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
