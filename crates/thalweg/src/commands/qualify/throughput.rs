@@ -8,7 +8,7 @@ use thalweg_qualify::throughput::{self, LoadPoint, RatePoint, Throughput};
 use thalweg_run::plot::{Chart, Series, lines_svg};
 
 use super::device::{Device, Outputs, flow_control_fact, flow_control_text};
-use super::{because, sign};
+use super::{because, check_ports, sign};
 use crate::arguments::QualifyThroughput;
 use crate::commands::Ended;
 use crate::report::CommandOutcome;
@@ -36,6 +36,7 @@ pub(super) fn throughput(options: &QualifyThroughput, json: bool) -> Ended {
     let mut all = StaticTest { tests: Vec::new(), linearity: Vec::new() };
     for datagram_bytes in sizes {
         let mut rig = device.rig(datagram_bytes)?;
+        check_ports(&options.ports, rig.sources())?;
         let ports = if options.ports.is_empty() { vec![rig.sources()] } else { options.ports.clone() };
         for sources in ports {
             rig.use_sources(sources);

@@ -11,7 +11,7 @@ use thalweg_qualify::watershed::{self, Point, Settings, Watershed};
 use thalweg_run::plot::watershed_svg;
 
 use super::device::{Device, Outputs, flow_control_text, start_text};
-use super::{because, outputs, sign};
+use super::{because, check_ports, outputs, sign};
 use crate::arguments::QualifyWatershed;
 use crate::commands::Ended;
 use crate::report::{CommandOutcome, Failure};
@@ -27,6 +27,7 @@ pub(super) fn watershed(options: &QualifyWatershed, json: bool) -> Ended {
             options.congested_outputs
         )));
     }
+    check_ports(&options.ports, rig.sources())?;
     let settings = Settings {
         columns: usize::from(options.columns),
         ports: ports(
