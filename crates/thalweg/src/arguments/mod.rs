@@ -610,7 +610,7 @@ pub(crate) struct Emulate {
     #[arg(long, default_value = "127.0.0.2")]
     pub(crate) address: std::net::Ipv4Addr,
     /// Serve this long; without it, until Ctrl-C.
-    #[arg(long)]
+    #[arg(long, value_parser = seconds_above_zero)]
     pub(crate) seconds: Option<f64>,
     /// Send UDP to this address: at once, without waiting for a client on the control port; with a file, instead of to its own.
     #[arg(long, value_name = "HOST:PORT")]
@@ -665,7 +665,7 @@ pub(crate) struct Inspect {
     #[arg(long)]
     pub(crate) tick_ps: Option<f64>,
     /// How long to look at a stream.
-    #[arg(long, default_value_t = 2.0)]
+    #[arg(long, default_value_t = 2.0, value_parser = seconds_above_zero)]
     pub(crate) seconds: f64,
 }
 
@@ -689,13 +689,13 @@ pub(crate) struct Bench {
     /// `list`, `all`, or the name of a bench.
     pub(crate) name: String,
     /// Counted repeats; the median is printed.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = at_least_one)]
     pub(crate) repeats: usize,
     /// Where files are written; the default is a temporary folder in memory if there is one.
     #[arg(long)]
     pub(crate) directory: Option<PathBuf>,
     /// How long a live bench runs, in seconds.
-    #[arg(long, default_value_t = 10.0)]
+    #[arg(long, default_value_t = 10.0, value_parser = seconds_above_zero)]
     pub(crate) seconds: f64,
     /// Of `order`: decode with so many threads (1, 2, 4 or 8), order with a tree of threads, and compare it with one that orders
     /// everything.

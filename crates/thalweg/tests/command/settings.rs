@@ -144,6 +144,21 @@ fn a_run_of_no_time_is_refused() {
 }
 
 #[test]
+fn times_and_counts_that_no_command_can_end_by_are_refused() {
+    let commands: [&[&str]; 3] =
+        [&["emulate"], &["inspect", "udp://127.0.0.1:0", "--format", "digitizer2"], &["bench", "live"]];
+    for command in commands {
+        for seconds in ["--seconds=nan", "--seconds=inf", "--seconds=-1", "--seconds=0"] {
+            let ended = thalweg(&[command, &[seconds]].concat());
+            assert_eq!(ended.code, Some(2), "{ended:#?}");
+            assert!(ended.error.contains("must be a number of seconds above 0"), "{}", ended.error);
+        }
+    }
+    let ended = thalweg(&["bench", "process", "--repeats", "0"]);
+    assert!(ended.code == Some(2) && ended.error.contains("must be from 1"), "{ended:#?}");
+}
+
+#[test]
 fn a_file_that_is_not_there_is_said_to_be_so() {
     let ended = thalweg(&["run", "/nowhere/at-all.toml"]);
     assert_eq!(ended.code, Some(2), "{ended:#?}");
