@@ -94,7 +94,8 @@ pub fn replay(
             }
         }
         let due = start + Duration::from_secs_f64(due_s);
-        let late_s = (wait_until(due) - due).as_secs_f64();
+        let Some(began) = wait_until(due, stop) else { return false };
+        let late_s = (began - due).as_secs_f64();
         if lateness_s.len() < MOST_LATENESS {
             lateness_s.push(late_s);
         }

@@ -1,12 +1,12 @@
 //! Rates and sizes as they are written on data sheets.
 //!
 //! ```text
-//!  10Gbit  10 Gb/s  100Mbit/s  1e9        ─► bits per second
-//!  330MB  64MiB  12 kB  1e6               ─► bytes
-//!  1.2GB/s  900 MB/s  1e9                 ─► bytes per second
+//!  10Gbit  10 Gb/s  100Mbit/s  1e9 bit    ─► bits per second
+//!  330MB  64MiB  12 kB  1e6 B             ─► bytes
+//!  1.2GB/s  900 MB/s  1e9 B/s             ─► bytes per second
 //! ```
 //! `k`, `M`, `G`, `T` are powers of 1000, `Ki`, `Mi`, `Gi` of 1024. `b` is a bit and `B` a byte, and they are not mixed up
-//! silently: a rate in bytes or a size in bits is refused.
+//! silently: a rate in bytes or a size in bits is refused, and so is a quantity without a unit: 800 was meant to be 800Mbit.
 
 /// A quantity that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +14,9 @@ pub enum QuantityError {
     /// There is no number in front.
     #[error("\"{0}\" does not begin with a number above 0; write for example {1}")]
     Number(String, &'static str),
+    /// There is no unit.
+    #[error("\"{0}\" has no unit; write for example {1}")]
+    NoUnit(String, &'static str),
     /// The unit is another one.
     #[error("\"{0}\" has the unit \"{1}\"; write for example {2}")]
     Unit(String, String, &'static str),
@@ -26,12 +29,12 @@ const BYTE_RATES: &str = "1.2GB/s or 900MB/s";
 /// A rate in bits per second.
 ///
 /// # Errors
-/// When it is not a number above 0 with a unit of bits, or none.
+/// When it is not a number above 0 with a unit of bits.
 pub fn bits_per_second(text: &str) -> Result<f64, QuantityError> {
     let (number, unit) = split(text, RATES)?;
     let bits = unit.strip_suffix("ps").or(unit.strip_suffix("/s")).unwrap_or(unit);
     let prefix = bits.strip_suffix("bits").or(bits.strip_suffix("bit")).or(bits.strip_suffix('b'));
-    match prefix.or(unit.is_empty().then_some("")).and_then(factor) {
+    match prefix.and_then(factor) {
         Some(factor) => Ok(number * factor),
         None => Err(QuantityError::Unit(text.to_owned(), unit.to_owned(), RATES)),
     }
@@ -40,10 +43,10 @@ pub fn bits_per_second(text: &str) -> Result<f64, QuantityError> {
 /// A size in bytes.
 ///
 /// # Errors
-/// When it is not a number above 0 with a unit of bytes, or none.
+/// When it is not a number above 0 with a unit of bytes.
 pub fn bytes(text: &str) -> Result<f64, QuantityError> {
     let (number, unit) = split(text, SIZES)?;
-    match unit.strip_suffix('B').or(unit.is_empty().then_some("")).and_then(factor) {
+    match unit.strip_suffix('B').and_then(factor) {
         Some(factor) => Ok(number * factor),
         None => Err(QuantityError::Unit(text.to_owned(), unit.to_owned(), SIZES)),
     }
@@ -52,17 +55,20 @@ pub fn bytes(text: &str) -> Result<f64, QuantityError> {
 /// A rate in bytes per second.
 ///
 /// # Errors
-/// When it is not a number above 0 with a unit of bytes per second, or none.
+/// When it is not a number above 0 with a unit of bytes per second.
 pub fn bytes_per_second(text: &str) -> Result<f64, QuantityError> {
     let (number, unit) = split(text, BYTE_RATES)?;
-    let prefix = unit.strip_suffix("B/s").or(unit.is_empty().then_some(""));
-    match prefix.and_then(factor) {
+    match unit.strip_suffix("B/s").and_then(factor) {
         Some(factor) => Ok(number * factor),
         None => Err(QuantityError::Unit(text.to_owned(), unit.to_owned(), BYTE_RATES)),
     }
 }
 
-/// Splits the number from what follows it.
+fn is_above_zero(number: f64) -> bool {
+    number > 0.0 && number.is_finite()
+}
+
+/// Splits the number from its unit.
 fn split<'a>(text: &'a str, example: &'static str) -> Result<(f64, &'a str), QuantityError> {
     let trimmed = text.trim();
     // The longest beginning that is a number: `1e9` has an e in it, and `1e` is none.
@@ -70,7 +76,8 @@ fn split<'a>(text: &'a str, example: &'static str) -> Result<(f64, &'a str), Qua
     let parsed =
         |end: usize| Some((trimmed[..end].trim_end().parse::<f64>().ok()?, trimmed[end..].trim_start()));
     match ends.filter_map(parsed).next() {
-        Some((number, unit)) if number > 0.0 && number.is_finite() => Ok((number, unit)),
+        Some((number, "")) if is_above_zero(number) => Err(QuantityError::NoUnit(text.to_owned(), example)),
+        Some((number, unit)) if is_above_zero(number) => Ok((number, unit)),
         _ => Err(QuantityError::Number(text.to_owned(), example)),
     }
 }
@@ -88,7 +95,9 @@ pub(crate) mod written {
     use serde::Deserializer;
     use serde::de::{Error, Visitor};
 
-    use super::{BYTE_RATES, QuantityError, RATES, SIZES, bits_per_second, bytes, bytes_per_second};
+    use super::{
+        BYTE_RATES, QuantityError, RATES, SIZES, bits_per_second, bytes, bytes_per_second, is_above_zero,
+    };
 
     struct Quantity {
         read: fn(&str) -> Result<f64, QuantityError>,
@@ -107,11 +116,14 @@ pub(crate) mod written {
         }
 
         fn visit_f64<E: Error>(self, number: f64) -> Result<Option<f64>, E> {
-            self.visit_str(&number.to_string())
+            match is_above_zero(number) {
+                true => Ok(Some(number)),
+                false => Err(E::custom(QuantityError::Number(number.to_string(), self.example))),
+            }
         }
 
         fn visit_i64<E: Error>(self, number: i64) -> Result<Option<f64>, E> {
-            self.visit_str(&number.to_string())
+            self.visit_f64(number as f64)
         }
     }
 
@@ -138,7 +150,7 @@ mod tests {
     #[test]
     fn rates_are_in_bits_however_they_are_written() {
         for text in
-            ["10Gbit", "10 Gb/s", "10Gbit/s", "10Gbps", "1e10", "10e9 bit/s", "10000Mbit", "10 Gbits/s"]
+            ["10Gbit", "10 Gb/s", "10Gbit/s", "10Gbps", "1e10b", "10e9 bit/s", "10000Mbit", "10 Gbits/s"]
         {
             assert_eq!(bits_per_second(text), Ok(1e10), "{text}");
         }
@@ -146,7 +158,7 @@ mod tests {
 
     #[test]
     fn sizes_are_in_bytes_with_powers_of_1000_or_of_1024() {
-        for (text, expected) in [("330MB", 330e6), ("64 MiB", 67_108_864.0), ("12kB", 12e3), ("1e6", 1e6)] {
+        for (text, expected) in [("330MB", 330e6), ("64 MiB", 67_108_864.0), ("12kB", 12e3), ("1e6B", 1e6)] {
             assert_eq!(bytes(text), Ok(expected), "{text}");
         }
     }
@@ -175,9 +187,18 @@ mod tests {
     }
 
     #[test]
+    fn a_quantity_without_a_unit_is_refused_with_how_it_is_written() {
+        let (rate, size, byte_rate) = (bits_per_second("800"), bytes("800"), bytes_per_second("800"));
+        for (read, example) in [(rate, "10Gbit"), (size, "330MB"), (byte_rate, "1.2GB/s")] {
+            let error = read.expect_err("no unit").to_string();
+            assert!(error.contains("\"800\" has no unit") && error.contains(example), "{error}");
+        }
+    }
+
+    #[test]
     fn rates_of_hosts_and_disks_are_in_bytes() {
         for (text, expected) in
-            [("1.2GB/s", 1.2e9), ("1200 MB/s", 1.2e9), ("1.2e9", 1.2e9), ("1 GiB/s", 1_073_741_824.0)]
+            [("1.2GB/s", 1.2e9), ("1200 MB/s", 1.2e9), ("1.2e9B/s", 1.2e9), ("1 GiB/s", 1_073_741_824.0)]
         {
             assert_eq!(bytes_per_second(text), Ok(expected), "{text}");
         }

@@ -18,8 +18,8 @@ mod settings;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use namespace::Namespace;
 pub use namespace::become_root_of_own_namespace;
+use namespace::{Namespace, name_of, remove_abandoned};
 pub use settings::{SettingsError, TestbedSettings};
 
 use crate::host::{Counter, LossCounters};
@@ -99,7 +99,8 @@ impl Testbed {
     pub fn new(settings: TestbedSettings) -> Result<Testbed, TestbedError> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = |what: &str| format!("thalweg-{}-{number}-{what}", std::process::id());
+        let name = |what: &str| name_of(number, what);
+        remove_abandoned();
         let testbed = Testbed {
             settings,
             sources: Namespace::new(name("sources"))?,

@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::mount::{MsFlags, mount};
@@ -14,6 +15,34 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{getegid, geteuid};
 
 use super::TestbedError;
+
+/// Where `ip netns` keeps the names.
+const NAMES: &str = "/run/netns";
+
+/// The name of a namespace of this process: `thalweg-PID-NUMBER-WHAT`.
+pub(super) fn name_of(number: u32, what: &str) -> String {
+    format!("thalweg-{}-{number}-{what}", std::process::id())
+}
+
+/// Removes the namespaces of processes that were killed and could not.
+pub(super) fn remove_abandoned() {
+    let is_alive = |process: u32| Path::new(&format!("/proc/{process}")).exists();
+    let names = std::fs::read_dir(NAMES).into_iter().flatten().flatten();
+    for name in names.filter_map(|entry| entry.file_name().into_string().ok()) {
+        if maker(&name).is_some_and(|process| !is_alive(process)) {
+            // Another process may remove it at the same time.
+            drop(Namespace(name));
+        }
+    }
+}
+
+/// The process that has made a namespace of this name; `None` of names that are not ours.
+fn maker(name: &str) -> Option<u32> {
+    let mut parts = name.strip_prefix("thalweg-")?.splitn(3, '-');
+    let process = parts.next()?.parse().ok()?;
+    parts.next()?.parse::<u32>().ok()?;
+    parts.next().map(|_what| process)
+}
 
 /// A network namespace; gone when dropped, with the ends of links in it.
 #[derive(Debug)]
@@ -50,7 +79,7 @@ impl Namespace {
     pub(super) fn within<R: Send>(&self, make: impl FnOnce() -> R + Send) -> Result<R, TestbedError> {
         let failed = |cause: io::Error| TestbedError::Enter { name: self.0.clone(), cause };
         let entered = || {
-            let place = File::open(format!("/run/netns/{}", self.0))?;
+            let place = File::open(format!("{NAMES}/{}", self.0))?;
             setns(place, CloneFlags::CLONE_NEWNET)?;
             Ok(make())
         };
@@ -99,4 +128,19 @@ pub fn become_root_of_own_namespace() -> io::Result<bool> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)?;
     mount(Some("thalweg"), "/run", Some("tmpfs"), MsFlags::empty(), None::<&str>)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_namespaces_of_this_program_are_known_by_the_process_that_made_them() {
+        assert_eq!(maker(&name_of(7, "sources")), Some(std::process::id()));
+        for other in
+            ["thalweg-test", "thalweg-12", "thalweg-12-x-device", "vpn-12-0-device", "thalweg-a-0-device"]
+        {
+            assert_eq!(maker(other), None, "{other}");
+        }
+    }
 }

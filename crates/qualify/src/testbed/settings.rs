@@ -209,7 +209,11 @@ impl Written {
             }
             "depth" => self.depth_bytes = Some(bytes("depth")? as u64),
             "burst" => self.burst_bytes = Some(bytes("burst")? as u64),
-            "datagram" => self.datagram_bytes = Some(bytes("datagram")? as u32),
+            // A plain number, as of all datagrams, is one of bytes.
+            "datagram" => {
+                self.datagram_bytes =
+                    Some(value.parse().or_else(|_| bytes("datagram").map(|bytes| bytes as u32))?)
+            }
             "sources" => self.sources = Some(number("sources", value, 1, MOST_SOURCES)?),
             "outputs" => self.outputs = Some(number("outputs", value, 1, MOST_OUTPUTS)?),
             "stacking" => self.stacking = Some(number("stacking", value, 1, MOST_STACKING)?),
@@ -313,6 +317,7 @@ mod tests {
             ),
             ("rate=800Mbit,depth=8MB,datagram=8972,sources=5,outputs=2", "5 sources cannot be divided"),
             ("outputs=3", "outputs: \"3\" is no number from 1 to 2"),
+            ("rate=800,depth=8MB,datagram=8972", "\"800\" has no unit"),
             ("rate=800Mbit,depth=8MB", "`datagram` is missing; write for example datagram=8972"),
             ("rate=800Mbit,depth=8MB,datagram=1,queues=all", "neither shared nor per-input"),
             ("blind=7", "`datagram` is missing"),

@@ -21,6 +21,8 @@ use super::schedule::{Pattern, Schedule};
 
 /// Longer waits sleep until so long before their end.
 const AWAKE: Duration = Duration::from_micros(500);
+/// Between two looks at whether nothing more is to be sent.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// How often the end of a source is said, and how long it is waited between.
 const ENDS: u32 = 5;
@@ -219,12 +221,9 @@ impl Emitter {
     ) -> Emission {
         let mut emission = Emission::default();
         for (event, time) in times.enumerate() {
-            if self.is_stopped() {
-                break;
-            }
             let due = start + time;
+            let Some(began) = self.wait_until(due) else { break };
             emission.due_s = time.as_secs_f64();
-            let began = wait_until(due);
             (0..sources as usize).for_each(|source| self.send(trial, event as u32, source, &mut emission));
             emission.times_s.push((began - start).as_secs_f64());
             emission.lateness_s.push((began - due).as_secs_f64());
@@ -252,14 +251,12 @@ impl Emitter {
     fn emit_in_turn(&mut self, trial: u32, sources: u32, schedule: &Schedule, start: Instant) -> Emission {
         let (mut emission, step_s) =
             (Emission::default(), schedule.separation_s() / f64::from(sources.max(1)));
-        for (event, time_s) in schedule.times_s().enumerate() {
-            if self.is_stopped() {
-                break;
-            }
+        'trial: for (event, time_s) in schedule.times_s().enumerate() {
             for source in 0..sources {
-                emission.due_s = time_s + f64::from(source) * step_s;
-                let due = start + Duration::from_secs_f64(emission.due_s);
-                let began = wait_until(due);
+                let due_s = time_s + f64::from(source) * step_s;
+                let due = start + Duration::from_secs_f64(due_s);
+                let Some(began) = self.wait_until(due) else { break 'trial };
+                emission.due_s = due_s;
                 self.send(trial, event as u32, source as usize, &mut emission);
                 emission.latest_s = emission.latest_s.max((began - due).as_secs_f64());
             }
@@ -281,8 +278,8 @@ impl Emitter {
         }
     }
 
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+    fn wait_until(&self, due: Instant) -> Option<Instant> {
+        wait_until(due, &self.stop)
     }
 
     fn send(&mut self, trial: u32, event: u32, source: usize, emission: &mut Emission) {
@@ -311,16 +308,19 @@ pub fn soon() -> Instant {
     Instant::now() + AWAKE
 }
 
-/// Waits, and says when it was over.
-pub fn wait_until(due: Instant) -> Instant {
-    loop {
+/// Waits, and says when it was over; `None` once `stop` is set.
+pub fn wait_until(due: Instant, stop: &AtomicBool) -> Option<Instant> {
+    while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
-        let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else { return now };
+        let Some(left) = due.checked_duration_since(now).filter(|left| !left.is_zero()) else {
+            return Some(now);
+        };
         match left.checked_sub(AWAKE).filter(|rest| *rest > AWAKE) {
-            Some(rest) => std::thread::sleep(rest),
+            Some(rest) => std::thread::sleep(rest.min(LONGEST_SLEEP)),
             None => std::hint::spin_loop(),
         }
     }
+    None
 }
 
 #[cfg(test)]
@@ -364,6 +364,24 @@ mod tests {
                 "{bytes} bytes"
             );
         }
+    }
+
+    #[test]
+    fn a_trial_that_is_stopped_does_not_wait_for_its_next_event() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let to = receiver.local_addr().expect("bound");
+        let address = [SocketAddr::from(([127, 0, 0, 1], 0))];
+        let stop = Arc::new(AtomicBool::new(false));
+        let emitter = Emitter::open(9, &address, to, PayloadSizes::constant(100)).expect("opened");
+        let mut emitter = emitter.until(stop.clone());
+        let stopping = std::thread::spawn(move || {
+            receiver.recv_from(&mut [0; 200]).expect("the first event");
+            stop.store(true, Ordering::Relaxed);
+        });
+        let day = Duration::from_secs(86_400);
+        let emission = emitter.emit_at(1, 1, [Duration::ZERO, day].into_iter(), soon());
+        stopping.join().expect("it has received");
+        assert_eq!((emission.sent, emission.times_s.len(), emission.due_s), (1, 1, 0.0));
     }
 
     #[test]
