@@ -82,7 +82,7 @@ fn section<'t, 'v>(top: &'t DeTable<'v>, message: &str) -> Vec<&'t Value<'v>> {
     let of_source = message.contains("source \"").then_some("source");
     let found: Vec<_> =
         of_source.into_iter().chain(in_brackets).map(|path| tables_at(top, path, message)).collect();
-    let is_meant = |tables: &&Vec<&Value<'_>>| tables.iter().any(|table| is_named(table, message));
+    let is_meant = |tables: &&Vec<&Value<'_>>| tables.iter().any(|table| named_at(table, message).is_some());
     let meant = found.iter().find(is_meant).or_else(|| found.iter().find(|tables| !tables.is_empty()));
     let of_channel = || Some(tables_at(top, "channel", message)).filter(|tables| is_meant(&tables));
     meant.cloned().or_else(of_channel).unwrap_or_default()
@@ -93,8 +93,9 @@ fn tables_at<'t, 'v>(top: &'t DeTable<'v>, path: &str, message: &str) -> Vec<&'t
     let Some((_, value)) = top.iter().find(|(key, _)| key.get_ref() == first) else { return Vec::new() };
     let tables = match value.get_ref() {
         DeValue::Array(tables) => {
-            let named: Vec<_> = tables.iter().filter(|table| is_named(table, message)).collect();
-            if named.is_empty() { tables.iter().collect() } else { named }
+            // What a message names first it is about; others are what that does not fit to.
+            let first = tables.iter().filter_map(|table| named_at(table, message)).min();
+            tables.iter().filter(|table| named_at(table, message) == first).collect()
         }
         _ => vec![value],
     };
@@ -110,14 +111,15 @@ fn tables_at<'t, 'v>(top: &'t DeTable<'v>, path: &str, message: &str) -> Vec<&'t
     if inside.is_empty() { tables } else { inside }
 }
 
-/// Returns true if a message names this table, by its name in quotes or as a channel by its number.
-fn is_named(table: &Value<'_>, message: &str) -> bool {
-    let DeValue::Table(table) = table.get_ref() else { return false };
-    table.iter().any(|(key, value)| match (&**key.get_ref(), value.get_ref()) {
-        ("name" | "kind", DeValue::String(name)) => message.contains(&format!("\"{name}\"")),
-        ("number", DeValue::Integer(number)) => message.contains(&format!("channel {number}")),
-        _ => false,
-    })
+/// Where a message first names this table, by its name in quotes or as a channel by its number.
+fn named_at(table: &Value<'_>, message: &str) -> Option<usize> {
+    let DeValue::Table(table) = table.get_ref() else { return None };
+    let places = table.iter().filter_map(|(key, value)| match (&**key.get_ref(), value.get_ref()) {
+        ("name" | "kind", DeValue::String(name)) => message.find(&format!("\"{name}\"")),
+        ("number", DeValue::Integer(number)) => message.find(&format!("channel {number}")),
+        _ => None,
+    });
+    places.min()
 }
 
 /// Returns how clearly and where a message names a key; smaller is clearer.
@@ -156,6 +158,8 @@ mod tests {
             ("source \"left\": block_bytes and so on", Some(6)),
             ("source \"left\": `width` is 99", Some(8)),
             ("source \"right\": too old", Some(10)),
+            ("source \"right\": its channels 0 to 63 overlap 0 to 63 of \"left\"", Some(10)),
+            ("source \"left\": its channels 0 to 63 overlap 0 to 63 of \"right\"", Some(4)),
             ("[[cut]] \"slow\": unknown word", Some(17)),
             ("[[cut]] \"fast\": `keep` is wrong", Some(16)),
             ("[[cut]] \"fast\": what is this\n    x\n    ^", Some(16)),
