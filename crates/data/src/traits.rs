@@ -351,7 +351,7 @@ pub struct Parameter {
     pub path: String,
     /// Its value; `None` if it was not received.
     pub value: Option<String>,
-    /// Whether it can be written.
+    /// Whether it can be set to this value again.
     pub is_settable: bool,
 }
 

@@ -156,8 +156,14 @@ impl DeviceSettings {
     /// # Errors
     /// When it does not take one, or one does not read as it was set and is not `unchecked`.
     pub fn apply(&self, control: &mut dyn DeviceControl) -> Result<Vec<Applied>, ControlError> {
-        for (path, value) in &self.parameters {
-            control.set(path, value)?;
+        for (before, (path, value)) in self.parameters.iter().enumerate() {
+            control.set(path, value).map_err(|error| match before {
+                0 => error,
+                _ => ControlError {
+                    message: format!("{}; the {before} parameters before it are set", error.message),
+                    ..error
+                },
+            })?;
         }
         self.parameters.iter().map(|(path, value)| self.read_back(control, path, value)).collect()
     }
@@ -231,7 +237,9 @@ mod tests {
         }
 
         fn set(&mut self, path: &str, value: &str) -> Result<(), ControlError> {
-            let value = register_number(value).expect("a number");
+            let refused =
+                || ControlError { board: "odd".to_owned(), message: format!("`{value}` is no number") };
+            let value = register_number(value).ok_or_else(refused)?;
             self.0.insert(path.to_owned(), if path.starts_with('r') { value & !1 } else { value });
             Ok(())
         }
@@ -256,6 +264,16 @@ mod tests {
         let applied = settings.apply(&mut Odd::default()).expect("as it was set");
         let reads: Vec<_> = applied.iter().map(|one| (one.path.as_str(), one.read.as_deref())).collect();
         assert_eq!(reads, [("a", Some("17")), ("a", Some("17")), ("w", None)]);
+    }
+
+    #[test]
+    fn a_refused_parameter_says_how_many_were_set_before_it() {
+        let refused = |parameters: &[(&str, &str)]| {
+            device(parameters, &[]).apply(&mut Odd::default()).expect_err("no number").to_string()
+        };
+        assert_eq!(refused(&[("a", "")]), "odd: `` is no number");
+        let second = refused(&[("a", "1"), ("b", "2"), ("c", "")]);
+        assert!(second.ends_with("`` is no number; the 2 parameters before it are set"), "{second}");
     }
 
     #[test]

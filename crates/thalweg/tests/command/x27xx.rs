@@ -262,3 +262,33 @@ fn settings_of_compass_become_sources_and_what_has_no_public_meaning_is_listed()
     let none = thalweg(&["board", "import", &file]);
     assert_eq!((none.code, none.error.contains("not XML")), (Some(2), true), "{none:#?}");
 }
+
+/// What `dump` writes, `load` and a run take, without a word that is edited in between.
+fn dumped_and_loaded(board: &str, address: &str) {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = Folder::new();
+    let _boards = boards_at(address, &examples.join("boards").join(board).display().to_string());
+    let (url, file) = (format!("dig2://{address}"), folder.at("left.toml"));
+    thalweg(&["board", "dump", &url, "--output", &file]).done();
+    let dumped = text(Path::new(&file));
+    assert!(dumped.contains("# /par/registeruser"), "what is no state is a comment: {dumped}");
+    thalweg(&["board", "load", &url, &file]).done();
+    assert_eq!(thalweg(&["board", "dump", &url]).done().out.trim_end(), dumped.trim_end());
+    let run = configuration(&folder, 10, &[("left", address, &dumped)]);
+    assert_ledger_balances(&thalweg(&["run", &run, "--seconds", "100", "--json"]).done().json());
+}
+
+#[test]
+fn a_dump_of_a_psd_board_is_loaded_as_it_is() {
+    dumped_and_loaded("psd.toml", "127.0.3.70");
+}
+
+#[test]
+fn a_dump_of_a_pha_board_is_loaded_as_it_is() {
+    dumped_and_loaded("pha.toml", "127.0.3.71");
+}
+
+#[test]
+fn a_dump_of_a_scope_board_is_loaded_as_it_is() {
+    dumped_and_loaded("scope.toml", "127.0.3.72");
+}

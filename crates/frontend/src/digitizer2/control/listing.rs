@@ -16,6 +16,9 @@ use crate::digitizer2::parameters::{Range, Rule, Words};
 /// Deepest node that is read: boards have about six levels.
 const MOST_LEVELS: usize = 16;
 
+/// Ways to registers: their value says which register is meant, and is no state of the board that could be set again.
+const REGISTER_ACCESS: [&str; 2] = ["/par/registermisc", "/par/registeruser"];
+
 /// All parameters of a tree, in the order of the board.
 ///
 /// # Errors
@@ -24,7 +27,7 @@ pub fn parameters_of(tree: &str) -> Result<Vec<Parameter>, String> {
     let parameter = |path: &str, node: &Value| Parameter {
         path: path.to_owned(),
         value: node["value"].as_str().map(str::to_owned),
-        is_settable: is_settable(node),
+        is_settable: is_settable(node) && !REGISTER_ACCESS.contains(&path),
     };
     each_of(tree, parameter)
 }
@@ -130,6 +133,16 @@ mod tests {
         }
         let channels = listed.iter().find(|one| one.path == "/par/numch").expect("every board has it");
         assert_eq!((channels.value.as_deref(), channels.is_settable), (Some("2"), false));
+    }
+
+    #[test]
+    fn ways_to_registers_can_be_set_and_are_no_state_that_is_listed() {
+        let tree = Tree::new(&Settings { channels: 2, ..Settings::default() }, 1).to_json().to_string();
+        let (listed, nodes) = (parameters_of(&tree).expect("a tree"), nodes_of(&tree).expect("a tree"));
+        for path in REGISTER_ACCESS {
+            let one = listed.iter().find(|one| one.path == path).expect("every board has it");
+            assert!(!one.is_settable && nodes[path].is_settable, "{path}");
+        }
     }
 
     #[test]
