@@ -11,7 +11,7 @@ use thalweg_run::spectra::{Picture, plot_run};
 use thalweg_run::supervise::{EndWhen, LiveState, RunHandle, Summary, Watch};
 
 use super::Ended;
-use super::page::Page;
+use super::page::{Page, listen_at};
 use crate::arguments;
 use crate::progress::Display;
 use crate::report::{CommandOutcome, Failure, print};
@@ -58,7 +58,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
     let mut configuration = Configuration::read(&options.file)?;
     configuration.node.clone_from(&options.node);
     if let Some(listen) = &options.listen {
-        configuration.monitor.get_or_insert_default().listen.clone_from(listen);
+        listen_at(&mut configuration, listen);
     }
     let plan = Plan::of(&configuration)?;
     if options.explain {

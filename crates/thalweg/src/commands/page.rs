@@ -58,12 +58,25 @@ impl Page {
     }
 }
 
+/// Has the page served at an address of the command line, whatever `[monitor]` says.
+pub(super) fn listen_at(configuration: &mut Configuration, listen: &str) {
+    let monitor = configuration.monitor.get_or_insert_default();
+    (monitor.enabled, monitor.listen) = (true, listen.to_owned());
+}
+
 /// Runs of one configuration, started and stopped from the page.
 pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLog) -> Ended {
     let mut configuration = Configuration::read(&options.file)?;
-    let monitor = configuration.monitor.get_or_insert_default();
-    if let Some(listen) = &options.listen {
-        monitor.listen.clone_from(listen);
+    match &options.listen {
+        Some(listen) => listen_at(&mut configuration, listen),
+        None if configuration.monitor.get_or_insert_default().enabled || options.start => {}
+        None => {
+            return Err(Failure::Usage(anyhow::anyhow!(
+                "{}: [monitor] enabled = false, and without a page nothing can start a run; give --listen ADDRESS:PORT, or --start to \
+                 begin the first run at once",
+                options.file.display()
+            )));
+        }
     }
     Plan::of(&configuration)?;
     let signals = Signals::install()?;

@@ -225,3 +225,21 @@ fn a_run_in_the_list_has_its_labels_and_comment_as_they_were_changed_last() {
     server.signal("TERM");
     server.wait();
 }
+
+#[test]
+fn a_page_that_is_asked_for_is_served_although_the_file_has_none() {
+    let folder = Folder::new();
+    let file =
+        folder.file("run.toml", &text(&folder, "paged", "[monitor]\nenabled = false\n").replace(LIMIT, ""));
+    let address = format!("127.0.0.1:{}", free_port());
+    for command in ["run", "serve"] {
+        let running = Running::start(&[command, &file, "--listen", &address]);
+        wait_until("the page answers", || TcpStream::connect(&address).is_ok());
+        drop(running);
+    }
+    let refused = thalweg(&["serve", &file]);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    for word in ["run.toml", "enabled = false", "--listen", "--start"] {
+        assert!(refused.error.contains(word), "{word} in {}", refused.error);
+    }
+}
