@@ -14,13 +14,25 @@ pub enum MonitorError {
         /// What was found, and what to write.
         message: String,
     },
+    /// An address that is none.
+    #[error("{given_by} = \"{listen}\": {found}; write ADDRESS:PORT")]
+    Address {
+        /// What gave the address: a key or an option.
+        given_by: &'static str,
+        /// The address as written.
+        listen: String,
+        /// What is wrong with it.
+        found: String,
+    },
     /// Other hosts would be served without being asked for anything.
     #[error(
-        "[monitor] listen = \"{listen}\" serves other hosts, and anyone there could stop a run: write token_file = \"token.txt\" with a file \
-         of 16 characters or more (`head -c 24 /dev/urandom | base64 > token.txt; chmod 600 token.txt`), or listen = \"127.0.0.1:8090\" and \
-         come through ssh -L 8090:localhost:8090"
+        "{given_by} = \"{listen}\" serves other hosts, and anyone there could stop a run: write token_file = \"token.txt\" in [monitor] with a \
+         file of 16 characters or more (`head -c 24 /dev/urandom | base64 > token.txt; chmod 600 token.txt`), or the address \
+         127.0.0.1:8090 and come through ssh -L 8090:localhost:8090"
     )]
     OpenToAll {
+        /// What gave the address: a key or an option.
+        given_by: &'static str,
         /// The address as written.
         listen: String,
     },
@@ -47,18 +59,22 @@ pub enum MonitorError {
     /// Something else listens there.
     #[error(
         "the page's address {address} is taken by another program, perhaps another thalweg (`ss -ltnp 'sport = :{}'` names it): end that one, \
-         or write another port in [monitor] listen; port 0 takes a free one",
+         or choose another port with {given_by}; port 0 takes a free one",
         .address.port()
     )]
     Busy {
+        /// What gave the address: a key or an option.
+        given_by: &'static str,
         /// The address.
         address: SocketAddr,
     },
     /// The address cannot be listened at.
     #[error(
-        "the page cannot listen at {address}: {cause}; write an address of this host in [monitor] listen, and a port above 1023"
+        "the page cannot listen at {address}: {cause}; choose an address of this host and a port above 1023 with {given_by}"
     )]
     Listen {
+        /// What gave the address: a key or an option.
+        given_by: &'static str,
         /// The address.
         address: SocketAddr,
         /// What the system said.

@@ -74,10 +74,10 @@ impl Monitor {
             Some((certificate, key)) => Some(crate::tls::acceptor(certificate, key)?),
             None => None,
         };
-        let listener = match listen(checked.address) {
+        let listener = match listen(settings.given_by, checked.address) {
             // Asked only when it is taken: who looks before may be overtaken.
-            Err(MonitorError::Busy { address }) if settings.or_any_port => {
-                listen(SocketAddr::new(address.ip(), 0))?
+            Err(MonitorError::Busy { address, .. }) if settings.or_any_port => {
+                listen(settings.given_by, SocketAddr::new(address.ip(), 0))?
             }
             listener => listener?,
         };
@@ -129,7 +129,7 @@ impl Drop for Serving {
     }
 }
 
-pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
+pub(crate) fn listen(given_by: &'static str, address: SocketAddr) -> Result<TcpListener, MonitorError> {
     let open = || {
         let domain = socket2::Domain::for_address(address);
         let socket = socket2::Socket::new(domain, socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
@@ -142,8 +142,8 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, MonitorError> {
         Ok(socket.into())
     };
     open().map_err(|cause: std::io::Error| match cause.kind() {
-        ErrorKind::AddrInUse => MonitorError::Busy { address },
-        _ => MonitorError::Listen { address, cause },
+        ErrorKind::AddrInUse => MonitorError::Busy { given_by, address },
+        _ => MonitorError::Listen { given_by, address, cause },
     })
 }
 

@@ -48,6 +48,10 @@ pub struct Settings {
     #[serde(skip)]
     #[schemars(skip)]
     pub or_any_port: bool,
+    /// What gave `listen`, for messages: an option of the command line, or the key.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub given_by: &'static str,
 }
 
 impl Default for Settings {
@@ -65,6 +69,7 @@ impl Default for Settings {
             connections: 256,
             stall_s: 10.0,
             or_any_port: false,
+            given_by: "[monitor] listen",
         }
     }
 }
@@ -91,6 +96,11 @@ impl Settings {
         }
     }
 
+    /// Has the page served at an address of the command line, whatever `[monitor]` says.
+    pub fn serve_at(&mut self, listen: &str) {
+        (self.enabled, self.listen, self.given_by) = (true, listen.to_owned(), "--listen");
+    }
+
     /// Takes paths as they are meant in a configuration file: relative to its folder.
     pub fn relative_to(&mut self, folder: &Path) {
         for path in [&mut self.token_file, &mut self.tls_certificate, &mut self.tls_key].into_iter().flatten()
@@ -103,7 +113,7 @@ impl Settings {
         let address = self.address()?;
         let token = self.shown_token()?;
         if !address.ip().is_loopback() && token.is_none() {
-            return Err(MonitorError::OpenToAll { listen: self.listen.clone() });
+            return Err(MonitorError::OpenToAll { given_by: self.given_by, listen: self.listen.clone() });
         }
         let tls = match (&self.tls_certificate, &self.tls_key) {
             (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
@@ -134,8 +144,11 @@ impl Settings {
     }
 
     fn address(&self) -> Result<SocketAddr, MonitorError> {
-        let unusable =
-            |found: String| wrong("listen", &format!("is \"{}\": {found}; write ADDRESS:PORT", self.listen));
+        let unusable = |found: String| MonitorError::Address {
+            given_by: self.given_by,
+            listen: self.listen.clone(),
+            found,
+        };
         // `localhost` may have two addresses; the first is as good as the other.
         let mut addresses = self.listen.to_socket_addrs().map_err(|cause| unusable(cause.to_string()))?;
         addresses.next().ok_or_else(|| unusable("this name has no address".to_owned()))

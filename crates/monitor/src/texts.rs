@@ -39,12 +39,15 @@ pub struct TextServer {
 }
 
 impl TextServer {
-    /// Serves texts at an address.
+    /// Serves texts at an address that was `given_by` an option or a key.
     ///
     /// # Errors
     /// When it cannot be listened at.
-    pub fn start(address: SocketAddr, texts: Texts) -> Result<TextServer, MonitorError> {
-        let listener = listen(address)?;
+    pub fn start(
+        (given_by, address): (&'static str, SocketAddr),
+        texts: Texts,
+    ) -> Result<TextServer, MonitorError> {
+        let listener = listen(given_by, address)?;
         let address = listener.local_addr().unwrap_or(address);
         let guard = Guard {
             token: None,

@@ -125,11 +125,9 @@ impl Demo {
 
 /// The page of a demonstration: at `listen`, or at a free port of that address when the port is taken.
 pub fn page(listen: &str) -> thalweg_monitor::Settings {
-    thalweg_monitor::Settings {
-        listen: listen.to_owned(),
-        or_any_port: true,
-        ..thalweg_monitor::Settings::default()
-    }
+    let mut page = thalweg_monitor::Settings { or_any_port: true, ..thalweg_monitor::Settings::default() };
+    page.serve_at(listen);
+    page
 }
 
 #[cfg(test)]

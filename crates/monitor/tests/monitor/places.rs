@@ -215,6 +215,18 @@ fn a_busy_port_is_said_with_what_to_do() {
 }
 
 #[test]
+fn an_address_of_the_command_line_is_refused_by_the_name_of_its_option() {
+    let served = serve();
+    let refused = |listen: &str| {
+        let mut settings = Settings { enabled: false, ..Settings::default() };
+        settings.serve_at(listen);
+        let error = Monitor::start(&settings, served.fake.clone()).expect_err("refused").to_string();
+        assert!(error.contains("--listen") && !error.contains("[monitor] listen"), "{error}");
+    };
+    ["0.0.0.0:0", "nonsense", &served.monitor.address().to_string()].into_iter().for_each(refused);
+}
+
+#[test]
 fn a_server_that_is_dropped_frees_its_port() {
     let served = serve();
     let listen = served.monitor.address().to_string();

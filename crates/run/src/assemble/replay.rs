@@ -91,7 +91,8 @@ impl Replay {
 
     /// The same with a page at this address.
     pub fn with_page(mut self, listen: &str) -> Replay {
-        let page = thalweg_monitor::Settings { listen: listen.to_owned(), ..Default::default() };
+        let mut page = thalweg_monitor::Settings::default();
+        page.serve_at(listen);
         self.configuration.monitor = Some(page);
         self
     }

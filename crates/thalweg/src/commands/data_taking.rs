@@ -58,7 +58,7 @@ pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -
     let mut configuration = Configuration::read(&options.file)?;
     configuration.node.clone_from(&options.node);
     if let Some(listen) = &options.listen {
-        listen_at(&mut configuration, listen);
+        listen_at(&mut configuration, listen)?;
     }
     let plan = Plan::of(&configuration)?;
     if options.explain {

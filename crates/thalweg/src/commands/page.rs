@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use thalweg_monitor::MonitorError;
 use thalweg_run::config::Configuration;
 use thalweg_run::plan::Plan;
 use thalweg_run::run_control::{NewRun, RunControl};
@@ -58,17 +59,23 @@ impl Page {
     }
 }
 
-/// Has the page served at an address of the command line, whatever `[monitor]` says.
-pub(super) fn listen_at(configuration: &mut Configuration, listen: &str) {
+/// Has the page served at an address of the command line, whatever `[monitor]` says. What is wrong with it has no line in the file.
+pub(super) fn listen_at(configuration: &mut Configuration, listen: &str) -> Result<(), Failure> {
     let monitor = configuration.monitor.get_or_insert_default();
-    (monitor.enabled, monitor.listen) = (true, listen.to_owned());
+    monitor.serve_at(listen);
+    match monitor.check() {
+        Err(error @ (MonitorError::Address { .. } | MonitorError::OpenToAll { .. })) => {
+            Err(Failure::Usage(error.into()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs of one configuration, started and stopped from the page.
 pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLog) -> Ended {
     let mut configuration = Configuration::read(&options.file)?;
     match &options.listen {
-        Some(listen) => listen_at(&mut configuration, listen),
+        Some(listen) => listen_at(&mut configuration, listen)?,
         None if configuration.monitor.get_or_insert_default().enabled || options.start => {}
         None => {
             return Err(Failure::Usage(anyhow::anyhow!(

@@ -237,6 +237,13 @@ fn a_page_that_is_asked_for_is_served_although_the_file_has_none() {
         wait_until("the page answers", || TcpStream::connect(&address).is_ok());
         drop(running);
     }
+    for command in ["run", "serve"] {
+        let open = thalweg(&[command, &file, "--listen", "0.0.0.0:0"]);
+        assert!(
+            open.code == Some(2) && open.error.starts_with("thalweg: --listen = \"0.0.0.0:0\" serves"),
+            "{open:#?}"
+        );
+    }
     let refused = thalweg(&["serve", &file]);
     assert_eq!(refused.code, Some(2), "{refused:#?}");
     for word in ["run.toml", "enabled = false", "--listen", "--start"] {

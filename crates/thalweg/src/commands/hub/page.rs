@@ -19,7 +19,7 @@ use super::value_of;
 /// # Errors
 /// When the address cannot be had.
 pub(super) fn serve(address: SocketAddr, hub: HubView) -> Result<TextServer, MonitorError> {
-    TextServer::start(address, Arc::new(move |path| text(path, &hub)))
+    TextServer::start(("--page", address), Arc::new(move |path| text(path, &hub)))
 }
 
 fn text(path: &str, hub: &HubView) -> Option<Text> {
