@@ -240,6 +240,8 @@ pub(crate) struct BoardKeeper {
     replaced: bool,
     /// Its clock was not locked when it was looked at last.
     is_unlocked: bool,
+    /// We have started it and not stopped it since.
+    is_started: bool,
 }
 
 impl BoardKeeper {
@@ -262,6 +264,7 @@ impl BoardKeeper {
             retry_at: Instant::now(),
             replaced: false,
             is_unlocked: false,
+            is_started: false,
         }
     }
 
@@ -316,16 +319,30 @@ impl BoardKeeper {
             None => None,
         };
         board.arm()?;
-        if board.start_signal().is_none() {
+        // One that starts by a signal may also be stopped by it.
+        self.is_started = board.start_signal().is_none();
+        if self.is_started {
             board.start()?;
         }
         self.link.give(next);
         Ok(board)
     }
 
-    /// Reports a change of the lock of its clock.
-    fn lock_news(&mut self) -> Option<String> {
+    /// Looks at what a board that answers reports of itself.
+    fn status_news(&mut self) -> Option<String> {
         let status = self.board.as_mut()?.status()?;
+        if self.is_started && !status.is_running {
+            let message = format!(
+                "it does not run any more, and reports \"{}\"; see whether another program has stopped it",
+                status.text
+            );
+            return Some(self.is_lost(message));
+        }
+        self.lock_news(&status)
+    }
+
+    /// Reports a change of the lock of its clock.
+    fn lock_news(&mut self, status: &BoardStatus) -> Option<String> {
         let was_unlocked = std::mem::replace(&mut self.is_unlocked, !status.is_locked);
         match (was_unlocked, self.is_unlocked) {
             (false, true) => Some(format!(
@@ -365,10 +382,13 @@ impl DeviceControl for BoardKeeper {
     }
 
     fn start(&mut self) -> Result<(), ControlError> {
-        self.board()?.start()
+        self.board()?.start()?;
+        self.is_started = true;
+        Ok(())
     }
 
     fn stop(&mut self) -> Result<(), ControlError> {
+        self.is_started = false;
         self.link.closing.store(true, Ordering::Release);
         self.board()?.stop()
     }
@@ -383,7 +403,7 @@ impl DeviceControl for BoardKeeper {
             let gone = gone.or_else(|| board.keep_alive().err().map(|error| error.message));
             return match gone {
                 Some(message) => Some(self.is_lost(message)),
-                None => self.lock_news(),
+                None => self.status_news(),
             };
         }
         if self.reopen.is_none() || Instant::now() < self.retry_at {
@@ -498,6 +518,63 @@ mod tests {
         receive(&mut source(Script::of([]), &link, false)).expect_err("it stays away");
         link.closing.store(true, Ordering::Release);
         receive(&mut source(Script::of([]), &link, true)).expect_err("the run ends");
+    }
+
+    /// A board that reports whether it runs.
+    struct Reports(Arc<AtomicBool>);
+
+    impl DeviceControl for Reports {
+        fn get(&mut self, _: &str) -> Result<String, ControlError> {
+            Ok(String::new())
+        }
+
+        fn set(&mut self, _: &str, _: &str) -> Result<(), ControlError> {
+            Ok(())
+        }
+
+        fn status(&mut self) -> Option<BoardStatus> {
+            let is_running = self.0.load(Ordering::Relaxed);
+            let text = if is_running { "running" } else { "armed" }.to_owned();
+            Some(BoardStatus { is_running, is_locked: true, text })
+        }
+    }
+
+    impl BoardControl for Reports {}
+
+    /// The keeper of a board, and whether that runs.
+    fn keeper(link: &Arc<BoardLink>) -> (BoardKeeper, Arc<AtomicBool>) {
+        let runs = Arc::new(AtomicBool::new(true));
+        let entry = thalweg_frontend::format::Format::control_of("dig2").expect("a family has it");
+        let place = BoardPlace { entry, address: ([127, 0, 0, 1], 1).into() };
+        let settings = Settings::new(crate::url::SourceUrl::parse("dig2://127.0.0.1:1").expect("a URL"));
+        let board = Box::new(Reports(runs.clone()));
+        (BoardKeeper::new((place, board), &settings, link.clone(), None), runs)
+    }
+
+    #[test]
+    fn a_started_board_that_does_not_run_any_more_is_gone() {
+        let link = Arc::<BoardLink>::default();
+        let (mut keeper, runs) = keeper(&link);
+        keeper.start().expect("it is there");
+        assert_eq!(keeper.service(), None);
+        runs.store(false, Ordering::Relaxed);
+        let news = keeper.service().expect("it was stopped");
+        for word in ["the board is gone", "does not run any more", "\"armed\""] {
+            assert!(news.contains(word), "{word} in {news}");
+        }
+        assert!(link.is_gone());
+    }
+
+    #[test]
+    fn a_board_that_was_not_started_or_is_stopped_may_stand_still() {
+        let link = Arc::<BoardLink>::default();
+        let (mut keeper, runs) = keeper(&link);
+        runs.store(false, Ordering::Relaxed);
+        assert_eq!(keeper.service(), None, "it waits for its signal");
+        keeper.start().expect("it is there");
+        keeper.stop().expect("it is there");
+        assert_eq!(keeper.service(), None, "the run is over");
+        assert!(!link.is_gone());
     }
 
     #[test]

@@ -69,6 +69,16 @@ impl BoardPlace {
         self.entry.open(self.connect(wait)?)
     }
 
+    /// Opens the board for a run. Nothing of it is changed.
+    ///
+    /// # Errors
+    /// As of `open`, and when another program has armed or started it: its data would go astray.
+    pub(crate) fn open_idle(self, wait: Duration) -> Result<Box<dyn BoardControl>, ControlError> {
+        let mut board = self.open(wait)?;
+        board.check_idle()?;
+        Ok(board)
+    }
+
     /// Sends empty datagrams from our data port until the board says that it knows where to stream.
     ///
     /// # Errors

@@ -97,6 +97,8 @@ pub fn open(settings: &Settings, clock: RunClock, busy: &Arc<Busy>) -> Result<Op
 pub struct AskedBoard {
     /// What it is.
     pub facts: BoardFacts,
+    /// What another program does with it.
+    pub taken: Option<ControlError>,
     /// The first of the parameters that it cannot be set to, and what is wrong with it.
     pub refused: Option<ControlError>,
 }
@@ -112,7 +114,8 @@ pub fn ask_board(settings: &Settings) -> Result<Option<AskedBoard>, SourceError>
     let board = BoardPlace { entry, address }.open(CONNECT_WAIT);
     let mut board = board.map_err(|error| failed(error.message))?;
     let facts = board.facts(&settings.parameters);
-    Ok(Some(AskedBoard { facts, refused: board.check_all(&settings.parameters).err() }))
+    let (taken, refused) = (board.check_idle().err(), board.check_all(&settings.parameters).err());
+    Ok(Some(AskedBoard { facts, taken, refused }))
 }
 
 fn no_address(host: &HostPort, cause: &std::io::Error) -> String {
@@ -199,7 +202,7 @@ impl Opening<'_> {
     /// Opens the board by its control port; its data come as it says: a stream, or datagrams.
     fn board(&self, place: BoardPlace) -> Result<SourceAndControl, SourceError> {
         let refused = |error: ControlError| self.failed(error.to_string());
-        let mut board = place.open(CONNECT_WAIT).map_err(refused)?;
+        let mut board = place.open_idle(CONNECT_WAIT).map_err(refused)?;
         let address = place.address;
         let (source, reopen): (Box<dyn Source>, Reopen) = match board.data() {
             None => return Err(self.failed("the board names no place of its data".to_owned())),

@@ -25,7 +25,7 @@ pub(crate) const CHANGES: &str = "board_changes";
 /// Asks the boards that can be asked; the configuration that is returned says what they say.
 ///
 /// # Errors
-/// When a board cannot be reached, or contradicts the configuration: with both values.
+/// When a board cannot be reached, is used by another program, or contradicts the configuration: with both values.
 pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, BoardReports), RunError> {
     let (mut whole, mut reports) = (configuration.clone(), BoardReports::new());
     for source in &mut whole.sources {
@@ -38,6 +38,9 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
             let board = source.emulated_board();
             board.map_err(|error| configuration.invalid_source(source, error))?.facts()
         } else if let Some(asked) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
+            if let Some(error) = asked.taken {
+                return Err(RunError::BoardInUse { name: source.head.name.clone(), error });
+            }
             let completed = source.complete(&asked.facts);
             completed.map_err(|error| configuration.invalid_source(source, error))?;
             if let Some(refused) = asked.refused {

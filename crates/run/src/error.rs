@@ -15,6 +15,14 @@ pub enum RunError {
     /// A source could not be opened.
     #[error(transparent)]
     Source(#[from] thalweg_data::SourceError),
+    /// Another program uses a board.
+    #[error("the run was not started, and no board was changed: \"{name}\", {error}")]
+    BoardInUse {
+        /// The source.
+        name: String,
+        /// What the board reports.
+        error: thalweg_data::ControlError,
+    },
     /// A board was not armed or started.
     #[error("the run was not started, and no board is left armed: \"{name}\", {error}")]
     Board {

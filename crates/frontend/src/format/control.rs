@@ -116,6 +116,14 @@ pub trait BoardControl: DeviceControl {
     /// Sets for how long [`DeviceControl::arm`] waits for a board that reports whether it is armed.
     fn set_arm_timeout(&mut self, _timeout: Duration) {}
 
+    /// Whether the board is neither armed nor running, and so free for a run. A board that reports nothing of that is.
+    ///
+    /// # Errors
+    /// What the board reports, and how to free it.
+    fn check_idle(&mut self) -> Result<(), ControlError> {
+        Ok(())
+    }
+
     /// The place of its data, if the board names one.
     fn data(&self) -> Option<DataPlace> {
         None

@@ -53,6 +53,8 @@ pub struct Acquisition {
     started_ns: u64,
     end_ns: u64,
     stopped_ns: Option<u64>,
+    /// The board is idle when the run is over, not armed.
+    is_disarmed: bool,
     is_cut_short: bool,
 }
 
@@ -87,7 +89,7 @@ impl Acquisition {
         let longest_ns = duration_s.map_or(LONGEST_RUN_NS, |seconds| (seconds * 1e9) as u64);
         self.started_ns = now_ns;
         self.end_ns = now_ns.saturating_add(longest_ns.min(LONGEST_RUN_NS));
-        (self.stopped_ns, self.is_cut_short) = (None, false);
+        (self.stopped_ns, self.is_disarmed, self.is_cut_short) = (None, false, false);
         Ok(())
     }
 
@@ -98,7 +100,19 @@ impl Acquisition {
         self.stopped_ns.get_or_insert(now_ns);
     }
 
-    /// Ends the run and disarms the board.
+    /// Disarms the board: at once, or when the run that ends at `now_ns` has sent what it measured. Where nobody has taken that in time, the
+    /// next call does not wait for it any more.
+    pub fn disarm(&mut self, now_ns: u64) {
+        match self.state {
+            State::Running if !self.is_given_up(now_ns) => {
+                self.stop(now_ns);
+                self.is_disarmed = true;
+            }
+            _ => self.reset(),
+        }
+    }
+
+    /// Ends the run and disarms the board at once.
     pub fn reset(&mut self) {
         self.state = State::Idle;
     }
@@ -131,7 +145,7 @@ impl Acquisition {
     pub fn leave(&mut self, now_ns: u64) -> bool {
         let is_over = now_ns >= self.end_ns;
         if is_over {
-            self.state = State::Armed;
+            self.state = if self.is_disarmed { State::Idle } else { State::Armed };
             // A board without a pace is stopped at its start: it ends wherever it is.
             self.is_cut_short = self.is_given_up(now_ns) && self.end_ns > self.started_ns;
         }
@@ -166,6 +180,20 @@ mod tests {
         acquisition.start(1500 * MS, None).expect("armed");
         acquisition.stop(1600 * MS);
         assert!(acquisition.leave(1700 * MS) && !acquisition.is_cut_short());
+    }
+
+    #[test]
+    fn a_running_board_that_is_disarmed_is_idle_when_it_has_sent_what_it_measured() {
+        let mut acquisition = started(0);
+        acquisition.disarm(100 * MS);
+        assert_eq!(acquisition.state(), State::Running, "it still sends");
+        assert!(acquisition.leave(101 * MS));
+        assert_eq!(acquisition.state(), State::Idle);
+        acquisition = started(0);
+        [100, 1100].into_iter().for_each(|at_ms| acquisition.disarm(at_ms * MS));
+        assert_eq!(acquisition.state(), State::Running, "somebody may still take it");
+        acquisition.disarm(1101 * MS);
+        assert_eq!(acquisition.state(), State::Idle, "nobody has");
     }
 
     #[test]

@@ -184,13 +184,19 @@ fn has_left(mut stream: &TcpStream) -> bool {
 fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, service: &dyn ControlService) {
     let shared = pump.shared.clone();
     let mut client: Option<UdpSender> = None;
+    // Nobody has listened at the client's port at some time.
+    let mut is_refused = false;
     while !(shared.is_ending() && (client.is_none() || pump.is_drained())) {
-        let sender = last_client(listening);
+        // What a client sends that is known comes to the socket that is connected to it.
+        let received = client.as_ref().map(|client| client.socket().recv(&mut [0; 64]));
+        let again = client.as_ref().map(UdpSender::peer).filter(|_| matches!(received, Some(Ok(_))));
+        is_refused |= matches!(received, Some(Err(cause)) if cause.kind() == ErrorKind::ConnectionRefused);
+        let sender = last_client(listening).or(again);
         if let Some(to) = sender.filter(|to| client.as_ref().is_none_or(|client| client.peer() != *to)) {
             match UdpSender::open_shared(place, to) {
                 Ok(sender) => {
                     shared.board().connected();
-                    client = Some(sender);
+                    (client, is_refused) = (Some(sender), false);
                 }
                 Err(error) => shared.fail(error.to_string()),
             }
@@ -204,7 +210,7 @@ fn serve_udp(mut pump: Pump, listening: &UdpSocket, place: SocketAddr, service: 
             continue;
         };
         let sent = pump.turn(&mut |datagrams| send_datagrams(sender, datagrams, &shared));
-        if sent.is_err() || sender.refused() > 0 && pump.is_drained() {
+        if sent.is_err() || (is_refused || sender.refused() > 0) && pump.is_drained() {
             // Nobody listens any more.
             service.udp_client(0);
             client = None;

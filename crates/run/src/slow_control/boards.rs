@@ -28,7 +28,7 @@ pub(crate) struct ControlledBoard {
 #[derive(Default)]
 pub(crate) struct ControlledBoards {
     boards: Vec<ControlledBoard>,
-    /// The first so many have taken the command to arm.
+    /// The first so many are armed.
     armed: usize,
     is_started: bool,
 }
@@ -53,8 +53,8 @@ impl ControlledBoards {
     /// When one does not take a parameter or the command, or is not armed in time: its name, and what it reports.
     pub(crate) fn arm(&mut self, values: &Values) -> Result<(), RunError> {
         for board in &self.boards {
-            self.armed += 1;
             lock(&board.control).arm().map_err(|error| board.failed(error))?;
+            self.armed += 1;
         }
         self.boards.iter().for_each(|board| board.note(values));
         Ok(())

@@ -230,6 +230,11 @@ pub(crate) enum BoardWhat {
         #[arg(long, value_name = "PATH")]
         unchecked: Vec<String>,
     },
+    /// Make a digitizer idle that a program which has ended has left armed or running
+    Disarm {
+        #[command(flatten)]
+        target: BoardTarget,
+    },
     /// Write the boards of a settings file of their vendor's program (settings.xml of CoMPASS) as sources of a configuration
     Import {
         file: PathBuf,

@@ -1,4 +1,4 @@
-//! Parameters and registers of a board or device of any family, read and set outside a run.
+//! Parameters and registers of a board or device of any family, read and set outside a run, and a board made idle.
 //!
 //! ```text
 //!  URL ─► DeviceSettings ─► dyn DeviceControl ─ get, set, list ─► values
@@ -8,6 +8,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,10 @@ use super::Ended;
 use crate::arguments::{Board, BoardTarget, BoardWhat};
 use crate::report::{CommandOutcome, Failure, print};
 
+/// A running board may first send what it has measured.
+const DISARM_WITHIN: Duration = Duration::from_secs(5);
+const DISARM_EVERY: Duration = Duration::from_millis(200);
+
 /// Runs the requested command on a board.
 pub(crate) fn board(options: &Board, json: bool) -> Ended {
     match &options.what {
@@ -26,6 +31,7 @@ pub(crate) fn board(options: &Board, json: bool) -> Ended {
         BoardWhat::Set { target, assignments, unchecked } => set(target, assignments, unchecked, json),
         BoardWhat::Dump { target, output } => dump(target, output.as_deref(), json),
         BoardWhat::Load { target, file, unchecked } => load(target, file, unchecked, json),
+        BoardWhat::Disarm { target } => disarm(target, json),
         BoardWhat::Import { file, output } => import(file, output.as_deref(), json),
     }
 }
@@ -128,6 +134,32 @@ fn load(target: &BoardTarget, file: &Path, unchecked: &[String], json: bool) -> 
     let parameters: Parameters = toml::from_str(&text)
         .map_err(|error| usage(format!("{}: {}", file.display(), error.to_string().trim_end())))?;
     apply(target, parameters.parameters, unchecked, json)
+}
+
+#[derive(Serialize)]
+struct Disarmed<'t> {
+    url: &'t str,
+    reported: String,
+}
+
+fn disarm(target: &BoardTarget, json: bool) -> Ended {
+    let mut control = opened(target)?;
+    if control.status().is_none() {
+        return Err(usage(format!("{} does not report whether it is armed; only digitizers do", target.url)));
+    }
+    let until = Instant::now() + DISARM_WITHIN;
+    let status = loop {
+        control.disarm()?;
+        match control.status() {
+            Some(status) if status.is_running && Instant::now() < until => std::thread::sleep(DISARM_EVERY),
+            status => break status,
+        }
+    };
+    let is_idle = status.as_ref().is_some_and(|status| !status.is_running);
+    let reported = status.map_or_else(String::new, |status| status.text);
+    let line = |disarmed: &Disarmed<'_>| format!("{}: {}", disarmed.url, disarmed.reported);
+    print(&Disarmed { url: &target.url, reported }, json, line)?;
+    Ok(if is_idle { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
 fn import(file: &Path, output: Option<&Path>, json: bool) -> Ended {

@@ -1,11 +1,10 @@
 //! Boards of the x27xx family, emulated in a process of their own: their parameters, their start, their lock, their firmware.
 
-use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::boards::{asked, boards_at, vendor_request, wait_for_control_port};
+use crate::boards::{boards_at, wait_for_control_port};
 use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
 
 fn text(path: &Path) -> String {
@@ -121,24 +120,71 @@ fn a_parameter_that_no_board_takes_is_explained_before_any_board_is_set() {
 }
 
 #[test]
-fn a_board_that_is_not_armed_ends_the_start_with_its_name_and_leaves_no_other_armed() {
+fn a_board_that_another_run_has_is_refused_by_name_before_any_board_is_changed() {
     let folder = Folder::new();
-    let arguments = ["emulate", "--boards", "2", "--address", "127.0.3.54", "--seconds", "100"];
+    let arguments =
+        ["emulate", "--boards", "2", "--address", "127.0.3.54", "--rate", "500", "--seconds", "200"];
     let _boards = Running::start(&arguments);
     ["127.0.3.54", "127.0.3.55"].into_iter().for_each(wait_for_control_port);
-    // Another program runs the second board.
-    let mut other = TcpStream::connect(("127.0.3.55", 51_936)).expect("it listens");
-    for command in ["/cmd/armacquisition", "/cmd/swstartacquisition"] {
-        asked(&mut other, &vendor_request("sendCommand", 1, command, ""), 32);
-    }
-    let sources = [("left", "127.0.3.54", ""), ("right", "127.0.3.55", "")];
-    let ended = thalweg(&["run", &configuration(&folder, 10, &sources)]);
-    assert_eq!(ended.code, Some(1), "{ended:#?}");
-    for word in ["the run was not started", "\"right\"", "dig2://127.0.3.55", "the board is running"] {
-        assert!(ended.error.contains(word), "{word} in {}", ended.error);
+    let (left, right) = (("left", "127.0.3.54", ""), ("right", "127.0.3.55", ""));
+    let first = configuration(&folder, 1_000_000_000, &[right]);
+    let first = Running::start(&["run", &first, "--json", "--states", "0.1"]);
+    let recorded = |state: &Value| state["hits_recorded"].as_u64().unwrap_or(0);
+    first.wait_for_state("it records", |state| recorded(state) > 1000);
+    let both = configuration(&folder, 10, &[left, right]);
+    let refused = thalweg(&["run", &both]);
+    assert_eq!(refused.code, Some(1), "{refused:#?}");
+    for word in
+        ["was not started", "\"right\"", "dig2://127.0.3.55", "another program", "running, clock locked"]
+    {
+        assert!(refused.error.contains(word), "{word} in {}", refused.error);
     }
     let status = thalweg(&["board", "get", "dig2://127.0.3.54", "/par/AcquisitionStatus"]).done();
     assert!(status.out.contains("= 8\n"), "not armed, its clock valid: {}", status.out);
+    let then = recorded(&first.wait_for_state("a state", |_| true));
+    first.wait_for_state("it goes on", |state| recorded(state) > then + 1000);
+    first.signal("INT");
+    let summary = first.wait().done().json();
+    assert_ledger_balances(&summary);
+    assert_eq!(summary["losses"], Value::Array(Vec::new()), "{summary:#}");
+    assert_ledger_balances(&thalweg(&["run", &both, "--seconds", "100", "--json"]).done().json());
+}
+
+#[test]
+fn a_board_that_somebody_stops_in_a_run_is_gone_at_once_and_started_again() {
+    let folder = Folder::new();
+    let settings = folder.file("board.toml", "channels = 8\nrate_hz = 1000.0\n");
+    let _boards = boards_at("127.0.3.73", &settings);
+    let file = configuration(&folder, 1_000_000_000, &[("left", "127.0.3.73", "")]);
+    let running = Running::start(&["run", &file, "--json", "--states", "0.1"]);
+    let recorded = |state: &Value| state["hits_recorded"].as_u64().unwrap_or(0);
+    running.wait_for_state("it records", |state| recorded(state) > 1000);
+    thalweg(&["board", "disarm", "dig2://127.0.3.73"]).done();
+    running.wait_for_text("does not run any more");
+    running.wait_for_text("the board is back");
+    let then = recorded(&running.wait_for_state("a state", |_| true));
+    running.wait_for_state("it goes on", |state| recorded(state) > then + 1000);
+    running.signal("INT");
+    let summary = running.wait().done().json();
+    assert_ledger_balances(&summary);
+    let losses = summary["losses"].as_array().expect("a list");
+    assert!(losses.iter().any(|loss| loss["reason"] == "board_gone"), "{summary:#}");
+}
+
+#[test]
+fn a_board_that_a_killed_run_has_left_running_is_disarmed_and_runs_again() {
+    let folder = Folder::new();
+    let settings = folder.file("board.toml", "transport = \"tcp\"\nchannels = 8\nrate_hz = 1000.0\n");
+    let _boards = boards_at("127.0.3.74", &settings);
+    let file = configuration(&folder, 1_000_000, &[("left", "127.0.3.74", "")]);
+    let killed = Running::start(&["run", &file, "--json", "--states", "0.1"]);
+    killed.wait_for_state("it records", |state| state["hits_recorded"].as_u64() > Some(100));
+    drop(killed);
+    let refused = thalweg(&["run", &file]);
+    assert!(refused.code == Some(1) && refused.error.contains("thalweg board disarm"), "{refused:#?}");
+    let disarmed = thalweg(&["board", "disarm", "dig2://127.0.3.74"]).done();
+    assert!(disarmed.out.contains("not armed"), "{}", disarmed.out);
+    assert_ledger_balances(&thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json());
 }
 
 #[test]

@@ -187,7 +187,12 @@ impl DeviceControl for Board {
     fn arm(&mut self) -> Result<(), ControlError> {
         self.command("/cmd/armacquisition")?;
         self.armed = true;
-        self.wait_until_armed()
+        let waited = self.wait_until_armed();
+        if waited.is_err() {
+            // It may be armed later, when nobody waits for it any more; what is reported is that it was not.
+            let _refused = self.disarm();
+        }
+        waited
     }
 
     fn start_signal(&mut self) -> Option<String> {
@@ -210,7 +215,8 @@ impl DeviceControl for Board {
 
     fn status(&mut self) -> Option<BoardStatus> {
         let status = self.reported(KEEP_ALIVE_WAIT)?;
-        Some(BoardStatus { is_locked: status.is_locked(), text: status.to_string() })
+        let text = status.to_string();
+        Some(BoardStatus { is_running: status.is_running(), is_locked: status.is_locked(), text })
     }
 }
 
@@ -239,6 +245,18 @@ impl BoardControl for Board {
             samples_before_trigger: if changes("pretrigger") { None } else { self.samples_before_trigger() },
             ..facts
         }
+    }
+
+    fn check_idle(&mut self) -> Result<(), ControlError> {
+        let Some(status) = self.reported(REPLY_WAIT).filter(|status| status.is_armed()) else {
+            return Ok(());
+        };
+        let message = format!(
+            "another program uses the board: it reports \"{status}\"; end that program, or, if none does, make the board idle with \
+             `thalweg board disarm {}`",
+            self.connection.channel.place()
+        );
+        Err(self.connection.failed(message))
     }
 
     fn data(&self) -> Option<DataPlace> {

@@ -122,6 +122,25 @@ fn a_board_that_falls_silent_is_named_within_its_time_and_an_armed_one_is_disarm
 }
 
 #[test]
+fn a_board_that_is_armed_or_runs_is_not_idle_and_stays_as_it_is() {
+    let (lab, mut board) = lab(&Settings::default());
+    board.check_idle().expect("nobody uses it");
+    board.arm().expect("idle");
+    for (start, reported, left) in
+        [(false, "armed, clock", State::Armed), (true, "running, clock", State::Running)]
+    {
+        if start {
+            board.start().expect("armed");
+        }
+        let taken = board.check_idle().expect_err("it is used").to_string();
+        for word in ["dig2://board.lab", reported, "thalweg board disarm"] {
+            assert!(taken.contains(word), "{word} in {taken}");
+        }
+        assert_eq!(state(&lab), left);
+    }
+}
+
+#[test]
 fn a_board_given_up_is_not_spoken_to() {
     let (lab, mut board) = lab(&Settings::default());
     board.arm().expect("idle");

@@ -50,6 +50,11 @@ impl Status {
         self.acquisition & (ARMED | RUNNING) != 0
     }
 
+    /// Whether it takes data.
+    pub fn is_running(self) -> bool {
+        self.acquisition & RUNNING != 0
+    }
+
     /// Whether its clock is valid, and everything that makes it is locked.
     pub fn is_locked(self) -> bool {
         self.acquisition & CLOCK_VALID != 0 && UNLOCKED.iter().all(|(bit, _)| self.errors & bit == 0)

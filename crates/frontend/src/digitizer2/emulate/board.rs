@@ -441,10 +441,7 @@ impl SelfTriggeredBoard for Board {
     }
 
     fn disarm(&mut self, now_ns: u64) {
-        match self.state() {
-            State::Running => self.stop(now_ns),
-            _ => self.acquisition.reset(),
-        }
+        self.acquisition.disarm(now_ns);
     }
 
     fn produce(&mut self, now_ns: u64, out: &mut Outgoing) -> bool {
