@@ -153,7 +153,7 @@ fn source() -> SourceState {
         dead_time: DeadTime::of(1.0, 10.0),
         ring_fill: 0.25,
         pool_fill: 0.5,
-        channels: vec![channel(0, Some("ring"), 1e5), channel(1, None, 2e5)],
+        channels: vec![channel(0, Some("ring"), Some(1e5)), channel(1, None, Some(2e5))],
         ..SourceState::default()
     }
 }
