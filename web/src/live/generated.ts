@@ -350,6 +350,9 @@ export interface FlowStage {
   unit: Unit;
 }
 
+/** What a run keeps of the hits that come to its recording. */
+export type HitsKept = "rows" | "raw_bytes" | "nothing";
+
 /** How bad it is. */
 export type Level = "info" | "warning" | "error";
 
@@ -416,7 +419,9 @@ export interface LiveState {
   failures: string[];
   /** The path from the boards to the disk, by stage. Not in the lines of JSON of the terminal. */
   flow: FlowStage[];
-  /** Hits recorded since the start. */
+  /** What is kept of them. */
+  hits_kept: HitsKept;
+  /** Hits that came to the recording since the start. */
   hits_recorded: number;
   /** The ledger by `[[source]]`; `events` and units have lines of their own. Counts of stages that follow each other are
    * of moments up to a tenth of a second apart. Only in the lines of JSON of the terminal: `/metrics` and `/api/system` have it, too. */
