@@ -32,6 +32,29 @@ pub struct BoardPlace {
     pub address: SocketAddr,
 }
 
+/// A running board may first send what it has measured.
+const DISARM_WITHIN: Duration = Duration::from_secs(5);
+const DISARM_EVERY: Duration = Duration::from_millis(200);
+
+/// Makes a board idle that a program has left armed or running. Returns what it reports then, which is that it runs if it does not stop; `None`
+/// of a board that reports nothing of that, to which nothing is done.
+///
+/// # Errors
+/// When it does not answer, or refuses.
+pub fn make_idle(control: &mut dyn DeviceControl) -> Result<Option<BoardStatus>, ControlError> {
+    let until = Instant::now() + DISARM_WITHIN;
+    let mut reported = control.status();
+    while reported.is_some() {
+        control.disarm()?;
+        reported = control.status();
+        if !reported.as_ref().is_some_and(|status| status.is_running) || Instant::now() >= until {
+            break;
+        }
+        std::thread::sleep(DISARM_EVERY);
+    }
+    Ok(reported)
+}
+
 impl std::fmt::Display for BoardPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}://{}", self.entry.scheme, self.address)

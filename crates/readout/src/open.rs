@@ -18,7 +18,7 @@ use thalweg_transport::{
 
 use crate::board_link::{BoardKeeper, BoardLink, BoardSource, OpenStream, Reopen};
 use crate::clock::RunClock;
-use crate::control::{BoardPlace, local_address_towards};
+use crate::control::{BoardPlace, local_address_towards, make_idle};
 use crate::file::FileSource;
 use crate::live::{TcpSource, UdpSource, source_error};
 use crate::pcap::{PcapFilter, PcapSource};
@@ -116,6 +116,21 @@ pub fn ask_board(settings: &Settings) -> Result<Option<AskedBoard>, SourceError>
     let facts = board.facts(&settings.parameters);
     let (taken, refused) = (board.check_idle().err(), board.check_all(&settings.parameters).err());
     Ok(Some(AskedBoard { facts, taken, refused }))
+}
+
+/// Makes the board that a URL names idle, for a run that has its boards to itself.
+///
+/// # Errors
+/// When it cannot be reached, or goes on to run.
+pub fn take_board(settings: &Settings) -> Result<(), SourceError> {
+    let Endpoint::Board { entry, host } = settings.url.endpoint() else { return Ok(()) };
+    let failed = |message: String| SourceError { place: settings.url.to_string(), message };
+    let address = host.resolve().map_err(|cause| failed(no_address(host, &cause)))?;
+    let idle = BoardPlace { entry, address }.open(CONNECT_WAIT).and_then(|mut board| {
+        make_idle(&mut *board)?;
+        board.check_idle()
+    });
+    idle.map_err(|error| failed(error.message))
 }
 
 fn no_address(host: &HostPort, cause: &std::io::Error) -> String {

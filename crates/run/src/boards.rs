@@ -39,7 +39,15 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
             board.map_err(|error| configuration.invalid_source(source, error))?.facts()
         } else if let Some(asked) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
             if let Some(error) = asked.taken {
-                return Err(RunError::BoardInUse { name: source.head.name.clone(), error });
+                let name = source.head.name.clone();
+                if !configuration.unattended.has_boards_to_itself() {
+                    return Err(RunError::BoardInUse { name, error });
+                }
+                // Nobody is there to do it; a crash has left it so.
+                tracing::warn!(
+                    "\"{name}\", {error}; it is made idle, since with [unattended] no other program has it"
+                );
+                thalweg_readout::take_board(&configuration.located_endpoint(source))?;
             }
             let completed = source.complete(&asked.facts);
             completed.map_err(|error| configuration.invalid_source(source, error))?;

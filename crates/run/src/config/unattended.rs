@@ -27,6 +27,11 @@ impl Unattended {
     /// Longest `restart_after_s`: a day.
     const LONGEST_RESTART_S: f64 = 86_400.0;
 
+    /// Whether runs follow each other with nobody there: then a board that is armed or running when one begins was left so by a crash.
+    pub(crate) fn has_boards_to_itself(&self) -> bool {
+        self.rotate || self.restart_after_s.is_some()
+    }
+
     /// Checks that the next run can be started as asked.
     ///
     /// # Errors

@@ -8,21 +8,17 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use thalweg_frontend::FORMATS;
 use thalweg_frontend::format::ImportedSettings;
+use thalweg_readout::make_idle;
 use thalweg_run::{Applied, DeviceControl, DeviceSettings, Parameter};
 
 use super::Ended;
 use crate::arguments::{Board, BoardTarget, BoardWhat};
 use crate::report::{CommandOutcome, Failure, print};
-
-/// A running board may first send what it has measured.
-const DISARM_WITHIN: Duration = Duration::from_secs(5);
-const DISARM_EVERY: Duration = Duration::from_millis(200);
 
 /// Runs the requested command on a board.
 pub(crate) fn board(options: &Board, json: bool) -> Ended {
@@ -144,19 +140,10 @@ struct Disarmed<'t> {
 
 fn disarm(target: &BoardTarget, json: bool) -> Ended {
     let mut control = opened(target)?;
-    if control.status().is_none() {
+    let Some(status) = make_idle(&mut *control)? else {
         return Err(usage(format!("{} does not report whether it is armed; only digitizers do", target.url)));
-    }
-    let until = Instant::now() + DISARM_WITHIN;
-    let status = loop {
-        control.disarm()?;
-        match control.status() {
-            Some(status) if status.is_running && Instant::now() < until => std::thread::sleep(DISARM_EVERY),
-            status => break status,
-        }
     };
-    let is_idle = status.as_ref().is_some_and(|status| !status.is_running);
-    let reported = status.map_or_else(String::new, |status| status.text);
+    let (is_idle, reported) = (!status.is_running, status.text);
     let line = |disarmed: &Disarmed<'_>| format!("{}: {}", disarmed.url, disarmed.reported);
     print(&Disarmed { url: &target.url, reported }, json, line)?;
     Ok(if is_idle { CommandOutcome::Done } else { CommandOutcome::Failed })

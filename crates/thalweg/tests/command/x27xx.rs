@@ -185,6 +185,15 @@ fn a_board_that_a_killed_run_has_left_running_is_disarmed_and_runs_again() {
     let disarmed = thalweg(&["board", "disarm", "dig2://127.0.3.74"]).done();
     assert!(disarmed.out.contains("not armed"), "{}", disarmed.out);
     assert_ledger_balances(&thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json());
+    let text = std::fs::read_to_string(&file).expect("written");
+    let unattended =
+        folder.file("unattended.toml", &format!("{text}\n[unattended]\nrestart_after_s = 1.0\n"));
+    let killed = Running::start(&["run", &unattended, "--json", "--states", "0.1"]);
+    killed.wait_for_state("it records", |state| state["hits_recorded"].as_u64() > Some(100));
+    drop(killed);
+    let taken = thalweg(&["run", &unattended, "--seconds", "1", "--json"]).done();
+    assert!(taken.error.contains("it is made idle, since with [unattended]"), "{}", taken.error);
+    assert!(taken.json()["hits_recorded"].as_u64() > Some(0), "{}", taken.out);
 }
 
 #[test]
