@@ -426,6 +426,11 @@ fn duration(seconds: f64) -> String {
     }
 }
 
+/// A rate as it is shown, or the dash of one that is not known.
+fn rate(value: &Value, key: &str) -> String {
+    if value[key].is_null() { "– ".to_owned() } else { many(float(value, key)) }
+}
+
 /// The two status lines of a state, its counts out of its ledger.
 fn expected_status(state: &Value) -> [String; 2] {
     let (events, ledger) = (&state["events"], Ledger::of(&state["ledger"]));
@@ -440,7 +445,7 @@ fn expected_status(state: &Value) -> [String; 2] {
     let of_events = format!(
         "  {:>9}events/s  {:>9}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs  \
          BUSY {:>3.0} % of the time{missing}",
-        many(float(events, "event_rate_hz")),
+        rate(events, "event_rate_hz"),
         many(recorded as f64),
         si(number(events, "events_partial") as f64).trim_end(),
         si(float(events, "median_event_bytes")),
@@ -481,7 +486,7 @@ fn expected_status(state: &Value) -> [String; 2] {
     let of_all = format!(
         "● running  {}  {:>9}hits/s  {:>9}hits recorded  {}  dead time {:.1} % (of the triggers refused)  disk {}B free, {left} left",
         duration(float(state, "elapsed_seconds")),
-        many(float(state, "recorded_rate_hz")),
+        rate(state, "recorded_rate_hz"),
         many(hits as f64),
         losses.join("; "),
         100.0 * dead,
