@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// One entry of a list: a channel of the experiment, or the first and the last of several.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a channel (3), or the first and the last of several (\"8-15\")")]
 pub enum Entry {
     /// One channel.
     One(u16),
@@ -80,6 +80,15 @@ mod tests {
     fn numbers_and_ranges_are_listed_in_their_order() {
         let list: ChannelList = serde_json::from_str(r#"[9, "0-2", 5]"#).expect("valid");
         assert_eq!(list.channels().expect("valid"), [9, 0, 1, 2, 5]);
+    }
+
+    #[test]
+    fn what_is_no_channel_is_refused_with_what_to_write() {
+        let message = serde_json::from_str::<ChannelList>("[1.5]").expect_err("no channel").to_string();
+        assert!(
+            message.contains("expected a channel (3), or the first and the last of several"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -165,6 +165,14 @@ impl ChannelMap {
         &self.groups
     }
 
+    /// The groups that a message lists.
+    pub(crate) fn groups_in_words(&self) -> String {
+        match &self.groups[1..] {
+            [] => "none; give channels a `group`".to_owned(),
+            groups => groups.join(", "),
+        }
+    }
+
     /// Number of the group with this name.
     pub fn group_named(&self, name: &str) -> Option<u16> {
         self.groups.iter().skip(1).position(|group| group == name).map(|place| place as u16 + 1)

@@ -203,7 +203,7 @@ fn listed(
     for name in groups {
         let group = map.group_named(name).ok_or_else(|| CoincidenceError::UnknownGroup {
             group: name.clone(),
-            known: map.groups()[1..].join(", "),
+            known: map.groups_in_words(),
         })?;
         listed.extend(map.channels().iter().filter(|each| each.group == group).map(|each| each.number));
     }

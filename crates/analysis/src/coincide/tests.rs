@@ -345,6 +345,12 @@ fn impossible_settings_are_refused_with_what_to_write() {
     assert!(message(Settings { veto: leg(6..=6, 10, -10), ..base() }).contains("from_ps = 10"));
     assert!(message(Settings { veto: Some(Leg::default()), ..base() }).contains("names no channel"));
     assert!(message(Settings { groups: vec!["c".into()], ..base() }).contains("there are: a, b"));
+    let source = SourceChannels { source: SourceId(0), name: "a".to_owned(), channels: 0..=3 };
+    let ungrouped = ChannelMap::new(&[source], &[], &[]).expect("valid");
+    let missing = Coincidence::new(&Settings { groups: vec!["c".into()], ..base() }, &ungrouped, 2);
+    assert!(
+        missing.expect_err("impossible").to_string().contains("there are: none; give channels a `group`")
+    );
     assert!(message(Settings { channels: (0..=9).into(), ..base() }).contains("no source sends channel 8"));
     assert!(message(Settings { longest_event_hits: 1, ..base() }).contains("2 to 65536"));
     let with_gap = |mode| message(Settings { mode, gap_ps: Some(1), reference: leg(0..=0, 0, 0), ..base() });

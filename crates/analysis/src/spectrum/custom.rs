@@ -206,9 +206,9 @@ fn rows(channels: &ChannelList, groups: &[String], map: &ChannelMap) -> Result<B
         takes[row] = true;
     }
     for name in groups {
-        let group = map.group_named(name).ok_or_else(|| {
-            format!("there is no group \"{name}\"; there are: {}", map.groups()[1..].join(", "))
-        })?;
+        let group = map
+            .group_named(name)
+            .ok_or_else(|| format!("there is no group \"{name}\"; there are: {}", map.groups_in_words()))?;
         for (takes, channel) in takes.iter_mut().zip(map.channels()) {
             *takes |= channel.group == group;
         }

@@ -130,6 +130,17 @@ fn predict_says_of_a_configuration_what_each_hop_is_asked_for_and_where_it_satur
 }
 
 #[test]
+fn predict_gives_no_loss_where_it_knows_no_rate_to_simulate() {
+    let folder = Folder::new();
+    let board = "[[source]]\nname = \"a\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\n";
+    let text = thalweg(&["predict", &folder.file("run.toml", board), "--simulate", "100"]).done().out;
+    assert!(
+        text.contains("simulated        nothing: no hop has a rate") && !text.contains("frames lost"),
+        "{text}"
+    );
+}
+
+#[test]
 fn predict_names_what_is_not_known_and_does_not_predict_it() {
     let folder = Folder::new();
     let run = folder.file("run.toml", CAMERA);

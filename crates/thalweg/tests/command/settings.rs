@@ -39,6 +39,9 @@ fn a_wrong_word_is_named_with_those_there_are() {
 #[test]
 fn a_wrong_type_is_named_with_what_is_expected() {
     refused(&format!("[run]\nseconds = \"ten\"\n{SOURCE}"), &["line 2", "seconds", "ten"]);
+    let emulated = SOURCE.replace("udp://127.0.0.1:0", "emulate://");
+    let rate = format!("{emulated}[source.emulate]\nrate_hz = \"20kHz\"\n");
+    refused(&rate, &["expected a rate in Hz (20000.0), or a list of one for each channel"]);
 }
 
 #[test]

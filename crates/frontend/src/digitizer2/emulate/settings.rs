@@ -114,7 +114,7 @@ pub enum Isotope {
 
 /// Hits per second: one number for every channel, or one per channel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a rate in Hz (20000.0), or a list of one for each channel")]
 pub enum Rates {
     /// The same for each channel.
     Each(f64),

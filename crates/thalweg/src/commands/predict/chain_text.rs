@@ -73,7 +73,10 @@ pub(super) fn of_prediction(p: &ChainPrediction) -> String {
         _ => writeln!(text, "first saturated  not known: no rate of any hop is"),
     };
     let _ = writeln!(text, "limited by       {}", verdict(p));
-    let _ = writeln!(text, "simulated        {}, seed {}; {}", simulated(p), p.seed, lost(p));
+    let _ = match frames_in(p) {
+        0 if p.triggers == 0 => writeln!(text, "simulated        nothing: no hop has a rate"),
+        _ => writeln!(text, "simulated        {}, seed {}; {}", simulated(p), p.seed, lost(p)),
+    };
     for assumption in &p.assumptions {
         let _ = writeln!(text, "taken as true    {assumption}");
     }
@@ -98,13 +101,13 @@ fn verdict(p: &ChainPrediction) -> String {
     }
 }
 
+fn frames_in(p: &ChainPrediction) -> u64 {
+    p.hops.iter().filter_map(|hop| hop.simulated.as_ref()).map(|seen| seen.frames_in).max().unwrap_or(0)
+}
+
 fn simulated(p: &ChainPrediction) -> String {
     match p.triggers {
-        0 => format!(
-            "{} frames in {}s",
-            p.hops.first().and_then(|hop| hop.simulated.as_ref()).map_or(0, |seen| seen.frames_in),
-            seconds(p.seconds)
-        ),
+        0 => format!("{} frames in {}s", frames_in(p), seconds(p.seconds)),
         triggers => format!("{triggers} triggers in {}s", seconds(p.seconds)),
     }
 }
