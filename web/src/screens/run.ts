@@ -165,8 +165,8 @@ function draw_rates(plot: Plot): void {
 
 const HITS_KEPT: Record<HitsKept, string> = {
   rows: "hits recorded",
-  raw_bytes: "hits recorded as raw bytes",
-  nothing: "hits taken, not recorded",
+  raw_bytes: "hits, as raw bytes",
+  nothing: "hits, not recorded",
 };
 
 function now_facts(state: LiveState): (readonly [string, string])[] {
