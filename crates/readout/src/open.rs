@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_data::{Busy, ControlError, DeviceControl, Pool, Source, SourceError};
-use thalweg_frontend::format::{BoardFacts, DataPlace};
+use thalweg_frontend::format::{BoardControl, BoardFacts, DataPlace};
 use thalweg_transport::{
     Backend, ExpectedSenders, FullPolicy, SenderAddress, TcpReceiver, TcpReceiverSettings, UdpReceiver,
     UdpReceiverSettings,
@@ -108,11 +108,7 @@ pub struct AskedBoard {
 /// # Errors
 /// When it cannot be reached, or is not such a board.
 pub fn ask_board(settings: &Settings) -> Result<Option<AskedBoard>, SourceError> {
-    let Endpoint::Board { entry, host } = settings.url.endpoint() else { return Ok(None) };
-    let failed = |message: String| SourceError { place: settings.url.to_string(), message };
-    let address = host.resolve().map_err(|cause| failed(no_address(host, &cause)))?;
-    let board = BoardPlace { entry, address }.open(CONNECT_WAIT);
-    let mut board = board.map_err(|error| failed(error.message))?;
+    let Some(mut board) = open_board(settings)? else { return Ok(None) };
     let facts = board.facts(&settings.parameters);
     let (taken, refused) = (board.check_idle().err(), board.check_all(&settings.parameters).err());
     Ok(Some(AskedBoard { facts, taken, refused }))
@@ -123,14 +119,18 @@ pub fn ask_board(settings: &Settings) -> Result<Option<AskedBoard>, SourceError>
 /// # Errors
 /// When it cannot be reached, or goes on to run.
 pub fn take_board(settings: &Settings) -> Result<(), SourceError> {
-    let Endpoint::Board { entry, host } = settings.url.endpoint() else { return Ok(()) };
+    let Some(mut board) = open_board(settings)? else { return Ok(()) };
+    let idle = make_idle(&mut *board).and_then(|_reported| board.check_idle());
+    idle.map_err(|error| SourceError { place: settings.url.to_string(), message: error.message })
+}
+
+/// Opens the control port of the board that a URL names; `None` of sources that are no board with one.
+fn open_board(settings: &Settings) -> Result<Option<Box<dyn BoardControl>>, SourceError> {
+    let Endpoint::Board { entry, host } = settings.url.endpoint() else { return Ok(None) };
     let failed = |message: String| SourceError { place: settings.url.to_string(), message };
     let address = host.resolve().map_err(|cause| failed(no_address(host, &cause)))?;
-    let idle = BoardPlace { entry, address }.open(CONNECT_WAIT).and_then(|mut board| {
-        make_idle(&mut *board)?;
-        board.check_idle()
-    });
-    idle.map_err(|error| failed(error.message))
+    let board = BoardPlace { entry, address }.open(CONNECT_WAIT);
+    board.map(Some).map_err(|error| failed(error.message))
 }
 
 fn no_address(host: &HostPort, cause: &std::io::Error) -> String {

@@ -91,8 +91,7 @@ impl RecordedTables {
 
     /// Whether any file of a table of this kind is there.
     pub(crate) fn has_file_of(&self, table: Table) -> bool {
-        let first_of = |name: &String| first_part_of(name).map_or_else(|| name.clone(), |(first, _)| first);
-        self.on_file.iter().any(|name| Table::of_file_name(&first_of(name)) == Some(table))
+        self.on_file.iter().any(|name| Table::of_part_name(name) == Some(table))
     }
 
     /// The table whose first file has this name.

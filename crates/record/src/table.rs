@@ -353,6 +353,11 @@ impl Table {
         (writer.is_none() || has_several).then_some(table)
     }
 
+    /// The same of a table's first file, or of a later part.
+    pub(crate) fn of_part_name(name: &str) -> Option<Table> {
+        Table::of_file_name(first_part_of(name).as_ref().map_or(name, |(first, _)| first))
+    }
+
     /// Its columns; of waveforms those of boards whose samples may have a sign, of events those of a run without a filter.
     pub const fn columns(self) -> &'static [Column] {
         self.shapes()[0]

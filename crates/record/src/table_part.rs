@@ -108,7 +108,7 @@ fn has_run_name_of(path: &Path, target: &Path) -> bool {
 /// `recover` would write to a file that is not the run's. Where the disk of a part is not there, nobody can know.
 pub(crate) fn foreign_target(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
-    Table::of_file_name(&first_part_of(name).map_or_else(|| name.to_owned(), |(first, _)| first))?;
+    Table::of_part_name(name)?;
     let target = fs::read_link(path).ok()?;
     let is_own = linked_part(path).is_some_and(|part| {
         let is_of_run = has_run_name_of(path, &part) || part.with_file_name(OWNER_FILE).is_file();
