@@ -18,7 +18,7 @@ use thalweg_qualify::predict::chain::{Carrier, Emission, Network, Plan, Source, 
 use thalweg_readout::answer_sizes;
 use thalweg_record::{Compression, Table};
 
-use crate::config::{ConfigError, Configuration, SourceSettings, UnitKind};
+use crate::config::{ConfigError, Configuration, SourceSettings, UnitKind, read_text};
 
 /// Answers of a board that stand for all that it sends.
 const ANSWERS: u64 = 256;
@@ -33,8 +33,7 @@ const OUTGOING_BYTES: usize = 1 << 20;
 /// # Errors
 /// When the file cannot be read, or says something that is not allowed: with file, line, key and what is.
 pub fn read_network(file: &Path) -> Result<Network, ConfigError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|cause| ConfigError::Unreadable { file: file.to_owned(), cause })?;
+    let text = read_text(file, "the description of a network (docs/host/prediction.md)")?;
     let refused = |report: String| ConfigError::NotAllowed { file: file.to_owned(), report };
     let mut network: Network =
         toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_owned()))?;

@@ -46,7 +46,7 @@ pub struct NotifySettings {
     /// authorities that this host trusts.
     pub tls_ca: Option<PathBuf>,
     /// A program and its arguments; it gets the text on its standard input, as `["mail", "-s", "thalweg", "shift@lab.example"]`.
-    pub command: Vec<String>,
+    pub command: Option<Vec<String>>,
     /// Changes of a lower level are not reported.
     pub level: Level,
     /// One attempt takes at most so long, seconds.
@@ -63,8 +63,7 @@ pub struct NotifySettings {
 impl Default for NotifySettings {
     fn default() -> NotifySettings {
         let (level, timeout_s) = (Level::Warning, 5.0);
-        let (webhook, tls_ca, command) = (None, None, Vec::new());
-        NotifySettings { webhook, tls_ca, command, level, timeout_s, attempts: 3, pause_s: 1.0 }
+        NotifySettings { webhook: None, tls_ca: None, command: None, level, timeout_s, attempts: 3, pause_s: 1.0 }
     }
 }
 
@@ -75,8 +74,8 @@ impl NotifySettings {
     /// What was found, and what to write.
     pub fn check(&self) -> Result<(), AlarmError> {
         let refuse = |message: &str| Err(AlarmError::Notify(message.to_owned()));
-        if self.command.first().is_some_and(String::is_empty) {
-            return refuse("command begins with the name of a program");
+        if self.command.as_ref().is_some_and(|command| command.first().is_none_or(String::is_empty)) {
+            return refuse("command begins with the name of a program; without it, take the key out");
         }
         if !(0.1..=60.0).contains(&self.timeout_s) || !(0.0..=60.0).contains(&self.pause_s) {
             return refuse("timeout_s is 0.1 to 60 and pause_s 0 to 60");
@@ -138,8 +137,8 @@ impl Notifier {
         if let Some(url) = &settings.webhook {
             notifier.add(Destination::Webhook(settings.client(url)?), settings)?;
         }
-        if !settings.command.is_empty() {
-            notifier.add(Destination::Command(settings.command.clone()), settings)?;
+        if let Some(command) = settings.command.clone() {
+            notifier.add(Destination::Command(command), settings)?;
         }
         Ok(notifier)
     }
@@ -417,7 +416,7 @@ mod tests {
         let file = folder.path().join("mail");
         let script = format!("cat > {0}.new; echo $THALWEG_ALARM >> {0}.new; mv {0}.new {0}", file.display());
         let command = vec!["sh".to_owned(), "-c".to_owned(), script];
-        let notifier = Notifier::start(&settings(|settings| settings.command = command)).expect("started");
+        let notifier = Notifier::start(&settings(|settings| settings.command = Some(command))).expect("started");
         notifier.send(&change());
         drop(notifier);
         let text = std::fs::read_to_string(file).expect("written");
@@ -431,7 +430,7 @@ mod tests {
         let down = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
         let settings = settings(|settings| {
             settings.webhook = Some(format!("http://{down}/"));
-            settings.command = vec!["sh".to_owned(), "-c".to_owned(), format!("cat > {}", file.display())];
+            settings.command = Some(vec!["sh".to_owned(), "-c".to_owned(), format!("cat > {}", file.display())]);
         });
         let notifier = Notifier::start(&settings).expect("started");
         notifier.send(&change());
@@ -443,7 +442,7 @@ mod tests {
     fn a_command_that_hangs_or_is_not_there_is_a_failure() {
         let with = |command: &[&str]| {
             let command = command.iter().map(|word| (*word).to_owned()).collect();
-            let settings = settings(|settings| (settings.command, settings.attempts) = (command, 2));
+            let settings = settings(|settings| (settings.command, settings.attempts) = (Some(command), 2));
             let notifier = Notifier::start(&settings).expect("started");
             notifier.send(&change());
             wait(&notifier, [0, 1, 0]);
@@ -463,6 +462,7 @@ mod tests {
         });
         assert!(without.contains("`tls_ca = \"/nonexistent/lab-ca.pem\"`: No such file"), "{without}");
         assert!(message(|settings| settings.webhook = Some("x".into())).contains("http://"));
+        assert!(message(|settings| settings.command = Some(Vec::new())).contains("name of a program"));
         assert!(message(|settings| settings.attempts = 0).contains("attempts"));
         assert!(message(|settings| settings.timeout_s = f64::NAN).contains("timeout_s"));
         assert!(NotifySettings::default().check().is_ok());

@@ -30,6 +30,8 @@ use thalweg_record::Table;
 
 pub(crate) use channel_range::ChannelRange;
 pub use error::ConfigError;
+use error::CONFIGURATION;
+pub(crate) use error::read_text;
 pub use replaced::{Replaceable, Replacement};
 pub use run::RunSettings;
 pub use schema::json_schema;
@@ -72,6 +74,8 @@ pub struct Configuration {
     pub enable: Option<thalweg_readout::Switch>,
     /// `[busy]`: how a real trigger is asked to wait.
     pub busy: thalweg_readout::busy::BusySettings,
+    /// The file has `[build]`.
+    pub(crate) has_build: bool,
     /// `[build]`.
     pub build: thalweg_build::Settings,
     /// `[build.units]`.
@@ -235,9 +239,7 @@ impl Configuration {
     /// When the file cannot be read, or says something that is not allowed: with file, line, key, what was found and
     /// what is allowed.
     pub fn read(file: &Path) -> Result<Configuration, ConfigError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|cause| ConfigError::Unreadable { file: file.to_owned(), cause })?;
-        Configuration::parse(file, text)
+        Configuration::parse(file, read_text(file, CONFIGURATION)?)
     }
 
     /// Reads a text as if it stood in `file`.

@@ -42,7 +42,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
     let process = reader.process(&mut top)?;
     let ((trigger, has_trigger), follow, enable) = reader.trigger(top.take("trigger"))?;
     let busy = reader.section(top.take("busy"))?;
-    let (build, unit_rules) = reader.build(top.take("build"))?;
+    let (has_build, (build, unit_rules)) = (top.has("build"), reader.build(top.take("build"))?);
     let slices = top.take("slices").map(|value| reader.value(value)).transpose()?;
     let filter = top.take("filter").map(|value| reader.value(value)).transpose()?;
     let units = reader.tables("unit", top.take("unit"))?;
@@ -77,6 +77,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
         follow,
         enable,
         busy,
+        has_build,
         build,
         unit_rules,
         slices,
@@ -109,6 +110,10 @@ type Given<'t> = Option<Spanned<DeValue<'t>>>;
 struct Entries<'t>(Vec<(Spanned<std::borrow::Cow<'t, str>>, Spanned<DeValue<'t>>)>);
 
 impl<'t> Entries<'t> {
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key.get_ref() == name)
+    }
+
     fn take(&mut self, name: &str) -> Given<'t> {
         let place = self.0.iter().position(|(key, _)| key.get_ref() == name)?;
         Some(self.0.remove(place).1)

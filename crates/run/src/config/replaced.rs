@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use thalweg_record::ReplacedSections;
 
 use super::section_text::{Chunk, chunks};
-use super::{ConfigError, Configuration, line, reader};
+use super::error::CONFIGURATION;
+use super::{ConfigError, Configuration, line, read_text, reader};
 
 /// What a replay can replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +68,7 @@ impl Replacement {
     /// # Errors
     /// When it cannot be read, says something that is not allowed, or has no such section.
     pub fn read(what: Replaceable, file: &Path) -> Result<Replacement, ConfigError> {
-        let text = std::fs::read_to_string(file)
-            .map_err(|cause| ConfigError::Unreadable { file: file.to_owned(), cause })?;
+        let text = read_text(file, CONFIGURATION)?;
         reader::part(file, &text)?;
         let all = chunks(&text);
         let is_there = |section: &&str| all.iter().any(|chunk| chunk.section == **section);

@@ -18,7 +18,7 @@ use thalweg_frontend::digitizer2::emulate::{Settings, settings::Rates};
 use thalweg_readout::host::{HostError, HostSettings, HostedBoard, Place};
 use thalweg_record::RecordError;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, read_text};
 use crate::open::TruthFile;
 pub(crate) use detector::spread_us;
 pub use detector::{Detector, DetectorReport, EmulatedDetector};
@@ -146,8 +146,7 @@ impl Emulation {
         let mut settings = match &self.settings {
             None => Settings::default(),
             Some(file) => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|cause| ConfigError::Unreadable { file: file.clone(), cause })?;
+                let text = read_text(file, "a file of board settings (keys as under [source.emulate])")?;
                 toml::from_str(&text).map_err(|error| ConfigError::NotAllowed {
                     file: file.clone(),
                     report: error.to_string(),

@@ -55,13 +55,7 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     alarms(resolved).map_err(not_allowed)?;
     hits(resolved)?;
     order(configuration).map_err(|message| not_allowed(format!("[order]: {message}")))?;
-    // Another node may have them.
-    let is_triggered = |source: &SourceSettings| matches!(source.format, FormatSettings::Triggered(_));
-    if configuration.has_trigger && !configuration.sources.iter().any(is_triggered) {
-        let advice = "it triggers emulated boards, and this run has no source of triggered boards; self-triggered ones have their rate \
-                      in [source.emulate]; take it out";
-        return Err(not_allowed(format!("[trigger]: {advice}")));
-    }
+    has_boards_to_trigger(configuration).map_err(not_allowed)?;
     if resolved.triggered().any(|(source, _)| source.is_emulated()) {
         configuration.trigger_program()?;
     }
@@ -79,6 +73,25 @@ pub(super) fn check(resolved: &Resolved<'_>, machine: &Machine) -> Result<(), Co
     }
     if resolved.source_table.events.is_some() {
         configuration.build.check().map_err(|error| not_allowed(format!("[build]: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Checks that there are triggered boards, here or on another node, for the sections that are about them.
+fn has_boards_to_trigger(configuration: &Configuration) -> Result<(), String> {
+    let is_triggered = |source: &SourceSettings| matches!(source.format, FormatSettings::Triggered(_));
+    if configuration.sources.iter().any(is_triggered) {
+        return Ok(());
+    }
+    if configuration.has_trigger {
+        let advice = "it triggers emulated boards, and this run has no source of triggered boards; self-triggered ones have their rate \
+                      in [source.emulate]; take it out";
+        return Err(format!("[trigger]: {advice}"));
+    }
+    if configuration.has_build && configuration.slices.is_none() {
+        let advice = "it is about events of triggered boards, and this run has no source of them; events of hits are made by \
+                      [coincidence], time slices by [slices]; take it out";
+        return Err(format!("[build]: {advice}"));
     }
     Ok(())
 }
@@ -447,6 +460,14 @@ mod tests {
         let switch = "[[control]]\nname = \"crate\"\nurl = \"ipbusudp-2.0://127.0.0.1:50001\"\naddress_table = \"crate.xml\"\n\
                       [trigger.enable]\nof = \"crate\"\npath = \"T\"\n";
         assert_eq!(planned(&format!("{HITS}{switch}")), Ok(()));
+    }
+
+    #[test]
+    fn rules_of_building_without_anything_to_build_are_refused() {
+        let build = "[build]\nage_ms = 500\n";
+        refused(&format!("{HITS}{build}"), &["line 10: [build]: ", "[slices]", "take it out"]);
+        assert_eq!(planned(&format!("{BOARDS}{build}")), Ok(()));
+        assert_eq!(planned(&format!("{HITS}[slices]\n{build}")), Ok(()));
     }
 
     #[test]

@@ -454,3 +454,28 @@ fn files_that_cannot_be_written_are_refused_before_anything_is_measured() {
     );
     refused(&["emit", "--to", "127.0.0.1:9", "--sources", "1", "--triggers", "1"], "--emitted-times");
 }
+
+#[test]
+fn a_program_in_a_testbed_is_told_when_the_testbed_is_to_end() {
+    let Some(_possible) = Network::wired() else { return };
+    let (folder, testbed) = (Folder::new(), "rate=400Mbit,depth=400kB,datagram=8972,sources=2");
+    let (started, told) = (folder.path().join("started"), folder.path().join("told"));
+    let program = format!(
+        "trap 'echo $THALWEG_DEVICE > {}; exit 3' TERM; touch {}; while :; do sleep 0.05; done",
+        told.display(),
+        started.display()
+    );
+    let with = |program: &'static str| ["qualify", "testbed", testbed, "--", program];
+    let ended = thalweg(&with("true"));
+    if ended.error.contains("a testbed needs root") {
+        return skip(&format!("a testbed needs a bridge and a shaper in the kernel: {}", ended.error));
+    }
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    let running = Running::start(&[&with("sh")[..], &["-c", &program]].concat());
+    running.wait_until("the program is there", || started.exists());
+    running.signal("TERM");
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(1), "{ended:#?}");
+    let device = std::fs::read_to_string(told).expect("it was told");
+    assert!(!std::path::Path::new("/run/netns").join(device.trim()).exists(), "{device} is removed");
+}

@@ -1,11 +1,14 @@
 //! `qualify testbed`: a device to try things at, there until it is not needed any more.
 
 use std::net::Ipv4Addr;
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
+use signal_hook::consts::SIGTERM;
 use thalweg_qualify::testbed::{RECEIVER, TestbedSettings};
 
 use super::device::testbed as made;
@@ -48,14 +51,31 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
         return Ok(CommandOutcome::Done);
     };
     let [sources, device, receiver] = &place.namespaces;
-    let ended = Command::new(program)
+    let terminated = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTERM, terminated.clone())?;
+    let child = Command::new(program)
         .args(arguments)
         .env("THALWEG_SOURCES", sources)
         .env("THALWEG_DEVICE", device)
         .env("THALWEG_RECEIVER", receiver)
-        .status()
+        .spawn()
         .with_context(|| format!("{program} could not be started"))?;
+    let ended = wait(child, &terminated)?;
     Ok(if ended.success() { CommandOutcome::Done } else { CommandOutcome::Failed })
+}
+
+/// Waits for the program, and tells it when it is to end. SIGINT of a terminal has reached it already.
+fn wait(mut child: Child, terminated: &AtomicBool) -> anyhow::Result<ExitStatus> {
+    loop {
+        if let Some(ended) = child.try_wait()? {
+            return Ok(ended);
+        }
+        if terminated.swap(false, Ordering::AcqRel) {
+            let process = rustix::process::Pid::from_child(&child);
+            rustix::process::kill_process(process, rustix::process::Signal::TERM)?;
+        }
+        std::thread::sleep(CHECK_EVERY);
+    }
 }
 
 fn words_of(place: &Place) -> String {
