@@ -456,13 +456,13 @@ fn files_that_cannot_be_written_are_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn a_program_in_a_testbed_is_told_when_the_testbed_is_to_end() {
+fn a_program_in_a_testbed_gets_the_sigterm_of_the_testbed() {
     let Some(_possible) = Network::wired() else { return };
     let (folder, testbed) = (Folder::new(), "rate=400Mbit,depth=400kB,datagram=8972,sources=2");
-    let (started, told) = (folder.path().join("started"), folder.path().join("told"));
+    let (started, ended_by) = (folder.path().join("started"), folder.path().join("signal"));
     let program = format!(
         "trap 'echo $THALWEG_DEVICE > {}; exit 3' TERM; touch {}; while :; do sleep 0.05; done",
-        told.display(),
+        ended_by.display(),
         started.display()
     );
     let with = |program: &'static str| ["qualify", "testbed", testbed, "--", program];
@@ -476,6 +476,6 @@ fn a_program_in_a_testbed_is_told_when_the_testbed_is_to_end() {
     running.signal("TERM");
     let ended = running.wait();
     assert_eq!(ended.code, Some(1), "{ended:#?}");
-    let device = std::fs::read_to_string(told).expect("it was told");
+    let device = std::fs::read_to_string(ended_by).expect("it got the signal");
     assert!(!std::path::Path::new("/run/netns").join(device.trim()).exists(), "{device} is removed");
 }
