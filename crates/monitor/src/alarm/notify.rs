@@ -63,7 +63,15 @@ pub struct NotifySettings {
 impl Default for NotifySettings {
     fn default() -> NotifySettings {
         let (level, timeout_s) = (Level::Warning, 5.0);
-        NotifySettings { webhook: None, tls_ca: None, command: None, level, timeout_s, attempts: 3, pause_s: 1.0 }
+        NotifySettings {
+            webhook: None,
+            tls_ca: None,
+            command: None,
+            level,
+            timeout_s,
+            attempts: 3,
+            pause_s: 1.0,
+        }
     }
 }
 
@@ -416,7 +424,8 @@ mod tests {
         let file = folder.path().join("mail");
         let script = format!("cat > {0}.new; echo $THALWEG_ALARM >> {0}.new; mv {0}.new {0}", file.display());
         let command = vec!["sh".to_owned(), "-c".to_owned(), script];
-        let notifier = Notifier::start(&settings(|settings| settings.command = Some(command))).expect("started");
+        let notifier =
+            Notifier::start(&settings(|settings| settings.command = Some(command))).expect("started");
         notifier.send(&change());
         drop(notifier);
         let text = std::fs::read_to_string(file).expect("written");
@@ -430,7 +439,8 @@ mod tests {
         let down = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
         let settings = settings(|settings| {
             settings.webhook = Some(format!("http://{down}/"));
-            settings.command = Some(vec!["sh".to_owned(), "-c".to_owned(), format!("cat > {}", file.display())]);
+            settings.command =
+                Some(vec!["sh".to_owned(), "-c".to_owned(), format!("cat > {}", file.display())]);
         });
         let notifier = Notifier::start(&settings).expect("started");
         notifier.send(&change());

@@ -33,5 +33,9 @@ pub(crate) const CONFIGURATION: &str = "a configuration file (`thalweg schema` d
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn read_text(file: &Path, wanted: &'static str) -> Result<String, ConfigError> {
-    std::fs::read_to_string(file).map_err(|cause| ConfigError::Unreadable { file: file.to_owned(), wanted, cause })
+    std::fs::read_to_string(file).map_err(|cause| ConfigError::Unreadable {
+        file: file.to_owned(),
+        wanted,
+        cause,
+    })
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use thalweg_record::ReplacedSections;
 
-use super::section_text::{Chunk, chunks};
 use super::error::CONFIGURATION;
+use super::section_text::{Chunk, chunks};
 use super::{ConfigError, Configuration, line, read_text, reader};
 
 /// What a replay can replace.

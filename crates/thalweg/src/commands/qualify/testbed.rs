@@ -64,7 +64,7 @@ pub(super) fn testbed(options: &QualifyTestbed, json: bool) -> Ended {
     Ok(if ended.success() { CommandOutcome::Done } else { CommandOutcome::Failed })
 }
 
-/// Waits for the program, and tells it when it is to end. SIGINT of a terminal has reached it already.
+/// Waits for the program, and passes SIGTERM on to it. SIGINT of a terminal has reached it already.
 fn wait(mut child: Child, terminated: &AtomicBool) -> anyhow::Result<ExitStatus> {
     loop {
         if let Some(ended) = child.try_wait()? {
