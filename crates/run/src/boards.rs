@@ -40,12 +40,12 @@ pub(crate) fn ask(configuration: &Configuration) -> Result<(Configuration, Board
         } else if let Some(asked) = thalweg_readout::ask_board(&configuration.located_endpoint(source))? {
             if let Some(error) = asked.taken {
                 let name = source.head.name.clone();
-                if !configuration.unattended.has_boards_to_itself() {
+                if !configuration.has_boards_to_itself() {
                     return Err(RunError::BoardInUse { name, error });
                 }
                 // Nobody is there to do it; a crash has left it so.
                 tracing::warn!(
-                    "\"{name}\", {error}; it is made idle, since with [unattended] no other program has it"
+                    "\"{name}\", {error}; it is made idle, since a service with [unattended] has its boards to itself"
                 );
                 thalweg_readout::take_board(&configuration.located_endpoint(source))?;
             }

@@ -62,12 +62,12 @@ pub struct RunControl {
 impl RunControl {
     /// Run control that is ready to start runs. Nothing is opened yet.
     pub fn new(configuration: Configuration) -> RunControl {
-        RunControl { configuration: Mutex::new(configuration), standing: Mutex::default() }
+        RunControl { configuration: Mutex::new(served(configuration)), standing: Mutex::default() }
     }
 
     /// Takes the runs from the next one on with another configuration.
     pub fn configure(&self, configuration: Configuration) {
-        *locked(&self.configuration) = configuration;
+        *locked(&self.configuration) = served(configuration);
     }
 
     /// The run that is there, or was there last; before the first, one whose state is `configured`.
@@ -198,6 +198,11 @@ impl RunControl {
         standing.settle(false);
         standing
     }
+}
+
+fn served(mut configuration: Configuration) -> Configuration {
+    configuration.is_served = true;
+    configuration
 }
 
 impl Standing {

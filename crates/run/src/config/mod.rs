@@ -29,8 +29,8 @@ use thalweg_monitor::state::EndWhen;
 use thalweg_record::Table;
 
 pub(crate) use channel_range::ChannelRange;
-pub use error::ConfigError;
 use error::CONFIGURATION;
+pub use error::ConfigError;
 pub(crate) use error::read_text;
 pub use replaced::{Replaceable, Replacement};
 pub use run::RunSettings;
@@ -108,11 +108,19 @@ pub struct Configuration {
     pub unattended: Unattended,
     /// Where emulated boards write every emitted hit; from the command line only.
     pub truth: Option<PathBuf>,
+    /// Runs of it are taken one after another, by one program that goes on.
+    pub(crate) is_served: bool,
     /// Of a replay: which sections were replaced, and by what.
     replaced: Option<replaced::Replaced>,
 }
 
 impl Configuration {
+    /// Returns true if a board that is armed or running when a run begins was left so by a crash of this service: it has its boards to itself,
+    /// and nobody is there to make them idle.
+    pub(crate) fn has_boards_to_itself(&self) -> bool {
+        self.is_served && self.unattended.follows_runs()
+    }
+
     /// Returns true if this process hosts a unit.
     pub(crate) fn hosts(&self, unit: &UnitSettings) -> bool {
         self.node.is_none() || self.node == unit.node

@@ -94,6 +94,7 @@ pub(super) fn part(file: &Path, text: &str) -> Result<Configuration, ConfigError
         notify,
         unattended,
         truth: None,
+        is_served: false,
         replaced: None,
         text: String::new(),
     })

@@ -186,14 +186,24 @@ fn a_board_that_a_killed_run_has_left_running_is_disarmed_and_runs_again() {
     assert!(disarmed.out.contains("not armed"), "{}", disarmed.out);
     assert_ledger_balances(&thalweg(&["run", &file, "--seconds", "1", "--json"]).done().json());
     let text = std::fs::read_to_string(&file).expect("written");
+    let short = text.replace("hits = 1000000", "hits = 100");
     let unattended =
-        folder.file("unattended.toml", &format!("{text}\n[unattended]\nrestart_after_s = 1.0\n"));
-    let killed = Running::start(&["run", &unattended, "--json", "--states", "0.1"]);
+        folder.file("unattended.toml", &format!("{short}\n[unattended]\nrestart_after_s = 1.0\n"));
+    let killed = Running::start(&["run", &file, "--json", "--states", "0.1"]);
     killed.wait_for_state("it records", |state| state["hits_recorded"].as_u64() > Some(100));
     drop(killed);
-    let taken = thalweg(&["run", &unattended, "--seconds", "1", "--json"]).done();
-    assert!(taken.error.contains("it is made idle, since with [unattended]"), "{}", taken.error);
-    assert!(taken.json()["hits_recorded"].as_u64() > Some(0), "{}", taken.out);
+    let refused = thalweg(&["run", &unattended]);
+    assert!(refused.code == Some(1) && refused.error.contains("thalweg board disarm"), "{refused:#?}");
+    let service = Running::start(&["serve", &unattended, "--start", "--json", "--listen", "127.0.0.1:0"]);
+    service.wait_for_text("it is made idle, since a service with [unattended]");
+    let stopped = || {
+        let runs = std::fs::read_dir(folder.path().join("runs")).expect("a directory of runs").flatten();
+        let records = runs.filter_map(|run| std::fs::read_to_string(run.path().join("run.json")).ok());
+        records.filter(|record| record.contains("\"state\": \"stopped\"")).count()
+    };
+    service.wait_until("the run has come to its end", || stopped() == 2);
+    service.signal("INT");
+    assert!(service.wait().done().json()["hits_recorded"].as_u64() > Some(0));
 }
 
 #[test]
