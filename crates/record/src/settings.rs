@@ -102,6 +102,9 @@ impl Settings {
                 return Err(format!("`{key} = {found}`: write {} to {}", allowed.start(), allowed.end()));
             }
         }
+        if self.directory.as_os_str().is_empty() {
+            return Err("`directory = \"\"`: write the directory that the runs go to, \".\" for the one in which thalweg was started".to_owned());
+        }
         self.files.check(&self.directory)?;
         self.check_free_bytes()?;
         self.sync.check()?;

@@ -46,8 +46,14 @@ impl RunSettings {
     /// # Errors
     /// Which value cannot be used, and what would.
     pub(crate) fn check(&self) -> Result<(), String> {
+        for (key, limit) in [("hits", self.hits), ("events", self.events)] {
+            if limit == Some(0) {
+                return Err(format!("`{key} = 0` must be above 0; leave it out for no limit"));
+            }
+        }
         match self.seconds {
             Some(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(()),
+            Some(f64::INFINITY) => Err("`seconds = inf`: leave it out to run until stopped".to_owned()),
             Some(seconds) => {
                 Err(format!("`seconds = {seconds}` must be above 0; leave it out to run until stopped"))
             }

@@ -27,8 +27,8 @@ impl Unattended {
     /// Longest `restart_after_s`: a day.
     const LONGEST_RESTART_S: f64 = 86_400.0;
 
-    /// Whether runs follow each other with nobody there: then a board that is armed or running when one begins was left so by a crash.
-    pub(crate) fn has_boards_to_itself(&self) -> bool {
+    /// Whether runs follow each other with nobody there.
+    pub(crate) fn follows_runs(&self) -> bool {
         self.rotate || self.restart_after_s.is_some()
     }
 
@@ -43,6 +43,10 @@ impl Unattended {
                 Err(format!(
                     "`restart_after_s = {seconds}`: write 0 to {longest} seconds; take the key out for no restart"
                 ))
+            }
+            _ if self.most_failures == 0 => {
+                Err("`most_failures = 0`: write 1 or more; take `restart_after_s` out for no restart"
+                    .to_owned())
             }
             _ => Ok(()),
         }

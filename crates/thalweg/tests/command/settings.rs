@@ -118,6 +118,10 @@ header_bytes = 3",
             format!("{EMULATED}[run]\nseconds = 0\n"),
             &["line 7", "`seconds = 0` must be above 0; leave it out to run until stopped"],
         ),
+        (format!("{EMULATED}[run]\nevents = 0\n"), &["line 7", "`events = 0` must be above 0"]),
+        (format!("{EMULATED}[run]\nseconds = inf\n"), &["line 7", "`seconds = inf`: leave it out"]),
+        (format!("{EMULATED}[unattended]\nmost_failures = 0\n"), &["line 7", "`most_failures = 0`: write 1"]),
+        (format!("{EMULATED}[record]\ndirectory = \"\"\n"), &["line 7", "`directory = \"\"`: write"]),
         (
             format!("{EMULATED}[build]\nchained_slices = 2147483648\n"),
             &["line 7", "chained_slices", "at most"],
@@ -134,6 +138,15 @@ header_bytes = 3",
                 assert!(ended.error.contains(word), "`{word}` of {arguments:?} in:\n{}", ended.error);
             }
         }
+    }
+}
+
+#[test]
+fn a_rate_that_is_no_number_is_refused_with_its_option() {
+    for rate in ["nan", "inf"] {
+        let ended = thalweg(&["demo", "--rate", rate]);
+        assert_eq!(ended.code, Some(2), "{ended:#?}");
+        assert!(ended.error.contains("--rate") && ended.error.contains("finite number"), "{}", ended.error);
     }
 }
 
