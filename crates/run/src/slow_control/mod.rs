@@ -115,11 +115,33 @@ impl Enable {
         Some(Enable { words: switch.to_string(), set: devices.switch(switch)? })
     }
 
-    /// Lets triggers through, or holds them back. A register that refuses the value ends the run: its data could not be interpreted.
+    /// Lets triggers through, or holds them back. A register that refuses the value twice ends the run: its data could not be interpreted. The
+    /// second attempt changes nothing where the first was carried out, and succeeds where another program has used the device meanwhile.
     pub(crate) fn set(&mut self, on: bool, signals: &Signals) {
-        if let Err(error) = (self.set)(on) {
+        if let Err(error) = (self.set)(on).or_else(|_| (self.set)(on)) {
             let what = if on { "enabled" } else { "disabled" };
             signals.fail(format!("the trigger could not be {what}, {}: {error}", self.words));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trigger_whose_register_refuses_once_is_switched_and_twice_ends_the_run() {
+        let failures_of = |refusals| {
+            let (mut left, signals) = (refusals, Signals::default());
+            let set: SetRegister = Box::new(move |_| {
+                left -= 1;
+                if left >= 0 { Err("numbered by another client".to_owned()) } else { Ok(()) }
+            });
+            Enable { words: "CTRL.TRIGGER".to_owned(), set }.set(false, &signals);
+            signals.failures()
+        };
+        assert_eq!(failures_of(1), [""; 0]);
+        let [failure] = &failures_of(2)[..] else { panic!("one failure") };
+        assert!(failure.contains("could not be disabled, CTRL.TRIGGER: numbered"), "{failure}");
     }
 }
