@@ -20,6 +20,7 @@ mod recorded;
 mod seen_alarms;
 mod unattended;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ use thalweg_analysis::view::{Applied, NewCalibration, NewCut};
 use thalweg_data::{Flags, LedgerSnapshot, RunState};
 use thalweg_monitor::alarm::Alarm;
 use thalweg_monitor::history::{History, Past};
-use thalweg_monitor::state::{CopyState, LiveState};
+use thalweg_monitor::state::{CopyState, LiveState, SeriesValue};
 use thalweg_monitor::{
     Experiment, MonitorError, OperatorMessage, PulseChannel, PulseTrace, RecordedRun, RequestRefused,
     RunNote, RunRequest, StartRun,
@@ -189,8 +190,8 @@ impl Served {
         history.note(self.began.elapsed().as_secs_f64(), state);
     }
 
-    /// Returns what is known although nothing runs: the disk as it is now, which nothing fills, when the next run starts by itself, and
-    /// before the first run the sources of the configuration.
+    /// Returns what is known although nothing runs: the disk as it is now, which nothing fills, when the next run starts by itself, before the
+    /// first run the sources of the configuration, and no value of slow control, since nobody reads it.
     fn between_runs(&self, state: &LiveState) -> LiveState {
         let in_use = self.in_use();
         let left = RunDirectory::bytes_left_for(&in_use.configuration.record.directory);
@@ -204,6 +205,7 @@ impl Served {
             sources: if is_before { &in_use.sources } else { &state.sources }.clone(),
             disk_free_bytes: left.unwrap_or(state.disk_free_bytes),
             disk_left_seconds: None,
+            series: without_values(&state.series),
             ..state.clone()
         }
     }
@@ -219,6 +221,11 @@ impl Served {
         // The supervisor carries it out soon: who asked is answered with the state that follows.
         Ok(run.moved_from(before, ANSWERED_WITHIN))
     }
+}
+
+fn without_values(series: &BTreeMap<String, SeriesValue>) -> BTreeMap<String, SeriesValue> {
+    let unread = |value: &SeriesValue| SeriesValue { value: None, ..value.clone() };
+    series.iter().map(|(name, value)| (name.clone(), unread(value))).collect()
 }
 
 fn refused(error: &CommandError) -> RequestRefused {
@@ -437,6 +444,21 @@ mod tests {
             let (free_bytes, left_seconds) = disk(state);
             assert!(free_bytes > 1 && left_seconds.is_none(), "{state}: {free_bytes} {left_seconds:?}");
         }
+    }
+
+    #[test]
+    fn values_of_slow_control_are_unknown_where_nobody_reads_them() {
+        let run = RunHandle::new();
+        let served = served(Subject::Run(run.clone()));
+        let value = |state| {
+            let temperature = SeriesValue { value: Some(25.0), unit: "degC".to_owned() };
+            let series = BTreeMap::from([("temperature".to_owned(), temperature)]);
+            run.publish(LiveState { state, series, ..LiveState::default() });
+            served.state().series["temperature"].clone()
+        };
+        assert_eq!(value(RunState::Paused).value, Some(25.0));
+        let unread = SeriesValue { value: None, unit: "degC".to_owned() };
+        assert_eq!([RunState::Stopped, RunState::Failed].map(value), [unread.clone(), unread]);
     }
 
     #[test]
