@@ -182,8 +182,8 @@ class Bar {
 
   #show_state(state: LiveState): void {
     const word = state.state;
-    const dead = state.dead_time?.recent_fraction ?? null;
-    const is_dead = (dead ?? 0) > MUCH_DEAD;
+    const dead = state.dead_time?.recent_fraction ?? state.dead_time?.fraction ?? null;
+    const is_dead = is_taking(state) && (dead ?? 0) > MUCH_DEAD;
     const { sign, text, level } = standing(state, is_dead);
     set_text(this.#state, `${sign} ${text}`);
     set(this.#state, "class", `run-state ${level}`);
@@ -241,17 +241,22 @@ class Bar {
     const live = state.dead_time?.live_seconds;
     set_text(this.#live, typeof live === "number" ? `live ${elapsed(live)}` : "");
     const refused = trigger ? `${exact(trigger.refused)} of ${exact(trigger.offered)} triggers refused` : "";
-    const why = state.dead_time ? DEAD_TIME_OF[state.dead_time.of] : "nobody reports dead time";
+    const why = dead_time_of(state);
     if (holder) set(holder, "title", [why, refused].filter(Boolean).join("\n"));
   }
 }
 
 /** What the dead time in the bar is a part of. */
-const DEAD_TIME_OF: Record<DeadTimeOf, string> = {
-  triggers: "of the triggers of the last seconds, those refused",
-  busy: "of the time of the last seconds, that BUSY",
-  boards: "of the time since the start, that of the source that was dead longest, as its boards report it",
-};
+function dead_time_of({ dead_time }: LiveState): string {
+  if (!dead_time) return "nobody reports dead time";
+  const since = dead_time.recent_fraction === null ? "since the start" : "of the last seconds";
+  const of: Record<DeadTimeOf, string> = {
+    triggers: `of the triggers ${since}, those refused`,
+    busy: `of the time ${since}, that BUSY`,
+    boards: `of the time ${since}, that of the source that was dead longest, as its boards report it`,
+  };
+  return of[dead_time.of];
+}
 
 function accepted({ run, ordered_rate_hz, recorded_rate_hz, events }: LiveState): string {
   if (!run.keeps_data && !events) return rate(ordered_rate_hz);

@@ -651,8 +651,9 @@ export interface RunDeadTime {
   live_seconds: number | null;
   /** Of what. */
   of: DeadTimeOf;
-  /** Of the last seconds where triggers came in them, or BUSY is known over them, 0 to 1; else since the start. */
-  recent_fraction: number;
+  /** Of the last seconds where triggers came in them, or BUSY is known over them, 0 to 1; null where not, as behind the end of the run and
+   * of boards, which report since the start alone. */
+  recent_fraction: number | null;
 }
 
 /** The state of a run. The names are those of the page, the log and the API. */
@@ -735,7 +736,7 @@ export interface TriggerState {
   dead_time_fraction: number | null;
   /** Triggers that came since the start. */
   offered: number;
-  /** The same over the last seconds; null where no trigger came in them. */
+  /** The same over the last seconds; null where no trigger came in them, and behind the end of the run. */
   recent_dead_time_fraction: number | null;
   /** Those that were refused because BUSY was raised. */
   refused: number;

@@ -37,7 +37,7 @@ pub struct TriggerState {
     pub refused: u64,
     /// Refused ÷ offered since the start, 0 to 1; null before the first trigger.
     pub dead_time_fraction: Option<f64>,
-    /// The same over the last seconds; null where no trigger came in them.
+    /// The same over the last seconds; null where no trigger came in them, and behind the end of the run.
     pub recent_dead_time_fraction: Option<f64>,
 }
 
@@ -69,8 +69,9 @@ pub enum DeadTimeOf {
 pub struct RunDeadTime {
     /// Since the start, 0 to 1.
     pub fraction: f64,
-    /// Of the last seconds where triggers came in them, or BUSY is known over them, 0 to 1; else since the start.
-    pub recent_fraction: f64,
+    /// Of the last seconds where triggers came in them, or BUSY is known over them, 0 to 1; null where not, as behind the end of the run and
+    /// of boards, which report since the start alone.
+    pub recent_fraction: Option<f64>,
     /// Of what.
     pub of: DeadTimeOf,
     /// How long triggers could be taken, or the source that was dead longest could take hits, since the start: seconds; null where nobody knows.
@@ -92,17 +93,15 @@ impl RunDeadTime {
             |fraction, recent_fraction, of| RunDeadTime { fraction, recent_fraction, of, live_seconds };
         let of_triggers = trigger.and_then(|own| {
             let fraction = own.dead_time_fraction?;
-            let recent = own.recent_dead_time_fraction.unwrap_or(fraction);
-            Some(dead(fraction, recent, DeadTimeOf::Triggers))
+            Some(dead(fraction, own.recent_dead_time_fraction, DeadTimeOf::Triggers))
         });
-        let by_busy = busy.map(|(DeadTime { fraction, .. }, recent)| {
-            dead(fraction, recent.unwrap_or(fraction), DeadTimeOf::Busy)
-        });
+        let by_busy =
+            busy.map(|(DeadTime { fraction, .. }, recent)| dead(fraction, recent, DeadTimeOf::Busy));
         let by_trigger = of_triggers.or(by_busy);
-        let by_boards =
-            of_boards.map(|DeadTime { fraction, .. }| dead(fraction, fraction, DeadTimeOf::Boards));
+        let by_boards = of_boards.map(|DeadTime { fraction, .. }| dead(fraction, None, DeadTimeOf::Boards));
         let all = by_trigger.into_iter().chain(by_boards);
-        all.max_by(|one, other| one.recent_fraction.total_cmp(&other.recent_fraction))
+        let shown = |dead: &RunDeadTime| dead.recent_fraction.unwrap_or(dead.fraction);
+        all.max_by(|one, other| shown(one).total_cmp(&shown(other)))
     }
 }
 
@@ -119,8 +118,8 @@ impl DeadTime {
 }
 
 impl TriggerState {
-    /// Of what was counted until now, and some seconds `before`.
-    pub fn of(now: TriggerCounts, before: TriggerCounts) -> TriggerState {
+    /// Of what was counted until now, and some seconds `before`, where these are the last seconds of something.
+    pub fn of(now: TriggerCounts, before: Option<TriggerCounts>) -> TriggerState {
         let fraction = |refused: u64, offered: u64| (offered > 0).then(|| refused as f64 / offered as f64);
         let recent = |now: u64, before: u64| now.saturating_sub(before);
         TriggerState {
@@ -128,10 +127,9 @@ impl TriggerState {
             accepted: now.accepted,
             refused: now.refused,
             dead_time_fraction: fraction(now.refused, now.offered),
-            recent_dead_time_fraction: fraction(
-                recent(now.refused, before.refused),
-                recent(now.offered, before.offered),
-            ),
+            recent_dead_time_fraction: before.and_then(|before| {
+                fraction(recent(now.refused, before.refused), recent(now.offered, before.offered))
+            }),
         }
     }
 }
@@ -150,7 +148,8 @@ mod tests {
             busy_ns: 100_000_000,
             real_ns: 2_000_000_000,
         };
-        let trigger = TriggerState::of(now, before);
+        assert_eq!(TriggerState::of(now, None).recent_dead_time_fraction, None);
+        let trigger = TriggerState::of(now, Some(before));
         assert_eq!((trigger.dead_time_fraction, trigger.recent_dead_time_fraction), (Some(0.27), Some(0.54)));
         let busy = DeadTime::of(0.1, 2.0).expect("time has passed");
         assert_eq!((busy.live_seconds, busy.fraction), (1.9, 0.05));
@@ -163,13 +162,14 @@ mod tests {
         let busy = DeadTime::of(1.0, 10.0).map(|time| (time, None));
         let of_busy = RunDeadTime {
             fraction: 0.1,
-            recent_fraction: 0.1,
+            recent_fraction: None,
             of: DeadTimeOf::Busy,
             live_seconds: Some(9.0),
         };
         assert_eq!(RunDeadTime::of(Some(TriggerState::default()), busy, none.clone()), Some(of_busy));
         let of_late = DeadTime::of(1.0, 10.0).map(|time| (time, Some(0.02)));
-        let recent_fraction = RunDeadTime::of(None, of_late, none.clone()).map(|dead| dead.recent_fraction);
+        let recent_fraction =
+            RunDeadTime::of(None, of_late, none.clone()).and_then(|dead| dead.recent_fraction);
         assert_eq!(
             recent_fraction,
             Some(0.02),
@@ -177,10 +177,10 @@ mod tests {
         );
         let trigger = TriggerState { dead_time_fraction: Some(0.2), ..TriggerState::default() };
         let of = DeadTimeOf::Triggers;
-        let of_triggers = RunDeadTime { fraction: 0.2, recent_fraction: 0.2, of, ..of_busy };
+        let of_triggers = RunDeadTime { fraction: 0.2, recent_fraction: None, of, ..of_busy };
         assert_eq!(RunDeadTime::of(Some(trigger), busy, none.clone()), Some(of_triggers));
         let recent = TriggerState { recent_dead_time_fraction: Some(0.05), ..trigger };
-        let of_late = RunDeadTime { recent_fraction: 0.05, ..of_triggers };
+        let of_late = RunDeadTime { recent_fraction: Some(0.05), ..of_triggers };
         assert_eq!(
             RunDeadTime::of(Some(recent), busy, none),
             Some(of_late),
@@ -189,7 +189,7 @@ mod tests {
         let boards = [DeadTime::of(2.0, 10.0), DeadTime::of(4.0, 10.0)].into_iter().flatten();
         let of_boards = RunDeadTime {
             fraction: 0.4,
-            recent_fraction: 0.4,
+            recent_fraction: None,
             of: DeadTimeOf::Boards,
             live_seconds: Some(6.0),
         };
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn dead_time_is_unknown_before_the_first_trigger() {
         let none = TriggerCounts::default();
-        assert_eq!(TriggerState::of(none, none).dead_time_fraction, None);
+        assert_eq!(TriggerState::of(none, Some(none)).dead_time_fraction, None);
         assert_eq!(DeadTime::of(0.0, 0.0), None);
     }
 }

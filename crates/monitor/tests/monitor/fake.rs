@@ -203,7 +203,7 @@ fn state(comment_bytes: usize) -> LiveState {
             ..EventState::default()
         }),
         busy_time: DeadTime::of(0.125, 12.5),
-        trigger: Some(TriggerState::of(triggers, TriggerCounts::default())),
+        trigger: Some(TriggerState::of(triggers, Some(TriggerCounts::default()))),
         coincidences: Some(CoincidenceState { rate_hz: Some(40.0), ..CoincidenceState::default() }),
         alarms: vec![Alarm {
             name: "loss".into(),

@@ -347,7 +347,7 @@ impl EventsTaken {
             median_build_us: sample.median_build_ns as f64 / 1e3,
             p99_build_us: sample.p99_build_ns as f64 / 1e3,
             dead_time_fraction: trigger
-                .and_then(|trigger| TriggerState::of(trigger, trigger).dead_time_fraction),
+                .and_then(|trigger| TriggerState::of(trigger, None).dead_time_fraction),
             busy_time,
             normalised: normalised_events(&snapshot, site.source_table, trigger, live_here),
             emulation: self.emulated.as_ref().map(|totals| {

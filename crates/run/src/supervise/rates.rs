@@ -282,9 +282,11 @@ impl Rates {
         now.since(before.beside.busy_time).fraction()
     }
 
-    /// Returns the counts of the trigger at the early end of the window; where there is none, at the start, or behind the last pause.
-    pub(super) fn trigger_before(&self) -> TriggerCounts {
-        self.ends().map_or(self.resumed_trigger, |(before, _)| before.beside.trigger)
+    /// Returns the counts of the trigger at the early end of the window; where there is none, at the start, or behind the last pause. `None` of a
+    /// run that takes no more data.
+    pub(super) fn trigger_before(&self) -> Option<TriggerCounts> {
+        let before = || self.ends().map_or(self.resumed_trigger, |(before, _)| before.beside.trigger);
+        (!self.is_over).then(before)
     }
 
     /// The rates of one `[[source]]`.
@@ -353,7 +355,7 @@ mod tests {
         take(&mut rates, 3.25, 2000);
         take(&mut rates, 3.75, 2250);
         assert_eq!(rates.window().seconds, 0.0, "one of them was asked for in the pause");
-        assert_eq!(rates.trigger_before(), paused, "what the pause has refused is not of late");
+        assert_eq!(rates.trigger_before(), Some(paused), "what the pause has refused is not of late");
         take(&mut rates, 4.0, 2500);
         assert_eq!((rates.window().seconds, rates.events_hz()), (0.25, Some(1000.0)));
     }
