@@ -218,16 +218,22 @@ fn serve(
 }
 
 async fn accept(server: Server, listener: tokio::net::TcpListener) {
+    let mut has_warned = false;
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(cause) => {
                 // As when no file descriptor is left: those who have one give it back some time.
-                tracing::warn!("the page could not take a connection: {cause}");
+                if !std::mem::replace(&mut has_warned, true) {
+                    tracing::warn!("the page cannot take connections: {cause}; it goes on trying");
+                }
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
+        if std::mem::take(&mut has_warned) {
+            tracing::info!("the page takes connections again");
+        }
         let is_crowded = server.connections.is_crowded();
         let Some(place) = server.connections.admit(from.ip()) else {
             (server.on_refused)();
