@@ -24,9 +24,12 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use arguments::{Arguments, Command};
 
+/// Warnings and errors, every change of an alarm, and what a service does by itself.
+const DEFAULT_LOG: &str = "warn,thalweg_monitor::alarm=info,thalweg_run::serve=info";
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_env("THALWEG_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let filter = EnvFilter::try_from_env("THALWEG_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOG));
     let messages = MessageLog::default();
     // Colours are for eyes: a file, a pipe or a journal keeps them as rubbish.
     let is_coloured =

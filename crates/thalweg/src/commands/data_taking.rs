@@ -47,11 +47,15 @@ pub(super) fn report(summary: &Summary, json: bool) -> Ended {
     if let Err(cause) = print(summary, json, Summary::text) {
         tracing::error!("the summary could not be printed: {cause}");
     }
-    Ok(if summary.is_good() && summary.no_data.is_none() {
-        CommandOutcome::Done
-    } else {
-        CommandOutcome::Failed
-    })
+    Ok(outcome(summary))
+}
+
+/// What the exit code says of a run.
+pub(super) fn outcome(summary: &Summary) -> CommandOutcome {
+    match summary.is_good() && summary.no_data.is_none() {
+        true => CommandOutcome::Done,
+        false => CommandOutcome::Failed,
+    }
 }
 
 pub(crate) fn run(options: &arguments::Run, json: bool, messages: &MessageLog) -> Ended {

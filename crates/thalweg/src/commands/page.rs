@@ -11,7 +11,7 @@ use thalweg_run::serve::{MessageLog, Served, Subject, UnattendedOperation};
 use thalweg_run::supervise::{RunCommand, RunHandle};
 
 use super::Ended;
-use super::data_taking::report;
+use super::data_taking::{outcome, report};
 use crate::arguments;
 use crate::report::{CommandOutcome, Failure};
 use crate::signals::Signals;
@@ -96,13 +96,25 @@ pub(crate) fn serve(options: &arguments::Serve, json: bool, messages: &MessageLo
     } else if !json {
         terminal::notice(&format!("no run yet: start one on the page, at {}", page.url()));
     }
+    let mut reported = None;
     while !signals.stop_requested() {
         signals.report_hangup();
+        // The journal of a service has what became of each run; who reads JSON gets one object, that of the last.
+        let ended = run_control.last().filter(|_| !json);
+        if ended.as_ref().map(Arc::as_ptr) != reported.as_ref().map(Arc::as_ptr) {
+            if let Some(Ok(summary)) = ended.as_deref() {
+                report(summary, json)?;
+            }
+            reported = ended;
+        }
         std::thread::sleep(CHECK_EVERY);
     }
     // Without a run there is none to stop.
     let _none = run_control.command(&RunCommand::Stop);
-    match run_control.wait().as_deref() {
+    let last = run_control.wait();
+    let is_reported = last.as_ref().map(Arc::as_ptr) == reported.as_ref().map(Arc::as_ptr);
+    match last.as_deref() {
+        Some(Ok(summary)) if is_reported => Ok(outcome(summary)),
         Some(Ok(summary)) => report(summary, json),
         Some(Err(message)) => Err(Failure::Other(anyhow::anyhow!("{message}"))),
         None => Ok(CommandOutcome::Done),
