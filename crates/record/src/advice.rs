@@ -145,7 +145,7 @@ fn anywhere(reason: LossReason, carrier: Carrier) -> &'static str {
             "hits came after their place in the time order had passed: if one source carries several boards, name the fields that distinguish them in `part` | raise `disorder_ps` of the source | keep them, flagged, with `[order] late = \"keep\"`"
         }
         Busy => {
-            "triggers came while BUSY was raised, and were not taken: the rate is above what this system can take; see which stage is full"
+            "triggers came while BUSY was raised, and were not taken: in a pause, or because the rate is above what this system can take; see which stage is full"
         }
         Undecided => {
             "the event filter did not answer in time, and `[filter] undecided = \"drop\"`: raise `[filter] deadline_ms` | raise `[filter] workers` | see the run's messages for the worker that does not answer"

@@ -165,7 +165,7 @@ pub(crate) struct Demo {
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) boards: u16,
     /// Hits per second and channel.
-    #[arg(long, default_value_t = 20_000.0)]
+    #[arg(long, default_value_t = 20_000.0, value_parser = finite)]
     pub(crate) rate: f64,
     /// Makes the physics reproducible.
     #[arg(long, default_value_t = 1)]
@@ -568,6 +568,15 @@ fn seconds_above_zero(text: &str) -> Result<f64, String> {
     above_zero(text).map_err(|_| "must be a number of seconds above 0".to_owned())
 }
 
+/// A number that a configuration can have; what it may be is said where it is used.
+fn finite(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|error| format!("{error}"))?;
+    match number.is_finite() {
+        true => Ok(number),
+        false => Err("must be a finite number".to_owned()),
+    }
+}
+
 fn fraction(text: &str) -> Result<f64, String> {
     let fraction: f64 = text.parse().map_err(|error| format!("{error}"))?;
     match (0.0..=1.0).contains(&fraction) {
@@ -589,7 +598,7 @@ pub(crate) struct Run {
     /// Serve the live page there while the run goes on, whatever `[monitor]` says.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Print the live state each so many seconds as a line of JSON; the summary at the end is one more.
+    /// Print the live state each so many seconds as a line of JSON; with --json, the summary at the end is one more.
     #[arg(long, value_name = "SECONDS", value_parser = seconds_above_zero)]
     pub(crate) states: Option<f64>,
     /// Print the whole plan (path, threads, rings, blocks, bytes) at the start.

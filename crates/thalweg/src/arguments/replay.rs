@@ -38,7 +38,7 @@ pub(crate) struct Replay {
     /// Serve the live page there while the replay goes on.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Option<String>,
-    /// Print the live state each so many seconds as a line of JSON; the summary at the end is one more.
+    /// Print the live state each so many seconds as a line of JSON; with --json, the summary at the end is one more.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) states: Option<f64>,
 }
