@@ -5,6 +5,7 @@ use super::counters::BuilderCounters;
 use super::deferred::DeferredFragments;
 use super::rows::Rows;
 use super::settings::Settings;
+use super::window::Stray;
 use thalweg_data::Slice;
 
 /// Memory of a builder in bytes, for the plan that is printed at start.
@@ -30,7 +31,8 @@ impl Budget {
         Budget {
             columns: Columns::byte_size(sources, settings.depth) as u64,
             rows: Rows::byte_size(settings.depth) as u64 + 8 * settings.depth as u64,
-            deferred: DeferredFragments::byte_size(sources, settings.depth) as u64,
+            deferred: (DeferredFragments::byte_size(sources, settings.depth) + sources * size_of::<Stray>())
+                as u64,
             chained: (settings.chained_slices_of(sources) * size_of::<Slice>()) as u64,
             counters: BuilderCounters::byte_size(sources) as u64,
             payload: settings.bytes_per_source(sources).saturating_mul(sources as u64),

@@ -239,6 +239,10 @@ impl Builder {
         let Incoming { fragment, slices, source, bytes, mark, .. } = incoming;
         let ahead = self.ahead(source, fragment.trigger);
         let begun = self.phase == Phase::Running;
+        if begun {
+            // A source that is alone may have gone on since.
+            self.capacity = self.window_capacity();
+        }
         if begun && ahead < 0 {
             return self.lose(self.reason_for_the_past(source, ahead), incoming);
         }
@@ -259,8 +263,12 @@ impl Builder {
             return true;
         }
         let far = begun && self.is_far(ahead);
+        if begun {
+            self.note_stray(source, fragment.trigger);
+        }
         if self.deferred.is_full(source) {
-            return far && self.lose(LossReason::OutOfWindow, incoming);
+            let trusted = self.rows.base.wrapping_add_signed(ahead) < self.limit();
+            return far && !trusted && self.lose(LossReason::OutOfWindow, incoming);
         }
         let slice = self.keep_slices(incoming);
         let chained = (slices.len() as u32).wrapping_sub(1);
@@ -269,12 +277,19 @@ impl Builder {
         self.held_bytes += bytes;
         self.count_incoming(source, 1, bytes);
         self.jumped |= far;
-        self.sources[source].strayed = far;
         self.unsettled = true;
         if !begun && self.deferred.length(source) == 1 {
             self.try_to_begin();
         }
         true
+    }
+
+    /// Notes a number of a source beyond the window.
+    fn note_stray(&mut self, source: usize, raw: u64) {
+        let goes_on = self.strayed(source).is_some();
+        self.strays[source].note(raw, u32::from(self.sources[source].shift), goes_on);
+        self.sources[source].strayed = true;
+        self.follow_alone(source);
     }
 
     /// How far a source's number lies ahead of the base.
@@ -335,7 +350,7 @@ impl Builder {
         let largest =
             self.sources.get(index_of(source, self.first_source)).map_or(0, |counts| counts.largest);
         // A number that the board cannot count to is no matter of where the window is.
-        let capacity = if trigger > largest { 0 } else { self.capacity };
+        let capacity = if trigger > largest { 0 } else { self.window_capacity() };
         Unused { reason, source, trigger, mark, bytes, base: self.rows.base, capacity }
     }
 }

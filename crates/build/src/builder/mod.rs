@@ -66,7 +66,7 @@ use dumps::Dumps;
 use gather::Cursor;
 use rows::Rows;
 use settings::{Incomplete, Settings};
-use window::Lead;
+use window::{Lead, Stray};
 
 /// Events gathered at a time: their rows' entries are neighbours in every column.
 const CHUNK: usize = 16;
@@ -126,6 +126,8 @@ pub struct Builder {
     /// Numbers from the base on that are taken as they come in.
     capacity: u64,
     lead: Lead,
+    /// Numbers beyond the window, by source.
+    strays: Vec<Stray>,
     /// What is deferred can be taken once the base is here.
     pressure: u64,
     blocks: Blocks,
@@ -184,6 +186,7 @@ impl Builder {
             rows: Rows::new(settings.depth),
             capacity: 0,
             lead: Lead::default(),
+            strays: vec![Stray::default(); count],
             pressure: 0,
             short_of_links: false,
             blocks: Blocks::new(),
@@ -335,6 +338,11 @@ impl Builder {
             counts.ended = true;
             self.ended += 1;
             self.update_room();
+            if self.is_alone()
+                && let Some(left) = self.sources.iter().position(|counts| !counts.ended)
+            {
+                self.follow_alone(left);
+            }
         }
     }
 
@@ -394,11 +402,23 @@ impl Builder {
         self.busy = if self.busy { above(2) } else { above(3) };
     }
 
+    /// Whether no second source can agree to anything: there is none, or nothing follows from any other.
+    fn is_alone(&self) -> bool {
+        self.sources.len() - self.ended <= 1
+    }
+
+    /// Behind the last number that is taken, once the base is near enough.
+    fn limit(&self) -> u64 {
+        self.lead.limit(self.rows.base, self.settings.depth as u64, self.is_alone())
+    }
+
     /// Numbers from the base on that have a row and may be taken.
     fn window_capacity(&self) -> u64 {
-        let (base, depth) = (self.rows.base, self.settings.depth as u64);
-        let alone = self.sources.len() - self.ended <= 1 || self.phase == Phase::Ending;
-        (self.lead.limit(base, depth, alone) - base).min(depth)
+        let depth = self.settings.depth as u64;
+        match self.phase {
+            Phase::Ending => depth,
+            _ => (self.limit() - self.rows.base).min(depth),
+        }
     }
 
     fn update_room(&mut self) {
@@ -411,7 +431,8 @@ impl Builder {
     pub fn wants(&self, source: SourceId) -> bool {
         let index = index_of(source, self.first_source);
         let Some(counts) = self.sources.get(index) else { return true };
-        if self.deferred.is_half_full(index) && !self.has_jumped(index) {
+        // One that is alone has nobody to wait for.
+        if self.deferred.is_half_full(index) && !self.is_alone() && !self.has_jumped(index) {
             return false;
         }
         let below = counts.held_bytes + self.deferred.bytes(index) < self.bytes_per_source;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  deferred ─┬─ the room has come to it ──► column
-//!          ├─ two sources agree on a jump ──► the window follows
+//!          ├─ two sources agree on a jump, or the last one left stays there ──► the window follows
 //!          └─ of age, and nobody agreed ──► out of window
 //! ```
 
@@ -48,7 +48,22 @@ impl Builder {
                 }
             }
         }
+        self.pressure = self.pressure.min(self.first_trusted());
         taken
+    }
+
+    /// The first of the numbers that are deferred and may be taken once the base is here: the base does not pass it.
+    fn first_trusted(&self) -> u64 {
+        let (capacity, limit) = (self.rows.base + self.capacity, self.limit());
+        if self.pressure <= capacity {
+            // All of them lie behind it.
+            return self.pressure;
+        }
+        let deferred = (0..self.sources.len()).flat_map(|source| {
+            self.deferred.iter(source).map(move |deferred| self.ahead(source, deferred.raw))
+        });
+        let triggers = deferred.map(|ahead| self.rows.base.wrapping_add_signed(ahead));
+        triggers.filter(|trigger| *trigger < limit).min().unwrap_or(u64::MAX)
     }
 
     /// Returns whether it was taken.
@@ -69,11 +84,11 @@ impl Builder {
             }
             return taken;
         }
-        let (base, depth) = (self.rows.base, self.settings.depth as u64);
-        let alone =
-            self.sources.len() - self.ended <= 1 || self.phase == Phase::Ending && !self.is_far(ahead);
-        let trusted = trigger < self.lead.limit(base, depth, alone);
-        if self.is_far(ahead) && !trusted {
+        let far = self.is_far(ahead);
+        let trusted = trigger < self.limit() || self.phase == Phase::Ending && !far;
+        // Nobody will get to where one is that is alone.
+        let waits_for_none = self.is_alone() && !self.sources[source].ended;
+        if !trusted && (far || waits_for_none) {
             let until_ns = deferred.mark.0.saturating_add(self.age_ns());
             if self.now.0 >= until_ns || self.phase == Phase::Ending {
                 self.give_up(source, deferred, LossReason::OutOfWindow);
@@ -82,7 +97,7 @@ impl Builder {
             self.given_up_ns = self.given_up_ns.min(until_ns);
         }
         if trusted {
-            self.pressure = self.pressure.max(trigger + 1 - depth);
+            self.pressure = self.pressure.max(trigger + 1 - self.settings.depth as u64);
         }
         self.held_bytes += deferred.bytes;
         self.deferred.push(source, deferred);
@@ -129,14 +144,7 @@ impl Builder {
     /// followed, not even where two boards damage theirs alike.
     fn seek_agreement(&mut self) {
         let sources = self.sources.len();
-        let far = |source: usize| {
-            let stays = self.sources[source].strayed;
-            let deferred = self.deferred.iter(source).filter(|_| stays);
-            deferred
-                .map(|deferred| self.ahead(source, deferred.raw))
-                .filter(|ahead| self.is_far(*ahead))
-                .last()
-        };
+        let far = |source: usize| self.strayed(source).filter(|ahead| self.is_far(*ahead));
         let half = self.settings.depth as u64 / 2;
         let agreed = (0..sources).filter_map(|one| Some((one, far(one)?))).find_map(|(one, ahead)| {
             let others = (one + 1..sources).filter_map(|other| Some((other, far(other)?)));
@@ -149,11 +157,28 @@ impl Builder {
         self.update_room();
     }
 
+    /// How far ahead the latest number of a source lies, if that is beyond the window.
+    pub(super) fn strayed(&self, source: usize) -> Option<i64> {
+        let ahead = self.ahead(source, self.strays[source].latest);
+        (self.sources[source].strayed && ahead >= self.capacity as i64).then_some(ahead)
+    }
+
+    /// Lets the window follow a source that is alone and has gone beyond it. Of several sources, nobody else has to agree.
+    pub(super) fn follow_alone(&mut self, source: usize) {
+        if self.is_alone()
+            && self.strays[source].is_to_follow()
+            && let Some(ahead) = self.strayed(source)
+        {
+            self.lead.note(source, self.rows.base.wrapping_add_signed(ahead));
+            self.update_room();
+        }
+    }
+
     /// Begins where two sources agree, or the only one says; or, when all others have been silent for the age of an event,
     /// where one says that has been reset.
     pub(super) fn try_to_begin(&mut self) {
-        let alone = self.sources.len() - self.ended <= 1;
-        let found = self.agreed_beginning().or_else(|| if alone { self.first_deferred() } else { None });
+        let alone = if self.is_alone() { self.first_deferred() } else { None };
+        let found = self.agreed_beginning().or(alone);
         let found = found.or_else(|| self.lone_beginning());
         if let Some(source) = found {
             self.begin_near(source);

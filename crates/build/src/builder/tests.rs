@@ -1,7 +1,7 @@
 //! The builder by hand: every bad input that a detector has shown so far.
 
 use thalweg_data::{
-    BlockWriter, Closing, Events, Fragment, Fragments, LossReason, Mark, Pool, SourceId, Unit,
+    BlockWriter, Closing, Events, Fragment, Fragments, LossReason, Mark, Noted, Pool, SourceId, Unit,
 };
 
 use super::*;
@@ -377,6 +377,80 @@ fn a_jump_of_two_boards_is_followed() {
     bench.end();
     assert_eq!(bench.triggers(), [0, 1, 2, 10_000, 10_001, 10_002]);
     assert!(bench.out[4].missing.is_empty());
+}
+
+#[test]
+fn a_damaged_number_of_a_lone_board_costs_one_fragment() {
+    for far in [1 << 28, 200, 100] {
+        for ordered in [true, false] {
+            let mut bench = Bench::new(&Settings { ordered, ..small() }, 1);
+            bench.feed(0, &[0, 1, 2, far + 2]);
+            for trigger in 3..50 {
+                bench.feed(0, &[trigger]);
+                bench.wait_ms(10);
+            }
+            assert_eq!(bench.lost(0, LossReason::OutOfWindow), 1, "{far} {ordered}");
+            bench.end();
+            bench.out.sort_by_key(|event| event.trigger);
+            assert_eq!(bench.triggers(), (0..50).collect::<Vec<_>>(), "{far} {ordered}");
+            assert_eq!(bench.builder.events_counters().total_noted(Noted::Unseen, Unit::Events), 0);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_number_at_the_end_of_a_run_costs_one_fragment() {
+    let mut bench = Bench::new(&small(), 2);
+    (0..2).for_each(|source| bench.feed(source, &[0, 1]));
+    bench.feed(0, &[(1 << 28) + 2]);
+    // First the links end, one after the other, and then the run.
+    for source in [1, 0] {
+        bench.builder.end(SourceId(source));
+        bench.pull();
+    }
+    bench.end();
+    assert_eq!((bench.triggers(), bench.lost(0, LossReason::OutOfWindow)), (vec![0, 1], 1));
+    assert_eq!(bench.builder.dumps()[0].expected(), "triggers 2 to 65");
+    assert_eq!(bench.builder.events_counters().total_noted(Noted::Unseen, Unit::Events), 0);
+}
+
+#[test]
+fn a_lone_board_that_stays_elsewhere_is_followed() {
+    // The only one, or the one that is left; with holes, in one batch or one by one, faster or slower than events come of age.
+    let numbers: Vec<u64> = (0..40).map(|number| 10_000 + 20 * number).collect();
+    for sources in [1, 2] {
+        for age_ms in [100, 5] {
+            for batch in [1, 40] {
+                let mut bench = Bench::new(&Settings { age_ms, ..small() }, sources);
+                (0..sources).for_each(|source| bench.feed(source, &[0, 1]));
+                (1..sources).for_each(|source| bench.builder.end(SourceId(source)));
+                for numbers in numbers.chunks(batch) {
+                    let mut taken = 0;
+                    while taken < numbers.len() {
+                        taken += bench.offer(0, &numbers[taken..]);
+                        bench.pull();
+                    }
+                    bench.wait_ms(10);
+                }
+                bench.end();
+                let lost = bench.lost(0, LossReason::OutOfWindow) as usize;
+                assert_eq!(bench.triggers()[2..], numbers[lost..], "{sources} {age_ms} {batch}");
+                assert_eq!(lost, if age_ms == 5 && batch == 1 { 7 } else { 0 });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_board_that_stays_elsewhere_is_followed_once_it_is_left_alone() {
+    let mut bench = Bench::new(&small(), 2);
+    (0..2).for_each(|source| bench.feed(source, &[0, 1]));
+    (5000..5010).for_each(|trigger| bench.feed(0, &[trigger]));
+    assert_eq!(bench.builder.standing().deferred, 10);
+    bench.builder.end(SourceId(1));
+    bench.pull();
+    assert_eq!(bench.triggers()[2..], (5000..5010).collect::<Vec<_>>());
+    bench.end();
 }
 
 #[test]

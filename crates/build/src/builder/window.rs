@@ -6,7 +6,9 @@
 //!             base    second-fastest source ─ ½ depth ─►                base + 2 depth: a jump, deferred until
 //!                                                                       a second source agrees, else out of window
 //! ```
-//! A number of n bits stands for the extended number that is nearest to the window's base.
+//! A number of n bits stands for the extended number that is nearest to the window's base. Of a source that is left alone, or is the only
+//! one, the window ends half a depth ahead of itself: there is no other that could agree, and its numbers are followed beyond that once
+//! several in a row are there.
 
 /// Signed distance from `near` to the nearest number that ends in `raw`; `shift` is 64 less the width of raw numbers.
 #[inline(always)]
@@ -44,9 +46,42 @@ impl Lead {
         true
     }
 
-    /// Behind the last number that a single source may give: half a depth ahead of the second-fastest, or of the base.
+    /// Behind the last number that a single source may give: half a depth ahead of the second-fastest, or of the base. One that is `alone`
+    /// has no second: its own numbers take the place.
     pub fn limit(&self, base: u64, depth: u64, alone: bool) -> u64 {
-        if alone { u64::MAX } else { self.second.max(base) + depth / 2 }
+        let ahead = if alone { self.first } else { self.second };
+        ahead.max(base) + depth / 2
+    }
+}
+
+/// As many numbers of a source in a row, each further on than the one before, show that it has gone there: damaged numbers do not rise for
+/// so long without a sound one between them.
+const FEWEST_TO_FOLLOW: u32 = 8;
+
+/// Numbers of a source beyond the window, since something of it was last taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stray {
+    /// The latest, as sent.
+    pub latest: u64,
+    /// How many in a row have risen up to it.
+    risen: u32,
+}
+
+impl Stray {
+    /// Notes a number. `goes_on`: it may follow the latest, and nothing was taken between them. One that was not taken is offered again,
+    /// and counts once.
+    pub fn note(&mut self, raw: u64, shift: u32, goes_on: bool) {
+        self.risen = match distance(raw, self.latest, shift) {
+            1.. if goes_on => self.risen.saturating_add(1),
+            0 if goes_on => self.risen,
+            _ => 1,
+        };
+        self.latest = raw;
+    }
+
+    /// Whether the window may follow without anybody else.
+    pub fn is_to_follow(&self) -> bool {
+        self.risen >= FEWEST_TO_FOLLOW
     }
 }
 
@@ -76,6 +111,19 @@ mod tests {
         assert_eq!(lead.limit(0, 16, false), 8 + 8);
         assert!(lead.note(0, 950));
         assert_eq!(lead.limit(0, 16, false), 901 + 8);
-        assert_eq!(lead.limit(0, 16, true), u64::MAX);
+        assert_eq!(lead.limit(0, 16, true), 951 + 8);
+    }
+
+    #[test]
+    fn numbers_that_rise_in_a_row_are_followed() {
+        let follows = |numbers: &[u64]| {
+            let mut stray = Stray::default();
+            numbers.iter().for_each(|raw| stray.note(*raw, 32, true));
+            stray.is_to_follow()
+        };
+        let rising: Vec<u64> = (1..9).map(|number| number * 1000).collect();
+        assert!(follows(&rising) && !follows(&rising[1..]));
+        assert!(!follows(&[7; 20]), "one that is offered again");
+        assert!(!follows(&[1, 2, 3, 4, 3, 4, 5, 6, 7, 8]));
     }
 }
