@@ -124,8 +124,8 @@ fn a_silent_source_has_had_nothing_to_say_by_its_own_clock() {
     assert_eq!(cutter.timeline().counters().total_lost_any(Unit::Hits), 0);
 }
 
-/// A source whose hit of each millisecond of a second has an error in its time, or does not come; how many are late.
-fn late_of_a_second(error_ms: impl Fn(i64) -> Option<i64>) -> u64 {
+/// What becomes of a source whose hit of each millisecond of a second has an error in its time, or does not come.
+fn cut_a_second(error_ms: impl Fn(i64) -> Option<i64>) -> HitCutter {
     let pool = Pool::new(64, 4096).expect("small");
     let settings = Settings { ahead_ms: 1000, silence_ms: 20, ..settings(1_000_000_000, 2_000_000_000) };
     let mut cutter = HitCutter::new(SourceId(0), &settings, &pool).expect("possible");
@@ -139,8 +139,15 @@ fn late_of_a_second(error_ms: impl Fn(i64) -> Option<i64>) -> u64 {
         out.clear();
     }
     check(cutter.timeline().counters(), Unit::Hits);
-    assert_eq!(cutter.timeline().counters().total_lost(LossReason::OutOfWindow, Unit::Hits), 0);
-    cutter.timeline().counters().total_lost(LossReason::Late, Unit::Hits)
+    cutter
+}
+
+/// How many of such hits are late; no time is damaged.
+fn late_of_a_second(error_ms: impl Fn(i64) -> Option<i64>) -> u64 {
+    let cutter = cut_a_second(error_ms);
+    let counters = cutter.timeline().counters();
+    assert_eq!(counters.total_lost(LossReason::OutOfWindow, Unit::Hits), 0);
+    counters.total_lost(LossReason::Late, Unit::Hits)
 }
 
 #[test]
@@ -150,10 +157,34 @@ fn a_time_ahead_or_a_clock_set_back_costs_no_more_than_its_error() {
     assert_eq!(ahead, 397);
     let back = late_of_a_second(|ms| Some(if ms > 300 { -200 } else { 0 }));
     assert_eq!(back, 197);
-    // Nor with hits that come more seldom than `silence_ms`.
+    // Nor, beyond the hit from which on its times are near each other, with hits that come more seldom than `silence_ms`.
     let seldom = late_of_a_second(|ms| (ms % 50 == 0).then_some(if ms == 100 { 400 } else { 0 }));
-    assert_eq!(seldom, 8);
+    assert_eq!(seldom, 8 + 1);
     assert_eq!(late_of_a_second(|ms| (ms % 50 == 0).then_some(0)), 0);
+}
+
+#[test]
+fn a_late_or_damaged_time_after_a_silence_does_not_hold_a_silent_source() {
+    // Within 100 ms it sends, and then it is silent, but for times that are 650 ms late, or damaged: one, or the rest of a buffer.
+    let cut = |error_ms: i64, last_ms: i64| {
+        cut_a_second(move |ms| match ms {
+            ..=100 => Some(0),
+            700.. if ms <= last_ms => Some(error_ms),
+            _ => None,
+        })
+    };
+    let undisturbed = cut(0, 0).timeline().slices_left();
+    assert_eq!(undisturbed, 1000 - 20 - 2);
+    for (error_ms, reason) in
+        [(-650, LossReason::Late), (-750, LossReason::OutOfWindow), (1 << 20, LossReason::OutOfWindow)]
+    {
+        for last_ms in [700, 715] {
+            let cutter = cut(error_ms, last_ms);
+            let timeline = cutter.timeline();
+            assert_eq!(timeline.counters().total_lost(reason, Unit::Hits), last_ms as u64 - 699);
+            assert_eq!(timeline.slices_left(), undisturbed, "{error_ms} {last_ms}");
+        }
+    }
 }
 
 #[test]

@@ -61,6 +61,30 @@ pub(super) enum Place {
     Full,
 }
 
+/// What is known of the clock of a source, for when it is silent.
+#[derive(Clone, Copy)]
+struct Clock {
+    /// The latest time of the source, and when something of it arrived last.
+    latest_ps: i64,
+    arrived: Mark,
+    /// How far the time of what came last lies ahead of its arrival, wherever it belonged, and since when that has stayed near.
+    ahead_ps: i64,
+    steady_since: Mark,
+}
+
+impl Clock {
+    /// Notes a time and its arrival. Returns whether times have lain near each other, seen from their arrival, for as long as a silence.
+    fn is_steady(&mut self, time_ps: i64, mark: Mark, silence_ns: u64) -> bool {
+        let arrival_ps = i64::try_from(mark.0).unwrap_or(i64::MAX).saturating_mul(1000);
+        let ahead_ps = time_ps.saturating_sub(arrival_ps);
+        if ahead_ps.abs_diff(self.ahead_ps) > silence_ns.saturating_mul(1000) {
+            self.steady_since = mark;
+        }
+        self.ahead_ps = ahead_ps;
+        mark.since_ns(self.steady_since) >= silence_ns
+    }
+}
+
 /// The slices of one source: what is open, when each leaves, and what became of what was cut.
 pub struct Timeline {
     settings: Settings,
@@ -68,8 +92,7 @@ pub struct Timeline {
     /// The first slice that has not left.
     next: u64,
     latest_ps: i64,
-    /// The latest time that something had, and when anything last arrived, late or not.
-    latest: Option<(i64, Mark)>,
+    clock: Option<Clock>,
     open: VecDeque<Open>,
     pub(super) counters: Counters,
     /// The unit of what is cut: hits or fragments.
@@ -88,7 +111,7 @@ impl Timeline {
             source,
             next: 0,
             latest_ps: i64::MIN,
-            latest: None,
+            clock: None,
             open: (0..open).map(|_| Open::default()).collect(),
             counters: Counters::default(),
             unit,
@@ -118,32 +141,42 @@ impl Timeline {
     pub(super) fn place(&mut self, time_ps: i64, mark: Mark, out: &mut Fragments) -> Place {
         let number = self.slice_of(time_ps);
         if number < self.next as i64 {
-            self.note_arrival(time_ps, mark);
+            self.note_arrival(time_ps, mark, false);
             return Place::Lost(if number < 0 { LossReason::OutOfWindow } else { LossReason::Late });
         }
         if time_ps > self.latest_ps {
             let latest_ns = mark.0.saturating_add(self.settings.ahead_ms.saturating_mul(1_000_000));
             if self.settings.ahead_ms > 0 && time_ps as u64 / 1000 > latest_ns {
-                self.note_arrival(i64::MIN, mark);
+                self.note_arrival(time_ps, mark, false);
                 return Place::Lost(LossReason::OutOfWindow);
             }
             if !self.leave_before(time_ps, out) {
                 return Place::Full;
             }
-            self.latest = Some((time_ps, mark));
-        } else {
-            self.note_arrival(time_ps, mark);
         }
+        self.note_arrival(time_ps, mark, true);
         Place::Open((number as u64 - self.next) as usize)
     }
 
-    /// Notes that the source is not silent, although what has come does not move it on. Behind a time that was ahead, or a clock that
-    /// was set back, the slices so stand still until the source has come there; if they moved on as in silence, it never would.
-    fn note_arrival(&mut self, time_ps: i64, mark: Mark) {
-        if let Some((latest_ps, arrived)) = &mut self.latest {
-            *latest_ps = time_ps.max(*latest_ps);
-            *arrived = mark;
+    /// Notes that the source is not silent, although what has come may not have been taken. Behind a time that was ahead, or a clock that
+    /// was set back, the slices so stand still until the source has come there; if they moved on as in silence, it never would. Late or
+    /// damaged times that do not go on for as long as a silence say nothing of the clock, and do not end a silence: it would begin anew at
+    /// the latest time before it.
+    fn note_arrival(&mut self, time_ps: i64, mark: Mark, is_taken: bool) {
+        let silence_ns = self.silence_ns();
+        let Some(clock) = &mut self.clock else {
+            let first = Clock { latest_ps: time_ps, arrived: mark, ahead_ps: 0, steady_since: mark };
+            self.clock = is_taken.then_some(first);
+            return;
+        };
+        if clock.arrived == mark || clock.is_steady(time_ps, mark, silence_ns) || is_taken {
+            clock.latest_ps = clock.latest_ps.max(time_ps.min(self.latest_ps));
+            clock.arrived = mark;
         }
+    }
+
+    fn silence_ns(&self) -> u64 {
+        self.settings.silence_ms.saturating_mul(1_000_000)
     }
 
     /// Reports that nothing before `time_ps` will come any more, such as from a board's heartbeat: slices before it leave, empty
@@ -158,11 +191,13 @@ impl Timeline {
     /// Reports the time: a source that has been silent for longer than `silence_ms` is taken to have had nothing to say
     /// until so long ago by its own clock, which runs on. Returns as [`Timeline::pass`] does.
     pub fn advance(&mut self, mark: Mark, out: &mut Fragments) -> bool {
-        let silence_ns = self.settings.silence_ms.saturating_mul(1_000_000);
-        let Some((time_ps, latest)) = self.latest.filter(|_| silence_ns > 0) else { return true };
-        match mark.since_ns(latest).checked_sub(silence_ns).and_then(|ns| i64::try_from(ns).ok()) {
+        let silence_ns = self.silence_ns();
+        let Some(clock) = self.clock.filter(|_| silence_ns > 0) else { return true };
+        match mark.since_ns(clock.arrived).checked_sub(silence_ns).and_then(|ns| i64::try_from(ns).ok()) {
             None | Some(0) => true,
-            Some(silent_ns) => self.pass(time_ps.saturating_add(silent_ns.saturating_mul(1000)), mark, out),
+            Some(silent_ns) => {
+                self.pass(clock.latest_ps.saturating_add(silent_ns.saturating_mul(1000)), mark, out)
+            }
         }
     }
 
