@@ -259,17 +259,10 @@ fn missing_by_number(snapshot: &LedgerSnapshot) -> impl Iterator<Item = (&Counte
     missing.filter(|(_, count)| *count > 0)
 }
 
+/// The counters of losses as readers of the ledger see them: a stage may count units that its slot is not opened for.
 fn reading(snapshot: &LedgerSnapshot) -> Reading {
-    let cells = snapshot.slots.iter().flat_map(|slot| {
-        let units = Unit::ALL.iter().filter(|unit| slot.counters.total_lost_any(**unit) > 0);
-        units.flat_map(move |unit| {
-            LossReason::known().map(move |reason| {
-                let counter = (slot.source, slot.stage, *unit, reason);
-                (counter, slot.counters.total_lost(reason, *unit))
-            })
-        })
-    });
-    cells.filter(|(_, count)| *count > 0).collect()
+    let losses = snapshot.losses_by_source().into_iter();
+    losses.map(|(source, loss)| ((source, loss.stage, loss.unit, loss.reason), loss.count)).collect()
 }
 
 /// The counters that differ between two readings, and by how much. One that was taken back differs by less than nothing.

@@ -3,7 +3,7 @@
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, UInt64Type};
-use thalweg_data::{SourceId, Unit};
+use thalweg_data::{LossReason, SourceId, Unit};
 use thalweg_record::{LossBounds, LossRow, RunRecord, Table, TriggerRange, check, inspect, recover, verify};
 
 use crate::example_losses::{Losing, SECOND_NS, rows};
@@ -166,6 +166,23 @@ fn verify_finds_a_list_of_losses_that_does_not_say_what_the_ledger_says() {
     let problems = verify(losing.run.path()).expect("a run").problems.join("; ");
     let words = "losses.arrows: 4 fragments of left lost at wire as missing_fragment, and 5 in the ledger";
     assert!(problems.contains(words), "{problems}");
+}
+
+#[test]
+fn units_that_the_slot_of_a_stage_does_not_have_are_no_losses_on_the_list() {
+    let folder = folder();
+    let mut losing = Losing::new(folder.path(), LossBounds::default());
+    // As the table `raw` does for a stream: its slot is opened for bytes alone.
+    losing.count(0, |counters| {
+        for unit in [Unit::Fragments, Unit::Datagrams] {
+            counters.input(unit, 3);
+            counters.lost(LossReason::DiskFull, unit, 3);
+        }
+    });
+    let found = losing.finish(1);
+    assert_eq!(found.iter().map(|row| (&row.unit[..], row.count)).collect::<Vec<_>>(), [("fragments", 3)]);
+    let report = verify(losing.run.path()).expect("a run");
+    assert!(report.ok, "{:?}", report.problems);
 }
 
 #[test]
