@@ -198,7 +198,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn table(&mut self, file: &TableFile, exporter: &mut dyn Exporter) -> Result<ExportedTable, ExportError> {
-        let mut stream = TableStream::open(&file.path, self.run.is_written)?;
+        let mut stream = TableStream::open(&file.path)?;
         let columns = self.columns.filter(|_| ChannelColumns::apply_to(file.table));
         let schema = schema_of(self.run, file.table, &stream.schema(), columns);
         exporter.begin(&TableHead { run: self.run, file, schema: &schema, target: self.target })?;

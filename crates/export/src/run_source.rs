@@ -110,7 +110,7 @@ impl RunSource {
         let beside = format!("{}{rest}", table.word());
         self.recorded.refuse_missing(self.path(), |missing| missing.table.file == beside)?;
         let path = file.path.with_file_name(beside);
-        path.exists().then(|| TableStream::open(&path, self.is_written)).transpose()
+        path.exists().then(|| TableStream::open(&path)).transpose()
     }
 
     /// What an export lacks that reads this table beside another, if the record says that rows of it are gone.

@@ -12,7 +12,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use arrow_schema::SchemaRef;
 use thalweg_record::RecordError;
-use thalweg_record::read::{BatchHead, TableReader, TableStreamBytes};
+use thalweg_record::read::{TableReader, TableStreamBytes};
 
 use crate::error::ExportError;
 use crate::run_source::RunSource;
@@ -24,23 +24,22 @@ pub(crate) struct TableStream {
     heads: TableReader,
     // Not buffered: a buffer could keep the end-of-stream marker of a moment ago.
     batches: StreamReader<TableStreamBytes>,
-    is_written: bool,
     number: u64,
     rows: u64,
 }
 
 impl TableStream {
-    /// Opens a file; `is_written` where a run may still append to it.
+    /// Opens a file.
     ///
     /// # Errors
     /// When it cannot be read or is no table.
-    pub fn open(path: &Path, is_written: bool) -> Result<TableStream, ExportError> {
+    pub fn open(path: &Path) -> Result<TableStream, ExportError> {
         let heads = TableReader::open(path)?;
         let damaged =
             |found: String| ExportError::Damaged { file: path.to_owned(), batch: 0, rows: 0, found };
         let batches = StreamReader::try_new(TableStreamBytes::open(path)?, None)
             .map_err(|cause| damaged(cause.to_string()))?;
-        Ok(TableStream { path: path.to_owned(), heads, batches, is_written, number: 0, rows: 0 })
+        Ok(TableStream { path: path.to_owned(), heads, batches, number: 0, rows: 0 })
     }
 
     /// The columns.
@@ -63,7 +62,9 @@ impl TableStream {
     /// # Errors
     /// When it is damaged.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, ExportError> {
-        let Some(head) = self.next_head()? else { return Ok(None) };
+        let Some(head) = self.heads.next_batch().map_err(|error| self.damaged(error))? else {
+            return Ok(None);
+        };
         self.heads.verify_checksum(&head).map_err(|error| self.damaged(error))?;
         let batch = match self.batches.next() {
             Some(Ok(batch)) if batch.num_rows() == head.rows() => batch,
@@ -88,25 +89,6 @@ impl TableStream {
     /// Name of its first file.
     pub fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-    }
-
-    fn next_head(&mut self) -> Result<Option<BatchHead>, ExportError> {
-        match self.heads.next_batch() {
-            Ok(head) => Ok(head),
-            Err(RecordError::Damaged { .. }) if self.is_written && self.has_grown()? => Ok(None),
-            Err(error) => Err(self.damaged(error)),
-        }
-    }
-
-    /// Whether what comes next is a batch that was completed after the file was opened.
-    fn has_grown(&self) -> Result<bool, ExportError> {
-        let mut now = TableReader::open(&self.path)?;
-        while now.position() < self.heads.position() {
-            if now.next_batch().map_err(|error| self.damaged(error))?.is_none() {
-                return Ok(false);
-            }
-        }
-        Ok(now.length() > self.heads.length() && now.next_batch().is_ok())
     }
 
     fn damaged(&self, error: RecordError) -> ExportError {

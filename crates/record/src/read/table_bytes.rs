@@ -68,8 +68,10 @@ impl TableBytes {
     /// When one of them cannot be read.
     pub fn open(path: &Path) -> Result<TableBytes, RecordError> {
         let mut bytes = TableBytes { parts: Vec::new(), last_read: Mutex::new(None) };
+        // Listed first: of a run that is being written, only the last of these can grow then.
+        let later_parts = later_parts(path)?;
         bytes.add(path)?;
-        for later in later_parts(path)? {
+        for later in later_parts {
             bytes.add(&later)?;
         }
         Ok(bytes)
@@ -238,6 +240,10 @@ impl ReadAt for TableBytes {
     fn locate(&self, offset: u64) -> Option<(&Path, u64)> {
         let part = self.parts.get(self.part_of(offset))?;
         Some((&part.path, offset - part.start + part.skipped))
+    }
+
+    fn reopened(&self) -> Option<TableBytes> {
+        TableBytes::open(&self.parts.first()?.path).ok()
     }
 }
 

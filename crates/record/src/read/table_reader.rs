@@ -46,6 +46,14 @@ pub trait ReadAt {
     fn locate(&self, _offset: u64) -> Option<(&Path, u64)> {
         None
     }
+
+    /// The same bytes as they are by now; `None` where nothing is appended to them.
+    fn reopened(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 }
 
 impl ReadAt for File {
@@ -364,7 +372,8 @@ impl<R: ReadAt> TableReader<R> {
             .map_err(|cause| self.damaged(offset, format!("metadata that cannot be read: {cause}")))
     }
 
-    /// The next batch, or `None` at the end-of-stream marker.
+    /// The next batch, or `None` at the end-of-stream marker. Of a run that is being written, those that were whole when the file was
+    /// opened.
     ///
     /// # Errors
     /// When what comes is no whole batch of this table.
@@ -372,7 +381,10 @@ impl<R: ReadAt> TableReader<R> {
         if self.ended {
             return Ok(None);
         }
-        let head = self.batch_at(self.position)?;
+        let head = match self.batch_at(self.position) {
+            Err(RecordError::Damaged { .. }) if self.was_end_when_opened(self.position) => None,
+            head => head?,
+        };
         match &head {
             Some(head) => self.position = head.end(),
             None => self.ended = true,
@@ -385,6 +397,20 @@ impl<R: ReadAt> TableReader<R> {
         let Some(metadata) = self.read_metadata(offset)? else { return Ok(None) };
         let head = self.parse_batch(&metadata, offset)?;
         Ok(Some(BatchHead { metadata, ..head }))
+    }
+
+    /// Whether the stream ended at `offset` when it was opened, and goes on there by now. A writer makes the end-of-stream marker the prefix
+    /// of its next batch, which lies behind that length.
+    fn was_end_when_opened(&self, offset: u64) -> bool {
+        let Some(bytes) = self.bytes.reopened() else { return false };
+        let Ok(now) = TableReader::over(bytes, &self.path) else { return false };
+        let goes_on = match now.batch_at(offset) {
+            Ok(Some(head)) => head.end() > self.length && now.verify_checksum(&head).is_ok(),
+            // It was opened while the marker behind a batch was still to be written.
+            Ok(None) => true,
+            Err(_) => false,
+        };
+        now.length > self.length && goes_on
     }
 
     fn parse_batch(&self, metadata: &[u8], offset: u64) -> Result<BatchHead, RecordError> {

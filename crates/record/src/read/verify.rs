@@ -153,6 +153,11 @@ impl VerifyReport {
         self.ok = false;
     }
 
+    /// Whether rows behind those of the table that they belong to are in order: it was read before, and has them by now.
+    pub(super) fn may_be_ahead(&self) -> bool {
+        self.state == RunRecordState::Running
+    }
+
     /// A problem of one row of a file.
     pub(super) fn row_problem(&mut self, file: &str, text: impl Display) {
         let count = self.row_problems.entry(file.to_owned()).or_default();
@@ -228,6 +233,7 @@ impl Verifying {
                 None
             }
         };
+        report.state = record.as_ref().map(|record| record.state).unwrap_or_default();
         report.removed = removed(record.as_ref(), &directory)?;
         report.identity = record.as_ref().and_then(|record| record.identity.clone());
         report.missing = record.as_ref().map(|record| record.missing.clone()).unwrap_or_default();
@@ -251,7 +257,6 @@ impl Verifying {
         check_presence(&mut report, record.as_ref());
         let snapshot = Ledger::read_file(&directory.ledger());
         if let Some(record) = record {
-            report.state = record.state;
             compare_tables(&mut report, &record);
             compare_documents(&mut report, &directory, &record);
             compare_ledger(&mut report, snapshot.as_ref().ok(), &record);
@@ -478,6 +483,9 @@ impl TableCheck {
         let times = reader.numbers::<8>(head, 1)?;
         for (hit, time_ps) in hits.iter().zip(&times).filter(|_| owners.complete) {
             let (hit, time_ps) = (u64::from_le_bytes(*hit), i64::from_le_bytes(*time_ps));
+            if report.may_be_ahead() && hit >= report.hits {
+                break;
+            }
             let rest = &owners.rows[self.next_owner..];
             let place = match found.table {
                 Table::Extras if !owners.may_miss_extras => {

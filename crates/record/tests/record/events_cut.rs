@@ -11,8 +11,8 @@ use crate::example_run::{copy_run, folder, stock_rows, unlocked};
 use thalweg_data::{EventSink, Mark, Selected};
 use thalweg_record::read::TableReader;
 use thalweg_record::{
-    Compression, EventFiles, EventWriter, RunDirectory, RunRecordState, Settings, Table, check, recover,
-    verify,
+    Compression, EventFiles, EventWriter, RunDirectory, RunRecord, RunRecordState, Settings, Table, check,
+    recover, verify,
 };
 
 fn example(count: u64) -> Vec<Planned> {
@@ -84,6 +84,20 @@ fn either_small_file_cut_at_every_byte() {
             expect_prefix(&run, rows[whole], &format!("{} cut at byte {at}", table.word()));
         }
     }
+}
+
+#[test]
+fn verify_does_not_miss_events_of_fragments_that_are_being_written() {
+    let folder = folder();
+    let (run, ends) = small_run(folder.path(), Compression::None, 12);
+    assert!(ends.len() > 2);
+    RunRecord::start(&run, "events", "", &sources(SOURCES)).write(&run).expect("written");
+    let events = run.table(Table::Events);
+    let (end, whole) = (batch_ends(&events)[1] as usize, fs::read(&events).expect("a file"));
+    fs::write(&events, [&whole[..end], &whole[whole.len() - 8..]].concat()).expect("written");
+    let report = verify(run.path()).expect("a run");
+    let [problem] = &report.problems[..] else { panic!("{:?}", report.problems) };
+    assert!(problem.contains("is being written"), "{problem}");
 }
 
 #[test]

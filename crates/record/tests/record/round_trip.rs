@@ -1,5 +1,7 @@
 //! What is written is what is read: by our reader, and by the arrow crate's own.
 
+use std::fs;
+
 use crate::example_run;
 use crate::example_run::{batch, folder, hit, sample, sources, stock_read, stock_rows, user_word, write_run};
 use arrow_array::cast::AsArray;
@@ -9,7 +11,7 @@ use thalweg_data::hit::Layout;
 use thalweg_data::record_join::append_joined;
 use thalweg_data::waveform_facts::{SampleRange, WaveformFacts};
 use thalweg_data::{Extra, Flags, Hit, Hits, Mark, Pool, Signal, Sink, SourceId};
-use thalweg_record::read::{HitsReader, WaveformsReader};
+use thalweg_record::read::{HitsReader, TableReader, WaveformsReader};
 use thalweg_record::{
     Compression, HitWriter, HitsFile, RunDirectory, RunRecord, Settings, Sync, Table, check, inspect, verify,
 };
@@ -301,6 +303,48 @@ fn an_open_file_is_a_whole_stream_at_every_moment() {
     // Dropped as by a panic, without `finish`: what is on file stays whole.
     drop(writer);
     assert_eq!(stock_rows(&folder.path().join("hits.arrows")), 2000);
+}
+
+#[test]
+fn a_reader_of_a_growing_file_reads_what_was_whole_when_it_was_opened() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let path = write_run(folder.path(), &settings, 60, 20).table(Table::Hits);
+    let (whole, mut reader) = (fs::read(&path).expect("a file"), TableReader::open(&path).expect("opens"));
+    let ends: Vec<usize> =
+        std::iter::from_fn(|| Some(reader.next_batch().expect("whole")?.end() as usize)).collect();
+    let marker = whole[ends[2]..].to_vec();
+    for length in ends[0] + marker.len()..whole.len() {
+        // Of the first end that was written whole, and of a part of what is being written behind it.
+        let end = if length < ends[1] + marker.len() { ends[0] } else { ends[1] };
+        let mut then = whole[..length].to_vec();
+        then[end..end + marker.len()].copy_from_slice(&marker);
+        fs::write(&path, &then).expect("written");
+        let reader = HitsReader::open(&path).expect("opens");
+        fs::write(&path, &whole).expect("written");
+        let hits = reader.read_all().unwrap_or_else(|error| panic!("{length} bytes: {error}"));
+        let least = if end == ends[0] { 20 } else { 40 };
+        assert!(hits.len() >= least && hits.len().is_multiple_of(20), "{length} bytes: {} hits", hits.len());
+    }
+    fs::write(&path, &whole[..ends[1] + marker.len()]).expect("cut behind the prefix of a batch");
+    HitsReader::open(&path).expect("opens").read_all().expect_err("it does not grow");
+}
+
+#[test]
+fn verify_does_not_miss_rows_that_a_run_has_written_since_it_read_their_table() {
+    let folder = folder();
+    let settings = Settings { batch_hits: 20, ..Settings::default() };
+    let run = write_run(folder.path(), &settings, 60, 20);
+    RunRecord::start(&run, "example", "", &sources()).write(&run).expect("written");
+    let end = TableReader::open(&run.table(Table::Hits)).and_then(|mut reader| reader.next_batch());
+    let end = end.expect("opens").expect("a batch").end() as usize;
+    let whole = fs::read(run.table(Table::Hits)).expect("a file");
+    let marker = &whole[whole.len() - 8..];
+    fs::write(run.table(Table::Hits), [&whole[..end], marker].concat()).expect("written");
+    let report = verify(run.path()).expect("a run");
+    let [problem] = &report.problems[..] else { panic!("{:?}", report.problems) };
+    assert!(problem.contains("is being written"), "{problem}");
+    assert_eq!(report.hits, 20);
 }
 
 /// Lets time pass until so many hits are on file; compressing threads take their own.
