@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 LATER_PART = re.compile(r"(?P<table>.+)\.(?P<part>\d{4,})")
 """The name of a table's later file, without its ending: `hits.0001`."""
 
+INCOMPLETE = "copy it back, or `thalweg recover` notes what is missing"
+"""What to do about a run of which something is missing."""
+
 
 @dataclass(frozen=True)
 class Waveform:
@@ -161,25 +164,48 @@ class Recording:
         return {name: spectrum_of(name, uhi) for name, uhi in saved.items()}
 
     @property
+    def _recorded(self) -> dict[str, dict]:
+        """What `run.json` says of each table of a run that has ended, but for those that the policy on old runs has removed."""
+        if self.record.get("state") == "running":
+            return {}
+        removed = {said["file"] for said in (self.record.get("removed") or {}).get("tables", [])}
+
+        def is_there(said: dict) -> bool:
+            # What an interrupted removal has left is there.
+            return said["file"] not in removed or (self.directory / said["file"]).exists()
+
+        return {Path(said["file"]).stem: said for said in self.record.get("tables", []) if is_there(said)}
+
+    @property
     def tables(self) -> list[str]:
-        """Names of the tables: `hits`, `losses`; of several units also `events-UNIT`."""
-        return sorted(path.stem for path in self.directory.glob("*.arrows") if not LATER_PART.fullmatch(path.stem))
+        """Names of the tables: `hits`, `losses`; of several units also `events-UNIT`. Those that `run.json` names are among them if their
+        files are missing."""
+        found = (path.stem for path in self.directory.glob("*.arrows"))
+        return sorted({*self._recorded, *(name for name in found if not LATER_PART.fullmatch(name))})
 
     def files(self, table: str) -> list[Path]:
         """The files of a table, in order: `hits.arrows`, and where it has several, `hits.0001.arrows` and so on.
 
-        Raises `KeyError` if the run has no such table.
+        Raises `KeyError` if the run has no such table, `FileNotFoundError` if one of its files is missing.
         """
         if table not in self.tables:
             raise KeyError(f"{self.directory} has no table {table!r}; it has {', '.join(self.tables)}")
-        found = [(LATER_PART.fullmatch(path.stem), path) for path in self.directory.glob(f"{table}.*.arrows")]
-        later = sorted((int(name["part"]), path) for name, path in found if name and name["table"] == table)
-        return [self.directory / f"{table}.arrows", *(path for _, path in later)]
+        found = (LATER_PART.fullmatch(path.stem) for path in self.directory.glob(f"{table}.*.arrows"))
+        parts = [int(name["part"]) for name in found if name and name["table"] == table]
+        count = max([self._recorded.get(table, {}).get("files", 1) - 1, *parts]) + 1
+        files = []
+        for part in range(count):
+            file = self.directory / (f"{table}.{part:04}.arrows" if part else f"{table}.arrows")
+            if not file.exists():
+                raise FileNotFoundError(f"{file}: one of the {count} files of `{table}`, and it is missing; {INCOMPLETE}")
+            files.append(file)
+        return files
 
     def reader(self, table: str) -> pyarrow.RecordBatchReader:
         """The batches of a table, one after the other. Close it, or use it in a `with` statement.
 
-        Raises `KeyError` if the run has no such table.
+        Raises `KeyError` if the run has no such table, `FileNotFoundError` if one of its files is missing; at its end `EOFError` if rows
+        are.
         """
         import pyarrow
 
@@ -187,23 +213,29 @@ class Recording:
         first, *later = self.files(table)
         source = pyarrow.OSFile(str(first))
         reader = pyarrow.ipc.open_stream(source)
-        if not later:
-            return reader
+        said = self._recorded.get(table, {}).get("rows", 0)
 
         def batches() -> Iterator[pyarrow.RecordBatch]:
+            rows = 0
             with source, reader:
-                yield from reader
+                for batch in reader:
+                    rows += batch.num_rows
+                    yield batch
             # One at a time: a table may have more files than a process may open.
             for file in later:
                 with pyarrow.OSFile(str(file)) as later_source, pyarrow.ipc.open_stream(later_source) as later_reader:
-                    yield from later_reader
+                    for batch in later_reader:
+                        rows += batch.num_rows
+                        yield batch
+            if rows < said:
+                raise EOFError(f"{first}: {rows} rows where run.json says {said}; {INCOMPLETE}")
 
         return pyarrow.RecordBatchReader.from_batches(reader.schema, batches())
 
     def table(self, table: str) -> pyarrow.Table:
         """All rows of a table.
 
-        Raises `KeyError` if the run has no such table.
+        Raises `KeyError` if the run has no such table, `FileNotFoundError` if one of its files is missing, `EOFError` if rows are.
         """
         with self.reader(table) as reader:
             return reader.read_all()
