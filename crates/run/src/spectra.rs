@@ -10,6 +10,7 @@ mod timelines;
 
 use std::path::{Path, PathBuf};
 
+use thalweg_data::Unit;
 use thalweg_record::read::{HitsReader, LossesReader};
 use thalweg_record::{LossRow, RecordedTables, RemovedTables, RunDirectory, RunRecord, Table};
 
@@ -129,6 +130,16 @@ fn title(record: &RunRecord) -> &str {
     if record.title.is_empty() { "untitled run" } else { &record.title }
 }
 
+/// What was lost, and what there is to say of the ledger. While a run has no ledger, nobody knows how many of a unit it has lost.
+fn loss_texts(record: &RunRecord, unit: Unit) -> [String; 2] {
+    let lost = record.loss_report().map(|report| report.text());
+    let ledger = record.ledger_verdict().map(|verdict| format!("the ledger {verdict}"));
+    [
+        lost.unwrap_or_else(|| format!("{unit} lost: unknown")),
+        ledger.unwrap_or_else(|| "no ledger yet".to_owned()),
+    ]
+}
+
 const SOFTWARE: &str = concat!("thalweg ", env!("CARGO_PKG_VERSION"));
 
 /// The list of losses; empty of older runs, and of one whose tables were removed.
@@ -163,15 +174,14 @@ fn hits_picture(
             channels: *channels,
         })
         .collect();
-    // A run that was killed has no ledger: its losses are unknown.
-    let lost = record.loss_report().map_or("hits lost: unknown".to_owned(), |loss| loss.text());
+    let [lost, ledger] = loss_texts(record, Unit::Hits);
     let facts = Facts {
         title: title(record),
         run: &run.display().to_string(),
         started: &record.started,
         hits_recorded: spectra.hits(),
         lost: &lost,
-        ledger_closed: record.ledger.as_ref().is_some_and(|ledger| ledger.closed),
+        ledger: &ledger,
         software: SOFTWARE,
         sources: &sources,
     };
@@ -191,7 +201,7 @@ fn channels_of(run: &Path, record: &RunRecord) -> Vec<(u16, u16)> {
 mod tests {
     use std::fs;
 
-    use thalweg_data::{Hit, Hits, Sink};
+    use thalweg_data::{Counters, Hit, Hits, Ledger, Sink, SourceId, Stage};
     use thalweg_record::read::recover;
     use thalweg_record::{FileLimits, HitWriter, RunRecordState, Settings};
 
@@ -235,6 +245,28 @@ mod tests {
                 "hits.arrows" => assert!(plotted(&run).expect_err("nothing").contains("nothing to plot")),
                 _ => assert!(plotted(&run).expect("drawn").contains("2 hits recorded")),
             }
+        }
+    }
+
+    #[test]
+    fn the_ledger_of_a_killed_run_is_not_said_to_contradict_itself() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let directory = RunDirectory::create(folder.path(), "").expect("made");
+        let names = ["board".to_owned()];
+        let mut record = RunRecord::start(&directory, "", "", &names);
+        assert_eq!(loss_texts(&record, Unit::Hits), ["hits lost: unknown", "no ledger yet"]);
+        // Of five hits, two were on their way to the file.
+        let ledger = Ledger::create(None, &names).expect("memory");
+        let mut counters = Counters::default();
+        counters.input(Unit::Hits, 5);
+        counters.output(Unit::Hits, 3);
+        ledger.open(Stage::Record, SourceId(0), &[Unit::Hits]).publish(&counters);
+        for (state, said) in [
+            (RunRecordState::Recovered, "the ledger is of a moment before the program was killed"),
+            (RunRecordState::Failed, "the ledger DOES NOT BALANCE"),
+        ] {
+            record.stop(state, Vec::new(), Some(&ledger.snapshot()));
+            assert_eq!(loss_texts(&record, Unit::Hits)[1], said);
         }
     }
 

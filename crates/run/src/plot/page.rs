@@ -38,8 +38,8 @@ pub struct Facts<'a> {
     pub hits_recorded: u64,
     /// A description of the losses, with how well they are known.
     pub lost: &'a str,
-    /// True if the ledger of the run balances.
-    pub ledger_closed: bool,
+    /// What there is to say of the ledger.
+    pub ledger: &'a str,
     /// Name and version of what recorded it.
     pub software: &'a str,
     /// The sources in the order of the configuration.
@@ -136,7 +136,6 @@ fn header(svg: &mut Svg, spectra: &Spectra, facts: &Facts) {
 
 fn summary(spectra: &Spectra, facts: &Facts) -> String {
     let duration = spectra.rate().duration_s();
-    let balance = if facts.ledger_closed { "the ledger balances" } else { "the ledger does not balance" };
     let mut parts = vec![
         format!("{} hits recorded", grouped(facts.hits_recorded)),
         facts.lost.to_owned(),
@@ -145,7 +144,7 @@ fn summary(spectra: &Spectra, facts: &Facts) -> String {
     if duration > 0.0 {
         parts.push(format!("{} hits/s", short_number(three_digits(spectra.hits() as f64 / duration))));
     }
-    parts.push(balance.to_owned());
+    parts.push(facts.ledger.to_owned());
     parts.join("  ·  ")
 }
 
@@ -358,7 +357,7 @@ mod tests {
             started: "2026-01-01 12:00:00 UTC",
             hits_recorded: 5,
             lost: "hits lost: unknown, ≥ 130 frames (≥ 2.0 %)",
-            ledger_closed: true,
+            ledger: "the ledger balances",
             software: "thalweg",
             sources: &SOURCES,
         }

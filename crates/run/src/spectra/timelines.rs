@@ -8,10 +8,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use thalweg_data::Unit;
 use thalweg_record::read::{EventsFile, RecordedEvent, raw_arrivals, raw_sources};
 use thalweg_record::{LossRow, RecordedTables, RunDirectory, RunRecord};
 
-use super::{PlotError, SOFTWARE, title};
+use super::{PlotError, SOFTWARE, loss_texts, title};
 use crate::plot::{Sum, TimeFacts, TimePanel, Timeline, timeline_svg};
 
 /// More lines than this cannot be distinguished.
@@ -110,8 +111,8 @@ pub(super) fn events_picture(
     };
     let size =
         all.mean(all.bytes).map_or(String::new(), |bytes| format!("  ·  {bytes:.0} bytes each on average"));
-    let summary = format!("{} events recorded{part}{size}  ·  {}", all.events, balance(record));
-    Ok(draw(run, record, (&panels, losses), &summary))
+    let summary = format!("{} events recorded{part}{size}", all.events);
+    Ok(draw(run, record, (&panels, losses), &with_losses(summary, record, Unit::Events)))
 }
 
 /// The sums over the data that arrived in one stretch.
@@ -173,24 +174,20 @@ pub(super) fn raw_picture(
     ];
     let bytes: u64 = over_time.iter().map(|(all, _)| all.bytes).sum();
     let arrivals: u64 = over_time.iter().map(|(all, _)| all.arrivals).sum();
-    let summary = format!(
-        "{:.3} MB in {arrivals} datagrams or chunks of streams, raw  ·  {}",
-        bytes as f64 * 1e-6,
-        balance(record)
-    );
-    Ok(draw(run, record, (&panels, losses), &summary))
+    let summary = format!("{:.3} MB in {arrivals} datagrams or chunks of streams, raw", bytes as f64 * 1e-6);
+    Ok(draw(run, record, (&panels, losses), &with_losses(summary, record, Unit::Bytes)))
 }
 
 fn panel(title: &str, y_title: &str, least: f64, lines: Vec<crate::plot::Line>) -> TimePanel {
     TimePanel { title: title.to_owned(), y_title: y_title.to_owned(), y_range: (0.0, least), lines }
 }
 
-fn balance(record: &RunRecord) -> &'static str {
-    match record.ledger.as_ref().map(|ledger| ledger.closed) {
-        Some(true) => "the ledger balances",
-        Some(false) => "the ledger does not balance",
-        None => "the run has no ledger",
-    }
+/// A summary, with what was lost and what there is to say of the ledger behind it.
+fn with_losses(summary: String, record: &RunRecord, unit: Unit) -> String {
+    let [lost, ledger] = loss_texts(record, unit);
+    // A run whose ledger counts none of them has nothing to say of losses.
+    let parts = [summary, lost, ledger].into_iter().filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("  ·  ")
 }
 
 pub(super) fn draw(

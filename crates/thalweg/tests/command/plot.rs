@@ -37,7 +37,14 @@ fn plot_draws_events_over_time_of_a_run_without_hits() {
     let folder = Folder::new();
     let run = recorded(&folder, TRIGGERED, "[\"events\", \"fragments\"]");
     let text = picture(&run, "events.svg");
-    for words in ["events recorded", "all complete", "Event size, mean", "every board had answered"] {
+    for words in [
+        "events recorded",
+        "all complete",
+        "no fragments lost",
+        "no events lost",
+        "Event size, mean",
+        "every board had answered",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
@@ -47,7 +54,7 @@ fn plot_draws_raw_bytes_over_time_of_a_run_without_hits_and_events() {
     let folder = Folder::new();
     let run = recorded(&folder, HITS, "[\"raw\"]");
     let text = picture(&run, "raw.svg");
-    for words in ["Bytes received", "MB/s", "the ledger balances"] {
+    for words in ["Bytes received", "MB/s", "no hits lost", "the ledger balances"] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
