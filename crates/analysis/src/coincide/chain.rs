@@ -74,11 +74,13 @@ impl Chain {
             self.open = None;
         }
         if let Some((start, last)) = self.open.filter(|(start, last)| last - start + 1 >= self.longest) {
-            self.close((start, last), out);
-            self.open = None;
+            // A window adds all hits since the last one that had one, so that there can be more than the longest event has.
+            let behind = start + self.longest;
+            self.close((start, behind - 1), out);
             out.cut_short += 1;
             // What follows is looked at by itself.
-            self.leave_all();
+            self.leave_until(behind);
+            self.open = (self.distinct.different() >= self.at_least).then_some((self.low, last));
         }
         let needed = self.open.map_or(self.low, |(start, _)| start.min(self.low));
         if needed > self.held.head() {
@@ -89,7 +91,7 @@ impl Chain {
     /// No hit before `frontier_ps` will come any more.
     pub fn advance(&mut self, frontier_ps: i64, out: &mut Output) {
         match frontier_ps {
-            END_PS => self.leave_all(),
+            END_PS => self.leave_until(self.held.end()),
             _ => self.leave_before(frontier_ps.saturating_sub(self.window_ps)),
         }
         if let Some(before) = self.open.filter(|(_, last)| self.low > *last) {
@@ -106,8 +108,8 @@ impl Chain {
         }
     }
 
-    fn leave_all(&mut self) {
-        while self.low < self.held.end() {
+    fn leave_until(&mut self, place: u64) {
+        while self.low < place {
             self.leave_first();
         }
     }

@@ -252,6 +252,32 @@ proptest! {
     }
 }
 
+/// What the stage makes of a stream, and how many events it counts as cut short.
+fn run_and_count(settings: &Settings, hits: &[Hit]) -> (Vec<Vec<Hit>>, u64) {
+    let mut stage = Coincidence::new(settings, &map(), 2).expect("valid");
+    count_in(&mut stage, &map(), hits);
+    stage.push(hits, None);
+    stage.finish();
+    stage.settle();
+    let mut events = HitEvents::default();
+    stage.pull(&mut events);
+    (events.iter().map(|(_, members)| members.to_vec()).collect(), stage.cut_short())
+}
+
+#[test]
+fn a_chain_that_a_window_makes_too_long_is_cut_at_the_longest_event() {
+    let settings = Settings { longest_event_hits: 6, ..majority(900, 3) };
+    let stream = |rest: &[(i64, u16)]| -> Vec<Hit> {
+        let first = [(1000, 0), (1100, 1), (1200, 2), (2000, 3), (2400, 3), (2600, 3)];
+        first.iter().chain(rest).map(|(time_ps, channel)| hit(*time_ps, *channel)).collect()
+    };
+    // The two behind have no third with them, or have one.
+    let hits = stream(&[(2700, 4), (2800, 5)]);
+    assert_eq!(run_and_count(&settings, &hits), (vec![hits[..6].to_vec()], 1));
+    let hits = stream(&[(2700, 4), (2800, 5), (2900, 6)]);
+    assert_eq!(run_and_count(&settings, &hits), (vec![hits[..6].to_vec(), hits[6..].to_vec()], 1));
+}
+
 /// A gate hit that comes a second later would have admitted them: what is decided without it is counted.
 #[test]
 fn hits_that_are_decided_because_too_many_wait_are_counted() {
