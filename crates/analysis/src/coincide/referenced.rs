@@ -135,7 +135,7 @@ impl Referenced {
     ) {
         self.members.clear();
         let (first, until) = (stretch.start.min(reference), stretch.end.max(reference + 1));
-        let mut centre = 0;
+        let (mut centre, mut is_cut) = (0, false);
         for place in first..until {
             let is_reference = place == reference;
             let waiting = &mut self.held.range_mut(place, place + 1)[0];
@@ -148,9 +148,10 @@ impl Referenced {
                 waiting.kept = true;
                 self.members.push(*waiting);
             } else if !has_room && stretch.contains(&place) && is_partner(waiting) {
-                out.cut_short += 1;
+                is_cut = true;
             }
         }
+        out.cut_short += u64::from(is_cut);
         out.emit(&mut self.members, Some(centre));
     }
 }

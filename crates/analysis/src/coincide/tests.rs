@@ -278,6 +278,14 @@ fn a_chain_that_a_window_makes_too_long_is_cut_at_the_longest_event() {
     assert_eq!(run_and_count(&settings, &hits), (vec![hits[..6].to_vec(), hits[6..].to_vec()], 1));
 }
 
+#[test]
+fn an_event_of_a_reference_that_is_cut_short_counts_once() {
+    let settings = Settings { longest_event_hits: 4, ..of_reference(0, 100, 1) };
+    let partners = (1..=10).map(|time_ps| hit(time_ps, 2 + time_ps as u16 % 6));
+    let hits: Vec<Hit> = std::iter::once(hit(0, 0)).chain(partners).collect();
+    assert_eq!(run_and_count(&settings, &hits), (vec![hits[..4].to_vec()], 1));
+}
+
 /// A gate hit that comes a second later would have admitted them: what is decided without it is counted.
 #[test]
 fn hits_that_are_decided_because_too_many_wait_are_counted() {
