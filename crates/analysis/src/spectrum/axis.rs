@@ -97,24 +97,39 @@ impl Axis {
         self.low + bin as f64 * (self.high - self.low) / f64::from(self.bins)
     }
 
+    /// A value or an edge as both are compared.
+    #[inline(always)]
+    fn compared(&self, number: f64) -> f64 {
+        if self.field.is_calibrated() { kev_compared(number) } else { number }
+    }
+
     /// The bin of a value: `-1` below, `bins` above, `None` of what is not a number.
     #[inline(always)]
     pub(super) fn bin(&self, value: f64) -> Option<i64> {
         if value.is_nan() {
             return None;
         }
-        if value < self.low {
+        let value = self.compared(value);
+        if value < self.compared(self.low) {
             return Some(-1);
         }
-        if value >= self.high {
+        if value >= self.compared(self.high) {
             return Some(i64::from(self.bins));
         }
         // A cast of a float saturates, and leaves out what is behind the point.
         let near = (((value - self.low) * self.scale) as i64).min(i64::from(self.bins) - 1);
         // The product is rounded, and the edges that readers compute decide: of 49 per bin, 147 times the scale is less than 3.
-        let bin = near + i64::from(value >= self.edge(near + 1)) - i64::from(value < self.edge(near));
+        let edge = |bin| self.compared(self.edge(bin));
+        let bin = near + i64::from(value >= edge(near + 1)) - i64::from(value < edge(near));
         Some(bin.min(i64::from(self.bins) - 1))
     }
+}
+
+/// An energy in keV as it is compared with edges, as in cuts: what is a whole number but for its last digits is that number. 100 times 0.29 is
+/// less than 29.
+#[inline(always)]
+pub(super) fn kev_compared(kev: f64) -> f64 {
+    f64::from(kev as f32)
 }
 
 #[cfg(test)]

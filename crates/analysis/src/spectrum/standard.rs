@@ -8,6 +8,7 @@
 
 use thalweg_data::simd::{Wide, whole_part_long, widest};
 
+use super::axis::kev_compared;
 use super::catalogue::{Block, Catalogue, Standard};
 use super::fill_buffers::Word;
 use super::history::History;
@@ -244,8 +245,7 @@ impl Wide for KevPlaces<'_> {
     #[inline(always)]
     fn run(self) {
         let place = |word: Word, kev: f64| {
-            // What is a whole number of keV but for its last digits is at the edge of its bin.
-            let bin = f64::from(kev as f32) * self.shape.bins_per_kev;
+            let bin = kev_compared(kev) * self.shape.bins_per_kev;
             let place = self.bins.place(word, whole_part_long(bin, self.shape.kev_bins));
             let place = if bin < f64::from(self.shape.kev_bins) { place } else { ABOVE };
             let place = if bin >= 0.0 { place } else { BELOW };

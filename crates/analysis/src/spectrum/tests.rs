@@ -5,7 +5,7 @@ use serde_json::json;
 use thalweg_data::{Flags, Hit, Hits, Mark, Quality, SourceId, Statistics};
 
 use super::*;
-use crate::channels::{ChannelMap, ChannelSettings, SourceChannels};
+use crate::channels::{ChannelList, ChannelMap, ChannelSettings, SourceChannels};
 use thalweg_data::HitEvents;
 
 use crate::coincide::Coincidence;
@@ -428,6 +428,51 @@ fn exports_have_the_counts_where_others_look_for_them() {
         serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text).expect("JSON").len()
     };
     assert_eq!((saved(1 << 20), saved(5000)), (2, 1), "empty ones are left out, and what does not fit");
+}
+
+fn own(name: &str, field: &str, bins: u32) -> SpectrumSettings {
+    let axis = |bins| AxisSettings { field: field.into(), bins, low: 0.0, high: 65_536.0 };
+    SpectrumSettings {
+        name: name.into(),
+        x: axis(bins),
+        y: Some(axis(bins)),
+        cut: None,
+        at: At::Received,
+        channels: ChannelList::default(),
+        groups: vec![],
+        partner: None,
+    }
+}
+
+#[test]
+fn a_calibrated_energy_on_an_edge_is_in_the_bin_above_it_as_in_the_default_spectrum() {
+    let calibrated =
+        ChannelSettings { number: 4, energy_kev: Some(vec![0.0, 0.29]), ..ChannelSettings::default() };
+    let board = SourceChannels { source: SourceId(0), name: "board".into(), channels: 4..=7 };
+    let map = ChannelMap::new(&[board], &[calibrated], &[]).expect("valid");
+    let kev = |name: &str, bins, high| {
+        let x = AxisSettings { field: "keV".into(), bins, low: 0.0, high };
+        SpectrumSettings { x, y: None, ..own(name, "keV", 16) }
+    };
+    let settings = Settings { highest_kev: 2048.0, ..Settings::default() };
+    let all = [kev("same", 4096, 2048.0), kev("tenths", 20_000, 2000.0)];
+    let made = SpectrumSet::new(&settings, &all, &[], &map, Path::default(), 1);
+    let (set, mut fillers) = made.expect("valid");
+    let energies: Vec<u16> = (0..6800).step_by(10).collect();
+    let hits: Vec<Hit> = energies.iter().map(|energy| hit(0, 4, *energy, 0)).collect();
+    fill(&mut fillers[0], &hits, None, &map);
+    fillers[0].settle();
+    let id_of = |name: &str| set.spectra().iter().find(|info| info.name == name).expect("there").id;
+    let (default, _) = counts(&set, find(&set, Kind::Kev, At::Received, 4));
+    assert_eq!(
+        default[&58], 1,
+        "29 keV in bins of half a keV, although 100 times 0.29 is less in double precision"
+    );
+    assert_eq!(counts(&set, id_of("same")).0, default);
+    // Ten times 0.29 keV are 29 tenths.
+    let tenths: BTreeMap<usize, u64> =
+        energies.iter().map(|energy| (usize::from(*energy) / 10 * 29, 1)).collect();
+    assert_eq!(counts(&set, id_of("tenths")).0, tenths);
 }
 
 proptest! {
