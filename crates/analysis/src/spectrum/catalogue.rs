@@ -33,6 +33,16 @@ pub enum Kind {
     Own,
 }
 
+/// Default spectra that a run does not have because `memory_bytes` has no space for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BeyondMemory {
+    /// Those of every kind.
+    All,
+    /// The planes of energy against pulse shape.
+    Planes,
+}
+
 /// One spectrum, but for its counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
@@ -105,6 +115,8 @@ pub(super) struct Catalogue {
     pub received: Option<Standard>,
     pub kept: Option<Standard>,
     pub differences: Option<Block>,
+    /// What the settings ask for and their memory has no space for.
+    pub beyond_memory: Option<BeyondMemory>,
     /// Whether time differences are taken against a reference that the user chose.
     pub has_reference: bool,
     /// Places of the user's own.
@@ -136,10 +148,18 @@ impl Catalogue {
             received: None,
             kept: None,
             differences: None,
+            beyond_memory: None,
             has_reference: path.has_reference,
             own: 0..0,
         };
-        let (settings, keeps_apart) = &fitting(settings, map, path);
+        let asked = settings;
+        let (settings, keeps_apart) = &fitting(asked, map, path);
+        catalogue.beyond_memory = match settings {
+            _ if !asked.enabled => None,
+            Settings { enabled: false, .. } => Some(BeyondMemory::All),
+            Settings { planes: false, .. } if asked.planes => Some(BeyondMemory::Planes),
+            _ => None,
+        };
         if settings.enabled && !map.channels().is_empty() {
             catalogue.received = Some(catalogue.standard(settings, map, At::Received));
             if *keeps_apart {

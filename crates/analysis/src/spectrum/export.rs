@@ -9,14 +9,12 @@
 //! corrected numbers in `metadata`. No member of a `TH1` can hold them: JSROOT refuses to draw a histogram with a `TNamed` in `fFunctions`. So
 //! ROOT JSON has one member more, which JSROOT keeps and ROOT passes over, and the title says them to whoever sees the histogram.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use thalweg_data::Quality;
 
 use super::axis::Axis;
-use super::catalogue::Info;
+use super::catalogue::{Info, Kind};
 use super::set::{SpectrumSet, Totals};
 use super::settings::{At, SpectrumError};
 use crate::normalise::{Corrected, Normalised, corrected_events, corrected_together};
@@ -45,6 +43,18 @@ enum UhiCounts {
     Line(Vec<u64>),
     Plane(Vec<Vec<u64>>),
 }
+
+/// The spectra of a run as a file has them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SavedSpectra {
+    /// A JSON object with a histogram by the name of each spectrum.
+    pub text: Vec<u8>,
+    /// Names of those that were filled and have no place in it.
+    pub left_out: Vec<String>,
+}
+
+/// Bytes of a bin as text: a digit and a comma.
+const LEAST_BYTES_OF_BIN: usize = 2;
 
 impl SpectrumSet {
     /// One spectrum as UHI says it.
@@ -86,27 +96,44 @@ impl SpectrumSet {
         })
     }
 
-    /// Spectra that anything was filled into, by name, as UHI says it, as JSON text: those of one axis first, and no more than `most_bins`
-    /// bins together, since every bin is a number in words.
+    /// Spectra that anything was filled into, as UHI says it, in at most `most_bytes` of JSON text: those that the user describes first, then
+    /// those of one axis. One that does not fit takes no place from a smaller one behind it.
     ///
     /// # Errors
     /// When JSON has no way to say one.
-    pub fn all_uhi(&self, most_bins: usize) -> serde_json::Result<Vec<u8>> {
+    pub fn all_uhi(&self, most_bytes: usize) -> serde_json::Result<SavedSpectra> {
         let filled = |info: &&Info| self.totals(info.id).is_ok_and(|totals| totals.entries > 0);
         let mut spectra: Vec<&Info> = self.spectra().iter().filter(filled).collect();
-        spectra.sort_by_key(|info| info.axes.len());
-        let mut bins = 0;
-        let fitting = spectra.into_iter().take_while(|info| {
-            bins += info.bins();
-            bins <= most_bins
-        });
-        let channels = self.history().normalised();
-        let named = |info: &Info| {
-            let place = serde_json::to_value(info.at).ok()?.as_str()?.to_owned();
-            Some((format!("{} ({place})", info.name), self.uhi_of(info.id, &channels).ok()?))
-        };
-        let all: BTreeMap<String, UhiHistogram> = fitting.filter_map(named).collect();
-        serde_json::to_vec(&all)
+        spectra.sort_by_key(|info| (info.kind != Kind::Own, info.axes.len()));
+        let (keys, channels) = (self.keys(), self.history().normalised());
+        let (mut text, mut left_out) = (Vec::from(b"{"), Vec::new());
+        for info in spectra {
+            let (key, before) = (&keys[info.id as usize], text.len());
+            // A bin takes a digit and a comma at least: what cannot fit is not put into words.
+            if before + LEAST_BYTES_OF_BIN * info.bins() < most_bytes
+                && let Ok(histogram) = self.uhi_of(info.id, &channels)
+            {
+                if before > 1 {
+                    text.push(b',');
+                }
+                serde_json::to_writer(&mut text, key)?;
+                text.push(b':');
+                serde_json::to_writer(&mut text, &histogram)?;
+            }
+            if text.len() == before || text.len() >= most_bytes {
+                text.truncate(before);
+                left_out.push(key.clone());
+            }
+        }
+        text.push(b'}');
+        Ok(SavedSpectra { text, left_out })
+    }
+
+    /// The name of each spectrum among all, by number: what it is called and its place on the path.
+    fn keys(&self) -> Vec<String> {
+        let place = |at: At| serde_json::to_value(at).unwrap_or_default();
+        let of = |info: &Info| format!("{} ({})", info.name, place(info.at).as_str().unwrap_or_default());
+        self.spectra().iter().map(of).collect()
     }
 
     /// One spectrum as ROOT says it.

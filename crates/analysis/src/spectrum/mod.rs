@@ -26,7 +26,8 @@ mod store;
 mod tests;
 
 pub use axis::{Axis, AxisSettings};
-pub use catalogue::{Info, Kind, Path};
+pub use catalogue::{BeyondMemory, Info, Kind, Path};
+pub use export::SavedSpectra;
 pub use filler::Filler;
 pub use history::History;
 pub use hit_words::{HitWord, WordMaker};

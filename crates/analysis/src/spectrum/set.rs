@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde::Serialize;
 
-use super::catalogue::{Catalogue, Info, Kind, Path, Standard};
+use super::catalogue::{BeyondMemory, Catalogue, Info, Kind, Path, Standard};
 use super::custom::Custom;
 use super::filler::{Filler, waiting_bytes};
 use super::history::History;
@@ -95,6 +95,11 @@ impl SpectrumSet {
     /// All of them, by number.
     pub fn spectra(&self) -> &[Info] {
         &self.0.catalogue.spectra
+    }
+
+    /// Default spectra that the settings ask for and that are not there, as their memory has no space for them.
+    pub fn beyond_memory(&self) -> Option<BeyondMemory> {
+        self.0.catalogue.beyond_memory
     }
 
     /// Whether a spectrum is filled: one of calibrated energies where its channel is calibrated, and one of what cuts keep while

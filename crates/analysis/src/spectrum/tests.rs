@@ -423,11 +423,14 @@ fn exports_have_the_counts_where_others_look_for_them() {
     let plane = find(&set, Kind::Plane, At::Received, 4);
     assert_eq!(uhi(plane)["storage"]["values"][0][128], 2);
     assert_eq!(set.root(plane).expect("known")["fArray"][(128 + 1) * 258 + 1], 2);
-    let saved = |most_bins| {
-        let text = set.all_uhi(most_bins).expect("JSON says numbers");
-        serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&text).expect("JSON").len()
-    };
-    assert_eq!((saved(1 << 20), saved(5000)), (2, 1), "empty ones are left out, and what does not fit");
+}
+
+/// The names of what is saved in so many bytes, and of what is not.
+fn saved(set: &SpectrumSet, most_bytes: usize) -> [Vec<String>; 2] {
+    let SavedSpectra { text, left_out } = set.all_uhi(most_bytes).expect("JSON says numbers");
+    assert!(text.len() <= most_bytes, "{} of {most_bytes} bytes", text.len());
+    let all: BTreeMap<String, serde_json::Value> = serde_json::from_slice(&text).expect("JSON");
+    [all.into_keys().collect(), left_out]
 }
 
 fn own(name: &str, field: &str, bins: u32) -> SpectrumSettings {
@@ -442,6 +445,50 @@ fn own(name: &str, field: &str, bins: u32) -> SpectrumSettings {
         groups: vec![],
         partner: None,
     }
+}
+
+#[test]
+fn own_spectra_are_saved_first_and_what_does_not_fit_is_named() {
+    let (set, mut filler) = one(&[own("large", "energy", 512), own("small", "energy", 16)], Path::default());
+    fill(&mut filler, &[hit(0, 4, 160, 80)], None, &map());
+    filler.settle();
+    let (energy, plane) = ("channel 4: energy (received)", "channel 4: energy and pulse shape (received)");
+    let all = ["channel 4: energy (received)", plane, "large (received)", "small (received)"];
+    assert_eq!(saved(&set, 1 << 20), [all.map(String::from).to_vec(), vec![]], "empty ones are left out");
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let without_plane = [names(&[energy, "large (received)", "small (received)"]), names(&[plane])];
+    assert_eq!(saved(&set, 600_000), without_plane);
+    let small_ones = [names(&[energy, "small (received)"]), names(&["large (received)", plane])];
+    assert_eq!(saved(&set, 20_000), small_ones, "a large one takes no place from smaller ones");
+    assert_eq!(saved(&set, 1000)[0], [""; 0]);
+}
+
+#[test]
+fn the_planes_of_a_board_of_64_channels_fit_in_what_their_zeros_take() {
+    let board = SourceChannels { source: SourceId(0), name: "board".into(), channels: 0..=63 };
+    let map = ChannelMap::new(&[board], &[], &[]).expect("valid");
+    let made = SpectrumSet::new(&Settings::default(), &[], &[], &map, Path::default(), 1);
+    let (set, mut fillers) = made.expect("valid");
+    let hits: Vec<Hit> = (0..64).map(|channel| hit(0, channel, 160, 80)).collect();
+    fill(&mut fillers[0], &hits, None, &map);
+    fillers[0].settle();
+    let [saved, left_out] = saved(&set, 10 << 20);
+    assert_eq!((saved.len(), left_out.len()), (128, 0));
+}
+
+#[test]
+fn default_spectra_that_the_memory_has_no_space_for_are_said() {
+    let beyond = |memory_bytes, planes| {
+        let settings = Settings { memory_bytes, planes, ..Settings::default() };
+        let made = SpectrumSet::new(&settings, &[], &[], &map(), Path::default(), 1);
+        made.expect("valid").0.beyond_memory()
+    };
+    // Four channels of two spectra of 4096 bins, and of planes of 65536.
+    let (energies, planes) = (4 * 2 * 4096 * 4, 4 * 65_536 * 4);
+    assert_eq!(beyond(energies + planes, true), None);
+    assert_eq!(beyond(energies + planes - 1, true), Some(BeyondMemory::Planes));
+    assert_eq!(beyond(energies, false), None, "nobody asked for planes");
+    assert_eq!(beyond(energies - 1, false), Some(BeyondMemory::All));
 }
 
 #[test]

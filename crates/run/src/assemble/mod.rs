@@ -25,6 +25,7 @@ use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use thalweg_analysis::normalise::{Corrected, corrected_events};
+use thalweg_analysis::spectrum::Info;
 use thalweg_data::ledger::{LossKind, LossReport, LossTotal};
 use thalweg_data::record_join::JoinCounts;
 use thalweg_data::topology::{Marker, Topology};
@@ -51,9 +52,9 @@ use crate::preview::preview;
 use crate::slow_control::{self, Devices, Enable, Keeper, Shared, Values};
 use crate::source_table::{Entry, SourceTable};
 use crate::supervise::{
-    ChannelSummary, EndWhen, EventSummary, LiveState, Rates, RefusedUnit, RunHandle, ScopeJoins,
-    SnapshotAudit, SourceSummary, Summary, Watch, Watched, WatchedPaths, corrected_rate, dead_time, no_data,
-    unplaced_loss,
+    ChannelSummary, EndWhen, EventSummary, LiveState, MOST_SPECTRA_BYTES, Rates, RefusedUnit, RunHandle,
+    ScopeJoins, SnapshotAudit, SourceSummary, SpectraLeftOut, Summary, Watch, Watched, WatchedPaths,
+    corrected_rate, dead_time, no_data, unplaced_loss,
 };
 use crate::units::identity_record;
 use claims::Claims;
@@ -199,11 +200,6 @@ impl Site<'_> {
 /// The number of the run, for machines that refuse what belongs to another: each process is for one.
 const RUN: u32 = 1;
 
-/// A run's files.
-/// Bins of spectra that are saved with a run, at most: some ten megabytes of text.
-const MOST_BINS_SAVED: usize = 1 << 21;
-/// Typical bytes of a bin as text: a count of five digits and a comma.
-const BYTES_OF_BIN: usize = 6;
 /// Bytes of a run's record in addition to its configuration and sources, and of a spectrum file in addition to its bins.
 const RECORD_BYTES: usize = 256 << 10;
 /// Bytes of a source in a run's record: its lines of the ledger, its losses and gauges.
@@ -211,6 +207,7 @@ const RECORD_BYTES_OF_SOURCE: usize = 16 << 10;
 /// Bytes of a channel in it: its live time and its rate.
 const RECORD_BYTES_OF_CHANNEL: usize = 1 << 10;
 
+/// A run's files.
 struct Files {
     directory: RunDirectory,
     record: RunRecord,
@@ -246,8 +243,8 @@ impl Files {
     ) -> Result<LossKeeper, RunError> {
         self.has_begun = true;
         if let Some(observed) = observed {
-            let bins = observed.spectra.spectra().iter().map(|info| info.bins()).sum::<usize>();
-            self.directory.reserve_spectra(RECORD_BYTES + bins.min(MOST_BINS_SAVED) * BYTES_OF_BIN);
+            let bytes = observed.spectra.spectra().iter().map(typical_bytes).sum::<usize>();
+            self.directory.reserve_spectra(RECORD_BYTES + bytes.min(MOST_SPECTRA_BYTES));
         }
         LossKeeper::start(site, &self.record.sources, build)
     }
@@ -281,8 +278,8 @@ impl Files {
         }
     }
 
-    /// Keeps the spectra, and what cuts and coincidence did.
-    fn keep(&mut self, observed: &Observed) -> Result<(), RecordError> {
+    /// Keeps the spectra, and what cuts and coincidence did. Returns which spectra are not kept.
+    fn keep(&mut self, observed: &Observed) -> Result<SpectraLeftOut, RecordError> {
         let report = observed.report();
         let cut = |cut: &CutReport| CutRecord {
             name: cut.name.clone(),
@@ -297,13 +294,13 @@ impl Files {
             cut_short: made.cut_short,
             multiplicity: made.multiplicity.to_vec(),
         });
-        let spectra = observed.spectra.all_uhi(MOST_BINS_SAVED).map_err(|cause| RecordError::Io {
+        let spectra = observed.spectra.all_uhi(MOST_SPECTRA_BYTES).map_err(|cause| RecordError::Io {
             path: self.directory.path().to_owned(),
             action: "saying the spectra in JSON",
             cause: cause.into(),
         })?;
-        self.record.documents.push(self.directory.write_spectra(&spectra)?);
-        Ok(())
+        self.record.documents.push(self.directory.write_spectra(&spectra.text)?);
+        Ok(SpectraLeftOut { beyond_memory: observed.spectra.beyond_memory(), beyond_file: spectra.left_out })
     }
 
     /// Writes why the run failed, or removes a run that has not begun. The caller reports the reason of the failure, not an error in
@@ -331,8 +328,10 @@ impl Files {
         snapshot: &LedgerSnapshot,
         observed: Option<&Observed>,
     ) {
-        if let Some(Err(error)) = observed.map(|observed| self.keep(observed)) {
-            fail(summary, &error);
+        match observed.map(|observed| self.keep(observed)) {
+            Some(Ok(left_out)) => summary.spectra_left_out = Some(left_out).filter(SpectraLeftOut::is_any),
+            Some(Err(error)) => fail(summary, &error),
+            None => {}
         }
         if let Some((table, written)) = losses {
             tables.push(table);
@@ -360,6 +359,12 @@ impl Files {
         }
         self.directory.release_reserved();
     }
+}
+
+/// Typical bytes of a spectrum as text: counts of five digits with commas, and in planes mostly zeros.
+fn typical_bytes(info: &Info) -> usize {
+    let of_bin = if info.axes.len() == 1 { 6 } else { 2 };
+    info.bins() * of_bin
 }
 
 fn nanoseconds_since_1970() -> u64 {
@@ -711,6 +716,8 @@ impl EndedRun {
             ledger: snapshot.entries(),
             host_counters: self.host_counters.clone(),
             failures,
+            // Known when the spectra are written.
+            spectra_left_out: None,
         }
     }
 }
@@ -729,11 +736,13 @@ fn details(summary: &Summary) -> BTreeMap<String, serde_json::Value> {
     let busy_time = serde_json::to_value(events.and_then(|events| events.busy_time)).unwrap_or_default();
     let normalised = serde_json::to_value(events.and_then(|events| events.normalised)).unwrap_or_default();
     let scope_joins = serde_json::to_value(summary.scope_joins).unwrap_or_default();
+    let spectra_left_out = serde_json::to_value(&summary.spectra_left_out).unwrap_or_default();
     BTreeMap::from([
         ("sources".to_owned(), sources),
         ("channels".to_owned(), channels),
         ("events".to_owned(), normalised),
         ("scope_joins".to_owned(), scope_joins),
+        ("spectra_left_out".to_owned(), spectra_left_out),
         ("refused".to_owned(), refused),
         ("host_counters".to_owned(), host_counters),
         ("hits_sent".to_owned(), summary.hits_sent.into()),

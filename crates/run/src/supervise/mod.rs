@@ -12,6 +12,7 @@ mod handle;
 mod progress;
 mod rates;
 mod refused;
+mod spectra_left_out;
 mod summary;
 
 use std::sync::atomic::AtomicBool;
@@ -32,6 +33,8 @@ pub(crate) use dead_time::{TriggerCounts, busy_time, dead_by_busy, normalised_ev
 pub(crate) use flow_places::of as flow_places;
 pub use handle::{CommandError, RunCommand, RunHandle};
 pub(crate) use progress::{configured_sources, corrected_rate, dead_time};
+pub(crate) use spectra_left_out::MOST_SPECTRA_BYTES;
+pub use spectra_left_out::SpectraLeftOut;
 pub use summary::{ChannelSummary, EventSummary, ScopeJoins, SourceSummary, Summary};
 pub(crate) use summary::{no_data, unplaced_loss};
 

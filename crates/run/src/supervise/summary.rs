@@ -14,6 +14,7 @@ use thalweg_monitor::state::{DeadTime, EventSelection, RefusedUnit};
 use thalweg_qualify::host::{Counter, losses_text};
 
 use super::refused::write_first;
+use super::spectra_left_out::SpectraLeftOut;
 use crate::observed::Observed;
 
 /// The events of a run at its end.
@@ -197,6 +198,9 @@ pub struct Summary {
     /// How scope records follow each other, in a run where any do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope_joins: Option<ScopeJoins>,
+    /// Spectra that were not filled or not saved, in a run where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spectra_left_out: Option<SpectraLeftOut>,
     /// By source.
     pub sources: Vec<SourceSummary>,
     /// By channel of the sources of hits.
@@ -277,6 +281,7 @@ impl Summary {
             writeln!(text, "  {coincidences} coincidences recorded")?;
         }
         self.write_scope_records(text)?;
+        self.spectra_left_out.iter().try_for_each(|left_out| left_out.write(text))?;
         if let Some(late) = self.hits_late.filter(|late| *late > 0) {
             writeln!(
                 text,
