@@ -1,6 +1,6 @@
 // Spectra of runs that were recorded before, to lay under those that grow now.
 //
-//   /api/runs/{name}/files/spectra.json (UHI) ──► counts of the spectrum with the same name
+//   /api/runs/{name}/files/spectra.json (UHI) ──► counts of the same spectrum: of its name, place and channel
 
 import { get } from "../live/requests.js";
 import type { Spectrum } from "../live/generated_spectra.js";
@@ -15,11 +15,13 @@ export interface SavedHistogram {
 const kept = new Map<string, Promise<Record<string, SavedHistogram>>>();
 const MOST_KEPT = 4;
 
-/** All spectra of a recorded run; asked once. */
+/** All spectra of one axis of a recorded run; asked once. Planes are much larger, and nobody asks for them. */
 export function saved_spectra(run: string): Promise<Record<string, SavedHistogram>> {
   let found = kept.get(run);
   if (!found) {
-    found = get<Record<string, SavedHistogram>>(`/api/runs/${encodeURIComponent(run)}/files/spectra.json`);
+    found = get<Record<string, SavedHistogram>>(`/api/runs/${encodeURIComponent(run)}/files/spectra.json`).then((all) =>
+      Object.fromEntries(Object.entries(all).filter(([, { axes }]) => axes.length === 1)),
+    );
     kept.set(run, found);
     found.catch(() => kept.delete(run));
     const [oldest] = kept.keys();
@@ -30,9 +32,19 @@ export function saved_spectra(run: string): Promise<Record<string, SavedHistogra
 
 /** The counts of one spectrum in a recorded run; `null` when that run had none with this name and these bins. */
 export async function saved_counts(run: string, spectrum: Spectrum): Promise<number[] | null> {
-  const found = (await saved_spectra(run))[`${spectrum.name} (${spectrum.at})`];
+  const found = same_spectrum(await saved_spectra(run), spectrum);
   const counts = found ? inner_counts(found) : null;
   return counts && counts.length === spectrum.axes[0]?.bins ? counts : null;
+}
+
+/** The saved histogram of a spectrum. Names are not enough: two channels may have the same one. */
+export function same_spectrum(
+  saved: Record<string, SavedHistogram>,
+  { name, at, channel }: Pick<Spectrum, "name" | "at" | "channel">,
+): SavedHistogram | undefined {
+  const is_same = ({ metadata }: SavedHistogram) =>
+    metadata?.name === name && metadata.at === at && (metadata.channel ?? null) === channel;
+  return Object.values(saved).find(is_same);
 }
 
 /** The counts of a histogram of one axis, without those beside it. */

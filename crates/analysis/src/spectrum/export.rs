@@ -9,6 +9,8 @@
 //! corrected numbers in `metadata`. No member of a `TH1` can hold them: JSROOT refuses to draw a histogram with a `TNamed` in `fFunctions`. So
 //! ROOT JSON has one member more, which JSROOT keeps and ROOT passes over, and the title says them to whoever sees the histogram.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use thalweg_data::Quality;
@@ -129,11 +131,20 @@ impl SpectrumSet {
         Ok(SavedSpectra { text, left_out })
     }
 
-    /// The name of each spectrum among all, by number: what it is called and its place on the path.
+    /// The name of each spectrum among all, by number: what it is called and its place on the path, and its channel where that is not enough,
+    /// as of two channels of one name. It does not depend on which spectra were filled.
     fn keys(&self) -> Vec<String> {
         let place = |at: At| serde_json::to_value(at).unwrap_or_default();
         let of = |info: &Info| format!("{} ({})", info.name, place(info.at).as_str().unwrap_or_default());
-        self.spectra().iter().map(of).collect()
+        let plain: Vec<String> = self.spectra().iter().map(of).collect();
+        let mut taken = BTreeMap::<&str, usize>::new();
+        plain.iter().for_each(|key| *taken.entry(key).or_default() += 1);
+        let key = |(info, key): (&Info, &String)| match info.channel {
+            Some(channel) if taken[&key[..]] > 1 => format!("{key}, channel {channel}"),
+            // Names of the user's own are unique.
+            _ => key.clone(),
+        };
+        self.spectra().iter().zip(&plain).map(key).collect()
     }
 
     /// One spectrum as ROOT says it.

@@ -477,6 +477,35 @@ fn the_planes_of_a_board_of_64_channels_fit_in_what_their_zeros_take() {
 }
 
 #[test]
+fn spectra_of_one_name_are_all_saved() {
+    let named = |number| ChannelSettings { number, name: Some("Ge".into()), ..ChannelSettings::default() };
+    let board = SourceChannels { source: SourceId(0), name: "board".into(), channels: 4..=7 };
+    let map = ChannelMap::new(&[board], &[named(4), named(5)], &[]).expect("valid");
+    let settings = Settings { planes: false, ..Settings::default() };
+    let made =
+        SpectrumSet::new(&settings, &[own("channel 6: energy", "energy", 16)], &[], &map, Path::default(), 1);
+    let (set, mut fillers) = made.expect("valid");
+    // What another channel has does not change a name.
+    for (hits, expected) in [
+        (vec![hit(0, 5, 160, 80)], vec!["Ge: energy (received), channel 5", "channel 6: energy (received)"]),
+        (
+            vec![hit(0, 4, 160, 80), hit(0, 6, 160, 80), hit(0, 7, 160, 80)],
+            vec![
+                "Ge: energy (received), channel 4",
+                "Ge: energy (received), channel 5",
+                "channel 6: energy (received)",
+                "channel 6: energy (received), channel 6",
+                "channel 7: energy (received)",
+            ],
+        ),
+    ] {
+        fill(&mut fillers[0], &hits, None, &map);
+        fillers[0].settle();
+        assert_eq!(saved(&set, 1 << 20), [expected.into_iter().map(String::from).collect(), vec![]]);
+    }
+}
+
+#[test]
 fn default_spectra_that_the_memory_has_no_space_for_are_said() {
     let beyond = |memory_bytes, planes| {
         let settings = Settings { memory_bytes, planes, ..Settings::default() };
