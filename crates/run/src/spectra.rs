@@ -157,12 +157,6 @@ fn hits_picture(
     (record, said): (&RunRecord, &RecordedTables),
     losses: &[LossRow],
 ) -> Result<String, PlotError> {
-    let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
-    let (mut spectra, mut hits) = (Spectra::default(), Vec::new());
-    while reader.next_batch(&mut hits)? {
-        spectra.fill(&hits);
-    }
-    said.refuse_too_few(run, &Table::Hits.file_name(), spectra.hits())?;
     let channels = channels_of(run, record);
     let sources: Vec<PlotSource<'_>> = record
         .sources
@@ -174,6 +168,12 @@ fn hits_picture(
             channels: *channels,
         })
         .collect();
+    let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
+    let (mut spectra, mut hits) = (Spectra::of(&sources), Vec::new());
+    while reader.next_batch(&mut hits)? {
+        spectra.fill(&hits);
+    }
+    said.refuse_too_few(run, &Table::Hits.file_name(), spectra.hits())?;
     let [lost, ledger] = loss_texts(record, Unit::Hits);
     let facts = Facts {
         title: title(record),

@@ -23,7 +23,7 @@ const INNER: f64 = WIDTH - LEFT - RIGHT;
 const GAP: f64 = 44.0;
 const HEADER: f64 = 122.0;
 /// Most channels with a panel of their own.
-const PANELS_AT_MOST: usize = 16;
+pub(super) const PANELS_AT_MOST: usize = 16;
 
 /// The facts of a run in addition to its hits.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ pub fn spectra_svg(spectra: &Spectra, losses: &Lanes, facts: &Facts) -> String {
     header(&mut svg, spectra, facts);
     grid(&mut svg, &channels, facts, columns, panel_height);
     let middle = HEADER + grid_height + 44.0;
-    plane_and_sums(&mut svg, spectra, facts, middle);
+    plane_and_sums(&mut svg, spectra, middle);
     rate(&mut svg, spectra, middle + 320.0 + 104.0);
     losses.draw(&mut svg, (LEFT, lanes_y - 12.0), INNER);
     footer(&mut svg, facts, height - 22.0);
@@ -94,10 +94,10 @@ struct Shown<'a> {
 fn chosen<'a>(spectra: &'a Spectra, facts: &Facts) -> Vec<Shown<'a>> {
     let all = spectra.channels();
     let each = PANELS_AT_MOST / facts.sources.len().clamp(1, PANELS_AT_MOST);
-    let too_many = all.len() > PANELS_AT_MOST;
+    let too_many = spectra.channels_seen() > PANELS_AT_MOST;
     let mut taken = vec![0; facts.sources.len() + 1];
     all.into_iter()
-        .map(|(channel, energies)| Shown { channel, source: source_of(facts, channel), energies })
+        .map(|(channel, energies)| Shown { channel, source: spectra.source_of(channel), energies })
         .filter(|shown| {
             let count = &mut taken[shown.source.min(facts.sources.len())];
             *count += 1;
@@ -105,14 +105,6 @@ fn chosen<'a>(spectra: &'a Spectra, facts: &Facts) -> Vec<Shown<'a>> {
         })
         .take(PANELS_AT_MOST)
         .collect()
-}
-
-/// The number of the source that a channel belongs to; one beyond the last when none says so.
-fn source_of(facts: &Facts, channel: u16) -> usize {
-    let owns = |source: &PlotSource| {
-        channel >= source.first_channel && channel - source.first_channel < source.channels
-    };
-    facts.sources.iter().position(owns).unwrap_or(facts.sources.len())
 }
 
 fn source_name<'a>(facts: &Facts<'a>, source: usize) -> &'a str {
@@ -143,6 +135,10 @@ fn summary(spectra: &Spectra, facts: &Facts) -> String {
     ];
     if duration > 0.0 {
         parts.push(format!("{} hits/s", short_number(three_digits(spectra.hits() as f64 / duration))));
+    }
+    let (drawn, seen) = (chosen(spectra, facts).len(), spectra.channels_seen());
+    if drawn < seen {
+        parts.push(format!("{drawn} of {seen} channels have a panel"));
     }
     parts.push(facts.ledger.to_owned());
     parts.join("  ·  ")
@@ -252,10 +248,10 @@ fn heading(svg: &mut Svg, area: Area, words: &str) {
     svg.label(area.x, area.y - 12.0, Type::new(13.0, INK).strong(), words);
 }
 
-fn plane_and_sums(svg: &mut Svg, spectra: &Spectra, facts: &Facts, y: f64) {
+fn plane_and_sums(svg: &mut Svg, spectra: &Spectra, y: f64) {
     let left = Area { x: LEFT, y, width: 520.0, height: 320.0 };
     let Some(view) = PlaneView::of(spectra.plane()) else {
-        return sums(svg, spectra, facts, Area { width: INNER, ..left });
+        return sums(svg, spectra, Area { width: INNER, ..left });
     };
     heading(svg, left, "Pulse shape against energy, all channels");
     let frame = view.frame(left);
@@ -265,7 +261,7 @@ fn plane_and_sums(svg: &mut Svg, spectra: &Spectra, facts: &Facts, y: f64) {
     let x = left.right() + 132.0;
     let right = Area { x, width: LEFT + INNER - x, ..left };
     if spectra.channels().len() > 1 {
-        sums(svg, spectra, facts, right);
+        sums(svg, spectra, right);
     } else {
         // The sum would repeat the one panel above.
         pulse_shapes(svg, &view.projection(spectra.plane()), frame.y, right);
@@ -283,21 +279,14 @@ fn pulse_shapes(svg: &mut Svg, hits: &[f64], x: Scale, area: Area) {
     frame.steps(svg, hits, 1.0 / 256.0, colour::of_source(0), true);
 }
 
-fn sums(svg: &mut Svg, spectra: &Spectra, facts: &Facts, area: Area) {
+fn sums(svg: &mut Svg, spectra: &Spectra, area: Area) {
     heading(svg, area, "Energy, summed over the channels of each source");
-    let all = spectra.channels();
-    let mut summed = vec![vec![0.0; Histogram::BINS]; facts.sources.len() + 1];
-    for (channel, energies) in &all {
-        let row = &mut summed[source_of(facts, *channel)];
-        row.iter_mut().zip(energies.counts()).for_each(|(sum, count)| *sum += f64::from(*count));
-    }
+    let summed: Vec<Vec<f64>> =
+        spectra.sums().iter().map(|sum| sum.in_bins_of(Histogram::BIN_WIDTH)).collect();
     let total: Vec<f64> = (0..Histogram::BINS).map(|bin| summed.iter().map(|row| row[bin]).sum()).collect();
     let end = energy_end(&total, BEYOND_LARGE);
     let bin_width = visible_bin_width(end, area.width);
-    let group = (bin_width / Histogram::BIN_WIDTH) as usize;
-    for row in &mut summed {
-        *row = row.chunks(group).map(|bins| bins.iter().sum()).collect();
-    }
+    let summed: Vec<Vec<f64>> = spectra.sums().iter().map(|sum| sum.in_bins_of(bin_width)).collect();
     let most = summed.iter().flatten().copied().fold(0.0, f64::max);
     let frame = Frame { area, x: Scale::linear(0.0, end), y: Scale::of_counts(most), numbers: (true, true) };
     frame.draw(svg);
@@ -363,8 +352,8 @@ mod tests {
         }
     }
 
-    fn spectra_of(channels: u16, hits: u32) -> Spectra {
-        let mut spectra = Spectra::default();
+    fn spectra_of(sources: &[PlotSource<'_>], channels: u16, hits: u32) -> Spectra {
+        let mut spectra = Spectra::of(sources);
         let hit = |number: u32| Hit {
             time_ps: i64::from(number) * 1_000_000,
             channel: (number % u32::from(channels.max(1))) as u16,
@@ -380,7 +369,7 @@ mod tests {
     fn any_number_of_channels_and_hits_makes_a_picture_without_bad_numbers() {
         for channels in [1, 2, 3, 4, 5, 7, 16, 40, 300] {
             for hits in [0, 1, 5, 10_000] {
-                let text = spectra_svg(&spectra_of(channels, hits), &Lanes::default(), &facts());
+                let text = spectra_svg(&spectra_of(&SOURCES, channels, hits), &Lanes::default(), &facts());
                 assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
                 for word in ["NaN", "inf", "=\"-"] {
                     assert!(!text.contains(word), "{word} with {channels} channels and {hits} hits");
@@ -391,19 +380,22 @@ mod tests {
 
     #[test]
     fn too_many_channels_are_shown_evenly() {
-        let spectra = spectra_of(40, 10_000);
         let sources = [
             PlotSource { name: "a", first_channel: 0, channels: 20 },
-            PlotSource { first_channel: 20, ..SOURCES[0] },
+            PlotSource { name: "b", first_channel: 20, channels: 20 },
         ];
+        let spectra = spectra_of(&sources, 40, 10_000);
         let facts = Facts { sources: &sources, ..facts() };
         let channels: Vec<u16> = chosen(&spectra, &facts).iter().map(|shown| shown.channel).collect();
         assert_eq!(channels, (0..8).chain(20..28).collect::<Vec<_>>());
+        let text = |channels| spectra_svg(&spectra_of(&sources, channels, 10_000), &Lanes::default(), &facts);
+        assert!(text(40).contains("16 of 40 channels have a panel"));
+        assert!(!text(16).contains("have a panel"), "all have");
     }
 
     #[test]
     fn the_facts_are_in_the_picture() {
-        let text = spectra_svg(&spectra_of(4, 1000), &Lanes::default(), &facts());
+        let text = spectra_svg(&spectra_of(&SOURCES, 4, 1000), &Lanes::default(), &facts());
         for words in [
             "a &lt;run&gt;",
             "5 hits recorded  ·  hits lost: unknown, ≥ 130 frames (≥ 2.0 %)",

@@ -1,7 +1,8 @@
 //! Histograms, filled hit by hit.
 //!
 //! ```text
-//!  hit ─┬─ energy ─────────► Histogram of its channel     16 384 bins over 16 bits
+//!  hit ─┬─ energy ─────────► Histogram of its source      16 384 bins over 16 bits
+//!       │                └─► Histogram of its channel     of the lowest channels of each source
 //!       ├─ energy, share ──► Plane                        2048 × 256 bins
 //!       └─ time ───────────► Rate                         1 ms bins, folded in pairs when time goes on
 //! ```
@@ -10,36 +11,51 @@
 
 use thalweg_data::{Flags, Hit};
 
-/// Channels that get a histogram of their own, the first ones seen; the hits of others are counted in
-/// [`Spectra::without_histogram`].
+use super::page::{PANELS_AT_MOST, PlotSource};
+
+/// Channels that have a histogram of their own, but that each source has one: the lowest ones of each source. So it does not depend on the
+/// order of the hits which ones are drawn.
 const CHANNELS_AT_MOST: usize = 256;
-const NO_SLOT: u16 = u16::MAX;
+/// Of a channel that has not been seen, and of one that has no histogram of its own.
+const UNSEEN: u16 = u16::MAX;
+const BEYOND: u16 = u16::MAX - 1;
 
 /// Everything that the picture shows, filled hit by hit.
 #[derive(Clone, Debug)]
 pub struct Spectra {
     slot_of_channel: Vec<u16>,
     channels: Vec<(u16, Histogram)>,
+    channels_seen: usize,
+    /// By channel: where its source is in `sums`.
+    source_of_channel: Vec<u16>,
+    /// By source, and behind them of channels of none.
+    sums: Vec<Histogram>,
     plane: Plane,
     rate: Rate,
     hits: u64,
-    without_histogram: u64,
-}
-
-impl Default for Spectra {
-    fn default() -> Spectra {
-        Spectra {
-            slot_of_channel: vec![NO_SLOT; 1 << 16],
-            channels: Vec::new(),
-            plane: Plane::default(),
-            rate: Rate::default(),
-            hits: 0,
-            without_histogram: 0,
-        }
-    }
 }
 
 impl Spectra {
+    /// Of the hits of these sources. A channel belongs to the first one that has it.
+    pub fn of(sources: &[PlotSource<'_>]) -> Spectra {
+        let mut source_of_channel = vec![sources.len() as u16; 1 << 16];
+        for (place, source) in sources.iter().enumerate().rev() {
+            let first = usize::from(source.first_channel);
+            let until = (first + usize::from(source.channels)).min(source_of_channel.len());
+            source_of_channel[first..until].fill(place as u16);
+        }
+        Spectra {
+            slot_of_channel: vec![UNSEEN; 1 << 16],
+            channels: Vec::new(),
+            channels_seen: 0,
+            source_of_channel,
+            sums: vec![Histogram::default(); sources.len() + 1],
+            plane: Plane::default(),
+            rate: Rate::default(),
+            hits: 0,
+        }
+    }
+
     /// Counts a batch of hits. Markers that are no pulses count in the rate alone; hits without an energy in no spectrum.
     pub fn fill(&mut self, hits: &[Hit]) {
         self.hits += hits.len() as u64;
@@ -48,9 +64,9 @@ impl Spectra {
             if hit.flags.0 & (Flags::NO_ENERGY | Flags::FAKE).0 != 0 {
                 continue;
             }
-            match self.histogram_of(hit.channel) {
-                Some(histogram) => histogram.add(hit.energy),
-                None => self.without_histogram += 1,
+            self.sums[usize::from(self.source_of_channel[usize::from(hit.channel)])].add(hit.energy);
+            if let Some(histogram) = self.histogram_of(hit.channel) {
+                histogram.add(hit.energy);
             }
             if !hit.flags.has(Flags::NO_ENERGY_SHORT) {
                 self.plane.add(hit.energy, hit.energy_short);
@@ -60,15 +76,52 @@ impl Spectra {
 
     #[inline]
     fn histogram_of(&mut self, channel: u16) -> Option<&mut Histogram> {
-        let slot = &mut self.slot_of_channel[usize::from(channel)];
-        if *slot == NO_SLOT && self.channels.len() < CHANNELS_AT_MOST {
-            *slot = self.channels.len() as u16;
-            self.channels.push((channel, Histogram::default()));
+        if self.slot_of_channel[usize::from(channel)] == UNSEEN {
+            self.slot_of_channel[usize::from(channel)] = self.admit(channel);
+            self.channels_seen += 1;
         }
-        self.channels.get_mut(usize::from(*slot)).map(|(_, histogram)| histogram)
+        let slot = self.slot_of_channel[usize::from(channel)];
+        self.channels.get_mut(usize::from(slot)).map(|(_, histogram)| histogram)
     }
 
-    /// Energy spectra by channel number.
+    /// Finds a place for the histogram of a channel with its first hit: a free one, or that of a higher channel of its source.
+    fn admit(&mut self, channel: u16) -> u16 {
+        let source = self.source_of(channel);
+        let most = (CHANNELS_AT_MOST / self.sums.len()).clamp(1, PANELS_AT_MOST);
+        let of_source = |(_, (other, _)): &(usize, &(u16, Histogram))| self.source_of(*other) == source;
+        let slots = self.channels.iter().enumerate().filter(of_source);
+        let highest =
+            slots.clone().max_by_key(|(_, (other, _))| *other).map(|(slot, (other, _))| (slot, *other));
+        match highest.filter(|_| slots.count() >= most) {
+            None => {
+                self.channels.push((channel, Histogram::default()));
+                self.channels.len() as u16 - 1
+            }
+            Some((slot, other)) if other > channel => {
+                self.slot_of_channel[usize::from(other)] = BEYOND;
+                self.channels[slot] = (channel, Histogram::default());
+                slot as u16
+            }
+            Some(_) => BEYOND,
+        }
+    }
+
+    /// The number of the source that a channel belongs to; one beyond the last when none has it.
+    pub fn source_of(&self, channel: u16) -> usize {
+        usize::from(self.source_of_channel[usize::from(channel)])
+    }
+
+    /// Energy spectra by source, all channels together; the last is of channels that belong to none.
+    pub fn sums(&self) -> &[Histogram] {
+        &self.sums
+    }
+
+    /// Channels of which there are energies.
+    pub fn channels_seen(&self) -> usize {
+        self.channels_seen
+    }
+
+    /// Energy spectra by channel number, of the lowest channels of each source.
     pub fn channels(&self) -> Vec<(u16, &Histogram)> {
         let mut sorted: Vec<_> =
             self.channels.iter().map(|(channel, histogram)| (*channel, histogram)).collect();
@@ -89,11 +142,6 @@ impl Spectra {
     /// Hits given to [`Spectra::fill`].
     pub fn hits(&self) -> u64 {
         self.hits
-    }
-
-    /// Hits with an energy whose channel came too late to get a histogram of its own.
-    pub fn without_histogram(&self) -> u64 {
-        self.without_histogram
     }
 }
 
@@ -317,7 +365,7 @@ mod tests {
 
     #[test]
     fn absent_fields_and_markers_stay_out_of_the_spectra() {
-        let mut spectra = Spectra::default();
+        let mut spectra = Spectra::of(&[]);
         spectra.fill(&[
             hit(0, 3, 100, 0, Flags::NO_ENERGY_SHORT),
             hit(1, 3, 0, 0, Flags::NO_ENERGY),
@@ -333,10 +381,19 @@ mod tests {
     }
 
     #[test]
-    fn channels_beyond_the_bound_are_counted() {
-        let mut spectra = Spectra::default();
-        let hits: Vec<_> = (0..300).map(|channel| hit(0, channel, 5, 5, Flags::NONE)).collect();
-        spectra.fill(&hits);
-        assert_eq!((spectra.channels().len(), spectra.without_histogram()), (256, 44));
+    fn every_channel_is_in_the_sum_of_its_source_and_the_lowest_have_their_own() {
+        let source = |first_channel, channels| PlotSource { name: "", first_channel, channels };
+        let sources = [source(0, 200), source(100, 200)];
+        let hits: Vec<_> = (0..310).map(|channel| hit(0, channel, 400, 5, Flags::NONE)).collect();
+        let twice: Vec<_> = hits.iter().rev().chain(&hits).copied().collect();
+        for hits in [twice, [&hits[..], &hits[..]].concat()] {
+            let mut spectra = Spectra::of(&sources);
+            spectra.fill(&hits);
+            let sums: Vec<u64> = spectra.sums().iter().map(Histogram::hits).collect();
+            assert_eq!((sums, spectra.channels_seen()), (vec![400, 200, 20], 310));
+            let own: Vec<u16> = spectra.channels().iter().map(|(channel, _)| *channel).collect();
+            assert_eq!(own, (0..16).chain(200..216).chain(300..310).collect::<Vec<_>>());
+            assert!(spectra.channels().iter().all(|(_, histogram)| histogram.hits() == 2));
+        }
     }
 }
