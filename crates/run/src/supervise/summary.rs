@@ -408,10 +408,8 @@ impl EventSummary {
 
     /// Two different things: which triggers were refused, and for how long BUSY was raised.
     fn write_dead_time(&self, text: &mut String) -> std::fmt::Result {
-        if self.normalised.is_none() {
-            // Time slices have no trigger, and raise no BUSY.
-            return Ok(());
-        }
+        // Time slices have no trigger, and raise no BUSY.
+        let Some(normalised) = &self.normalised else { return Ok(()) };
         if let (Some(offered), Some(refused)) = (self.triggers_offered, self.triggers_refused) {
             write!(text, "  triggers: {offered} offered, {refused} refused")?;
             match percent_of(refused, offered) {
@@ -421,11 +419,12 @@ impl EventSummary {
         }
         match self.busy_time {
             Some(DeadTime { dead_seconds, live_seconds, fraction }) => {
-                let busy = 100.0 * fraction;
-                writeln!(
-                    text,
-                    "  BUSY for {dead_seconds:.3} s, {busy:.2} % of the time; live time {live_seconds:.3} s"
-                )
+                write!(text, "  BUSY for {dead_seconds:.3} s, {:.2} % of the time", 100.0 * fraction)?;
+                // The time of a replay is none in which triggers came, and real boards may refuse triggers without BUSY.
+                match normalised.live_time_quality {
+                    Quality::Unknown => writeln!(text, "; live time unknown"),
+                    _ => writeln!(text, "; live time {live_seconds:.3} s"),
+                }
             }
             None => writeln!(
                 text,
@@ -468,4 +467,42 @@ pub(crate) fn unplaced_loss(counts: &LedgerSnapshot, hits_never_received: u64) -
     (hits_never_received > 0 && !placed).then(|| {
         format!("{hits_never_received} hits are missing by the senders' totals, and no gap was seen")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_analysis::normalise::{EventCounts, TriggerReport};
+
+    use super::*;
+
+    #[test]
+    fn a_live_time_is_reported_only_where_it_is_known() {
+        let text = |trigger: Option<TriggerReport>| {
+            let counts = EventCounts {
+                built: 100,
+                recorded: 100,
+                lost_before_building: 0,
+                knows_all_triggers: trigger.is_some(),
+                lost: None,
+                filtered: None,
+                trigger,
+                live_at_most_s: None,
+            };
+            let events = EventSummary {
+                busy_time: DeadTime::of(0.05, 1.0),
+                normalised: Some(NormalisedEvents::of(counts)),
+                ..EventSummary::default()
+            };
+            let mut text = String::new();
+            events.write_dead_time(&mut text).expect("a string takes all");
+            text
+        };
+        let report = TriggerReport { real_time_s: 1.0, live_time_s: 0.95, ..TriggerReport::default() };
+        assert_eq!(text(Some(report)), "  BUSY for 0.050 s, 5.00 % of the time; live time 0.950 s\n");
+        assert_eq!(
+            text(None),
+            "  BUSY for 0.050 s, 5.00 % of the time; live time unknown\n",
+            "as of a replay"
+        );
+    }
 }
