@@ -88,16 +88,14 @@ fn factor(prefix: &str) -> Option<f64> {
     factors.iter().chain(&binary).find(|(name, _)| *name == prefix).map(|(_, factor)| *factor)
 }
 
-/// Quantities in files: a text as above, or a number above 0 in the unit of the key.
+/// Quantities in files: a text as above. A number without quotes has no unit.
 pub(crate) mod written {
     use std::fmt;
 
     use serde::Deserializer;
     use serde::de::{Error, Visitor};
 
-    use super::{
-        BYTE_RATES, QuantityError, RATES, SIZES, bits_per_second, bytes, bytes_per_second, is_above_zero,
-    };
+    use super::{BYTE_RATES, QuantityError, RATES, SIZES, bits_per_second, bytes, bytes_per_second};
 
     struct Quantity {
         read: fn(&str) -> Result<f64, QuantityError>,
@@ -116,14 +114,11 @@ pub(crate) mod written {
         }
 
         fn visit_f64<E: Error>(self, number: f64) -> Result<Option<f64>, E> {
-            match is_above_zero(number) {
-                true => Ok(Some(number)),
-                false => Err(E::custom(QuantityError::Number(number.to_string(), self.example))),
-            }
+            self.visit_str(&number.to_string())
         }
 
         fn visit_i64<E: Error>(self, number: i64) -> Result<Option<f64>, E> {
-            self.visit_f64(number as f64)
+            self.visit_str(&number.to_string())
         }
     }
 
