@@ -220,10 +220,10 @@ const fn in_building(reason: LossReason) -> &'static str {
             "they were whole, but another board had not answered and `[build] incomplete = \"drop\"`: see who has missing fragments"
         }
         DuplicateFragment => {
-            "a board answered a trigger twice: look for two boards with one number, or a path that doubles datagrams"
+            "a board answered a trigger twice: look for two boards with one number, or a path that doubles datagrams | see whether the trigger was reset in the run, so that its numbers began anew"
         }
         OutOfWindow => {
-            "trigger numbers are far from those of the other boards, or beyond `[build] trigger_bits`: see the dumps | reset the board at run start | set `[build] trigger_bits` to what the boards count, 64 for boards that count beyond 32 bits; there is no number of 2^62 or more"
+            "trigger numbers are far from those of the other boards, or from those before, or beyond `[build] trigger_bits`: see the dumps | reset the board at run start | see whether the trigger was reset in the run, so that its numbers began anew | set `[build] trigger_bits` to what the boards count, 64 for boards that count beyond 32 bits; there is no number of 2^62 or more"
         }
         TooLarge => {
             "a fragment was longer than allowed: raise `longest_fragment_bytes` | raise `longest_block_bytes` | see the dumps for a damaged length"

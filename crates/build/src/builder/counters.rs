@@ -31,7 +31,7 @@ pub(super) struct Source {
     pub shift: u8,
     /// Nothing follows from it.
     pub ended: bool,
-    /// Its latest fragment was beyond the window.
+    /// Its latest fragment was beyond the window, before it, or there already.
     pub strayed: bool,
 }
 

@@ -244,12 +244,14 @@ impl Builder {
             self.capacity = self.window_capacity();
         }
         if begun && ahead < 0 {
+            self.note_stray(source, fragment.trigger, mark);
             return self.lose(self.reason_for_the_past(source, ahead), incoming);
         }
         if begun && (ahead as u64) < self.capacity {
             let trigger = self.rows.base.wrapping_add_signed(ahead);
             if self.columns.has(source, trigger) {
-                return self.lose(LossReason::DuplicateFragment, incoming);
+                self.note_stray(source, fragment.trigger, mark);
+                return self.lose(self.reason_for_a_copy(source), incoming);
             }
             if self.rows.get(trigger).answers == CLOSED {
                 return self.lose(LossReason::LateFragment, incoming);
@@ -264,7 +266,7 @@ impl Builder {
         }
         let far = begun && self.is_far(ahead);
         if begun {
-            self.note_stray(source, fragment.trigger);
+            self.note_stray(source, fragment.trigger, mark);
         }
         if self.deferred.is_full(source) {
             let trusted = self.rows.base.wrapping_add_signed(ahead) < self.limit();
@@ -284,10 +286,11 @@ impl Builder {
         true
     }
 
-    /// Notes a number of a source beyond the window.
-    fn note_stray(&mut self, source: usize, raw: u64) {
-        let goes_on = self.strayed(source).is_some();
-        self.strays[source].note(raw, u32::from(self.sources[source].shift), goes_on);
+    /// Notes a number of a source that is not taken: beyond the window, before it, or there already.
+    fn note_stray(&mut self, source: usize, raw: u64, mark: Mark) {
+        let is_beyond = |raw| self.ahead(source, raw) >= self.capacity as i64;
+        let goes_on = self.sources[source].strayed && is_beyond(self.strays[source].latest) == is_beyond(raw);
+        self.strays[source].note((raw, u32::from(self.sources[source].shift)), mark, goes_on);
         self.sources[source].strayed = true;
         self.follow_alone(source);
     }
@@ -306,9 +309,19 @@ impl Builder {
     pub(super) fn reason_for_the_past(&self, source: usize, ahead: i64) -> LossReason {
         let trigger = self.rows.base.wrapping_add_signed(ahead);
         match () {
-            () if self.columns.has(source, trigger) => LossReason::DuplicateFragment,
+            () if self.columns.has(source, trigger) => self.reason_for_a_copy(source),
             () if ahead >= -(self.settings.depth as i64) => LossReason::LateFragment,
             () => LossReason::OutOfWindow,
+        }
+    }
+
+    /// Why a fragment of a trigger that its source has answered is not used: it is a copy, or its source has begun its numbers anew, as
+    /// behind a reset of the trigger.
+    fn reason_for_a_copy(&self, source: usize) -> LossReason {
+        let begins_anew = self.strays[source].begins_anew(self.age_ns());
+        match self.sources[source].strayed && self.strayed(source).is_none() && begins_anew {
+            true => LossReason::OutOfWindow,
+            false => LossReason::DuplicateFragment,
         }
     }
 

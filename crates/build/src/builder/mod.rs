@@ -126,7 +126,7 @@ pub struct Builder {
     /// Numbers from the base on that are taken as they come in.
     capacity: u64,
     lead: Lead,
-    /// Numbers beyond the window, by source.
+    /// Numbers that were not taken, by source.
     strays: Vec<Stray>,
     /// What is deferred can be taken once the base is here.
     pressure: u64,

@@ -484,6 +484,42 @@ fn two_boards_with_one_number_show_as_duplicates() {
 }
 
 #[test]
+fn numbers_that_begin_anew_are_no_duplicates() {
+    // Two boards answer 1000 triggers, and then again so many from 0 on, with this time between them.
+    for (interval_ms, copies) in [(0, 512), (1, 100), (20, 7)] {
+        let mut bench = Bench::new(&Settings { depth: 1024, ..small() }, 2);
+        (0..2).for_each(|source| bench.feed(source, &[0]));
+        for trigger in (1..1000).chain(0..1000) {
+            (0..2).for_each(|source| bench.feed(source, &[trigger]));
+            bench.wait_ms(interval_ms);
+        }
+        for source in 0..2 {
+            let lost =
+                [LossReason::DuplicateFragment, LossReason::OutOfWindow].map(|why| bench.lost(source, why));
+            assert_eq!(lost, [copies, 1000 - copies], "{interval_ms}");
+        }
+        // The count goes on where it was, and a burst of copies behind it is one.
+        (0..2).for_each(|source| bench.feed(source, &[1000]));
+        (489..1001).for_each(|trigger| bench.feed(0, &[trigger]));
+        assert_eq!(bench.lost(0, LossReason::DuplicateFragment), copies + 512);
+        bench.end();
+        assert_eq!(bench.triggers(), (0..1001).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_fragment_that_is_repeated_for_long_is_a_duplicate() {
+    let mut bench = Bench::new(&small(), 2);
+    (0..2).for_each(|source| bench.feed(source, &[0, 1, 2]));
+    for _ in 0..1000 {
+        bench.feed(0, &[2]);
+        bench.wait_ms(10);
+    }
+    assert_eq!(bench.lost(0, LossReason::DuplicateFragment), 1000);
+    bench.end();
+}
+
+#[test]
 fn unknown_sources_and_other_runs_are_counted() {
     let mut bench = Bench::new(&small(), 2);
     bench.feed(7, &[1]);

@@ -10,6 +10,8 @@
 //! one, the window ends half a depth ahead of itself: there is no other that could agree, and its numbers are followed beyond that once
 //! several in a row are there.
 
+use thalweg_data::Mark;
+
 /// Signed distance from `near` to the nearest number that ends in `raw`; `shift` is 64 less the width of raw numbers.
 #[inline(always)]
 pub(super) fn distance(raw: u64, near: u64, shift: u32) -> i64 {
@@ -58,30 +60,42 @@ impl Lead {
 /// so long without a sound one between them.
 const FEWEST_TO_FOLLOW: u32 = 8;
 
-/// Numbers of a source beyond the window, since something of it was last taken.
+/// Copies of what was taken, in a row and with none but copies between them, at most, where they come in quick succession: several paths
+/// deliver in bursts. More of them are of a trigger that has begun its numbers anew.
+const LONGEST_RUN_OF_COPIES: u32 = 512;
+
+/// Numbers of a source on one side of the window, or that it had sent before, since something of it was last taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stray {
-    /// The latest, as sent.
+    /// The latest, as sent, and when it came.
     pub latest: u64,
-    /// How many in a row have risen up to it.
+    arrived: Mark,
+    /// How many in a row have risen up to it, and since when.
     risen: u32,
+    rises_since: Mark,
 }
 
 impl Stray {
     /// Notes a number. `goes_on`: it may follow the latest, and nothing was taken between them. One that was not taken is offered again,
     /// and counts once.
-    pub fn note(&mut self, raw: u64, shift: u32, goes_on: bool) {
-        self.risen = match distance(raw, self.latest, shift) {
-            1.. if goes_on => self.risen.saturating_add(1),
-            0 if goes_on => self.risen,
-            _ => 1,
-        };
-        self.latest = raw;
+    pub fn note(&mut self, (raw, shift): (u64, u32), mark: Mark, goes_on: bool) {
+        match distance(raw, self.latest, shift) {
+            1.. if goes_on => self.risen = self.risen.saturating_add(1),
+            0 if goes_on => {}
+            _ => (self.risen, self.rises_since) = (1, mark),
+        }
+        (self.latest, self.arrived) = (raw, mark);
     }
 
     /// Whether the window may follow without anybody else.
     pub fn is_to_follow(&self) -> bool {
         self.risen >= FEWEST_TO_FOLLOW
+    }
+
+    /// Whether what came before has begun anew: no two paths give copies for so long, or so many of them, with nothing new between them.
+    pub fn begins_anew(&self, age_ns: u64) -> bool {
+        let lasts = self.arrived.since_ns(self.rises_since) >= age_ns && self.is_to_follow();
+        lasts || self.risen > LONGEST_RUN_OF_COPIES
     }
 }
 
@@ -118,7 +132,7 @@ mod tests {
     fn numbers_that_rise_in_a_row_are_followed() {
         let follows = |numbers: &[u64]| {
             let mut stray = Stray::default();
-            numbers.iter().for_each(|raw| stray.note(*raw, 32, true));
+            numbers.iter().for_each(|raw| stray.note((*raw, 32), Mark(0), true));
             stray.is_to_follow()
         };
         let rising: Vec<u64> = (1..9).map(|number| number * 1000).collect();
