@@ -268,8 +268,8 @@ impl Builder {
         if begun {
             self.note_stray(source, fragment.trigger, mark);
         }
+        let trusted = self.rows.base.wrapping_add_signed(ahead) < self.limit();
         if self.deferred.is_full(source) {
-            let trusted = self.rows.base.wrapping_add_signed(ahead) < self.limit();
             return far && !trusted && self.lose(LossReason::OutOfWindow, incoming);
         }
         let slice = self.keep_slices(incoming);
@@ -278,7 +278,7 @@ impl Builder {
         self.deferred.push(source, deferred);
         self.held_bytes += bytes;
         self.count_incoming(source, 1, bytes);
-        self.jumped |= far;
+        self.jumped |= begun && !trusted;
         self.unsettled = true;
         if !begun && self.deferred.length(source) == 1 {
             self.try_to_begin();

@@ -135,7 +135,7 @@ pub struct Builder {
     deferred: DeferredFragments,
     /// A fragment of several slices was not taken because there was no link for them.
     short_of_links: bool,
-    /// Something far away was deferred, and not yet compared with the others.
+    /// Something was deferred that is too far ahead of the others, and not yet compared with theirs.
     jumped: bool,
     /// What is deferred is to be looked at again: the room has moved, or there is more of it.
     unsettled: bool,

@@ -143,11 +143,12 @@ impl Builder {
     /// Lets the window follow where two sources have jumped alike and stay there. A number damaged now and then is not
     /// followed, not even where two boards damage theirs alike.
     fn seek_agreement(&mut self) {
-        let sources = self.sources.len();
-        let far = |source: usize| self.strayed(source).filter(|ahead| self.is_far(*ahead));
+        let (sources, base, limit) = (self.sources.len(), self.rows.base, self.limit());
         let half = self.settings.depth as u64 / 2;
-        let agreed = (0..sources).filter_map(|one| Some((one, far(one)?))).find_map(|(one, ahead)| {
-            let others = (one + 1..sources).filter_map(|other| Some((other, far(other)?)));
+        let jump =
+            |source| self.strayed(source).filter(|ahead: &i64| base.wrapping_add_signed(*ahead) >= limit);
+        let agreed = (0..sources).filter_map(|one| Some((one, jump(one)?))).find_map(|(one, ahead)| {
+            let others = (one + 1..sources).filter_map(|other| Some((other, jump(other)?)));
             let alike = |(_, other): &(usize, i64)| other.abs_diff(ahead) < half;
             others.into_iter().find(alike).map(|other| [(one, ahead), other])
         });

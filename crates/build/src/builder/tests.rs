@@ -454,6 +454,21 @@ fn a_board_that_stays_elsewhere_is_followed_once_it_is_left_alone() {
 }
 
 #[test]
+fn a_gap_of_all_boards_is_passed_however_long_it_is() {
+    for first in [30, 33, 40, 64, 65, 100, 127, 128, 200, 5000] {
+        for full in [Full::Close, Full::Hold] {
+            let mut bench = Bench::new(&Settings { full, ..small() }, 3);
+            let numbers: Vec<u64> = (0..2).chain(first..first + 100).collect();
+            for trigger in &numbers {
+                (0..3).for_each(|source| bench.feed(source, &[*trigger]));
+            }
+            assert_eq!(bench.triggers(), numbers, "{full:?}");
+            bench.end();
+        }
+    }
+}
+
+#[test]
 fn a_board_that_resets_in_mid_run_is_counted_and_not_mixed() {
     let mut bench = Bench::new(&small(), 3);
     for trigger in 0..200 {

@@ -1,7 +1,7 @@
 //! Which trigger numbers are taken: short numbers made long, and how far ahead one source may be of the others.
 //!
 //! ```text
-//!          late │ taken                            │ deferred: too early, until others get there
+//!          late │ taken                            │ deferred: too early, until others get there or a second one agrees
 //!  ─────────────┼──────────────────────────────────┼─────────────────────────┬───────────────────► trigger
 //!             base    second-fastest source ─ ½ depth ─►                base + 2 depth: a jump, deferred until
 //!                                                                       a second source agrees, else out of window
