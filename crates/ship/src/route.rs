@@ -461,8 +461,14 @@ impl Route {
         let mut state = self.state();
         state.runs.remove(run);
         state.waiting.retain(|job| job.run != run);
-        state.problems.retain(|(of, _), _| of != run);
         state.caught_up.retain(|(of, _)| of != run);
+        drop(state);
+        self.lose_problems(run);
+    }
+
+    /// Forgets what was wrong with a run.
+    pub(crate) fn lose_problems(&self, run: &Path) {
+        self.state().problems.retain(|(of, _), _| of != run);
     }
 
     /// Forgets a run that needs nothing more.

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -93,6 +94,8 @@ struct Shipper<'o> {
     /// The runs at the last look.
     found: Vec<FoundRun>,
     refused: HashMap<PathBuf, String>,
+    /// Runs that have gone from here before they were complete.
+    gone: HashSet<PathBuf>,
     commands: HashMap<(PathBuf, String), Instant>,
     free: FreeBytes,
     rates: HashMap<String, (Instant, u64)>,
@@ -202,6 +205,7 @@ impl<'o> Shipper<'o> {
             contents: Contents::default(),
             found: Vec::new(),
             refused: HashMap::new(),
+            gone: HashSet::new(),
             commands: HashMap::new(),
             free: FreeBytes::default(),
             rates: HashMap::new(),
@@ -225,6 +229,7 @@ impl<'o> Shipper<'o> {
     /// Looks at every run, and adds what is to be shipped. Whether nothing is on its way, and nothing was added.
     fn look(&mut self) -> bool {
         let mut is_idle = true;
+        self.note_gone();
         self.renew();
         let runs = self.runs();
         self.found = runs.iter().map(|(_, run)| run.clone()).collect();
@@ -243,6 +248,9 @@ impl<'o> Shipper<'o> {
                 continue;
             }
             self.refused.remove(&run.path);
+            if self.gone.remove(&run.path) {
+                self.routes.iter().for_each(|route| route.lose_problems(&run.path));
+            }
             let mut is_everywhere = run.has_ended;
             for route in self.routes.clone() {
                 let (added, is_complete) = self.add_jobs(&route, &run);
@@ -311,14 +319,50 @@ impl<'o> Shipper<'o> {
             });
             lost.collect()
         };
-        for run in lost {
+        // Of a run that is gone, the next look says so.
+        for run in lost.iter().filter(|run| !is_gone(run)) {
             tracing::warn!("{}: another program has taken this run over", run.display());
-            self.locks.remove(&run);
-            self.shared.held_until.lock().unwrap_or_else(PoisonError::into_inner).remove(&run);
-            self.routes.iter().for_each(|route| route.lose(&run));
+            self.lose(run);
         }
         for (run, lock) in &self.locks {
             self.hold(run, &lock.token);
+        }
+    }
+
+    /// Leaves a run that is shipped from here no longer.
+    fn lose(&mut self, run: &Path) {
+        self.locks.remove(run);
+        self.shared.held_until.lock().unwrap_or_else(PoisonError::into_inner).remove(run);
+        self.routes.iter().for_each(|route| route.lose(run));
+    }
+
+    /// Notes the runs that were begun and are not here any more: nobody else would name what is at the destinations of them.
+    fn note_gone(&mut self) {
+        let gone: Vec<PathBuf> = self.locks.keys().filter(|run| is_gone(run)).cloned().collect();
+        for run in gone {
+            let files = self.found.iter().find(|found| found.path == run).map(|found| found.files.as_slice());
+            let files = files.unwrap_or_default();
+            let proved = |route: &Route| {
+                let state = route.state();
+                let known = state.runs.get(&run).map(|known| &known.files);
+                files
+                    .iter()
+                    .map(|file| proved_of(file, known.and_then(|known| known.get(&file.name))).bytes)
+                    .sum()
+            };
+            let proved: Vec<u64> = self.routes.iter().map(|route| proved(route)).collect();
+            let bytes: u64 = files.iter().map(|file| file.identity.bytes).sum();
+            self.lose(&run);
+            for (route, proved) in self.routes.iter().zip(proved) {
+                let text = format!(
+                    "{}: this run was removed, renamed or moved while it was shipped; {proved} of {bytes} bytes of it are proved: the copy \
+                     there is not complete",
+                    run.display()
+                );
+                tracing::warn!("{}: {text}", route.name);
+                route.state().problems.insert((run.clone(), RECORD.to_owned()), Problem::new(text));
+            }
+            self.gone.insert(run);
         }
     }
 
@@ -469,7 +513,10 @@ impl<'o> Shipper<'o> {
             (0..self.routes.len()).map(|index| self.route_progress(index, &runs, now, is_idle)).collect();
         let is_done = |run: &FoundRun| self.done.contains_key(&run.path);
         Progress {
-            is_complete: self.refused.is_empty() && runs.iter().all(is_done) && is_idle,
+            is_complete: self.refused.is_empty()
+                && self.gone.is_empty()
+                && runs.iter().all(is_done)
+                && is_idle,
             runs: runs.len() as u64,
             runs_open: runs.iter().filter(|run| !run.has_ended).count() as u64,
             destinations,
@@ -538,6 +585,11 @@ impl<'o> Shipper<'o> {
         };
         progress
     }
+}
+
+/// Whether a run is not in its place any more. Where the file system fails for a while, nobody knows.
+fn is_gone(run: &Path) -> bool {
+    run.join(RECORD).symlink_metadata().is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
 }
 
 /// Whether a file has been there as a whole, as it is now or as it was.

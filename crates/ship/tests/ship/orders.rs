@@ -376,6 +376,48 @@ fn the_record_of_a_run_is_there_when_all_is_that_it_names() {
     );
 }
 
+/// An order to ship once what is in `runs` to a directory of this name beside it, which is made.
+fn order_to(runs: &Path, name: &str) -> (Order, PathBuf) {
+    let far = runs.with_file_name(name);
+    std::fs::create_dir(&far).expect("made");
+    let settings =
+        Settings { to: vec![format!("file://{}", far.display())], yields: false, ..Settings::default() };
+    let runs = vec![runs.to_owned()];
+    (Order { runs, settings, key: None, follow: false, give_up_after: GIVE_UP_AFTER }, far)
+}
+
+#[test]
+fn a_run_that_goes_away_while_it_is_shipped_is_named_until_it_is_back() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let (runs, away) = (folder.path().join("runs"), folder.path().join("away"));
+    let run = write_run(&runs, 10_000);
+    let (order, far) = order_to(&runs, "far");
+    // The record goes at a later look than the first, so that the run is not complete at the first report.
+    let mut is_moved = false;
+    let moved = ship(&order, &Arc::default(), &mut |_| {
+        if !std::mem::replace(&mut is_moved, true) {
+            std::fs::rename(&run, &away).expect("moved");
+        }
+    });
+    let moved = moved.expect("an order");
+    assert!(!moved.is_complete && moved.destinations[0].stage == RouteStage::Incomplete, "{moved:?}");
+    let problems = moved.destinations[0].problems.join("; ");
+    assert!(problems.contains("was removed, renamed or moved while it was shipped"), "{problems}");
+    assert!(!far.join("000001/run.json").exists());
+
+    let order = Order { follow: true, ..order };
+    let (stop, mut is_back) = (Arc::new(AtomicBool::new(false)), false);
+    std::fs::rename(&away, &run).expect("moved");
+    let shipped = ship(&order, &stop, &mut |progress| match progress.destinations[0].problems.is_empty() {
+        true if progress.is_complete => stop.store(true, Ordering::Release),
+        false if !std::mem::replace(&mut is_back, true) => std::fs::rename(&away, &run).expect("moved"),
+        true if !is_back && run.exists() => std::fs::rename(&run, &away).expect("moved"),
+        _ => {}
+    });
+    assert!(shipped.expect("an order").is_complete && is_back, "it is forgotten that it was gone");
+    assert!(far.join("000001/run.json").exists());
+}
+
 #[test]
 fn a_directory_of_runs_that_does_not_exist_yet_is_waited_for() {
     let folder = tempfile::tempdir().expect("temporary folder");
