@@ -42,6 +42,9 @@ pub enum Refusal {
     Other,
 }
 
+/// The reason of a file that [differs](Refusal::Differs), in a word.
+pub(crate) const DIFFERS: &str = "differs";
+
 /// A file that was not shipped, or a destination that cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum ShipError {
@@ -168,7 +171,7 @@ impl ShipError {
             | ShipError::Owned { .. }
             | ShipError::Refused { refusal: Refusal::Locked, .. } => "locked",
             ShipError::Refused { refusal: Refusal::Name, .. } => "bad_name",
-            ShipError::Refused { refusal: Refusal::Differs, .. } => "differs",
+            ShipError::Refused { refusal: Refusal::Differs, .. } => DIFFERS,
             ShipError::Refused { refusal: Refusal::Unproved, .. } => "unproved",
             ShipError::Refused { refusal: Refusal::NotTaken, .. } => "not_taken",
             _ => "refused",

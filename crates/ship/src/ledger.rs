@@ -136,7 +136,10 @@ pub(crate) fn proved_of(file: &FoundFile, known: Option<&FileState>) -> Amount {
         };
     }
     match (file.kind, known.counted) {
-        (FileKind::Growing, Some(counts)) if known.finished.is_none() => {
+        // Of another file of this name, nothing is.
+        (FileKind::Growing, Some(counts))
+            if known.finished.is_none() && known.identity.inode == file.identity.inode =>
+        {
             Amount::of_table(known.proved, Some(counts))
         }
         // Of an upload, nothing is proved before the object is read back.

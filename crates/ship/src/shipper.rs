@@ -21,7 +21,7 @@ use thalweg_transport::tls::client_config;
 use crate::address::Address;
 use crate::contents::Contents;
 use crate::disk::{Disk, HostDisk};
-use crate::error::ShipError;
+use crate::error::{DIFFERS, ShipError};
 use crate::ledger::{ShipLedger, proved_of};
 use crate::manifest;
 use crate::message::FileKind;
@@ -411,7 +411,10 @@ impl<'o> Shipper<'o> {
             true => !needs_work(route, run, file),
             false => file.kind != FileKind::Whole || has_been_there(route, run, file),
         };
-        if others.iter().all(|file| is_there(file) || is_stuck(file)) {
+        // But for a table of which another one is there: the copy is the run as it was, and the record of this one would contradict it.
+        let is_contradicted = others.iter().any(|file| is_another(route, run, file));
+        let is_kept = is_contradicted && record.iter().any(|file| has_been_there(route, run, file));
+        if !is_kept && others.iter().all(|file| is_there(file) || is_stuck(file)) {
             record.iter().for_each(|file| add(file));
         }
         is_complete &= !record.iter().any(|file| needs_work(route, run, file));
@@ -590,6 +593,14 @@ impl<'o> Shipper<'o> {
 /// Whether a run is not in its place any more. Where the file system fails for a while, nobody knows.
 fn is_gone(run: &Path) -> bool {
     run.join(RECORD).symlink_metadata().is_err_and(|cause| cause.kind() == io::ErrorKind::NotFound)
+}
+
+/// Whether a table at the destination is not the beginning of the one that is here.
+fn is_another(route: &Route, run: &FoundRun, file: &FoundFile) -> bool {
+    let state = route.state();
+    let known = state.runs.get(&run.path).and_then(|known| known.files.get(&file.name));
+    let refused = known.and_then(|known| known.refused.as_deref());
+    file.kind == FileKind::Growing && refused == Some(DIFFERS)
 }
 
 /// Whether a file has been there as a whole, as it is now or as it was.

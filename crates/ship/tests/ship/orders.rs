@@ -419,6 +419,44 @@ fn a_run_that_goes_away_while_it_is_shipped_is_named_until_it_is_back() {
 }
 
 #[test]
+fn a_copy_of_a_table_that_recover_has_written_anew_keeps_its_record() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let runs = folder.path().join("runs");
+    let run = write_run(&runs, 10_000);
+    let ended = RunRecord::read(&run.join("run.json")).expect("written");
+    let write = |record: &RunRecord| {
+        let text = serde_json::to_vec(record).expect("plain data");
+        std::fs::write(run.join("run.json"), text).expect("written");
+    };
+    write(&RunRecord { state: RunRecordState::Running, tables: Vec::new(), ..ended });
+    let [(order, far), (order_again, far_again)] = ["far", "again"].map(|name| order_to(&runs, name));
+    let ship = |order: &Order| ship(order, &Arc::default(), &mut |_| {}).expect("an order");
+    ship(&order);
+    let state_at = |far: &Path| RunRecord::read(&far.join("000001/run.json")).expect("there").state;
+    assert_eq!(state_at(&far), RunRecordState::Running);
+
+    // As behind a damaged batch: a table of fewer, in a file of its own.
+    let anew = write_run(&folder.path().join("anew"), 9000);
+    std::fs::rename(anew.join("hits.arrows"), run.join("hits.arrows")).expect("replaced");
+    let tables = RunRecord::read(&anew.join("run.json")).expect("written").tables;
+    let started = RunRecord::read(&run.join("run.json")).expect("written");
+    write(&RunRecord { state: RunRecordState::Recovered, tables, ..started });
+    let progress = ship(&order);
+    let there = &progress.destinations[0];
+    assert!(!progress.is_complete && there.problems.join("; ").contains("longer"), "{progress:?}");
+    assert_eq!(state_at(&far), RunRecordState::Running, "of the table that is there");
+    assert_eq!(
+        (there.ledger.proved.rows, there.ledger_balances),
+        (Some(0), Some(true)),
+        "{:?}",
+        there.ledger
+    );
+
+    assert!(ship(&order_again).is_complete);
+    assert_eq!(state_at(&far_again), RunRecordState::Recovered);
+}
+
+#[test]
 fn a_directory_of_runs_that_does_not_exist_yet_is_waited_for() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let (runs, far) = (folder.path().join("runs"), folder.path().join("far"));
