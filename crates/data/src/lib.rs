@@ -98,7 +98,8 @@ pub use hit::{Extra, Flags, Hit, Signal, Statistics};
 pub use hit_events::{HitEvent, HitEvents};
 pub use id::{BoardId, LinkId, SourceId, UnitId};
 pub use ledger::{
-    CounterSlot, Counters, Ledger, LedgerSnapshot, LossReason, Noted, Quality, Stage, StageRole, Unit,
+    CounterSlot, Counters, DataKept, Kept, Ledger, LedgerSnapshot, LossReason, Noted, Quality, Stage,
+    StageRole, Unit,
 };
 pub use memory::{HugePages, Memory};
 pub use message::Message;
@@ -108,7 +109,7 @@ pub use refused::{FirstRefused, Refused};
 pub use sent::SentRecord;
 pub use sent_fragments::{AnswerFates, FragmentRecord};
 pub use slice::{BlockId, Slice};
-pub use state::{HitsKept, RunState};
+pub use state::RunState;
 pub use tick::Tick;
 pub use traits::{
     BoardStatus, ControlError, Decode, DeviceControl, EventFilter, EventSink, Framed, Framing, Parameter,

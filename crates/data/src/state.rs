@@ -1,4 +1,4 @@
-//! Run states, and what a run keeps of its hits.
+//! Run states.
 
 use std::fmt;
 
@@ -63,39 +63,6 @@ impl RunState {
 impl fmt::Display for RunState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
-    }
-}
-
-/// What a run keeps of the hits that come to its recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum HitsKept {
-    /// Each hit that is counted as recorded: in the table `hits`, or in time slices. Without any table, all are left out on request.
-    #[default]
-    Rows,
-    /// What was received alone, in the table `raw`: a replay makes the hits again.
-    RawBytes,
-    /// No hits by themselves; at most coincidences, or the boards' own counters.
-    Nothing,
-}
-
-impl HitsKept {
-    /// Of a run that keeps rows of hits, or the bytes that they were made of.
-    pub fn of(keeps_rows: bool, keeps_raw_bytes: bool) -> HitsKept {
-        match (keeps_rows, keeps_raw_bytes) {
-            (true, _) => HitsKept::Rows,
-            (false, true) => HitsKept::RawBytes,
-            (false, false) => HitsKept::Nothing,
-        }
-    }
-
-    /// What stands behind the number of hits that came to the recording.
-    pub fn words(self) -> &'static str {
-        match self {
-            HitsKept::Rows => "hits recorded",
-            HitsKept::RawBytes => "hits recorded as raw bytes",
-            HitsKept::Nothing => "hits taken, not recorded",
-        }
     }
 }
 

@@ -9,7 +9,7 @@
 //! made it. What to do is left out where it names a key that the source does not have, or dumps that its format does not keep.
 
 use thalweg_data::ledger::{Carrier, Loss, LossKind, LossReport};
-use thalweg_data::{LedgerSnapshot, LossReason, SourceId, Stage, StageRole};
+use thalweg_data::{DataKept, LedgerSnapshot, LossReason, SourceId, Stage};
 
 /// What an advice calls the first refused bytes that some formats keep.
 const DUMPS: &str = "dumps";
@@ -30,10 +30,10 @@ pub fn advised(loss: Loss, carrier: Carrier, known: impl Fn(&str) -> bool) -> Lo
     Loss { advice: advice(loss.reason, loss.stage, carrier, known), ..loss }
 }
 
-/// Losses as people read them, with advice that holds whatever their sources are. `kept_by` is as of [`LossReport::of`].
-pub fn loss_report(snapshot: &LedgerSnapshot, kept_by: StageRole) -> LossReport {
+/// Losses as people read them, with advice that holds whatever their sources are. `kept` is as of [`LossReport::of`].
+pub fn loss_report(snapshot: &LedgerSnapshot, kept: impl Into<DataKept>) -> LossReport {
     let kinds = LossKind::all_of(&losses(snapshot), &snapshot.path());
-    LossReport { kinds, ..LossReport::of(snapshot, kept_by) }
+    LossReport { kinds, ..LossReport::of(snapshot, kept) }
 }
 
 /// What was seen, and what an operator can do about it here. `known` says whether the source has a key of this name, and
@@ -317,7 +317,7 @@ mod tests {
         let losses = losses(&ledger.snapshot());
         assert!(losses[0].advice.contains("TCP loses nothing"), "{}", losses[0].advice);
         assert!(losses[1].advice.contains("switch"), "{}", losses[1].advice);
-        let kind = loss_report(&ledger.snapshot(), StageRole::Recording).kinds[0].to_string();
+        let kind = loss_report(&ledger.snapshot(), DataKept::default()).kinds[0].to_string();
         let what = "lost 2 fragments (100.0 %) of 2 sources, most of tcp (1) at wire: missing_fragment — this board did not answer";
         assert!(kind.starts_with(what), "{kind}");
     }

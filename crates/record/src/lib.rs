@@ -135,5 +135,5 @@ pub use series_list::{Reading, SeriesList, SeriesName};
 pub use settings::{Compression, FileLimits, OnFull, RecordedHits, Retention, Settings, Sync};
 pub use space_watch::SpaceWatch;
 pub use system::begin_write_back;
-pub use table::{Table, first_part_of};
+pub use table::{Table, data_kept, first_part_of};
 pub use table_part::TablePart;

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use thalweg_data::ledger::{CounterSnapshot, LossReport, LossTotal, MOST_COUNT, UnitCounts};
 use thalweg_data::topology::{FlowPath, Topology};
-use thalweg_data::{Counters, HitsKept, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{Counters, DataKept, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
 use crate::advice;
 use crate::directory::{DocumentSummary, RunDirectory};
@@ -25,7 +25,7 @@ use crate::json_lines::check_plain;
 use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
 use crate::replay_record::ReplayRecord;
-use crate::table::Table;
+use crate::table::{Table, data_kept};
 
 /// Version of this file's form.
 pub const FORMAT: u32 = 1;
@@ -393,7 +393,9 @@ impl RunRecord {
         let ledger = self.ledger.as_ref()?;
         let mut snapshot = ledger.snapshot();
         self.enter_unseen(&mut snapshot);
-        let report = advice::loss_report(&snapshot, self.hits_end(&snapshot));
+        let raw_bytes_missing = self.raw_bytes_missing(ledger);
+        let report =
+            advice::loss_report(&snapshot, DataKept { raw_bytes_missing, ..self.data_kept(&snapshot) });
         let uncounted = |total: &LossTotal| self.uncounted(ledger, total);
         Some(match (self.state == RunRecordState::Recovered, ledger.closed) {
             (false, _) => report,
@@ -407,19 +409,31 @@ impl RunRecord {
         self.state == RunRecordState::Recovered && self.ledger.as_ref().is_some_and(|ledger| !ledger.closed)
     }
 
-    /// The role of the stage that keeps its hits: where they are in time slices alone, that of these.
-    pub(crate) fn hits_end(&self, snapshot: &LedgerSnapshot) -> StageRole {
-        let keeps = |table: Table| self.on_file(table).is_some();
+    /// What it keeps of its data, by its tables and by the ledger.
+    pub(crate) fn data_kept(&self, snapshot: &LedgerSnapshot) -> DataKept {
         let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
-        let slices_alone = !keeps(Table::Hits) && keeps(Table::Events) && are_sliced;
-        if slices_alone { StageRole::Slices } else { StageRole::Recording }
+        match self.kept_tables.is_empty() && self.keeps_no_data() {
+            true => DataKept::default(),
+            false => data_kept(|table| self.keeps(table), are_sliced),
+        }
     }
 
-    /// What it keeps of its hits, which end in this role.
-    pub(crate) fn hits_kept(&self, hits_end: StageRole) -> HitsKept {
-        let keeps = |table: Table| self.on_file(table).is_some();
-        let keeps_rows = hits_end == StageRole::Slices || keeps(Table::Hits) || self.keeps_no_data();
-        HitsKept::of(keeps_rows, keeps(Table::Raw))
+    /// Whether it keeps a table: it says so from its start on, or has a file of it, or had one.
+    fn keeps(&self, table: Table) -> bool {
+        let was_removed = || self.removed.as_ref().is_some_and(|removed| removed.has(table));
+        match self.kept_tables.is_empty() {
+            true => self.on_file(table).is_some() || was_removed(),
+            false => self.kept_tables.iter().any(|word| word == table.word()),
+        }
+    }
+
+    /// Raw bytes that had come to the recording of a recovered run and are not on file, beside those that were counted as lost there; 0 where
+    /// nobody has counted those on file.
+    fn raw_bytes_missing(&self, ledger: &LedgerRecord) -> u64 {
+        let raw = self.tables.iter().filter(|found| found.table == Table::Raw.word());
+        let on_file: Option<u64> = raw.map(|found| found.payload_bytes).sum();
+        let is_recovered = self.state == RunRecordState::Recovered;
+        on_file.filter(|_| is_recovered).map_or(0, |bytes| self.not_counted(ledger, Table::Raw, bytes))
     }
 
     /// Whether it names no table of data: of a run that began without, and of one that has not ended.
@@ -448,7 +462,11 @@ impl RunRecord {
             Unit::Fragments => Table::Fragments,
             _ => return 0,
         };
-        let Some(on_file) = self.on_file(table) else { return 0 };
+        self.on_file(table).map_or(0, |on_file| self.not_counted(ledger, table, on_file))
+    }
+
+    /// How many of those that had come to the recording are not among the `on_file` of a table, and were not counted as lost there.
+    fn not_counted(&self, ledger: &LedgerRecord, table: Table, on_file: u64) -> u64 {
         let missing = ledger.not_on_file(table, on_file, self.removed.as_ref()).unwrap_or(0);
         let lost = |row: &EntriesRecord| row.lost.values().sum();
         missing.saturating_sub(ledger.at_recording(table, lost).unwrap_or(0))
@@ -699,5 +717,41 @@ mod tests {
         record.ledger.as_mut().expect("set").closed = false;
         let report = record.loss_report().expect("a ledger");
         assert_eq!(report.text(), "hits lost: unknown, ≥ 60 hits (≥ 30.0 %)");
+    }
+
+    #[test]
+    fn a_run_of_raw_bytes_alone_has_lost_those_that_are_not_on_file() {
+        let units = 1 << Unit::Bytes as u64 | 1 << Unit::Hits as u64;
+        let slot = |stage, count: fn(&mut Counters)| {
+            let mut counters = Counters::default();
+            count(&mut counters);
+            CounterSnapshot { stage, source: SourceId(0), units, counters }
+        };
+        let slots = vec![
+            slot(Stage::Raw, |counters| {
+                counters.input(Unit::Bytes, 1000);
+                counters.output(Unit::Bytes, 900);
+                counters.lost(LossReason::DiskFull, Unit::Bytes, 100);
+            }),
+            slot(Stage::Decode, |counters| counters.output(Unit::Hits, 200)),
+            slot(Stage::Record, |counters| counters.output(Unit::Hits, 200)),
+        ];
+        let ledger = LedgerRecord::of(&LedgerSnapshot::of(vec!["left".to_owned()], slots));
+        let of_tables = |tables: &[Table], state, payload_bytes| {
+            let table = |table: &Table| {
+                let (table, rows) = (table.word().to_owned(), 10);
+                TableSummary { table, rows, payload_bytes, ..TableSummary::default() }
+            };
+            let (tables, ledger) = (tables.iter().map(table).collect(), Some(ledger.clone()));
+            RunRecord { state, tables, ledger, ..RunRecord::default() }
+                .loss_report()
+                .expect("a ledger")
+                .text()
+        };
+        let (raw, ended) = ([Table::Raw], RunRecordState::Failed);
+        assert_eq!(of_tables(&raw, ended, None), "hits lost: unknown, ≥ 100 bytes (≥ 10.0 %)");
+        assert_eq!(of_tables(&[Table::Raw, Table::Hits], ended, None), "no hits lost");
+        let damaged_since = of_tables(&raw, RunRecordState::Recovered, Some(700));
+        assert_eq!(damaged_since, "hits lost: unknown, ≥ 300 bytes (≥ 30.0 %)");
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Fields, Schema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use thalweg_data::{Closing, Selected};
+use thalweg_data::{Closing, DataKept, Kept, Selected, StageRole};
 
 /// A table of a run: one file of its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +37,19 @@ pub enum Table {
     Ranges,
     /// Values of slow control over time. Every run with `[[series]]` has it.
     Series,
+}
+
+/// What a run keeps of its data that keeps these tables, if any; `are_sliced` if its hits are cut into time slices, whose hits are the payload
+/// of fragments.
+pub fn data_kept(keeps: impl Fn(Table) -> bool, are_sliced: bool) -> DataKept {
+    let form = |table| Kept::of(keeps(table), keeps(Table::Raw));
+    let slices_alone = are_sliced && !keeps(Table::Hits) && keeps(Table::Fragments);
+    let (hits, hits_end) = match slices_alone {
+        true => (Kept::Rows, StageRole::Slices),
+        false => (form(Table::Hits), StageRole::Recording),
+    };
+    let (fragments, events) = (form(Table::Fragments), form(Table::Events));
+    DataKept { hits, hits_end, fragments, events, raw_bytes_missing: 0 }
 }
 
 /// What one column holds.

@@ -14,10 +14,10 @@ use std::ops::Range;
 use thalweg_analysis::event_filter::Boards;
 use thalweg_data::ledger::{Carrier, CounterSnapshot, Loss, LossReport};
 use thalweg_data::topology::FlowPath;
-use thalweg_data::{Counters, HitsKept, LedgerSnapshot, LossReason, Noted, SourceId, StageRole, Unit};
+use thalweg_data::{Counters, DataKept, LedgerSnapshot, LossReason, Noted, SourceId, StageRole, Unit};
 use thalweg_monitor::state::EventSelection;
 use thalweg_readout::links::LinkPlan;
-use thalweg_record::{Settings, Table, advice};
+use thalweg_record::{Settings, advice, data_kept};
 
 use crate::config::{ConfigError, Configuration, SourceSettings};
 use thalweg_frontend::format::FormatSettings;
@@ -64,10 +64,8 @@ pub(crate) struct SourceTable {
     /// Those whose fragments events are built of: the boards of all triggered sources, or what sources of hits have in each time
     /// slice, which is in a ledger of its own.
     pub(crate) boards: Range<u16>,
-    /// Hits are kept in time slices alone, not in a table of their own.
-    pub(crate) keeps_slices_alone: bool,
-    /// What is kept of hits.
-    pub(crate) hits_kept: HitsKept,
+    /// What is kept of the data.
+    pub(crate) kept: DataKept,
     /// The counters of the events themselves, of a run that has some.
     pub(crate) events: Option<SourceId>,
     /// The counters of the events that are made of hits, of a run with coincidence.
@@ -130,7 +128,7 @@ impl SourceTable {
 
     /// Losses as people read them, of this ledger or of grouped ones.
     pub(crate) fn loss_report(&self, snapshot: &LedgerSnapshot) -> LossReport {
-        LossReport::of(snapshot, self.hits_end())
+        LossReport::of(snapshot, self.kept)
     }
 
     /// Events on file: those that were built or, of a run that builds none, those that were made of hits.
@@ -164,11 +162,6 @@ impl SourceTable {
     pub(crate) fn coincidences_recorded(&self, snapshot: &LedgerSnapshot) -> u64 {
         let slot = self.coincidences.and_then(|own| snapshot.slot_at(StageRole::Recording, own));
         slot.map_or(0, |slot| slot.counters.total_output(Unit::Events))
-    }
-
-    /// Returns the role of the stage that keeps hits: where the path forks after decoding, that of the branch which keeps them.
-    pub(crate) fn hits_end(&self) -> StageRole {
-        if self.keeps_slices_alone { StageRole::Slices } else { StageRole::Recording }
     }
 
     /// Everyone's numbers by what people speak of: each `[[source]]`, the events, each unit.
@@ -209,8 +202,7 @@ impl SourceTable {
             events: builds.then(|| SourceId((hits + sliced + boards + shared) as u16)),
             coincidences: coincides.then(|| SourceId((without_units - 1) as u16)),
             links,
-            keeps_slices_alone: sliced > 0 && !configuration.record.keeps(Table::Hits),
-            hits_kept: hits_kept(&configuration.record, sliced > 0),
+            kept: kept_by(&configuration.record, sliced > 0),
             ..SourceTable::default()
         };
         if let Some(coincidences) = source_table.coincidences {
@@ -269,11 +261,12 @@ impl SourceTable {
     }
 }
 
-fn hits_kept(tables: &Settings, are_sliced: bool) -> HitsKept {
-    HitsKept::of(
-        tables.keeps(Table::Hits) || are_sliced && tables.keeps(Table::Events) || tables.tables.is_empty(),
-        tables.keeps(Table::Raw),
-    )
+/// What a run keeps with these settings.
+fn kept_by(settings: &Settings, are_sliced: bool) -> DataKept {
+    match settings.tables.is_empty() {
+        true => DataKept::default(),
+        false => data_kept(|table| settings.keeps(table), are_sliced),
+    }
 }
 
 /// The links of a triggered source, and the boards on each.

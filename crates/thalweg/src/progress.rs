@@ -168,7 +168,7 @@ fn total_line(progress: &LiveState) -> String {
             "  {:>9}hits/s  {:>9}{}",
             known(progress.recorded_rate_hz, many),
             many(progress.hits_recorded as f64),
-            progress.hits_kept.words()
+            progress.hits_kept.words_of_hits()
         ),
     };
     format!(

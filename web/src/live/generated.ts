@@ -350,8 +350,8 @@ export interface FlowStage {
   unit: Unit;
 }
 
-/** What a run keeps of the hits that come to its recording. */
-export type HitsKept = "rows" | "raw_bytes" | "nothing";
+/** The form in which a run keeps its hits, its fragments or its events. */
+export type Kept = "rows" | "raw_bytes" | "nothing";
 
 /** How bad it is. */
 export type Level = "info" | "warning" | "error";
@@ -420,7 +420,7 @@ export interface LiveState {
   /** The path from the boards to the disk, by stage. Not in the lines of JSON of the terminal. */
   flow: FlowStage[];
   /** What is kept of them. */
-  hits_kept: HitsKept;
+  hits_kept: Kept;
   /** Hits that came to the recording since the start. */
   hits_recorded: number;
   /** The ledger by `[[source]]`; `events` and units have lines of their own. Counts of stages that follow each other are

@@ -6,7 +6,7 @@ import { Plot } from "../draw/plot.js";
 import { count, measured_as, plain, quantity, rate, share } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed, lasting } from "../figures/time.js";
 import { written } from "../figures/address.js";
-import type { ClockState, CopyState, HitsKept, LiveState, Past, RunState } from "../live/generated.js";
+import type { ClockState, CopyState, Kept, LiveState, Past, RunState } from "../live/generated.js";
 import { History } from "../live/history.js";
 import { flow_of, source_rate } from "../live/lanes.js";
 import { in_words, LossHistory } from "../live/loss_history.js";
@@ -163,9 +163,9 @@ function draw_rates(plot: Plot): void {
   );
 }
 
-const HITS_KEPT: Record<HitsKept, string> = {
+const HITS_KEPT: Record<Kept, string> = {
   rows: "hits recorded",
-  raw_bytes: "hits, as raw bytes",
+  raw_bytes: "hits, raw bytes kept",
   nothing: "hits, not recorded",
 };
 

@@ -14,6 +14,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::kept::{DataKept, Kept};
 use super::reasons::Quality;
 use super::snapshot::{CounterSnapshot, LedgerSnapshot, Loss};
 use super::stages::StageRole;
@@ -88,6 +89,9 @@ pub struct LossReport {
 /// Units that contain hits or fragments, from the finest to the coarsest.
 const COARSE: [Unit; 3] = [Unit::Frames, Unit::Datagrams, Unit::Bytes];
 
+/// For each unit of [`COARSE`]: how many are lost, and of how many.
+type CoarseLosses = [(u64, u64); COARSE.len()];
+
 /// What people call events that are made of hits.
 const COINCIDENCES: &str = "coincidences";
 
@@ -97,7 +101,9 @@ struct Counted {
     lost: u64,
     of: u64,
     /// For each unit of [`COARSE`]: lost, without knowing how many of the finer unit they contained, and of how many.
-    coarse: [(u64, u64); COARSE.len()],
+    coarse: CoarseLosses,
+    /// Of what is kept as raw bytes alone, the raw data that are not on file.
+    unwritten: CoarseLosses,
     /// Triggers that no board answered, and of how many.
     unseen: (u64, u64),
     /// Fragments of triggers without an event, and of how many.
@@ -108,16 +114,21 @@ impl Counted {
     fn add(&mut self, other: &Counted) {
         self.lost += other.lost;
         self.of += other.of;
-        for (own, more) in self.coarse.iter_mut().zip(&other.coarse) {
-            *own = (own.0 + more.0, own.1 + more.1);
+        for (own, more) in [(&mut self.coarse, &other.coarse), (&mut self.unwritten, &other.unwritten)] {
+            for (own, more) in own.iter_mut().zip(more) {
+                *own = (own.0 + more.0, own.1 + more.1);
+            }
         }
         self.unseen = other.unseen;
     }
 
     /// The coarse unit of which the largest fraction is lost; among about equal fractions, the finest unit.
     fn bound(&self) -> Option<LostCount> {
-        let lost = COARSE.iter().zip(&self.coarse).filter(|(_, (count, _))| *count > 0);
-        let counts = lost.map(|(unit, (count, of))| LostCount::new(*unit, *count, *of));
+        // What was lost before had not come to the raw recording.
+        let lost =
+            self.coarse.iter().zip(&self.unwritten).map(|(own, raw)| (own.0 + raw.0, own.1.max(raw.1)));
+        let lost = COARSE.iter().zip(lost).filter(|(_, (count, _))| *count > 0);
+        let counts = lost.map(|(unit, (count, of))| LostCount::new(*unit, count, of));
         counts.reduce(|finer, other| match (finer.fraction, other.fraction) {
             (Some(one), Some(another)) if another > 1.25 * one => other,
             _ => finer,
@@ -339,16 +350,16 @@ impl fmt::Display for LossKind {
 }
 
 impl LossReport {
-    /// The losses of a ledger, without advice. `kept_by` is the role of the stage that keeps the hits; hits that are lost on other branches
-    /// of the path do not count as lost hits.
-    pub fn of(snapshot: &LedgerSnapshot, kept_by: StageRole) -> LossReport {
-        let path = snapshot.path();
+    /// The losses of a ledger, without advice. `kept` is what the run keeps, or the role of the stage that keeps the hits where everything is
+    /// kept in rows; hits that are lost on other branches of the path do not count as lost hits.
+    pub fn of(snapshot: &LedgerSnapshot, kept: impl Into<DataKept>) -> LossReport {
+        let (path, kept) = (snapshot.path(), kept.into());
         let events = events(snapshot, &path);
         let mut sums: [(Unit, Option<Counted>); 3] =
             [(Unit::Hits, None), (Unit::Fragments, None), (Unit::Events, events)];
         // The fragments of unseen triggers are those of unseen events.
         let unseen = events.map(|events| events.unseen).unwrap_or_default();
-        let of_hits = UnitPath::of(&path, Unit::Hits, Some(kept_by));
+        let of_hits = UnitPath::of(&path, Unit::Hits, Some(kept.hits_end));
         let of_fragments = UnitPath::of(&path, Unit::Fragments, None);
         let mut sources = Vec::new();
         for source in (0..snapshot.sources.len()).map(|index| SourceId(index as u16)) {
@@ -370,7 +381,10 @@ impl LossReport {
             if let Some((index, counted)) = counted {
                 let (unit, sum) = &mut sums[index];
                 sum.get_or_insert_default().add(&counted);
-                sources.push((source, counted.total(*unit)));
+                let raw = snapshot.of_source(source).iter().filter(|own| own.stage.role() == StageRole::Raw);
+                let is_raw = [kept.hits, kept.fragments][index] == Kept::RawBytes;
+                let unwritten = if is_raw { unwritten(raw, 0) } else { CoarseLosses::default() };
+                sources.push((source, Counted { unwritten, ..counted }.total(*unit)));
             }
         }
         if !snapshot.knows_all_triggers() {
@@ -380,6 +394,12 @@ impl LossReport {
                 && events.unseen.0 == 0
             {
                 events.coarse = fragments.coarse;
+            }
+        }
+        let forms = [kept.hits, kept.fragments, kept.events];
+        for ((unit, sum), _) in sums.iter_mut().zip(forms).filter(|(_, form)| *form == Kept::RawBytes) {
+            if let Some(sum) = sum {
+                sum.unwritten = unwritten(raw_of(snapshot, &path, *unit), kept.raw_bytes_missing);
             }
         }
         if let Some(coarse) = of_the_file(snapshot) {
@@ -556,7 +576,7 @@ fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64))
 
 /// What an imported file has lost whose hits or events nobody can attribute to a source: it has been read as one stream, and nothing numbers
 /// what was in it. `None` where boards do.
-fn of_the_file(snapshot: &LedgerSnapshot) -> Option<[(u64, u64); COARSE.len()]> {
+fn of_the_file(snapshot: &LedgerSnapshot) -> Option<CoarseLosses> {
     let numbers = |role| snapshot.at(role).next().is_some();
     if numbers(StageRole::SequenceNumbers) || numbers(StageRole::SenderTotals) || numbers(StageRole::Intake) {
         return None;
@@ -572,7 +592,7 @@ fn of_the_file(snapshot: &LedgerSnapshot) -> Option<[(u64, u64); COARSE.len()]> 
 }
 
 /// For each unit of [`COARSE`], how many were lost without knowing how many of the finer unit they contained, and of how many.
-fn coarse(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> [(u64, u64); COARSE.len()] {
+fn coarse(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> CoarseLosses {
     let before = || slots.iter().filter(|slot| path.is_before(slot));
     COARSE.map(|unit| {
         let lost = before().map(|slot| {
@@ -581,6 +601,34 @@ fn coarse(slots: &[CounterSnapshot], path: &UnitPath<'_>) -> [(u64, u64); COARSE
             })
         });
         (lost.sum(), before().map(|slot| slot.offered(unit)).max().unwrap_or(0))
+    })
+}
+
+/// The raw recordings of the bytes of which a unit is made. Time slices of hits are made of those of the hits.
+fn raw_of<'s>(
+    snapshot: &'s LedgerSnapshot,
+    path: &'s Topology,
+    unit: Unit,
+) -> impl Iterator<Item = &'s CounterSnapshot> {
+    let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
+    let gives_hits = |source| {
+        let mut slots = snapshot.of_source(source).iter();
+        slots.any(|own| own.counts(Unit::Hits) && path.is_made(Unit::Hits, own.stage, source))
+    };
+    snapshot.at(StageRole::Raw).filter(move |own| match (unit, gives_hits(own.source)) {
+        (Unit::Hits, is_of_hits) => is_of_hits,
+        (_, is_of_hits) => !is_of_hits || are_sliced,
+    })
+}
+
+/// What raw recordings did not write, and `missing` bytes that are not on file any more.
+fn unwritten<'s>(raw: impl Iterator<Item = &'s CounterSnapshot>, missing: u64) -> CoarseLosses {
+    let raw: Vec<&CounterSnapshot> = raw.collect();
+    COARSE.map(|unit| {
+        let counting = || raw.iter().filter(|slot| slot.counts(unit));
+        let lost: u64 = counting().map(|slot| slot.counters.total_lost_any(unit)).sum();
+        let missing = if unit == Unit::Bytes { missing } else { 0 };
+        (lost + missing, counting().map(|slot| slot.offered(unit)).sum())
     })
 }
 

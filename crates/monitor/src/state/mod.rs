@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use thalweg_analysis::clocks::ClockState;
 use thalweg_analysis::view::Applied;
 use thalweg_data::ledger::{Entries, Loss, LossTotal};
-use thalweg_data::{HitsKept, RunState};
+use thalweg_data::{Kept, RunState};
 
 pub use copies::{CopyCounts, CopyState};
 pub use dead_time::{DeadTime, DeadTimeOf, RunDeadTime, TriggerCounts, TriggerState};
@@ -167,7 +167,7 @@ pub struct LiveState {
     /// Hits that came to the recording since the start.
     pub hits_recorded: u64,
     /// What is kept of them.
-    pub hits_kept: HitsKept,
+    pub hits_kept: Kept,
     /// What the files of the run take, bytes.
     pub bytes_recorded: u64,
     /// How fast that grows, bytes per second; known once two batches of the recorder may have come.

@@ -117,6 +117,9 @@ pub struct TableSummary {
     /// Of the table `coincidences`, whose rows are hits: how many coincidences these are. `recover` counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coincidences: Option<u64>,
+    /// Of the table `raw`: how many received bytes its rows name. `recover` counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<u64>,
 }
 
 impl Default for TableSummary {
@@ -130,6 +133,7 @@ impl Default for TableSummary {
             files: 1,
             crc32c: Vec::new(),
             coincidences: None,
+            payload_bytes: None,
         }
     }
 }
@@ -407,6 +411,7 @@ impl TableFile {
                 .map(|value| format!("{value:08x}"))
                 .collect(),
             coincidences: None,
+            payload_bytes: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::LossReport;
-use thalweg_data::{Flags, Hit, Unit};
+use thalweg_data::{Flags, Hit};
 
 use super::hits::hits_of;
 use super::inspect_coincidences::CoincidencesContent;
@@ -26,7 +26,7 @@ use crate::loss_row::LossRow;
 use crate::notes::Note;
 use crate::recorded_tables::RecordedTables;
 use crate::removed::RemovedTables;
-use crate::run_record::{CutRecord, RunRecord, RunRecordState};
+use crate::run_record::{CutRecord, LedgerRecord, RunRecord, RunRecordState};
 use crate::table::Table;
 
 /// Picoseconds per second.
@@ -196,7 +196,8 @@ pub fn inspect(path: &Path, first: usize) -> Result<Inspection, RecordError> {
 
 impl Inspection {
     fn take_record(&mut self, record: RunRecord) {
-        let hits_end = record.ledger.as_ref().map(|ledger| record.hits_end(&ledger.snapshot()));
+        let counts = record.ledger.as_ref().map(LedgerRecord::snapshot);
+        self.hits_left_out = counts.and_then(|counts| record.data_kept(&counts).hits_left_out(&counts));
         self.loss = record.loss_report();
         self.beside = record.beside_the_ledger();
         self.ledger_verdict = record.ledger_verdict();
@@ -206,8 +207,7 @@ impl Inspection {
         self.started = record.started;
         self.stopped = record.stopped;
         self.cuts = record.cuts;
-        if let Some((ledger, hits_end)) = record.ledger.zip(hits_end) {
-            self.hits_left_out = ledger.total(hits_end, Unit::Hits, |row| row.filtered);
+        if let Some(ledger) = record.ledger {
             self.ledger_closed = Some(ledger.closed);
             self.losses = ledger.losses;
         }

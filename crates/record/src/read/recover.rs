@@ -303,12 +303,10 @@ fn count_coincidences(path: &Path) -> Result<u64, RecordError> {
     Ok(count)
 }
 
-/// Received bytes in all tables `raw`, which are whole.
-fn count_raw_bytes(directory: &RunDirectory) -> Result<u64, RecordError> {
+/// Received bytes in a whole table `raw`.
+fn count_raw_bytes(path: &Path) -> Result<u64, RecordError> {
     let mut bytes = 0;
-    for path in directory.raw_files()? {
-        raw_arrivals(&path, |arrival| bytes += arrival.bytes)?;
-    }
+    raw_arrivals(path, |arrival| bytes += arrival.bytes)?;
     Ok(bytes)
 }
 
@@ -390,6 +388,9 @@ impl RecoverReport {
             if summary.table == Table::Coincidences.word() {
                 summary.coincidences = Some(count_coincidences(&directory.path().join(&summary.file))?);
             }
+            if summary.table == Table::Raw.word() {
+                summary.payload_bytes = Some(count_raw_bytes(&directory.path().join(&summary.file))?);
+            }
         }
         let rows_of = |table: Table| {
             let found = tables.iter().filter(|found| found.summary.table == table.word());
@@ -410,7 +411,7 @@ impl RecoverReport {
             events_on_file: rows_of(Table::Events),
             events_came: None,
             events_not_on_file: None,
-            raw_bytes_on_file: count_raw_bytes(directory)?,
+            raw_bytes_on_file: tables.iter().filter_map(|table| table.summary.payload_bytes).sum(),
             raw_bytes_came: None,
             raw_bytes_not_on_file: None,
             tables,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use thalweg_data::ledger::{LedgerError, LossReport, LossTotal};
-use thalweg_data::{Flags, Hit, HitsKept, Ledger, LedgerSnapshot, LossReason, Noted, StageRole, Unit};
+use thalweg_data::{Flags, Hit, Kept, Ledger, LedgerSnapshot, LossReason, Noted, StageRole, Unit};
 
 use super::hits::hits_of;
 use super::table_reader::{BatchHead, TableReader};
@@ -111,7 +111,7 @@ pub struct LedgerReport {
     /// Hits that they call recorded.
     pub hits_recorded: Option<u64>,
     /// What is kept of them.
-    pub hits_kept: HitsKept,
+    pub hits_kept: Kept,
     /// Hits that came to the recording and were left out of it on request: those that the cuts do not keep, or of a pause.
     pub hits_left_out: Option<u64>,
     /// What they call lost, as people read it.
@@ -563,14 +563,15 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
     };
     let loss = record.loss_report().unwrap_or_default();
     let lost = |unit: Unit| loss.total(unit).map_or(Some(0), LossTotal::known_lost);
-    let hits_end = record.hits_end(&ledger.snapshot());
+    let counts = ledger.snapshot();
+    let kept = record.data_kept(&counts);
     report.ledger = LedgerReport {
         present: true,
         closed: ledger.closed,
         verdict: record.ledger_verdict().unwrap_or_default(),
-        hits_recorded: ledger.total(hits_end, Unit::Hits, |row| row.output),
-        hits_kept: record.hits_kept(hits_end),
-        hits_left_out: ledger.total(hits_end, Unit::Hits, |row| row.filtered),
+        hits_recorded: kept.hits_recorded(&counts),
+        hits_kept: kept.hits,
+        hits_left_out: kept.hits_left_out(&counts),
         beside: record.beside_the_ledger(),
         hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(StageRole::Raw, Unit::Bytes, |row| row.output),

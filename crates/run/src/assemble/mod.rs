@@ -678,8 +678,6 @@ impl EndedRun {
         let bytes_unread = sources.iter().flat_map(|source| &source.drop_counters);
         let bytes_unread =
             bytes_unread.filter(|(name, _)| name.ends_with("unread_bytes")).map(|(_, count)| count).sum();
-        let left_out =
-            snapshot.at(source_table.hits_end()).map(|slot| slot.counters.total_filtered(Unit::Hits));
         let losses = source_table.placed(snapshot);
         let loss = LossReport {
             kinds: LossKind::all_of(&losses, &snapshot.path()),
@@ -691,9 +689,9 @@ impl EndedRun {
             run_directory: Some(PathBuf::from(directory.path())),
             elapsed_seconds: self.elapsed_seconds,
             hits_sent: self.sent,
-            hits_recorded: snapshot.output_at(source_table.hits_end(), Unit::Hits),
-            hits_kept: source_table.hits_kept,
-            hits_left_out: left_out.sum(),
+            hits_recorded: source_table.kept.hits_recorded(snapshot).unwrap_or(0),
+            hits_kept: source_table.kept.hits,
+            hits_left_out: source_table.kept.hits_left_out(snapshot).unwrap_or(0),
             hits_lost: loss.total(Unit::Hits).map_or(Some(0), LossTotal::known_lost),
             hits_late: (!hits_made.is_empty()).then(|| snapshot.total_noted(Noted::Late, Unit::Hits)),
             hits_continued: snapshot.total_noted(Noted::Continued, Unit::Hits),

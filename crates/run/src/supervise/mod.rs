@@ -230,7 +230,7 @@ impl Watched {
             _ => kept(StageRole::Recording, Unit::Events),
         };
         end.seconds.is_some_and(|seconds| self.started.elapsed().as_secs_f64() >= seconds)
-            || end.hits.is_some_and(|hits| kept(self.source_table.hits_end(), Unit::Hits) >= hits)
+            || end.hits.is_some_and(|hits| kept(self.source_table.kept.hits_end, Unit::Hits) >= hits)
             || end.events.is_some_and(|wanted| events() >= wanted)
     }
 

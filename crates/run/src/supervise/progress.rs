@@ -7,7 +7,7 @@
 //! put in by `serve`.
 
 use thalweg_analysis::normalise::Corrected;
-use thalweg_data::{BusyTime, LedgerSnapshot, SourceId, Unit};
+use thalweg_data::{BusyTime, LedgerSnapshot, SourceId};
 use thalweg_monitor::state::{
     BuildSample, CoincidenceState, Completeness, DeadTime, EventState, LiveState, RunDeadTime, SourceKind,
     SourceState, TriggerCounts, TriggerState,
@@ -84,8 +84,8 @@ impl Rates {
             recorded_rate_hz: rates.kept_hz(),
             rate_window_seconds: rates.window().seconds,
             rate_window: rates.window(),
-            hits_recorded: counts.output_at(source_table.hits_end(), Unit::Hits),
-            hits_kept: source_table.hits_kept,
+            hits_recorded: source_table.kept.hits_recorded(counts).unwrap_or(0),
+            hits_kept: source_table.kept.hits,
             byte_rate_hz: rates.bytes_recorded_hz(),
             cuts: report_of_hits.cuts,
             clocks: report_of_hits.clocks,
@@ -242,7 +242,7 @@ fn completeness(source_table: &SourceTable, counts: &LedgerSnapshot, rates: &Rat
 
 #[cfg(test)]
 mod tests {
-    use thalweg_data::{Counters, Ledger, LossReason, RunState, Stage};
+    use thalweg_data::{Counters, Ledger, LossReason, RunState, Stage, Unit};
 
     use super::super::rates::Beside;
     use super::*;

@@ -179,7 +179,7 @@ impl Rates {
         }
         let by_source = counts.grouped(source_table.groups());
         // Given to the recording: what it has on file, and what waits in it.
-        let kept = counts.at(source_table.hits_end());
+        let kept = counts.at(source_table.kept.hits_end);
         let kept = kept.map(|own| own.counters.total_output(Unit::Hits) + own.counters.held(Unit::Hits));
         self.files.take(beside.elapsed_seconds, beside.bytes_recorded);
         self.samples.push_back(Sample {

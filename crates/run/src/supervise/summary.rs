@@ -9,7 +9,7 @@ use thalweg_analysis::channels::Channel;
 use thalweg_analysis::normalise::{Corrected, Normalised, NormalisedEvents};
 use thalweg_data::ledger::{Entries, Loss, LossReport, percent_of};
 use thalweg_data::record_join::JoinCounts;
-use thalweg_data::{HitsKept, LedgerSnapshot, Quality, SourceId, StageRole, Unit};
+use thalweg_data::{Kept, LedgerSnapshot, Quality, SourceId, StageRole, Unit};
 use thalweg_monitor::state::{DeadTime, EventSelection, RefusedUnit};
 use thalweg_qualify::host::{Counter, losses_text};
 
@@ -168,7 +168,7 @@ pub struct Summary {
     /// Hits that came to the recording.
     pub hits_recorded: u64,
     /// What is kept of them.
-    pub hits_kept: HitsKept,
+    pub hits_kept: Kept,
     /// Hits that came to the recording and are in none of its tables, as asked.
     pub hits_left_out: u64,
     /// Hits known to be lost, at any stage; whether these are all says `loss`. `None` where others are lost, and nobody knows how many.
@@ -250,7 +250,7 @@ impl Summary {
         }
         if self.events.is_none() || self.hits_recorded > 0 {
             let rate = |hits: u64| hits as f64 / seconds / 1e6;
-            let kept = self.hits_kept.words();
+            let kept = self.hits_kept.words_of_hits();
             write!(text, " {} {kept} ({:.3} M/s)", self.hits_recorded, rate(self.hits_recorded))?;
             match self.hits_left_out {
                 0 => writeln!(text)?,

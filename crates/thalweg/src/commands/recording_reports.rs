@@ -27,8 +27,10 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     let ledger = &report.ledger;
     // The ledger of the run still counts the rows that its files have lost since.
     let then = if report.missing.is_empty() { "" } else { " then" };
-    let recorded =
-        [(ledger.hits_recorded, ledger.hits_kept.words()), (ledger.events_recorded, "events recorded")];
+    let recorded = [
+        (ledger.hits_recorded, ledger.hits_kept.words_of_hits()),
+        (ledger.events_recorded, "events recorded"),
+    ];
     let mut recorded: Vec<String> =
         recorded.into_iter().filter_map(|(count, what)| Some(format!("{} {what}{then}", count?))).collect();
     recorded.extend(ledger.coincidences_recorded.map(|count| format!("{count} coincidences recorded{then}")));

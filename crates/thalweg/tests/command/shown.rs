@@ -84,7 +84,7 @@ fn hits_are_called_recorded_only_where_they_are_on_file() {
     };
     let kept = [
         ("\"hits\", \"raw\"", "hits recorded"),
-        ("\"raw\"", "hits recorded as raw bytes"),
+        ("\"raw\"", "hits taken, raw bytes recorded"),
         ("\"statistics\"", "hits taken, not recorded"),
         ("", " 0 hits recorded"),
     ];

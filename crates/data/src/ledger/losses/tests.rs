@@ -535,3 +535,45 @@ fn what_a_builder_unit_refuses_is_lost_once() {
         "readout units elsewhere have lost them"
     );
 }
+
+/// So many datagrams came, and so many of them the disk did not take.
+const RAW: Counting = (Stage::Raw, &[Unit::Datagrams, Unit::Bytes], |counters| {
+    for (unit, came, lost) in [(Unit::Datagrams, 300, 60), (Unit::Bytes, 300_000, 60_000)] {
+        counters.input(unit, came);
+        counters.output(unit, came - lost);
+        counters.lost(LossReason::DiskFull, unit, lost);
+    }
+});
+
+#[test]
+fn raw_bytes_that_the_disk_did_not_take_are_lost_hits_where_these_are_in_no_table() {
+    let received: Counting =
+        (Stage::Receive, &[Unit::Datagrams, Unit::Bytes], |counters| counters.output(Unit::Datagrams, 300));
+    let decoded: Counting = (Stage::Decode, &[Unit::Hits], |counters| counters.output(Unit::Hits, 9000));
+    let recorded: Counting = (Stage::Record, &[Unit::Hits], |counters| counters.output(Unit::Hits, 9000));
+    let slots = snapshot(&[received, RAW, decoded, recorded]);
+    assert_eq!(LossReport::of(&slots, StageRole::Recording).text(), "no hits lost", "they are in a table");
+    let raw_alone = DataKept { hits: Kept::RawBytes, ..DataKept::default() };
+    let report = LossReport::of(&slots, raw_alone);
+    assert_eq!(report.text(), "hits lost: unknown, ≥ 60 datagrams (≥ 20.0 %)");
+    let of_source = report.of_source(SourceId(0)).expect("it has hits");
+    assert_eq!((of_source.text.as_str(), of_source.known_lost()), (report.text().as_str(), None));
+    let gone = DataKept { raw_bytes_missing: 90_000, ..raw_alone };
+    assert_eq!(LossReport::of(&slots, gone).text(), "hits lost: unknown, ≥ 150000 bytes (≥ 50.0 %)");
+}
+
+#[test]
+fn raw_bytes_that_the_disk_did_not_take_are_lost_events_where_these_are_in_no_table() {
+    let found: Counting =
+        (Stage::Unpack, &[Unit::Fragments], |counters| counters.output(Unit::Fragments, 1000));
+    let built: Counting = (Stage::Build, &[Unit::Events], |counters| counters.output(Unit::Events, 1000));
+    let recorded: Counting = (Stage::Record, &[Unit::Events], |counters| counters.output(Unit::Events, 1000));
+    let slots = snapshot(&[RAW, found, built, recorded]);
+    let text = |fragments, events| {
+        LossReport::of(&slots, DataKept { fragments, events, ..DataKept::default() }).text()
+    };
+    let lost = "lost: unknown, ≥ 60 datagrams (≥ 20.0 %)";
+    assert_eq!(text(Kept::Rows, Kept::Rows), "no fragments lost; no events lost");
+    assert_eq!(text(Kept::Rows, Kept::RawBytes), format!("no fragments lost; events {lost}"));
+    assert_eq!(text(Kept::RawBytes, Kept::RawBytes), format!("fragments {lost}; events {lost}"));
+}

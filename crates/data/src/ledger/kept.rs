@@ -1,0 +1,97 @@
+//! What a run keeps of its data: in which form its hits, fragments and events are on file, if they are.
+//!
+//! ```text
+//!  decoded hits · built events ──► tables ───────────── Rows        lost where a table does not take them
+//!  received bytes ───────────────► raw.arrows alone ─── RawBytes    lost where that does not take their bytes
+//!                                                       Nothing
+//! ```
+//! The loss totals of a run follow from this: raw bytes that the disk did not take are no loss where the hits of them are in a table, and
+//! are all that there was where they are not.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::snapshot::LedgerSnapshot;
+use super::stages::StageRole;
+use super::vocabulary::Unit;
+
+/// The form in which a run keeps its hits, its fragments or its events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// Each one that is counted as recorded, in a table; of hits, also in time slices. Without any table, all are left out on request.
+    #[default]
+    Rows,
+    /// What was received alone, in the table `raw`: a replay makes them again.
+    RawBytes,
+    /// Not by themselves; of hits at most coincidences, or the boards' own counters.
+    Nothing,
+}
+
+impl Kept {
+    /// Of a run that keeps rows of them, or the bytes that they were made of.
+    pub fn of(keeps_rows: bool, keeps_raw_bytes: bool) -> Kept {
+        match (keeps_rows, keeps_raw_bytes) {
+            (true, _) => Kept::Rows,
+            (false, true) => Kept::RawBytes,
+            (false, false) => Kept::Nothing,
+        }
+    }
+
+    /// What stands behind the number of hits that came to the recording.
+    pub fn words_of_hits(self) -> &'static str {
+        match self {
+            Kept::Rows => "hits recorded",
+            Kept::RawBytes => "hits taken, raw bytes recorded",
+            Kept::Nothing => "hits taken, not recorded",
+        }
+    }
+}
+
+/// What a run keeps of all of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataKept {
+    /// What is kept of hits.
+    pub hits: Kept,
+    /// The role of the stage that keeps hits: where they are in time slices alone, that of these.
+    pub hits_end: StageRole,
+    /// What is kept of the fragments of triggered boards.
+    pub fragments: Kept,
+    /// What is kept of the events that are built.
+    pub events: Kept,
+    /// Raw bytes that had come to the recording and are not on file, beside those that the ledger calls lost.
+    pub raw_bytes_missing: u64,
+}
+
+impl From<StageRole> for DataKept {
+    /// Everything in rows, and the hits kept by the stage with this role.
+    fn from(hits_end: StageRole) -> DataKept {
+        let (hits, fragments, events) = Default::default();
+        DataKept { hits, hits_end, fragments, events, raw_bytes_missing: 0 }
+    }
+}
+
+impl Default for DataKept {
+    fn default() -> DataKept {
+        StageRole::Recording.into()
+    }
+}
+
+impl DataKept {
+    /// How many hits are recorded: those that the stage which keeps them has passed on; `None` of a run without such a stage.
+    pub fn hits_recorded(&self, snapshot: &LedgerSnapshot) -> Option<u64> {
+        self.at_end(snapshot, |counters| counters.total_output(Unit::Hits))
+    }
+
+    /// How many hits came to that stage and were left out on request.
+    pub fn hits_left_out(&self, snapshot: &LedgerSnapshot) -> Option<u64> {
+        self.at_end(snapshot, |counters| counters.total_filtered(Unit::Hits))
+    }
+
+    fn at_end(&self, snapshot: &LedgerSnapshot, count: impl Fn(&Counters) -> u64) -> Option<u64> {
+        let mut slots = snapshot.at(self.hits_end).filter(|slot| slot.counts(Unit::Hits)).peekable();
+        slots.peek()?;
+        Some(slots.map(|slot| count(&slot.counters)).sum())
+    }
+}
