@@ -95,6 +95,7 @@ mod removed;
 mod replay_record;
 mod retention;
 mod row_group;
+mod run_losses;
 pub mod run_record;
 mod series_list;
 pub mod settings;

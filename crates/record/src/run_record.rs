@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use thalweg_data::ledger::{CounterSnapshot, LossReport, LossTotal, MOST_COUNT, UnitCounts};
+use thalweg_data::ledger::{CounterSnapshot, MOST_COUNT, UnitCounts};
 use thalweg_data::topology::{FlowPath, Topology};
-use thalweg_data::{Counters, DataKept, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
+use thalweg_data::{Counters, LedgerSnapshot, LossReason, Noted, SourceId, Stage, StageRole, Unit};
 
 use crate::advice;
 use crate::directory::{DocumentSummary, RunDirectory};
@@ -25,7 +25,7 @@ use crate::json_lines::check_plain;
 use crate::missing::MissingRows;
 use crate::removed::RemovedTables;
 use crate::replay_record::ReplayRecord;
-use crate::table::{Table, data_kept};
+use crate::table::Table;
 
 /// Version of this file's form.
 pub const FORMAT: u32 = 1;
@@ -347,6 +347,16 @@ impl EntriesRecord {
         [input, output, overhead, filtered, held, gap_opened, gap_filled].into_iter().chain(named)
     }
 
+    /// Came in, and was not left out on request.
+    fn came(&self) -> u64 {
+        self.input.saturating_sub(self.filtered)
+    }
+
+    /// Lost, for whatever reason.
+    pub(crate) fn all_lost(&self) -> u64 {
+        self.lost.values().sum()
+    }
+
     /// Whether it was counted by a stage that does this.
     pub(crate) fn is_at(&self, role: StageRole) -> bool {
         Stage::from_word(&self.stage).is_some_and(|stage| stage.role() == role)
@@ -371,7 +381,7 @@ impl RunRecord {
 
     /// Hits, events or fragments of a table of a recovered run; of the table `coincidences`, whose rows are hits, coincidences. The records
     /// of older versions have their hits alone: as many at most. 0 of a table that `recover` has found gone; `None` where there was none.
-    fn on_file(&self, table: Table) -> Option<u64> {
+    pub(crate) fn on_file(&self, table: Table) -> Option<u64> {
         let is_gone = || self.missing.iter().any(|missing| missing.table == table.word());
         let on_file = self.sum_of(table, |found| found.coincidences.unwrap_or(found.rows));
         on_file.or_else(|| is_gone().then_some(0))
@@ -388,112 +398,6 @@ impl RunRecord {
         self.details.get("elapsed_seconds").and_then(serde_json::Value::as_f64)
     }
 
-    /// What was lost, as people read it; `None` of a run that has no ledger yet.
-    pub fn loss_report(&self) -> Option<LossReport> {
-        let ledger = self.ledger.as_ref()?;
-        let mut snapshot = ledger.snapshot();
-        self.enter_unseen(&mut snapshot);
-        let raw_bytes_missing = self.raw_bytes_missing(ledger);
-        let report =
-            advice::loss_report(&snapshot, DataKept { raw_bytes_missing, ..self.data_kept(&snapshot) });
-        let uncounted = |total: &LossTotal| self.uncounted(ledger, total);
-        Some(match (self.state == RunRecordState::Recovered, ledger.closed) {
-            (false, _) => report,
-            (true, false) => report.of_killed_run(uncounted),
-            (true, true) => report.of_damaged_run(uncounted),
-        })
-    }
-
-    /// Whether its program was killed, so that its ledger is of a moment before that: what came later was counted by nobody.
-    pub fn was_killed(&self) -> bool {
-        self.state == RunRecordState::Recovered && self.ledger.as_ref().is_some_and(|ledger| !ledger.closed)
-    }
-
-    /// What it keeps of its data, by its tables and by the ledger.
-    pub(crate) fn data_kept(&self, snapshot: &LedgerSnapshot) -> DataKept {
-        let are_sliced = snapshot.at(StageRole::Slices).any(|own| own.counts(Unit::Hits));
-        match self.kept_tables.is_empty() && self.keeps_no_data() {
-            true => DataKept::default(),
-            false => data_kept(|table| self.keeps(table), are_sliced),
-        }
-    }
-
-    /// Whether it keeps a table: it says so from its start on, or has a file of it, or had one.
-    fn keeps(&self, table: Table) -> bool {
-        let was_removed = || self.removed.as_ref().is_some_and(|removed| removed.has(table));
-        match self.kept_tables.is_empty() {
-            true => self.on_file(table).is_some() || was_removed(),
-            false => self.kept_tables.iter().any(|word| word == table.word()),
-        }
-    }
-
-    /// Raw bytes that had come to the recording of a recovered run and are not on file, beside those that were counted as lost there; 0 where
-    /// nobody has counted those on file.
-    fn raw_bytes_missing(&self, ledger: &LedgerRecord) -> u64 {
-        let raw = self.tables.iter().filter(|found| found.table == Table::Raw.word());
-        let on_file: Option<u64> = raw.map(|found| found.payload_bytes).sum();
-        let is_recovered = self.state == RunRecordState::Recovered;
-        on_file.filter(|_| is_recovered).map_or(0, |bytes| self.not_counted(ledger, Table::Raw, bytes))
-    }
-
-    /// Whether it names no table of data: of a run that began without, and of one that has not ended.
-    pub(crate) fn keeps_no_data(&self) -> bool {
-        let is_list = |table: &str| Table::LISTS.iter().any(|list| list.word() == table);
-        self.tables.iter().all(|found| is_list(&found.table))
-    }
-
-    /// What there is to say of its ledger, behind "the ledger"; `None` of a run that has none yet.
-    pub fn ledger_verdict(&self) -> Option<&'static str> {
-        let ledger = self.ledger.as_ref()?;
-        Some(match (ledger.closed, self.state) {
-            (true, _) => "balances",
-            (false, RunRecordState::Recovered) => "is of a moment before the program was killed",
-            (false, _) => "DOES NOT BALANCE",
-        })
-    }
-
-    /// How many of what a total counts had come to the recording of a recovered run, are not in its table, and were not counted as lost
-    /// there; 0 of other units, and without such a table.
-    fn uncounted(&self, ledger: &LedgerRecord, total: &LossTotal) -> u64 {
-        let table = match total.known.unit {
-            _ if total.of_coincidences => Table::Coincidences,
-            Unit::Hits => Table::Hits,
-            Unit::Events => Table::Events,
-            Unit::Fragments => Table::Fragments,
-            _ => return 0,
-        };
-        self.on_file(table).map_or(0, |on_file| self.not_counted(ledger, table, on_file))
-    }
-
-    /// How many of those that had come to the recording are not among the `on_file` of a table, and were not counted as lost there.
-    fn not_counted(&self, ledger: &LedgerRecord, table: Table, on_file: u64) -> u64 {
-        let missing = ledger.not_on_file(table, on_file, self.removed.as_ref()).unwrap_or(0);
-        let lost = |row: &EntriesRecord| row.lost.values().sum();
-        missing.saturating_sub(ledger.at_recording(table, lost).unwrap_or(0))
-    }
-
-    /// Older runs have the number of unseen triggers beside their ledger.
-    fn enter_unseen(&self, snapshot: &mut LedgerSnapshot) {
-        let unseen = self.detail_count("triggers_unseen");
-        if unseen > 0 && snapshot.triggers_unseen() == 0 {
-            let path = snapshot.path();
-            let is_of_events =
-                |own: &CounterSnapshot| path.flow_path_of(own.stage, own.source) == Some(FlowPath::Events);
-            let builds = |own: &&mut CounterSnapshot| {
-                own.counts(Unit::Events)
-                    && path.is_made(Unit::Events, own.stage, own.source)
-                    && is_of_events(own)
-            };
-            let noted = UnitCounts { noted: vec![(Noted::Unseen, unseen)], ..UnitCounts::default() };
-            snapshot
-                .slots
-                .iter_mut()
-                .filter(builds)
-                .take(1)
-                .for_each(|own| own.counters.restore(Unit::Events, &noted));
-        }
-    }
-
     /// Losses that are not in the ledger: hits recorded late, triggers that came from no board, bytes that could not be read.
     pub fn beside_the_ledger(&self) -> Vec<String> {
         let lines = [
@@ -505,7 +409,7 @@ impl RunRecord {
         noted.map(|(key, words)| format!("{} {words}", self.detail_count(key))).collect()
     }
 
-    fn detail_count(&self, key: &str) -> u64 {
+    pub(crate) fn detail_count(&self, key: &str) -> u64 {
         self.details.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0)
     }
 }
@@ -575,7 +479,27 @@ impl LedgerRecord {
     /// How many rows had come to the recording for this table: hits, coincidences or events; of the table `raw`, how many bytes. What was
     /// left out on request had not.
     pub(crate) fn came_to(&self, table: Table) -> Option<u64> {
-        self.at_recording(table, |row| row.input - row.filtered.min(row.input))
+        self.at_recording(table, EntriesRecord::came)
+    }
+
+    /// How many payload bytes had come to the recording for this table, `raw` or `fragments`.
+    pub(crate) fn payload_came_to(&self, table: Table) -> Option<u64> {
+        self.payload(table, EntriesRecord::came)
+    }
+
+    /// How many of these are not among the `on_file` bytes of it.
+    pub(crate) fn payload_not_on_file(&self, table: Table, on_file: u64) -> Option<u64> {
+        self.payload_came_to(table).map(|came| came.saturating_sub(on_file))
+    }
+
+    /// How many of these were counted as lost there.
+    pub(crate) fn payload_lost(&self, table: Table) -> u64 {
+        self.payload(table, EntriesRecord::all_lost).unwrap_or(0)
+    }
+
+    fn payload(&self, table: Table, entry: impl Fn(&EntriesRecord) -> u64) -> Option<u64> {
+        let role = if table == Table::Raw { StageRole::Raw } else { StageRole::Recording };
+        self.total(role, Unit::Bytes, entry)
     }
 
     /// How many of these are neither among the `on_file` hits, coincidences, events or bytes of the table nor were `removed` with it
@@ -600,7 +524,7 @@ impl LedgerRecord {
         match table {
             Table::Hits => self.total(StageRole::Recording, Unit::Hits, entry),
             Table::Fragments => self.total(StageRole::Recording, Unit::Fragments, entry),
-            Table::Raw => self.total(StageRole::Raw, Unit::Bytes, entry),
+            Table::Raw => self.payload(table, entry),
             _ => self.total_events(table, entry),
         }
     }
@@ -692,66 +616,5 @@ mod tests {
             error.contains("a count of 9007199254740993 in the ledger, more than any run has"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn what_a_killed_run_counted_as_lost_at_its_recording_is_in_the_bound_once() {
-        let slot = |stage, count: fn(&mut Counters)| {
-            let mut counters = Counters::default();
-            count(&mut counters);
-            CounterSnapshot { stage, source: SourceId(0), units: 1 << Unit::Hits as u64, counters }
-        };
-        let slots = vec![
-            slot(Stage::Decode, |counters| counters.output(Unit::Hits, 200)),
-            slot(Stage::Record, |counters| {
-                counters.input(Unit::Hits, 180);
-                counters.output(Unit::Hits, 150);
-                counters.lost(LossReason::DiskFull, Unit::Hits, 30);
-            }),
-        ];
-        let ledger = LedgerRecord::of(&LedgerSnapshot::of(vec!["left".to_owned()], slots));
-        let table =
-            TableSummary { table: Table::Hits.word().to_owned(), rows: 120, ..TableSummary::default() };
-        let mut record = RunRecord { tables: vec![table], ledger: Some(ledger), ..RunRecord::default() };
-        record.state = RunRecordState::Recovered;
-        record.ledger.as_mut().expect("set").closed = false;
-        let report = record.loss_report().expect("a ledger");
-        assert_eq!(report.text(), "hits lost: unknown, ≥ 60 hits (≥ 30.0 %)");
-    }
-
-    #[test]
-    fn a_run_of_raw_bytes_alone_has_lost_those_that_are_not_on_file() {
-        let units = 1 << Unit::Bytes as u64 | 1 << Unit::Hits as u64;
-        let slot = |stage, count: fn(&mut Counters)| {
-            let mut counters = Counters::default();
-            count(&mut counters);
-            CounterSnapshot { stage, source: SourceId(0), units, counters }
-        };
-        let slots = vec![
-            slot(Stage::Raw, |counters| {
-                counters.input(Unit::Bytes, 1000);
-                counters.output(Unit::Bytes, 900);
-                counters.lost(LossReason::DiskFull, Unit::Bytes, 100);
-            }),
-            slot(Stage::Decode, |counters| counters.output(Unit::Hits, 200)),
-            slot(Stage::Record, |counters| counters.output(Unit::Hits, 200)),
-        ];
-        let ledger = LedgerRecord::of(&LedgerSnapshot::of(vec!["left".to_owned()], slots));
-        let of_tables = |tables: &[Table], state, payload_bytes| {
-            let table = |table: &Table| {
-                let (table, rows) = (table.word().to_owned(), 10);
-                TableSummary { table, rows, payload_bytes, ..TableSummary::default() }
-            };
-            let (tables, ledger) = (tables.iter().map(table).collect(), Some(ledger.clone()));
-            RunRecord { state, tables, ledger, ..RunRecord::default() }
-                .loss_report()
-                .expect("a ledger")
-                .text()
-        };
-        let (raw, ended) = ([Table::Raw], RunRecordState::Failed);
-        assert_eq!(of_tables(&raw, ended, None), "hits lost: unknown, ≥ 100 bytes (≥ 10.0 %)");
-        assert_eq!(of_tables(&[Table::Raw, Table::Hits], ended, None), "no hits lost");
-        let damaged_since = of_tables(&raw, RunRecordState::Recovered, Some(700));
-        assert_eq!(damaged_since, "hits lost: unknown, ≥ 300 bytes (≥ 30.0 %)");
     }
 }

@@ -14,7 +14,7 @@ use super::timeline::{Place, Timeline};
 use super::{Settings, SliceError};
 
 /// Bytes of a hit in a slice: `time_ps` (8), `channel`, `energy`, `energy_short`, `flags` (2 each), little-endian.
-pub const HIT_BYTES: usize = 16;
+pub const HIT_BYTES: usize = thalweg_data::ledger::SLICED_HIT_BYTES as usize;
 
 /// Cuts the hits of one source into time slices.
 pub struct HitCutter {

@@ -12,9 +12,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::counters::Counters;
-use super::snapshot::LedgerSnapshot;
+use super::snapshot::{CounterSnapshot, LedgerSnapshot};
 use super::stages::StageRole;
 use super::vocabulary::Unit;
+
+/// Bytes of a hit in a time slice, whose payload is hits and nothing else.
+pub const SLICED_HIT_BYTES: u64 = 16;
 
 /// The form in which a run keeps its hits, its fragments or its events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -79,14 +82,33 @@ impl Default for DataKept {
 }
 
 impl DataKept {
-    /// How many hits are recorded: those that the stage which keeps them has passed on; `None` of a run without such a stage.
+    /// How many hits are recorded: those that the stage which keeps them has passed on, or that are in recorded time slices; `None` of a run
+    /// without such a stage.
     pub fn hits_recorded(&self, snapshot: &LedgerSnapshot) -> Option<u64> {
-        self.at_end(snapshot, |counters| counters.total_output(Unit::Hits))
+        match self.are_in_slices() {
+            true => Some(in_slices(snapshot.at(StageRole::Recording), |own| own.total_output(Unit::Bytes))),
+            false => self.at_end(snapshot, |counters| counters.total_output(Unit::Hits)),
+        }
     }
 
-    /// How many hits came to that stage and were left out on request.
+    /// How many hits came to that stage and were left out on request, those of rejected time slices among them.
     pub fn hits_left_out(&self, snapshot: &LedgerSnapshot) -> Option<u64> {
-        self.at_end(snapshot, |counters| counters.total_filtered(Unit::Hits))
+        let own = self.at_end(snapshot, |counters| counters.total_filtered(Unit::Hits))?;
+        let behind = || in_slices(snapshot.slots.iter(), |own| own.total_filtered(Unit::Bytes));
+        Some(if self.are_in_slices() { own + behind() } else { own })
+    }
+
+    /// How many hits were lost with their time slices at these slots, behind the stage that made these; 0 where slices do not keep the hits.
+    pub(super) fn hits_lost_in_slices(&self, slots: &[CounterSnapshot]) -> u64 {
+        match self.are_in_slices() {
+            true => in_slices(slots.iter(), |own| own.total_lost_any(Unit::Bytes)),
+            false => 0,
+        }
+    }
+
+    /// Whether hits are kept in time slices alone.
+    pub fn are_in_slices(&self) -> bool {
+        self.hits_end == StageRole::Slices
     }
 
     fn at_end(&self, snapshot: &LedgerSnapshot, count: impl Fn(&Counters) -> u64) -> Option<u64> {
@@ -94,4 +116,10 @@ impl DataKept {
         slots.peek()?;
         Some(slots.map(|slot| count(&slot.counters)).sum())
     }
+}
+
+/// The hits in time slices, by their bytes: of the slots that count slices.
+fn in_slices<'s>(slots: impl Iterator<Item = &'s CounterSnapshot>, bytes: impl Fn(&Counters) -> u64) -> u64 {
+    let of_slices = slots.filter(|own| own.counts(Unit::Fragments) && own.counts(Unit::Bytes));
+    of_slices.map(|own| bytes(&own.counters)).sum::<u64>() / SLICED_HIT_BYTES
 }

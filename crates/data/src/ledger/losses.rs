@@ -363,9 +363,17 @@ impl LossReport {
         let of_fragments = UnitPath::of(&path, Unit::Fragments, None);
         let mut sources = Vec::new();
         for source in (0..snapshot.sources.len()).map(|index| SourceId(index as u16)) {
+            let in_slices = kept.hits_lost_in_slices(snapshot.of_source(source));
             let counted = match snapshot.of_source(source) {
-                slots if slots.iter().any(|own| of_hits.begins_at(own)) => Some((0, hits(slots, &of_hits))),
-                slots => fragments(slots, &of_fragments, unseen).map(|counted| (1, counted)),
+                slots if slots.iter().any(|own| of_hits.begins_at(own)) => {
+                    let own = hits(slots, &of_hits);
+                    Some((0, Counted { lost: own.lost + in_slices, ..own }))
+                }
+                slots => {
+                    // The slices of a source are counted under a name of their own.
+                    sums[0].1.iter_mut().for_each(|sum| sum.lost += in_slices);
+                    fragments(slots, &of_fragments, unseen).map(|counted| (1, counted))
+                }
             };
             if counted.is_none() {
                 // A unit on the path to the recording, whose fragments are those of the boards. What a builder unit refuses is still the

@@ -43,7 +43,7 @@ pub use added::{Added, MOST_ADDED, WordError};
 pub use carrier::Carrier;
 pub use counters::{Counters, MOST_COUNT, UnitCounts};
 pub use file::{CounterSlot, Ledger, LedgerError};
-pub use kept::{DataKept, Kept};
+pub use kept::{DataKept, Kept, SLICED_HIT_BYTES};
 pub use losses::{LossKind, LossReport, LossTotal, LostCount, percent_of};
 pub use reasons::{LossNature, LossReasonDescription, Quality};
 pub use snapshot::{CounterSnapshot, Discrepancy, Entries, LedgerSnapshot, Loss};

@@ -117,7 +117,7 @@ pub struct TableSummary {
     /// Of the table `coincidences`, whose rows are hits: how many coincidences these are. `recover` counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coincidences: Option<u64>,
-    /// Of the table `raw`: how many received bytes its rows name. `recover` counts them.
+    /// Of the tables `raw` and `fragments`: how many bytes of payload its rows name. `recover` counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_bytes: Option<u64>,
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use thalweg_data::{HitEvents, Ledger, LedgerSnapshot};
 
 use super::coincidences::CoincidencesReader;
+use super::events::{fragment_rows, open_table};
 use super::raw::raw_arrivals;
 use super::recover_table::DamagedTable;
 use super::rewrite::{Replacement, clear_away};
@@ -310,6 +311,22 @@ fn count_raw_bytes(path: &Path) -> Result<u64, RecordError> {
     Ok(bytes)
 }
 
+/// Bytes of fragments in a whole table `fragments`.
+fn count_fragment_bytes(path: &Path) -> Result<u64, RecordError> {
+    let (mut reader, mut bytes) = (open_table(path, Table::Fragments)?, 0);
+    while let Some(head) = reader.next_batch()? {
+        let rows = fragment_rows(&reader, &head)?;
+        bytes += rows.iter().map(|row| row.view.length() as u64).sum::<u64>();
+    }
+    Ok(bytes)
+}
+
+/// Payload bytes of all files of a table.
+fn payload_of(tables: &[RecoveredTable], table: Table) -> u64 {
+    let files = tables.iter().map(|found| &found.summary).filter(|found| found.table == table.word());
+    files.filter_map(|found| found.payload_bytes).sum()
+}
+
 /// Completes `run.json` by what the tables and the ledger says; makes it where it is missing.
 fn rewrite_record(
     directory: &RunDirectory,
@@ -388,8 +405,11 @@ impl RecoverReport {
             if summary.table == Table::Coincidences.word() {
                 summary.coincidences = Some(count_coincidences(&directory.path().join(&summary.file))?);
             }
+            let path = directory.path().join(&summary.file);
             if summary.table == Table::Raw.word() {
-                summary.payload_bytes = Some(count_raw_bytes(&directory.path().join(&summary.file))?);
+                summary.payload_bytes = Some(count_raw_bytes(&path)?);
+            } else if summary.table == Table::Fragments.word() {
+                summary.payload_bytes = Some(count_fragment_bytes(&path)?);
             }
         }
         let rows_of = |table: Table| {
@@ -411,7 +431,7 @@ impl RecoverReport {
             events_on_file: rows_of(Table::Events),
             events_came: None,
             events_not_on_file: None,
-            raw_bytes_on_file: tables.iter().filter_map(|table| table.summary.payload_bytes).sum(),
+            raw_bytes_on_file: payload_of(&tables, Table::Raw),
             raw_bytes_came: None,
             raw_bytes_not_on_file: None,
             tables,

@@ -2,6 +2,7 @@
 
 use super::super::counters::Counters;
 use super::super::file::Ledger;
+use super::super::kept::SLICED_HIT_BYTES;
 use super::*;
 
 /// A stage, its units, and its counts.
@@ -576,4 +577,50 @@ fn raw_bytes_that_the_disk_did_not_take_are_lost_events_where_these_are_in_no_ta
     assert_eq!(text(Kept::Rows, Kept::Rows), "no fragments lost; no events lost");
     assert_eq!(text(Kept::Rows, Kept::RawBytes), format!("no fragments lost; events {lost}"));
     assert_eq!(text(Kept::RawBytes, Kept::RawBytes), format!("fragments {lost}; events {lost}"));
+}
+
+/// A run that keeps its hits in time slices: 1000 hits of 100 in each; of the slices, the filter rejects 2, and 1 is lost on the disk.
+fn sliced() -> LedgerSnapshot {
+    let ledger = Ledger::create(None, &["left".to_owned(), "left/slices".to_owned()]).expect("memory");
+    let open = |stage, source, units, count: &dyn Fn(&mut Counters)| {
+        let mut counters = Counters::default();
+        count(&mut counters);
+        ledger.open(stage, SourceId(source), units).publish(&counters);
+    };
+    let hits = |counters: &mut Counters| counters.output(Unit::Hits, 1000);
+    open(Stage::Decode, 0, &[Unit::Hits], &hits);
+    open(Stage::TimeSlice, 0, &[Unit::Hits], &hits);
+    let slices = |out: u64, filtered: u64, lost: u64| {
+        move |counters: &mut Counters| {
+            for (unit, each) in [(Unit::Fragments, 1), (Unit::Bytes, 100 * SLICED_HIT_BYTES)] {
+                counters.input(unit, (out + filtered + lost) * each);
+                counters.output(unit, out * each);
+                counters.filtered(unit, filtered * each);
+                counters.lost(LossReason::DiskFull, unit, lost * each);
+            }
+        }
+    };
+    const UNITS: &[Unit] = &[Unit::Fragments, Unit::Bytes];
+    open(Stage::Build, 1, UNITS, &slices(10, 0, 0));
+    open(Stage::Filter, 1, UNITS, &slices(8, 2, 0));
+    open(Stage::Record, 1, UNITS, &slices(7, 0, 1));
+    ledger.snapshot()
+}
+
+#[test]
+fn hits_in_time_slices_are_recorded_left_out_and_lost_with_these() {
+    let (snapshot, kept) = (sliced(), DataKept::from(StageRole::Slices));
+    assert_eq!((kept.hits_recorded(&snapshot), kept.hits_left_out(&snapshot)), (Some(700), Some(200)));
+    let text = |snapshot: &LedgerSnapshot| {
+        let report = LossReport::of(snapshot, kept);
+        report.total(Unit::Hits).expect("the run has hits").text.clone()
+    };
+    assert_eq!(text(&snapshot), "hits lost: 100 (10.0 %)");
+    let sources = [SourceId(0), SourceId(1)];
+    let grouped = snapshot.grouped([("left", &sources[..])]);
+    assert_eq!(text(&grouped), "hits lost: 100 (10.0 %)");
+    let of_source = LossReport::of(&grouped, kept);
+    assert_eq!(of_source.of_source(SourceId(0)).map(|total| total.known.count), Some(100));
+    let in_a_table = LossReport::of(&snapshot, StageRole::Recording);
+    assert_eq!(in_a_table.total(Unit::Hits).map(LossTotal::is_none), Some(true));
 }
