@@ -267,6 +267,7 @@ function building(rate_hz, seconds) {
     event_rate_hz: rate_hz,
     events_built: events,
     events_recorded: events,
+    events_kept: "rows",
     selection: null,
     normalised: stand_for(events, seconds),
     events_partial: Math.round(events * 0.58),

@@ -67,7 +67,7 @@ mod units;
 pub use assemble::{Replay, replay, run, run_planned};
 pub use error::RunError;
 pub use needs::needs;
-pub use thalweg_data::{DeviceControl, Parameter, RunState};
+pub use thalweg_data::{DeviceControl, Kept, Parameter, RunState};
 pub use thalweg_readout::pcap::{CapturedPayload, CapturedStream, Segment, each_payload};
 pub use thalweg_readout::{Applied, DeviceSettings};
 pub use thalweg_transport::raise_open_files;

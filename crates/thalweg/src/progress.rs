@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use thalweg_run::RunState;
 use thalweg_run::recording::LossTotal;
 use thalweg_run::supervise::{DeadTimeOf, EventState, LiveState, SourceState};
+use thalweg_run::{Kept, RunState};
 
 use crate::report::si;
 use crate::terminal;
@@ -209,10 +209,14 @@ fn event_line(events: &EventState) -> String {
     let busy = sample
         .busy_share
         .map_or(String::new(), |fraction| format!("  BUSY {:>3.0} % of the time", 100.0 * fraction));
+    let recorded = match events.events_kept {
+        Kept::Rows => format!("{:>9}recorded", many(events.events_recorded as f64)),
+        Kept::RawBytes => "raw bytes recorded".to_owned(),
+        Kept::Nothing => "not recorded".to_owned(),
+    };
     format!(
-        "  {:>9}events/s  {:>9}recorded  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
+        "  {:>9}events/s  {recorded}  {} partial  {:>8}B each  {:>6} open  build latency p50 {:>5.0} µs{busy}{missing}",
         known(events.event_rate_hz, many),
-        many(events.events_recorded as f64),
         si(sample.partial() as f64).trim_end(),
         si(sample.median_event_bytes as f64),
         sample.open_events,

@@ -283,6 +283,8 @@ export interface EventState {
   event_rate_hz: number | null;
   /** Events passed on since the start, complete or not. */
   events_built: number;
+  /** What is kept of them: their rows, what was received alone, or nothing. */
+  events_kept: Kept;
   /** Of these, events to which a source had not answered. */
   events_partial: number;
   /** Events recorded since the start. */

@@ -5,7 +5,7 @@ import { event_counts } from "../figures/channel_times.js";
 import { count, quantity, rate, share, UNKNOWN } from "../figures/quantity.js";
 import { ago, AGO_STEPS, elapsed } from "../figures/time.js";
 import { logarithmic_ticks, tick, unit_tick } from "../figures/ticks.js";
-import type { EventState, LiveState, Past } from "../live/generated.js";
+import type { EventState, Kept, LiveState, Past } from "../live/generated.js";
 import { History } from "../live/history.js";
 import { Boards } from "../parts/boards.js";
 import { Facts, panel } from "../parts/controls.js";
@@ -142,6 +142,11 @@ function selection_facts(selection: EventState["selection"]): (readonly [string,
   ];
 }
 
+function recorded({ events_kept, events_recorded }: EventState): string {
+  const words: Record<Kept, string> = { rows: count(events_recorded), raw_bytes: "raw bytes", nothing: "nothing" };
+  return words[events_kept];
+}
+
 function event_facts(
   events: EventState,
   { trigger, busy_time, recent_busy_fraction }: LiveState,
@@ -150,7 +155,7 @@ function event_facts(
   const built = closed.reduce((sum, n) => sum + n, 0);
   return [
     ["events", rate(events.event_rate_hz)],
-    ["recorded", count(events.events_recorded)],
+    ["recorded", recorded(events)],
     ...selection_facts(events.selection),
     ["complete", built > 0 ? share(closed[0] / built) : "–"],
     ["partial", count(events.events_partial)],

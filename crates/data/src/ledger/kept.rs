@@ -42,6 +42,15 @@ impl Kept {
         }
     }
 
+    /// What became of built events in the recording, behind their number.
+    pub fn words_of_events(self) -> &'static str {
+        match self {
+            Kept::Rows => "events recorded",
+            Kept::RawBytes => "events built, raw bytes recorded",
+            Kept::Nothing => "events built, not recorded",
+        }
+    }
+
     /// What stands behind the number of hits that came to the recording.
     pub fn words_of_hits(self) -> &'static str {
         match self {
@@ -82,20 +91,29 @@ impl Default for DataKept {
 }
 
 impl DataKept {
-    /// How many hits are recorded: those that the stage which keeps them has passed on, or that are in recorded time slices; `None` of a run
-    /// without such a stage.
+    /// How many hits are recorded: those that the stage which keeps them has passed on, or that are in recorded time slices; where none are
+    /// kept, how many were taken. `None` of a run without such a stage, and of one that keeps no hits and has none.
     pub fn hits_recorded(&self, snapshot: &LedgerSnapshot) -> Option<u64> {
-        match self.are_in_slices() {
-            true => Some(in_slices(snapshot.at(StageRole::Recording), |own| own.total_output(Unit::Bytes))),
-            false => self.at_end(snapshot, |counters| counters.total_output(Unit::Hits)),
+        let passed_on = || self.at_end(snapshot, |counters| counters.total_output(Unit::Hits));
+        match self.hits {
+            _ if self.are_in_slices() => {
+                Some(in_slices(snapshot.at(StageRole::Recording), |own| own.total_output(Unit::Bytes)))
+            }
+            Kept::Nothing => Some(passed_on()? + self.filtered(snapshot)?).filter(|taken| *taken > 0),
+            Kept::Rows | Kept::RawBytes => passed_on(),
         }
     }
 
-    /// How many hits came to that stage and were left out on request, those of rejected time slices among them.
+    /// How many hits came to that stage and were left out on request, those of rejected time slices among them. `None` where no hits are
+    /// kept: all are left out then.
     pub fn hits_left_out(&self, snapshot: &LedgerSnapshot) -> Option<u64> {
-        let own = self.at_end(snapshot, |counters| counters.total_filtered(Unit::Hits))?;
+        let own = self.filtered(snapshot).filter(|_| self.hits != Kept::Nothing)?;
         let behind = || in_slices(snapshot.slots.iter(), |own| own.total_filtered(Unit::Bytes));
         Some(if self.are_in_slices() { own + behind() } else { own })
+    }
+
+    fn filtered(&self, snapshot: &LedgerSnapshot) -> Option<u64> {
+        self.at_end(snapshot, |counters| counters.total_filtered(Unit::Hits))
     }
 
     /// How many hits were lost with their time slices at these slots, behind the stage that made these; 0 where slices do not keep the hits.

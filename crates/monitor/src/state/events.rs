@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use thalweg_analysis::normalise::NormalisedEvents;
-use thalweg_data::Closing;
+use thalweg_data::{Closing, Kept};
 
 /// The events of a run with triggered sources.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
@@ -16,6 +16,8 @@ pub struct EventState {
     pub events_partial: u64,
     /// Events recorded since the start.
     pub events_recorded: u64,
+    /// What is kept of them: their rows, what was received alone, or nothing.
+    pub events_kept: Kept,
     /// What the event filter has done with those that were built; null in a run without.
     pub selection: Option<EventSelection>,
     /// What the recorded events stand for; null of time slices, which no trigger makes.

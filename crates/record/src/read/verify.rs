@@ -124,6 +124,8 @@ pub struct LedgerReport {
     pub raw_bytes: Option<u64>,
     /// Events that they call recorded.
     pub events_recorded: Option<u64>,
+    /// What is kept of them.
+    pub events_kept: Kept,
     /// Events of hits that they call recorded.
     pub coincidences_recorded: Option<u64>,
     /// The same of built events.
@@ -576,6 +578,7 @@ fn compare_ledger(report: &mut VerifyReport, snapshot: Option<&LedgerSnapshot>, 
         hits_lost: lost(Unit::Hits),
         raw_bytes: ledger.total(StageRole::Raw, Unit::Bytes, |row| row.output),
         events_recorded: ledger.total_events(Table::Events, |row| row.output),
+        events_kept: kept.events,
         coincidences_recorded: ledger.total_events(Table::Coincidences, |row| row.output),
         events_lost: lost(Unit::Events),
         fragments_recorded: ledger.total(StageRole::Recording, Unit::Fragments, |row| row.output),

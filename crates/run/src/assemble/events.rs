@@ -336,6 +336,7 @@ impl EventsTaken {
             events_dropped: built.total_lost_any(Unit::Events),
             triggers_unseen: snapshot.triggers_unseen(),
             events_recorded: site.source_table.events_recorded(&snapshot),
+            events_kept: site.source_table.kept.events,
             selection: site.source_table.event_selection(&snapshot),
             fragments_recorded: snapshot.output_at(StageRole::Recording, Unit::Fragments),
             fragments_missing: missing

@@ -136,6 +136,7 @@ fn event_state(
         events_built: sample.events(),
         events_partial: sample.partial(),
         events_recorded: source_table.events_recorded(counts),
+        events_kept: source_table.kept.events,
         selection: source_table.event_selection(counts),
         normalised: None,
         completeness: completeness(source_table, counts, rates),

@@ -33,8 +33,10 @@ pub struct EventSummary {
     /// Triggers that no board has answered, by their numbers: those between the first event and the last and, where the trigger is emulated
     /// here, those before and behind.
     pub triggers_unseen: u64,
-    /// Events on file (or built, when nothing is recorded).
+    /// Events that came to the recording and were not left out or lost there.
     pub events_recorded: u64,
+    /// What is kept of them.
+    pub events_kept: Kept,
     /// What the event filter has done with those that were built; `None` of a run without.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<EventSelection>,
@@ -165,7 +167,7 @@ pub struct Summary {
     pub elapsed_seconds: f64,
     /// Hits that the senders count, where every sender reports.
     pub hits_sent: Option<u64>,
-    /// Hits that came to the recording.
+    /// Hits that came to the recording and were not left out or lost there; where no hits are kept, all that came.
     pub hits_recorded: u64,
     /// What is kept of them.
     pub hits_kept: Kept,
@@ -360,7 +362,12 @@ fn in_words(number: &Corrected, digits: usize) -> Option<String> {
 impl EventSummary {
     fn write(&self, seconds: f64, text: &mut String) -> std::fmt::Result {
         let (built, rate) = (self.events_built, self.events_built as f64 / seconds);
-        writeln!(text, " {built} events built ({rate:.0}/s), {} recorded", self.events_recorded)?;
+        write!(text, " {built} events built ({rate:.0}/s), ")?;
+        match self.events_kept {
+            Kept::Rows => writeln!(text, "{} recorded", self.events_recorded)?,
+            Kept::RawBytes => writeln!(text, "raw bytes recorded")?,
+            Kept::Nothing => writeln!(text, "not recorded")?,
+        }
         let complete = built - self.events_partial;
         write!(text, "  {complete} complete, {} partial", self.events_partial)?;
         if self.events_dropped > 0 {

@@ -29,7 +29,7 @@ pub(super) fn verified(report: &VerifyReport) -> String {
     let then = if report.missing.is_empty() { "" } else { " then" };
     let recorded = [
         (ledger.hits_recorded, ledger.hits_kept.words_of_hits()),
-        (ledger.events_recorded, "events recorded"),
+        (ledger.events_recorded, ledger.events_kept.words_of_events()),
     ];
     let mut recorded: Vec<String> =
         recorded.into_iter().filter_map(|(count, what)| Some(format!("{} {what}{then}", count?))).collect();

@@ -99,3 +99,27 @@ fn hits_are_called_recorded_only_where_they_are_on_file() {
         assert!(said.split(';').any(|part| part.ends_with(words)), "[{tables}]: {said}");
     }
 }
+
+#[test]
+fn events_are_called_recorded_only_where_they_are_on_file() {
+    let folder = Folder::new();
+    let kept = [
+        ("\"events\"", "/s), 50 recorded", "50 events recorded"),
+        ("\"raw\"", "/s), raw bytes recorded", "50 events built, raw bytes recorded"),
+        ("\"fragments\"", "/s), not recorded", "50 events built, not recorded"),
+    ];
+    for (number, (tables, words, verified)) in kept.into_iter().enumerate() {
+        let text = format!(
+            "[[source]]\nname = \"boards\"\nformat = \"fragment\"\nurl = \"emulate://\"\nmemory_bytes = 16_777_216\nboards = 2\n\
+             [trigger]\nprogram = \"constant\"\nrate_hz = 2000.0\ntriggers = 50\n\
+             [record]\ndirectory = \"{}\"\ntables = [{tables}]\n",
+            folder.at("runs")
+        );
+        let ended = thalweg(&["run", &folder.file("kept.toml", &text)]).done().out;
+        let said = ended.lines().next().expect("what was recorded");
+        assert!(said.ends_with(words), "[{tables}]: {said}");
+        let run = folder.at(&format!("runs/{:06}", number + 1));
+        let said = thalweg(&["verify", &run]).done().out;
+        assert!(said.contains(&format!("  the ledger balances, {verified}\n")), "[{tables}]: {said}");
+    }
+}

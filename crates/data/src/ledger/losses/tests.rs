@@ -624,3 +624,24 @@ fn hits_in_time_slices_are_recorded_left_out_and_lost_with_these() {
     let in_a_table = LossReport::of(&snapshot, StageRole::Recording);
     assert_eq!(in_a_table.total(Unit::Hits).map(LossTotal::is_none), Some(true));
 }
+
+#[test]
+fn where_no_hits_are_kept_all_that_came_are_taken_and_none_is_left_out() {
+    let recording = |out: u64, filtered: u64| {
+        let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+        let mut counters = Counters::default();
+        counters.input(Unit::Hits, out + filtered);
+        counters.output(Unit::Hits, out);
+        counters.filtered(Unit::Hits, filtered);
+        ledger.open(Stage::Record, SourceId(0), &[Unit::Hits]).publish(&counters);
+        ledger.snapshot()
+    };
+    let counted = |hits, snapshot: &LedgerSnapshot| {
+        let kept = DataKept { hits, ..DataKept::default() };
+        (kept.hits_recorded(snapshot), kept.hits_left_out(snapshot))
+    };
+    assert_eq!(counted(Kept::Rows, &recording(700, 300)), (Some(700), Some(300)));
+    assert_eq!(counted(Kept::Nothing, &recording(0, 1000)), (Some(1000), None));
+    assert_eq!(counted(Kept::Nothing, &recording(0, 0)), (None, None), "a run without hits");
+    assert_eq!(counted(Kept::Rows, &snapshot(&[])), (None, None));
+}
