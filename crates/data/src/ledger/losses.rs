@@ -218,8 +218,9 @@ impl LossTotal {
     /// The same total as a lower bound, with `more` of its unit that were not counted as lost.
     fn as_bound(&self, more: u64) -> LossTotal {
         let count = self.known.count + more;
-        // What the recording held when the program was killed is not among those that were recorded or lost.
-        let known = LostCount::new(self.known.unit, count, self.known.of.max(count));
+        // Of events, `of` is the sum of those that were recorded and lost: what the recording held when the program was killed is not in it.
+        let of = if self.known.unit == Unit::Events { self.known.of + more } else { self.known.of };
+        let known = LostCount::new(self.known.unit, count, of.max(count));
         let coarse = self.bound.map(|bound| bound.at_least());
         let fine = (known.count > 0).then(|| known.at_least_of(self.what()));
         let bounds: Vec<String> = fine.into_iter().chain(coarse).collect();

@@ -645,3 +645,15 @@ fn where_no_hits_are_kept_all_that_came_are_taken_and_none_is_left_out() {
     assert_eq!(counted(Kept::Nothing, &recording(0, 0)), (None, None), "a run without hits");
     assert_eq!(counted(Kept::Rows, &snapshot(&[])), (None, None));
 }
+
+#[test]
+fn lost_events_of_a_killed_run_are_a_fraction_of_all_that_came() {
+    let recorded: Counting = (Stage::Record, &[Unit::Events], |counters| {
+        counters.input(Unit::Events, 150);
+        counters.output(Unit::Events, 50);
+        counters.set_held(Unit::Events, 100);
+    });
+    let report = LossReport::of(&snapshot(&[recorded]), StageRole::Recording).of_killed_run(|_| 100);
+    assert_eq!(report.text(), "events lost: unknown, ≥ 100 events (≥ 66.7 %)");
+    assert_eq!(report.totals[0].known.of, 150);
+}
