@@ -59,6 +59,11 @@ impl RunRecord {
         }
     }
 
+    /// Whether it keeps a table, for all that it says: runs that do not say may have had each.
+    pub(crate) fn may_keep(&self, table: Table) -> bool {
+        self.kept_tables.is_empty() || self.keeps(table)
+    }
+
     /// Payload bytes of a table, `raw` or `fragments`, that had come to the recording of a recovered run and are not on file, beside those
     /// that were counted as lost there; 0 where nobody has counted those on file.
     fn payload_missing(&self, ledger: &LedgerRecord, table: Table) -> u64 {

@@ -11,6 +11,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use thalweg_data::ledger::SLICED_HIT_BYTES;
 use thalweg_data::{HitEvents, Ledger, LedgerSnapshot};
 
 use super::coincidences::CoincidencesReader;
@@ -361,8 +362,8 @@ fn rewrite_record(
     // When it was recovered is not when it stopped; nobody knows the latter of a killed run.
     record.stopped = stopped;
     record.ledger = record.ledger.or(ledger);
-    if let Some(snapshot) = &record.ledger {
-        report.compare(snapshot);
+    if let Some(ledger) = &record.ledger {
+        report.compare(&record, ledger);
         // Of a killed run, nobody has written when it stopped.
         report.at_least = record.stopped.is_empty();
     }
@@ -438,18 +439,46 @@ impl RecoverReport {
         })
     }
 
-    /// Describes what had come to the recording and is not on file.
-    fn compare(&mut self, snapshot: &LedgerRecord) {
-        self.hits_came = snapshot.came_to(Table::Hits);
-        self.events_came = snapshot.came_to(Table::Events);
-        self.coincidences_came = snapshot.came_to(Table::Coincidences);
-        self.raw_bytes_came = snapshot.came_to(Table::Raw);
+    /// Describes what had come to the recording and is not on file, of the tables that the run has or had.
+    fn compare(&mut self, record: &RunRecord, ledger: &LedgerRecord) {
         let removed = self.removed.as_ref();
-        let missing = |table, on_file| snapshot.not_on_file(table, on_file, removed);
+        let had = self.tables_had(record, ledger);
+        let came = |table| ledger.came_to(table).filter(|_| had.contains(&table));
+        let missing = |table, on_file| came(table).and(ledger.not_on_file(table, on_file, removed));
+        self.hits_came = came(Table::Hits);
+        self.events_came = came(Table::Events);
+        self.coincidences_came = came(Table::Coincidences);
+        self.raw_bytes_came = came(Table::Raw);
         self.hits_not_on_file = missing(Table::Hits, self.hits_on_file);
         self.events_not_on_file = missing(Table::Events, self.events_on_file);
         self.coincidences_not_on_file = missing(Table::Coincidences, self.coincidences_on_file);
         self.raw_bytes_not_on_file = missing(Table::Raw, self.raw_bytes_on_file);
+        if record.data_kept(&ledger.snapshot()).are_in_slices() {
+            self.hits_on_file = payload_of(&self.tables, Table::Fragments) / SLICED_HIT_BYTES;
+            self.hits_came = ledger.payload_came_to(Table::Fragments).map(|bytes| bytes / SLICED_HIT_BYTES);
+            let was_removed = removed.is_some_and(|removed| removed.has(Table::Fragments));
+            let not_on_file = self.hits_came.map(|came| came.saturating_sub(self.hits_on_file));
+            self.hits_not_on_file = not_on_file.filter(|_| !was_removed);
+        }
+    }
+
+    /// The tables of data that are there, or were. Where nothing is known of any, those to which something had come, as far as the run keeps
+    /// them.
+    fn tables_had(&self, record: &RunRecord, ledger: &LedgerRecord) -> Vec<Table> {
+        let all = || [Table::Hits, Table::Events, Table::Coincidences, Table::Raw].into_iter();
+        let had: Vec<Table> = all().filter(|table| self.had(*table)).collect();
+        let has_come = |table: &Table| ledger.came_to(*table).is_some_and(|came| came > 0);
+        match had.is_empty() {
+            true => all().filter(|table| record.may_keep(*table) && has_come(table)).collect(),
+            false => had,
+        }
+    }
+
+    /// Whether a table is there, or was.
+    fn had(&self, table: Table) -> bool {
+        self.tables.iter().any(|found| found.summary.table == table.word())
+            || self.missing.iter().any(|place| place.table == table.word())
+            || self.removed.as_ref().is_some_and(|removed| removed.has(table))
     }
 }
 
@@ -473,20 +502,13 @@ fn remark(report: &RecoverReport) -> String {
             "raw bytes",
         ),
     ];
-    // The run had a table that is there, or was.
-    let had = |table: Table| {
-        tables.iter().any(|found| found.summary.table == table.word())
-            || missing.iter().any(|place| place.table == table.word())
-            || removed.as_ref().is_some_and(|removed| removed.has(table))
-    };
-    let is_known = kinds.iter().any(|(table, ..)| had(*table));
-    let has_come = |came: Option<u64>| came.is_some_and(|came| came > 0);
-    let of_run = kinds.into_iter().filter(|(table, _, came, ..)| had(*table) || !is_known && has_come(*came));
+    let at_least = if report.at_least { "≥ " } else { "" };
+    let of_run = kinds.into_iter().filter(|(table, _, came, ..)| report.had(*table) || came.is_some());
     let mut text: Vec<String> = of_run
         .map(|(_, on_file, _, not_on_file, what)| match not_on_file {
             Some(count) => {
                 format!(
-                    "{on_file} {what} on file, {count} {what} that had come to the recording are not on file"
+                    "{on_file} {what} on file, {at_least}{count} {what} that had come to the recording are not on file"
                 )
             }
             None => format!("{on_file} {what} on file, how many {what} were on their way is not known"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::example_events::{self, Blocks, SOURCES};
 use crate::example_run::{copy_run, folder, stock_rows, write_run};
-use thalweg_data::{Frames, Ledger, Mark, Pool, SourceId, Stage, Unit};
+use thalweg_data::{Counters, Frames, Ledger, Mark, Pool, SourceId, Stage, Unit};
 use thalweg_record::read::TableReader;
 use thalweg_record::{
     Compression, MissingRows, RawSource, RawWriter, RecoverReport, RunDirectory, RunRecord, RunRecordState,
@@ -204,6 +204,12 @@ fn a_replay_of_a_killed_run_counts_the_bytes_that_were_not_written_as_lost() {
     let folder = folder();
     let run = begin_raw_run(folder.path(), Compression::None);
     run.publish();
+    // The hits of them are in no table.
+    let mut taken = Counters::default();
+    taken.output(Unit::Hits, 5000);
+    for stage in [Stage::Decode, Stage::Record] {
+        run.ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&taken);
+    }
     let killed = copy_run(&run.directory, &folder.path().join("killed"));
     let report = recover(&killed).expect("recovered");
     let came = 24 * 90;
@@ -211,9 +217,12 @@ fn a_replay_of_a_killed_run_counts_the_bytes_that_were_not_written_as_lost() {
     assert!(on_file > 0 && on_file < came, "{on_file} of {came}");
     assert_eq!(report.raw_bytes_came, Some(came));
     assert_eq!(report.raw_bytes_not_on_file, Some(came - on_file));
+    assert_eq!((report.hits_came, report.hits_not_on_file), (None, None), "the run has no such table");
     let record = RunRecord::read(&killed.join("run.json")).expect("readable");
-    let words = format!("{} raw bytes that had come to the recording are not on file", came - on_file);
+    let words = format!("≥ {} raw bytes that had come to the recording are not on file", came - on_file);
     assert!(record.remarks[0].contains(&words), "{:?}", record.remarks);
+    let lost = record.loss_report().expect("a ledger").text();
+    assert!(lost.starts_with(&format!("hits lost: unknown, ≥ {} bytes (≥ ", came - on_file)), "{lost}");
     for content in raw_sources(&killed).expect("recovered") {
         assert_eq!(content.bytes + content.not_written_bytes, came / 2, "{content:?}");
     }
