@@ -286,6 +286,18 @@ mod tests {
     use crate::read::LossesReader;
 
     #[test]
+    fn losses_are_listed_of_the_units_that_a_stage_counts() {
+        let ledger = Ledger::create(None, &["left".to_owned()]).expect("memory");
+        let mut counters = Counters::default();
+        counters.lost(LossReason::Unfinished, Unit::Bytes, 6);
+        counters.lost(LossReason::Unfinished, Unit::Frames, 1);
+        ledger.open(Stage::Unpack, SourceId(0), &[Unit::Bytes]).publish(&counters);
+        let listed: Vec<(Unit, u64)> =
+            reading(&ledger.snapshot()).into_iter().map(|((_, _, unit, _), count)| (unit, count)).collect();
+        assert_eq!(listed, [(Unit::Bytes, 6)], "`run.json` has these alone");
+    }
+
+    #[test]
     fn rows_that_the_disk_was_not_forced_to_take_are_not_listed_twice() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let run = RunDirectory::create(folder.path(), "").expect("made");

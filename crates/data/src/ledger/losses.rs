@@ -362,6 +362,8 @@ impl LossReport {
         let unseen = events.map(|events| events.unseen).unwrap_or_default();
         let of_hits = UnitPath::of(&path, Unit::Hits, Some(kept.hits_end));
         let of_fragments = UnitPath::of(&path, Unit::Fragments, None);
+        let links = path.shared_links();
+        let shared: BTreeSet<SourceId> = links.iter().flatten().copied().collect();
         let mut sources = Vec::new();
         for source in (0..snapshot.sources.len()).map(|index| SourceId(index as u16)) {
             let in_slices = kept.hits_lost_in_slices(snapshot.of_source(source));
@@ -376,25 +378,24 @@ impl LossReport {
                     fragments(slots, &of_fragments, unseen).map(|counted| (1, counted))
                 }
             };
-            if counted.is_none() {
-                // A unit on the path to the recording, whose fragments are those of the boards. What a builder unit refuses is still the
-                // readout unit's, which loses it, or gives it to another one.
-                let ships = snapshot.of_source(source).iter();
-                let ships = ships.filter(|own| own.stage.role() == StageRole::HandOver);
-                let lost = ships.map(|own| lost_at(own, Unit::Fragments, |_| true));
-                let on_the_way = Counted { lost: lost.sum(), unseen, ..Counted::default() };
-                if on_the_way.lost > 0 {
-                    sums[1].1.get_or_insert_default().add(&on_the_way);
-                }
+            if counted.is_none()
+                && let Some(lost) = handed_over(snapshot.of_source(source), unseen)
+            {
+                sums[1].1.get_or_insert_default().add(&lost);
             }
             if let Some((index, counted)) = counted {
                 let (unit, sum) = &mut sums[index];
-                sum.get_or_insert_default().add(&counted);
-                let raw = snapshot.of_source(source).iter().filter(|own| own.stage.role() == StageRole::Raw);
+                if !shared.contains(&source) {
+                    sum.get_or_insert_default().add(&counted);
+                }
                 let is_raw = [kept.hits, kept.fragments][index] == Kept::RawBytes;
+                let raw = snapshot.of_source(source).iter().filter(|own| own.stage.role() == StageRole::Raw);
                 let unwritten = if is_raw { unwritten(raw, 0) } else { CoarseLosses::default() };
                 sources.push((source, Counted { unwritten, ..counted }.total(*unit)));
             }
+        }
+        if let Some(counted) = of_shared_links(snapshot, &links, unseen) {
+            sums[1].1.get_or_insert_default().add(&counted);
         }
         if !snapshot.knows_all_triggers() {
             let [_, (_, fragments), (_, events)] = &mut sums;
@@ -568,6 +569,7 @@ fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64))
     };
     let own = slots.iter().filter(|own| !is_reported(own));
     let lost: u64 = own.map(|slot| lost_at(slot, Unit::Fragments, |_| true)).sum();
+    let lost = lost - if by_sender { 0 } else { missing_and_cut_off(slots) };
     let came = slots.iter().map(|slot| slot.offered(Unit::Fragments)).max().unwrap_or(0);
     // Those that an event filter has rejected are not among them, as rejected events are not.
     let filtered = slots.iter().map(|slot| slot.counters.total_filtered(Unit::Fragments)).sum();
@@ -581,6 +583,48 @@ fn fragments(slots: &[CounterSnapshot], path: &UnitPath<'_>, unseen: (u64, u64))
     let coarse = if exact { Default::default() } else { coarse(slots, path) };
     let unseen = if by_sender { (0, 0) } else { unseen };
     Some(Counted { lost, of, coarse, unseen, ..Counted::default() })
+}
+
+/// What a unit on the path to the recording has lost; its fragments are those of the boards. What a builder unit refuses is still the readout
+/// unit's, which loses it, or gives it to another one.
+fn handed_over(slots: &[CounterSnapshot], unseen: (u64, u64)) -> Option<Counted> {
+    let ships = slots.iter().filter(|own| own.stage.role() == StageRole::HandOver);
+    let lost = ships.map(|own| lost_at(own, Unit::Fragments, |_| true)).sum();
+    (lost > 0).then(|| Counted { lost, unseen, ..Counted::default() })
+}
+
+/// Fragments that count both as missing, by the trigger numbers of other boards, and as lost with an unknown trigger where they were framed.
+fn missing_and_cut_off(slots: &[CounterSnapshot]) -> u64 {
+    let cut_off = slots.iter().map(|own| {
+        let cut_off = own.counters.total_noted(Noted::CutOff, Unit::Fragments);
+        // No number is missing of a board that is not configured.
+        cut_off.saturating_sub(own.counters.total_lost(LossReason::UnknownSource, Unit::Fragments))
+    });
+    let by_numbers = slots.iter().filter(|own| own.stage.role() == StageRole::SequenceNumbers);
+    let missing = by_numbers.map(|own| lost_at(own, Unit::Fragments, |_| true)).sum::<u64>();
+    missing.min(cut_off.sum())
+}
+
+/// Lost fragments of the boards that share links. Each link counts as one source, since what it loses may be of any of them.
+fn of_shared_links(
+    snapshot: &LedgerSnapshot,
+    links: &[Vec<SourceId>],
+    unseen: (u64, u64),
+) -> Option<Counted> {
+    if links.is_empty() {
+        return None;
+    }
+    let groups = links.iter().map(|subjects| ("", &subjects[..]));
+    let grouped = snapshot.grouped(groups);
+    let grouped_path = grouped.path();
+    let of_fragments = UnitPath::of(&grouped_path, Unit::Fragments, None);
+    let each = (0..links.len()).map(|index| SourceId(index as u16));
+    each.filter_map(|link| fragments(grouped.of_source(link), &of_fragments, unseen)).reduce(
+        |mut sum, link| {
+            sum.add(&link);
+            sum
+        },
+    )
 }
 
 /// What an imported file has lost whose hits or events nobody can attribute to a source: it has been read as one stream, and nothing numbers

@@ -281,7 +281,7 @@ impl LedgerSnapshot {
                 let count = slot.counters.total_lost(reason, unit);
                 if count > 0 {
                     let (source, stage) = (self.name(slot.source), slot.stage);
-                    let (quality, of) = (reason.quality(), slot.offered(unit));
+                    let (quality, of) = (reason.quality(), self.offered_with_boards(slot, unit));
                     let advice = String::new();
                     let loss = Loss { source, stage, reason, unit, count, of, quality, advice };
                     losses.push((slot.source, loss));
@@ -289,6 +289,15 @@ impl LedgerSnapshot {
             }
         }
         losses
+    }
+
+    /// How many of a unit came to a stage; of fragments, those of the boards that share a link are among those of the link.
+    fn offered_with_boards(&self, slot: &CounterSnapshot, unit: Unit) -> u64 {
+        let subjects =
+            self.topology.iter().filter(|_| unit == Unit::Fragments).flat_map(|path| &path.subjects);
+        let behind = subjects.zip(0..).filter(|(subject, _)| subject.parent == Some(slot.source.0));
+        let boards = behind.filter_map(|(_, board)| self.slot(slot.stage, SourceId(board)));
+        slot.offered(unit) + boards.map(|board| board.offered(unit)).sum::<u64>()
     }
 
     /// How the data of a source arrive, by the units that its receiver counts. Not known for a board that shares a link, since only the

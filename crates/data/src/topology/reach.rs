@@ -63,6 +63,17 @@ impl Topology {
         self.nodes.iter().filter(|node| takers.contains(&node.id[..])).collect()
     }
 
+    /// The links that several boards share, each with its boards.
+    pub fn shared_links(&self) -> Vec<Vec<SourceId>> {
+        let mut links: BTreeMap<u16, Vec<SourceId>> = BTreeMap::new();
+        for (index, subject) in self.subjects.iter().enumerate() {
+            if let Some(link) = subject.parent {
+                links.entry(link).or_insert_with(|| vec![SourceId(link)]).push(SourceId(index as u16));
+            }
+        }
+        links.into_values().collect()
+    }
+
     /// Names of these nodes and of all nodes upstream.
     pub fn leading_to<'t>(&'t self, ends: impl Iterator<Item = &'t Node>) -> BTreeSet<&'t str> {
         let mut givers: HashMap<&str, Vec<&str>> = HashMap::new();

@@ -40,7 +40,7 @@ pub(super) fn snapshot<F: Framing + ?Sized>(
     let (first, boards) = (first_source.index(), framing.board_counters());
     // A link to one board has the source of that board and no board counters.
     let link = first + boards.len();
-    let found = boards.is_empty().then_some(counted.found);
+    let found = (boards.is_empty() || is_stream).then_some(counted.found);
     let link_units: Vec<Unit> =
         RECEIVED.into_iter().chain(found).chain(is_stream.then_some(Unit::Frames)).collect();
     let mut slots = vec![

@@ -304,6 +304,28 @@ fn a_new_connection_does_not_continue_the_old_one() {
     assert_eq!(outcome.lost(LossReason::FrameGap, Unit::Frames), 0);
 }
 
+/// Of a connection that boards share, nobody knows whose block it was.
+#[test]
+fn what_a_shared_connection_loses_is_in_its_ledger() {
+    let settings = Settings { boards: 2, ..board(Profile::Recbe, 7) };
+    let whole: Vec<Vec<u8>> = (0..3)
+        .map(|sent| {
+            let mut block = Vec::new();
+            fields(sent, 0, u32::from(sent)).recbe(&[], &mut block);
+            block
+        })
+        .collect();
+    let cut = [&whole.concat()[..], &bytes(SUPPRESSED)[..20]].concat();
+    let damaged = [&whole[0][..], &[0x99; 16], &whole[1..].concat()].concat();
+    for (input, reason) in [(cut, LossReason::Unfinished), (damaged, LossReason::BadFraming)] {
+        let outcome = split(&settings, &input, WHOLE);
+        assert_eq!(outcome.triggers(), [0, 1, 2]);
+        let losses = outcome.snapshot.losses();
+        let lost = losses.iter().find(|loss| loss.unit == Unit::Fragments).expect("a block is lost");
+        assert_eq!((lost.stage, lost.reason, lost.count), (Stage::Unpack, reason, 1));
+    }
+}
+
 #[test]
 fn blocks_of_unknown_boards_are_counted_and_skipped() {
     let mut input = Vec::new();

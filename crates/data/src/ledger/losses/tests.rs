@@ -657,3 +657,65 @@ fn lost_events_of_a_killed_run_are_a_fraction_of_all_that_came() {
     assert_eq!(report.text(), "events lost: unknown, ≥ 100 events (≥ 66.7 %)");
     assert_eq!(report.totals[0].known.of, 150);
 }
+
+/// The report of two boards that share a link, which has lost a block whose board nobody can read. So many fragments of the first board are
+/// missing by the trigger numbers of the other one.
+fn of_shared_link(missing: u64, lose: fn(&mut Counters)) -> LossReport {
+    use crate::topology::{Counts, Marker};
+    const OF_LINK: [Unit; 3] = [Unit::Bytes, Unit::Frames, Unit::Fragments];
+    const FRAGMENTS: [Unit; 1] = [Unit::Fragments];
+    let mut topology = Topology::of_names(&["left", "right", "link"].map(str::to_owned));
+    topology.subjects[2].kind = SubjectKind::Link;
+    topology.subjects[..2].iter_mut().for_each(|board| board.parent = Some(2));
+    let counting = [
+        (Stage::Wire, Counts::of_each(0..2, &FRAGMENTS)),
+        (Stage::Unpack, Counts::of_each(0..2, &FRAGMENTS).making(&FRAGMENTS)),
+        (Stage::Unpack, Counts::of(SourceId(2), &OF_LINK).making(&FRAGMENTS)),
+    ];
+    let node = |(stage, counts): (Stage, Counts)| Node {
+        id: format!("{stage} {}", counts.first),
+        stage,
+        flow_path: FlowPath::Events,
+        thread: None,
+        counts: vec![counts],
+        marker: Marker::PerSubject,
+    };
+    topology.nodes.extend(counting.map(node));
+    let ledger = Ledger::of(None, std::sync::Arc::new(topology)).expect("memory");
+    let mut link = Counters::default();
+    lose(&mut link);
+    ledger.open(Stage::Unpack, SourceId(2), &OF_LINK).publish(&link);
+    for (board, missing) in [(0, missing), (1, 0)] {
+        let (mut wire, mut found) = (Counters::default(), Counters::default());
+        wire.input(Unit::Fragments, 100);
+        wire.output(Unit::Fragments, 100 - missing);
+        wire.lost(LossReason::MissingFragment, Unit::Fragments, missing);
+        found.input(Unit::Fragments, 100 - missing);
+        found.output(Unit::Fragments, 100 - missing);
+        ledger.open(Stage::Wire, SourceId(board), &FRAGMENTS).publish(&wire);
+        ledger.open(Stage::Unpack, SourceId(board), &FRAGMENTS).publish(&found);
+    }
+    LossReport::of(&ledger.snapshot(), StageRole::Recording)
+}
+
+#[test]
+fn a_fragment_that_a_shared_link_has_lost_is_counted_once() {
+    let text = |missing, lose| of_shared_link(missing, lose).text();
+    let cut_off = |link: &mut Counters| {
+        link.input(Unit::Fragments, 1);
+        link.noted(Noted::CutOff, Unit::Fragments, 1);
+        link.lost(LossReason::Unfinished, Unit::Fragments, 1);
+    };
+    assert_eq!(text(0, |_| ()), "no fragments lost");
+    assert_eq!(text(0, cut_off), "fragments lost: 1 (0.50 %)", "no board has gone on behind it");
+    assert_eq!(text(1, cut_off), "fragments lost: 1 (0.50 %)", "it is the one that is missing");
+    assert_eq!(text(3, cut_off), "fragments lost: 3 (1.5 %)");
+    let kinds = of_shared_link(0, cut_off).kinds;
+    assert_eq!(kinds[0].what(), "lost 1 fragments (0.50 %) of link at unpack: unfinished");
+    let bytes = |link: &mut Counters| {
+        link.input(Unit::Bytes, 100);
+        link.lost(LossReason::Resynchronised, Unit::Bytes, 2);
+    };
+    assert_eq!(text(0, bytes), "fragments lost: unknown, ≥ 2 bytes (≥ 2.0 %)");
+    assert_eq!(text(1, bytes), "fragments lost: 1 (0.50 %)");
+}

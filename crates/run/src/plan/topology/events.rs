@@ -1,6 +1,8 @@
 //! The path of triggered boards: fragments, and the events that are built of them.
 
-use thalweg_data::topology::{Builder, ControlEdge, ControlKind, Counts, Fan, FlowPath, Subjects, Via};
+use thalweg_data::topology::{
+    Builder, ControlEdge, ControlKind, Counts, Fan, FlowPath, SubjectKind, Subjects, Via,
+};
 use thalweg_data::{SourceId, Stage, Unit};
 use thalweg_readout::Switch;
 use thalweg_record::Table;
@@ -90,8 +92,10 @@ impl Making<'_, '_> {
             );
             self.edge(&receive, &raw, received);
         }
-        // Datagrams are units already; a stream is cut into frames, each of which is a fragment.
-        let made: Vec<Unit> = [(source.gives_streams(), Unit::Frames), (one_board, Unit::Fragments)]
+        // Datagrams are units already; a stream is cut into frames, each of which is a fragment. Where several boards share the stream, those
+        // whose board cannot be read count for the link.
+        let is_stream = source.gives_streams();
+        let made: Vec<Unit> = [(is_stream, Unit::Frames), (one_board || is_stream, Unit::Fragments)]
             .into_iter()
             .filter_map(|(is_made, unit)| is_made.then_some(unit))
             .collect();
@@ -176,6 +180,10 @@ impl Making<'_, '_> {
     /// The counters of one builder; returns those of fragments and of events.
     fn builder(&mut self, place: Place<'_>, events: SourceId, given: &[String]) -> (String, String) {
         let counted = |making: &Self, id: &String| making.topology.node(id).map(|node| node.counts.clone());
+        let is_shared = |making: &Self, counts: &[Counts]| {
+            let kind = |subject: SourceId| making.topology.subjects[subject.index()].kind;
+            counts.iter().flat_map(Counts::each).any(|subject| kind(subject) == SubjectKind::Link)
+        };
         let wires: Vec<&String> = given.iter().filter(|id| id.starts_with(Stage::Wire.word())).collect();
         let boards =
             wires.iter().filter_map(|id| counted(self, id)).flatten().flat_map(|counts| counts.each());
@@ -189,15 +197,14 @@ impl Making<'_, '_> {
         self.topology.builders.push(Builder { events, fragments: of_boards, wires, notes_numbers: true });
         for id in given {
             let Some(counts) = counted(self, id) else { continue };
-            let has = |unit| counts.iter().any(|counts| counts.units.contains(&unit));
-            match (id.starts_with(Stage::Wire.word()), has(Unit::Fragments), has(Unit::Bytes)) {
-                (true, _, _) => self.audit(id, &fragments, &[Unit::Fragments]),
-                (false, true, true) => self.edge(id, &fragments, OF_BOARDS),
-                (false, true, false) => self.edge(id, &fragments, &[Unit::Fragments]),
-                (false, false, _) => {
-                    let how = (Fan::Copy, Via::Call, Subjects::Children);
-                    self.edges_to(id, &[&fragments], &[Unit::Bytes], how);
-                }
+            let has_bytes = counts.iter().any(|counts| counts.units.contains(&Unit::Bytes));
+            if id.starts_with(Stage::Wire.word()) {
+                self.audit(id, &fragments, &[Unit::Fragments]);
+            } else if is_shared(self, &counts) {
+                let how = (Fan::Copy, Via::Call, Subjects::Children);
+                self.edges_to(id, &[&fragments], &[Unit::Bytes], how);
+            } else {
+                self.edge(id, &fragments, if has_bytes { OF_BOARDS } else { &[Unit::Fragments] });
             }
         }
         (fragments, built)
