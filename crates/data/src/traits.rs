@@ -338,6 +338,8 @@ pub struct ControlError {
 /// What a board reports of its acquisition and its clock.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct BoardStatus {
+    /// Whether it waits for its start, or runs.
+    pub is_armed: bool,
     /// Whether it takes data.
     pub is_running: bool,
     /// Whether its clock is locked: its times cannot be compared with those of others while it is not.

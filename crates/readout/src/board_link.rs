@@ -236,12 +236,26 @@ pub(crate) struct BoardKeeper {
     /// `None` where the configuration does not want it.
     reopen: Option<Reopen>,
     retry_at: Instant,
-    /// Another board was found in its place, which is said once.
-    replaced: bool,
+    /// It was said why what is found in its place is left alone.
+    is_left_alone: bool,
     /// Its clock was not locked when it was looked at last.
     is_unlocked: bool,
-    /// We have started it and not stopped it since.
-    is_started: bool,
+    acquisition: Acquisition,
+    /// Somebody has disarmed it: another program may run it since.
+    is_disarmed: bool,
+}
+
+/// What we know of the acquisition of a board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Acquisition {
+    /// Not started by us, or stopped since.
+    NotOurs,
+    /// Started by us; a board may report some time later that it runs.
+    Started,
+    /// Started by us, and seen to run.
+    Running,
+    /// It has ended of itself.
+    Ended,
 }
 
 impl BoardKeeper {
@@ -262,9 +276,10 @@ impl BoardKeeper {
             link,
             reopen,
             retry_at: Instant::now(),
-            replaced: false,
+            is_left_alone: false,
             is_unlocked: false,
-            is_started: false,
+            acquisition: Acquisition::NotOurs,
+            is_disarmed: false,
         }
     }
 
@@ -294,14 +309,14 @@ impl BoardKeeper {
         self.arm_timeout.into_iter().for_each(|timeout| board.set_arm_timeout(timeout));
         if board.known_facts() != self.facts {
             let message = "another board answers than before: it is left alone in this run".to_owned();
-            let error = self.place.failed(message);
-            if !std::mem::replace(&mut self.replaced, true) {
-                tracing::error!("{error}");
-            }
-            return Err(error);
+            return Err(self.left_alone(self.place.failed(message)));
         }
-        // Should it still be running, it cannot be armed.
-        let _idle_already = board.disarm();
+        if self.is_disarmed {
+            board.check_idle().map_err(|taken| self.left_alone(taken))?;
+        } else {
+            // Should it still be running, as we have started it, it cannot be armed.
+            let _idle_already = board.disarm();
+        }
         board.prepare(&self.parameters)?;
         let next = match &mut self.reopen {
             Some(Reopen::Stream(open)) => Some(open(board.data())?),
@@ -320,23 +335,47 @@ impl BoardKeeper {
         };
         board.arm()?;
         // One that starts by a signal may also be stopped by it.
-        self.is_started = board.start_signal().is_none();
-        if self.is_started {
+        self.acquisition = Acquisition::NotOurs;
+        if board.start_signal().is_none() {
             board.start()?;
+            self.acquisition = Acquisition::Started;
         }
+        (self.is_disarmed, self.is_left_alone) = (false, false);
         self.link.give(next);
         Ok(board)
+    }
+
+    /// Says once why a board is not opened again.
+    fn left_alone(&mut self, error: ControlError) -> ControlError {
+        if !std::mem::replace(&mut self.is_left_alone, true) {
+            tracing::error!("{error}");
+        }
+        error
     }
 
     /// Looks at what a board that answers reports of itself.
     fn status_news(&mut self) -> Option<String> {
         let status = self.board.as_mut()?.status()?;
-        if self.is_started && !status.is_running {
-            let message = format!(
-                "it does not run any more, and reports \"{}\"; see whether another program has stopped it",
-                status.text
-            );
-            return Some(self.is_lost(message));
+        match (self.acquisition, status.is_running) {
+            (Acquisition::Started, true) => self.acquisition = Acquisition::Running,
+            (Acquisition::NotOurs | Acquisition::Ended, _) | (_, true) => {}
+            (_, false) if !status.is_armed => {
+                self.is_disarmed = true;
+                let message = format!(
+                    "it does not run any more, and reports \"{}\"; see whether another program has stopped it",
+                    status.text
+                );
+                return Some(self.is_lost(message));
+            }
+            (Acquisition::Running, false) => {
+                self.acquisition = Acquisition::Ended;
+                return Some(format!(
+                    "{}: the acquisition of the board has ended, and nothing more comes from it in this run: it reports \"{}\"; see its \
+                     settings, and whether another program has stopped it, if that was not intended",
+                    self.place, status.text
+                ));
+            }
+            (Acquisition::Started, false) => {}
         }
         self.lock_news(&status)
     }
@@ -383,12 +422,12 @@ impl DeviceControl for BoardKeeper {
 
     fn start(&mut self) -> Result<(), ControlError> {
         self.board()?.start()?;
-        self.is_started = true;
+        self.acquisition = Acquisition::Started;
         Ok(())
     }
 
     fn stop(&mut self) -> Result<(), ControlError> {
-        self.is_started = false;
+        self.acquisition = Acquisition::NotOurs;
         self.link.closing.store(true, Ordering::Release);
         self.board()?.stop()
     }
@@ -520,8 +559,15 @@ mod tests {
         receive(&mut source(Script::of([]), &link, true)).expect_err("the run ends");
     }
 
-    /// A board that reports whether it runs.
-    struct Reports(Arc<AtomicBool>);
+    /// What a board reports.
+    #[derive(Clone, Copy)]
+    enum Reported {
+        Idle,
+        Armed,
+        Running,
+    }
+
+    struct Reports(Arc<Mutex<Reported>>);
 
     impl DeviceControl for Reports {
         fn get(&mut self, _: &str) -> Result<String, ControlError> {
@@ -533,46 +579,69 @@ mod tests {
         }
 
         fn status(&mut self) -> Option<BoardStatus> {
-            let is_running = self.0.load(Ordering::Relaxed);
-            let text = if is_running { "running" } else { "armed" }.to_owned();
-            Some(BoardStatus { is_running, is_locked: true, text })
+            let (is_armed, is_running, text) = match *self.0.lock().expect("no panic") {
+                Reported::Idle => (false, false, "not armed"),
+                Reported::Armed => (true, false, "armed"),
+                Reported::Running => (true, true, "running"),
+            };
+            Some(BoardStatus { is_armed, is_running, is_locked: true, text: text.to_owned() })
         }
     }
 
     impl BoardControl for Reports {}
 
-    /// The keeper of a board, and whether that runs.
-    fn keeper(link: &Arc<BoardLink>) -> (BoardKeeper, Arc<AtomicBool>) {
-        let runs = Arc::new(AtomicBool::new(true));
+    /// The keeper of a board, and a way to say what that reports.
+    fn keeper(link: &Arc<BoardLink>) -> (BoardKeeper, impl Fn(Reported)) {
+        let reported = Arc::new(Mutex::new(Reported::Armed));
         let entry = thalweg_frontend::format::Format::control_of("dig2").expect("a family has it");
         let place = BoardPlace { entry, address: ([127, 0, 0, 1], 1).into() };
         let settings = Settings::new(crate::url::SourceUrl::parse("dig2://127.0.0.1:1").expect("a URL"));
-        let board = Box::new(Reports(runs.clone()));
-        (BoardKeeper::new((place, board), &settings, link.clone(), None), runs)
+        let board = Box::new(Reports(reported.clone()));
+        let keeper = BoardKeeper::new((place, board), &settings, link.clone(), None);
+        (keeper, move |report| *reported.lock().expect("no panic") = report)
     }
 
     #[test]
-    fn a_started_board_that_does_not_run_any_more_is_gone() {
+    fn a_started_board_that_somebody_has_disarmed_is_gone() {
         let link = Arc::<BoardLink>::default();
-        let (mut keeper, runs) = keeper(&link);
+        let (mut keeper, report) = keeper(&link);
         keeper.start().expect("it is there");
+        report(Reported::Running);
         assert_eq!(keeper.service(), None);
-        runs.store(false, Ordering::Relaxed);
-        let news = keeper.service().expect("it was stopped");
-        for word in ["the board is gone", "does not run any more", "\"armed\""] {
+        report(Reported::Idle);
+        let news = keeper.service().expect("it was disarmed");
+        for word in ["the board is gone", "does not run any more", "\"not armed\""] {
             assert!(news.contains(word), "{word} in {news}");
         }
         assert!(link.is_gone());
     }
 
     #[test]
+    fn a_board_whose_acquisition_has_ended_is_not_gone() {
+        let link = Arc::<BoardLink>::default();
+        let (mut keeper, report) = keeper(&link);
+        keeper.start().expect("it is there");
+        assert_eq!(keeper.service(), None, "it has not begun yet");
+        report(Reported::Running);
+        assert_eq!(keeper.service(), None);
+        report(Reported::Armed);
+        let news = keeper.service().expect("it has ended");
+        assert!(news.contains("has ended") && news.contains("\"armed\""), "{news}");
+        assert_eq!(keeper.service(), None, "it is said once");
+        assert!(!link.is_gone());
+        report(Reported::Idle);
+        assert_eq!(keeper.service(), None, "nothing more was to come");
+        assert!(!link.is_gone());
+    }
+
+    #[test]
     fn a_board_that_was_not_started_or_is_stopped_may_stand_still() {
         let link = Arc::<BoardLink>::default();
-        let (mut keeper, runs) = keeper(&link);
-        runs.store(false, Ordering::Relaxed);
+        let (mut keeper, report) = keeper(&link);
         assert_eq!(keeper.service(), None, "it waits for its signal");
         keeper.start().expect("it is there");
         keeper.stop().expect("it is there");
+        report(Reported::Idle);
         assert_eq!(keeper.service(), None, "the run is over");
         assert!(!link.is_gone());
     }

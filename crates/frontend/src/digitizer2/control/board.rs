@@ -215,8 +215,8 @@ impl DeviceControl for Board {
 
     fn status(&mut self) -> Option<BoardStatus> {
         let status = self.reported(KEEP_ALIVE_WAIT)?;
-        let text = status.to_string();
-        Some(BoardStatus { is_running: status.is_running(), is_locked: status.is_locked(), text })
+        let (is_armed, is_running) = (status.is_armed(), status.is_running());
+        Some(BoardStatus { is_armed, is_running, is_locked: status.is_locked(), text: status.to_string() })
     }
 }
 
