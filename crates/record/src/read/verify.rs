@@ -155,8 +155,9 @@ impl VerifyReport {
         self.ok = false;
     }
 
-    /// Whether rows behind those of the table that they belong to are in order: it was read before, and has them by now.
-    pub(super) fn may_be_ahead(&self) -> bool {
+    /// Whether a program may be writing its tables: then a batch may be half there, and rows may come behind those of a table that was read
+    /// before and has theirs by now. If it was killed, `recover` sees to both.
+    pub(super) fn may_be_written(&self) -> bool {
         self.state == RunRecordState::Running
     }
 
@@ -384,7 +385,7 @@ pub(super) fn check_rest(report: &mut VerifyReport, reader: &TableReader, found:
     let end = reader.position() + END_OF_STREAM.len() as u64;
     let behind = reader.length().saturating_sub(end);
     found.bytes = end + reader.bytes().bytes_left_out();
-    if reader.ended() && behind > 0 {
+    if reader.ended() && behind > 0 && !report.may_be_written() {
         report.problem(format!(
             "{}: {behind} bytes behind the end of the stream: a batch that was being written; \
              `thalweg recover` removes them",
@@ -485,7 +486,7 @@ impl TableCheck {
         let times = reader.numbers::<8>(head, 1)?;
         for (hit, time_ps) in hits.iter().zip(&times).filter(|_| owners.complete) {
             let (hit, time_ps) = (u64::from_le_bytes(*hit), i64::from_le_bytes(*time_ps));
-            if report.may_be_ahead() && hit >= report.hits {
+            if report.may_be_written() && hit >= report.hits {
                 break;
             }
             let rest = &owners.rows[self.next_owner..];

@@ -204,7 +204,7 @@ fn compare(
         let owned = fragments.taken;
         while fragments.next(report)?.is_some() {}
         let orphans = fragments.taken - owned;
-        if has_events && orphans > 0 && !report.may_be_ahead() {
+        if has_events && orphans > 0 && !report.may_be_written() {
             let file = &fragments.walk.found.file;
             report.problem(format!("{file}: {orphans} fragments whose events are missing"));
         }

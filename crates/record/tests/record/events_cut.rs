@@ -87,7 +87,7 @@ fn either_small_file_cut_at_every_byte() {
 }
 
 #[test]
-fn verify_does_not_miss_events_of_fragments_that_are_being_written() {
+fn verify_calls_nothing_damaged_while_events_are_written() {
     let folder = folder();
     let (run, ends) = small_run(folder.path(), Compression::None, 12);
     assert!(ends.len() > 2);
