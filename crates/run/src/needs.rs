@@ -8,11 +8,10 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use thalweg_data::HugePages;
-use thalweg_qualify::host::{Needs, RECEIVE_BUFFER_BYTES};
+use thalweg_qualify::host::{Needs, RECEIVE_BUFFER_BYTES, SocketLoad};
 use thalweg_readout::{Endpoint, HostPort};
 
 use crate::config::{Configuration, SourceSettings};
-use thalweg_frontend::format::EmulateSettings;
 
 /// Payload of a jumbo frame: longer datagrams travel in fragments wherever they go.
 const JUMBO_PAYLOAD_BYTES: u64 = 8972;
@@ -24,12 +23,16 @@ pub fn needs(configuration: &Configuration, memory_bytes: Option<u64>) -> Needs 
         receive_buffer_bytes: 0,
         receive_buffers_bytes: 0,
         datagram_bytes: 0,
+        socket_loads: Vec::new(),
         directory: Some(configuration.record.directory.clone()),
         memory_bytes,
         ..Needs::default()
     };
     for source in &configuration.sources {
+        let sockets_before = needs.datagram_sockets;
         add(&mut needs, source);
+        let has_sockets = needs.datagram_sockets > sockets_before;
+        needs.socket_loads.extend(has_sockets.then(|| load(source)));
     }
     // A socket that listens on every address receives through every card.
     if needs.addresses.iter().any(IpAddr::is_unspecified) {
@@ -56,7 +59,7 @@ fn add(needs: &mut Needs, source: &SourceSettings) {
             Endpoint::Emulate => needs.addresses.push(Ipv4Addr::LOCALHOST.into()),
             Endpoint::File(_) | Endpoint::Pcap { .. } => continue,
         }
-        let asked = settings.receive_buffer_bytes.map_or(RECEIVE_BUFFER_BYTES, u64::from);
+        let asked = receive_buffer_bytes(source);
         needs.datagram_sockets += 1;
         needs.receive_buffer_bytes = needs.receive_buffer_bytes.max(asked);
         needs.receive_buffers_bytes += asked;
@@ -66,9 +69,29 @@ fn add(needs: &mut Needs, source: &SourceSettings) {
     if settings.huge_pages == HugePages::Require {
         needs.huge_page_bytes += settings.memory_bytes();
     }
-    if let Some(EmulateSettings::SelfTriggered(board)) = &source.emulate {
-        needs.socket_bytes_per_s = Some(needs.socket_bytes_per_s.unwrap_or(0.0).max(board.bytes_per_s()));
-        needs.payload_bytes = u64::from(board.datagram_bytes());
+}
+
+fn receive_buffer_bytes(source: &SourceSettings) -> u64 {
+    source.endpoint.receive_buffer_bytes.map_or(RECEIVE_BUFFER_BYTES, u64::from)
+}
+
+/// What each socket of a source has to take.
+fn load(source: &SourceSettings) -> SocketLoad {
+    let known = match source.emulated_board() {
+        _ if source.emulate.is_none() && !source.is_emulated() => None,
+        Ok(board) => Some((board.bytes_per_s(), u64::from(board.datagram_bytes()))),
+        Err(_) => None,
+    };
+    let asked = SocketLoad {
+        source: source.head.name.clone(),
+        receive_buffer_bytes: receive_buffer_bytes(source),
+        ..SocketLoad::default()
+    };
+    match known {
+        Some((bytes_per_s, payload_bytes)) => {
+            SocketLoad { bytes_per_s: Some(bytes_per_s), payload_bytes, ..asked }
+        }
+        None => asked,
     }
 }
 
@@ -103,6 +126,12 @@ url = "tcp://192.168.3.{11..14}:24"
         assert_eq!((needs.datagram_sockets, needs.streams), (2, 4));
         assert_eq!((needs.receive_buffer_bytes, needs.receive_buffers_bytes), (256 << 20, 320 << 20));
         assert_eq!((needs.datagram_bytes, needs.boards.len(), needs.addresses.len()), (8972, 1, 6));
-        assert_eq!((needs.socket_bytes_per_s, needs.memory_bytes), (None, Some(1 << 30)));
+        let load = |name: &str, receive_buffer_bytes| SocketLoad {
+            source: name.into(),
+            receive_buffer_bytes,
+            ..SocketLoad::default()
+        };
+        assert_eq!(needs.socket_loads, [load("a", 256 << 20), load("b", 64 << 20)], "nothing says a rate");
+        assert_eq!(needs.memory_bytes, Some(1 << 30));
     }
 }

@@ -31,7 +31,7 @@ pub use check::{Check, CheckVerdict, Severity};
 pub use clock::ClockState;
 pub use counters::{Counter, LossCounters, losses_text};
 pub use fix::{Fix, FixError, SYSCTL_FILE};
-pub use needs::{Needs, RECEIVE_BUFFER_BYTES};
+pub use needs::{Needs, RECEIVE_BUFFER_BYTES, SocketLoad};
 pub use pause::{PauseCounts, PauseReading};
 pub use reading::HostFiles;
 pub use socket::charge_bytes;

@@ -22,10 +22,8 @@ pub struct Needs {
     pub receive_buffers_bytes: u64,
     /// The longest datagram that is taken, bytes of payload.
     pub datagram_bytes: u64,
-    /// The rate of the busiest socket, bytes of payload per second; `None` where the configuration does not say it.
-    pub socket_bytes_per_s: Option<f64>,
-    /// Payload of a datagram at that rate, bytes.
-    pub payload_bytes: u64,
+    /// What the sockets have to take, one of each source.
+    pub socket_loads: Vec<SocketLoad>,
     /// Connections to boards: streams.
     pub streams: u64,
     /// Addresses of boards and of sockets: which network cards are looked at. Empty: all that are up.
@@ -42,6 +40,30 @@ pub struct Needs {
     pub huge_page_bytes: u64,
 }
 
+/// What one socket for datagrams has to take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SocketLoad {
+    /// The source that it belongs to; empty where no configuration names one.
+    pub source: String,
+    /// The receive buffer that it asks for, bytes.
+    pub receive_buffer_bytes: u64,
+    /// Payload per second, bytes; `None` where nothing says it.
+    pub bytes_per_s: Option<f64>,
+    /// Payload of a datagram, bytes.
+    pub payload_bytes: u64,
+}
+
+impl Default for SocketLoad {
+    fn default() -> SocketLoad {
+        SocketLoad {
+            source: String::new(),
+            receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
+            bytes_per_s: None,
+            payload_bytes: 1024,
+        }
+    }
+}
+
 impl Default for Needs {
     fn default() -> Needs {
         Needs {
@@ -49,8 +71,7 @@ impl Default for Needs {
             receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
             receive_buffers_bytes: RECEIVE_BUFFER_BYTES,
             datagram_bytes: 8972,
-            socket_bytes_per_s: None,
-            payload_bytes: 1024,
+            socket_loads: vec![SocketLoad::default()],
             streams: 0,
             addresses: Vec::new(),
             boards: Vec::new(),

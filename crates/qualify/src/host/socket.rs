@@ -12,7 +12,7 @@ use thalweg_transport::ReceiveBuffer;
 
 use super::check::{Check, Severity};
 use super::fix::Fix;
-use super::needs::Needs;
+use super::needs::{Needs, SocketLoad};
 use super::reading::{HostFiles, Unread, bytes};
 
 /// The time for which a reader that has a core of its own may stand still, s.
@@ -30,8 +30,7 @@ pub(super) fn checks(files: &HostFiles, needs: &Needs) -> Vec<Check> {
         let may_exceed =
             files.text("/proc/self/status").is_ok_and(|text| has_capability(&text, CAP_NET_ADMIN));
         checks.push(receive_buffer(needs.receive_buffer_bytes, largest, may_exceed));
-        let granted = granted_bytes(needs.receive_buffer_bytes);
-        checks.push(stall(needs, granted));
+        checks.push(stall(&needs.socket_loads, granted_bytes));
         checks.push(all_buffers(files, needs));
         checks.push(fragments(needs));
     }
@@ -82,25 +81,63 @@ pub fn charge_bytes(payload_bytes: u64) -> u64 {
     }
 }
 
-fn stall(needs: &Needs, granted: std::io::Result<u64>) -> Check {
+/// A socket with the memory that it was granted.
+struct Granted<'l> {
+    load: &'l SocketLoad,
+    bytes: u64,
+}
+
+impl Granted<'_> {
+    fn datagrams(&self) -> u64 {
+        self.bytes / charge_bytes(self.load.payload_bytes)
+    }
+
+    /// How long its reader may stand still; `None` where nothing says the rate.
+    fn stall_s(&self) -> Option<f64> {
+        let rate = self.load.bytes_per_s.filter(|rate| *rate > 0.0)?;
+        Some(self.datagrams() as f64 * self.load.payload_bytes as f64 / rate)
+    }
+
+    fn words(&self) -> String {
+        let whose = match self.load.source.as_str() {
+            "" => String::new(),
+            name => format!(" of source \"{name}\""),
+        };
+        let payload_bytes = self.load.payload_bytes;
+        format!("{} datagrams of {payload_bytes} bytes in {}{whose}", self.datagrams(), bytes(self.bytes))
+    }
+}
+
+/// `granted` is the memory that a socket has that asks for so many bytes. The check is that of the socket whose reader may stand still for the
+/// shortest time.
+fn stall(loads: &[SocketLoad], granted: impl Fn(u64) -> std::io::Result<u64>) -> Check {
     let why = "how long the thread that reads may stand still before datagrams are lost, by the memory of its socket";
-    let check = Check::of("stall of a reader", Severity::Warning, why)
-        .wanting(format!("{:.0} ms at least with a core of its own, 100 ms on a shared host", STALL_S * 1e3));
-    let granted = match granted {
-        Ok(granted) => granted,
+    let wanted = format!("{:.0} ms at least with a core of its own, 100 ms on a shared host", STALL_S * 1e3);
+    let check = Check::of("stall of a reader", Severity::Warning, why).wanting(&wanted);
+    let of_load = |load| Ok(Granted { load, bytes: granted(load.receive_buffer_bytes)? });
+    let sockets = match loads.iter().map(of_load).collect::<std::io::Result<Vec<_>>>() {
+        Ok(sockets) => sockets,
         Err(why) => return check.unknown(why),
     };
-    let datagrams = granted / charge_bytes(needs.payload_bytes);
-    let held = format!("{datagrams} datagrams of {} bytes in {}", needs.payload_bytes, bytes(granted));
-    let Some(rate) = needs.socket_bytes_per_s.filter(|rate| *rate > 0.0) else {
-        return check.noted(format!("{held}; the configuration does not say their rate"));
+    let known = sockets.iter().filter_map(|socket| Some((socket, socket.stall_s()?)));
+    let Some((socket, stall_s)) = known.min_by(|(_, one), (_, other)| one.total_cmp(other)) else {
+        let smallest = sockets.iter().min_by_key(|socket| socket.bytes).map(Granted::words);
+        return check.noted(format!(
+            "{}, for example; the configuration does not say their rate, give --bytes-per-second",
+            smallest.unwrap_or_default()
+        ));
     };
-    let stall_s = datagrams as f64 * needs.payload_bytes as f64 / rate;
-    let more =
-        (rate / needs.payload_bytes as f64 * STALL_S).ceil() as u64 * charge_bytes(needs.payload_bytes);
-    check
-        .found(format!("{:.1} ms at {:.1} MB/s: {held}", stall_s * 1e3, rate * 1e-6), stall_s >= STALL_S)
-        .fixed_by(Fix::Sysctl("net.core.rmem_max", more.next_power_of_two().to_string()))
+    let rate = socket.load.bytes_per_s.unwrap_or_default();
+    let value = format!("{:.1} ms at {:.1} MB/s: {}", stall_s * 1e3, rate * 1e-6, socket.words());
+    let check = check.found(value, stall_s >= STALL_S);
+    let payload_bytes = socket.load.payload_bytes;
+    let charged = (rate / payload_bytes as f64 * STALL_S).ceil() as u64 * charge_bytes(payload_bytes);
+    // The kernel grants twice what is asked for.
+    let enough = charged.div_ceil(2).next_power_of_two();
+    if enough > socket.load.receive_buffer_bytes {
+        return check.wanting(format!("{wanted}: receive_buffer_bytes = {enough} of the source"));
+    }
+    check.fixed_by(Fix::Sysctl("net.core.rmem_max", socket.load.receive_buffer_bytes.to_string()))
 }
 
 fn all_buffers(files: &HostFiles, needs: &Needs) -> Check {
@@ -169,14 +206,37 @@ mod tests {
 
     #[test]
     fn the_stall_is_by_the_memory_that_datagrams_take_and_not_by_their_payload() {
-        let needs = Needs { socket_bytes_per_s: Some(1.024e9), ..Needs::default() };
+        let load = SocketLoad { bytes_per_s: Some(1.024e9), ..SocketLoad::default() };
         // A million datagrams a second, 58 254 of them in what 64 MiB grant.
-        let found = stall(&needs, Ok(128 << 20));
+        let found = stall(std::slice::from_ref(&load), |_| Ok(128 << 20));
         assert_eq!(found.verdict, CheckVerdict::Good);
         assert!(found.value.starts_with("58.0 ms at 1024.0 MB/s: 57977 datagrams"), "{}", found.value);
-        let short = stall(&needs, Ok(425_984));
+        // A buffer that the kernel has cut down is what the file asks for once the limit allows it.
+        let short = stall(&[load], |_| Ok(425_984));
         assert!(short.verdict == CheckVerdict::Bad && short.value.starts_with("0.2 ms"), "{}", short.value);
         assert_eq!(short.command, "sysctl -w net.core.rmem_max=67108864");
-        assert_eq!(stall(&Needs::default(), Ok(1 << 20)).verdict, CheckVerdict::Unknown, "no rate is said");
+        let unknown = stall(&[SocketLoad::default()], |_| Ok(1 << 20));
+        assert_eq!(unknown.verdict, CheckVerdict::Unknown, "no rate is said");
+    }
+
+    #[test]
+    fn the_stall_is_that_of_one_socket_and_its_advice_is_the_key_of_its_source() {
+        let load = |source: &str, bytes_per_s, payload_bytes| SocketLoad {
+            source: source.into(),
+            bytes_per_s: Some(bytes_per_s),
+            payload_bytes,
+            ..SocketLoad::default()
+        };
+        let (fast, slow) = (load("fast", 640e6, 8972), load("slow", 720.0, 72));
+        let unknown = SocketLoad::default();
+        for loads in [[&fast, &slow, &unknown], [&unknown, &slow, &fast]] {
+            let found = stall(&loads.map(Clone::clone), |asked| Ok(2 * asked));
+            let value = "104.8 ms at 640.0 MB/s: 7479 datagrams of 8972 bytes in 128 MiB of source \"fast\"";
+            assert_eq!((found.verdict, found.value.as_str()), (CheckVerdict::Good, value));
+        }
+        let small = SocketLoad { receive_buffer_bytes: 1 << 20, ..fast };
+        let found = stall(&[small], |asked| Ok(2 * asked));
+        assert!(found.verdict == CheckVerdict::Bad && found.command.is_empty(), "{found:?}");
+        assert!(found.wanted.ends_with("receive_buffer_bytes = 16777216 of the source"), "{}", found.wanted);
     }
 }

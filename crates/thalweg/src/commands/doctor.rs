@@ -82,8 +82,10 @@ fn needs(options: &arguments::Doctor) -> Result<Needs, Failure> {
             return Err(Failure::Usage(anyhow!("--{what} is no positive number of bytes")));
         }
     }
-    needs.socket_bytes_per_s = options.bytes_per_second.or(needs.socket_bytes_per_s);
-    needs.payload_bytes = options.payload_bytes.unwrap_or(needs.payload_bytes);
+    for load in &mut needs.socket_loads {
+        load.bytes_per_s = options.bytes_per_second.or(load.bytes_per_s);
+        load.payload_bytes = options.payload_bytes.unwrap_or(load.payload_bytes);
+    }
     Ok(needs)
 }
 
