@@ -15,8 +15,8 @@
 //! - `preview`: a run's energies in a few numbers.
 //! - [`plot`]: charts as SVG.
 //! - [`plan`]: what a configuration will take: threads and their cores, rings, memory, files, units.
-//! - `needs`: what a configuration asks of its host.
 //! - [`predict`]: what a configuration will ask of links, switch, host and disk.
+//! - `needs`: what a configuration asks of its host.
 //! - `error`: why a run could not be started: [`RunError`].
 //! - `boards`: what boards say of themselves, before the run is planned.
 //! - [`spectra`]: the picture of a recording.

@@ -3,15 +3,17 @@
 //! ```text
 //!  [[source]], [record], plan ─► Needs ─► checks of the host
 //! ```
-//! Rates are those of emulated boards: no configuration says how fast real ones send.
+//! Rates are those of emulated boards, triggered ones at the mean rate of their trigger: no configuration says how fast real ones send.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use thalweg_data::HugePages;
 use thalweg_qualify::host::{Needs, RECEIVE_BUFFER_BYTES, SocketLoad};
+use thalweg_qualify::predict::chain::mean_rate_hz;
 use thalweg_readout::{Endpoint, HostPort};
 
 use crate::config::{Configuration, SourceSettings};
+use crate::predict::{links, sent};
 
 /// Payload of a jumbo frame: longer datagrams travel in fragments wherever they go.
 const JUMBO_PAYLOAD_BYTES: u64 = 8972;
@@ -31,8 +33,8 @@ pub fn needs(configuration: &Configuration, memory_bytes: Option<u64>) -> Needs 
     for source in &configuration.sources {
         let sockets_before = needs.datagram_sockets;
         add(&mut needs, source);
-        let has_sockets = needs.datagram_sockets > sockets_before;
-        needs.socket_loads.extend(has_sockets.then(|| load(source)));
+        let sockets = needs.datagram_sockets - sockets_before;
+        needs.socket_loads.extend((sockets > 0).then(|| load(configuration, source, sockets)));
     }
     // A socket that listens on every address receives through every card.
     if needs.addresses.iter().any(IpAddr::is_unspecified) {
@@ -56,7 +58,13 @@ fn add(needs: &mut Needs, source: &SourceSettings) {
                 needs.boards.extend(literal(host));
                 needs.addresses.extend(literal(host));
             }
-            Endpoint::Emulate => needs.addresses.push(Ipv4Addr::LOCALHOST.into()),
+            Endpoint::Emulate => {
+                needs.addresses.push(Ipv4Addr::LOCALHOST.into());
+                if source.gives_streams() {
+                    needs.streams += links(source).map_or(1, u64::from);
+                    continue;
+                }
+            }
             Endpoint::File(_) | Endpoint::Pcap { .. } => continue,
         }
         let asked = receive_buffer_bytes(source);
@@ -75,12 +83,13 @@ fn receive_buffer_bytes(source: &SourceSettings) -> u64 {
     source.endpoint.receive_buffer_bytes.map_or(RECEIVE_BUFFER_BYTES, u64::from)
 }
 
-/// What each socket of a source has to take.
-fn load(source: &SourceSettings) -> SocketLoad {
+/// What each of the `sockets` of a source has to take.
+fn load(configuration: &Configuration, source: &SourceSettings, sockets: u64) -> SocketLoad {
     let known = match source.emulated_board() {
         _ if source.emulate.is_none() && !source.is_emulated() => None,
         Ok(board) => Some((board.bytes_per_s(), u64::from(board.datagram_bytes()))),
-        Err(_) => None,
+        Err(_) => triggered_load(configuration, source)
+            .map(|(bytes_per_s, payload_bytes)| (bytes_per_s / sockets as f64, payload_bytes)),
     };
     let asked = SocketLoad {
         source: source.head.name.clone(),
@@ -93,6 +102,19 @@ fn load(source: &SourceSettings) -> SocketLoad {
         }
         None => asked,
     }
+}
+
+/// What emulated triggered boards send together, bytes per second, and the mean size of their datagrams; `None` of boards that follow a real
+/// one, whose triggers they have.
+fn triggered_load(configuration: &Configuration, source: &SourceSettings) -> Option<(f64, u64)> {
+    let triggers = configuration.trigger_settings().ok().filter(|_| configuration.follow.is_none())?;
+    let sent = sent(source, None).ok()?;
+    let datagrams: Vec<u32> = sent.answers.concat();
+    let bytes = datagrams.iter().map(|size| u64::from(*size)).sum::<u64>();
+    let mean_answer = bytes as f64 / sent.answers.len().max(1) as f64;
+    let bytes_per_s = mean_answer * mean_rate_hz(&triggers) * f64::from(sent.links);
+    Some((bytes_per_s, bytes / (datagrams.len() as u64).max(1)))
+        .filter(|(_, payload_bytes)| *payload_bytes > 0)
 }
 
 #[cfg(test)]
@@ -133,5 +155,24 @@ url = "tcp://192.168.3.{11..14}:24"
         };
         assert_eq!(needs.socket_loads, [load("a", 256 << 20), load("b", 64 << 20)], "nothing says a rate");
         assert_eq!(needs.memory_bytes, Some(1 << 30));
+    }
+
+    fn needs_of(text: &str) -> Needs {
+        let configuration = Configuration::parse(std::path::Path::new("needs.toml"), text.to_owned());
+        needs(&configuration.expect("it is valid"), None)
+    }
+
+    const CAMERA: &str = "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 265\n\
+                          [source.emulate]\npayload_bytes = 1000\n[trigger]\nprogram = \"constant\"\nrate_hz = 1000\n";
+
+    #[test]
+    fn emulated_triggered_boards_send_their_answers_at_the_rate_of_the_trigger() {
+        let needs = needs_of(CAMERA);
+        let [load] = &needs.socket_loads[..] else { panic!("{needs:?}") };
+        // A header of 40 bytes stands before the payload.
+        assert_eq!((load.payload_bytes, load.bytes_per_s), (1040, Some(265.0 * 1040.0 * 1000.0)));
+        let streams = "[[source]]\nname = \"cdc\"\nformat = \"sitcp\"\nurl = \"emulate://\"\nboards = 105\nprofile = \"recbe\"\n";
+        let needs = needs_of(streams);
+        assert_eq!((needs.streams, needs.datagram_sockets, needs.socket_loads.len()), (105, 0, 0));
     }
 }

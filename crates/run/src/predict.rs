@@ -150,7 +150,10 @@ fn states_trigger(configuration: &Configuration) -> bool {
 }
 
 /// Returns what the boards of a source send, and how.
-fn sent(source: &SourceSettings, stated: Option<&StatedSource>) -> Result<Source, String> {
+///
+/// # Errors
+/// Where nothing says it, with what to write where.
+pub(crate) fn sent(source: &SourceSettings, stated: Option<&StatedSource>) -> Result<Source, String> {
     let links = links(source)?;
     let carrier = if source.gives_streams() { Carrier::Stream } else { Carrier::Datagrams };
     let name = source.head.name.clone();
@@ -182,7 +185,11 @@ fn sent(source: &SourceSettings, stated: Option<&StatedSource>) -> Result<Source
     }
 }
 
-fn links(source: &SourceSettings) -> Result<u32, String> {
+/// Returns how many boards a source has, each on a link of its own.
+///
+/// # Errors
+/// What does not fit together, in words.
+pub(crate) fn links(source: &SourceSettings) -> Result<u32, String> {
     match source.link_plan()? {
         Some(plan) => Ok(plan.boards() as u32),
         None => Ok(source.endpoint.url.endpoints().len() as u32),

@@ -44,7 +44,7 @@ impl Iterator for Accepted {
 
 /// Accepted triggers per second, in the mean. Random triggers with three times of which each is longer than the one before (dead time, minimum
 /// gap, readout) are known to about a percent.
-pub(super) fn mean_rate_hz(settings: &Settings) -> f64 {
+pub fn mean_rate_hz(settings: &Settings) -> f64 {
     match settings.program {
         Kind::Constant => settings.rate_hz / taken_every(settings),
         Kind::Bursts => of_bursts(settings),

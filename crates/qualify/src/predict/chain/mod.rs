@@ -15,6 +15,7 @@ mod prediction;
 mod source;
 pub mod sweep;
 
+pub use accepted::mean_rate_hz;
 pub use network::{Build, Disk, Host, Link, Network, NetworkError, StatedSource, Switch};
 pub use prediction::{ChainPrediction, HopPrediction, HopSimulated, TriggerLimit};
 pub use source::{Carrier, Emission, Source};
