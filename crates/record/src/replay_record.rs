@@ -28,6 +28,9 @@ pub struct ReplayRecord {
     pub recorded_by: String,
     /// Its raw files, with the checksum of each. A run that was killed and not recovered has no list of its files.
     pub raw: Vec<TableSummary>,
+    /// Whether its program was killed: more may have come than it has on file, and nobody knows how much.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub was_killed: bool,
     /// The sections that took the place of recorded ones; none where the run was repeated as it was.
     pub replaced: Vec<ReplacedSections>,
     /// How many times as fast as the data came; `None` of a replay as fast as possible. The result does not depend on it.
@@ -67,6 +70,7 @@ impl ReplayRecord {
             started: record.started.clone(),
             recorded_by: record.versions.get("thalweg").cloned().unwrap_or_default(),
             raw: record.tables.iter().filter(|table| table.table == Table::Raw.word()).cloned().collect(),
+            was_killed: false,
             replaced: Vec::new(),
             speed: None,
         }
@@ -82,7 +86,8 @@ impl ReplayRecord {
 
 impl fmt::Display for ReplayRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "replay of run {} ({})", self.number, self.path.display())?;
+        let killed = if self.was_killed { ", whose program was killed" } else { "" };
+        write!(f, "replay of run {} ({}){killed}", self.number, self.path.display())?;
         for ReplacedSections { what, sections, file } in &self.replaced {
             let (sections, DocumentSummary { file, crc32c, .. }) = (sections.join(", "), file);
             write!(f, ", with other {what} ({sections} of {file}, crc32c {crc32c})")?;

@@ -8,9 +8,10 @@
 
 use thalweg_data::ledger::{CounterSnapshot, LossReport, LossTotal, SLICED_HIT_BYTES, UnitCounts};
 use thalweg_data::topology::FlowPath;
-use thalweg_data::{DataKept, LedgerSnapshot, Noted, StageRole, Unit};
+use thalweg_data::{DataKept, Ledger, LedgerSnapshot, Noted, StageRole, Unit};
 
 use crate::advice;
+use crate::directory::RunDirectory;
 use crate::run_record::{EntriesRecord, LedgerRecord, RunRecord, RunRecordState};
 use crate::table::{Table, data_kept};
 
@@ -29,16 +30,27 @@ impl RunRecord {
             }
             _ => self.uncounted(ledger, total),
         };
-        Some(match (self.state == RunRecordState::Recovered, ledger.closed) {
-            (false, _) => report,
-            (true, false) => report.of_killed_run(uncounted),
-            (true, true) => report.of_damaged_run(uncounted),
+        let of_killed_run = self.replay.as_ref().is_some_and(|replay| replay.was_killed);
+        Some(match (self.state == RunRecordState::Recovered, of_killed_run || self.was_killed()) {
+            (false, false) => report,
+            (false, true) => report.of_killed_run(|_| 0),
+            (true, false) => report.of_damaged_run(uncounted),
+            (true, true) => report.of_killed_run(uncounted),
         })
     }
 
-    /// Whether its program was killed, so that its ledger is of a moment before that: what came later was counted by nobody.
+    /// Whether its program was killed and it was recovered since. Its ledger, if there is one, is of a moment before that: what came later was
+    /// counted by nobody.
     pub fn was_killed(&self) -> bool {
-        self.state == RunRecordState::Recovered && self.ledger.as_ref().is_some_and(|ledger| !ledger.closed)
+        self.state == RunRecordState::Recovered && self.ledger.as_ref().is_none_or(|ledger| !ledger.closed)
+    }
+
+    /// Takes the ledger from its file where the record has none: of a run that is being written, or whose program was killed.
+    pub(crate) fn take_ledger_of(&mut self, directory: &RunDirectory) {
+        if self.ledger.is_none() {
+            let snapshot = Ledger::read_file(&directory.ledger()).ok();
+            self.ledger = snapshot.map(|snapshot| LedgerRecord::of(&snapshot));
+        }
     }
 
     /// What it keeps of its data, by its tables and by the ledger.
@@ -136,6 +148,7 @@ mod tests {
     use super::*;
     use crate::ipc::file::TableSummary;
     use crate::missing::MissingRows;
+    use crate::replay_record::ReplayRecord;
 
     #[test]
     fn what_a_killed_run_counted_as_lost_at_its_recording_is_in_the_bound_once() {
@@ -241,5 +254,33 @@ mod tests {
         let gone = |table: Table| MissingRows { table: table.word().to_owned(), ..MissingRows::default() };
         record.missing = vec![gone(Table::Events), gone(Table::Fragments)];
         assert_eq!(text(&record, true), "hits lost: 1000 (100.0 %)");
+    }
+
+    #[test]
+    fn a_replay_of_a_killed_run_does_not_know_what_was_lost() {
+        let mut counters = Counters::default();
+        counters.output(Unit::Hits, 200);
+        let slot = |stage| CounterSnapshot {
+            stage,
+            source: SourceId(0),
+            units: 1 << Unit::Hits as u64,
+            counters: counters.clone(),
+        };
+        let snapshot =
+            LedgerSnapshot::of(vec!["left".to_owned()], vec![slot(Stage::Decode), slot(Stage::Record)]);
+        let table = TableSummary { table: "hits".to_owned(), rows: 200, ..TableSummary::default() };
+        let text = |state, was_killed| {
+            let replay = Some(ReplayRecord { was_killed, ..ReplayRecord::default() });
+            let (tables, ledger) = (vec![table.clone()], Some(LedgerRecord::of(&snapshot)));
+            RunRecord { state, replay, tables, ledger, ..RunRecord::default() }
+                .loss_report()
+                .expect("set")
+                .text()
+        };
+        assert_eq!(text(RunRecordState::Stopped, false), "no hits lost");
+        assert_eq!(text(RunRecordState::Stopped, true), "hits lost: unknown");
+        assert_eq!(text(RunRecordState::Recovered, true), "hits lost: unknown");
+        let without_ledger = RunRecord { state: RunRecordState::Recovered, ..RunRecord::default() };
+        assert!(without_ledger.was_killed(), "a run that ended has a ledger");
     }
 }

@@ -66,6 +66,8 @@ pub(crate) struct SourceTable {
     pub(crate) boards: Range<u16>,
     /// What is kept of the data.
     pub(crate) kept: DataKept,
+    /// Of a replay: the program of the recorded run was killed, so that nobody knows how much it has lost.
+    pub(crate) replays_killed_run: bool,
     /// The counters of the events themselves, of a run that has some.
     pub(crate) events: Option<SourceId>,
     /// The counters of the events that are made of hits, of a run with coincidence.
@@ -128,7 +130,8 @@ impl SourceTable {
 
     /// Losses as people read them, of this ledger or of grouped ones.
     pub(crate) fn loss_report(&self, snapshot: &LedgerSnapshot) -> LossReport {
-        LossReport::of(snapshot, self.kept)
+        let report = LossReport::of(snapshot, self.kept);
+        if self.replays_killed_run { report.of_killed_run(|_| 0) } else { report }
     }
 
     /// Events on file: those that were built or, of a run that builds none, those that were made of hits.
@@ -350,6 +353,18 @@ mod tests {
             (source_table.events_recorded(&snapshot), source_table.coincidences_recorded(&snapshot)),
             (300, 7)
         );
+    }
+
+    #[test]
+    fn a_replay_of_a_killed_run_reports_no_number_of_losses() {
+        let mut source_table = SourceTable::default();
+        let ledger = thalweg_data::Ledger::create(None, &["ge".to_owned()]).expect("memory");
+        let mut counters = Counters::default();
+        counters.output(Unit::Hits, 300);
+        ledger.open(thalweg_data::Stage::Decode, SourceId(0), &[Unit::Hits]).publish(&counters);
+        assert_eq!(source_table.loss_report(&ledger.snapshot()).text(), "no hits lost");
+        source_table.replays_killed_run = true;
+        assert_eq!(source_table.loss_report(&ledger.snapshot()).text(), "hits lost: unknown");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::error::RecordError;
 use crate::raw_writer::{RawSource, kind};
 use crate::recorded_tables::RecordedTables;
 use crate::removed::RemovedTables;
-use crate::run_record::RunRecord;
+use crate::run_record::{RunRecord, RunRecordState};
 use crate::table::Table;
 
 /// Place of the column `payload`.
@@ -139,8 +139,9 @@ pub fn raw_sources(path: &Path) -> Result<Vec<RawContent>, RecordError> {
         RemovedTables::refuse(path, Table::Raw)?;
         let directory = RunDirectory::open(path)?;
         files = directory.raw_files()?;
-        let record = RunRecord::read(&directory.run_record()).ok();
-        if let Some(record) = &record {
+        let mut record = RunRecord::read(&directory.run_record()).ok();
+        if let Some(record) = &mut record {
+            record.take_ledger_of(&directory);
             said = expect_raw_files(&directory, record)?;
         }
         record
@@ -258,8 +259,10 @@ fn note_not_written(record: Option<&RunRecord>, contents: &mut BTreeMap<u16, Raw
             && let Some(content) = contents.values_mut().find(|content| content.source.name == entry.source)
         {
             content.not_written_bytes = entry.lost.values().fold(0, |sum, bytes| sum.saturating_add(*bytes));
-            // What a killed run held was lost, unless it was written behind the last moment of the ledger.
-            if record.was_killed() || entry.held > 0 {
+            // What a killed run held was lost, unless it was written behind the last moment of the ledger. One that is said to be written is
+            // replayed only if its program is gone.
+            let may_be_killed = record.was_killed() || record.state == RunRecordState::Running;
+            if may_be_killed || entry.held > 0 {
                 let came = entry.input.saturating_sub(entry.overhead).saturating_sub(entry.filtered);
                 content.not_written_bytes =
                     content.not_written_bytes.max(came.saturating_sub(content.accounted_bytes()));

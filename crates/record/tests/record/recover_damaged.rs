@@ -211,8 +211,13 @@ fn a_replay_of_a_killed_run_counts_the_bytes_that_were_not_written_as_lost() {
         run.ledger.open(stage, SourceId(0), &[Unit::Hits]).publish(&taken);
     }
     let killed = copy_run(&run.directory, &folder.path().join("killed"));
-    let report = recover(&killed).expect("recovered");
     let came = 24 * 90;
+    let not_recovered = raw_sources(&killed).expect("whole batches");
+    assert!(not_recovered.iter().all(|content| content.not_written_bytes > 0), "{not_recovered:?}");
+    for content in not_recovered {
+        assert_eq!(content.bytes + content.not_written_bytes, came / 2, "{content:?}");
+    }
+    let report = recover(&killed).expect("recovered");
     let on_file = report.raw_bytes_on_file;
     assert!(on_file > 0 && on_file < came, "{on_file} of {came}");
     assert_eq!(report.raw_bytes_came, Some(came));

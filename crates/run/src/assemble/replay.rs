@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use thalweg_record::read::{Pace, expect_raw_files};
 use thalweg_record::{
-    EntryState, RecordError, RemovedTables, ReplayRecord, RunDirectory, RunEntry, RunRecord, Table,
+    EntryState, RecordError, RemovedTables, ReplayRecord, RunDirectory, RunEntry, RunRecord, RunRecordState,
+    Table,
 };
 
 use super::{Planned, take_data};
@@ -65,12 +66,15 @@ impl Replay {
         }
         let mut configuration = boards::recorded_but_for(&directory.run_record(), &record, replaced)?;
         as_replay(&mut configuration, (&directory, &record), replaced);
+        // One that is being written was refused.
+        let was_killed = record.was_killed() || record.state == RunRecordState::Running;
         let planned = Planned {
-            source_table: SourceTable::of(&configuration)?,
+            source_table: SourceTable { replays_killed_run: was_killed, ..SourceTable::of(&configuration)? },
             placement: Placement::default(),
             topology: plan::of_recording(&configuration)?,
         };
         let replay = ReplayRecord {
+            was_killed,
             replaced: replaced.iter().map(Replacement::record).collect(),
             ..ReplayRecord::of(&directory, &record)
         };
@@ -203,7 +207,7 @@ fn without_raw(directory: &RunDirectory, record: &RunRecord) -> RecordError {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_record::{MissingRows, RunRecordState, TableSummary};
+    use thalweg_record::{MissingRows, TableSummary};
 
     use super::*;
 

@@ -51,6 +51,7 @@ mod shown;
 mod slices;
 mod slow_control;
 mod slow_disk;
+mod small_disk;
 mod stop;
 mod storage;
 mod survival;
