@@ -76,6 +76,9 @@ pub struct Frames {
     /// The recording that these bytes are read from lacks what the source sent before them: they may begin in the middle of a unit
     /// and do not continue the bytes of the batch before.
     pub interrupted: bool,
+    /// The connection of the source was opened again. With bytes, these are the first of the new connection. Without, the connection before
+    /// has ended here, and what is carried waits for nothing more.
+    pub begins_anew: bool,
     /// For units: the starts of the board before them.
     pub starts: BoardStarts,
 }
@@ -88,6 +91,7 @@ impl Frames {
         self.leases.clear();
         self.carried = 0;
         self.interrupted = false;
+        self.begins_anew = false;
         self.starts = BoardStarts::default();
     }
 

@@ -44,6 +44,8 @@ pub(crate) mod flag {
     pub const FIRST: u8 = 1;
     /// Nothing followed from this source.
     pub const END: u8 = 2;
+    /// The source's connection was opened again. A mark alone is where the one before has ended; bytes are the first of the new one.
+    pub const ANEW: u8 = 4;
 }
 
 /// A source as its raw recording names it.
@@ -175,7 +177,7 @@ impl RawRowGroup {
         let header = &frames.header;
         let end = if header.end { flag::END } else { 0 };
         let kind = if stream { kind::STREAM } else { kind::DATAGRAM };
-        let mut flags = flag::FIRST;
+        let mut flags = flag::FIRST | if frames.begins_anew { flag::ANEW } else { 0 };
         let mut carried = frames.carried as usize;
         let last = frames.slices.len().saturating_sub(1);
         for (index, slice) in frames.slices.iter().enumerate() {
@@ -187,7 +189,7 @@ impl RawRowGroup {
             flags = 0;
         }
         if frames.slices.is_empty() {
-            self.push_row(header.source, header.mark, kind::MARK, flag::FIRST | end, 0);
+            self.push_row(header.source, header.mark, kind::MARK, flags | end, 0);
             self.rows.push(5, [0; 16]);
             self.rows.end_row();
         }

@@ -123,6 +123,11 @@ impl<O: Framed> Member<O> {
             // A board that takes connections only to drop them is not asked more and more often: data alone count.
             (self.silent_at, self.retry_wait) = (None, self.first_retry);
             self.hand_over(frames, taker);
+        } else if frames.begins_anew {
+            // A recording, of a connection that has ended and was opened again.
+            self.latest = self.latest.max(mark);
+            self.finish(mark, false, frames, taker);
+            self.framing.begin_anew();
         } else if self.is_asked && received != Received::End && !frames.header.end {
             // The mark that a recording has of its source's end is handed over with that end, as it was in the run.
             self.pass_time(mark, frames, taker);
@@ -146,11 +151,12 @@ impl<O: Framed> Member<O> {
         let connections = live.connections();
         if connections != self.connections {
             self.connections = connections;
-            if live.is_stream() {
-                // What the connection before had carried is gone with it.
-                self.framing.finish(&Frames::default(), units);
-                self.framing.begin_anew();
-            }
+            frames.begins_anew = true;
+        }
+        if frames.begins_anew && live.is_stream() {
+            // What the connection before had carried is gone with it.
+            self.framing.finish(&Frames::default(), units);
+            self.framing.begin_anew();
         }
         let before = units.unit_count();
         let left_over = self.framing.frame(frames, units);
@@ -195,7 +201,7 @@ impl<O: Framed> Member<O> {
         self.framing.finish(frames, units);
         let header = frames.header;
         frames.clear();
-        frames.header = header;
+        (frames.header, frames.begins_anew) = (header, !end);
         self.latest = mark;
         taker.take(self.link, frames);
         frames.clear();

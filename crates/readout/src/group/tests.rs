@@ -373,6 +373,8 @@ fn datagrams_of_one_socket_are_split_by_link() {
 /// A recording without data: marks alone, of which the last is that of its end.
 struct Marks {
     left: VecDeque<u64>,
+    /// Where its connection has ended and was opened again.
+    anew: Option<u64>,
     latest: Mark,
     counters: Counters,
 }
@@ -387,6 +389,7 @@ impl Source for Marks {
             None => Received::End,
         };
         (frames.header.mark, frames.header.end) = (self.latest, self.left.is_empty());
+        frames.begins_anew = received == Received::Idle && self.anew == Some(self.latest.0);
         Ok(received)
     }
 
@@ -411,7 +414,7 @@ fn the_mark_of_a_recorded_end_is_handed_over_with_that_end_as_in_the_run() {
         let clock = RunClock::start();
         let link = |source| {
             let left = VecDeque::from([1_000_000, 2_000_000, 9_000_000]);
-            let live = Box::new(Marks { left, latest: Mark(0), counters: Counters::default() });
+            let live = Box::new(Marks { left, anew: None, latest: Mark(0), counters: Counters::default() });
             Link { source: SourceId(source), live, framing: Box::new(Lengths::default()), reopen: None }
         };
         let mut group = Group::new((0..links).map(link).collect(), settings(), clock).expect("descriptors");
@@ -430,4 +433,21 @@ fn the_mark_of_a_recorded_end_is_handed_over_with_that_end_as_in_the_run() {
         }
         assert_eq!(seen, [(1_000_000, false), (2_000_000, false), (9_000_000, true)], "{links} links");
     }
+}
+
+#[test]
+fn a_connection_that_was_opened_again_in_the_run_begins_anew_in_its_replay() {
+    let clock = RunClock::start();
+    let left = VecDeque::from([1_000_000, 2_000_000, 9_000_000]);
+    let live =
+        Box::new(Marks { left, anew: Some(2_000_000), latest: Mark(0), counters: Counters::default() });
+    let link = Link { source: SourceId(0), live, framing: Box::new(Lengths::default()), reopen: None };
+    let mut group = Group::new(vec![link], settings(), clock).expect("descriptors");
+    let mut seen = Vec::new();
+    while group.open_links() > 0 {
+        let mut taker = each(|_, frames, _| seen.push((frames.header.mark.0, frames.begins_anew)));
+        group.turn(WAIT, &mut taker).expect("a group");
+    }
+    assert_eq!(seen, [(1_000_000, false), (2_000_000, true), (9_000_000, false)]);
+    assert_eq!(group.framing(LinkId(0)).starts(), 1);
 }

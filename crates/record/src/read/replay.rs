@@ -6,6 +6,7 @@
 //! A row of a stream is one receive call and is published behind what the framing left over; rows of datagrams up to the
 //! next that begins a batch are one batch. Marks are the recorded ones, so every stage downstream decides as it did.
 //! Where rows are missing in a recovered file, the next batch says so: the bytes on both sides do not follow each other.
+//! Where a connection was opened again, the framing begins anew as it did in the run, and the outage of a board is counted again.
 //! What the recorded run could not write, because its disk was full or it was killed, is counted as lost from the start: its place is not
 //! known.
 //! A file that is damaged and was not recovered ends its sources there, and what they would have given is counted as lost.
@@ -43,6 +44,8 @@ pub struct RawReplay {
     gaps_met: usize,
     /// A gap lies before what comes next.
     interrupted: bool,
+    /// What comes next is of a new connection.
+    begins_anew: bool,
     /// Bytes that the recording has and that will not be given: it is damaged before them.
     unread_bytes: u64,
     blocks: Blocks,
@@ -92,7 +95,7 @@ impl RawReplay {
             false => Blocks::Datagrams { pool, writer: None },
         };
         let mut counters = Counters::default();
-        lose(&mut counters, content.not_written_bytes);
+        lose(&mut counters, LossReason::RecordingDamaged, Unit::Bytes, content.not_written_bytes);
         Ok(RawReplay {
             path: path.to_owned(),
             content,
@@ -103,6 +106,7 @@ impl RawReplay {
             given: 0,
             gaps_met: 0,
             interrupted: false,
+            begins_anew: false,
             unread_bytes: 0,
             blocks,
             begun: Frames::default(),
@@ -164,7 +168,7 @@ impl RawReplay {
         {
             self.gaps_met += 1;
             self.interrupted = true;
-            lose(&mut self.counters, gap.bytes);
+            lose(&mut self.counters, LossReason::RecordingDamaged, Unit::Bytes, gap.bytes);
             if let Blocks::Stream(buffer) = &mut self.blocks {
                 // What was kept back has lost its rest. The framing, which has seen it, counts it.
                 buffer.carry(0);
@@ -194,7 +198,12 @@ impl RawReplay {
             kind::MARK => {
                 self.next_row += 1;
                 frames.header.end = row.flags & flag::END != 0;
+                frames.begins_anew = row.flags & flag::ANEW != 0;
                 Received::Idle
+            }
+            _ if row.flags & flag::ANEW != 0 && !self.begins_anew && self.given == 0 => {
+                self.begin_anew();
+                return self.give(frames, wait);
             }
             _ if matches!(self.blocks, Blocks::Stream(_)) => self.give_chunk(row, frames)?,
             _ => self.give_datagrams(row, frames)?,
@@ -204,9 +213,24 @@ impl RawReplay {
         }
         if received == Received::Data {
             frames.interrupted = std::mem::take(&mut self.interrupted);
+            frames.begins_anew = std::mem::take(&mut self.begins_anew);
         }
         frames.header.mark = self.mark;
         Ok(received)
+    }
+
+    /// A new connection of a board that was gone begins with the next row: the old one was lost with what was carried of it.
+    #[cold]
+    fn begin_anew(&mut self) {
+        self.begins_anew = true;
+        let unit = match &mut self.blocks {
+            Blocks::Stream(buffer) => {
+                buffer.carry(0);
+                Unit::Bytes
+            }
+            Blocks::Datagrams { .. } => Unit::Datagrams,
+        };
+        lose(&mut self.counters, LossReason::BoardGone, unit, 1);
     }
 
     fn give_chunk(&mut self, row: RawRow, frames: &mut Frames) -> Result<Received, RecordError> {
@@ -286,7 +310,7 @@ impl RawReplay {
         let rest = self.content.bytes.saturating_sub(given + self.unread_bytes);
         self.unread_bytes += rest;
         self.interrupted = true;
-        lose(&mut self.counters, rest);
+        lose(&mut self.counters, LossReason::RecordingDamaged, Unit::Bytes, rest);
     }
 
     fn count(&mut self, bytes: u64, datagrams: u64) {
@@ -297,10 +321,10 @@ impl RawReplay {
     }
 }
 
-/// Counts bytes that the recording does not have.
-fn lose(counters: &mut Counters, bytes: u64) {
-    counters.input(Unit::Bytes, bytes);
-    counters.lost(LossReason::RecordingDamaged, Unit::Bytes, bytes);
+/// Counts what the recording does not have.
+fn lose(counters: &mut Counters, reason: LossReason, unit: Unit, count: u64) {
+    counters.input(unit, count);
+    counters.lost(reason, unit, count);
 }
 
 impl Blocks {

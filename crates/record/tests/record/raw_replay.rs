@@ -7,7 +7,7 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use thalweg_data::batch::Header;
 use thalweg_data::stream::{Room, StreamBuffer};
-use thalweg_data::{Frames, Mark, Pool, Received, Slice, Source, SourceId, Unit};
+use thalweg_data::{Frames, LossReason, Mark, Pool, Received, Slice, Source, SourceId, Unit};
 use thalweg_record::{Compression, RawReplay, RawSource, RawWriter, Settings, check, raw_sources};
 
 /// What a stage downstream sees of a batch.
@@ -250,4 +250,48 @@ fn a_batch_that_finds_too_few_blocks_waits_as_a_whole() {
     assert_eq!(seen(&frames).payload, seen(&sent).payload);
     assert_eq!(frames.header.mark, Mark(7));
     assert_eq!(replay.counters().total_output(Unit::Bytes), 600);
+}
+
+/// A connection that is opened again begins a new stream: what was carried of the one before does not continue in it.
+#[test]
+fn a_replay_says_where_a_connection_was_opened_again() {
+    let folder = folder();
+    let path = folder.path().join("raw.arrows");
+    let mut writer = RawWriter::create(&path, &Settings::default(), &sources()).expect("made");
+    let pool = Pool::new(8, 256).expect("small");
+    let mut write = |mark, bytes: &[u8], begins_anew| {
+        let header = Header { mark: Mark(mark), ..Header::default() };
+        let mut frames = Frames { header, begins_anew, ..Frames::default() };
+        if !bytes.is_empty() {
+            let mut block = pool.take().expect("free");
+            frames.slices.push(block.append(bytes).expect("space"));
+            frames.leases.add(block.lease());
+        }
+        writer.write(&frames).expect("written");
+    };
+    write(1, &[1; 10], false);
+    // The connection has ended and is opened again; later, a board was away, and is back.
+    write(2, &[], true);
+    write(3, &[3; 10], false);
+    write(4, &[4; 10], true);
+    writer.finish().expect("written");
+    let mut replay =
+        RawReplay::open(&path, SourceId(0), Pool::new(4, 256).expect("small")).expect("recorded");
+    let mut frames = Frames::default();
+    let mut next = |carry: usize, replay: &mut RawReplay| {
+        frames.clear();
+        let received = replay.receive(&mut frames, Duration::ZERO).expect("readable");
+        if received == Received::Data {
+            replay.carry(carry);
+        }
+        (received, frames.begins_anew, frames.carried, frames.header.mark.0)
+    };
+    assert_eq!(next(3, &mut replay), (Received::Data, false, 0, 1));
+    assert_eq!(next(0, &mut replay), (Received::Idle, true, 0, 2));
+    let mut carried = Frames::default();
+    replay.give_carried(&mut carried);
+    assert_eq!(seen(&carried).payload, [(0, vec![1; 3])]);
+    assert_eq!(next(3, &mut replay), (Received::Data, false, 0, 3));
+    assert_eq!(next(0, &mut replay), (Received::Data, true, 0, 4), "the three bytes are gone with the board");
+    assert_eq!(replay.counters().total_lost(LossReason::BoardGone, Unit::Bytes), 1);
 }

@@ -495,7 +495,7 @@ impl Readout<Building> {
 impl Feed {
     /// One link's share of a turn: received bytes to the raw recording, fragments to the builder.
     fn take(&mut self, link: LinkId, frames: &Frames, signals: &Signals) {
-        if !frames.slices.is_empty() {
+        if !frames.slices.is_empty() || frames.begins_anew {
             self.raw_lost |= !self.send_raw(link, frames, signals);
         }
         if let Some(leader) = &mut self.leader {
@@ -600,7 +600,7 @@ impl Feed {
         batch.clear();
         batch.header = frames.header;
         (batch.header.source, batch.header.snapshot) = (source, None);
-        batch.carried = frames.carried;
+        (batch.carried, batch.begins_anew) = (frames.carried, frames.begins_anew);
         batch.slices.extend_from_slice(&frames.slices);
         batch.leases.add_all(&frames.leases);
         raw.send(batch);

@@ -103,7 +103,7 @@ impl Decoding {
         let Some(mut batch) = wait_for_empty(raw, signals) else { return false };
         batch.clear();
         batch.header = header;
-        batch.carried = received.carried;
+        (batch.carried, batch.begins_anew) = (received.carried, received.begins_anew);
         batch.slices.extend_from_slice(&received.slices);
         batch.leases.add_all(&received.leases);
         raw.send(batch);

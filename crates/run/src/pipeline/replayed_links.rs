@@ -170,6 +170,7 @@ impl Replayed {
             self.is_full = received == Received::Full;
             match received {
                 Received::Data | Received::End => self.waiting = true,
+                Received::Idle if self.next.begins_anew => self.waiting = true,
                 // Time alone: the marks of what comes say it, too.
                 Received::Idle => {}
                 // Its blocks wait in the builder: others have to come first.
@@ -183,11 +184,17 @@ impl Replayed {
         self.waiting = false;
         self.counted.clone_from(self.replay.counters());
         self.next.header.source = self.source;
-        let end = self.next.header.end || self.next.slices.is_empty();
+        let (mark, has_data, begins_anew) =
+            (self.next.header.mark, !self.next.slices.is_empty(), self.next.begins_anew);
+        let end = self.next.header.end || !has_data && !begins_anew;
         self.next.header.end = false;
-        if !self.next.slices.is_empty() {
+        if has_data {
             let fragments = taker.batch(id);
             fragments.header = self.next.header;
+            if begins_anew && self.replay.is_stream() {
+                self.framing.finish(&Frames::default(), fragments);
+                self.framing.begin_anew();
+            }
             let left_over = self.framing.frame(&self.next, fragments);
             self.replay.carry(left_over);
             if let Some(numbers) = &mut self.numbers {
@@ -195,19 +202,27 @@ impl Replayed {
             }
             taker.take(id, &self.next);
         }
-        let mark = self.next.header.mark;
         self.next.clear();
         if end {
             self.end(id, mark, taker);
+        } else if begins_anew && !has_data {
+            self.finish(id, mark, false, taker);
+            self.framing.begin_anew();
         }
     }
 
     fn end(&mut self, id: LinkId, mark: Mark, taker: &mut dyn Take<Fragments>) {
         self.ended = true;
         self.counted.clone_from(self.replay.counters());
+        self.finish(id, mark, true, taker);
+    }
+
+    /// A connection has ended, and with `end` the link.
+    fn finish(&mut self, id: LinkId, mark: Mark, end: bool, taker: &mut dyn Take<Fragments>) {
         let mut carried = Frames::default();
         self.replay.give_carried(&mut carried);
-        (self.next.header.source, self.next.header.mark, self.next.header.end) = (self.source, mark, true);
+        (self.next.header.source, self.next.header.mark) = (self.source, mark);
+        (self.next.header.end, self.next.begins_anew) = (end, !end);
         let fragments = taker.batch(id);
         fragments.header = self.next.header;
         self.framing.finish(&carried, fragments);

@@ -1,6 +1,13 @@
 //! Raw recordings run again: the same bytes, the same hits.
 
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::ops::Range;
+
+use serde_json::Value;
+
 use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg};
+use crate::refused::datagram;
 
 /// Boards that send everything there is, into a recording with the raw table.
 fn configuration(folder: &Folder, (of_sources, order): (&str, &str)) -> String {
@@ -119,10 +126,42 @@ fn several_boards_behind_one_port_are_replayed_into_the_same_events() {
     let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
     let again = again.done().json();
     assert_ledger_balances(&again);
-    let recorded = |summary: &serde_json::Value| {
+    let recorded = |summary: &Value| {
         let events = &summary["events"];
         (number(events, "events_recorded"), number(events, "fragments_recorded"))
     };
     assert!(recorded(&first).0 > 100, "{first:#}");
     assert_eq!(recorded(&first), recorded(&again));
+}
+
+#[test]
+fn a_replay_of_a_board_that_connected_again_loses_what_the_run_lost() {
+    let (folder, listener) = (Folder::new(), TcpListener::bind("127.0.0.1:0").expect("loopback is there"));
+    let text = format!(
+        "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"tcp://{}\"\nfirst_board = 10\n[record]\ndirectory = \"{}\"\n\
+         tables = [\"events\", \"fragments\", \"raw\"]\n",
+        listener.local_addr().expect("bound"),
+        folder.at("runs")
+    );
+    let file = folder.file("run.toml", &text);
+    let run = Running::start(&["run", &file, "--seconds", "100", "--json", "--states", "0.1"]);
+    let whole = |triggers: Range<u64>| triggers.flat_map(|trigger| datagram(10, 7, trigger));
+    // The first connection ends inside a fragment.
+    let (mut first, _) = listener.accept().expect("the run connects");
+    let cut: Vec<u8> = whole(0..10).chain(datagram(10, 7, 10).into_iter().take(30)).collect();
+    first.write_all(&cut).expect("it reads");
+    drop(first);
+    let (mut second, _) = listener.accept().expect("the run connects again");
+    second.write_all(&whole(11..20).collect::<Vec<u8>>()).expect("it reads");
+    let are_recorded = |state: &Value| state["events"]["events_recorded"].as_u64() == Some(19);
+    let first = run.stop_when("events", are_recorded).done().json();
+    let again = thalweg(&["replay", &run_directory(&first), "--directory", &folder.at("again"), "--json"]);
+    for summary in [first, again.done().json()] {
+        assert_ledger_balances(&summary);
+        assert_eq!(number(&summary["events"], "events_recorded"), 19, "{summary:#}");
+        let losses = summary["losses"].as_array().expect("a list").iter();
+        let lost: Vec<String> =
+            losses.map(|loss| format!("{} {} {}", loss["count"], loss["unit"], loss["reason"])).collect();
+        assert_eq!(lost, ["30 \"bytes\" \"unfinished\"", "1 \"frames\" \"unfinished\""], "{summary:#}");
+    }
 }
