@@ -81,8 +81,11 @@ pub(super) enum Verdict {
     Next,
     /// It is used. `datagrams` are missing before it, and `buffers` of unknown length, at least one datagram each.
     Gap { datagrams: u64, buffers: u64 },
-    /// It is used; the board has restarted.
-    Restart,
+    /// The board has restarted.
+    Restart {
+        /// Whether it is used. Otherwise it is lost, to show that those before it, which were refused as duplicates, were data.
+        is_used: bool,
+    },
     /// It is not used.
     Refused(LossReason),
 }
@@ -112,8 +115,18 @@ pub(super) struct Sequence {
     first: Option<u32>,
     /// Missing datagrams: buffer, first, one after the last.
     gaps: VecDeque<(u16, u32, u32)>,
-    /// Refused consecutive datagrams: the id that would be next, and their number.
-    stray: Option<(DatagramId, u32)>,
+    /// Refused consecutive datagrams.
+    stray: Option<Stray>,
+}
+
+/// Refused datagrams that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Stray {
+    /// The id that would be next.
+    next: DatagramId,
+    count: u32,
+    /// Some of them were refused as duplicates.
+    has_duplicates: bool,
 }
 
 impl Sequence {
@@ -184,17 +197,17 @@ impl Sequence {
             Position::Ahead if evidence == Evidence::Contradicted => Verdict::Refused(LossReason::BadHash),
             Position::Ahead => self.buffer_gap(seen.id),
             Position::Behind => self.behind(seen),
-            Position::Anew => Verdict::Restart,
+            Position::Anew => Verdict::Restart { is_used: true },
             Position::Astray if evidence == Evidence::Followed => self.far_gap(seen.id),
             Position::Astray => match self.stray(seen, RUN_AHEAD, LossReason::BadHash) {
-                Verdict::Restart => self.far_gap(seen.id),
+                Verdict::Restart { .. } => self.far_gap(seen.id),
                 refused => refused,
             },
         };
         match verdict {
             Verdict::Refused(_) => {}
             Verdict::Next | Verdict::Gap { .. } => self.accept(seen),
-            Verdict::Restart => {
+            Verdict::Restart { .. } => {
                 self.gaps.clear();
                 self.first = None;
                 self.accept(seen);
@@ -263,11 +276,18 @@ impl Sequence {
     }
 
     fn stray(&mut self, seen: Seen, run: u32, reason: LossReason) -> Verdict {
-        let count = match self.stray {
-            Some((id, count)) if id == seen.id => count + 1,
-            _ => 1,
+        let Stray { count, has_duplicates, .. } = match self.stray {
+            Some(stray) if stray.next == seen.id => stray,
+            _ => Stray { next: seen.id, count: 0, has_duplicates: false },
         };
-        self.stray = Some((seen.id.next(seen.last), count));
-        if count >= run { Verdict::Restart } else { Verdict::Refused(reason) }
+        if count + 1 >= run {
+            return Verdict::Restart { is_used: !has_duplicates };
+        }
+        self.stray = Some(Stray {
+            next: seen.id.next(seen.last),
+            count: count + 1,
+            has_duplicates: has_duplicates || reason == LossReason::DuplicateDatagram,
+        });
+        Verdict::Refused(reason)
     }
 }

@@ -154,6 +154,21 @@ fn a_single_datagram_with_a_damaged_buffer_id_is_refused_without_a_gap() {
 }
 
 #[test]
+fn what_a_restart_has_lost_as_duplicates_was_data() {
+    let mut given = Given::new();
+    (0..100).for_each(|number| assert_eq!(given.arrives(number, 0), 1));
+    // The first datagrams of the second start are lost.
+    let used: u64 = (3..100).map(|number| given.arrives(number, 10)).sum();
+    let lost = |reason| given.unpack.counters().total_lost(reason, Unit::Datagrams);
+    let counts = [LossReason::DuplicateDatagram, LossReason::Resynchronised].map(lost);
+    assert_eq!((counts, used), ([15, 1], 97 - 16), "not all are copies");
+    // A few that come again are.
+    (90..100).for_each(|number| assert_eq!(given.arrives(number, 20), 0));
+    assert_eq!(given.arrives(100, 30), 1);
+    assert_eq!(given.unpack.counters().total_lost(LossReason::Resynchronised, Unit::Datagrams), 1);
+}
+
+#[test]
 fn a_lost_first_aggregate_of_a_board_that_we_armed_is_a_gap() {
     let mut given = Given::new();
     given.unpack = UdpUnpack::of_armed_board(SourceId(0), 4096);

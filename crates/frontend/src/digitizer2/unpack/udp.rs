@@ -249,7 +249,7 @@ impl UdpUnpack {
                 self.lose_pending(LossReason::Resynchronised);
                 self.synchronised = false;
             }
-            Verdict::Restart => {
+            Verdict::Restart { is_used } => {
                 self.lose_pending(LossReason::Unfinished);
                 match footer.word_count() {
                     0 => self.counter.restart(),
@@ -257,6 +257,9 @@ impl UdpUnpack {
                     _ => self.counter.forget(),
                 }
                 self.synchronised = false;
+                if !is_used {
+                    return self.refuse(LossReason::Resynchronised, slice);
+                }
             }
         }
         if let Some(sent) = self.asked.as_mut().and_then(|asked| asked.missing_before(id)) {
