@@ -12,9 +12,11 @@
 //! comes between them.
 //!
 //! A jump back to numbers that were counted lately can be a restart, or packets that come late or again, which follow
-//! each other, too. A restarted counter begins where it began before, or at 0: such a jump is confirmed by the next
-//! packet. Any other is confirmed by as many packets as [`LONGEST_LATE_RUN`], with or without gaps, if none of the old
+//! each other, too. A restarted counter begins where it began before, or at 0: such a jump is confirmed by as many packets
+//! in a row as [`FEWEST_IN_ORDER`], or by the next one if its numbers did not come before. Any other is confirmed by as many packets as [`LONGEST_LATE_RUN`], with or without gaps, if none of the old
 //! count comes between them: behind late packets, the old count goes on soon.
+//!
+//! Packets that the first one has overtaken are of its window: the count then begins with them.
 //!
 //! Numbers of the window that came before are copies, such as of a second path. A counter that is restarted so soon shows
 //! in the same way: as many come again, from its beginning on, and none of the old count between them. The last of them
@@ -28,6 +30,10 @@ const LONGEST_LATE_RUN: u32 = 512;
 /// Groups with holes between them that confirm a jump to numbers that were not counted lately, at least: damaged numbers
 /// do not follow each other for so long.
 const FEWEST_WITH_HOLES: u32 = 16;
+
+/// Packets from the beginning of the count on, each directly behind the one before, that confirm a jump back to there: some
+/// that come late may begin there, too.
+const FEWEST_IN_ORDER: u32 = 16;
 
 /// Properties of a counter, for all parts of a source.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +83,8 @@ pub(crate) enum Arrival {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Track {
     started: bool,
+    /// It is not known where the counter began: the first packet may have overtaken others.
+    joined: bool,
     /// The number of the latest group, as sent.
     latest_value: u64,
     /// The latest group, counted from the first.
@@ -170,12 +178,17 @@ impl Counting {
             return Arrival::Impossible;
         }
         if !track.started {
-            track.started = true;
+            (track.started, track.joined) = (true, true);
             self.start(track, value);
         }
         let mut distance = self.distance(track.latest_value, value);
         let far = distance > self.largest_gap;
-        let behind = distance <= 0 && track.latest + distance < track.oldest;
+        let mut behind = distance <= 0 && track.latest + distance < track.oldest;
+        if behind && self.was_overtaken(track, distance) {
+            track.oldest = track.latest + distance;
+            track.first = (track.oldest, value);
+            behind = false;
+        }
         if far || behind {
             if !self.confirms(track, value, distance) {
                 return if far { Arrival::Unconfirmed } else { Arrival::Late };
@@ -200,6 +213,13 @@ impl Counting {
             track.restart = None;
         }
         Arrival::New
+    }
+
+    /// Whether the first packet has overtaken this one, of a group before it, which is in the window yet.
+    #[cold]
+    fn was_overtaken(&self, track: &Track, distance: i64) -> bool {
+        let is_first = track.joined && track.first.0 <= 0 && track.oldest == track.first.0;
+        is_first && distance > -self.window
     }
 
     /// Takes a packet that came before.
@@ -256,13 +276,16 @@ impl Counting {
         };
         let jump = match before {
             Some((jump, step)) if (-self.window..=self.largest_gap).contains(&step) => {
-                if jump.begins && self.distance(jump.last, value) == 1 {
+                let follows = self.distance(jump.last, value) == 1;
+                let fewest =
+                    if was_counted { FEWEST_IN_ORDER.div_ceil(self.group_packets).max(2) } else { 2 };
+                if jump.begins && follows && jump.groups + 1 >= fewest {
                     return true;
                 }
                 // The same group does not confirm: several packets of one late frame are not a restart.
                 let (latest, groups) =
                     if step > 0 { (value, jump.groups + 1) } else { (jump.latest, jump.groups) };
-                Jump { latest, last: value, groups, begins: jump.begins && begins }
+                Jump { latest, last: value, groups, begins: jump.begins && (begins || follows) }
             }
             _ => Jump { latest: value, last: value, groups: 1, begins },
         };
@@ -415,13 +438,24 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_restarts_soon_is_found_by_its_second_packet() {
+    fn a_counter_that_restarts_soon_is_found_by_few_packets_in_a_row() {
         let (late, new) = (Arrival::Late, Arrival::New);
-        // It begins at 0, or where it began before, or a few packets later; and before what was counted.
-        for (begin, again) in [(0, 0), (0, 5), (300, 300), (300, 307), (300, 0), (300, 100)] {
+        // Before what was counted, by the second one.
+        for (begin, again) in [(300, 0), (300, 100)] {
             let mut run = Run::new(PACKETS);
             run.all(begin..begin + 200);
             assert_eq!(run.all(again..again + 3), [late, new, new], "from {begin}, again from {again}");
+            assert_eq!(run.finish(), 0);
+        }
+        // It begins at 0, or where it began before, or a few packets later.
+        for (begin, again) in [(0, 0), (0, 5), (300, 300), (300, 307)] {
+            let mut run = Run::new(PACKETS);
+            run.all(begin..begin + 200);
+            let arrivals = run.all(again..again + 100);
+            let refused = arrivals.iter().position(|arrival| *arrival == new).expect("it was restarted");
+            assert_eq!(refused, FEWEST_IN_ORDER as usize - 1, "from {begin}, again from {again}");
+            assert!(arrivals[..refused].iter().all(|arrival| *arrival == late));
+            assert!(arrivals[refused..].iter().all(|arrival| *arrival == new));
             assert_eq!(run.finish(), 0);
         }
         // Anywhere else, if many packets follow.
@@ -479,6 +513,32 @@ mod tests {
             }
             assert!((1..=33).contains(&late_frames), "{late_frames} frames");
         }
+    }
+
+    #[test]
+    fn a_few_late_copies_of_the_first_packets_are_not_a_restart() {
+        let mut run = Run::new(PACKETS);
+        run.all(1000..1100);
+        assert_eq!(run.all(1000..1010), [Arrival::Late; 10]);
+        assert!(run.all(1100..1300).iter().all(|arrival| *arrival == Arrival::New));
+        assert_eq!(run.finish(), 0);
+    }
+
+    #[test]
+    fn packets_that_the_first_one_has_overtaken_are_taken() {
+        let mut run = Run::new(PACKETS);
+        assert_eq!(run.all([1000, 998, 999, 1001, 995]), [Arrival::New; 5]);
+        assert_eq!(run.all([998, 990]), [Arrival::Duplicate, Arrival::Late]);
+        assert!(run.all(1002..1100).iter().all(|arrival| *arrival == Arrival::New));
+        assert_eq!(run.finish(), 2, "996 and 997");
+        // Nor is the packet that is half of all numbers before.
+        let mut run = Run::new(Counting { bits: 64, ..PACKETS });
+        assert_eq!(run.all([0, 1 << 63, 1]), [Arrival::New, Arrival::Late, Arrival::New]);
+        // A counter that is known to begin at 0 has none before.
+        let mut run = Run::new(PACKETS);
+        run.1 = Track::from_zero();
+        assert_eq!(run.all([0, 0xFFFF, 1]), [Arrival::New, Arrival::Late, Arrival::New]);
+        assert_eq!(run.finish(), 0);
     }
 
     #[test]

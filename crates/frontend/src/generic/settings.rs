@@ -158,7 +158,7 @@ pub struct Sequence {
     /// packets or frames than `window`, 16 at least, without any of the old count between them; then they restart the
     /// count. So do jumps back by more than `window`; those into numbers that were just counted need 512 packets, and more packets
     /// or frames than `window`, without any of the old count between them, since packets that come late or again follow
-    /// each other, too, unless they go to 0 or to the start of the count. Numbers within `window` that come again
+    /// each other, too; where they go to 0 or to the start of the count, 16 that follow each other. Numbers within `window` that come again
     /// are copies; where 512 of them come from 0 or the start of the count on, and none of the old count between them,
     /// the counter was restarted. At most half of the counter's range; the default is that or 65536.
     pub largest_gap: Option<u64>,
