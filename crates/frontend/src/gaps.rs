@@ -20,9 +20,12 @@
 //!
 //! Numbers of the window that came before are copies, such as of a second path. A counter that is restarted so soon shows
 //! in the same way: as many come again, from its beginning on, and none of the old count between them. The last of them
-//! is refused as not confirmed, since those before it were taken for copies, and were data.
+//! is refused as not confirmed, since those before it were taken for copies, and were data. No copy of the first packet comes
+//! later than [`LONGEST_DELAY_NS`]: then two in a row are enough.
 
 use std::ops::Range;
+
+use thalweg_data::Mark;
 
 /// Packets that come late or again without others between them, at most: a jump back which more of them follow is a
 /// restart.
@@ -34,6 +37,9 @@ const FEWEST_WITH_HOLES: u32 = 16;
 /// Packets from the beginning of the count on, each directly behind the one before, that confirm a jump back to there: some
 /// that come late may begin there, too.
 const FEWEST_IN_ORDER: u32 = 16;
+
+/// How much later than a packet its copy comes over a network, at most.
+const LONGEST_DELAY_NS: u64 = 500_000_000;
 
 /// Properties of a counter, for all parts of a source.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +99,8 @@ pub(crate) struct Track {
     oldest: i64,
     /// The first group since the count has started, and its number.
     first: (i64, u64),
+    /// When that came.
+    began: Mark,
     /// What has come last, if it was not of this count: a restart that is not confirmed yet.
     restart: Option<Restart>,
 }
@@ -112,6 +120,8 @@ struct Again {
     packets: u32,
     /// Whether they began where a counter begins.
     begins: bool,
+    /// Whether they began with the first packet of the count, too late to be copies.
+    is_late: bool,
 }
 
 /// Groups behind the window or far ahead of it that follow each other, with or without holes.
@@ -165,13 +175,13 @@ impl Counting {
         &mut seen[index * words..(index + 1) * words]
     }
 
-    /// Takes a packet. Adds packets that are finally lost to `missing`. `seen` is the part's window.
+    /// Takes a packet that has arrived at `mark`. Adds packets that are finally lost to `missing`. `seen` is the part's window.
     pub fn arrive(
         &self,
         track: &mut Track,
         seen: &mut [u64],
-        value: u64,
-        index: u32,
+        (value, index): (u64, u32),
+        mark: Mark,
         missing: &mut impl Missing,
     ) -> Arrival {
         if index >= self.group_packets {
@@ -179,7 +189,7 @@ impl Counting {
         }
         if !track.started {
             (track.started, track.joined) = (true, true);
-            self.start(track, value);
+            self.start(track, value, mark);
         }
         let mut distance = self.distance(track.latest_value, value);
         let far = distance > self.largest_gap;
@@ -194,7 +204,7 @@ impl Counting {
                 return if far { Arrival::Unconfirmed } else { Arrival::Late };
             }
             self.flush(track, seen, missing);
-            self.start(track, value);
+            self.start(track, value, mark);
             distance = 0;
         }
         let group = track.latest + distance;
@@ -205,7 +215,7 @@ impl Counting {
         let (word, bit) = (index as usize / 64, 1u64 << (index % 64));
         let word = &mut self.slot(group, seen)[word];
         if *word & bit != 0 {
-            return self.arrive_again(track, seen, (value, index), missing);
+            return self.arrive_again(track, seen, (value, index), mark, missing);
         }
         *word |= bit;
         // A gap is filled by a restarted counter, too.
@@ -229,18 +239,27 @@ impl Counting {
         track: &mut Track,
         seen: &mut [u64],
         packet: (u64, u32),
+        mark: Mark,
         missing: &mut impl Missing,
     ) -> Arrival {
         let again = match track.restart {
             // A board that repeats one packet all the time is not restarted.
             Some(Restart::Again(again)) if again.latest == packet => again,
             Some(Restart::Again(again)) => Again { latest: packet, packets: again.packets + 1, ..again },
-            _ => Again { latest: packet, packets: 1, begins: self.begins(track, packet.0) },
+            _ => Again {
+                latest: packet,
+                packets: 1,
+                begins: self.begins(track, packet.0),
+                is_late: track.joined
+                    && packet.0 == track.first.1
+                    && mark.since_ns(track.began) > LONGEST_DELAY_NS,
+            },
         };
         track.restart = Some(Restart::Again(again));
-        if again.begins && again.packets >= LONGEST_LATE_RUN {
+        let goes_on = self.distance(track.first.1, packet.0) == 1;
+        if again.begins && again.packets >= LONGEST_LATE_RUN || again.is_late && goes_on {
             self.flush(track, seen, missing);
-            self.start(track, packet.0);
+            self.start(track, packet.0, mark);
             self.slot(track.latest, seen)[packet.1 as usize / 64] |= 1 << (packet.1 % 64);
             return Arrival::Unconfirmed;
         }
@@ -252,10 +271,10 @@ impl Counting {
     }
 
     /// Packets before the first one do not count as missing. The window is empty.
-    fn start(&self, track: &mut Track, value: u64) {
+    fn start(&self, track: &mut Track, value: u64, mark: Mark) {
         track.latest_value = value;
         track.latest = track.oldest;
-        track.first = (track.latest, value);
+        (track.first, track.began) = ((track.latest, value), mark);
         track.restart = None;
     }
 
@@ -341,15 +360,15 @@ mod tests {
     const PACKETS: Counting =
         Counting { bits: 16, group_packets: 1, window: 8, largest_gap: 1000, every_group: true };
 
-    struct Run(Counting, Track, Vec<u64>, u64);
+    struct Run(Counting, Track, Vec<u64>, u64, Mark);
 
     impl Run {
         fn new(counting: Counting) -> Run {
-            Run(counting, Track::default(), vec![0; counting.words()], 0)
+            Run(counting, Track::default(), vec![0; counting.words()], 0, Mark(0))
         }
 
         fn arrive(&mut self, value: u64, index: u32) -> Arrival {
-            self.0.arrive(&mut self.1, &mut self.2, value, index, &mut self.3)
+            self.0.arrive(&mut self.1, &mut self.2, (value, index), self.4, &mut self.3)
         }
 
         fn all(&mut self, values: impl IntoIterator<Item = u64>) -> Vec<Arrival> {
@@ -609,6 +628,29 @@ mod tests {
             again[32..].iter().all(|arrival| *arrival == Arrival::Unconfirmed),
             "not copies of a second path"
         );
+    }
+
+    #[test]
+    fn what_comes_again_from_the_first_packet_on_later_than_a_copy_is_a_restart() {
+        let wide = Counting { window: 32, ..PACKETS };
+        let mut run = Run::new(wide);
+        run.all(1000..1030);
+        // A second path may be behind, by less.
+        run.4 = Mark(LONGEST_DELAY_NS);
+        assert_eq!(run.all(1000..1030), [Arrival::Duplicate; 30]);
+        assert_eq!(run.all([1030]), [Arrival::New]);
+        run.4 = Mark(LONGEST_DELAY_NS + 1);
+        let again = run.all(1000..1030);
+        assert_eq!(again[..2], [Arrival::Duplicate, Arrival::Unconfirmed], "they were data");
+        assert_eq!(again[2..], [Arrival::New; 28]);
+        assert_eq!(run.finish(), 0);
+        // A packet that is repeated while the board has nothing to send is none, nor are copies of what came behind the first.
+        let mut run = Run::new(wide);
+        run.all(0..30);
+        run.4 = Mark(2 * LONGEST_DELAY_NS);
+        assert_eq!(run.all([0, 0, 0]), [Arrival::Duplicate; 3]);
+        assert_eq!(run.all([30]), [Arrival::New]);
+        assert_eq!(run.all(1..31), [Arrival::Duplicate; 30]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use thalweg_data::{Counters, Frames, Framing, LossReason, SentRecord, SourceId, Unit};
+use thalweg_data::{Counters, Frames, Framing, LossReason, Mark, SentRecord, SourceId, Unit};
 
 use crate::asked::enter_hits;
 use crate::format::{FramingInput, HitFormat, HitFraming, several};
@@ -103,10 +103,10 @@ impl<N: NumberedHits> NumberedUnpack<N> {
         }
     }
 
-    fn take(&mut self, datagram: &[u8]) -> Result<(), LossReason> {
+    fn take(&mut self, datagram: &[u8], mark: Mark) -> Result<(), LossReason> {
         let number = self.format.number(datagram)?;
         let NumberedUnpack { counting, track, seen, wire, .. } = self;
-        match counting.arrive(track, seen, number, 0, wire) {
+        match counting.arrive(track, seen, (number, 0), mark, wire) {
             Arrival::New => {
                 // After a restart, its number would not match the record; a sender with a record starts only once.
                 wire.came(number);
@@ -156,7 +156,7 @@ impl<N: NumberedHits> Framing for NumberedUnpack<N> {
         self.counters.input(Unit::Datagrams, received.slices.len() as u64);
         self.counters.input(Unit::Bytes, received.byte_count());
         for slice in &received.slices {
-            match self.take(received.bytes(*slice)) {
+            match self.take(received.bytes(*slice), received.header.mark) {
                 Ok(()) => {
                     units.slices.push(slice.tagged(0));
                     units.leases.add_for(*slice, &received.leases);

@@ -104,7 +104,8 @@ impl Packets {
         let index = sequence.index.map_or(0, |number| u32::try_from(number.read(bytes)).unwrap_or(u32::MAX));
         let mut missing = 0;
         let track = &mut self.tracks[part as usize];
-        let arrival = sequence.counting.arrive(track, seen, sequence.group.read(bytes), index, &mut missing);
+        let packet = (sequence.group.read(bytes), index);
+        let arrival = sequence.counting.arrive(track, seen, packet, mark, &mut missing);
         self.missing(part, missing, wire);
         match arrival {
             Arrival::New => Ok(part),

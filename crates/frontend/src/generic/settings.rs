@@ -160,7 +160,7 @@ pub struct Sequence {
     /// or frames than `window`, without any of the old count between them, since packets that come late or again follow
     /// each other, too; where they go to 0 or to the start of the count, 16 that follow each other. Numbers within `window` that come again
     /// are copies; where 512 of them come from 0 or the start of the count on, and none of the old count between them,
-    /// the counter was restarted. At most half of the counter's range; the default is that or 65536.
+    /// or the first two of the count more than half a second later, the counter was restarted. At most half of the counter's range; the default is that or 65536.
     pub largest_gap: Option<u64>,
 }
 
