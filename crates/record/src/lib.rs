@@ -45,7 +45,7 @@
 //! - `range_list`: what became of each range of triggers, as a table: [`RangeList`].
 //! - `series_list`: values of slow control, as a table: [`SeriesList`].
 //! - [`run_record`]: `run.json`: what a run was.
-//! - `run_losses`: what a recorded run has lost.
+//! - `run_losses`: what a recorded run has lost, by its ledger and since.
 //! - `replay_record`: what a replayed run was made of: [`ReplayRecord`].
 //! - `json_lines`: files of lines that people add to.
 //! - `recorded_tables`: the tables that a run has recorded, against those that are there: [`RecordedTables`].

@@ -250,7 +250,7 @@ impl Summary {
         if let Some(events) = &self.events {
             events.write(seconds, text)?;
         }
-        if self.events.is_none() || self.hits_recorded > 0 {
+        if self.events.is_none() || self.hits_recorded + self.hits_left_out > 0 {
             let rate = |hits: u64| hits as f64 / seconds / 1e6;
             let kept = self.hits_kept.words_of_hits();
             write!(text, " {} {kept} ({:.3} M/s)", self.hits_recorded, rate(self.hits_recorded))?;
