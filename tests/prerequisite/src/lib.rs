@@ -1,4 +1,4 @@
-//! What a test needs that a machine may lack: recorded data, root, a kernel feature.
+//! What a test needs of the machine, which may lack it: recorded data, root, a kernel feature, a port of its own.
 //!
 //! ```text
 //!  a test lacks something ─► skip(what) ─► a line in the file THALWEG_SKIPPED, which `make test` counts and lists
@@ -8,7 +8,9 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Reports that the calling test cannot run here; it returns right after. `missing` names what is not there and how to get it.
 ///
@@ -41,4 +43,18 @@ pub fn recorded(file: &str) -> Option<PathBuf> {
         skip(&format!("{} is not there; set THALWEG_SHARED to the folder that holds data/", path.display()));
     }
     found
+}
+
+/// A port that is free, and that nobody else is given: below those of which the system gives any, to connections of other tests as
+/// well, before the program that this one is for has come to it.
+pub fn free_port() -> u16 {
+    const PORTS: std::ops::Range<u32> = 12_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(331).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = (PORTS.start + number % (PORTS.end - PORTS.start)) as u16;
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ impl Moto {
     /// Starts it; `None` where it is not installed. `THALWEG_MOTO` names its program where that is not in the path.
     fn start() -> Option<Moto> {
         let program = std::env::var_os("THALWEG_MOTO").unwrap_or_else(|| "moto_server".into());
-        let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port");
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, thalweg_prerequisite::free_port()));
         let mut command = Command::new(program);
         command.args(["-H", "127.0.0.1", "-p", &address.port().to_string()]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();

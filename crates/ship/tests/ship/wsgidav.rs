@@ -1,7 +1,7 @@
 //! The same against a WebDAV server that others have written: WsgiDAV (`pip install wsgidav cheroot`), where it is installed.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::s3::{RUN, ship};
 #[test]
 fn wsgidav_has_the_files_that_were_shipped_and_nothing_else() {
     let program = std::env::var_os("THALWEG_WSGIDAV").unwrap_or_else(|| "wsgidav".into());
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let port = thalweg_prerequisite::free_port();
     let folder = tempfile::tempdir().expect("temporary folder");
     let (root, run) = (folder.path().join("root"), folder.path().join("run"));
     fs::create_dir_all(root.join("data")).and_then(|()| fs::create_dir(&run)).expect("made");

@@ -1,7 +1,6 @@
 //! Starts the binary, waits with a limit for what it does and for its end, and hands back what it said.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+pub use thalweg_prerequisite::free_port;
 
 /// No command of these tests may take longer, on a busy machine either.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -27,21 +27,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A port that is free, and that nobody else is given: below those of which the system gives any, to connections of other tests as
-/// well, before the program that this one is for has come to it.
-pub fn free_port() -> u16 {
-    const PORTS: std::ops::Range<u32> = 12_000..32_000;
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-    loop {
-        let number = std::process::id().wrapping_mul(331).wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
-        let port = (PORTS.start + number % (PORTS.end - PORTS.start)) as u16;
-        if UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
-}
-
-/// The same of several.
+/// So many of them.
 pub fn free_ports<const N: usize>() -> [u16; N] {
     [(); N].map(|()| free_port())
 }

@@ -161,9 +161,7 @@ fn runs(folder: &Folder) -> Vec<String> {
 #[test]
 fn a_start_that_failed_leaves_no_run_directory() {
     let folder = Folder::new();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let port = taken.local_addr().expect("bound").port();
-    drop(taken);
+    let port = free_port();
     let text = format!(
         "[[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"tcp://127.0.0.1:{port}\"\n[record]\ndirectory = \"{}\"\n",
         folder.at("runs")
