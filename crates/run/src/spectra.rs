@@ -157,17 +157,7 @@ fn hits_picture(
     (record, said): (&RunRecord, &RecordedTables),
     losses: &[LossRow],
 ) -> Result<String, PlotError> {
-    let channels = channels_of(run, record);
-    let sources: Vec<PlotSource<'_>> = record
-        .sources
-        .iter()
-        .zip(&channels)
-        .map(|(name, (first_channel, channels))| PlotSource {
-            name,
-            first_channel: *first_channel,
-            channels: *channels,
-        })
-        .collect();
+    let sources = sources_of_hits(run, record);
     let mut reader = HitsReader::open(&directory.table(Table::Hits))?;
     let (mut spectra, mut hits) = (Spectra::of(&sources), Vec::new());
     while reader.next_batch(&mut hits)? {
@@ -188,24 +178,52 @@ fn hits_picture(
     Ok(spectra_svg(&spectra, &Lanes::of(losses, spectra.rate().duration_s()), &facts))
 }
 
-/// First channel and number of channels of each source, as the recorded configuration says; where it cannot be read any
-/// more, each source is taken to have every channel.
-fn channels_of(run: &Path, record: &RunRecord) -> Vec<(u16, u16)> {
-    match crate::boards::recorded(&run.join("run.json"), record) {
-        Ok(configuration) => configuration.sources.iter().map(|source| source.format.channels()).collect(),
-        Err(_) => vec![(0, u16::MAX); record.sources.len()],
+/// The sources of hits with their channels, as the record says. Older ones do not: there the recorded configuration does, whose sources of hits
+/// come first in the record; where it cannot be read any more, each source is taken to have every channel.
+fn sources_of_hits<'r>(run: &Path, record: &'r RunRecord) -> Vec<PlotSource<'r>> {
+    let source = |name: &'r String, first_channel, channels| PlotSource { name, first_channel, channels };
+    if !record.channels.is_empty() {
+        let own = |name| Some((name, record.channels.get(name)?));
+        let named = record.sources.iter().filter_map(own);
+        return named.map(|(name, channels)| source(name, channels.first, channels.count)).collect();
     }
+    let channels = match crate::boards::recorded(&run.join("run.json"), record) {
+        Ok(configuration) => {
+            configuration.hit_sources().map(|(source, _)| source.format.channels()).collect()
+        }
+        Err(_) => vec![(0, u16::MAX); record.sources.len()],
+    };
+    let named = record.sources.iter().zip(channels);
+    named.map(|(name, (first, count))| source(name, first, count)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
 
     use thalweg_data::{Counters, Hit, Hits, Ledger, Sink, SourceId, Stage};
     use thalweg_record::read::recover;
-    use thalweg_record::{FileLimits, HitWriter, RunRecordState, Settings};
+    use thalweg_record::{ChannelsRecord, FileLimits, HitWriter, RunRecordState, Settings};
 
     use super::*;
+
+    #[test]
+    fn only_sources_of_hits_are_in_a_picture_of_hits() {
+        let drawn = |record: &RunRecord| -> Vec<(String, u16, u16)> {
+            let sources = sources_of_hits(Path::new("runs/000001"), record);
+            sources.iter().map(|own| (own.name.to_owned(), own.first_channel, own.channels)).collect()
+        };
+        let text = "[[source]]\nname = \"camera\"\nformat = \"fragment\"\nurl = \"emulate://\"\nboards = 2\n\
+                    [[source]]\nname = \"left\"\nformat = \"digitizer2\"\nurl = \"emulate://\"\nfirst_channel = 64\nchannels = 8\n\
+                    [source.emulate]\nchannels = 8\n";
+        let sources = ["left", "camera/0", "camera/1"].map(str::to_owned).to_vec();
+        let older = RunRecord { configuration: text.to_owned(), sources, ..RunRecord::default() };
+        let channels = BTreeMap::from([("left".to_owned(), ChannelsRecord { first: 64, count: 8 })]);
+        for record in [RunRecord { channels, ..older.clone() }, older] {
+            assert_eq!(drawn(&record), [("left".to_owned(), 64, 8)]);
+        }
+    }
 
     /// A run of three hits, each in a file of its own.
     fn write_run(parent: &Path) -> PathBuf {
