@@ -1,19 +1,29 @@
 //! Recordings that were damaged or whose writer was killed.
 
+use std::path::Path;
+
 use crate::process::{Folder, Running, assert_ledger_balances, number, run_directory, thalweg, wait_until};
 use crate::recover::configuration;
 use serde_json::Value;
+use thalweg::record::read::TableReader;
 
 fn recorded(folder: &Folder) -> String {
     let arguments = ["demo", "--seconds", "1", "--json", "--directory", &folder.at("runs")];
     run_directory(&thalweg(&arguments).done().json())
 }
 
-/// One bit in the middle of a file.
+/// One bit of what the batch in the middle of a table holds: a replay of a table whose batches cannot be found is refused before it begins.
 fn flip_a_bit(file: &str) {
     let mut bytes = std::fs::read(file).expect("recorded");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 0x10;
+    let mut table = TableReader::open(Path::new(file)).expect("a table");
+    let middle = bytes.len() as u64 / 2;
+    let held = loop {
+        let batch = table.next_batch().expect("whole").expect("one in the middle");
+        if batch.end() > middle {
+            break batch.offset().midpoint(batch.end()) as usize;
+        }
+    };
+    bytes[held] ^= 0x10;
     std::fs::write(file, bytes).expect("written");
 }
 
